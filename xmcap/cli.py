@@ -19,6 +19,7 @@ from xmcap.commands import (
   data,
   embed,
   export,
+  features,
   human,
   launch,
   model,
@@ -155,6 +156,7 @@ def _parser() -> base.Parser:
   for group in (
     model,
     embed,
+    features,
     serve,
     convert,
     export,

@@ -8,7 +8,7 @@ import pytest
 import tests.data.conftest as corpora
 from tests.data.conftest import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from tests.data.streams import captions, dealt_out, equal, joined
-from xmcap.data import images, records
+from xmcap.data import features, images, records
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
@@ -222,3 +222,45 @@ def test_bad_rows(tiny, arguments, message):
 def test_bad_rows_are_refused_before_any_thread_begins(tiny):
   with pytest.raises(UsageError, match="rows of a batch of 6 pictures"):
     captions(tiny).batches(0, [6])
+
+
+@pytest.fixture
+def stored(tmp_path):
+  """A vector of each picture of the tiny corpus, [its number, 1], in another order than the records."""
+  numbers = np.random.default_rng(0).permutation(NUM_PICTURES)
+  vectors = np.stack([numbers, np.ones(NUM_PICTURES)], axis=1).astype(np.float32)
+  path = tmp_path / "vectors.safetensors"
+  features.write(path, features.Features(tuple(f"{number:016x}" for number in numbers), vectors))
+  return str(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"target_lengths": (12, 24), "bucket_window": 2}])
+def test_stored_vectors_take_the_place_of_the_pixels(tiny, stored, options):
+  plain, stream = captions(tiny, **options).batch(3), captions(tiny, features=stored, **options).batch(3)
+  vectors = stream.pop("features")
+  assert vectors.dtype == np.float32
+  assert vectors.tolist() == [[int(key, 16), 1] for key in stream["key"]]
+  del plain["image"]
+  equal(stream, plain)
+
+
+def test_no_picture_is_decoded_with_stored_vectors(tiny, stored, monkeypatch):
+  monkeypatch.setattr(images, "load", None)
+  stream = TagStream(tiny.name, batch_size=4, image_size=10**6, features=stored, workers=2)
+  for step, batch in enumerate(stream.batches(num_steps=3)):
+    equal(batch, stream.batch(step))
+  equal(dealt_out(stream, 1, 2), stream.batch(1))
+
+
+def test_other_vectors_are_another_run(tiny, stored, tmp_path):
+  before = captions(tiny, features=stored).signature()
+  found = features.read(stored)
+  features.write(tmp_path / "f.safetensors", features.Features(found.keys, found.vectors + 1))
+  after = captions(tiny, features=str(tmp_path / "f.safetensors")).signature()
+  assert {name for name in before if before[name] != after[name]} == {"features"}
+  assert "features" not in captions(tiny).signature()
+
+
+def test_stored_vectors_cannot_be_augmented(tiny, stored):
+  with pytest.raises(UsageError, match="cannot be augmented"):
+    captions(tiny, features=stored, augment=images.Augment(min_area=0.5))

@@ -234,6 +234,25 @@ def load_exactly(data: bytes, key: str, size: int, crop: bool, even: bool = Fals
   return np.asarray(picture.crop((left, top, left + size, top + size)))
 
 
+def ten_crops(data: bytes, key: str, size: int) -> np.ndarray:
+  """Decodes a picture to ten crops, uint8 [10, size, size, 3]: the four corners, the centre, and their mirror images.
+
+  The short side is resized to size * 256 / 224 by the antialiased bilinear filter first, and the crops are in the order
+  of torchvision's `TenCrop` (Krizhevsky et al., 2012, section 4.1, took ten crops of 224 from a picture of 256).
+
+  Raises:
+    XmcapError: as `decode`.
+  """
+  picture = Image.fromarray(decode(data, key))
+  short, side = min(picture.size), round(size * 256 / 224)
+  width, height = (side * length // short for length in picture.size)
+  pixels = np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR))
+  right, bottom = width - size, height - size
+  places = ((0, 0), (0, right), (bottom, 0), (bottom, right), (round(bottom / 2), round(right / 2)))
+  crops = [pixels[top : top + size, left : left + size] for top, left in places]
+  return np.stack(crops + [crop[:, ::-1] for crop in crops])
+
+
 def load(
   data: bytes, key: str, size: int, augment: Augment | None = None, draws: np.ndarray | None = None,
   max_pixels: int = MAX_PIXELS,

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import functools
+import hashlib
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,8 @@ from typing import Any, Self
 import numpy as np
 from absl import logging
 
-from xmcap.data import draws, images
+from xmcap.data import draws, images, records
+from xmcap.data import features as features_lib
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import Order
 from xmcap.data.prefetch import Job, prefetch
@@ -28,12 +30,16 @@ _UNDECODABLE = "pictures that cannot be decoded"
 _PART_ROWS = (
   8  # least rows of a batch for a thread: with fewer, the fixed cost of the draws outweighs the gain
 )
+_FINGERPRINT_ROWS = 64
 _LEAST_AHEAD = 2  # one is consumed while the other is made
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PictureStream:
   """The base class of streams: `_part` makes some rows of a batch, on several threads; `_joined` joins them.
+
+  With `features` a batch has the stored vectors of the pictures, `features` float32 [B, D], instead of `image`, and no
+  picture is decoded.
 
   A subclass sets `source`, the records of its split, and `order`, the pictures at its positions; and `pictures`, B, if
   a picture has several examples.
@@ -50,6 +56,7 @@ class PictureStream:
     prefetch_bytes: memory limit for their pixels; at least two batches are prefetched regardless.
     on_bad: treatment of pictures that cannot be decoded: `stop` ends the run, `skip` gives them weight 0.
     bad_limit: number of different pictures that a process may skip.
+    features: file or folder with the vectors of all pictures of the split (see `data/features.py`); "": pixels.
   """
 
   mixture: str
@@ -63,6 +70,7 @@ class PictureStream:
   prefetch_bytes: int = PREFETCH_BYTES
   on_bad: str = "stop"
   bad_limit: int = 100
+  features: str = ""
 
   def __post_init__(self):
     if (self.workers or 0) < 0 or self.depth < _LEAST_AHEAD or self.prefetch_bytes < 0:
@@ -73,6 +81,10 @@ class PictureStream:
     if self.batch_size < 1 or self.image_size < 1:
       raise UsageError(
         f"a batch of {self.batch_size} with pictures of {self.image_size} pixels is empty: give at least 1 of each"
+      )
+    if self.features and self.augment is not None:
+      raise UsageError(
+        f"a stream with features='{self.features}' and augment: stored vectors cannot be augmented; leave one out"
       )
     self.source: RecordSource | MixedSource
     self.order: Order
@@ -124,6 +136,7 @@ class PictureStream:
       "image_size": self.image_size,
       "seed": self.seed,
       "augment": repr(self.augment),
+      **({"features": [*self._vectors.shape, self._fingerprint()]} if self.features else {}),
     }
 
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
@@ -147,23 +160,47 @@ class PictureStream:
 
   def batches_ahead(self, rows: int) -> int:
     """Returns the number of prefetched batches of so many rows: `depth`, or fewer because of `prefetch_bytes`."""
-    return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // (rows * self.image_size**2 * 3)))
+    return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // self._inputs(rows).nbytes))
+
+  @property
+  def input(self) -> str:
+    """The name of the pictures in a batch: `image`, or `features` for stored vectors."""
+    return "features" if self.features else "image"
+
+  @functools.cached_property
+  def _vectors(self) -> np.ndarray:
+    """The stored vectors, float32 [len(source), D], in the order of the records."""
+    return features_lib.of_source(self.features, self.source)
+
+  def _fingerprint(self) -> str:
+    """A hash of some of the stored vectors, which tells those of another network apart."""
+    sample = self._vectors[records.spread(self.source, _FINGERPRINT_ROWS)]
+    return hashlib.sha256(np.ascontiguousarray(sample)).hexdigest()[:16]
+
+  def _inputs(self, rows: int) -> np.ndarray:
+    """Returns memory for the pixels or vectors of so many rows."""
+    if self.features:
+      return np.empty((rows, self._vectors.shape[1]), np.float32)
+    return np.empty((rows, self.image_size, self.image_size, 3), np.uint8)
 
   def _job(self, step: int, rows: Sequence[int] | None, workers: int) -> Job[Any, Batch]:
     """Returns the job that makes a batch, in parts for so many threads."""
     positions = self._positions(step, rows)
-    pixels = np.empty((len(positions), self.image_size, self.image_size, 3), np.uint8)
+    pixels = self._inputs(len(positions))
     count = min(workers, -(-len(positions) // _PART_ROWS))
     split = zip(np.array_split(positions, count), np.array_split(pixels, count), strict=True)
     parts = [functools.partial(self._part, step, *part) for part in split]
     return Job(parts, functools.partial(self._joined, positions, pixels))
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Any:
-    """Fills the pixels, uint8 [N, H, W, 3], of N positions of a step; returns what else `_joined` needs."""
+    """Fills the pixels, uint8 [N, H, W, 3], or vectors, float32 [N, D], of N positions of a step by `_load_pixels`.
+
+    Returns what else `_joined` needs.
+    """
     raise NotImplementedError
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[Any]) -> Batch:
-    """Returns the batch, given its positions, pixels and the results of `_part`."""
+    """Returns the batch, given its positions, pixels (as `input`) and the results of `_part`."""
     raise NotImplementedError
 
   def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
@@ -188,7 +225,15 @@ class PictureStream:
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
-    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; skipped ones become black."""
+    """Fills uint8 [N, H, W, 3] with the pictures (key, bytes) of N positions; skipped ones become black.
+
+    With stored vectors it fills float32 [N, D], and iterates `pictures` without decoding them.
+    """
+    if self.features:
+      for _ in pictures:
+        pass
+      pixels[...] = self._vectors[self.indices(positions)]
+      return
     randoms = [None] * len(positions)
     if self.augment is not None:
       randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)

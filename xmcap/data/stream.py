@@ -266,7 +266,7 @@ class CaptionStream(PictureStream):
     self._count_lost(_CUT, cut)
     self._count_lost(_EMPTY, empty)
     return {
-      "image": pixels,
+      self.input: pixels,
       "prompt_tokens": self._prompt_tokens(keys, chosen),
       "target_tokens": targets,
       "target_weights": (targets != PAD_ID) * weights[:, None, None],
@@ -347,7 +347,7 @@ class TagStream(PictureStream):
     self._count_lost(_TAGS, sum(beyond, []))
     keys = sum(keys, [])
     return {
-      "image": pixels,
+      self.input: pixels,
       "tags": np.concatenate(tags),
       "weights": self._weights_of(positions) * self.skipped.weights(keys),
       "key": np.array(keys),

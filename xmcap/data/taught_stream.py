@@ -30,6 +30,8 @@ class TaughtStream(CaptionStream):
   teacher: str = ""
 
   def __post_init__(self):
+    if self.features:
+      raise UsageError("TaughtStream: its vectors are those of `teacher`: leave `features` out")
     self.image_size = 1  # the pixels are not used
     super().__post_init__()
     if len(self.parts) > 1:

@@ -5,7 +5,6 @@ again, so that a run that was killed goes on and ends with the same bytes.
 """
 
 import dataclasses
-import functools
 import hashlib
 import json
 import os
@@ -17,14 +16,13 @@ import jax
 import numpy as np
 from etils import epath
 
-from xmcap.data import images, records, text_input
+from xmcap.data import records, text_input
 from xmcap.data.columns import parse_columns
 from xmcap.data.corpora import plans
-from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
-from xmcap.evaluation import embedder, sharded_params
+from xmcap.evaluation import embedder, picture_features, sharded_params
 from xmcap.evaluation.predictor import VOCABULARY
 from xmcap.models import model_json
 from xmcap.models.dual import DualConfig
@@ -36,7 +34,6 @@ from xmcap.scoring import prompts as prompts_lib
 from xmcap.scoring.retrieval import Captions
 from xmcap.scoring.zero_shot import Labels
 from xmcap.storage import files
-from xmcap.training import sharding
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
 
@@ -100,22 +97,10 @@ class DualEmbedder:
     """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
 
     def load(path: str) -> np.ndarray:
-      data = read(path)
-      if self.resize == "bilinear":
-        return images.load(data, path, self.image_size)
-      even = self.resize == "bicubic_crop_even"
-      return images.load_exactly(data, path, self.image_size, even or self.resize == "bicubic_crop", even)
+      return picture_features.load_pixels(read(path), path, self.image_size, self.resize)
 
-    batches = [paths[start : start + self._batch_size] for start in range(0, len(paths), self._batch_size)]
-    jobs = (Job([functools.partial(load, path) for path in batch], np.stack) for batch in batches)
-    found = []
-    for batch, pixels in zip(batches, prefetch(jobs, files.available_cores(), depth=2), strict=True):
-      whole = np.zeros((self._batch_size, *pixels.shape[1:]), np.uint8)
-      whole[: len(batch)] = pixels
-      with self.sharded.computing():
-        arrays = sharding.put_batch({"image": whole}, self.sharded.mesh)
-        found.append(np.asarray(self._embed(self.sharded.params, arrays))[: len(batch)])
-    return np.concatenate(found)
+    found = picture_features.in_batches(paths, load, self._embed, self.sharded, self._batch_size)
+    return np.concatenate(list(found))
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:

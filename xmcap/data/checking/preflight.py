@@ -40,13 +40,19 @@ def read_split(stream: Any) -> SplitSample:
   Of several corpora, it does so for each. XmcapError names a damaged record or picture.
   """
   captions: dict[str, list[str]] = {}
-  found = [_read_part(part, captions, stream.image_size) for part in parts_of(stream)]
+  is_stored = bool(getattr(stream, "features", ""))
+  found = [_read_part(part, captions, None if is_stored else stream.image_size) for part in parts_of(stream)]
   missing = tuple(dict.fromkeys(language for _, of_part in found for language in of_part))
   return SplitSample(len(stream.source), sum(looked for looked, _ in found), captions, missing)
 
 
-def _read_part(part: StreamPart, captions: dict[str, list[str]], image_size: int) -> tuple[int, list[str]]:
-  """Adds the captions of a sample; returns the number of its records, and the languages without a caption."""
+def _read_part(
+  part: StreamPart, captions: dict[str, list[str]], image_size: int | None
+) -> tuple[int, list[str]]:
+  """Adds the captions of a sample; returns the number of its records, and the languages without a caption.
+
+  No picture is decoded if `image_size` is None.
+  """
   source, missing = part.source, list(part.weights)
   seen: set[int] = set()
   held: set[str] = set()
@@ -55,7 +61,7 @@ def _read_part(part: StreamPart, captions: dict[str, list[str]], image_size: int
     seen.update(new)
     for index, record in zip(new, source.iterate(new), strict=True):
       records.check(record)
-      if index in (0, len(source) - 1):
+      if index in (0, len(source) - 1) and image_size is not None:
         images.load(record.image, record.key, image_size)
       for caption in part.captions(record):
         captions.setdefault(caption.language, []).append(caption.text)

@@ -1,0 +1,142 @@
+"""The command `xmcap features`, on the folder of a small dual tower."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.data.conftest import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
+from tests.evaluation.dual import DUAL, T5, VIT
+from xmcap.cli import main
+from xmcap.data import features, images
+from xmcap.data.records import RecordSource
+from xmcap.evaluation import picture_features
+from xmcap.models import model_json
+from xmcap.models.vit import ViT
+from xmcap.training.checkpoints.write import Checkpoints
+from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.step import create_state
+
+SIDE = VIT.image_size
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+  """A run's folder, and the parameters of its ViT."""
+  folder = tmp_path_factory.mktemp("run")
+  params = ViT(VIT).init(jax.random.key(0), np.zeros((1, SIDE, SIDE, 3), np.uint8))["params"]
+  state = create_state({"vit": params, "other": {"kernel": np.ones((2, 2), np.float32)}}, Optimizer(adam))
+  checkpoints = Checkpoints(folder)
+  checkpoints.save(3, state)
+  checkpoints.close()
+  configs = {"vit": VIT, "t5": T5, "dual": DUAL}
+  model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
+  (folder / model_json.NAME).write_text(model_json.as_text(model))
+  return folder, params
+
+
+@pytest.fixture
+def photos(tmp_path):
+  rng = np.random.default_rng(0)
+  (tmp_path / "photos").mkdir()
+  for key, shape in {"a": (30, 40, 3), "b": (20, 18, 3), "c": (40, 40, 3)}.items():
+    Image.fromarray(rng.integers(255, size=shape, dtype=np.uint8)).save(tmp_path / "photos" / f"{key}.png")
+  return tmp_path / "photos"
+
+
+def made(run, out, *options):
+  return main(["features", f"--model_dir={run[0]}", f"--out={out}", *map(str, options)])
+
+
+def tokens(params, pixels, pool=VIT.pool):
+  return np.asarray(ViT(dataclasses.replace(VIT, pool=pool)).apply({"params": params}, np.stack(pixels)))
+
+
+def crops_by_hand(file):
+  """Ten crops with Pillow's own crop and mirror."""
+  picture = Image.open(file)
+  side = round(SIDE * 256 / 224)
+  scale = side / min(picture.size)
+  picture = picture.resize([int(scale * length) for length in picture.size], Image.Resampling.BILINEAR)
+  right, bottom = picture.width - SIDE, picture.height - SIDE
+  corners = [(0, 0), (right, 0), (0, bottom), (right, bottom), (round(right / 2), round(bottom / 2))]
+  crops = [picture.crop((x, y, x + SIDE, y + SIDE)) for x, y in corners]
+  return [
+    np.asarray(crop) for crop in crops + [crop.transpose(Image.Transpose.FLIP_LEFT_RIGHT) for crop in crops]
+  ]
+
+
+def test_a_split_in_the_order_of_its_records(run, tmp_path, tiny_dir):  # noqa: F811
+  out = tmp_path / "f.safetensors"
+  assert made(run, out, f"--corpus={tiny_dir}") == 0
+  source = RecordSource(tiny_dir, "train")
+  pixels = [images.load(record.image, "", SIDE) for record in source]
+  found = features.of_source(out, source)
+  assert isinstance(found, np.memmap) and len(found) == NUM_PICTURES
+  np.testing.assert_allclose(found, tokens(run[1], pixels).mean(1), atol=1e-5)
+  assert not list(tmp_path.glob("*.parts"))
+
+
+def test_ten_crops_as_a_big_file(run, tmp_path, photos):
+  assert made(run, tmp_path / "f", photos, "--crops=10", "--format=bigfile") == 0
+  found = features.read(tmp_path / "f")
+  assert found.keys == ("a", "b", "c")
+  for key, vector in zip(*found, strict=True):
+    crops = crops_by_hand(photos / f"{key}.png")
+    np.testing.assert_allclose(vector, tokens(run[1], crops).mean((0, 1)), atol=1e-5)
+
+
+def test_the_mean_over_patch_tokens(run, tmp_path, photos):
+  assert made(run, tmp_path / "f.safetensors", photos / "a.png", "--vectors=mean") == 0
+  pixels = [images.load((photos / "a.png").read_bytes(), "", SIDE)]
+  found = features.read(tmp_path / "f.safetensors").vectors
+  np.testing.assert_allclose(found, tokens(run[1], pixels, "none").mean(1), atol=1e-5)
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(run, tmp_path, photos, monkeypatch):
+  monkeypatch.setattr(picture_features, "_PART", 2)
+  assert made(run, tmp_path / "whole.safetensors", photos) == 0
+  compute, calls = picture_features.PictureEncoder.__call__, []
+
+  def stopped(self, pictures, *arguments):
+    calls.append(len(pictures))
+    if len(calls) == 2:
+      raise KeyboardInterrupt
+    return compute(self, pictures, *arguments)
+
+  monkeypatch.setattr(picture_features.PictureEncoder, "__call__", stopped)
+  out = tmp_path / "f.safetensors"
+  assert made(run, out, photos) == 130
+  assert made(run, out, photos) == 0
+  assert calls == [2, 1, 1]
+  assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+
+
+def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys):
+  (photos / "b.png").write_bytes(b"no picture")
+  out = tmp_path / "f.safetensors"
+  assert made(run, out, photos) == 1
+  assert "b.png" in capsys.readouterr().err
+  assert made(run, out, photos, "--on_bad=skip") == 0
+  said = capsys.readouterr()
+  assert "cannot be decoded: 1 picture (b)" in said.err and "vectors of 2 pictures" in said.out
+  assert features.read(out).keys == ("a", "c")
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ([], "give either --corpus or pictures"),
+    (["photos", "--corpus=corpus"], "give either --corpus or pictures"),
+    (["photos", "--out=f.npy"], "give a name with .safetensors, or --format=bigfile"),
+    (["photos", "--step=7"], "holds no checkpoint of step 7: it has 3"),
+    (["photos", "--model_dir=photos"], "is no model folder"),
+  ],
+)
+def test_bad_usage_is_one_line(run, tmp_path, photos, monkeypatch, capsys, options, message):
+  monkeypatch.chdir(tmp_path)
+  assert made(run, "f.safetensors", *options) == 2
+  error = capsys.readouterr().err
+  assert message in error and error.count("\n") == 1

@@ -1,0 +1,184 @@
+"""Vectors of pictures in files, with the keys of the pictures.
+
+  NAME.safetensors   `embeddings` float32 [N, D], and `keys`, uint8: the keys in UTF-8, one per line
+  a BigFile folder   see `big_file`
+  a folder of `xmcap embed`   pictures.npy and keys.txt
+
+`xmcap features` writes the first two. `xmcap score retrieval` reads the vectors of all three.
+"""
+
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from xmcap.data import big_file
+from xmcap.data.columns import parse_columns
+from xmcap.data.records import RecordSource
+from xmcap.errors import UsageError, one_line
+from xmcap.scoring import embedding_files
+from xmcap.scoring.files import count, first_few
+from xmcap.tensors import files as tensor_files
+from xmcap.terminal import shown
+
+VECTORS, KEYS = embedding_files.TENSOR, "keys"
+FORMATS = ("safetensors", "bigfile")
+PICTURES, KEYS_FILE = "pictures.npy", "keys.txt"
+"""What `xmcap embed` writes of pictures."""
+
+_SUFFIX = ".safetensors"
+_FORMAT = "xmcap.features"
+_CHECKED_AT_ONCE = 1 << 24  # numbers
+_HINT = "give what `xmcap features` or `xmcap embed` wrote, or a BigFile folder"
+
+
+class Features(NamedTuple):
+  """Vectors of pictures: the keys of the pictures, and float32 [N, D], memory-mapped and read-only if read."""
+
+  keys: tuple[str, ...]
+  vectors: np.ndarray
+
+
+def read(path: str | os.PathLike) -> Features:
+  """Reads the vectors of pictures; see the module for the forms.
+
+  Raises:
+    UsageError: the files are absent, damaged or of another form, are pickles, contradict each other in size, repeat a
+      key, or hold NaN or infinity.
+  """
+  folder = pathlib.Path(path)
+  if folder.is_dir():
+    if big_file.is_folder(folder):
+      found = Features(*big_file.read(folder))
+    elif (folder / PICTURES).exists():
+      found = _read_embedded(folder)
+    else:
+      raise UsageError(f"{path}: no vectors in this folder: {_HINT}")
+  elif not folder.exists():
+    raise UsageError(f"{path}: no such file or folder: {_HINT}")
+  else:
+    tensor_files.refuse_pickle(folder)
+    if folder.suffix != _SUFFIX:
+      raise UsageError(f"{path}: vectors with keys are read from {_SUFFIX} or a folder: {_HINT}")
+    found = _read_safetensors(folder)
+  _check(found, str(path))
+  return found
+
+
+def of_source(path: str | os.PathLike, source: RecordSource) -> np.ndarray:
+  """Returns the vectors of the pictures of a split in the order of its records, float32 [len(source), D].
+
+  They stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them.
+
+  Raises:
+    UsageError: as `read`; or a picture has no vector, and then the message counts and names them.
+  """
+  found = read(path)
+  place = {key: row for row, key in enumerate(found.keys)}
+  keys = [columns.key for columns in source.iterate(range(len(source)), parse_columns)]
+  missing = [key for key in keys if key not in place]
+  if missing:
+    raise UsageError(
+      f"{path}: no vectors of {count(len(missing), 'picture')} of {len(keys):,} in split '{source.split}' of"
+      f" {source.directory} ({first_few(missing)}): make them with `xmcap features --corpus`"
+    )
+  rows = np.array([place[key] for key in keys])
+  if (np.diff(rows) == 1).all():
+    return found.vectors[rows[0] : rows[0] + len(rows)]
+  return np.asarray(found.vectors[rows])
+
+
+def write(
+  path: str | os.PathLike,
+  features: Features,
+  form: str = "safetensors",
+  metadata: Mapping[str, str] | None = None,
+) -> None:
+  """Writes the vectors of pictures, in one of `FORMATS`: a file, or a folder for `bigfile`.
+
+  `metadata` says how they were made; only safetensors keeps it.
+
+  Raises:
+    UsageError: a key is repeated, or holds a line break or, for `bigfile`, whitespace; or a number is not finite.
+    XmcapError: a file cannot be written.
+  """
+  path = pathlib.Path(path)
+  _check(features, str(path))
+  if form == "bigfile":
+    big_file.write(path, features.keys, features.vectors)
+    return
+  lines = np.frombuffer("".join(f"{key}\n" for key in features.keys).encode(), np.uint8)
+  if any("\n" in key for key in features.keys):
+    raise UsageError(f"{path}: a key holds a line break: rename the picture")
+  outputs = [
+    tensor_files.Output(
+      (VECTORS, KEYS),
+      (features.vectors.shape, lines.shape),
+      (np.dtype(np.float32), lines.dtype),
+      lambda: (np.asarray(features.vectors, np.float32), lines),
+    )
+  ]
+  tensor_files.write_safetensors(path, outputs, {"format": _FORMAT, **(metadata or {})})
+
+
+def _read_safetensors(path: pathlib.Path) -> Features:
+  tensors = tensor_files.read_safetensors(path)
+  if not {VECTORS, KEYS} <= tensors.keys():
+    raise UsageError(
+      f"{path}: has {first_few(sorted(tensors)) or 'no tensors'}, not '{VECTORS}' and '{KEYS}': {_HINT}"
+    )
+  vectors, keys = tensors[VECTORS], tensors[KEYS]
+  if vectors.dtype != np.float32 or len(vectors.shape) != 2 or 0 in vectors.shape:
+    raise UsageError(
+      f"{path}: '{VECTORS}' is {vectors.dtype} {list(vectors.shape)}: it must be float32 [pictures, width]"
+    )
+  if keys.dtype != np.uint8 or len(keys.shape) != 1:
+    raise UsageError(f"{path}: '{KEYS}' is {keys.dtype} {list(keys.shape)}: it must be uint8, lines of UTF-8")
+  try:
+    lines = keys.read().tobytes().decode().removesuffix("\n").split("\n")
+  except UnicodeDecodeError as error:
+    raise UsageError(f"{path}: '{KEYS}' is not UTF-8 ({one_line(error)}): make it again") from None
+  return Features(tuple(lines), _mapped(path, VECTORS, vectors.shape))
+
+
+def _mapped(path: pathlib.Path, name: str, shape: tuple[int, ...]) -> np.ndarray:
+  """Returns a float32 tensor of a file whose header the library has checked, without reading it into memory."""
+  with open(path, "rb") as file:
+    length = int.from_bytes(file.read(8), "little")
+    start = json.loads(file.read(length))[name]["data_offsets"][0]
+  return np.memmap(path, np.dtype("<f4"), "r", 8 + length + start, shape)
+
+
+def _read_embedded(folder: pathlib.Path) -> Features:
+  vectors = embedding_files.read(folder / PICTURES)
+  try:
+    keys = (folder / KEYS_FILE).read_text("utf-8").removesuffix("\n").split("\n")
+  except (OSError, UnicodeDecodeError) as error:
+    raise UsageError(
+      f"{folder / KEYS_FILE}: cannot be read ({one_line(error)}): embed the pictures again"
+    ) from None
+  return Features(tuple(keys), vectors)
+
+
+def _check(features: Features, where: str) -> None:
+  keys, vectors = features
+  if len(keys) != len(vectors):
+    raise UsageError(f"{where}: {count(len(keys), 'key')} for {count(len(vectors), 'vector')}: make it again")
+  if len(set(keys)) < len(keys):
+    seen: set[str] = set()
+    repeated = [key for key in keys if key in seen or seen.add(key)]
+    raise UsageError(
+      f"{where}: {count(len(repeated), 'key')} repeated ({first_few(repeated)}): keep one"
+      " vector of each picture"
+    )
+  rows = max(1, _CHECKED_AT_ONCE // vectors.shape[1])
+  for start in range(0, len(vectors), rows):
+    finite = np.isfinite(vectors[start : start + rows]).all(axis=1)
+    if not finite.all():
+      row = start + int(finite.argmin())
+      raise UsageError(
+        f"{where}: the vector of '{shown(keys[row])}' (row {row:,}) holds NaN or infinity: make it again"
+      )

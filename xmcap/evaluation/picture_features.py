@@ -1,0 +1,258 @@
+"""Writes the vectors of pictures by the image tower of any model: a captioner's, a tagger's, or that of a dual tower.
+
+The pictures are computed in parts. A complete part is not computed again, so that a run that was killed goes on.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+
+from xmcap.data import features, images
+from xmcap.data.corpora import plans
+from xmcap.data.prefetch import Job, prefetch
+from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import sharded_params
+from xmcap.models import model_json, stacking
+from xmcap.models.dual import DualConfig
+from xmcap.models.vit import ViT, ViTConfig
+from xmcap.progress import Progress, Say
+from xmcap.scoring.files import count, first_few
+from xmcap.storage import files
+from xmcap.training import sharding
+from xmcap.training.checkpoints import read, weights
+
+CROPS = ("1", "10")
+VECTORS = ("pooled", "mean")
+
+_NAME, _VERSION = "features", "1"
+_PARTS = ".parts"
+_PART = 4_096  # pictures that are computed and stored at once
+_TOWER = "vit/"
+
+
+def in_batches(
+  pictures: Sequence[str],
+  load: Callable[[str], np.ndarray],
+  compute: Callable[[Any, Any], jax.Array],
+  sharded: sharded_params.ShardedParams,
+  batch_size: int,
+) -> Iterator[np.ndarray]:
+  """Yields what a compiled function makes of pictures in their order, [some, D] at a time; threads decode ahead.
+
+  Args:
+    load: picture -> its pixels, uint8 arrays of the same shape.
+    compute: (parameters, {"image": [batch_size, ...]}) -> [batch_size, D].
+    batch_size: a multiple of `sharded.groups`.
+  """
+  batches = [pictures[start : start + batch_size] for start in range(0, len(pictures), batch_size)]
+  jobs = (Job([functools.partial(load, picture) for picture in batch], np.stack) for batch in batches)
+  for batch, pixels in zip(batches, prefetch(jobs, files.available_cores(), depth=2), strict=True):
+    whole = np.zeros((batch_size, *pixels.shape[1:]), np.uint8)
+    whole[: len(batch)] = pixels
+    with sharded.computing():
+      arrays = sharding.put_batch({"image": whole}, sharded.mesh)
+      yield np.asarray(compute(sharded.params, arrays))[: len(batch)]
+
+
+def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
+  """A picture as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`."""
+  if resize == "bilinear":
+    return images.load(data, key, size)
+  even = resize == "bicubic_crop_even"
+  return images.load_exactly(data, key, size, even or resize == "bicubic_crop", even)
+
+
+class PictureEncoder:
+  """The image tower of a model and the devices that it computes on.
+
+  Args:
+    model_dir: a run's folder, or what `xmcap convert` wrote.
+    step: the checkpoint; None: the best, or the newest if the run does not choose one.
+    crops: 1 (the picture as the model sees it), or 10 (the mean over `images.ten_crops`).
+    vectors: `pooled`, the tower's own vector; or `mean`, the mean over its patch tokens. They are the same if the tower
+      has pool `none` or `gap`.
+    batch_size: crops at once, about.
+
+  Raises:
+    UsageError: the folder holds no image tower, or an option does not fit it.
+  """
+
+  def __init__(
+    self,
+    model_dir: str,
+    step: int | None = None,
+    crops: int = 1,
+    vectors: str = "pooled",
+    batch_size: int = 256,
+  ):
+    vit, dual = _configs(model_dir)
+    if vectors == "mean" and vit.pool == "tok":
+      raise UsageError(f"{model_dir}: its ViT pools by a class token (tok): give --vectors=pooled")
+    if vectors == "mean":
+      vit = dataclasses.replace(vit, pool="none")
+    self._resize = "bilinear" if dual is None else dual.resize
+    self._size, self._crops = vit.image_size, crops
+    self._sharded = sharded_params.for_evaluation(_tower(checkpoint(model_dir, step)), jax.local_devices())
+    groups = self._sharded.groups
+    self._batch_size = -(-max(1, batch_size // crops) // groups) * groups
+    module = ViT(vit)
+
+    def compute(params, batch):
+      image = batch["image"].reshape(-1, self._size, self._size, 3)
+      tokens: Any = module.apply({"params": params}, image)
+      found = jnp.mean(tokens.astype(jnp.float32), axis=1)
+      return jnp.mean(found.reshape(len(batch["image"]), -1, found.shape[-1]), axis=1)
+
+    self._compute = jax.jit(compute)
+
+  def pixels(self, data: bytes, key: str) -> np.ndarray:
+    """The crops of a picture, uint8 [crops, S, S, 3]; XmcapError names a picture that cannot be decoded."""
+    if self._crops == 10:
+      return images.ten_crops(data, key, self._size)
+    return load_pixels(data, key, self._size, self._resize)[None]
+
+  def __call__(
+    self, pictures: Sequence[str], read: Callable[[str], bytes], bad: dict[str, str] | None = None
+  ) -> np.ndarray:
+    """Returns the vectors of pictures, float32 [N, D].
+
+    If `bad` is given, pictures that cannot be decoded are put into it, with the reason, and their vectors mean nothing.
+    """
+
+    def load(picture: str) -> np.ndarray:
+      try:
+        return self.pixels(read(picture), picture)
+      except XmcapError as error:
+        if bad is None:
+          raise
+        bad[picture] = str(error)
+        return np.zeros((self._crops, self._size, self._size, 3), np.uint8)
+
+    return np.concatenate(list(in_batches(pictures, load, self._compute, self._sharded, self._batch_size)))
+
+
+def write(
+  out: str | os.PathLike,
+  pictures: Mapping[str, str],
+  read: Callable[[str], bytes],
+  model_dir: str,
+  step: int | None = None,
+  crops: int = 1,
+  vectors: str = "pooled",
+  form: str = "safetensors",
+  skip_bad: bool = False,
+  say: Say = lambda line: None,
+) -> int:
+  """Writes the vectors of pictures, as `data.features` reads them; returns how many pictures were left out.
+
+  Args:
+    out: a file, or a folder for `bigfile`; `OUT.parts` beside it holds complete parts until the end.
+    pictures: key -> file, or what `read` takes.
+    read: what `pictures` has of a key -> the bytes of the picture.
+    skip_bad: whether to leave out pictures that cannot be decoded, rather than stop.
+    say: takes lines of progress.
+    model_dir, step, crops, vectors: see `PictureEncoder`.
+
+  Raises:
+    UsageError: as `PictureEncoder` and `features.write`; or another run was begun there.
+    XmcapError: a picture cannot be decoded, none can, or the disk is full or cannot be written.
+  """
+  _configs(model_dir)
+  parts = pathlib.Path(f"{os.fspath(out).rstrip(os.sep)}{_PARTS}")
+  keys, items = list(pictures), list(pictures.values())
+  options = {
+    "model": os.fspath(checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
+    "pictures": len(keys), "keys": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16],
+  }  # fmt: skip
+  encode = None
+  plans.begin(
+    parts, parts / plans.WORK, {"corpus": _NAME, "version": _VERSION, "options": options, "inputs": {}}
+  )
+  starts = range(0, len(keys), _PART)
+  progress = Progress(say, "pictures", len(keys))
+  found, kept = [], np.ones(len(keys), bool)
+  for start in starts:
+    path = parts / f"{start}.npz"
+    stop = min(start + _PART, len(keys))
+    if not path.exists():
+      if encode is None:
+        encode = PictureEncoder(model_dir, step, crops, vectors)
+      bad: dict[str, str] | None = {} if skip_bad else None
+      made = encode(items[start:stop], read, bad)
+      held = np.array([item not in (bad or {}) for item in items[start:stop]])
+      with files.whole(path) as file:
+        np.savez(file, vectors=made, kept=held)
+    with np.load(path, allow_pickle=False) as part:
+      found.append(part["vectors"])
+      kept[start:stop] = part["kept"]
+    progress(stop)
+  left_out = [key for key, there in zip(keys, kept, strict=True) if not there]
+  if len(left_out) == len(keys):
+    raise XmcapError(
+      f"none of {count(len(keys), 'picture')} can be decoded ({first_few(left_out)}): replace them"
+    )
+  if left_out and not skip_bad:
+    raise XmcapError(
+      f"{parts} was begun with pictures left out ({first_few(left_out)}): give --on_bad=skip, or remove it"
+    )
+  whole = np.concatenate(found)[kept]
+  names = tuple(key for key, there in zip(keys, kept, strict=True) if there)
+  about = {name: str(value) for name, value in options.items()}
+  features.write(out, features.Features(names, whole), form, about)
+  shutil.rmtree(parts)
+  if left_out:
+    say(
+      f"left out, because they cannot be decoded: {count(len(left_out), 'picture')} ({first_few(left_out)})"
+    )
+  return len(left_out)
+
+
+def checkpoint(model_dir: str, step: int | None) -> epath.Path:
+  """The folder of the parameters: of a step, of the best or newest, or what `xmcap convert` wrote."""
+  folder = epath.Path(model_dir)
+  if step is None and (folder / weights.PARAMS).exists():
+    return folder
+  if step is None:
+    step = read.best_step(model_dir)
+  steps = read.steps_in(read.checkpoints_dir(model_dir))
+  if not steps or (step is not None and step not in steps):
+    which = "no finished checkpoint" if step is None else f"no checkpoint of step {step}"
+    raise UsageError(f"{model_dir} holds {which}: it has {', '.join(map(str, steps)) or 'none'}")
+  return epath.Path(read.checkpoints_dir(model_dir)) / str(steps[-1] if step is None else step)
+
+
+def _configs(model_dir: str) -> tuple[ViTConfig, DualConfig | None]:
+  path = epath.Path(model_dir) / model_json.NAME
+  if not path.exists():
+    raise UsageError(
+      f"{model_dir} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a run"
+    )
+  model = model_json.read(path)
+  vit, dual = model.config("vit"), model.config("dual")
+  if not isinstance(vit, ViTConfig):
+    raise UsageError(f"{model_dir} holds no image tower ({model_json.NAME} has no 'vit'): give another model")
+  return vit, dual if isinstance(dual, DualConfig) else None
+
+
+def _tower(folder: epath.Path) -> Any:
+  held = weights.open_weights(folder)
+  tower = {
+    path.removeprefix(_TOWER): np.asarray(tensor.read(), np.float32)
+    for path, tensor in held.tensors.items()
+    if path.startswith(_TOWER)
+  }
+  if not tower:
+    raise UsageError(
+      f"{held.where} has {', '.join(held.parts())}, but no 'vit': give a model with an image tower"
+    )
+  return stacking.nested(tower)
