@@ -99,7 +99,8 @@ def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tup
 
 
 def _has_pictures(objective: Any) -> bool:
-  return hasattr(getattr(objective, "module", None), "vit")
+  module = getattr(objective, "module", None)
+  return hasattr(module, "t5") or hasattr(module, "num_slots")
 
 
 def _made_up(module: Any, pictures: int) -> Batch:

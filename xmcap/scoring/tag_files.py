@@ -1,5 +1,6 @@
 """Tags of pictures in files: JSONL, or COCO-CN's text of `ID tag tag ...`; and vocabularies, one tag a line."""
 
+import json
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -49,8 +50,8 @@ def read(
   return {code: of_language for code, of_language in found.items() if not languages or code in languages}
 
 
-def read_vocabulary(path: str | os.PathLike) -> frozenset[str]:
-  """Reads the tags that there are, one a line; UsageError if there are none or one is there twice."""
+def read_vocabulary(path: str | os.PathLike) -> tuple[str, ...]:
+  """Reads the tags that there are, one a line, in their order; UsageError if there are none or one is there twice."""
   found: dict[str, int] = {}
   with Input(path) as source:
     for number, tag in source.lines():
@@ -59,7 +60,17 @@ def read_vocabulary(path: str | os.PathLike) -> frozenset[str]:
       found[tag] = number
   if not found:
     raise UsageError(f"{path}: no tag in it; write one a line")
-  return frozenset(found)
+  return tuple(found)
+
+
+def write(path: str | os.PathLike, predictions: Scores) -> None:
+  """Writes predicted tags with their scores as JSONL, for `xmcap score tags`."""
+  rows = (
+    {"image/key": key, "language": code, "tags": tags}
+    for code, of_language in predictions.items()
+    for key, tags in of_language.items()
+  )
+  files.write_lines(path, (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
 
 
 def _of_json(source: Input, default: str | None) -> Iterator[tuple[str, str, str, dict[str, float]]]:

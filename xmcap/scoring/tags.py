@@ -60,6 +60,7 @@ def score_tags(
   unknown = [k for k in depths if k not in DEPTHS]
   if unknown or not depths:
     raise UsageError(f"k={unknown}: choose of {', '.join(map(str, DEPTHS))}")
+  vocabulary = None if vocabulary is None else frozenset(vocabulary)
   statistics, left_out = {}, {}
   for code in languages_lib.ordered(references):
     truth = references[code]

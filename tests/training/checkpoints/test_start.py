@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 from tests.training.checkpoints.test_write import OPTIMIZER, assert_same, begin, cut_short, fresh, write
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.training.checkpoints.write import Checkpoints
+from xmcap.training.checkpoints.write import CheckpointPolicy, Checkpoints
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import plan_state
 from xmcap.training.step import create_state
@@ -96,6 +96,17 @@ def test_starts_4_with_all_parameters_of_another_run(tmp_path):
   write(tmp_path / "other", [9])
   state, _ = begin(tmp_path / "own", pretrained=[(str(tmp_path / "other"), "")])
   assert int(state.step) == 0
+  assert_same(state.params, fresh(seed=9).params)
+
+
+def test_starts_4_with_the_best_checkpoint_of_a_run_that_has_one(tmp_path):
+  policy = CheckpointPolicy(best_metric="cider", keep=1)
+  write(tmp_path / "other", [3, 6, 9], policy, metrics=[0.1, 0.3, 0.2])
+  state, origin = begin(tmp_path / "own", pretrained=str(tmp_path / "other"))
+  assert_same(state.params, fresh(seed=6).params)
+  assert f"from {tmp_path}/other/checkpoints/6" in origin
+  # One checkpoint is named by its own folder.
+  state, _ = begin(tmp_path / "another", pretrained=str(tmp_path / "other/checkpoints/9"))
   assert_same(state.params, fresh(seed=9).params)
 
 

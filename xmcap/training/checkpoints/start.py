@@ -12,7 +12,7 @@ from absl import logging
 from xmcap.errors import UsageError, XmcapError
 from xmcap.tensors.files import Tensor
 from xmcap.training.checkpoints.read import damaged_dir, damaged_steps, first_readable, flat, restore
-from xmcap.training.checkpoints.weights import Weights, open_weights
+from xmcap.training.checkpoints.weights import PARAMS, Weights, open_weights
 from xmcap.training.hosts import join as hosts
 from xmcap.training.step import TrainState
 
@@ -81,10 +81,11 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
 
   Args:
     target: the model's parameters or their shapes.
-    pretrained: a folder, or a list of folders and (folder, prefix) pairs. A folder is that of a run, a checkpoint, or
-      the output of `xmcap convert`. From a folder alone all parameters are taken, and each must exist in the model.
-      With a prefix (a path such as `vit`; "" is the whole model) all parameters of the model below the prefix are
-      taken, and each must exist in the folder. Position embeddings for another grid are resized.
+    pretrained: a folder, or a list of folders and (folder, prefix) pairs. A folder is that of a run (its best or
+      newest checkpoint, see `open_weights`), a checkpoint, or the output of `xmcap convert`. From a folder alone all
+      parameters are taken, and each must exist in the model. With a prefix (a path such as `vit`; "" is the whole
+      model) all parameters of the model below the prefix are taken, and each must exist in the folder. Position
+      embeddings for another grid are resized.
   """
   model = flat(target)
   parts: dict[str, Tensor] = {}
@@ -100,7 +101,7 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
         f"train.pretrained: {both[0]} is in {folder} and in an earlier one: write ('{folder}', 'PREFIX') for one part"
       )
     names = ", ".join(sorted({path.split("/")[0] for path in fitted})) if prefix is None else prefix
-    sources.append(f"{names or 'all parameters'} from {folder}")
+    sources.append(f"{names or 'all parameters'} from {weights.where.removesuffix(f'/{PARAMS}')}")
     lines += [line for _, line in fitted.values() if line]
     parts |= {path: tensor for path, (tensor, _) in fitted.items()}
   fresh = _fresh(set(model), set(parts))

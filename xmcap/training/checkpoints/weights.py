@@ -32,7 +32,11 @@ class Weights:
 
 
 def open_weights(folder: str | os.PathLike) -> Weights:
-  """Opens a run's folder (its newest readable checkpoint), one checkpoint, or a folder of converted weights."""
+  """Opens a run's folder, one checkpoint, or a folder of converted weights.
+
+  In a run's folder it is the best checkpoint by the run's `CheckpointPolicy.best_metric`, or the newest readable one if
+  the run has no such metric.
+  """
   file = pathlib.Path(folder, PARAMS)
   if file.is_file():
     tensors = read_safetensors(file)
@@ -49,7 +53,9 @@ def open_weights(folder: str | os.PathLike) -> Weights:
     except UsageError as error:
       raise read.CheckpointDamaged(str(error)) from None
 
-  path, tensors = read.first_readable(folder, read_params)
+  best = read.best_step(folder)
+  chosen = folder if best is None else read.checkpoints_dir(folder) / str(best)
+  path, tensors = read.first_readable(chosen, read_params)
   return Weights(str(path), stacked(tensors), "use the configuration it was trained with")
 
 

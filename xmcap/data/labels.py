@@ -1,0 +1,91 @@
+"""Reads labels for tagging, a folder for each language, as `xmcap data tags` writes them.
+
+FOLDER/labels.txt    the labels, one per line
+FOLDER/SPLIT.jsonl   the labels of each picture: {"image/key": ..., "language": ..., "tags": [...]}
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import tag_files
+from xmcap.storage import addresses
+
+_HINT = "`xmcap data tags` makes it"
+
+
+@dataclasses.dataclass(frozen=True)
+class PictureLabels:
+  """The labels of the pictures of a split.
+
+  Attributes:
+    columns: image key -> int32 [n], its labels, numbered over all languages one after the other; perhaps none.
+    known: language code -> keys of the pictures that its file lists.
+    unknown: image key -> number of its tags that are not among the labels.
+  """
+
+  columns: dict[str, np.ndarray]
+  known: dict[str, frozenset[str]]
+  unknown: dict[str, int]
+
+
+def read_names(folders: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+  """Reads `labels.txt` of each language: code -> labels. UsageError if one is missing, empty or repeats a label."""
+  if not isinstance(folders, Mapping) or not folders:
+    raise UsageError(
+      f"labels are {folders!r}: give a folder for each language, as in {{'zh': 'data/labels_zh'}}"
+    )
+  return {
+    languages.get(language).code: tuple(_read(folder, "labels.txt", tag_files.read_vocabulary))
+    for language, folder in folders.items()
+  }
+
+
+def read_pictures(
+  folders: Mapping[str, str], names: Mapping[str, tuple[str, ...]], splits: Iterable[str]
+) -> PictureLabels:
+  """Reads the labels of the pictures of some splits, in all languages of `names` (see `read_names`).
+
+  Raises:
+    UsageError: a file is missing or malformed, is in another language, or has none of the labels.
+  """
+  columns: dict[str, list[int]] = {}
+  unknown: collections.Counter[str] = collections.Counter()
+  known: dict[str, frozenset[str]] = {}
+  start = 0
+  for folder, (code, of_language) in zip(folders.values(), names.items(), strict=True):
+    places = {name: start + number for number, name in enumerate(of_language)}
+    start += len(of_language)
+    tags = {}
+    for split in splits:
+      found = _read(folder, f"{split}.jsonl", tag_files.read)
+      if code not in found:
+        raise UsageError(
+          f"{addresses.join(folder, f'{split}.jsonl')}: has tags in {', '.join(found)}, not in '{code}': name the "
+          "folder of each language"
+        )
+      tags |= found[code]
+    if not any(tag in places for of_picture in tags.values() for tag in of_picture):
+      raise UsageError(
+        f"{folder}: no picture of {' '.join(splits)} has a label of labels.txt: make the labels again"
+      )
+    known[code] = frozenset(tags)
+    for key, of_picture in tags.items():
+      held = [places[tag] for tag in of_picture if tag in places]
+      columns.setdefault(key, []).extend(held)
+      if len(held) < len(of_picture):
+        unknown[key] += len(of_picture) - len(held)
+  as_arrays = {key: np.array(held, np.int32) for key, held in columns.items()}
+  return PictureLabels(as_arrays, known, dict(unknown))
+
+
+def _read(folder, name, read):
+  path = addresses.join(folder, name)
+  if not addresses.is_file(path):
+    raise UsageError(f"{path}: no such file: {_HINT}")
+  with addresses.local_copy(path) as copy:
+    return read(copy)

@@ -1,0 +1,69 @@
+"""Two trivial taggers that any trained one must beat: the most frequent tags, and those of the nearest picture."""
+
+import collections
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xmcap.scoring.tag_files import Scores
+
+_AT_ONCE = 1024  # pictures that are compared at once
+
+Tags = Mapping[str, Mapping[str, Sequence[str]]]
+"""Language code -> image key -> the picture's true tags."""
+
+
+def most_frequent(train: Tags, keys: Sequence[str], count: int) -> Scores:
+  """Predicts the `count` most frequent training tags of each language for all pictures; of equal ones the first."""
+  return {
+    code: dict.fromkeys(keys, _ranked(_frequent(of_language)[:count])) for code, of_language in train.items()
+  }
+
+
+def nearest_picture(
+  train: Tags,
+  train_keys: Sequence[str],
+  train_vectors: np.ndarray,
+  keys: Sequence[str],
+  vectors: np.ndarray,
+  count: int,
+) -> Scores:
+  """Predicts the tags of the training picture with the highest cosine similarity, then the most frequent tags.
+
+  Args:
+    train: the tags of the training pictures; each language has at least one.
+    train_keys, train_vectors: their keys and vectors, float32 [M, D].
+    keys, vectors: of the pictures to tag, float32 [N, D].
+    count: number of predicted tags; fewer if a language has fewer.
+  """
+  nearest = _nearest(_normalized(train_vectors), _normalized(vectors))
+  found: Scores = {}
+  for code, of_language in train.items():
+    frequent = _frequent(of_language)
+    found[code] = {}
+    for key, place in zip(keys, nearest.tolist(), strict=True):
+      own = of_language.get(train_keys[place], ())
+      found[code][key] = _ranked([*dict.fromkeys([*own, *frequent])][:count])
+  return found
+
+
+def _frequent(of_language: Mapping[str, Sequence[str]]) -> list[str]:
+  counts = collections.Counter(tag for tags in of_language.values() for tag in tags)
+  return sorted(counts, key=lambda tag: (-counts[tag], tag))
+
+
+def _ranked(tags: Sequence[str]) -> dict[str, float]:
+  return {tag: -float(place) for place, tag in enumerate(tags)}
+
+
+def _normalized(vectors: np.ndarray) -> np.ndarray:
+  return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+
+def _nearest(candidates: np.ndarray, queries: np.ndarray) -> np.ndarray:
+  """The most similar candidate of each query, int64 [N], for unit vectors [M, D] and [N, D]."""
+  parts = [
+    np.argmax(queries[start : start + _AT_ONCE] @ candidates.T, axis=1)
+    for start in range(0, len(queries), _AT_ONCE)
+  ]
+  return np.concatenate(parts)

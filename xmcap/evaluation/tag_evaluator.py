@@ -1,0 +1,208 @@
+"""Evaluates predicted labels: precision, recall and F at k in each language, as `xmcap score tags` does."""
+
+import copy
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import gin
+import jax
+import numpy as np
+
+from xmcap.errors import UsageError
+from xmcap.evaluation import embedder, sharded_params, tag_baselines
+from xmcap.models.label_tagger import columns
+from xmcap.scoring import baselines as baselines_lib
+from xmcap.scoring import tables, tag_files
+from xmcap.scoring import tags as tags_lib
+from xmcap.scoring.metrics.tags import DEPTHS
+from xmcap.scoring.report import embeddings_page
+from xmcap.storage import addresses, outputs
+
+PREDICTIONS = "predictions.jsonl"
+
+_MOST = max(DEPTHS)
+"""Tags that are predicted for each picture."""
+
+
+@gin.configurable
+class TagEvaluator:
+  """Predicts the labels of a split and scores them.
+
+  Args:
+    objective: the `LabelObjective` of the run.
+    stream: a `LabelStream` of the split, with the same labels.
+    languages: codes to score; (): all.
+    depths: the numbers k, of 1, 3, 5 and 10.
+    baselines: a `LabelStream` of the training split. If given, the most frequent tags and those of the nearest training
+      picture (by the cosine of the vectors that the network gets) are scored too.
+    num_pictures: number of pictures from the split; 0: all.
+    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
+    out_dir: predictions, tables and report are written to `out_dir/name`; "": nothing is written.
+    title: title of the tables and the report.
+    name: prefix of the names of the rows, such as `validation`.
+  """
+
+  def __init__(
+    self,
+    objective: Any = gin.REQUIRED,
+    stream: Any = gin.REQUIRED,
+    languages: Sequence[str] = (),
+    depths: Sequence[int] = (5,),
+    baselines: Any = None,
+    num_pictures: int = 0,
+    bootstrap: int = 0,
+    out_dir: str = "",
+    title: str = "",
+    name: str = "",
+  ):
+    self.objective, self.stream, self.baselines = objective, stream, baselines
+    if stream.names != objective.names:
+      raise UsageError(
+        "TagEvaluator: its stream and its objective have other labels: give both the same folders"
+      )
+    if baselines is not None and baselines.source.split == stream.source.split:
+      raise UsageError(
+        f"TagEvaluator.baselines: they would be made from the split '{stream.source.split}' that is scored: give the"
+        " training split"
+      )
+    if unknown := [code for code in languages if code not in stream.names]:
+      raise UsageError(
+        f"TagEvaluator.languages: no labels in {', '.join(unknown)}: choose of {', '.join(stream.names)}"
+      )
+    self.languages = tuple(languages) or tuple(stream.names)
+    for code in self.languages:
+      if len(stream.names[code]) < max(depths, default=0):
+        raise UsageError(
+          f"TagEvaluator.depths: P@{max(depths)} needs {max(depths)} labels or more, and "
+          f"{stream.labels[code]}/labels.txt has {len(stream.names[code])}: choose a smaller depth"
+        )
+    self.num_pictures = num_pictures
+    self.prefix = f"{name}/" if name else ""
+    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
+    self.options = {"depths": tuple(depths), "bootstrap": bootstrap if out_dir else 0, "title": title}
+
+  def small(self, pictures: int) -> "TagEvaluator":
+    """An evaluator of a few pictures, without baselines and files."""
+    evaluator = copy.copy(self)
+    evaluator.stream, evaluator.num_pictures = self.stream.resized(pictures), pictures
+    evaluator.baselines, evaluator.out_dir = None, ""
+    return evaluator
+
+  def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
+    """Yields (language, name, value) for each language, and ("", name, value) for the mean over all."""
+    del step
+    sharded = sharded_params.for_evaluation(params, jax.devices())
+    count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
+    keys = self.stream.keys(count)
+    weights, vectors, *best = embedder.of_split(
+      self.stream, count, self._predict, sharded, f"{self.prefix}tags"
+    )
+    # A picture with labels that has weight 0 could not be decoded.
+    labelled = self.stream.truth.columns
+    kept = [
+      key for key, weight in zip(keys, weights, strict=False) if weight or not len(labelled.get(key, ()))
+    ]
+    truth = {code: tags for code, tags in _truth(self.stream, kept).items() if code in self.languages}
+    predictions: tag_files.Scores = {}
+    for code, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
+      if code in truth:
+        predictions[code] = self._named(code, keys, scores, places, truth[code])
+    found = {"": predictions}
+    if self.baselines is not None:
+      found |= self._baselines(sharded, keys, vectors[:count], truth)
+    results = {
+      name: tags_lib.score_tags(truth, predicted, **self.options) for name, predicted in found.items()
+    }
+    if self.out_dir and jax.process_index() == 0:
+      self._write(found, results)
+    for name, result in results.items():
+      yield from self._rows(result.table, f"{self.prefix}{name}/" if name else self.prefix)
+
+  def _predict(self, params: Any, batch: Any) -> tuple[jax.Array, ...]:
+    """Weights [B], vectors [B, D], and for each language the scores and numbers of its best labels, [B, 10]."""
+    module = self.objective.module
+    inputs = self.objective.inputs(batch)
+    vectors = (
+      module.apply({"params": params}, inputs, method="vector")
+      if self.baselines is not None
+      else inputs[:, :0]
+    )
+    logits = cast(jax.Array, module.apply({"params": params}, inputs))
+    best = []
+    for part in columns(module.sizes).values():
+      scores, places = jax.lax.top_k(jax.nn.sigmoid(logits[:, part]), min(_MOST, part.stop - part.start))
+      best += [scores, places]
+    return batch["weights"], vectors, *best
+
+  def _named(
+    self, code: str, keys: Sequence[str], scores: np.ndarray, places: np.ndarray, truth: Mapping[str, Any]
+  ) -> dict[str, dict[str, float]]:
+    names = self.stream.names[code]
+    # The shortest decimal that stands for the float32, so that files are short and order is kept.
+    return {
+      key: {names[place]: float(str(score)) for score, place in zip(of_picture, numbers, strict=True)}
+      for key, of_picture, numbers in zip(keys, scores, places.tolist(), strict=False)
+      if key in truth
+    }
+
+  def _baselines(
+    self, sharded: Any, keys: Sequence[str], vectors: np.ndarray, truth: tag_baselines.Tags
+  ) -> dict[str, tag_files.Scores]:
+    stream = self.baselines
+    train_keys = stream.keys(len(stream.source))
+    weights, train_vectors, *_ = embedder.of_split(
+      stream, len(train_keys), self._predict, sharded, f"{self.prefix}training pictures"
+    )
+    kept = np.flatnonzero(weights[: len(train_keys)])
+    train_keys = [train_keys[place] for place in kept]
+    train = {code: tags for code, tags in _truth(stream, train_keys).items() if code in truth}
+    frequent = tag_baselines.most_frequent(train, keys, _MOST)
+    nearest = tag_baselines.nearest_picture(train, train_keys, train_vectors[kept], keys, vectors, _MOST)
+    found = {"most_frequent": frequent, "nearest_picture": nearest}
+    return {
+      name: {code: {key: predicted[key] for key in truth[code]} for code, predicted in of_baseline.items()}
+      for name, of_baseline in found.items()
+    }
+
+  def _write(self, found: Mapping[str, tag_files.Scores], results: Mapping[str, tags_lib.Tags]) -> None:
+    result = results[""]
+    primary, beside = result.table.primary, {}
+    for name, of_baseline in results.items():
+      if name:
+        scores = {code: row[primary] for code, row in of_baseline.table.rows.items()}
+        heading = baselines_lib.heading(name.replace("_", " "), primary)
+        beside[heading] = tables.column(result.table.rows, scores)
+    table = dataclasses.replace(result.table, beside=beside)
+    with outputs.together(self.out_dir):
+      for name, predicted in found.items():
+        file = f"baseline_{name}.jsonl" if name else PREDICTIONS
+        tag_files.write(pathlib.Path(self.out_dir, file), predicted)
+      embeddings_page.write_results(self.out_dir, dataclasses.replace(result, table=table))
+    print(table.terminal(), flush=True)
+
+  @staticmethod
+  def _rows(table: tables.Table, prefix: str) -> Iterator[tuple[str, str, float]]:
+    for name in table.metrics:
+      values = {code: row[name] for code, row in table.rows.items()}
+      for code, value in [*values.items(), ("", float(np.mean(list(values.values()))))]:
+        yield code, f"{prefix}{name}", value
+
+
+def _truth(stream: Any, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+  """Language code -> image key -> labels, of those pictures that the language's file of labels lists."""
+  parts = columns([(code, len(names)) for code, names in stream.names.items()])
+  found: dict[str, dict[str, list[str]]] = {}
+  for code, part in parts.items():
+    names, listed = stream.names[code], stream.truth.known[code]
+    found[code] = {
+      key: [
+        names[place - part.start]
+        for place in stream.truth.columns[key].tolist()
+        if part.start <= place < part.stop
+      ]
+      for key in keys
+      if key in listed
+    }
+  return found
