@@ -1,4 +1,4 @@
-"""`xmcap retrieval fuse`: the weight of validation, the test matrix that it writes, and what it refuses."""
+"""`xmcap retrieval scores` and `fuse`: cosines, the weight of validation, and what both refuse."""
 
 import json
 
@@ -122,3 +122,49 @@ def test_an_input_is_not_written_over(tmp_path, capsys):
   _write(tmp_path)
   assert cli.main(["retrieval", "fuse", *_options(tmp_path), f"--out={tmp_path}/test_cl.npy"]) == 2
   assert "would overwrite the input --scores" in capsys.readouterr().err
+
+
+def _embeddings(folder, **change):
+  rng = np.random.default_rng(0)
+  arrays = {
+    "queries": rng.normal(size=(30, 4)).astype("f4"),
+    "candidates": rng.normal(size=(20, 4)).astype("f4"),
+  }
+  for name, array in {**arrays, **change}.items():
+    np.save(folder / f"{name}.npy", array, allow_pickle=True)
+  return arrays
+
+
+def _run_scores(folder, *more):
+  given = [f"--{name}={folder}/{name}.npy" for name in ("queries", "candidates")]
+  return cli.main(["retrieval", "scores", *given, f"--out={folder}/scores.npy", *more])
+
+
+def test_scores_are_cosines_in_chunks(tmp_path, monkeypatch):
+  held = _embeddings(tmp_path)
+  monkeypatch.setattr(score_matrices, "_CELLS", 70)
+  assert _run_scores(tmp_path) == 0
+  queries, candidates = (array / np.linalg.norm(array, axis=1, keepdims=True) for array in held.values())
+  found = np.load(tmp_path / "scores.npy")
+  assert found.dtype == np.float32
+  np.testing.assert_allclose(found, queries @ candidates.T, atol=1e-6)
+  assert _run_scores(tmp_path, "--similarity=dot") == 0
+  dot = held["queries"] @ held["candidates"].T
+  np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), dot, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"queries": np.ones((3, 5), "f4")}, "queries: width 5, but candidates: width 4"),
+    ({"queries": np.zeros((3, 4), "f4")}, "queries, row 0: an embedding of length 0"),
+    ({"candidates": np.full((3, 4), np.nan, "f4")}, "candidates.npy, row 0: holds NaN or infinity"),
+    ({"candidates": np.array([{}])}, "a pickle"),
+  ],
+)
+def test_bad_embeddings_are_refused_in_one_line(tmp_path, capsys, change, message):
+  _embeddings(tmp_path, **change)
+  assert _run_scores(tmp_path) == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and message in error, error
+  assert not (tmp_path / "scores.npy").exists()

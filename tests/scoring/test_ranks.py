@@ -54,6 +54,22 @@ def test_recall_of_several_right_candidates_is_the_mean_over_all_orders(k):
   np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+def test_reciprocal_and_expected_ranks_are_means_over_all_orders():
+  rng = np.random.default_rng(2)
+  scores = rng.integers(0, 3, (30, 6)).astype(np.float32)
+  right = [sorted(rng.choice(6, rng.integers(1, 4), replace=False).tolist()) for _ in range(30)]
+  found = _ranked(scores, list(itertools.chain(*right)), [len(places) for places in right])
+  places = [
+    [
+      1 + min(sorted(order, key=lambda place: -row[place]).index(place) for place in of_query)
+      for order in itertools.permutations(range(6))
+    ]
+    for row, of_query in zip(scores, right, strict=True)
+  ]
+  np.testing.assert_allclose(found.reciprocals(), np.mean(1 / np.array(places), axis=1), atol=1e-12)
+  np.testing.assert_allclose(found.expected(), np.mean(places, axis=1), atol=1e-12)
+
+
 def test_equal_embeddings_tie_exactly_wherever_they_stand():
   rng = np.random.default_rng(3)
   queries, distinct = (rng.normal(size=shape).astype(np.float32) for shape in ((500, 37), (9, 37)))

@@ -75,6 +75,26 @@ def test_captions_weigh_the_same_and_pictures_weigh_the_same():
   assert row["i2t_r1"] == pytest.approx((3 / 4 + 1 / 14) / 12)
 
 
+def test_equals_ranx_both_ways():
+  """Expected values: ranx 0.3.21, mrr and hit_rate@k of the same scores."""
+  rng = np.random.default_rng(5)
+  pictures = rng.normal(size=(12, 6))
+  texts = np.repeat(pictures, 3, axis=0) + 1.3 * rng.normal(size=(36, 6))
+  captions = {"en": retrieval.Captions(np.arange(36) // 3, tuple(f"text {i}" for i in range(36)))}
+  found = retrieval.score_retrieval(
+    pictures.astype("f4"), [f"{i:02}" for i in range(12)], captions, {"en": lambda: texts.astype("f4")}
+  )
+  row = found.table.rows["en"]
+  assert [row[f"t2i_{name}"] for name in ("mrr", "r1", "r5", "r10")] == pytest.approx(
+    [0.5548941798941799, 0.3333333333333333, 0.8333333333333334, 0.9722222222222222]
+  )
+  assert [row[f"i2t_{name}"] for name in ("mrr", "r1", "r5", "r10")] == pytest.approx(
+    [0.7222222222222222, 0.5833333333333334, 1, 1]
+  )
+  medians = [note for note in found.table.notes if note.startswith("median rank")]
+  assert medians == ["median rank, text to image: en 2", "median rank, image to text: en 1"]
+
+
 def test_collapsed_embeddings_score_chance(tmp_path):
   count = 50
   captions = {"en": retrieval.Captions(np.arange(count), tuple(f"text {i}" for i in range(count)))}
@@ -82,6 +102,8 @@ def test_collapsed_embeddings_score_chance(tmp_path):
   result = retrieval.score_retrieval(same, [f"{i}" for i in range(count)], captions, {"en": lambda: same})
   assert result.table.rows["en"]["t2i_r5"] == pytest.approx(5 / count)
   assert result.table.rows["en"]["i2t_r10"] == pytest.approx(10 / count)
+  assert result.table.rows["en"]["t2i_mrr"] == pytest.approx(np.mean(1 / np.arange(1, count + 1)))
+  assert "median rank, text to image: en 25.5" in result.table.notes
   assert any("expected value" in note for note in result.table.notes)
 
 
@@ -187,9 +209,9 @@ def test_bad_pairs_are_refused(tmp_path, capsys, held, message):
   assert error.count("\n") == 1 and message in error, error
 
 
-def test_the_report_shows_all_six_numbers(options, tmp_path, page):
+def test_the_report_shows_all_eight_numbers(options, tmp_path, page):
   assert _run(options, tmp_path / "out", "--title=mine & yours") == 0
   page.goto((tmp_path / "out/report.html").as_uri())
   assert page.locator("h1").text_content() == "mine & yours"
-  assert page.locator(".tile").count() == 6 and page.locator("#heat").count() == 0
-  assert "T2I R@k" in page.locator("#reading").text_content()
+  assert page.locator(".tile").count() == 8 and page.locator("#heat").count() == 0
+  assert "T2I R@k, MRR" in page.locator("#reading").text_content()

@@ -39,6 +39,14 @@ def test_equals_scikit_learn_and_plain_counting(tmp_path, capsys):
   assert f"median rank {np.median(places) + 1:g} of 60 candidates" in text and "MRR" in text
 
 
+def test_equals_ranx(tmp_path):
+  """Expected values: ranx 0.3.21, mrr and recall@k of the same scores."""
+  np.save(tmp_path / "scores.npy", _scores())
+  assert _run(tmp_path) == 0
+  found = [_row(tmp_path)[name] for name in ("mrr", "recall_1", "recall_5", "recall_10")]
+  assert found == pytest.approx([0.3927963537331386, 0.25, 0.5333333333333333, 0.75])
+
+
 def test_chunks_and_targets_change_nothing_but_the_order(tmp_path, monkeypatch):
   scores = _scores(50, 30, seed=1)
   shuffled = np.random.default_rng(2).permutation(30)

@@ -1,4 +1,4 @@
-"""The commands about retrieval from matrices of scores: retrieval fuse."""
+"""The commands about retrieval from matrices of scores: retrieval scores, retrieval fuse."""
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -6,8 +6,22 @@ from xmcap.storage import outputs
 
 
 def add(commands) -> None:
-  """Declares the command."""
-  actions = base.add_group(commands, "retrieval", "ACTION", "matrices of scores: fuse two into one")
+  """Declares the commands."""
+  actions = base.add_group(
+    commands, "retrieval", "ACTION", "matrices of scores: make one from embeddings, fuse two"
+  )
+  command = base.add_command(
+    actions, "scores", _scores, "write the matrix of scores of queries and candidates, from their embeddings",
+    "What `xmcap score retrieval --scores` and `xmcap retrieval fuse` take.",
+  )  # fmt: skip
+  forms = "[rows, width] as .npy, or .safetensors with one tensor"
+  base.text(command, "--queries", "FILE", f"embeddings of the queries: {forms}", short="-q", required=True)
+  base.text(command, "--candidates", "FILE", "embeddings of the candidates", short="-c", required=True)
+  similarity = "cosine, or dot for the product as it is"
+  base.text(command, "--similarity", "NAME", similarity, "cosine", choices=("cosine", "dot"))
+  base.text(
+    command, "--out", "FILE.npy", "the matrix to write, [queries, candidates]", short="-o", required=True
+  )
   command = base.add_command(
     actions, "fuse", _fuse, "fuse two matrices of scores: w times the first and 1 - w times the second",
     "w is the one of 0, .01, ... .99 with the highest MRR on validation; the test matrices are not read for it. Writes "
@@ -22,6 +36,23 @@ def add(commands) -> None:
   base.text(command, "--out", "FUSED.npy", "the matrix to write", short="-o", required=True)
 
 
+def _scores(arguments) -> None:
+  from xmcap.scoring import embedding_files, score_matrices
+
+  _check_name(arguments.out)
+  read = {"--queries": arguments.queries, "--candidates": arguments.candidates}
+  outputs.keep_apart({"--out": arguments.out}, read)
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    queries, candidates = (embedding_files.read(path) for path in read.values())
+    score_matrices.write_cosines(arguments.out, queries, candidates, arguments.similarity)
+  print(f"{arguments.out}: scores of {len(queries):,} queries and {len(candidates):,} candidates")
+
+
+def _check_name(out: str) -> None:
+  if not out.endswith(".npy"):
+    raise UsageError(f"--out={out}: a matrix is written as .npy; give such a name")
+
+
 def _fuse(arguments) -> None:
   from xmcap.scoring import fusion, score_matrices
 
@@ -29,8 +60,7 @@ def _fuse(arguments) -> None:
   for option, paths in named.items():
     if len(paths) != 2:
       raise UsageError(f"{option}: given {len(paths)} times; two matrices are fused: give it twice")
-  if not arguments.out.endswith(".npy"):
-    raise UsageError(f"--out={arguments.out}: a matrix is written as .npy; give such a name")
+  _check_name(arguments.out)
   read = {**named, "--validation_targets": arguments.validation_targets}
   outputs.keep_apart({"--out": [arguments.out, fusion.json_of(arguments.out)]}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False):

@@ -40,6 +40,25 @@ class Ranks:
       missed *= np.where(i < self.right, share, 1.0)
     return 1 - missed
 
+  def reciprocals(self) -> np.ndarray:
+    """Returns float64 [Q], the expected 1 / rank of the first right candidate, with ties in random order.
+
+    Of `level` tied candidates in random order, the first right one is the j-th with probability
+    right / (level - j + 1) times the product over i < j - 1 of (level - right - i) / (level - i).
+    """
+    expected = np.zeros(len(self.above))
+    missed = np.ones(len(self.above))
+    for before in range(int((self.level - self.right).max(initial=0)) + 1):
+      active = before <= self.level - self.right
+      share = np.where(active, self.right / np.maximum(self.level - before, 1), 0.0)
+      expected += missed * share / (self.above + before + 1)
+      missed *= 1 - share
+    return expected
+
+  def expected(self) -> np.ndarray:
+    """Returns float64 [Q], the expected rank from 1 of the first right candidate, with ties in random order."""
+    return self.above + (self.level + 1) / (self.right + 1)
+
   @property
   def undecided(self) -> int:
     """Number of queries where the order of ties decides whether the first candidate is right."""

@@ -1,4 +1,4 @@
-"""Retrieval scores of embeddings: R@k of text to image and image to text, language by language.
+"""Retrieval scores of embeddings: R@k, MRR and median rank of text to image and image to text, by language.
 
 As in Babel-ImageNet (Geigle et al., ACL 2024, section 5): text to image averages over all captions of a language. Image
 to text averages over pictures; it is a hit if any caption of the picture is among the first k. The candidates are the
@@ -23,6 +23,8 @@ from xmcap.scoring.signature import METRIC, of_images, of_texts
 from xmcap.scoring.statistics import Statistics
 from xmcap.terminal import shown
 
+_DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Captions:
@@ -42,7 +44,7 @@ class Retrieval:
   """The scores of one model.
 
   Attributes:
-    table: one row per language, and their means.
+    table: one row per language, and their means; notes have the median ranks.
     statistics: language code -> statistics of the pictures, for `xmcap compare`.
   """
 
@@ -88,6 +90,7 @@ def score_retrieval(
     )
   pictures = embedding_files.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
+  medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
   for code in languages_lib.ordered(captions):
     embedded = texts[code]()
     where = f"texts of {code}"
@@ -98,10 +101,12 @@ def score_retrieval(
         f"{where}: shape {list(embedded.shape)} for {files.count(len(held.texts), 'caption')}; embed the captions of "
         "the file, in its order"
       )
-    statistics[code], undecided = _of_language(
+    statistics[code], ranked = _of_language(
       code, pictures, keys, held.images, embedding_files.prepared(embedded, similarity, where), depths
     )
-    tied += undecided
+    for direction, found in ranked.items():
+      tied += found.undecided
+      medians[direction].append(f"{code} {np.median(found.expected()):g}")
   parts = {
     f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in next(iter(statistics.values())).values
   }
@@ -119,11 +124,13 @@ def score_retrieval(
     "candidates": "language",
   }
   notes = [
-    f"{files.count(tied, 'ranking')} tie at the top: each counts as its expected value over all orders"
+    f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
   ]
-  return Retrieval(
-    zero_shot.finished(parts, statistics, title, notes if tied else (), bootstrap, seed), statistics
-  )
+  if tied:
+    notes.append(
+      f"{files.count(tied, 'ranking')} tie at the top: each counts as its expected value over all orders"
+    )
+  return Retrieval(zero_shot.finished(parts, statistics, title, notes, bootstrap, seed), statistics)
 
 
 def read_captions(
@@ -166,7 +173,8 @@ def _of_language(
   images: np.ndarray,
   texts: np.ndarray,
   depths: Sequence[int],
-) -> tuple[Statistics, int]:
+) -> tuple[Statistics, dict[str, ranks.Ranks]]:
+  """Returns the statistics of a language, and the ranks of its queries in both directions."""
   used, place, counts = np.unique(images, return_inverse=True, return_counts=True)
   place = place.reshape(-1)
   if len(used) < max(depths):
@@ -182,10 +190,13 @@ def _of_language(
   for k in depths:
     hits = np.bincount(place, to_picture.hits(k), minlength=len(used))
     values[f"t2i_r{k}"] = np.stack([hits, counts], axis=1)[order].astype(np.float64)
+  reciprocals = np.bincount(place, to_picture.reciprocals(), minlength=len(used))
+  values["t2i_mrr"] = np.stack([reciprocals, counts], axis=1)[order].astype(np.float64)
   for k in depths:
     values[f"i2t_r{k}"] = to_text.hits(k)[order, None]
+  values["i2t_mrr"] = to_text.reciprocals()[order, None]
   statistics = Statistics(tuple(of_pictures[number] for number in order), values, len(texts))
-  return statistics, to_picture.undecided + to_text.undecided
+  return statistics, {"t2i": to_picture, "i2t": to_text}
 
 
 def _references(path: str | os.PathLike, language: str | None):

@@ -12,7 +12,7 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, tables, zero_shot
+from xmcap.scoring import embedding_files, files, tables, zero_shot
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.signature import METRIC, of_images, of_texts
@@ -121,6 +121,31 @@ def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     targets: int64 [Q], the right candidates.
   """
   return np.count_nonzero(scores >= scores[np.arange(len(scores)), targets, None], axis=1)
+
+
+def write_cosines(
+  path: str | os.PathLike, queries: np.ndarray, candidates: np.ndarray, similarity: str = "cosine"
+) -> None:
+  """Writes the similarity of each query and each candidate, float32 [Q, C] as `.npy`, some rows at a time.
+
+  Args:
+    path: the file.
+    queries, candidates: embeddings, float32 [Q, D] and [C, D].
+    similarity: one of `embedding_files.SIMILARITIES`.
+
+  Raises:
+    UsageError: the widths differ, or with the cosine an embedding has length 0.
+    XmcapError: the file cannot be written.
+  """
+  embedding_files.check_widths({"candidates": candidates.shape[-1], "queries": queries.shape[-1]})
+  queries = embedding_files.prepared(queries, similarity, "queries")
+  candidates = embedding_files.prepared(candidates, similarity, "candidates")
+  shape = (len(queries), len(candidates))
+  rows = max(1, _CELLS // len(candidates))
+  with files.whole(path) as file:
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    for first in range(0, len(queries), rows):
+      file.write((queries[first : first + rows] @ candidates.T).astype("<f4", copy=False).tobytes())
 
 
 def score_matrix(

@@ -55,19 +55,16 @@ class FixedTop1(base.Metric):
     return _ratio(statistics)
 
 
-class Recall(base.Metric):
-  """Recall at k: share of queries with a correct candidate among the first k.
+class _OfQueries(base.Metric):
+  """A mean over the queries of a direction.
 
   Image to text (`i2t`) averages over pictures, and any caption of the picture is correct. Text to image (`t2i`)
-  averages over captions; the statistics of a picture are the hits of its captions and their number.
+  averages over captions; the statistics of a picture are the sum over its captions and their number.
   """
 
-  percent = True
-  decimals = 4
   counted = "captions"
 
-  def __init__(self, direction: str, k: int):
-    self.name, self.heading = f"{direction}_r{k}", f"{direction.upper()} R@{k}"
+  def __init__(self, direction: str):
     self._from_text = direction == "t2i"
 
   @property
@@ -79,12 +76,31 @@ class Recall(base.Metric):
     return f"mean={'captions' if self._from_text else 'images'},ties=expected"
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
-    """Returns the share of hits."""
+    """Returns the mean over the queries."""
     return _ratio(totals) if self._from_text else totals[..., 0] / count
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    """Returns float64 [images], the share of hits of each picture's queries."""
+    """Returns float64 [images], the mean over each picture's queries."""
     return _ratio(statistics) if self._from_text else statistics[:, 0]
+
+
+class Recall(_OfQueries):
+  """Recall at k: share of queries with a correct candidate among the first k."""
+
+  percent = True
+  decimals = 4
+
+  def __init__(self, direction: str, k: int):
+    super().__init__(direction)
+    self.name, self.heading = f"{direction}_r{k}", f"{direction.upper()} R@{k}"
+
+
+class ReciprocalRank(_OfQueries):
+  """Mean of 1 / rank of the first correct candidate (MRR), in [0, 1]."""
+
+  def __init__(self, direction: str):
+    super().__init__(direction)
+    self.name, self.heading = f"{direction}_mrr", f"{direction.upper()} MRR"
 
 
 def _ratio(totals: np.ndarray) -> np.ndarray:
@@ -92,4 +108,8 @@ def _ratio(totals: np.ndarray) -> np.ndarray:
   return np.divide(hits, tries, out=np.full(np.shape(hits), np.nan), where=tries > 0)[()]
 
 
-METRICS = (Top1(), FixedTop1(), *(Recall(direction, k) for direction in ("t2i", "i2t") for k in DEPTHS))
+_OF_DIRECTIONS = [
+  (*(Recall(direction, k) for k in DEPTHS), ReciprocalRank(direction)) for direction in ("t2i", "i2t")
+]
+
+METRICS = (Top1(), FixedTop1(), *(metric for metrics in _OF_DIRECTIONS for metric in metrics))

@@ -33,15 +33,23 @@ hit.""",
 classes keep all of them.""",
   "mrr": "Mean over queries of 1 / rank of the correct candidate. Ties count with the worst rank.",
   "recall": "Share of queries whose correct candidate is among the first k. Ties count with the worst rank.",
-  "t2i": "Share of captions whose picture is among the first k of all pictures of the language.",
-  "i2t": "Share of pictures with one of their captions among the first k of all captions of the language.",
+  "t2i": """Share of captions whose picture is among the first k of all pictures of the language; MRR is the mean of 1 /
+rank of that picture.""",
+  "i2t": """Share of pictures with one of their captions among the first k of all captions of the language; MRR is the
+mean of 1 / rank of the first of these.""",
   "tags": """Share of the first k tags that are true (P), share of true tags among the first k (R), and their harmonic
 mean per picture (F), each averaged over pictures.""",
   "exact": "Share of captions equal to one of the references, ignoring case and punctuation.",
 }
 _INTERVALS = """95% bootstrap intervals: images are resampled, the same in all languages. They show how much scores
 would vary with other images of the same kind, not with other references."""
-_HEADINGS = {"bleu": "BLEU", "t2i": "T2I R@k", "i2t": "I2T R@k", "recall": "R@k", "tags": "P, R, F@k"}
+_HEADINGS = {
+  "bleu": "BLEU",
+  "t2i": "T2I R@k, MRR",
+  "i2t": "I2T R@k, MRR",
+  "recall": "R@k",
+  "tags": "P, R, F@k",
+}
 _BETWEEN_RANKINGS = """Candidates differ between languages, and more of them make the task harder. Compare systems
 within a language, not languages of a system."""
 _BETWEEN = """Scores depend on the tokeniser and on how much the references agree. Compare systems within a language,
