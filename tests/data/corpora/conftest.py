@@ -26,6 +26,11 @@ class DrawnPictures:
     return picture
 
 
+def _shared(language, emoji):
+  number = ord(emoji) - 0x1F300
+  return [f"{language} even"] * (number % 2 == 0) + [f"{language} first"] * (number < 2)
+
+
 @pytest.fixture
 def source():
   """24 emoji named in every language, but 1F302 in no Maori, 1F303 in no Quechua, and 1F304 in no German."""
@@ -34,6 +39,11 @@ def source():
     for language in languages.LANGUAGES
   }
   del names["mi"]["\U0001f302"], names["quz"]["\U0001f303"], names["de"]["\U0001f304"]
+  # All even ones share a keyword, and 1F300 and 1F301 another; each also has one of its own.
+  keywords = {
+    language: {emoji: [f"{language} own {ord(emoji):x}", *_shared(language, emoji)] for emoji in of_language}
+    for language, of_language in names.items()
+  }
   standard = {language: AND for language in languages.LANGUAGES} | {"mi": COMMA}
   plain = {language: COMMA for language in languages.LANGUAGES if language not in ("mi", "quz")}
-  return emoji_sources.Source("drawn", cldr.Cldr(names, standard, plain), DrawnPictures())
+  return emoji_sources.Source("drawn", cldr.Cldr(names, keywords, standard, plain), DrawnPictures())

@@ -79,6 +79,10 @@ def test_names_lose_direction_marks_and_inherited_ones_are_left_out(read):
   assert read.names["fa"] == {"🍎": "fa apple"}
 
 
+def test_keywords_are_read_in_their_order(read):
+  assert read.keywords["quz"] == {"🍎": ["fruit", "red"]}
+
+
 def test_quechua_is_read_from_its_own_code(read):
   assert read.names["quz"] == {"🍎": "qu apple"}
 
@@ -114,7 +118,7 @@ def test_json_gives_what_xml_gives(tmp_path):
   expected = cldr.read_xml(xml_tree(tmp_path / "xml"))
   for language in languages.LANGUAGES:
     code = "qu" if language == "quz" else language
-    annotations = {"🍎": {"default": ["fruit"], "tts": [f"{code} apple"]}, "🍏": {"default": ["green"]}}
+    annotations = {"🍎": {"default": ["fruit", "red"], "tts": [f"{code} apple"]}}
     folder = tmp_path / "cldr-annotations-full" / "annotations" / code
     folder.mkdir(parents=True)
     (folder / "annotations.json").write_text(json.dumps({"annotations": {"annotations": annotations}}))

@@ -36,7 +36,7 @@ def drawn(source, monkeypatch):
   }
   names["de"]["\U0001f305"] = "EN Thing 5"  # as in English, but for case
   pattern = source.cldr.standard["en"]
-  held = cldr.Cldr(names, dict.fromkeys(names, pattern), {})
+  held = cldr.Cldr(names, {}, dict.fromkeys(names, pattern), {})
   other = _Other(source.pictures)
   found = artists.Artists(held, {"noto": source.pictures, "twemoji": other, "openmoji": other})
   monkeypatch.setattr(artists, "find", lambda cache: found)

@@ -47,32 +47,38 @@ class Emoji:
 
 
 def choose(
-  names: Names, pictures: emoji_pictures.Pictures, count: int, optional: Collection[str] = ()
+  names: Names,
+  pictures: emoji_pictures.Pictures,
+  count: int,
+  optional: Collection[str] = (),
+  preferred: Collection[str] = (),
 ) -> list[Emoji]:
   """Returns the first `count` emoji of a fixed order, so a smaller choice is a prefix of a larger one.
 
-  The order takes golden-ratio steps through the code points, so that food, animals, faces and things all occur. It
-  skips emoji that lack a name in a language that is not `optional`, that share a name with an earlier emoji in any
-  language, or whose small picture looks like an earlier one.
+  The order takes golden-ratio steps through the code points, so that food, animals, faces and things all occur;
+  `preferred` emoji come before all others. It skips emoji that lack a name in a language that is not `optional`, that
+  share a name with an earlier emoji in any language, or whose small picture looks like an earlier one.
 
   Args:
     names: language -> emoji -> name.
     pictures: pictures of the emoji.
     count: number of emoji.
     optional: languages in which an emoji may lack a name.
+    preferred: emoji that come first.
 
   Raises:
     UsageError: there are fewer than `count` distinguishable emoji.
   """
-  candidates = _candidates(names, optional)
-  order = np.argsort(np.arange(1, len(candidates) + 1) * _GOLDEN_RATIO % 1, kind="stable")
+  found = _candidates(names, optional)
+  order = np.argsort(np.arange(1, len(found) + 1) * _GOLDEN_RATIO % 1, kind="stable").tolist()
+  order.sort(key=lambda index: found[index][0] not in preferred)
   taken: dict[str, set[str]] = {language: set() for language in names}
   thumbnails: list[np.ndarray] = []
   chosen: list[Emoji] = []
   for index in order:
     if len(chosen) == count:
       break
-    character, own = candidates[index]
+    character, own = found[index]
     if any(name.casefold() in taken[language] for language, name in own.items()):
       continue
     picture = pictures.draw(character)
@@ -90,6 +96,11 @@ def choose(
       f"num_emoji={count}: there are only {len(chosen)} distinguishable emoji; ask for at most that many"
     )
   return chosen
+
+
+def candidates(names: Names, optional: Collection[str] = ()) -> list[str]:
+  """Returns the emoji that `choose` chooses from, in the order of the code points."""
+  return [character for character, _ in _candidates(names, optional)]
 
 
 def _candidates(names: Names, optional: Collection[str]) -> list[tuple[str, dict[str, str]]]:

@@ -1,9 +1,9 @@
-"""Reads CLDR's names of emoji and its list patterns.
+"""Reads CLDR's names and keywords of emoji, and its list patterns.
 
-For each language, CLDR (Unicode Common Locale Data Repository) has a short name of every emoji, written by native
-speakers (`type="tts"`), and patterns for writing a list ("{0}, {1} and {2}"). ICU's additional rules (Spanish "y"
-becomes "e" before an i) are not applied. Two formats are supported: the XML of the Debian package `unicode-cldr-core`,
-and the JSON of the npm packages `cldr-annotations-full` and `cldr-misc-full`.
+For each language, CLDR (Unicode Common Locale Data Repository) has a short name (`type="tts"`) and a few keywords of
+every emoji, written by native speakers, and patterns for writing a list ("{0}, {1} and {2}"). ICU's additional rules
+(Spanish "y" becomes "e" before an i) are not applied. Two formats are supported: the XML of the Debian package
+`unicode-cldr-core`, and the JSON of the npm packages `cldr-annotations-full` and `cldr-misc-full`.
 
 Source: UTS #35, Unicode Locale Data Markup Language, part 2 (list patterns) and part 7 (annotations).
 """
@@ -55,12 +55,14 @@ class Cldr:
 
   Attributes:
     names: language -> emoji (without U+FE0F, as in CLDR) -> name, without direction marks.
+    keywords: language -> emoji -> its keywords, in CLDR's order; the name is often one of them.
     standard: language -> the usual pattern ("{0} and {1}").
     plain: language -> an alternative pattern that joins a pair without "and" ("{0}, {1}"; Thai keeps the word, with
       spaces), for languages that have one.
   """
 
   names: dict[str, dict[str, str]]
+  keywords: dict[str, dict[str, list[str]]]
   standard: dict[str, ListPattern]
   plain: dict[str, ListPattern]
 
@@ -73,37 +75,60 @@ def clean(text: str) -> str:
 def read_xml(common: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) -> Cldr:
   """Reads the folder `common` of CLDR's release; XmcapError names a missing or broken file."""
   root = _xml_patterns(common / "main" / "root.xml")
-  names, patterns = {}, {}
+  names, keywords, patterns = {}, {}, {}
   for language in codes:
     code = _CODES.get(language, language)
-    annotations = _parsed(common / "annotations" / f"{code}.xml").iter("annotation")
-    names[language] = {
-      element.get("cp", ""): clean(element.text)
-      for element in annotations
-      if element.get("type") == "tts" and element.text not in (None, _INHERIT)
-    }
+    names[language], keywords[language] = {}, {}
+    for element in _parsed(common / "annotations" / f"{code}.xml").iter("annotation"):
+      cp, text = element.get("cp", ""), element.text
+      if text is None or text == _INHERIT:
+        continue
+      if element.get("type") == "tts":
+        names[language][cp] = clean(text)
+      else:
+        keywords[language][cp] = _distinct(text.split("|"))
     patterns[language] = _xml_patterns(common / "main" / f"{code}.xml")
-  return _cldr(names, lambda language, kind: _resolve(kind, patterns[language], root))
+  return _cldr(names, keywords, lambda language, kind: _resolve(kind, patterns[language], root))
 
 
 def read_json(folder: pathlib.Path, codes: Iterable[str] = languages.LANGUAGES) -> Cldr:
   """Reads a folder with `cldr-annotations-full` and `cldr-misc-full`; XmcapError as `read_xml`."""
-  names, patterns = {}, {}
+  names, keywords, patterns = {}, {}, {}
   for language in codes:
     code = _CODES.get(language, language)
     path = folder / "cldr-annotations-full" / "annotations" / code / "annotations.json"
     annotations = _parsed(path)["annotations"]["annotations"]
-    # In this release quotes are escaped twice.
     names[language] = {
-      cp: clean(entry["tts"][0].replace('\\"', '"')) for cp, entry in annotations.items() if entry.get("tts")
+      cp: clean(_unescaped(entry["tts"][0])) for cp, entry in annotations.items() if entry.get("tts")
+    }
+    keywords[language] = {
+      cp: _distinct(map(_unescaped, entry["default"]))
+      for cp, entry in annotations.items()
+      if entry.get("default")
     }
     path = folder / "cldr-misc-full" / "main" / code / "listPatterns.json"
     patterns[language] = _parsed(path)["main"][code]["listPatterns"]
   # Aliases and inheritance are already resolved in the JSON release.
-  return _cldr(names, lambda language, kind: _pattern(patterns[language][f"listPattern-type-{kind}"]))
+  return _cldr(
+    names, keywords, lambda language, kind: _pattern(patterns[language][f"listPattern-type-{kind}"])
+  )
 
 
-def _cldr(names: dict[str, dict[str, str]], find: Callable[[str, str], ListPattern]) -> Cldr:
+def _distinct(texts: Iterable[str]) -> list[str]:
+  """Returns the cleaned texts that are not empty, each once."""
+  return list(dict.fromkeys(cleaned for text in texts if (cleaned := clean(text))))
+
+
+def _unescaped(text: str) -> str:
+  """Returns a text of the JSON release, in which quotes are escaped twice."""
+  return text.replace('\\"', '"')
+
+
+def _cldr(
+  names: dict[str, dict[str, str]],
+  keywords: dict[str, dict[str, list[str]]],
+  find: Callable[[str, str], ListPattern],
+) -> Cldr:
   """Makes a `Cldr`; `find` returns the pattern for a language and a list type."""
   standard = {language: find(language, "standard") for language in names}
   plain = {}
@@ -113,7 +138,7 @@ def _cldr(names: dict[str, dict[str, str]], find: Callable[[str, str], ListPatte
     different = [other for other in others if other.pair not in (usual.pair, "{0}{1}")]
     if different:
       plain[language] = different[0]
-  return Cldr(names, standard, plain)
+  return Cldr(names, keywords, standard, plain)
 
 
 def _fill(pattern: str, first: str, second: str) -> str:

@@ -1,13 +1,14 @@
-"""A split of generated emoji scenes, with pictures and captions in every language."""
+"""A split of generated emoji scenes, with pictures, captions and tags in every language."""
 
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from xmcap.data import record_writer
+from xmcap.data.corpora.annotations import Annotated
 from xmcap.data.corpora.emoji import scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.records import Caption, Record
@@ -23,15 +24,22 @@ Draw = Callable[[str, int, int, int], tuple[list[list[int]], np.random.Generator
 
 @dataclasses.dataclass(frozen=True)
 class Captioner:
-  """Writes captions of scenes, given language -> name of each class (None if missing), and list patterns."""
+  """Writes captions of scenes, given language -> name of each class (None if missing), and list patterns.
+
+  `translated` are the languages whose names are machine-translated.
+  """
 
   names: Mapping[str, Sequence[str | None]]
   standard: dict[str, ListPattern]
   plain: dict[str, ListPattern]
+  translated: Collection[str] = ()
 
   def captions(self, scene: list[int]) -> list[Caption]:
     """Returns the standard caption in each language that has names for all emoji of the scene."""
-    return [Caption(language, text) for language, text in self._join(scene, self.standard).items()]
+    return [
+      Caption(language, text, source="mt" if language in self.translated else "human")
+      for language, text in self._join(scene, self.standard).items()
+    ]
 
   def references(self, scene: list[int]) -> list[Caption]:
     """Returns one or two captions per language, the standard one first."""
@@ -40,7 +48,7 @@ class Captioner:
     for caption in self.captions(scene):
       found.append(caption)
       if plain.get(caption.language, caption.text) != caption.text:
-        found.append(Caption(caption.language, plain[caption.language]))
+        found.append(dataclasses.replace(caption, text=plain[caption.language]))
     return found
 
   def _join(self, scene: list[int], patterns: dict[str, ListPattern]) -> dict[str, str]:
@@ -65,6 +73,7 @@ class DrawnSplit:
     captioner: writes the captions.
     renderer: renders the pictures.
     draw: draws the scenes.
+    keywords: language -> keywords of each class (None if missing); a picture's tags are those of its classes.
   """
 
   dataset: str
@@ -76,6 +85,7 @@ class DrawnSplit:
   captioner: Captioner
   renderer: scenes.Renderer
   draw: Draw
+  keywords: Mapping[str, Sequence[Sequence[str] | None]] = dataclasses.field(default_factory=dict)
 
   @property
   def shards(self) -> range:
@@ -87,13 +97,33 @@ class DrawnSplit:
     describe = self.captioner.references if references else self.captioner.captions
     pictures = self.renderer.render(drawn, rng)
     for index, (scene, picture) in enumerate(zip(drawn, pictures, strict=True), start):
-      name = f"{self.dataset}/{self.seed}/{self.name}/{index}"
       yield Record(
-        key=hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
+        key=self._key(index),
         image=scenes.encode_png(picture),
         captions=describe(scene),
         tags=[self.tags[emoji] for emoji in scene],
+        tags_by_language=self._tags_by_language(scene),
       )
+
+  def annotated(self) -> Iterator[Annotated]:
+    """Yields the pictures of the split with their tags by language, without rendering them."""
+    for shard in self.shards:
+      drawn, start, _ = self._draw(shard)
+      for index, scene in enumerate(drawn, start):
+        yield Annotated(self._key(index), self.name, self._tags_by_language(scene))
+
+  def _key(self, index: int) -> str:
+    name = f"{self.dataset}/{self.seed}/{self.name}/{index}"
+    return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+
+  def _tags_by_language(self, scene: list[int]) -> dict[str, list[str]]:
+    """Returns tags in the languages that have keywords for all emoji of the scene."""
+    found = {}
+    for language, keywords in self.keywords.items():
+      held = [words for emoji in scene if (words := keywords[emoji]) is not None]
+      if len(held) == len(scene):
+        found[language] = list(dict.fromkeys(word for words in held for word in words))
+    return found
 
   def _draw(self, shard: int) -> tuple[list[list[int]], int, np.random.Generator]:
     start = shard * self.shard_records
@@ -125,18 +155,18 @@ def write_records(
 
 def write_beside(
   out: pathlib.Path,
-  train: DrawnSplit,
+  trained: Sequence[DrawnSplit],
   written: Sequence[record_writer.WrittenSplit],
   version: str,
   description: str,
 ) -> None:
-  """Writes the other files of a corpus: tags, the text for training a vocabulary, and TFDS's metadata."""
-  record_writer.write_tags(out, train.tags)
-  files.write_text(out / "vocabulary_text.txt", train.vocabulary_text())
+  """Writes the other files of a corpus: tags, the text of the training splits for a vocabulary, and TFDS's metadata."""
+  record_writer.write_tags(out, trained[0].tags)
+  files.write_text(out / "vocabulary_text.txt", "".join(split.vocabulary_text() for split in trained))
   record_writer.write_metadata(
     out,
     written,
-    dataset=train.dataset,
+    dataset=trained[0].dataset,
     version=version,
     description=description,
     homepage="https://cldr.unicode.org/",

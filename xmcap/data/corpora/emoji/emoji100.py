@@ -122,7 +122,8 @@ def build(
       classes = range(num_emoji, num_emoji + num_held_out) if name == HELD_OUT else range(num_emoji)
       draw = Singles(classes, (seed, _SEED_OF_SINGLES + number)).draw
       splits.append(split(name, len(classes) * num_each, captioner=captioner, renderer=renderer, draw=draw))
-    write_beside(out, splits[0], write_records(out, splits, work_dir, processes, say), VERSION, _DESCRIPTION)
+    written = write_records(out, splits, work_dir, processes, say)
+    write_beside(out, splits[:1], written, VERSION, _DESCRIPTION)
     for file, classes in (("labels", range(num_emoji)), ("labels_held_out", range(num_emoji, len(tags)))):
       files.write_text(out / f"{file}.json", json.dumps(labels(names, classes), ensure_ascii=False))
     return {"emoji": [{"character": emoji.character, "tag": emoji.tag} for emoji in chosen]}

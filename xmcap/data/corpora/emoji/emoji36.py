@@ -132,4 +132,4 @@ def _write(
     records = (record for shard in split.shards for record in split.records(shard, references=True))
     release.write_release(out / split.name, records)
     say(f"{split.name}: {split.count:,} pictures in the release layout")
-  write_beside(out, train, written, VERSION, _DESCRIPTION)
+  write_beside(out, (train,), written, VERSION, _DESCRIPTION)

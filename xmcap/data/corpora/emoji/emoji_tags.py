@@ -1,0 +1,262 @@
+"""emoji_tags: generated scenes with tags by people in 36 languages, few human captions and many translated ones.
+
+COCO-CN's setting on data that any machine can get. A picture shows one to three emoji. Its tags in a language are the
+keywords that native speakers gave these emoji in CLDR. A human caption joins CLDR's names by the language's list
+pattern. A machine-translated caption joins the English names as translated by dictionary (translation.py).
+
+  split     captions                                     tags
+  train_mt  English by people, 35 languages translated   English
+  train     36 languages by people                       36 languages
+  val       36 languages by people, unseen combinations  36 languages
+  test      36 languages by people, unseen combinations  36 languages
+
+A picture has no caption or no tags in a language that lacks a name or keywords for one of its emoji (Maori, Quechua).
+
+`build` writes a folder:
+
+  records              the splits, with `tags` (the emoji in reading order) and `tags_by_language`
+  tags.txt             the emoji
+  labels/LANGUAGE/     labels.txt: the tags on at least `least` pictures of `train`, the most frequent first;
+                       SPLIT.jsonl: the labels of each picture. As from `xmcap data tags`, from tags alone
+  val/, test/          captions.jsonl and images/KEY.png, in XM3600's release layout; with a second reference if the
+                       language has a pattern without "and"
+  vocabulary_text.txt  names and captions of both training splits, for training a SentencePiece model
+  emoji_tags.json      options, emoji, and counts; written last, so it marks a complete corpus
+"""
+
+import collections
+import dataclasses
+import functools
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xmcap import languages
+from xmcap.data.corpora import plans, tag_labels
+from xmcap.data.corpora.emoji import cedict, release, scenes, translation
+from xmcap.data.corpora.emoji import choice as emoji_choice
+from xmcap.data.corpora.emoji import sources as emoji_sources
+from xmcap.data.corpora.emoji.cldr import Cldr
+from xmcap.data.corpora.emoji.combinations import Combinations
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit, write_beside, write_records
+from xmcap.data.corpora.releases.coco_cn import write_tag_lines
+from xmcap.errors import UsageError
+from xmcap.progress import Say
+from xmcap.storage import files
+
+NAME = "emoji_tags"
+VERSION = "1.0.0"
+MT = "train_mt"
+SPLITS = (MT, tag_labels.TRAIN, "val", "test")
+RELEASED = ("val", "test")
+_DESCRIPTION = (
+  "Pictures of emoji with tags and captions by native speakers, and translated captions, in 36 languages."
+)
+_RECORDS_IN_SHARD = 4_096
+_MIN_EMOJI = 5
+_OPTIONAL = ("mi", "quz")  # languages in which an emoji may lack a name or keywords
+# Both training splits draw from the same combinations, but shards of different numbers have different scenes.
+_FIRST_MT_SHARD = 1 << 20
+
+
+def build(
+  out: str | os.PathLike,
+  *,
+  num_emoji: int = 300,
+  num_mt: int = 20_000,
+  num_human: int = 2_000,
+  num_val: int = 500,
+  num_test: int = 1_000,
+  least: int = tag_labels.LEAST,
+  image_size: int = 64,
+  seed: int = 0,
+  difficulty: str = "medium",
+  source: str = "auto",
+  cache: str | os.PathLike | None = None,
+  processes: int | None = None,
+  progress: Say | None = None,
+  **scene: float | str | None,
+) -> pathlib.Path:
+  """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
+
+  The same options and source give the same bytes with any number of processes.
+
+  Args:
+    out: the folder.
+    num_emoji: number of emoji, at least 5; about 360 are distinguishable. Emoji come first that share a keyword with
+      another one in every language but Maori and Quechua.
+    num_mt, num_human, num_val, num_test: number of pictures of `train_mt`, `train`, `val` and `test`.
+    least: number of `train` pictures that a label needs.
+    image_size: side of the square pictures, in pixels.
+    seed: seed of combinations, places, sizes, colours and backgrounds; the choice of emoji does not depend on it.
+    difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
+    source: source of names, keywords and pictures (sources.py): auto, installed, debian or npm.
+    cache: folder for downloads; None: that of emoji36, in the user's cache folder.
+    processes: number of processes; None: one per core.
+    progress: receives progress lines.
+    scene: changes to the preset, such as `jitter`; None: as in the preset.
+
+  Raises:
+    UsageError: an option is out of range, the folder contains something else, or CC-CEDICT is not installed.
+    XmcapError: no source works (the message lists all three), or the disk is full or cannot be written.
+  """
+  out = pathlib.Path(out)
+  say = progress or (lambda line: None)
+  scene_options = scenes.scene_options(difficulty, **scene)
+  pictures = dict(zip(SPLITS, (num_mt, num_human, num_val, num_test), strict=True))
+  given = {"num_mt": num_mt, "num_human": num_human, "num_val": num_val, "num_test": num_test, "least": least}
+  bounds = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
+  bounds |= {name: (value, 1) for name, value in given.items()}
+  for name, (value, smallest) in bounds.items():
+    if value < smallest:
+      raise UsageError(f"{name}={value}: must be at least {smallest}")
+  options = {
+    "num_emoji": num_emoji,
+    "pictures": pictures,
+    "least": least,
+    "image_size": image_size,
+    "seed": seed,
+    "scenes": dataclasses.asdict(scene_options),
+    "source": source,
+  }
+
+  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+    dictionary = cedict.find()  # at once, if it is not installed
+    say("looking for names, keywords and pictures of emoji")
+    found = emoji_sources.find(source, cache)
+    chosen = choose(found, num_emoji)
+    say(f"{num_emoji} emoji ({found.way}); translating their names")
+    translated = translation.translate(
+      found.cldr, [emoji.character for emoji in chosen], cedict.read(dictionary)
+    )
+    renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
+    combinations = Combinations(
+      num_emoji, {"train": num_human, "validation": num_val, "test": num_test}, seed
+    )
+    draw = functools.partial(_draw, combinations)
+    tags = [emoji.tag for emoji in chosen]
+    people, machine, keywords = _texts(found.cldr, chosen, translated)
+    splits = [
+      DrawnSplit(
+        NAME, name, count, _RECORDS_IN_SHARD, seed, tags, machine if name == MT else people, renderer, draw,
+        {"en": keywords["en"]} if name == MT else keywords,
+      )
+      for name, count in pictures.items()
+    ]  # fmt: skip
+    written = write_records(out, splits, work_dir, processes, say)
+    for split in splits:
+      if split.name in RELEASED:
+        records = (record for shard in split.shards for record in split.records(shard, references=True))
+        release.write_release(out / split.name, records)
+        say(f"{split.name}: {split.count:,} pictures in the release layout")
+    labels = write_labels(out / "labels", splits, least)
+    say(f"labels in {len(labels)} languages: {min(labels.values())} to {max(labels.values())}")
+    write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
+    return {"way": found.way, **_about(chosen, keywords, translated), "labels": labels}
+
+  plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
+  if plans.carry_out(out, plan, make)[1]:
+    say(f"{out} already has this corpus")
+  return out
+
+
+def choose(found: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
+  """Returns emoji with a name and keywords in all languages but the optional ones; UsageError if there are too few.
+
+  Those come first that share a keyword with another candidate in each of these languages.
+  """
+  keywords = found.cldr.keywords
+  names = {
+    code: {emoji: name for emoji, name in own.items() if emoji in keywords[code]}
+    for code, own in found.cldr.names.items()
+  }
+  candidates = emoji_choice.candidates(names, _OPTIONAL)
+  codes = [code for code in names if code not in _OPTIONAL]
+  counts = {
+    code: collections.Counter(word for emoji in candidates for word in keywords[code][emoji])
+    for code in codes
+  }
+  shared = {
+    emoji
+    for emoji in candidates
+    if all(any(counts[code][word] > 1 for word in keywords[code][emoji]) for code in codes)
+  }
+  return emoji_choice.choose(names, found.pictures, count, _OPTIONAL, shared)
+
+
+def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int) -> dict[str, int]:
+  """Writes the labels of each language, and those of the pictures of each split that has tags in it.
+
+  Returns language -> number of labels; UsageError if no language has any.
+  """
+  pictures = [picture for split in splits for picture in split.annotated()]
+  found = {}
+  for code in languages.LANGUAGES:
+    tagged = [picture for picture in pictures if code in picture.tags]
+    counts = collections.Counter(
+      tag for picture in tagged if picture.split == tag_labels.TRAIN for tag in picture.tags[code]
+    )
+    if max(counts.values(), default=0) < least:
+      continue
+    made = tag_labels.make(tagged, code, least=least)
+    found[code] = len(made.counts)
+    files.make_folder(folder / code)
+    files.write_text(folder / code / "labels.txt", "".join(f"{label}\n" for label in made.counts))
+    for split in dict.fromkeys(split for _, split, _ in made.pictures):
+      rows = ((key, code, labels) for key, of, labels in made.pictures if of == split)
+      write_tag_lines(folder / code / f"{split}.jsonl", rows)
+  if not found:
+    raise UsageError(
+      f"least={least}: no tag is on so many pictures of train; choose fewer, or a larger num_human"
+    )
+  return found
+
+
+def _draw(
+  combinations: Combinations, split: str, shard: int, start: int, count: int
+) -> tuple[list[list[int]], np.random.Generator]:
+  """Draws scenes, as `Combinations.draw`, for our names of the splits."""
+  if split == MT:
+    return combinations.draw("train", shard + _FIRST_MT_SHARD, start, count)
+  return combinations.draw("validation" if split == "val" else split, shard, start, count)
+
+
+def _texts(
+  cldr: Cldr, chosen: Sequence[emoji_choice.Emoji], translated: Mapping[str, translation.Translated]
+) -> tuple[Captioner, Captioner, dict[str, list[list[str] | None]]]:
+  """Returns what writes human and translated captions, and language -> keywords of each emoji."""
+  names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
+  keywords = {
+    code: [cldr.keywords[code].get(emoji.character) if code in emoji.names else None for emoji in chosen]
+    for code in languages.LANGUAGES
+  }
+  of_machine = {code: translated[code].names if code in translated else names[code] for code in names}
+  people = Captioner(names, cldr.standard, cldr.plain)
+  return people, Captioner(of_machine, cldr.standard, cldr.plain, tuple(translated)), keywords
+
+
+def _about(
+  chosen: Sequence[emoji_choice.Emoji],
+  keywords: Mapping[str, Sequence[Sequence[str] | None]],
+  translated: Mapping[str, translation.Translated],
+) -> dict[str, Any]:
+  """Returns what emoji_tags.json says about emoji, keywords and translations."""
+  return {
+    "emoji": [
+      {
+        "character": emoji.character,
+        "tag": emoji.tag,
+        "lacks": [code for code in languages.LANGUAGES if code not in emoji.names],
+      }
+      for emoji in chosen
+    ],
+    "keywords": {
+      code: len({word for words in own if words for word in words}) for code, own in keywords.items()
+    },
+    "translation": {
+      code: {"words": own.words, "unknown": own.unknown, "same": own.same} for code, own in translated.items()
+    },
+  }
