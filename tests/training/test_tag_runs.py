@@ -29,9 +29,8 @@ def place(tmp_path_factory, tiny_dir, register):  # noqa: F811
   name = register(tiny_dir).name
   return root, [
     f"MIXTURE='{name}'", f"{name}.data_dir='{tiny_dir}'", f"FEATURES='{root}/features.safetensors'",
-    "VALIDATION='train'",
-    "TEST='train[:12]'", "TOTAL_STEPS=4", "BATCH_SIZE=8", "hooks.eval_every=2", "Writers.tensorboard=False",
-    "LabelObjective.hidden=16", "LEARNING_RATE=0.01",
+    "VALIDATION='train'", "TEST='train[:12]'", "TOTAL_STEPS=4", "BATCH_SIZE=8", "hooks.eval_every=2",
+    "Writers.tensorboard=False", "LabelObjective.hidden=16", "LEARNING_RATE=0.01",
   ]  # fmt: skip
 
 

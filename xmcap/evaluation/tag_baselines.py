@@ -36,12 +36,12 @@ def nearest_picture(
     keys, vectors: of the pictures to tag, float32 [N, D].
     count: number of predicted tags; fewer if a language has fewer.
   """
-  nearest = _nearest(_normalized(train_vectors), _normalized(vectors))
+  nearest: list[int] = _nearest(_normalized(train_vectors), _normalized(vectors)).tolist()
   found: Scores = {}
   for code, of_language in train.items():
     frequent = _frequent(of_language)
     found[code] = {}
-    for key, place in zip(keys, nearest.tolist(), strict=True):
+    for key, place in zip(keys, nearest, strict=True):
       own = of_language.get(train_keys[place], ())
       found[code][key] = _ranked([*dict.fromkeys([*own, *frequent])][:count])
   return found
