@@ -17,6 +17,7 @@ import numpy as np
 
 from xmcap.data import big_file
 from xmcap.data.columns import parse_columns
+from xmcap.data.mixed_source import MixedSource
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, one_line
 from xmcap.scoring import embedding_files
@@ -68,7 +69,7 @@ def read(path: str | os.PathLike) -> Features:
   return found
 
 
-def of_source(path: str | os.PathLike, source: RecordSource) -> np.ndarray:
+def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> np.ndarray:
   """Returns the vectors of the pictures of a split in the order of its records, float32 [len(source), D].
 
   They stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them.

@@ -175,7 +175,7 @@ class PictureStream:
   def _fingerprint(self) -> str:
     """A hash of some of the stored vectors, which tells those of another network apart."""
     sample = self._vectors[records.spread(self.source, _FINGERPRINT_ROWS)]
-    return hashlib.sha256(np.ascontiguousarray(sample)).hexdigest()[:16]
+    return hashlib.sha256(sample.tobytes()).hexdigest()[:16]
 
   def _inputs(self, rows: int) -> np.ndarray:
     """Returns memory for the pixels or vectors of so many rows."""

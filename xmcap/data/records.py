@@ -16,7 +16,7 @@ import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -335,7 +335,7 @@ def splits(directory: addresses.Address) -> list[str]:
   return [] if info is None else sorted(info.splits)
 
 
-def spread(source: RecordSource, count: int) -> np.ndarray:
+def spread(source: Sized, count: int) -> np.ndarray:
   """Returns int64 [N]: indices of `count` evenly spaced records including the first and the last; all, if fewer."""
   return np.unique(np.linspace(0, len(source) - 1, min(len(source), count)).astype(np.int64))
 

@@ -278,7 +278,7 @@ class Registration:
     """The only corpus; UsageError if there are several."""
     if len(self.parts) > 1:
       raise UsageError(f"'{self.name}' mixes {', '.join(self.named)}: give one corpus here")
-    return self.parts[0].corpus
+    return next(iter(self.parts)).corpus
 
   @property
   def rates(self) -> dict[str, float]:

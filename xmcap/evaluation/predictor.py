@@ -132,7 +132,7 @@ class Predictor:
       batch = np.broadcast_to(padded, (*shape, width))
       return tags.extend(
         batch,
-        [keys[position] for position in positions],
+        [keys[int(position)] for position in positions],
         np.broadcast_to(np.array(codes), shape),
         self.vocabulary,
       )
