@@ -5,8 +5,9 @@ distance to English captions, by InfoNCE with them, and by InfoNCE with pictures
 adapters are 1/16 as wide as the model, which is 8 in a tower of width 128. It has one layer, and the tokens of a new
 language have random embeddings, so wider ones are compared too.
 
-usage: python benchmarks/adapters.py [FOLDER] [STEPS]
+usage: python benchmarks/adapters.py [FOLDER] [STEPS] [ROWS]
        FOLDER is runs/emoji100 by default, which the example fills: its corpus and its run of tags are used.
+       ROWS are some of the rows, such as none,mse_wide (there must be none); all by default.
 """
 
 import json
@@ -24,6 +25,8 @@ _LEFT_OUT = ("fi", "sw", "ka", "te", "th")
 _KINDS = {  # folder -> heading, kind and width of the adapter
   "none": ("no adapter", "", 0),
   "mse": ("distance to English, 8 wide", "mse", 8),
+  "contrastive": ("InfoNCE with English, 8 wide", "contrastive", 8),
+  "lit": ("InfoNCE with pictures, 8 wide", "lit", 8),
   "mse_wide": ("distance to English, 128 wide", "mse", 128),
   "contrastive_wide": ("InfoNCE with English, 128 wide", "contrastive", 128),
   "lit_wide": ("InfoNCE with pictures, 128 wide", "lit", 128),
@@ -35,6 +38,7 @@ def main() -> None:
   """Trains what is not there yet, evaluates, and keeps a row a kind."""
   folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "runs/emoji100")
   steps = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+  chosen = sys.argv[3].split(",") if len(sys.argv) > 3 else list(_KINDS)
   data, base, teacher = f"--gin.DATA_DIR={folder / 'data'}", folder / "base", folder / "teacher"
   kept = tuple(code for code in languages.WIDE if code not in _LEFT_OUT)
   _xmcap(
@@ -44,7 +48,8 @@ def main() -> None:
   )  # fmt: skip
   _xmcap("embed", f"--model_dir={base}", f"--corpus={folder / 'data'}", "--languages=en", f"--out={teacher}")
   rows, others = [], {}
-  for name, (heading, kind, width) in _KINDS.items():
+  for name in chosen:
+    heading, kind, width = _KINDS[name]
     adapters = folder / "adapters" / name
     for code in _LEFT_OUT if kind else ():
       run = folder / "adapter_runs" / name / code
