@@ -32,15 +32,22 @@ class MixedStream:
     self.pictures, self.killed_at = self.stream.pictures, killed_at
     self.signature = self.stream.signature
 
+  def batch(self, step, rows=None):
+    return self._numbers(self.stream.batch(step, rows))
+
   def batches(self, start_step, rows=None):
     for step, batch in enumerate(self.stream.batches(start_step, rows), start_step):
       if step == self.killed_at:
         os.kill(os.getpid(), signal.SIGKILL)
-      tokens = batch["target_tokens"][:, 0].astype(np.float32)
-      x = np.concatenate([batch["image"][:, 0, 0], tokens], 1)[:, :WIDTH] / 255
-      x = np.pad(x, ((0, 0), (0, WIDTH - x.shape[1])))
-      lengths = batch["target_weights"][:, 0].sum(1).astype(np.int32)
-      yield {"x": x, "y": lengths % CLASSES, "w": np.ones(len(x), np.float32), "key": batch["key"]}
+      yield self._numbers(batch)
+
+  @staticmethod
+  def _numbers(batch):
+    tokens = batch["target_tokens"][:, 0].astype(np.float32)
+    x = np.concatenate([batch["image"][:, 0, 0], tokens], 1)[:, :WIDTH] / 255
+    x = np.pad(x, ((0, 0), (0, WIDTH - x.shape[1])))
+    lengths = batch["target_weights"][:, 0].sum(1).astype(np.int32)
+    return {"x": x, "y": lengths % CLASSES, "w": np.ones(len(x), np.float32), "key": batch["key"]}
 
 
 def run(root, model_dir, killed_at=-1):
