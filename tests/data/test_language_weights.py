@@ -88,4 +88,4 @@ def test_gin_sets_the_weights(tiny):
     """)
     stream = CaptionStream(batch_size=4, image_size=8)
   assert stream.languages == ("de", "en")
-  np.testing.assert_allclose(stream._drawing.weights, [1, 3 ** (1 / 1.5)])
+  assert stream.parts[0].weights == pytest.approx({"de": 1, "en": 3 ** (1 / 1.5)})

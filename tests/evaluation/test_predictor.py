@@ -43,10 +43,8 @@ def make(monkeypatch):
   def build(scan, batch_size=4, **options):
     for name, config in zip(("ViTConfig", "T5Config"), _configs(scan), strict=True):
       monkeypatch.setattr(predictor_lib, name, lambda config=config: config)
-    corpus = type("Corpus", (), {"vocabulary": lambda self: _Vocabulary()})()
-    monkeypatch.setattr(
-      predictor_lib.tasks, "registration", lambda name: type("Registration", (), {"corpus": corpus})
-    )
+    registered = type("Registration", (), {"vocabulary": lambda self: _Vocabulary()})()
+    monkeypatch.setattr(predictor_lib.tasks, "registration", lambda name: registered)
     predictor = Predictor("some_mixture", max_length=5, batch_size=batch_size, **options)
     return predictor, _params(scan)
 
