@@ -199,6 +199,7 @@ class CaptionStream(PictureStream):
       drawn |= {
         "language_weights": weights,
         "places": dict(zip((part.name for part in self.parts), places, strict=True)),
+        "splits": {part.name: part.source.split for part in self.parts},
       }
     return {
       **super().signature(),
