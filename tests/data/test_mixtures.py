@@ -227,12 +227,15 @@ def test_it_is_checked_and_shown(mixed):
   assert len(show.examples(stream, 3)) == 12
 
 
-def test_a_resumed_run_needs_the_same_rates(corpora, mixed):
+def test_a_resumed_run_needs_the_same_rates_and_splits(corpora, mixed):
   one, other = corpora
   signature = captions(mixed).signature()
   assert signature["places"] == {one.name: 6_000, other.name: 4_000}
-  name = configure([{"corpus": one.name, "rate": 1}, {"corpus": other.name, "rate": 2}])
-  assert captions(tasks.registration(name)).signature()["places"] == {one.name: 3_333, other.name: 6_667}
+  splits = {"train": "train[4:8]"}
+  name = configure([{"corpus": one.name, "rate": 1}, {"corpus": other.name, "rate": 2, "splits": splits}])
+  changed = captions(tasks.registration(name)).signature()
+  assert changed["places"] == {one.name: 3_333, other.name: 6_667}
+  assert changed["splits"] == {one.name: "train", other.name: "train[4:8]"}
 
 
 def test_seqio_draws_by_the_same_rates(corpora, mixed):
