@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.convert.conftest import VIT_SIZES, edit_json
 from xmcap import cli
-from xmcap.data import images, text_input
+from xmcap.data import features, images, text_input
 from xmcap.evaluation import embed
 from xmcap.models import model_json
 
@@ -105,6 +105,23 @@ def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
   params = tower.sharded.params
   logits = np.exp(params["logit_scale"]) * text @ np.asarray(image).T + params["logit_bias"]
   np.testing.assert_allclose(logits, out.logits_per_text, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
+def test_features_equal_the_pooled_output_of_transformers(tmp_path, kind):
+  torch = pytest.importorskip("torch")
+  theirs = write_dual(tmp_path / "theirs", kind)
+  folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
+  Image.fromarray(rng.integers(0, 256, (14, 20, 3)).astype(np.uint8)).save(tmp_path / "a.png")
+  out = tmp_path / "f.safetensors"
+  command = ["features", f"--model_dir={folder}", f"--out={out}", "--crops=10", str(tmp_path / "a.png")]
+  assert cli.main(command) == 0
+  crops = images.ten_crops((tmp_path / "a.png").read_bytes(), "a", 12, bicubic=True)
+  vit = model_json.read(folder / "model.json").config("vit")
+  normal = ((crops / 255 - vit.image_mean) / vit.image_std).transpose(0, 3, 1, 2)
+  with torch.no_grad():
+    pooled = theirs.vision_model(pixel_values=torch.tensor(normal, dtype=torch.float32)).pooler_output
+  np.testing.assert_allclose(features.read(out).vectors[0], pooled.mean(0), atol=1e-4)
 
 
 def test_the_end_of_clips_first_configuration_is_its_highest_id(tmp_path):

@@ -7,8 +7,9 @@ import pytest
 from xmcap.data import features
 from xmcap.data.features import Features
 from xmcap.data.records import RecordSource
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import embedding_files
+from xmcap.storage import files
 
 KEYS = ("COCO_train2014_000000296735", "b", "ç d")
 
@@ -59,6 +60,19 @@ def test_big_file_is_written_as_published(tmp_path):
   assert (tmp_path / "f/feature.bin").read_bytes() == struct.pack("<6f", *[1] * 6)
   assert (tmp_path / "f/id.txt").read_text() == "a b"
   assert (tmp_path / "f/shape.txt").read_text() == "2 3"
+
+
+def test_a_big_file_that_is_not_whole_leaves_the_old_one(tmp_path, monkeypatch):
+  features.write(tmp_path / "f", Features(("a", "b"), np.ones((2, 3), np.float32)), "bigfile")
+
+  def full(path, text):
+    raise XmcapError("full")
+
+  monkeypatch.setattr(files, "write_text", full)
+  with pytest.raises(XmcapError, match="full"):
+    features.write(tmp_path / "f", Features(("c", "d"), np.zeros((2, 3), np.float32)), "bigfile")
+  found = features.read(tmp_path / "f")
+  assert found.keys == ("a", "b") and found.vectors.all()
 
 
 def test_big_file_cannot_hold_keys_with_whitespace(tmp_path, vectors):

@@ -258,3 +258,20 @@ def test_a_crop_is_decoded_at_the_scale_that_it_needs(orientation):
       found = images.load(data, "k", 56, augment, numbers)
       expected = square(whole, 56, augment, numbers)
       assert np.abs(found.astype(int) - expected).mean() < 2
+
+
+def test_ten_crops_are_those_of_torchvision():
+  pixels = np.zeros((8, 12, 3), np.uint8)
+  pixels[..., 0] = np.arange(12) + 16 * np.arange(8)[:, None]
+  crops = images.ten_crops(encode(Image.fromarray(pixels)), "k", 7)
+  # The first and the last pixel of the first row of each crop: Compose([Resize(8), TenCrop(7)]) of torchvision 0.29.2.
+  golden = [(0, 6), (5, 11), (16, 22), (21, 27), (2, 8), (11, 5), (6, 0), (27, 21), (22, 16), (9, 3)]
+  assert [(int(crop[0, 0, 0]), int(crop[0, -1, 0])) for crop in crops] == golden
+
+
+@pytest.mark.parametrize("bicubic", [False, True])
+def test_ten_crops_are_taken_from_256_pixels_for_224(bicubic):
+  picture = Image.fromarray(photo(30, 47))
+  resampling = Image.Resampling.BICUBIC if bicubic else Image.Resampling.BILINEAR
+  resized = np.asarray(picture.resize((28, 18), resampling))
+  np.testing.assert_array_equal(images.ten_crops(encode(picture), "k", 16, bicubic)[0], resized[:16, :16])

@@ -101,6 +101,14 @@ def test_part_of_a_split(tmp_path):
   assert [r.key for r in part] == [record(number).key for number in (2, 3, 4)]
 
 
+def test_a_sum_of_splits(tmp_path):
+  write(tmp_path)
+  parts = RecordSource(tmp_path, "train+train[5:6]")
+  assert [r.key for r in parts] == [record(number).key for number in (*range(8), 5)]
+  with pytest.raises(UsageError, match="has no split"):
+    RecordSource(tmp_path, "train+dev")
+
+
 @pytest.mark.parametrize("index", [-1, 8])
 def test_index_outside_is_an_index_error(tmp_path, index):
   write(tmp_path)

@@ -15,7 +15,7 @@ import numpy as np
 
 from xmcap.errors import UsageError, one_line
 from xmcap.scoring.files import count, first_few
-from xmcap.storage import files
+from xmcap.storage import files, outputs
 from xmcap.terminal import shown
 
 VECTORS, IDS, SHAPE = "feature.bin", "id.txt", "shape.txt"
@@ -36,6 +36,7 @@ def read(path: pathlib.Path) -> tuple[tuple[str, ...], np.ndarray]:
   Raises:
     UsageError: a file is absent or no text, or the files contradict each other.
   """
+  outputs.settle(path)
   rows, width = _shape(path / SHAPE)
   ids = tuple(_text(path / IDS).split())
   if len(ids) != rows:
@@ -72,10 +73,11 @@ def write(path: pathlib.Path, ids: Sequence[str], vectors: np.ndarray) -> None:
       " cannot hold: write .safetensors instead"
     )
   files.make_folder(path)
-  with files.whole(path / VECTORS) as file:
-    file.write(np.ascontiguousarray(vectors, _FLOAT).data)
-  files.write_text(path / IDS, " ".join(ids))
-  files.write_text(path / SHAPE, f"{len(vectors)} {vectors.shape[1]}")
+  with outputs.together(path):  # ids of other vectors would fit if there are as many
+    with files.whole(path / VECTORS) as file:
+      file.write(np.ascontiguousarray(vectors, _FLOAT).data)
+    files.write_text(path / IDS, " ".join(ids))
+    files.write_text(path / SHAPE, f"{len(vectors)} {vectors.shape[1]}")
 
 
 def _shape(path: pathlib.Path) -> tuple[int, int]:

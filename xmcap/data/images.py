@@ -234,11 +234,12 @@ def load_exactly(data: bytes, key: str, size: int, crop: bool, even: bool = Fals
   return np.asarray(picture.crop((left, top, left + size, top + size)))
 
 
-def ten_crops(data: bytes, key: str, size: int) -> np.ndarray:
-  """Decodes a picture to ten crops, uint8 [10, size, size, 3]: the four corners, the centre, and their mirror images.
+def ten_crops(data: bytes, key: str, size: int, bicubic: bool = False) -> np.ndarray:
+  """Decodes a picture to ten crops, uint8 [10, size, size, 3]: corners, centre, and those of its mirror image.
 
-  The short side is resized to size * 256 / 224 by the antialiased bilinear filter first, and the crops are in the order
-  of torchvision's `TenCrop` (Krizhevsky et al., 2012, section 4.1, took ten crops of 224 from a picture of 256).
+  First the short side is resized to size * 256 / 224, rounded, and the long side in proportion, rounded down; by the
+  antialiased bilinear filter, or by the bicubic one. The crops are those of torchvision's `TenCrop`, in its order
+  (Krizhevsky et al., 2012, section 4.1, took ten crops of 224 from a picture of 256).
 
   Raises:
     XmcapError: as `decode`.
@@ -246,11 +247,13 @@ def ten_crops(data: bytes, key: str, size: int) -> np.ndarray:
   picture = Image.fromarray(decode(data, key))
   short, side = min(picture.size), round(size * 256 / 224)
   width, height = (side * length // short for length in picture.size)
-  pixels = np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR))
+  resampling = Image.Resampling.BICUBIC if bicubic else Image.Resampling.BILINEAR
+  pixels = np.asarray(picture.resize((width, height), resampling))
   right, bottom = width - size, height - size
   places = ((0, 0), (0, right), (bottom, 0), (bottom, right), (round(bottom / 2), round(right / 2)))
-  crops = [pixels[top : top + size, left : left + size] for top, left in places]
-  return np.stack(crops + [crop[:, ::-1] for crop in crops])
+  # The mirrored picture is cropped, not the crops mirrored: with an odd margin their centres differ by a pixel.
+  both = (pixels, pixels[:, ::-1])
+  return np.stack([half[top : top + size, left : left + size] for half in both for top, left in places])
 
 
 def load(

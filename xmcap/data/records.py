@@ -228,7 +228,7 @@ class RecordSource:
 
   Args:
     directory: folder with TFDS's metadata and the ArrayRecord files: a path or an address (`gs://...`).
-    split: a split, or a part of one in TFDS's notation, such as `train[:1000]`.
+    split: a split, or parts of some in TFDS's notation, such as `train[:1000]` or `train+test`.
 
   Attributes:
     dataset: name of the corpus in the metadata.
@@ -251,7 +251,7 @@ class RecordSource:
         f"{directory} is not a corpus (dataset_info.json is missing): make one with `xmcap data build`"
       )
     self.dataset = info.name
-    if split.split("[")[0].strip() not in info.splits:
+    if any(part.split("[")[0].strip() not in info.splits for part in split.split("+")):
       known = ", ".join(sorted(info.splits)) or "none"
       raise UsageError(f"{directory} has no split '{split}'; its splits: {known}")
     try:

@@ -118,7 +118,7 @@ class PictureEncoder:
   def pixels(self, data: bytes, key: str) -> np.ndarray:
     """The crops of a picture, uint8 [crops, S, S, 3]; XmcapError names a picture that cannot be decoded."""
     if self._crops == 10:
-      return images.ten_crops(data, key, self._size)
+      return images.ten_crops(data, key, self._size, bicubic=self._resize != "bilinear")
     return load_pixels(data, key, self._size, self._resize)[None]
 
   def __call__(
