@@ -118,7 +118,7 @@ def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys)
   (photos / "b.png").write_bytes(b"no picture")
   out = tmp_path / "f.safetensors"
   assert made(run, out, photos) == 1
-  assert "b.png" in capsys.readouterr().err
+  assert "picture 'b'" in capsys.readouterr().err
   assert made(run, out, photos, "--on_bad=skip") == 0
   said = capsys.readouterr()
   assert "cannot be decoded: 1 picture (b)" in said.err and "vectors of 2 pictures" in said.out
@@ -140,3 +140,12 @@ def test_bad_usage_is_one_line(run, tmp_path, photos, monkeypatch, capsys, optio
   assert made(run, "f.safetensors", *options) == 2
   error = capsys.readouterr().err
   assert message in error and error.count("\n") == 1
+
+
+def test_several_splits_in_one_file(run, tmp_path, tiny_dir):  # noqa: F811
+  out = tmp_path / "f.safetensors"
+  assert made(run, out, f"--corpus={tiny_dir}", "--split=train[20:]+train[:2]") == 0
+  keys = [record.key for split in ("train[20:]", "train[:2]") for record in RecordSource(tiny_dir, split)]
+  assert features.read(out).keys == (*keys,)
+  for split in ("train[20:]", "train[:2]"):
+    features.of_source(out, RecordSource(tiny_dir, split))

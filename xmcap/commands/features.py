@@ -21,7 +21,7 @@ def add(commands) -> None:
     command, "--out", "PATH", "the file, or the folder for --format=bigfile", short="-o", required=True
   )
   base.text(command, "--corpus", "DIR", "a built corpus: the pictures of a split")
-  base.text(command, "--split", "NAME", "of --corpus, such as train or train[:100]", "train")
+  base.text(command, "--split", "NAME", "of --corpus, such as train, train[:100] or train+val+test", "train")
   crops = "1: the picture as the model sees it; 10: the mean over corners, centre and their mirror images"
   base.text(command, "--crops", None, crops, "1", choices=("1", "10"))
   vectors = "the tower's own vector, or the mean over its patch tokens"

@@ -169,7 +169,7 @@ def write(
   """
   _configs(model_dir)
   parts = pathlib.Path(f"{os.fspath(out).rstrip(os.sep)}{_PARTS}")
-  keys, items = list(pictures), list(pictures.values())
+  keys = list(pictures)
   options = {
     "model": os.fspath(checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
     "pictures": len(keys), "keys": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16],
@@ -188,8 +188,8 @@ def write(
       if encode is None:
         encode = PictureEncoder(model_dir, step, crops, vectors)
       bad: dict[str, str] | None = {} if skip_bad else None
-      made = encode(items[start:stop], read, bad)
-      held = np.array([item not in (bad or {}) for item in items[start:stop]])
+      made = encode(keys[start:stop], lambda key: read(pictures[key]), bad)
+      held = np.array([key not in (bad or {}) for key in keys[start:stop]])
       with files.whole(path) as file:
         np.savez(file, vectors=made, kept=held)
     with np.load(path, allow_pickle=False) as part:
