@@ -139,6 +139,20 @@ def test_a_run_is_at_most_four_gin_files(path):
     assert len(set().union(*map(_read, named))) <= 4, command
 
 
+@pytest.mark.parametrize("base", ["train", "quickstart"])
+@pytest.mark.parametrize(
+  "run, sources", [("mt", ("mt",)), ("mixed", ("mt", "human")), ("sequential", ("human",))]
+)
+def test_runs_by_source_complete_a_captioner_s_run(base, run, sources):
+  files = ["models/tiny.gin", "data/emoji36.gin", f"runs/{base}.gin", f"runs/caption_{run}.gin"]
+  configuration.parse(files, ["BATCH_SIZE=8"])
+  assert configuration.macro("SOURCES") == sources and configuration.macro("SPLIT") == "train"
+  bound = gin.get_bindings("CheckpointPolicy")
+  assert (
+    bound["best_metric"] == "cider_d" and gin.get_bindings("hooks", resolve_references=False)["eval_every"]
+  )
+
+
 def test_fine_tuning_begins_where_pretraining_writes():
   configuration.parse(["models/bb.gin", "runs/pretrain_cc3m35l.gin"])
   written = configuration.macro("MODEL_DIR")

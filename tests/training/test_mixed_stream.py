@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,6 @@ def test_a_killed_run_on_two_corpora_ends_with_the_same_bits(tmp_path):
   assert killed.returncode == -9, killed.stderr
   resumed, lines = mixed.run(tmp_path, tmp_path / "killed")
   # At 4 or 8: batches are made ahead of the steps, and checkpoints are written in the background.
-  assert "resuming from step " in lines[0]
+  assert re.search("resuming from step [48] ", lines[0])
   undisturbed, _ = mixed.run(tmp_path, tmp_path / "undisturbed")
   jax.tree.map(np.testing.assert_array_equal, resumed.state, undisturbed.state)

@@ -44,7 +44,7 @@ def _scores(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False):
     queries, candidates = (embedding_files.read(path) for path in read.values())
-    score_matrices.write_cosines(arguments.out, queries, candidates, arguments.similarity)
+    score_matrices.write_similarities(arguments.out, queries, candidates, arguments.similarity)
   print(f"{arguments.out}: scores of {len(queries):,} queries and {len(candidates):,} candidates")
 
 

@@ -26,7 +26,6 @@ from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 
 VECTORS, KEYS = embedding_files.TENSOR, "keys"
-FORMATS = ("safetensors", "bigfile")
 PICTURES, KEYS_FILE = "pictures.npy", "keys.txt"
 """What `xmcap embed` writes of pictures."""
 
@@ -98,7 +97,7 @@ def write(
   form: str = "safetensors",
   metadata: Mapping[str, str] | None = None,
 ) -> None:
-  """Writes the vectors of pictures, in one of `FORMATS`: a file, or a folder for `bigfile`.
+  """Writes the vectors of pictures: `safetensors`, a file; or `bigfile`, a folder.
 
   `metadata` says how they were made; only safetensors keeps it.
 

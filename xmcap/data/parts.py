@@ -20,12 +20,14 @@ class StreamPart:
     source: the records of its split.
     weights: code -> weight above 0 of each language to draw.
     sources: sources of captions to draw; (): all.
+    prefix: `NAME/` if there are several corpora, because these may have equal keys; it comes before keys.
   """
 
   name: str
   source: RecordSource
   weights: Mapping[str, float]
   sources: tuple[str, ...] = ()
+  prefix: str = ""
 
   def captions(self, record: Record) -> list[Caption]:
     """Returns the captions of a record that may be drawn; all, if there are no weights."""
@@ -70,7 +72,8 @@ def open_parts(
         "use a mixture without it"
       )
     of_languages = language_weights(part.rates, held, given, temperature)
-    parts.append(StreamPart(name, part.source(split), of_languages, both))
+    prefix = f"{name}/" if len(registered.parts) > 1 else ""
+    parts.append(StreamPart(name, part.source(split), of_languages, both, prefix))
   return tuple(parts)
 
 

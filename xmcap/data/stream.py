@@ -283,8 +283,7 @@ class CaptionStream(PictureStream):
     drawn, parts = self._drawing.at(positions, found), found.parts.tolist()
     for row, record in enumerate(self.source.iterate(found.indices, self._parse)):
       layout = self._drawing.layout(parts[row], record.layout, record.languages, record.sources)
-      if len(self.parts) > 1:  # corpora may have equal keys
-        record.key = f"{self.parts[parts[row]].name}/{record.key}"
+      record.key = self.parts[parts[row]].prefix + record.key
       (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       empty = columns[0] == len(self.languages)
       yield record, columns, [] if empty else [record.texts[place].decode() for place in places]

@@ -79,12 +79,11 @@ class TagPrompts:
 
 def own_tags(parts: Sequence[StreamPart]) -> Tags:
   """Reads the tags of all records of a stream once; keys are those of its batches."""
-  found = {}
-  for part in parts:
-    prefix = f"{part.name}/" if len(parts) > 1 else ""
-    for key, tags in part.source.iterate(range(len(part.source)), parse_tags):
-      found[prefix + key] = tags
-  return found
+  return {
+    part.prefix + key: tags
+    for part in parts
+    for key, tags in part.source.iterate(range(len(part.source)), parse_tags)
+  }
 
 
 class PromptTags:

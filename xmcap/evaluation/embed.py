@@ -220,11 +220,7 @@ def write(
 
 
 def _read_model(folder: epath.Path) -> model_json.Model:
-  if not (folder / model_json.NAME).exists():
-    raise UsageError(
-      f"{folder} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a run"
-    )
-  model = model_json.read(folder / model_json.NAME)
+  model = picture_features.read_model(folder)
   if model.dual is None or model.vit is None or (model.t5 is None and model.text is None):
     raise UsageError(
       f"{folder} holds no dual tower: give a run of runs/contrastive.gin, or what `xmcap convert --part=dual` wrote"

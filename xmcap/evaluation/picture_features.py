@@ -31,9 +31,6 @@ from xmcap.storage import files
 from xmcap.training import sharding
 from xmcap.training.checkpoints import read, weights
 
-CROPS = ("1", "10")
-VECTORS = ("pooled", "mean")
-
 _NAME, _VERSION = "features", "1"
 _PARTS = ".parts"
 _PART = 4_096  # pictures that are computed and stored at once
@@ -231,13 +228,18 @@ def checkpoint(model_dir: str, step: int | None) -> epath.Path:
   return epath.Path(read.checkpoints_dir(model_dir)) / str(steps[-1] if step is None else step)
 
 
-def _configs(model_dir: str) -> tuple[ViTConfig, DualConfig | None]:
+def read_model(model_dir: str | os.PathLike) -> model_json.Model:
+  """Reads the `model.json` of a folder; UsageError if it has none."""
   path = epath.Path(model_dir) / model_json.NAME
   if not path.exists():
     raise UsageError(
       f"{model_dir} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a run"
     )
-  model = model_json.read(path)
+  return model_json.read(path)
+
+
+def _configs(model_dir: str) -> tuple[ViTConfig, DualConfig | None]:
+  model = read_model(model_dir)
   vit, dual = model.config("vit"), model.config("dual")
   if not isinstance(vit, ViTConfig):
     raise UsageError(f"{model_dir} holds no image tower ({model_json.NAME} has no 'vit'): give another model")

@@ -123,7 +123,7 @@ def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
   return np.count_nonzero(scores >= scores[np.arange(len(scores)), targets, None], axis=1)
 
 
-def write_cosines(
+def write_similarities(
   path: str | os.PathLike, queries: np.ndarray, candidates: np.ndarray, similarity: str = "cosine"
 ) -> None:
   """Writes the similarity of each query and each candidate, float32 [Q, C] as `.npy`, some rows at a time.

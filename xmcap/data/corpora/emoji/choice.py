@@ -2,11 +2,13 @@
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from xmcap import languages
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.errors import UsageError
 
@@ -96,6 +98,18 @@ def choose(
       f"num_emoji={count}: there are only {len(chosen)} distinguishable emoji; ask for at most that many"
     )
   return chosen
+
+
+def described(chosen: Sequence[Emoji]) -> list[dict[str, Any]]:
+  """Returns for each emoji its character, its tag, and the languages of the 36 in which it lacks a name."""
+  return [
+    {
+      "character": emoji.character,
+      "tag": emoji.tag,
+      "lacks": [code for code in languages.LANGUAGES if code not in emoji.names],
+    }
+    for emoji in chosen
+  ]
 
 
 def candidates(names: Names, optional: Collection[str] = ()) -> list[str]:

@@ -3,13 +3,13 @@
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from xmcap.data import record_writer
 from xmcap.data.corpora.annotations import Annotated
-from xmcap.data.corpora.emoji import scenes
+from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.records import Caption, Record
 from xmcap.progress import Progress, Say
@@ -151,6 +151,14 @@ def write_records(
     )
     for split in splits
   ]  # fmt: skip
+
+
+def write_released(out: pathlib.Path, splits: Iterable[DrawnSplit], say: Say) -> None:
+  """Writes splits in XM3600's release layout, with further references."""
+  for split in splits:
+    records = (record for shard in split.shards for record in split.records(shard, references=True))
+    release.write_release(out / split.name, records)
+    say(f"{split.name}: {split.count:,} pictures in the release layout")
 
 
 def write_beside(

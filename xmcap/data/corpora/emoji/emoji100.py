@@ -32,7 +32,6 @@ from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.data.corpora.emoji import scenes
 from xmcap.data.corpora.emoji.combinations import Combinations
 from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit, write_beside, write_records
-from xmcap.errors import UsageError
 from xmcap.progress import Say
 from xmcap.storage import files
 
@@ -89,9 +88,8 @@ def build(
   scene_options = scenes.scene_options(difficulty, **scene)
   pictures = {"train": num_train, "validation": num_validation, "test": num_test}
   sizes = {"num_emoji": num_emoji, "num_held_out": num_held_out, "num_each": num_each, "seed": seed}
-  for name, value in {**sizes, **{f"num_{split}": count for split, count in pictures.items()}}.items():
-    if value < _LEAST.get(name, 1):
-      raise UsageError(f"{name}={value}: must be at least {_LEAST.get(name, 1)}")
+  given = {**sizes, **{f"num_{split}": count for split, count in pictures.items()}}
+  scenes.check_least({name: (value, _LEAST.get(name, 1)) for name, value in given.items()})
   options = {
     **sizes,
     "pictures": pictures,

@@ -22,11 +22,16 @@ from typing import Any
 from xmcap import languages
 from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import choice as emoji_choice
-from xmcap.data.corpora.emoji import release, scenes
+from xmcap.data.corpora.emoji import scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit, write_beside, write_records
-from xmcap.errors import UsageError
+from xmcap.data.corpora.emoji.drawn_split import (
+  Captioner,
+  DrawnSplit,
+  write_beside,
+  write_records,
+  write_released,
+)
 from xmcap.progress import Say
 
 NAME = "emoji36"
@@ -80,9 +85,7 @@ def build(
   pictures = {"train": num_train, "validation": num_validation, "test": num_test}
   least = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
   least |= {f"num_{split}": (count, 1) for split, count in pictures.items()}
-  for name, (value, smallest) in least.items():
-    if value < smallest:
-      raise UsageError(f"{name}={value}: must be at least {smallest}")
+  scenes.check_least(least)
   options = {
     "num_emoji": num_emoji,
     "pictures": pictures,
@@ -107,15 +110,7 @@ def build(
       for name, count in pictures.items()
     ]
     _write(out, splits, work_dir, processes, say)
-    about = [
-      {
-        "character": emoji.character,
-        "tag": emoji.tag,
-        "lacks": [code for code in languages.LANGUAGES if code not in emoji.names],
-      }
-      for emoji in chosen
-    ]
-    return {"way": found.way, "emoji": about}
+    return {"way": found.way, "emoji": emoji_choice.described(chosen)}
 
   plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
@@ -128,8 +123,5 @@ def _write(
 ) -> None:
   train, validation, test = splits
   written = write_records(out, (train, validation), work_dir, processes, say)
-  for split in (validation, test):
-    records = (record for shard in split.shards for record in split.records(shard, references=True))
-    release.write_release(out / split.name, records)
-    say(f"{split.name}: {split.count:,} pictures in the release layout")
+  write_released(out, (validation, test), say)
   write_beside(out, (train,), written, VERSION, _DESCRIPTION)

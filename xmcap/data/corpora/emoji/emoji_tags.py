@@ -36,12 +36,18 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.data.corpora import plans, tag_labels
-from xmcap.data.corpora.emoji import cedict, release, scenes, translation
+from xmcap.data.corpora.emoji import cedict, scenes, translation
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.cldr import Cldr
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit, write_beside, write_records
+from xmcap.data.corpora.emoji.drawn_split import (
+  Captioner,
+  DrawnSplit,
+  write_beside,
+  write_records,
+  write_released,
+)
 from xmcap.data.corpora.releases.coco_cn import write_tag_lines
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -110,9 +116,7 @@ def build(
   given = {"num_mt": num_mt, "num_human": num_human, "num_val": num_val, "num_test": num_test, "least": least}
   bounds = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
   bounds |= {name: (value, 1) for name, value in given.items()}
-  for name, (value, smallest) in bounds.items():
-    if value < smallest:
-      raise UsageError(f"{name}={value}: must be at least {smallest}")
+  scenes.check_least(bounds)
   options = {
     "num_emoji": num_emoji,
     "pictures": pictures,
@@ -147,11 +151,7 @@ def build(
       for name, count in pictures.items()
     ]  # fmt: skip
     written = write_records(out, splits, work_dir, processes, say)
-    for split in splits:
-      if split.name in RELEASED:
-        records = (record for shard in split.shards for record in split.records(shard, references=True))
-        release.write_release(out / split.name, records)
-        say(f"{split.name}: {split.count:,} pictures in the release layout")
+    write_released(out, (split for split in splits if split.name in RELEASED), say)
     labels = write_labels(out / "labels", splits, least)
     say(f"labels in {len(labels)} languages: {min(labels.values())} to {max(labels.values())}")
     write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
@@ -245,14 +245,7 @@ def _about(
 ) -> dict[str, Any]:
   """Returns what emoji_tags.json says about emoji, keywords and translations."""
   return {
-    "emoji": [
-      {
-        "character": emoji.character,
-        "tag": emoji.tag,
-        "lacks": [code for code in languages.LANGUAGES if code not in emoji.names],
-      }
-      for emoji in chosen
-    ],
+    "emoji": emoji_choice.described(chosen),
     "keywords": {
       code: len({word for words in own if words for word in words}) for code, own in keywords.items()
     },
