@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xmcap.data import big_file
-from xmcap.data.columns import parse_columns
+from xmcap.data.columns import parse_picture
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, one_line
@@ -78,7 +78,7 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> np
   """
   found = read(path)
   place = {key: row for row, key in enumerate(found.keys)}
-  keys = [columns.key for columns in source.iterate(range(len(source)), parse_columns)]
+  keys = [picture.key for picture in source.iterate(range(len(source)), parse_picture)]
   missing = [key for key in keys if key not in place]
   if missing:
     raise UsageError(
