@@ -23,11 +23,22 @@ def test_a_vocabulary_of_any_corpus(corpus, tmp_path):
   assert not vocabulary.has_language_piece("pt-BR")
 
 
+def test_a_vocabulary_of_some_languages(corpus, tmp_path):
+  out = tmp_path / "thai.model"
+  arguments = [str(corpus), f"--out={out}", "--size=400", "--languages=th"]
+  assert cli.main(["data", "vocabulary", *arguments]) == 0
+  vocabulary = Vocabulary(str(out))
+  thai, german = len(vocabulary.encode("ไทย")), len(vocabulary.encode("Deutsch"))
+  assert thai <= 3 and german >= len("Deutsch")  # tokens of Thai, bytes of the others
+
+
 @pytest.mark.parametrize(
   ("arguments", "said"),
   [
     (["--size=110"], "split 'train': cannot train a vocabulary of 110 pieces"),
     (["--split=no"], "no split 'no'"),
+    (["--languages=quz"], "split 'train' in quz: no text to train a vocabulary on"),
+    (["--languages=xx"], "unknown language 'xx'"),
   ],
 )
 def test_errors_are_of_one_line(corpus, tmp_path, arguments, said, capsys):

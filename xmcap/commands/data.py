@@ -34,6 +34,7 @@ def _add_vocabulary(actions) -> None:
   base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
   base.number(command, "--size", "number of tokens; less with little text", 8_000, least=100)
   base.text(command, "--split", "NAME", "split whose captions are read", "train")
+  base.text(command, "--languages", "CODES", "of the captions, such as en,th; default: all", "")
   base.number(command, "--captions", "read at most N captions, of evenly spread pictures", 2_000_000, least=1)
   base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
 
@@ -69,8 +70,10 @@ def _labels(arguments) -> None:
 
 
 def _vocabulary(arguments) -> None:
+  from xmcap import languages
   from xmcap.data import vocabulary
 
+  codes = languages.parse(arguments.languages) if arguments.languages else ()
   if not arguments.out and not os.path.isdir(arguments.dir):
     raise UsageError(f"{arguments.dir} is not a local folder: give the file for the model with --out=FILE")
   out = arguments.out or os.path.join(arguments.dir, "vocabulary.model")
@@ -82,6 +85,7 @@ def _vocabulary(arguments) -> None:
       split=arguments.split,
       most=arguments.captions,
       span_words=arguments.span_words,
+      languages=codes,
     )
   print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
 

@@ -106,6 +106,7 @@ def train_on_records(
   split: str = "train",
   most: int = MOST_CAPTIONS,
   span_words: bool = False,
+  languages: Sequence[str] = (),
 ) -> "Vocabulary":
   """Trains a vocabulary on the captions of a corpus with `train_vocabulary`.
 
@@ -115,9 +116,10 @@ def train_on_records(
     directory, split: the records.
     out_model, size, span_words: as for `train_vocabulary`.
     most: largest number of captions; for a larger split evenly spaced pictures are used.
+    languages: codes of the captions to read; (): all.
 
   Raises:
-    UsageError: the corpus or split does not exist, or has too little text.
+    UsageError: the corpus or split does not exist, or has too little text in these languages.
   """
   from xmcap.data import records  # imports TensorFlow
   from xmcap.data.columns import parse_columns
@@ -126,17 +128,21 @@ def train_on_records(
   sample = source.read(records.spread(source, _SAMPLE), parse_columns)
   mean = max(1.0, sum(len(record.texts) for record in sample) / len(sample))
   chosen = records.spread(source, max(1, int(most / mean)))
+  wanted = {code.encode() for code in languages}
   codes: set[str] = set()
   with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
     path = os.path.join(folder, "captions.txt")
     with files.output(path) as file:
       for record in source.iterate(chosen, parse_columns):
-        codes |= {code.decode() for code in record.languages}
-        file.write(b"".join(b" ".join(text.split()) + b"\n" for text in record.texts))
+        for code, text in zip(record.languages, record.texts, strict=True):
+          if not wanted or code in wanted:
+            codes.add(code.decode())
+            file.write(b" ".join(text.split()) + b"\n")
     try:
       return train_vocabulary(path, out_model, size, span_words, sorted(codes))
     except UsageError as error:
-      raise UsageError(str(error).replace(path, f"{directory}, split '{split}'")) from None
+      held = f" in {' '.join(languages)}" if languages else ""
+      raise UsageError(str(error).replace(path, f"{directory}, split '{split}'{held}")) from None
 
 
 def _lines(path: str) -> Iterator[str]:
