@@ -31,6 +31,7 @@ SECTIONS = {
            "parse_lines_by_language", "disk"),
   "Scoring": ("scoring", "retrieval"),
   "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),
+  "COCO-CN": ("coco_cn",),
   "Start-up time": ("startup",),
   "Robustness": ("faults", "pairs", "fuzz", "kills"),
 }  # fmt: skip
