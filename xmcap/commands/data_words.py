@@ -12,14 +12,16 @@ def add(actions) -> None:
     "The vectors are trained on the captions by gensim (pip install 'xmcap[words]'), or read from a file.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
-  base.text(command, "--out", "DIR", "folder for CODE.safetensors of each language", short="-o", required=True)
+  base.text(
+    command, "--out", "DIR", "folder for CODE.safetensors of each language", short="-o", required=True
+  )
   base.text(command, "--languages", "CODES", "of the captions, separated by commas", "zh")
   base.text(command, "--split", "NAME", "of the captions, such as train or train+train_mt", "train")
-  base.text(
-    command, "--sources", "NAMES", "of the captions: human, translated, mt; default: all sources", ""
-  )
+  base.text(command, "--sources", "NAMES", "of the captions: human, translated, mt; default: all sources", "")
   base.number(command, "--least", "minimum number of occurrences of a word", 5, least=1)
-  vectors = "word2vec's text, or .safetensors as this command writes it: the vectors, which are then not trained"
+  vectors = (
+    "word2vec's text, or .safetensors as this command writes it: the vectors, which are then not trained"
+  )
   base.text(command, "--vectors", "FILE", vectors)
   base.number(command, "--width", "numbers of a trained vector", 500, least=1)
   base.number(command, "--epochs", "passes over the captions in training", 10, least=1)

@@ -44,9 +44,7 @@ def add(commands) -> None:
 
 
 def _embed(arguments) -> None:
-  if not any(
-    getattr(arguments, name) for name in ("images", "captions", "labels", "corpus", "features")
-  ):
+  if not any(getattr(arguments, name) for name in ("images", "captions", "labels", "corpus", "features")):
     raise UsageError("nothing to embed: give --images, --captions, --labels or --corpus")
   if arguments.corpus and (arguments.images or arguments.captions):
     raise UsageError("--corpus has pictures and captions of its own: leave --images and --captions out")
@@ -79,6 +77,7 @@ def _inputs(arguments):
   from xmcap.scoring.report import pictures
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
+  reads_words = _reads_words(arguments)
   keys, captions, labels, templates, found = (), {}, {}, {}, {}
   if arguments.corpus:
     of_corpus = embed.of_corpus(arguments.corpus, arguments.split, codes or ())
@@ -101,7 +100,7 @@ def _inputs(arguments):
     paths = picture_files.find([arguments.images])
     found = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
   more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized} if arguments.corpus else {}
-  if _reads_words(arguments):
+  if reads_words:
     found, more["features"] = _keys_of_features(arguments, found or keys), arguments.features or ""
   return embed.Inputs(found, captions, labels, templates, **more)
 

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import gin
 import numpy as np
@@ -57,6 +57,8 @@ class WordStream(PictureStream):
   sources: Sequence[str] = ()
   language_weights: str | Mapping[str, float] = "rates"
   longest: int = 64
+
+  captions_per_image: ClassVar[int] = 1
 
   def __post_init__(self):
     self.image_size = 1  # the pixels are not used

@@ -147,6 +147,4 @@ def _check_splitter(copy: str, path: str, language: str) -> None:
   """Warns if this machine may split captions in another way than the one that made the words."""
   here, there = tokenizers.get("default", language).version, tensor_files.read_metadata(copy).get(SPLITTER)
   if there is not None and there != here:
-    logging.warning(
-      "%s: its captions were split by %s, here by %s: words may be missed", path, there, here
-    )
+    logging.warning("%s: its captions were split by %s, here by %s: words may be missed", path, there, here)

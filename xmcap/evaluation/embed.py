@@ -73,13 +73,12 @@ class Inputs:
 
 
 class Embedder(Protocol):
-  """A dual tower, or a Word2VisualVec with stored features.
+  """A dual tower, or a Word2VisualVec with stored features."""
 
-  Attributes:
-    texts: what embeds texts.
-  """
-
-  texts: TextTower
+  @property
+  def texts(self) -> TextTower:
+    """What embeds texts."""
+    ...
 
   def adapted(self, adapter: str) -> TextTower:
     """What embeds texts with an adapter; the tower itself stays as it is."""
@@ -270,9 +269,7 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
     progress(min(number + 1, len(own)))
 
 
-def _embed_texts(
-  part: _Part, inputs: Inputs, made: Embedder, adapters: str
-) -> tuple[np.ndarray, int, int]:
+def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
   """Returns the embeddings of a part, and how many of its texts were cut, and how many captions have no known word."""
   adapter = adapters_lib.find(adapters, part.code)
   texts = made.adapted(adapter) if adapter else made.texts

@@ -96,9 +96,7 @@ class TextEmbedder(TextTower):
       out_shardings=sharded.replicated,  # whole on every host
     )
 
-  def _window(
-    self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
-  ) -> np.ndarray:
+  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
     del tokenized
     encoded, cut = self.text_input.encode_all(texts, language)
     lengths = np.array([len(ids) for ids in encoded])

@@ -74,7 +74,5 @@ class TextTower(abc.ABC):
       seen += len(window)
 
   @abc.abstractmethod
-  def _window(
-    self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
-  ) -> np.ndarray:
+  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
     """Returns the embeddings of some texts, float32 [N, E]; `first` is the number of the first, for messages."""

@@ -56,9 +56,7 @@ class WordEmbedder(TextTower):
   def unread(self, texts: Sequence[str], language: str = "", tokenized: Sequence[str] = ()) -> int:
     return sum(not len(numbers) for numbers in self.words.encode(language, texts, tokenized))
 
-  def _window(
-    self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
-  ) -> np.ndarray:
+  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
     encoded = self.words.encode(language, texts, tokenized)
     self.cut += sum(len(numbers) > LONGEST for numbers in encoded)
     found = []

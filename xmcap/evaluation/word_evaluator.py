@@ -13,6 +13,8 @@ from xmcap.evaluation.retrieval_evaluator import Files, OfSplit
 from xmcap.models.word2visualvec import unit
 from xmcap.scoring import retrieval
 
+_ZERO = 0.5  # a length below it is 0, others are 1
+
 
 @gin.configurable
 class WordRetrievalEvaluator(OfSplit):
@@ -39,8 +41,6 @@ class WordRetrievalEvaluator(OfSplit):
     name: str = "",
   ):
     super().__init__(stream, num_pictures, bootstrap, out_dir, title, name)
-    # A network may predict 0 for a sentence, which has no direction: its cosine is then 0 with every picture.
-    self.options["similarity"] = "dot"
     self._module = objective.module
     # All have the same order, so that the pictures are at the same places.
     self._streams = {code: stream.only(code) for code in stream.languages}
@@ -53,7 +53,7 @@ class WordRetrievalEvaluator(OfSplit):
     return evaluator
 
   def _files(self, sharded: sharded_params.ShardedParams, count: int) -> Files:
-    captions, texts, image = {}, {}, np.zeros((0, 0), np.float32)
+    captions, texts, image, shortest = {}, {}, np.zeros((0, 0), np.float32), 1.0
     for code, stream in self._streams.items():
       image, text, weights = embedder.of_split(
         stream, count, self._embed, sharded, f"{self.prefix}retrieval in '{code}'"
@@ -62,10 +62,14 @@ class WordRetrievalEvaluator(OfSplit):
       if held.size:
         captions[code] = retrieval.Captions(held, ("",) * len(held))
         texts[code] = lambda chosen=text[held]: chosen
+        shortest = min(shortest, *(np.linalg.norm(x[held], axis=1).min() for x in (image, text)))
     if not captions:
       raise UsageError(
         f"split '{self.stream.split}' has no caption in {', '.join(self._streams)} from these sources: choose others"
       )
+    # Vectors have length 1, so that the product is the cosine. But a network may predict 0 for a sentence, which has no
+    # direction: its product is 0 with every picture.
+    self.options["similarity"] = "cosine" if shortest > _ZERO else "dot"
     return image, captions, texts
 
   def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array]:

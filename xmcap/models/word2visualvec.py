@@ -4,8 +4,8 @@ Dong, Li and Snoek, "Predicting Visual Features from Text for Image and Video Ca
 "COCO-CN" (2019), section IV-C, for the attention. A sentence is encoded as its words' last GRU state (or an attention
 over all states), their counts and their mean vector; two dense layers turn that into the feature.
 
-Deviations: the first GRU in Keras applied the reset gate before the product with the state, here (as in torch and cuDNN)
-it comes after it. Padding is masked, which the authors' code does not do. Unknown words are left out.
+Deviations: in Keras 1 the reset gate of a GRU came before the product with the state; here, as in torch and cuDNN, it
+comes after it. Padding is masked, which the authors' code does not do. Unknown words are left out.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ class Gru(nn.Module):
 class Word2VisualVec(nn.Module):
   """Sentences to features of pictures. Float32 throughout.
 
-  Parameters: `gru`, `attention` (if asked for), `hidden`, `output`. The vectors of words are inputs, which do not learn.
+  Parameters: `gru`, `attention` (if asked for), `hidden`, `output`. The words' vectors are inputs, and do not learn.
 
   Attributes:
     words: sizes and variants.

@@ -90,7 +90,8 @@ class Optimizer:
   effect is an error.
 
   Attributes:
-    transformation: makes the optax rule with learning rate 1: `adafactor`, `adam` or `rmsprop`. Each layer of a stack has its own.
+    transformation: makes the optax rule with learning rate 1: `adafactor`, `adam` or `rmsprop`. Each layer of a stack
+      has its own.
     schedule: (step, total_steps) -> learning rate. It depends on the step alone, so skipped updates do not shift it.
     multipliers: (pattern, number) pairs. The first match multiplies a parameter's learning rate; without one it is
       unchanged.

@@ -26,9 +26,9 @@ class Word2VisualVecObjective:
     config: sizes and variants of the network.
     words: folder that `xmcap data words` wrote, as in the stream.
     languages: codes of its words, as in the stream.
-    kind: `mse`, the mean square of the differences; `contrastive`, the mean over the pairs of a sentence and a picture of
-      y D^2 + (1 - y) max(margin - D, 0)^2, where D is the Euclidean distance and y is 1 for the sentence's own picture
-      and 0 for the other one.
+    kind: `mse`, the mean square of the differences; `contrastive`, the mean of y D^2 + (1 - y) max(margin - D, 0)^2
+      over the pairs of a sentence and a picture, where D is the Euclidean distance, and y is 1 for the sentence's own
+      picture and 0 for the other one.
     margin: distance to which other pictures are pushed away.
   """
 
