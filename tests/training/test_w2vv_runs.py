@@ -1,5 +1,7 @@
 """The run of Word2VisualVec as its gin file configures it: trained, killed and resumed, evaluated, used to embed."""
 
+import shutil
+
 import gin
 import jax
 import numpy as np
@@ -12,9 +14,11 @@ from xmcap.cli import main
 from xmcap.data import features
 from xmcap.data.word_stream import WordStream
 from xmcap.evaluation import model_dir
+from xmcap.evaluation.word_evaluator import WordRetrievalEvaluator
 from xmcap.models import model_json
 from xmcap.training import loop
 from xmcap.training.checkpoints import read
+from xmcap.training.word2visualvec import Word2VisualVecObjective
 
 KEYS = tuple(f"{index:016x}" for index in range(NUM_PICTURES))
 NUMBERS = [str(index) for index in range(NUM_PICTURES)]
@@ -95,6 +99,17 @@ def test_it_is_evaluated(place, trained, capsys):
   assert {"table.csv", "report.html"} <= {path.name for path in (folder.parent / "whole_eval").iterdir()}
 
 
+def test_a_network_that_predicts_0_ranks_by_chance(place, trained):
+  configure(place, "whole")
+  evaluator = WordRetrievalEvaluator(Word2VisualVecObjective(), WordStream(split="train"))
+  rows = {
+    (code, name): value
+    for code, name, value in evaluator.run(jax.tree.map(np.zeros_like, trained[1].params), 0)
+  }
+  chance = sum(1 / rank for rank in range(1, NUM_PICTURES + 1)) / NUM_PICTURES
+  assert rows["en", "t2i_mrr"] == pytest.approx(chance) == rows["", "t2i_mrr"]
+
+
 def embed(place, trained, *options):
   return main(["embed", f"--model_dir={trained[0]}", *options])
 
@@ -171,3 +186,12 @@ def test_bad_input_is_one_line(place, trained, tmp_path, capsys, options, messag
   assert embed(place, trained, f"--out={tmp_path}/out", *filled) == 2
   errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
   assert len(errors) == 1 and message in errors[0], errors
+
+
+def test_words_of_another_run_are_refused(place, trained, tmp_path, capsys):
+  copy = tmp_path / "copy"
+  shutil.copytree(trained[0], copy)
+  word_folders.write(copy / "words", width=4, de=["hund", "katze"])
+  options = [f"--corpus={place[2]}", "--languages=en", f"--out={tmp_path}/out"]
+  assert main(["embed", f"--model_dir={copy}", *options]) == 2
+  assert "its words or model.json do not fit its parameters" in capsys.readouterr().err

@@ -22,6 +22,7 @@ from xmcap.scoring import tokenizers
 from xmcap.scoring.tokenizers import normalization
 from xmcap.storage import addresses, files
 from xmcap.tensors import files as tensor_files
+from xmcap.terminal import shown
 
 SPLITTER = "splitter"
 """What splits captions into words, in the metadata of a file."""
@@ -147,4 +148,6 @@ def _check_splitter(copy: str, path: str, language: str) -> None:
   """Warns if this machine may split captions in another way than the one that made the words."""
   here, there = tokenizers.get("default", language).version, tensor_files.read_metadata(copy).get(SPLITTER)
   if there is not None and there != here:
-    logging.warning("%s: its captions were split by %s, here by %s: words may be missed", path, there, here)
+    logging.warning(
+      "%s: its captions were split by %s, here by %s: words may be missed", path, shown(there), here
+    )

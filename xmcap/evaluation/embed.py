@@ -22,7 +22,7 @@ from xmcap.data.corpora import plans
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import dual_embedder, picture_features, word_embedder
-from xmcap.evaluation.text_tower import TextTower
+from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models import model_json
 from xmcap.progress import Progress, Say
 from xmcap.scoring import prompts as prompts_lib
@@ -76,11 +76,11 @@ class Embedder(Protocol):
   """A dual tower, or a Word2VisualVec with stored features."""
 
   @property
-  def texts(self) -> TextTower:
+  def texts(self) -> EmbedsTexts:
     """What embeds texts."""
     ...
 
-  def adapted(self, adapter: str) -> TextTower:
+  def adapted(self, adapter: str) -> EmbedsTexts:
     """What embeds texts with an adapter; the tower itself stays as it is."""
     ...
 

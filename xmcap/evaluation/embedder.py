@@ -12,7 +12,7 @@ from xmcap import configuration
 from xmcap.data.text_input import TextInput
 from xmcap.errors import UsageError, one_line
 from xmcap.evaluation import sharded_params
-from xmcap.evaluation.text_tower import TextTower
+from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
@@ -67,7 +67,7 @@ def of_split(
   return tuple(np.concatenate(part) for part in zip(*found, strict=True))
 
 
-class TextEmbedder(TextTower):
+class TextEmbedder(EmbedsTexts):
   """Embeds texts with a dual tower, in batches of about equal length.
 
   If the parameters are sharded over several processes, all call it with the same texts, each feeds those of its own

@@ -14,7 +14,7 @@ from xmcap.data import words as words_lib
 from xmcap.errors import UsageError
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.model_dir import WORDS
-from xmcap.evaluation.text_tower import TextTower
+from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models import model_json
 from xmcap.models.word2visualvec import Word2VisualVec, Word2VisualVecConfig
 from xmcap.training import sharding
@@ -25,7 +25,7 @@ LONGEST = 64
 _SHORTEST = 1e-6  # of a vector before it is divided by its length
 
 
-class WordEmbedder(TextTower):
+class WordEmbedder(EmbedsTexts):
   """Embeds texts by their known words. A text without one is embedded as an empty one.
 
   Args:
@@ -86,18 +86,20 @@ class FeatureEmbedder:
     features: file or folder of the stored features; "": none, and only texts can be embedded.
 
   Raises:
-    UsageError: the words are not in the folder.
+    UsageError: the words are not in the folder, or are those of another run.
   """
 
   def __init__(self, folder: epath.Path, model: model_json.Model, params: Any, features: str = ""):
     config = model.config("words")
     assert isinstance(config, Word2VisualVecConfig)
     words = words_lib.read(os.fspath(folder / WORDS), model.languages)
+    module = Word2VisualVec(config, len(words))
+    _check_shapes(folder, module, params, words.vectors.shape[1])
     sharded = sharded_params.for_evaluation(params, jax.local_devices())
-    self.texts = WordEmbedder(Word2VisualVec(config, len(words)), sharded, words)
+    self.texts = WordEmbedder(module, sharded, words)
     self._features, self._width = features, config.output_dim
 
-  def adapted(self, adapter: str) -> TextTower:
+  def adapted(self, adapter: str) -> EmbedsTexts:
     """Raises UsageError: only dual towers have adapters."""
     raise UsageError(f"{adapter}: a Word2VisualVec takes no adapter: leave --adapters out")
 
@@ -120,3 +122,12 @@ class FeatureEmbedder:
   @functools.cached_property
   def _stored(self) -> features_lib.Features:
     return features_lib.read(self._features)
+
+
+def _check_shapes(folder: epath.Path, module: Word2VisualVec, params: Any, width: int) -> None:
+  words, vectors = np.zeros((1, 1), np.int32), np.zeros((1, 1, width), np.float32)
+  wanted = jax.eval_shape(lambda: module.init(jax.random.key(0), words, vectors)["params"])
+  if jax.tree.map(np.shape, wanted) != jax.tree.map(np.shape, params):
+    raise UsageError(
+      f"{folder}: its words or {model_json.NAME} do not fit its parameters: copy the whole folder of the run again"
+    )

@@ -11,7 +11,7 @@ from xmcap.scoring import embedding_files, prompts
 _WINDOW = 16  # batches that are ordered by length together
 
 
-class TextTower(abc.ABC):
+class EmbedsTexts(abc.ABC):
   """Embeds texts in windows of several batches.
 
   Attributes:
