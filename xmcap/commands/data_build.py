@@ -98,7 +98,7 @@ def _add_emoji_tags(corpora) -> None:
     "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
     "translated by dictionary, the Chinese ones by CC-CEDICT (pip install 'xmcap[emoji]').",
   )  # fmt: skip
-  _add_drawn(command, _TAGGED_SIZES, 8_000)
+  _add_drawn(command, _TAGGED_SIZES, 16_000)
   _add_source(command)
 
 

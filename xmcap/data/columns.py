@@ -58,6 +58,29 @@ def _parse(serialized: bytes, with_sources: bool) -> Columns:
     raise ValueError(f"not a record: {error}") from error
 
 
+@dataclasses.dataclass(slots=True)
+class Picture:
+  """The fields of a record without its captions; `tags` are the classes in the picture, undecoded."""
+
+  key: str
+  image: bytes
+  tags: Sequence[bytes]
+
+
+def parse_picture(serialized: bytes) -> Picture:
+  """Like `records.parse`, but without captions, several times faster.
+
+  Raises:
+    ValueError: the bytes are not a record.
+  """
+  try:
+    feature = Example.FromString(serialized).features.feature
+    key, image = (feature[name].bytes_list.value[0] for name in ("image/key", "image"))
+    return Picture(key.decode(), image, feature["tags"].bytes_list.value)
+  except Exception as error:
+    raise ValueError(f"not a record: {error}") from error
+
+
 def parse_tags(serialized: bytes) -> tuple[str, dict[str, list[str]]]:
   """Returns the key of a record and its tags by language; ValueError if the bytes are not a record."""
   try:

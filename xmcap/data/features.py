@@ -17,7 +17,7 @@ import gin
 import numpy as np
 
 from xmcap.data import big_file
-from xmcap.data.columns import parse_columns
+from xmcap.data.columns import parse_picture
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, one_line
@@ -77,7 +77,7 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> np
   Raises:
     UsageError: as `read`; or a picture has no vector, and then the message counts and names them.
   """
-  keys = [columns.key for columns in source.iterate(range(len(source)), parse_columns)]
+  keys = [picture.key for picture in source.iterate(range(len(source)), parse_picture)]
   return of_keys(read(path), keys, str(path), f"split '{source.split}' of {source.directory}")
 
 

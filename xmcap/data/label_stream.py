@@ -8,7 +8,7 @@ import gin
 import numpy as np
 
 from xmcap.data import labels as labels_lib
-from xmcap.data.columns import parse_columns
+from xmcap.data.columns import parse_picture
 from xmcap.data.order import Order
 from xmcap.data.picture_stream import Batch, PictureStream
 from xmcap.data.tasks import registration
@@ -53,13 +53,13 @@ class LabelStream(PictureStream):
   def keys(self, count: int) -> list[str]:
     """Returns the image keys at the first `count` positions."""
     indices = self.indices(np.arange(count))
-    return [record.key for record in self.source.iterate(indices, parse_columns)]
+    return [record.key for record in self.source.iterate(indices, parse_picture)]
 
   def _part(
     self, step: int, positions: np.ndarray, pixels: np.ndarray
   ) -> tuple[list[str], np.ndarray, list[str], list[str]]:
     """Returns keys [N], labels uint8 [N, L], the keys of pictures without a label, and a key for each unknown tag."""
-    records = self.source.read(self.indices(positions))
+    records = self.source.read(self.indices(positions), parse_picture)
     labels = np.zeros((len(records), self._width), np.uint8)
     none: list[str] = []
     unknown: list[str] = []

@@ -24,7 +24,7 @@ from xmcap import languages as languages_lib
 from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.columns import Columns, parse_columns, parse_columns_and_sources
+from xmcap.data.columns import Columns, parse_columns, parse_columns_and_sources, parse_picture
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import MixedOrder, Order
 from xmcap.data.parts import open_parts
@@ -324,13 +324,13 @@ class TagStream(PictureStream):
     self, step: int, positions: np.ndarray, pixels: np.ndarray
   ) -> tuple[list[str], np.ndarray, list[str]]:
     """Returns keys [N], tags int32 [N, S], and for each dropped tag the key of its picture."""
-    records = self.source.read(self.indices(positions))
+    records = self.source.read(self.indices(positions), parse_picture)
     weights = self._weights_of(positions)
     tags = np.zeros((len(records), self.num_slots), np.int32)
     beyond: list[str] = []
     for row, record, weight in zip(tags, records, weights, strict=True):
       try:
-        ids = [self._ids[tag] for tag in record.tags]
+        ids = [self._ids[tag.decode()] for tag in record.tags]
       except KeyError as error:
         raise XmcapError(
           f"picture '{shown(record.key)}': tag {shown(error)} is not in {self.source.directory}/tags.txt: "
