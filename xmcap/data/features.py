@@ -77,8 +77,9 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> np
   Raises:
     UsageError: as `read`; or a picture has no vector, and then the message counts and names them.
   """
+  found = read(path)
   keys = [picture.key for picture in source.iterate(range(len(source)), parse_picture)]
-  return of_keys(read(path), keys, str(path), f"split '{source.split}' of {source.directory}")
+  return of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}")
 
 
 def of_keys(found: Features, keys: Sequence[str], path: str, where: str) -> np.ndarray:
