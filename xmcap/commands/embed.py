@@ -1,4 +1,4 @@
-"""The command that writes a dual tower's embeddings of pictures and texts."""
+"""The command that writes a model's embeddings of pictures and texts."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ from xmcap.storage import outputs
 def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
-    commands, "embed", _embed, "embed pictures and texts with a dual tower",
+    commands, "embed", _embed, "embed pictures and texts with a dual tower or a Word2VisualVec",
     "Writes pictures.npy and keys.txt, captions/CODE.npy and labels/CODE.npy, as `xmcap score zero-shot` and "
     "`xmcap score retrieval` take them. Started again, it goes on where it was.",
   )  # fmt: skip
@@ -29,6 +29,8 @@ def add(commands) -> None:
   base.text(command, "--captions", "FILE", captions)
   base.text(command, "--labels", "FILE", labels)
   base.text(command, "--prompts", "FILE", prompts)
+  features = "stored features of the pictures, for a Word2VisualVec; alone: of all pictures in it"
+  base.text(command, "--features", "PATH", features)
   base.text(command, "--languages", "CODES", "of the texts; default: all that are there", "")
   base.text(command, "--language", "CODE", "of captions that name none", short="-l")
   base.text(
@@ -42,13 +44,13 @@ def add(commands) -> None:
 
 
 def _embed(arguments) -> None:
-  if not (arguments.images or arguments.captions or arguments.labels or arguments.corpus):
+  if not any(getattr(arguments, name) for name in ("images", "captions", "labels", "corpus", "features")):
     raise UsageError("nothing to embed: give --images, --captions, --labels or --corpus")
   if arguments.corpus and (arguments.images or arguments.captions):
     raise UsageError("--corpus has pictures and captions of its own: leave --images and --captions out")
   if arguments.prompts and not arguments.labels:
     raise UsageError("--prompts are for names of classes: give --labels too")
-  named = ("images", "captions", "labels", "prompts", "model_dir", "corpus", "adapters")
+  named = ("images", "captions", "labels", "prompts", "model_dir", "corpus", "adapters", "features")
   given = {f"--{name}": value for name in named if (value := getattr(arguments, name))}
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
@@ -75,6 +77,7 @@ def _inputs(arguments):
   from xmcap.scoring.report import pictures
 
   codes = languages.parse(arguments.languages) if arguments.languages else None
+  reads_words = _reads_words(arguments)
   keys, captions, labels, templates, found = (), {}, {}, {}, {}
   if arguments.corpus:
     of_corpus = embed.of_corpus(arguments.corpus, arguments.split, codes or ())
@@ -96,5 +99,32 @@ def _inputs(arguments):
   elif arguments.images:
     paths = picture_files.find([arguments.images])
     found = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
-  read = {"read": of_corpus.read} if arguments.corpus else {}
-  return embed.Inputs(found, captions, labels, templates, **read)
+  more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized} if arguments.corpus else {}
+  if reads_words:
+    found, more["features"] = _keys_of_features(arguments, found or keys), arguments.features or ""
+  return embed.Inputs(found, captions, labels, templates, **more)
+
+
+def _reads_words(arguments) -> bool:
+  """Whether the model is a Word2VisualVec; UsageError if the options do not fit the model."""
+  from xmcap.evaluation import picture_features
+
+  reads = picture_features.read_model(arguments.model_dir).words is not None
+  if reads and arguments.images:
+    raise UsageError(
+      f"{arguments.model_dir}: a Word2VisualVec sees no pictures: give their stored --features, not --images"
+    )
+  if not reads and arguments.features:
+    raise UsageError(f"{arguments.model_dir} sees pictures: leave --features out")
+  return reads
+
+
+def _keys_of_features(arguments, keys):
+  """Key -> key of the pictures whose stored features are to be embedded; {} without --features."""
+  if not arguments.features:
+    return {}
+  from xmcap.data import features
+
+  if not keys:
+    keys = features.read(arguments.features).keys
+  return {key: key for key in keys}

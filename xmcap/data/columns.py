@@ -10,8 +10,8 @@ from xmcap.data.messages import Example
 class Columns:
   """The fields of a record that the stream needs, with undecoded captions.
 
-  `languages`, `texts` and, if they were asked for, `sources` are UTF-8, one each per caption. `layout` is equal for
-  equal `languages` and `sources`, and fast to compare.
+  `languages`, `texts` and, if they were asked for, `sources` and `tokenized` are UTF-8, one each per caption. `layout`
+  is equal for equal `languages` and `sources`, and fast to compare.
   """
 
   key: str
@@ -20,6 +20,7 @@ class Columns:
   languages: Sequence[bytes]
   texts: Sequence[bytes]
   sources: Sequence[bytes] = ()
+  tokenized: Sequence[bytes] = ()
 
 
 def parse_columns(serialized: bytes) -> Columns:
@@ -32,7 +33,7 @@ def parse_columns(serialized: bytes) -> Columns:
 
 
 def parse_columns_and_sources(serialized: bytes) -> Columns:
-  """Like `parse_columns`, with the source of each caption."""
+  """Like `parse_columns`, with the source of each caption, and its words where the release has them."""
   return _parse(serialized, with_sources=True)
 
 
@@ -44,14 +45,15 @@ def _parse(serialized: bytes, with_sources: bool) -> Columns:
     if len(codes.bytes_list.value) != len(texts):
       raise ValueError(f"{len(codes.bytes_list.value)} languages for {len(texts)} captions")
     key, image = (feature[name].bytes_list.value[0] for name in ("image/key", "image"))
-    layout, sources = codes.SerializeToString(deterministic=True), ()
+    layout, sources, tokenized = codes.SerializeToString(deterministic=True), (), ()
     if with_sources:
       origins = feature["captions/source"]
       sources = origins.bytes_list.value
       if len(sources) != len(texts):
         raise ValueError(f"{len(sources)} sources for {len(texts)} captions")
       layout += origins.SerializeToString(deterministic=True)
-    return Columns(key.decode(), image, layout, codes.bytes_list.value, texts, sources)
+      tokenized = feature["captions/text_tokenized"].bytes_list.value
+    return Columns(key.decode(), image, layout, codes.bytes_list.value, texts, sources, tokenized)
   except Exception as error:
     raise ValueError(f"not a record: {error}") from error
 

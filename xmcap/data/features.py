@@ -10,9 +10,10 @@
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import gin
 import numpy as np
 
 from xmcap.data import big_file
@@ -77,18 +78,38 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> np
     UsageError: as `read`; or a picture has no vector, and then the message counts and names them.
   """
   found = read(path)
-  place = {key: row for row, key in enumerate(found.keys)}
   keys = [picture.key for picture in source.iterate(range(len(source)), parse_picture)]
+  return of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}")
+
+
+def of_keys(found: Features, keys: Sequence[str], path: str, where: str) -> np.ndarray:
+  """Returns the vectors of pictures in the order of their keys, as `of_source`.
+
+  `path` is the file and `where` says whose keys they are, for the message if a picture has no vector.
+  """
+  place = {key: row for row, key in enumerate(found.keys)}
   missing = [key for key in keys if key not in place]
   if missing:
     raise UsageError(
-      f"{path}: no vectors of {count(len(missing), 'picture')} of {len(keys):,} in split '{source.split}' of"
-      f" {source.directory} ({first_few(missing)}): make them with `xmcap features --corpus`"
+      f"{path}: no vectors of {count(len(missing), 'picture')} of {len(keys):,} in {where} ({first_few(missing)}): make"
+      " them with `xmcap features --corpus`"
     )
   rows = np.array([place[key] for key in keys])
   if (np.diff(rows) == 1).all():
     return found.vectors[rows[0] : rows[0] + len(rows)]
   return np.asarray(found.vectors[rows])
+
+
+@gin.configurable
+def feature_width(path: str) -> int:
+  """The width of stored vectors, for `Word2VisualVecConfig.output_dim`.
+
+  Args:
+    path: their file or folder.
+  """
+  if not path:
+    raise UsageError("feature_width.path is empty: give the stored vectors of the pictures (FEATURES)")
+  return read(path).vectors.shape[1]
 
 
 def write(

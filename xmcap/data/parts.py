@@ -47,20 +47,23 @@ def open_parts(
   weights: str | Mapping[str, float],
   temperature: float,
   sources: Sequence[str],
+  stream: str = "CaptionStream",
 ) -> tuple[StreamPart, ...]:
   """Returns the parts of a stream over a mixture; the arguments are those of `CaptionStream`.
+
+  `stream` names the stream in messages.
 
   Raises:
     UsageError: a corpus lacks the split, or has none of the languages or sources.
   """
   chosen = language_weights(registered.rates, languages, weights, temperature)
-  check_sources(sources, "CaptionStream.sources")
+  check_sources(sources, f"{stream}.sources")
   parts = []
   for name, part in registered.named.items():
     held = [code for code in part.rates if code in chosen]
     if not held:
       raise UsageError(
-        f"CaptionStream.languages: {name}, a part of {registered.name}, has none of {' '.join(chosen)}: "
+        f"{stream}.languages: {name}, a part of {registered.name}, has none of {' '.join(chosen)}: "
         "use a mixture without it"
       )
     given = weights if isinstance(weights, str) else {code: weights[code] for code in held}
@@ -68,7 +71,7 @@ def open_parts(
     both = tuple(source for source in of_part if not sources or source in sources)
     if of_part and not both:
       raise UsageError(
-        f"CaptionStream.sources: {name}, a part of {registered.name}, has only {', '.join(part.sources)}: "
+        f"{stream}.sources: {name}, a part of {registered.name}, has only {', '.join(part.sources)}: "
         "use a mixture without it"
       )
     of_languages = language_weights(part.rates, held, given, temperature)

@@ -138,7 +138,7 @@ def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[
       "build it with these languages, or use a mixture without them"
     )
   text = f"{source.directory}: {looked} read, including the first and the last"
-  if hasattr(stream, "languages"):
+  if hasattr(stream, "target_lengths"):
     longest = stream.target_lengths[-1]
     cut = preflight.cut_share(stream.vocabulary, split.captions, longest)
     none = f", none in {' '.join(split.missing)}" if split.missing else ""

@@ -1,4 +1,4 @@
-"""Writes what a dual tower makes of pictures, captions and names of classes: what `xmcap score` ranks.
+"""Writes what a dual tower, or a Word2VisualVec, makes of pictures, captions and names of classes, for `xmcap score`.
 
 Each output is embedded in parts, and the processes of a run take turns in taking one. A part that is whole is not made
 again, so that a run that was killed goes on and ends with the same bytes.
@@ -10,25 +10,20 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 from etils import epath
 
-from xmcap.data import records, text_input
-from xmcap.data.columns import parse_columns
+from xmcap.data import records
+from xmcap.data.columns import parse_columns_and_sources
 from xmcap.data.corpora import plans
-from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
-from xmcap.evaluation import embedder, picture_features, sharded_params
-from xmcap.evaluation.predictor import VOCABULARY
+from xmcap.evaluation import dual_embedder, picture_features, word_embedder
+from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models import model_json
-from xmcap.models.dual import DualConfig
-from xmcap.models.t5 import T5Config
-from xmcap.models.text_tower import TextConfig
-from xmcap.models.vit import ViTConfig
 from xmcap.progress import Progress, Say
 from xmcap.scoring import prompts as prompts_lib
 from xmcap.scoring.retrieval import Captions
@@ -40,7 +35,6 @@ from xmcap.training.hosts import join as hosts
 NAME, VERSION = "embeddings", "1"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
 _PART = {"pictures": 4_096, "captions": 16_384, "labels": 1_024}  # rows that are embedded and written at once
-_LONGEST = 64  # pieces of a text, for towers that read any length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +47,8 @@ class Inputs:
     labels: language code -> classes, or none.
     prompts: language code -> prompts; a language without them has its names alone.
     read: what `pictures` has of a key -> the bytes of the picture.
+    tokenized: language code -> the words of each caption, joined by spaces, or ""; or none.
+    features: file or folder of the stored features of pictures, of which `pictures` has the keys; "": none.
   """
 
   pictures: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -60,6 +56,8 @@ class Inputs:
   labels: Mapping[str, Labels] = dataclasses.field(default_factory=dict)
   prompts: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   read: Callable[[str], bytes] = lambda path: epath.Path(path).read_bytes()
+  tokenized: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  features: str = ""
 
   def described(self) -> dict[str, Any]:
     """What tells these inputs from others, by number and hash."""
@@ -69,38 +67,26 @@ class Inputs:
       "labels": {code: held.names for code, held in self.labels.items()},
       "prompts": dict(self.prompts),
     }
+    if any(any(words) for words in self.tokenized.values()):
+      texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
     return {name: [len(held), _hash(held)] for name, held in texts.items()}
 
 
-class DualEmbedder:
-  """A dual tower and the devices that it computes on. `load` makes one."""
+class Embedder(Protocol):
+  """A dual tower, or a Word2VisualVec with stored features."""
 
-  def __init__(
-    self, model: model_json.Model, params: Any, texts: text_input.TextInput, batch_size: int = 256
-  ):
-    vit, dual = model.config("vit"), model.config("dual")
-    assert isinstance(vit, ViTConfig) and isinstance(dual, DualConfig)
-    self.module: Any = embedder.tower(vit, _text_config(model), dual)
-    self.image_size, self.resize = vit.image_size, dual.resize
-    self.sharded = sharded_params.for_evaluation(params, jax.local_devices())
-    self.texts = embedder.TextEmbedder(self.module, self.sharded, texts, batch_size)
-    self._batch_size = self.texts.batch_size
-    self._embed = jax.jit(
-      lambda params, batch: self.module.apply({"params": params}, batch["image"], method="embed_images")
-    )
+  @property
+  def texts(self) -> EmbedsTexts:
+    """What embeds texts."""
+    ...
 
-  def adapted(self, adapter: str) -> embedder.TextEmbedder:
-    """The embedder of texts with an adapter; the tower itself stays as it is."""
-    return adapters_lib.adapted(self.module, self.sharded, self.texts.text_input, adapter, self._batch_size)
+  def adapted(self, adapter: str) -> EmbedsTexts:
+    """What embeds texts with an adapter; the tower itself stays as it is."""
+    ...
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
-
-    def load(path: str) -> np.ndarray:
-      return picture_features.load_pixels(read(path), path, self.image_size, self.resize)
-
-    found = picture_features.in_batches(paths, load, self._embed, self.sharded, self._batch_size)
-    return np.concatenate(list(found))
+    """Returns the embeddings of pictures, float32 [N, E]."""
+    ...
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
@@ -111,23 +97,31 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
   """
   source = records.RecordSource(directory, split)
   pictures, texts = {}, {code: [] for code in languages}
-  for number, record in enumerate(source.iterate(range(len(source)), parse_columns)):
+  tokenized = {code: [] for code in languages}
+  for number, record in enumerate(source.iterate(range(len(source)), parse_columns_and_sources)):
     pictures[record.key] = str(number)
     of_record = [code.decode() for code in record.languages]
     for code, found in texts.items():
       if code not in of_record:
         raise UsageError(f"{directory}, split '{split}': picture '{record.key}' has no caption in '{code}'")
-      found.append(record.texts[of_record.index(code)].decode())
+      place = of_record.index(code)
+      found.append(record.texts[place].decode())
+      tokenized[code].append(record.tokenized[place].decode() if record.tokenized else "")
   places = np.arange(len(pictures))
   captions = {code: Captions(places, tuple(found)) for code, found in texts.items()}
-  return Inputs(pictures, captions, read=lambda number: source[int(number)].image)
+  return Inputs(pictures, captions, read=lambda number: source[int(number)].image, tokenized=tokenized)
 
 
-def load(model_dir: str, step: int | None = None) -> DualEmbedder:
-  """Loads a dual tower: from a run's folder, of a step or the best or newest; or from what `xmcap convert` wrote.
+def load(model_dir: str, step: int | None = None, features: str = "") -> Embedder:
+  """Loads a model: from a run's folder, of a step or the best or newest; a dual tower also as `xmcap convert` wrote it.
+
+  Args:
+    model_dir: the folder.
+    step: the checkpoint; None: the best, or the newest if the run does not choose one.
+    features: stored features of pictures, for a Word2VisualVec; "": none.
 
   Raises:
-    UsageError: the folder holds another model, or none, or lacks the files of its tokenizer.
+    UsageError: the folder holds another model, or none, or lacks its tokenizer or its words.
   """
   folder = epath.Path(model_dir)
   model = _read_model(folder)
@@ -136,30 +130,9 @@ def load(model_dir: str, step: int | None = None) -> DualEmbedder:
     params.setdefault("logit_bias", np.zeros((), np.float32))  # CLIP has none
   else:
     params = read.load_params(model_dir, _step(model_dir, step))
-  return DualEmbedder(model, params, _tokenizer(folder, _text_config(model)))
-
-
-def _text_config(model: model_json.Model) -> T5Config | TextConfig:
-  config = model.config("t5" if model.text is None else "text")
-  assert isinstance(config, T5Config | TextConfig)
-  return config
-
-
-def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> text_input.TextInput:
-  most = _LONGEST if isinstance(config, T5Config) else config.max_length
-  if (folder / VOCABULARY).exists():
-    vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
-    check_rows(vocabulary, config.vocab_size)
-    return text_input.OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
-  if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
-    return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
-  if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
-    path = pathlib.Path(folder / text_input.TOKENIZER)
-    if config.positions == "sinusoidal":
-      return text_input.NllbPieces(path, most, config.pad_id)
-    return text_input.TokenizerJson(path, most, config.pad_id, siglip=config.pool == "last")
-  known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
-  raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
+  if model.words is not None:
+    return word_embedder.FeatureEmbedder(folder, model, params, features)
+  return dual_embedder.DualEmbedder(folder, model, params)
 
 
 def write(
@@ -181,7 +154,7 @@ def write(
     say: takes lines of progress.
 
   Raises:
-    UsageError: there is no dual tower, the folder holds something else, an input has an empty text, or the processes
+    UsageError: there is no such model, the folder holds something else, an input has an empty text, or the processes
       have different inputs.
     XmcapError: a picture cannot be read, or the disk is full or cannot be written.
   """
@@ -191,23 +164,28 @@ def write(
   options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
+  if inputs.features:
+    options["features"] = os.path.abspath(inputs.features)
   if len(set(hosts.agree("inputs to embed", json.dumps(options)))) > 1:
     raise UsageError("the processes have different inputs: give each the same options and files")
 
-  def embed_parts(work_dir: pathlib.Path) -> int:
+  def embed_parts(work_dir: pathlib.Path) -> str:
     if hosts.current():
       hosts.check_folder(epath.Path(work_dir))
-    made = load(model_dir, step)
+    made = load(model_dir, step, inputs.features)
     _embed_parts(work_dir, inputs, made, adapters, say)
-    return made.texts.text_input.max_length
+    return made.texts.longest
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     hosts.agree("embeddings", "begun")
-    most = embed_parts(work_dir)
-    cut = _join_parts(out, work_dir, inputs)
+    longest = embed_parts(work_dir)
+    cut, unread = _join_parts(out, work_dir, inputs)
     if cut:
-      say(f"texts of more than {most} pieces, which were cut: {cut:,}")
-    return {"cut": cut}
+      say(f"texts of more than {longest}, which were cut: {cut:,}")
+    if unread:
+      captions = sum(len(held.texts) for held in inputs.captions.values())
+      say(f"{unread:,} of {captions:,} captions have no known word, and are embedded as empty texts")
+    return {"cut": cut, **({"unread": unread} if unread else {})}
 
   # Process 0 finds out whether anything is left to embed, and joins the parts.
   if jax.process_index() == 0:
@@ -221,9 +199,12 @@ def write(
 
 def _read_model(folder: epath.Path) -> model_json.Model:
   model = picture_features.read_model(folder)
-  if model.dual is None or model.vit is None or (model.t5 is None and model.text is None):
+  has_text = model.t5 is not None or model.text is not None
+  is_dual = model.dual is not None and model.vit is not None and has_text
+  if not is_dual and model.words is None:
     raise UsageError(
-      f"{folder} holds no dual tower: give a run of runs/contrastive.gin, or what `xmcap convert --part=dual` wrote"
+      f"{folder} holds no dual tower: give a run of runs/contrastive.gin or runs/w2vv.gin, or what `xmcap convert"
+      " --part=dual` wrote"
     )
   return model
 
@@ -268,7 +249,7 @@ def _parts(inputs: Inputs) -> list[_Part]:
   ]
 
 
-def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: DualEmbedder, adapters: str, say: Say) -> None:
+def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapters: str, say: Say) -> None:
   """Writes the parts of this process, in rounds of a part each."""
   # Parts of about the same size stand together: the processes wait for each other after each round.
   parts = sorted(_parts(inputs), key=lambda part: (part.kind, part.start - part.stop))
@@ -279,37 +260,38 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: DualEmbedder, ada
     if number < len(own) and not (path := own[number].path(work_dir)).exists():
       part = own[number]
       if part.kind == "pictures":
-        found, cut = made.pictures(paths[part.start : part.stop], inputs.read), 0
+        found, cut, unread = made.pictures(paths[part.start : part.stop], inputs.read), 0, 0
       else:
-        found, cut = _embed_texts(part, inputs, made, adapters)
+        found, cut, unread = _embed_texts(part, inputs, made, adapters)
       with files.whole(path) as file:
-        np.savez(file, embeddings=found, cut=cut)
+        np.savez(file, embeddings=found, cut=cut, unread=unread)
     hosts.barrier("parts embedded")
     progress(min(number + 1, len(own)))
 
 
-def _embed_texts(part: _Part, inputs: Inputs, made: DualEmbedder, adapters: str) -> tuple[np.ndarray, int]:
-  """Returns the embeddings of a part, and how many of its texts were cut."""
+def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
+  """Returns the embeddings of a part, and how many of its texts were cut, and how many captions have no known word."""
   adapter = adapters_lib.find(adapters, part.code)
   texts = made.adapted(adapter) if adapter else made.texts
-  before, rows = texts.cut, slice(part.start, part.stop)
+  before, rows, unread = texts.cut, slice(part.start, part.stop), 0
   try:
     if part.kind == "captions":
-      found = texts.all(inputs.captions[part.code].texts[rows], part.code)
+      captions = inputs.captions[part.code].texts[rows], part.code, inputs.tokenized.get(part.code, ())[rows]
+      found, unread = texts.all(*captions), texts.unread(*captions)
     else:
       names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
       found = texts.ensemble(names, prompts, part.code)
   except UsageError as error:
     raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
-  return found, texts.cut - before
+  return found, texts.cut - before, unread
 
 
-def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> int:
-  """Writes the outputs from their parts; returns how many texts were cut."""
+def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tuple[int, int]:
+  """Writes the outputs from their parts; returns how many texts were cut, and how many captions have no known word."""
   outputs: dict[tuple[str, str], list[_Part]] = {}
   for part in _parts(inputs):
     outputs.setdefault((part.kind, part.code), []).append(part)
-  cut = 0
+  cut = unread = 0
   for (kind, code), parts in outputs.items():
     path = out / kind / f"{code}.npy" if code else out / PICTURES
     files.make_folder(path.parent)
@@ -319,10 +301,11 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> in
       with np.load(part.path(work_dir)) as held:
         found.append(held["embeddings"])
         cut += int(held["cut"])
+        unread += int(held["unread"]) if "unread" in held else 0  # not in a part of an earlier version
     files.write_array(path, np.concatenate(found))
   if inputs.pictures:
     files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
-  return cut
+  return cut, unread
 
 
 def _hash(value: Any) -> str:

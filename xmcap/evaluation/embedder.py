@@ -1,8 +1,7 @@
 """Texts to embeddings by a dual tower, on the devices that hold its parameters, in constant memory."""
 
 import contextlib
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gin
@@ -13,16 +12,15 @@ from xmcap import configuration
 from xmcap.data.text_input import TextInput
 from xmcap.errors import UsageError, one_line
 from xmcap.evaluation import sharded_params
+from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.scoring import embedding_files, prompts
 from xmcap.terminal import shown
 from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
-_WINDOW = 16  # batches that are ordered by length together
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
 
 
@@ -69,8 +67,8 @@ def of_split(
   return tuple(np.concatenate(part) for part in zip(*found, strict=True))
 
 
-class TextEmbedder:
-  """Embeds texts in batches of about equal length.
+class TextEmbedder(EmbedsTexts):
+  """Embeds texts with a dual tower, in batches of about equal length.
 
   If the parameters are sharded over several processes, all call it with the same texts, each feeds those of its own
   devices, and all get all embeddings.
@@ -80,9 +78,6 @@ class TextEmbedder:
     sharded: its parameters.
     text_input: the tokenizer that it was trained with.
     batch_size: texts at once; rounded up to what the devices share evenly.
-
-  Attributes:
-    cut: how many texts were longer than the tokenizer takes.
   """
 
   def __init__(
@@ -92,9 +87,8 @@ class TextEmbedder:
     text_input: TextInput,
     batch_size: int = 512,
   ):
+    super().__init__(-(-batch_size // sharded.groups) * sharded.groups, f"{text_input.max_length} pieces")
     self.text_input = text_input
-    self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
-    self.cut = 0
     self._sharded = sharded
     self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
     self._embed = jax.jit(
@@ -102,44 +96,8 @@ class TextEmbedder:
       out_shardings=sharded.replicated,  # whole on every host
     )
 
-  def __call__(self, texts: Iterable[str], language: str = "") -> Iterator[np.ndarray]:
-    """Yields the embeddings of texts in their order, float32 [some, E] at a time; UsageError for an empty text.
-
-    `language`: their code, for a tokenizer that asks.
-    """
-    texts = iter(texts)
-    seen = 0
-    while window := list(itertools.islice(texts, _WINDOW * self.batch_size)):
-      yield self._window(window, seen, language)
-      seen += len(window)
-
-  def all(self, texts: Sequence[str], language: str = "") -> np.ndarray:
-    """Returns the embeddings of texts, float32 [N, E]; equal texts are embedded once."""
-    unique = list(dict.fromkeys(texts))
-    place = {text: number for number, text in enumerate(unique)}
-    return np.concatenate(list(self(unique, language)))[[place[text] for text in texts]]
-
-  def ensemble(self, names: Sequence[str], templates: Sequence[str], language: str = "") -> np.ndarray:
-    """Returns the embedding of each name in all templates, float32 [N, E]: the normalised mean of the normalised.
-
-    Each distinct text is embedded once, and no more than the sums of the names are kept.
-    """
-    unique = list(dict.fromkeys(names))
-    weights = prompts.distinct(templates)
-    counts = np.array(list(weights.values()), np.float64)
-    total, done = None, 0
-    filled = (prompts.fill(template, name) for name in unique for template in weights)
-    for block in self(filled, language):
-      total = np.zeros((len(unique), block.shape[-1])) if total is None else total
-      place = np.arange(done, done + len(block))
-      np.add.at(total, place // len(counts), block * counts[place % len(counts), None])
-      done += len(block)
-    assert total is not None
-    place = {name: number for number, name in enumerate(unique)}
-    mean = embedding_files.normalized(total, "mean of prompts")
-    return mean[[place[name] for name in names]]
-
-  def _window(self, texts: Sequence[str], first: int, language: str) -> np.ndarray:
+  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
+    del tokenized
     encoded, cut = self.text_input.encode_all(texts, language)
     lengths = np.array([len(ids) for ids in encoded])
     if lengths.min() <= self.text_input.added:

@@ -1,8 +1,8 @@
 """The folder of a trained model: writing it, evaluating it, and captioning pictures with it.
 
-It holds `model.json` (the model's sizes), `vocabulary.model` and `checkpoints/`, which is all that captioning needs,
-and it can be moved. `config.gin` beside them is the resolved configuration of the run. Gin can run code, so xmcap does
-not parse this file unless the user names it.
+It holds `model.json` (the model's sizes), `vocabulary.model`, `checkpoints/` and, of a Word2VisualVec, `words/`. That
+is enough to caption or embed, and it can be moved. `config.gin` beside them is the resolved configuration of the run.
+Gin can run code, so xmcap does not parse this file unless the user names it.
 """
 
 import functools
@@ -20,6 +20,7 @@ from etils import epath
 from xmcap import configuration, terminal
 from xmcap.data import images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
+from xmcap.data import words as words_lib
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
@@ -29,6 +30,8 @@ from xmcap.storage import files, outputs
 from xmcap.training.checkpoints import kept_config, read
 
 CONFIG = kept_config.NEWEST
+WORDS = "words"
+"""Folder of the words and their vectors, if the model reads words."""
 
 
 def check_model_dir() -> None:
@@ -53,6 +56,8 @@ def write_model_dir(step: int) -> None:
     model_dir.mkdir(parents=True, exist_ok=True)
     kept_config.keep(model_dir, step, configuration.explain())
     files.write_anywhere(model_dir / model_json.NAME, model_json.as_text(_model(_objective())).encode())
+    if words := getattr(_objective(), "words", None):
+      words_lib.copy_to(model_dir / WORDS, words)
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
     # The run's vocabulary may be this very file, which other processes are reading.
@@ -76,7 +81,7 @@ def text_rows(objective: Any) -> int | None:
 def _model(objective: Any) -> model_json.Model:
   """The model that a run trains, with its decoding as configured in gin."""
   module = getattr(objective, "module", None)
-  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "text", "dual")}
+  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "text", "dual", "words")}
   if isinstance(configs["text"], T5Config):
     configs["t5"] = configs.pop("text")
   parts = {part: model_json.of_config(config) for part, config in configs.items() if config is not None}
@@ -88,6 +93,7 @@ def _model(objective: Any) -> model_json.Model:
   decoding = {name: bound[name] for name in ("max_length", "cache_dtype") if name in bound}
   mixture = configuration.macro("MIXTURE")
   chosen = gin.get_bindings("xmcap.data.stream.CaptionStream").get("languages")
+  chosen = getattr(objective, "languages", chosen)
   trained = tuple(chosen or tasks.registration(mixture).rates)
   return model_json.Model(**parts, mixture=mixture, languages=trained, decoding=decoding, search=search)
 
@@ -125,6 +131,7 @@ def bind(model: model_json.Model) -> None:
     ("T5Config", model.t5),
     ("TextConfig", model.text),
     ("DualConfig", model.dual),
+    ("Word2VisualVecConfig", model.words),
     ("Predictor", model.decoding),
   ):
     for name, value in (given or {}).items():

@@ -1,4 +1,4 @@
-"""Evaluates a dual tower by retrieval: R@k between the captions and pictures of a split, in each language."""
+"""Evaluates by retrieval: R@k and MRR between the captions and pictures of a split, in each language."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -10,14 +10,59 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
-from xmcap.scoring import retrieval
+from xmcap.scoring import embedding_files, retrieval
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.report import embeddings_page
 from xmcap.storage import addresses, outputs
 
+Files = tuple[np.ndarray, dict[str, retrieval.Captions], dict[str, embedding_files.Read]]
+"""The pictures, captions and texts of `score_retrieval`."""
+
+
+class OfSplit:
+  """The base class of retrieval evaluators: scores what `_files` returns, as `xmcap score retrieval` does.
+
+  Args:
+    stream: the stream of the split.
+    num_pictures: number of pictures from the split; 0: all.
+    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
+    out_dir: tables and report are written to `out_dir/name`; "": nothing is written.
+    title: title of the tables and the report.
+    name: prefix of the names of the rows, such as `validation`.
+  """
+
+  def __init__(self, stream: Any, num_pictures: int, bootstrap: int, out_dir: str, title: str, name: str):
+    self.stream = stream
+    self.num_pictures = num_pictures
+    self.prefix = f"{name}/" if name else ""
+    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
+    self.options = {"bootstrap": bootstrap if out_dir else 0, "title": title}
+
+  def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
+    """Yields (language, name, value) for each language and metric, and ("", name, value) for the means."""
+    del step
+    sharded = sharded_params.for_evaluation(params, jax.devices())
+    count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
+    image, captions, texts = self._files(sharded, count)
+    keys = [str(number) for number in range(len(image))]
+    depths = [k for k in DEPTHS if all(k <= len(held.images) for held in captions.values())]
+    result = retrieval.score_retrieval(image, keys, captions, texts, depths, **self.options)
+    if self.out_dir and jax.process_index() == 0:
+      with outputs.together(self.out_dir):
+        embeddings_page.write_results(self.out_dir, result)
+      print(result.table.terminal(), flush=True)
+    table = result.table
+    for name, scores in [*table.rows.items(), ("", list(table.means.values())[-1])]:
+      for metric in table.metrics:
+        yield name, f"{self.prefix}{metric}", scores[metric]
+
+  def _files(self, sharded: sharded_params.ShardedParams, count: int) -> Files:
+    """Embeds the first `count` pictures of the stream, and their captions."""
+    raise NotImplementedError
+
 
 @gin.configurable
-class RetrievalEvaluator:
+class RetrievalEvaluator(OfSplit):
   """Recall at 1, 5 and 10 in both directions, as in `xmcap score retrieval`, for the dual tower configured in gin.
 
   Args:
@@ -44,33 +89,17 @@ class RetrievalEvaluator:
       raise UsageError(f"RetrievalEvaluator.pictures is {pictures}: give at least 1")
     each = len(stream.languages)
     # Unlike in training, every picture has a caption in every language, all padded to one length.
-    self.stream = dataclasses.replace(
+    stream = dataclasses.replace(
       stream, captions_per_image=each, batch_size=pictures * each, target_lengths=(), bucket_window=1
     )
-    self.num_pictures = num_pictures
-    self.prefix = f"{name}/" if name else ""
-    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
-    self.options = {"bootstrap": bootstrap if out_dir else 0, "title": title}
+    super().__init__(stream, num_pictures, bootstrap, out_dir, title, name)
     self._module: Any = embedder.configured_tower()
 
-  def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
-    """Yields (language, name, value) for each language and R@k, and ("", name, value) for the means."""
-    del step
-    sharded = sharded_params.for_evaluation(params, jax.devices())
-    count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
+  def _files(self, sharded: sharded_params.ShardedParams, count: int) -> Files:
     image, text, prompt, present = embedder.of_split(
       self.stream, count, self._embed, sharded, f"{self.prefix}retrieval"
     )
-    found = self._as_files(image, text, self.stream.language_of(prompt), present)
-    result = retrieval.score_retrieval(*found, **self.options)
-    if self.out_dir and jax.process_index() == 0:
-      with outputs.together(self.out_dir):
-        embeddings_page.write_results(self.out_dir, result)
-      print(result.table.terminal(), flush=True)
-    table = result.table
-    for name, scores in [*table.rows.items(), ("", list(table.means.values())[-1])]:
-      for metric in table.metrics:
-        yield name, f"{self.prefix}{metric}", scores[metric]
+    return self._as_files(image, text, self.stream.language_of(prompt), present)
 
   def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     found = self._module.apply({"params": params}, batch["image"], batch["target_tokens"])
@@ -78,8 +107,8 @@ class RetrievalEvaluator:
     return found.image, found.text, batch["prompt_tokens"], present
 
   @staticmethod
-  def _as_files(image: np.ndarray, text: np.ndarray, language: np.ndarray, present: np.ndarray):
-    """The arguments of `score_retrieval`, with one caption per picture and language."""
+  def _as_files(image: np.ndarray, text: np.ndarray, language: np.ndarray, present: np.ndarray) -> Files:
+    """One caption per picture and language."""
     kept = present.any(axis=1)
     image, text, language, present = image[kept], text[kept], language[kept], present[kept]
     captions, texts = {}, {}
@@ -89,5 +118,4 @@ class RetrievalEvaluator:
       chosen = text[pictures, at[pictures].argmax(axis=1)]
       captions[code] = retrieval.Captions(pictures, ("",) * len(pictures))
       texts[code] = lambda chosen=chosen: chosen
-    depths = [k for k in DEPTHS if all(k <= len(held.images) for held in captions.values())]
-    return image, [str(number) for number in range(len(image))], captions, texts, depths
+    return image, captions, texts

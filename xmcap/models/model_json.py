@@ -7,6 +7,7 @@ and it can be passed as `--gin_file=DIR/model.json`. Only `format` and `version`
     "format": "xmcap.model", "version": 1,
     "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
     "text": {the fields of TextConfig}, "dual": {the fields of DualConfig},
+    "words": {the fields of Word2VisualVecConfig},
     "mixture": "coco_35l", "languages": ["ar", ...],
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
@@ -35,6 +36,7 @@ from xmcap.models.layers import check_dtype
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
+from xmcap.models.word2visualvec import Word2VisualVecConfig
 from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
@@ -43,7 +45,13 @@ LARGEST = 2**16
 """Largest size in bytes; that of a run has about 1,500."""
 
 _FORMAT, _VERSION = "xmcap.model", 1
-_CONFIGS = {"vit": ViTConfig, "t5": T5Config, "text": TextConfig, "dual": DualConfig}
+_CONFIGS = {
+  "vit": ViTConfig,
+  "t5": T5Config,
+  "text": TextConfig,
+  "dual": DualConfig,
+  "words": Word2VisualVecConfig,
+}
 _DROPPED = ("pack_length",)  # fields of earlier versions that did not change results
 _SEARCHES = {"Greedy": Greedy, "Beam": Beam, "Sample": Sample}
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
@@ -69,7 +77,7 @@ class Model:
   """The checked contents of a `model.json`.
 
   Attributes:
-    vit, t5, text, dual: the given fields of their configurations; None if the model has no such part.
+    vit, t5, text, dual, words: the given fields of their configurations; None if the model has no such part.
     mixture: the mixture that the model was trained on; "" if unknown.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
@@ -84,9 +92,10 @@ class Model:
   languages: tuple[str, ...] = ()
   dual: Fields | None = None
   text: Fields | None = None
+  words: Fields | None = None
 
-  def config(self, part: str) -> ViTConfig | T5Config | TextConfig | DualConfig | None:
-    """The configuration of `vit`, `t5`, `text` or `dual`, or None."""
+  def config(self, part: str) -> ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | None:
+    """The configuration of `vit`, `t5`, `text`, `dual` or `words`, or None."""
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 

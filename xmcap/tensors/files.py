@@ -179,6 +179,14 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
   return tensors
 
 
+def read_metadata(path: str | os.PathLike) -> dict[str, str]:
+  """Returns the metadata of a safetensors file that `read_safetensors` accepts."""
+  from safetensors import safe_open
+
+  with safe_open(path, "np") as file:
+    return dict(file.metadata() or {})
+
+
 @dataclasses.dataclass(frozen=True)
 class Output:
   """Tensors that one call of `make` returns, in this order; `group` as in `Tensor`."""

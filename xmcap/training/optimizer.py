@@ -68,6 +68,19 @@ def adam(
 
 
 @gin.configurable
+def rmsprop(decay: float = 0.9, eps: float = 1e-8) -> optax.GradientTransformation:
+  """RMSprop (Tieleman & Hinton 2012) with learning rate 1: g / (sqrt(v) + eps), where v starts at 0.
+
+  This is torch's RMSprop and that of Keras 1 and 2. Keras 3, and optax by default, add eps under the root.
+
+  Args:
+    decay: v, the mean square of the gradient, decays by this (Keras: rho, torch: alpha).
+    eps: added to the root of v.
+  """
+  return optax.scale_by_rms(decay=decay, eps=eps, initial_scale=0.0, eps_in_sqrt=False)
+
+
+@gin.configurable
 @dataclasses.dataclass(frozen=True)
 class Optimizer:
   """Turns gradients into new parameters: an update rule, a schedule, multipliers, clipping and freezing.
@@ -77,7 +90,8 @@ class Optimizer:
   effect is an error.
 
   Attributes:
-    transformation: makes the optax rule with learning rate 1: `adafactor` or `adam`. Each layer of a stack has its own.
+    transformation: makes the optax rule with learning rate 1: `adafactor`, `adam` or `rmsprop`. Each layer of a stack
+      has its own.
     schedule: (step, total_steps) -> learning rate. It depends on the step alone, so skipped updates do not shift it.
     multipliers: (pattern, number) pairs. The first match multiplies a parameter's learning rate; without one it is
       unchanged.

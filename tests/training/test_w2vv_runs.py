@@ -1,0 +1,197 @@
+"""The run of Word2VisualVec as its gin file configures it: trained, killed and resumed, evaluated, used to embed."""
+
+import shutil
+
+import gin
+import jax
+import numpy as np
+import pytest
+
+from tests import word_folders
+from tests.data.conftest import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
+from xmcap import configuration
+from xmcap.cli import main
+from xmcap.data import features
+from xmcap.data.word_stream import WordStream
+from xmcap.evaluation import model_dir
+from xmcap.evaluation.word_evaluator import WordRetrievalEvaluator
+from xmcap.models import model_json
+from xmcap.training import loop
+from xmcap.training.checkpoints import read
+from xmcap.training.word2visualvec import Word2VisualVecObjective
+
+KEYS = tuple(f"{index:016x}" for index in range(NUM_PICTURES))
+NUMBERS = [str(index) for index in range(NUM_PICTURES)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, tiny_dir, register):  # noqa: F811
+  """A folder with words and features, the options of a run, and the folder of the corpus."""
+  root = tmp_path_factory.mktemp("runs")
+  # The number in a caption names its picture; German lacks that of picture 3.
+  word_folders.write(
+    root / "words", width=4, en=["a", "dog", *NUMBERS], de=["hund", *NUMBERS[:3], *NUMBERS[4:]]
+  )
+  vectors = np.random.default_rng(0).normal(size=(NUM_PICTURES, 6)).astype(np.float32)
+  features.write(root / "f.safetensors", features.Features(KEYS, vectors))
+  corpus = register(tiny_dir, languages=("ar", "de", "en"))
+  return root, [
+    f"MIXTURE='{corpus.name}'", f"{corpus.name}.data_dir='{tiny_dir}'", f"FEATURES='{root}/f.safetensors'",
+    f"WORDS='{root}/words'", "LANGUAGES=('en','de')", "VALIDATION='train'", "TEST='train'", "TOTAL_STEPS=6",
+    "EVAL_EVERY=2", "BATCH_SIZE=8", "LEARNING_RATE=0.01", "RELU_OUTPUT=False", "ATTENTION=True",
+    "LOSS='contrastive'", "Word2VisualVecConfig.rnn_width=5", "Word2VisualVecConfig.hidden=16",
+    "Writers.tensorboard=False",
+  ], tiny_dir  # fmt: skip
+
+
+def configure(place, name, *more):
+  root, common, _ = place
+  gin.clear_config()
+  out = [f"MODEL_DIR='{root / name}'", f"EVAL_DIR='{root / name}_eval'"]
+  configuration.parse(["data/emoji36.gin", "runs/w2vv.gin"], [*common, *out, *more])
+  return root / name
+
+
+def train():
+  return loop.train(say=lambda line: None, begun=model_dir.write_model_dir)
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+  folder = configure(place, "whole")
+  run = train()
+  assert run.finished and {"validation/t2i_mrr", "validation/loss"} <= set(run.metrics)
+  return folder, jax.device_get(run.state)
+
+
+def test_the_best_checkpoint_and_the_words_are_kept(trained):
+  folder, _ = trained
+  notes = read.notes(read.checkpoints_dir(folder))
+  assert {note.metric for note in notes.values()} == {"validation/t2i_mrr"}
+  assert sorted(path.name for path in (folder / "words").iterdir()) == ["de.safetensors", "en.safetensors"]
+  model = model_json.read(folder / "model.json")
+  assert model.languages == ("en", "de") and model.words["attention"] and model.words["output_dim"] == 6
+
+
+def test_killed_and_resumed_it_ends_with_the_same_bits(place, trained, monkeypatch):
+  folder = configure(place, "killed")
+  batches = WordStream.batches
+
+  def killed(self, start_step=0, rows=None, num_steps=None):
+    for step, batch in enumerate(batches(self, start_step, rows, num_steps), start_step):
+      if num_steps is None and step == 3:
+        raise KeyboardInterrupt
+      yield batch
+
+  with monkeypatch.context() as patched:
+    patched.setattr(WordStream, "batches", killed)
+    with pytest.raises(KeyboardInterrupt):
+      train()
+  assert read.steps_in(read.checkpoints_dir(folder))[-1] < 6
+  jax.tree.map(np.testing.assert_array_equal, jax.device_get(train().state), trained[1])
+
+
+def test_it_is_evaluated(place, trained, capsys):
+  folder, _ = trained
+  configure(place, "whole")
+  model_dir.evaluate()
+  assert "t2i_mrr" in capsys.readouterr().out
+  assert {"table.csv", "report.html"} <= {path.name for path in (folder.parent / "whole_eval").iterdir()}
+
+
+def test_a_network_that_predicts_0_ranks_by_chance(place, trained):
+  configure(place, "whole")
+  evaluator = WordRetrievalEvaluator(Word2VisualVecObjective(), WordStream(split="train"))
+  rows = {
+    (code, name): value
+    for code, name, value in evaluator.run(jax.tree.map(np.zeros_like, trained[1].params), 0)
+  }
+  chance = sum(1 / rank for rank in range(1, NUM_PICTURES + 1)) / NUM_PICTURES
+  assert rows["en", "t2i_mrr"] == pytest.approx(chance) == rows["", "t2i_mrr"]
+
+
+def embed(place, trained, *options):
+  return main(["embed", f"--model_dir={trained[0]}", *options])
+
+
+def test_embeddings_go_into_scores(place, trained, tmp_path, capsys):
+  root, _, corpus = place
+  out = tmp_path / "out"
+  options = [f"--corpus={corpus}", "--languages=en,de", f"--features={root}/f.safetensors", f"--out={out}"]
+  assert embed(place, trained, *options) == 0
+  assert "captions have no known word" not in capsys.readouterr().err  # `hund` or the number is always there
+  assert (out / "keys.txt").read_text().split() == list(KEYS)
+  pictures, english = np.load(out / "pictures.npy"), np.load(out / "captions" / "en.npy")
+  for vectors in (pictures, english):
+    assert vectors.shape == (NUM_PICTURES, 6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+  scores = [f"--candidates={out}/pictures.npy", f"--out={tmp_path}/cm.npy"]
+  assert main(["retrieval", "scores", f"--queries={out}/captions/en.npy", *scores]) == 0
+  assert (
+    main(["score", "retrieval", f"--scores={tmp_path}/cm.npy", "--language=en", f"--out={tmp_path}/scores"])
+    == 0
+  )
+  cosines = english @ pictures.T
+  np.testing.assert_allclose(np.load(tmp_path / "cm.npy"), cosines, atol=1e-5)
+  assert embed(place, trained, *options[:2], options[3]) == 2  # the same folder, without features
+  assert "contains embeddings with" in capsys.readouterr().err
+
+
+def test_a_caption_without_a_known_word_is_embedded_and_counted(place, trained, tmp_path, capsys):
+  captions = tmp_path / "captions.jsonl"
+  lines = ["a dog 1", "nothing of it", "?", "a dog 1"]
+  captions.write_text(
+    "".join(
+      f'{{"image/key": "{KEYS[n]}", "language": "en", "caption": "{line}"}}\n' for n, line in enumerate(lines)
+    )
+  )
+  assert embed(place, trained, f"--captions={captions}", f"--out={tmp_path}/out") == 0
+  assert "2 of 4 captions have no known word, and are embedded as empty texts" in capsys.readouterr().err
+  found = np.load(tmp_path / "out/captions/en.npy")
+  np.testing.assert_array_equal(found[0], found[3])
+  np.testing.assert_array_equal(found[1], found[2])
+  assert not np.array_equal(found[0], found[1]) and np.isfinite(found).all()
+  assert not (tmp_path / "out/pictures.npy").exists()
+
+
+def test_features_alone_are_pictures(place, trained, tmp_path):
+  assert embed(place, trained, f"--features={place[0]}/f.safetensors", f"--out={tmp_path}/out") == 0
+  assert np.load(tmp_path / "out/pictures.npy").shape == (NUM_PICTURES, 6)
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    (["--images=."], "a Word2VisualVec sees no pictures: give their stored --features, not --images"),
+    (
+      ["--corpus={corpus}", "--features={root}/few.safetensors"],
+      "no vectors of 21 pictures of 24 in the pictures",
+    ),
+    (
+      ["--corpus={corpus}", "--features={root}/wide.safetensors"],
+      "vectors of 9 numbers, but the model predicts 6",
+    ),
+    (["--corpus={corpus}", "--languages=ar"], "has no caption in 'ar'"),
+    (["--labels={root}/labels.json"], "no words in 'ar', only in en, de"),
+    (["--labels={root}/labels.json", "--adapters={root}/adapters"], "a Word2VisualVec takes no adapter"),
+  ],
+)
+def test_bad_input_is_one_line(place, trained, tmp_path, capsys, options, message):
+  root, _, corpus = place
+  features.write(root / "few.safetensors", features.Features(KEYS[:3], np.ones((3, 6), np.float32)))
+  features.write(root / "wide.safetensors", features.Features(KEYS, np.ones((NUM_PICTURES, 9), np.float32)))
+  (root / "labels.json").write_text('{"AR": [[0, 1], ["a", "b"]]}')
+  (root / "adapters" / "ar").mkdir(parents=True, exist_ok=True)
+  filled = [option.format(corpus=corpus, root=root) for option in options]
+  assert embed(place, trained, f"--out={tmp_path}/out", *filled) == 2
+  errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+  assert len(errors) == 1 and message in errors[0], errors
+
+
+def test_words_of_another_run_are_refused(place, trained, tmp_path, capsys):
+  copy = tmp_path / "copy"
+  shutil.copytree(trained[0], copy)
+  word_folders.write(copy / "words", width=4, de=["hund", "katze"])
+  options = [f"--corpus={place[2]}", "--languages=en", f"--out={tmp_path}/out"]
+  assert main(["embed", f"--model_dir={copy}", *options]) == 2
+  assert "its words or model.json do not fit its parameters" in capsys.readouterr().err

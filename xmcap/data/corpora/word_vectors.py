@@ -1,0 +1,183 @@
+"""Word vectors for `data/words.py`: trained on the captions of a corpus by gensim, or read from a file.
+
+Mikolov et al., "Distributed Representations of Words and Phrases and their Compositionality" (2013): skip-gram with
+negative sampling. Dong et al., "Predicting Visual Features from Text" (2018), take vectors of 500 numbers and the words
+with five occurrences or more.
+"""
+
+import collections
+import dataclasses
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from xmcap.data import features, records, words
+from xmcap.data.features import Features
+from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring.files import count
+from xmcap.scoring.inputs import Input
+from xmcap.tensors import files as tensor_files
+from xmcap.terminal import shown
+
+LEAST, WIDTH, EPOCHS = 5, 500, 10
+"""Occurrences of a word, numbers of a vector, passes over the captions: the defaults."""
+
+_SAFETENSORS = ".safetensors"
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+  """The frequent words of a language.
+
+  Attributes:
+    counts: word -> occurrences, the most frequent first, equal ones by their characters.
+    captions: the words of each caption, rare ones too.
+  """
+
+  counts: dict[str, int]
+  captions: list[list[str]]
+
+  @property
+  def coverage(self) -> float:
+    """The share of all words of the captions that are in the vocabulary."""
+    return sum(self.counts.values()) / max(1, sum(map(len, self.captions)))
+
+  @property
+  def unknown(self) -> int:
+    """Captions without a word of the vocabulary."""
+    return sum(not any(word in self.counts for word in of_caption) for of_caption in self.captions)
+
+
+def count_words(
+  directory: str, split: str, languages: Sequence[str], sources: Sequence[str] = (), least: int = LEAST
+) -> dict[str, Vocabulary]:
+  """Counts the words of the captions of a split: language code -> its vocabulary.
+
+  Args:
+    directory: a built corpus.
+    split: as `records.RecordSource` takes it.
+    languages: codes.
+    sources: sources of captions, of `records.SOURCES`; (): all.
+    least: occurrences that a word needs.
+
+  Raises:
+    UsageError: there is no such split, or no caption or frequent word in a language.
+  """
+  texts: dict[str, list[tuple[str, str]]] = {code: [] for code in languages}
+  for record in records.RecordSource(directory, split):
+    for caption in record.captions:
+      if caption.language in texts and (not sources or caption.source in sources):
+        texts[caption.language].append((caption.text, caption.text_tokenized))
+  found = {}
+  for code, pairs in texts.items():
+    where = f"{directory}, split '{split}'"
+    if not pairs:
+      of = f" from {', '.join(sources)}" if sources else ""
+      raise UsageError(f"{where}: no caption in '{code}'{of}: choose other --languages, --sources or --split")
+    captions = words.split(code, *zip(*pairs, strict=True))
+    counts = collections.Counter(word for of_caption in captions for word in of_caption)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    kept = {word: number for word, number in ordered if number >= least}
+    if not kept:
+      raise UsageError(
+        f"{where}: the vocabulary of '{code}' is empty: no word occurs {least} times in"
+        f" {count(len(pairs), 'caption')}: choose a smaller --least"
+      )
+    found[code] = Vocabulary(kept, captions)
+  return found
+
+
+def train(vocabulary: Vocabulary, width: int = WIDTH, epochs: int = EPOCHS, seed: int = 0) -> Features:
+  """Trains the vectors of a vocabulary on its captions; the same seed gives the same vectors.
+
+  Raises:
+    XmcapError: gensim is not installed.
+  """
+  try:
+    from gensim.models import Word2Vec  # pyright: ignore[reportMissingImports]  # an extra
+  except ImportError as error:
+    raise XmcapError(
+      "gensim, which trains word vectors, is not installed: pip install 'xmcap[words]', or give --vectors=FILE"
+    ) from error
+  model = Word2Vec(
+    vector_size=width,
+    sg=1,
+    min_count=1,
+    workers=1,  # with more threads the order of updates, and so the vectors, would change from run to run
+    seed=seed,
+    epochs=epochs,
+  )
+  model.build_vocab_from_freq(vocabulary.counts)
+  model.train(vocabulary.captions, total_examples=len(vocabulary.captions), epochs=epochs)
+  vectors = np.stack([model.wv[word] for word in vocabulary.counts])
+  return Features(tuple(vocabulary.counts), vectors.astype(np.float32))
+
+
+def take(path: str | os.PathLike, vocabulary: Vocabulary) -> tuple[Features, int]:
+  """Takes the vectors of a vocabulary from a file; returns them, and how many words have none there and get zeros.
+
+  Args:
+    path: word2vec's text (a word and its numbers a line, perhaps after a line "words width"), perhaps compressed; or a
+      safetensors file as `words.write` makes it.
+    vocabulary: the words.
+
+  Raises:
+    UsageError: the file is absent, damaged, a pickle or in word2vec's binary form, its vectors differ in width or are
+      not finite, or it has no vector of any of the words.
+  """
+  path = pathlib.Path(path)
+  if not path.is_file():
+    raise UsageError(f"{path}: no such file: give word vectors as word2vec's text or {_SAFETENSORS}")
+  if path.suffix == ".bin":
+    raise UsageError(
+      f"{path}: a .bin file is word2vec's binary form or a pickle: save the vectors as text"
+      " (gensim: save_word2vec_format(binary=False))"
+    )
+  tensor_files.refuse_pickle(path)
+  if path.suffix == _SAFETENSORS:
+    held = features.read(path)
+    place = {word: row for row, word in enumerate(held.keys)}
+    found = {word: held.vectors[place[word]] for word in vocabulary.counts if word in place}
+    width = held.vectors.shape[1]
+  else:
+    found, width = _read_text(path, vocabulary)
+  if not found:
+    raise UsageError(
+      f"{path}: has a vector of none of {count(len(vocabulary.counts), 'word')}: give vectors of this language"
+    )
+  nothing = np.zeros(width, np.float32)
+  vectors = np.stack([found.get(word, nothing) for word in vocabulary.counts]).astype(np.float32)
+  return Features(tuple(vocabulary.counts), vectors), len(vocabulary.counts) - len(found)
+
+
+def _read_text(path: pathlib.Path, vocabulary: Vocabulary) -> tuple[dict[str, np.ndarray], int]:
+  """Returns word -> vector, for the words of the vocabulary alone, and the width."""
+  found: dict[str, np.ndarray] = {}
+  width = 0
+  with Input(path) as source:
+    for number, line in source.raw_lines():
+      where = f"{path}, line {number}"
+      parts = line.split(b" ") if number == 1 else line.rstrip().split(b" ")
+      parts = [part for part in parts if part]
+      if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+        width = int(parts[1])
+        continue
+      width = width or len(parts) - 1
+      if len(parts) - 1 != width or not width:
+        raise UsageError(
+          f"{where}: {count(max(len(parts) - 1, 0), 'number')}, but {width} in the lines before: give a word and its"
+          " numbers, separated by single spaces"
+        )
+      try:
+        word = parts[0].decode()
+        if word not in vocabulary.counts or word in found:
+          continue
+        vector = np.array(parts[1:], dtype="S").astype(np.float32)
+      except (UnicodeDecodeError, ValueError):
+        raise UsageError(f"{where}: not a word and numbers in UTF-8: mend or remove it") from None
+      if not np.isfinite(vector).all():
+        raise UsageError(f"{where}: the vector of '{shown(word)}' holds NaN or infinity: mend or remove it")
+      found[word] = vector
+  return found, width

@@ -1,0 +1,189 @@
+"""The stream of captions as words with vectors, and of the stored features of their pictures."""
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import gin
+import numpy as np
+
+from xmcap.data import draws, words
+from xmcap.data.caption_choice import Drawing
+from xmcap.data.columns import Columns, parse_columns_and_sources
+from xmcap.data.mixed_source import MixedSource
+from xmcap.data.order import MixedOrder, Order
+from xmcap.data.parts import open_parts
+from xmcap.data.picture_stream import Batch, PictureStream
+from xmcap.data.tasks import registration
+from xmcap.errors import UsageError
+
+_EMPTY = "pictures without a caption in these languages"
+_CUT = "words beyond the longest text"
+
+
+class _Captions(NamedTuple):
+  """The captions of a picture: the fields of `Columns`, and int32 [n] for each caption, the numbers of its words."""
+
+  key: str
+  layout: bytes
+  languages: tuple[bytes, ...]
+  sources: tuple[bytes, ...]
+  numbers: list[np.ndarray]
+
+
+@gin.configurable
+@dataclasses.dataclass(eq=False, repr=False)
+class WordStream(PictureStream):
+  """A caption of each picture, as words, with the stored features of the picture and of another one.
+
+  Languages are drawn by weight, and the captions of a language alternate by epoch, as in `CaptionStream`. Captions are
+  split into words once, when the stream is made.
+
+  A batch has `words` int32 [B, T], 1 + the number of each known word, then 0; `vectors` float32 [B, T, D], their
+  vectors, then 0; `features` float32 [B, F], those of the caption's picture; `other` float32 [B, F], those of another
+  picture, drawn evenly; `weights` float32 [B], 0 for pictures without a caption in these languages; and `key` [B].
+
+  Attributes, beside those of `PictureStream`, of which `features` is required:
+    words: folder that `xmcap data words` wrote.
+    languages: codes to draw from.
+    sources: sources of captions to draw, of `human`, `mt` and `translated`; () means all.
+    language_weights: as in `CaptionStream`.
+    longest: T, words of a caption; further ones are dropped and counted in `lost`.
+  """
+
+  words: str = ""
+  languages: Sequence[str] = ()
+  sources: Sequence[str] = ()
+  language_weights: str | Mapping[str, float] = "rates"
+  longest: int = 64
+
+  captions_per_image: ClassVar[int] = 1
+
+  def __post_init__(self):
+    self.image_size = 1  # the pixels are not used
+    super().__post_init__()
+    if not self.features or not self.words:
+      raise UsageError("a WordStream needs stored features of the pictures (FEATURES) and words (WORDS)")
+    if self.longest < 1:
+      raise UsageError(f"WordStream.longest is {self.longest}: give at least 1")
+    self.vocabulary_of_words = words.read(self.words, self.languages)
+    self.languages = tuple(self.vocabulary_of_words.by_language)
+    registered = registration(self.mixture)
+    self.parts = open_parts(
+      registered,
+      self.split,
+      languages=self.languages,
+      weights=self.language_weights,
+      temperature=1.0,
+      sources=self.sources,
+      stream="WordStream",
+    )
+    sizes = [len(part.source) for part in self.parts]
+    if len(self.parts) == 1:
+      self.source, self.order = self.parts[0].source, Order(self.seed, sizes)
+    else:
+      self.source = MixedSource({part.name: part.source for part in self.parts}, self.split)
+      self.order = MixedOrder(self.seed, sizes, registered.places())
+    if len(self.source) < 2:
+      raise UsageError(f"split '{self.split}' has one picture: a WordStream needs another one beside it")
+    self._drawing = self._draw_from(self.languages)
+    self._captions = self._read_captions()
+
+  def only(self, language: str) -> Self:
+    """Returns a stream of the captions in one of the languages, with the same pictures in the same order."""
+    stream = copy.copy(self)
+    stream._lost = {}
+    stream._drawing = self._draw_from((language,))
+    return stream
+
+  def _draw_from(self, languages: Sequence[str]) -> Drawing:
+    weights = [
+      {code: weight for code, weight in part.weights.items() if code in languages} for part in self.parts
+    ]
+    power = 1.0 if self.language_weights == "count" else None
+    return Drawing(self.seed, languages, weights, power, 1, [part.sources for part in self.parts])
+
+  def signature(self) -> dict[str, Any]:
+    return {
+      **super().signature(),
+      "words": self.vocabulary_of_words.sha256,
+      "language_weights": [dict(part.weights) for part in self.parts],
+      "sources": [part.sources for part in self.parts],
+      "longest": self.longest,
+      "splits": {part.name: part.source.split for part in self.parts},
+    }
+
+  def _read_captions(self) -> list[_Captions]:
+    """Reads the captions of all pictures and splits them, all of a language at once."""
+    found: list[_Captions] = []
+    wanted: dict[str, list[tuple[list[np.ndarray], int, str, str]]] = {code: [] for code in self.languages}
+    nothing = np.zeros(0, np.int32)
+    for columns in self.source.iterate(range(len(self.source)), parse_columns_and_sources):
+      # Copies, because the fields of `columns` keep the whole record in memory, and with it the picture.
+      numbers = [nothing] * len(columns.texts)
+      held = tuple(columns.languages), tuple(columns.sources)
+      found.append(_Captions(columns.key, columns.layout, *held, numbers))
+      for place, (language, text, tokenized) in enumerate(_texts(columns)):
+        if language in wanted:
+          wanted[language].append((numbers, place, text, tokenized))
+    for language, captions in wanted.items():
+      texts, tokenized = [caption[2] for caption in captions], [caption[3] for caption in captions]
+      encoded = self.vocabulary_of_words.encode(language, texts, tokenized)
+      for (numbers, place, _, _), of_caption in zip(captions, encoded, strict=True):
+        numbers[place] = of_caption
+    return found
+
+  def _part(
+    self, step: int, positions: np.ndarray, pixels: np.ndarray
+  ) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    """Returns keys [N], words [N, T], which pictures have a caption, other features, a key for each cut word."""
+    found = self.order.at(positions)
+    drawn, parts = self._drawing.at(positions, found), found.parts.tolist()
+    numbers = np.zeros((len(positions), self.longest), np.int32)
+    there = np.ones(len(positions), bool)
+    keys, cut = [], []
+    for row, index in enumerate(found.indices.tolist()):
+      captions, part = self._captions[index], parts[row]
+      keys.append(self.parts[part].prefix + captions.key)
+      layout = self._drawing.layout(part, captions.layout, captions.languages, captions.sources)
+      columns, places = drawn(slice(row, row + 1), layout)
+      if columns[0, 0] == len(self._drawing.languages):
+        there[row] = False
+        continue
+      words_of = captions.numbers[int(places[0, 0])]
+      kept = words_of[: self.longest]
+      numbers[row, : len(kept)] = kept + 1
+      cut += [keys[-1]] * (len(words_of) - len(kept))
+    pixels[...] = self._vectors[found.indices]
+    # One of the pictures but the own one, all equally likely.
+    size = len(self.source)
+    steps = draws.bits(self.seed, "other", positions, 1)[:, 0] % np.uint64(size - 1)
+    others = (found.indices + 1 + steps.astype(np.int64)) % size
+    return keys, numbers, there, np.asarray(self._vectors[others], np.float32), cut
+
+  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[tuple]) -> Batch:
+    keys, numbers, there, others, cut = zip(*parts, strict=True)
+    keys, numbers, there = sum(keys, []), np.concatenate(numbers), np.concatenate(there)
+    weights = self._weights_of(positions)
+    of_stream = np.flatnonzero(weights).tolist()
+    self._count_lost(_EMPTY, [keys[row] for row in of_stream if not there[row]])
+    self._count_lost(_CUT, sum(cut, []))
+    table = self.vocabulary_of_words.vectors
+    return {
+      "words": numbers,
+      "vectors": table[numbers - 1] * (numbers > 0)[..., None],
+      "features": pixels,
+      "other": np.concatenate(others),
+      "weights": weights * there,
+      "key": np.array(keys),
+    }
+
+
+def _texts(columns: Columns) -> list[tuple[str, str, str]]:
+  """(language, caption, its words joined by spaces or "") of the captions of a picture."""
+  tokenized = columns.tokenized or [b""] * len(columns.texts)
+  return [
+    (language.decode(), text.decode(), of_text.decode())
+    for language, text, of_text in zip(columns.languages, columns.texts, tokenized, strict=True)
+  ]

@@ -1,0 +1,133 @@
+"""Texts and stored features to embeddings in the space of a Word2VisualVec."""
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+
+from xmcap.data import features as features_lib
+from xmcap.data import words as words_lib
+from xmcap.errors import UsageError
+from xmcap.evaluation import sharded_params
+from xmcap.evaluation.model_dir import WORDS
+from xmcap.evaluation.text_embedding import EmbedsTexts
+from xmcap.models import model_json
+from xmcap.models.word2visualvec import Word2VisualVec, Word2VisualVecConfig
+from xmcap.training import sharding
+from xmcap.training.hosts import stopping
+
+LONGEST = 64
+"""Words of a text; further ones are cut."""
+_SHORTEST = 1e-6  # of a vector before it is divided by its length
+
+
+class WordEmbedder(EmbedsTexts):
+  """Embeds texts by their known words. A text without one is embedded as an empty one.
+
+  Args:
+    module: the network.
+    sharded: its parameters.
+    words: its words.
+    batch_size: texts at once; rounded up to what the devices share evenly.
+  """
+
+  def __init__(
+    self,
+    module: Word2VisualVec,
+    sharded: sharded_params.ShardedParams,
+    words: words_lib.Words,
+    batch_size: int = 256,
+  ):
+    super().__init__(-(-batch_size // sharded.groups) * sharded.groups, f"{LONGEST} words")
+    self.words = words
+    self._sharded = sharded
+    self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
+    self._embed = jax.jit(
+      lambda params, batch: module.apply(
+        {"params": params}, batch["words"], batch["vectors"], method="embed"
+      ),
+      out_shardings=sharded.replicated,
+    )
+
+  def unread(self, texts: Sequence[str], language: str = "", tokenized: Sequence[str] = ()) -> int:
+    return sum(not len(numbers) for numbers in self.words.encode(language, texts, tokenized))
+
+  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
+    encoded = self.words.encode(language, texts, tokenized)
+    self.cut += sum(len(numbers) > LONGEST for numbers in encoded)
+    found = []
+    for start in range(0, len(encoded), self.batch_size):
+      stopping.evaluation_batch(f"text {first + start}")
+      part = encoded[start : start + self.batch_size]
+      numbers = np.zeros((self.batch_size, LONGEST), np.int32)
+      for row, held in zip(numbers, part, strict=False):
+        row[: len(held)] = held[:LONGEST] + 1
+      numbers = numbers[self._fed]
+      vectors = self.words.vectors[numbers - 1] * (numbers > 0)[..., None]
+      batch = sharding.put_batch(
+        {"words": numbers, "vectors": vectors}, self._sharded.mesh, self.batch_size, self._fed
+      )
+      with self._sharded.computing():
+        found.append(np.asarray(self._embed(self._sharded.params, batch))[: len(part)])
+    return np.concatenate(found)
+
+
+class FeatureEmbedder:
+  """A Word2VisualVec, and the stored features of pictures, which are its space.
+
+  Args:
+    folder: a run's folder.
+    model: its `model.json`.
+    params: its parameters.
+    features: file or folder of the stored features; "": none, and only texts can be embedded.
+
+  Raises:
+    UsageError: the words are not in the folder, or are those of another run.
+  """
+
+  def __init__(self, folder: epath.Path, model: model_json.Model, params: Any, features: str = ""):
+    config = model.config("words")
+    assert isinstance(config, Word2VisualVecConfig)
+    words = words_lib.read(os.fspath(folder / WORDS), model.languages)
+    module = Word2VisualVec(config, len(words))
+    _check_shapes(folder, module, params, words.vectors.shape[1])
+    sharded = sharded_params.for_evaluation(params, jax.local_devices())
+    self.texts = WordEmbedder(module, sharded, words)
+    self._features, self._width = features, config.output_dim
+
+  def adapted(self, adapter: str) -> EmbedsTexts:
+    """Raises UsageError: only dual towers have adapters."""
+    raise UsageError(f"{adapter}: a Word2VisualVec takes no adapter: leave --adapters out")
+
+  def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
+    """Returns the stored features of pictures, given by their keys, of length 1, float32 [N, F].
+
+    Raises:
+      UsageError: as `features.read`; or a picture has none, or they have another width than the model predicts.
+    """
+    del read
+    found = features_lib.of_keys(self._stored, paths, self._features, "the pictures to embed")
+    if found.shape[1] != self._width:
+      raise UsageError(
+        f"{self._features}: vectors of {found.shape[1]:,} numbers, but the model predicts {self._width:,}: give those"
+        " of the model that it was trained on"
+      )
+    lengths = np.sqrt(np.sum(np.square(found, dtype=np.float64), axis=1, keepdims=True))
+    return (found / np.maximum(lengths, _SHORTEST)).astype(np.float32)
+
+  @functools.cached_property
+  def _stored(self) -> features_lib.Features:
+    return features_lib.read(self._features)
+
+
+def _check_shapes(folder: epath.Path, module: Word2VisualVec, params: Any, width: int) -> None:
+  words, vectors = np.zeros((1, 1), np.int32), np.zeros((1, 1, width), np.float32)
+  wanted = jax.eval_shape(lambda: module.init(jax.random.key(0), words, vectors)["params"])
+  if jax.tree.map(np.shape, wanted) != jax.tree.map(np.shape, params):
+    raise UsageError(
+      f"{folder}: its words or {model_json.NAME} do not fit its parameters: copy the whole folder of the run again"
+    )
