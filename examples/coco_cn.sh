@@ -10,7 +10,7 @@ prepare_environment "[emoji,words]" ""
 
 runs=runs/coco_cn
 xmcap=$venv/bin/xmcap
-data=(--gin_file=data/emoji_tags.gin --gin.DATA_DIR="$runs/data" --gin.VALIDATION=val)
+data=(--gin_file=data/emoji_tags.gin --gin.DATA_DIR="$runs/data")
 vit="[('$runs/tags', 'vit')]"
 export TF_CPP_MIN_LOG_LEVEL=3 JAX_COMPILATION_CACHE_DIR="$PWD/$runs/compiled"
 
@@ -18,7 +18,7 @@ export TF_CPP_MIN_LOG_LEVEL=3 JAX_COMPILATION_CACHE_DIR="$PWD/$runs/compiled"
 tagger() {
   local name=$1 run=$2
   local options=("${data[@]}" --gin_file="runs/tag_$run.gin" --gin_file=models/features.gin \
-    --gin.FEATURES="$runs/features.safetensors" "${@:3}")
+    --gin.FEATURES="$runs/features.safetensors" --gin.VALIDATION=val "${@:3}")
   "$xmcap" train "${options[@]}" --gin.MODEL_DIR="$out/tag_$name" --gin.train.seed="$seed" --gin.TOTAL_STEPS=1000 \
     --gin.BATCH_SIZE=64 --gin.LEARNING_RATE=4e-4 --gin.hooks.eval_every=250 --gin.CheckpointPolicy.every=250
   "$xmcap" eval "${options[@]}" --model_dir="$out/tag_$name" --gin.EVAL_DIR="$out/tags/$name"
@@ -39,15 +39,17 @@ tagging() {
 captioner() {
   local name=$1 run=$2 steps=$3
   "$xmcap" train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/quickstart.gin --gin_file="runs/caption_$run.gin" \
-    --gin.MODEL_DIR="$out/caption_$name" --gin.train.seed="$seed" --gin.VOCABULARY="$runs/zh.model" --gin.TOTAL_STEPS="$steps" \
-    --gin.BATCH_SIZE=64 --gin.CaptionStream.captions_per_image=1 --gin.TARGET_LENGTH=8 --gin.CaptionStream.target_lengths="()" \
-    --gin.PRETRAINED="$vit" --gin.LEARNING_RATE=1e-3 --gin.hooks.eval_every=100 --gin.CheckpointPolicy.every=100 "${@:4}"
+    --gin.MODEL_DIR="$out/caption_$name" --gin.PRETRAINED="$vit" --gin.train.seed="$seed" --gin.TOTAL_STEPS="$steps" \
+    --gin.BATCH_SIZE=64 --gin.LEARNING_RATE=1e-3 --gin.hooks.eval_every=100 --gin.CheckpointPolicy.every=100 \
+    --gin.VOCABULARY="$runs/zh.model" --gin.TARGET_LENGTH=8 --gin.CaptionStream.target_lengths="()" \
+    --gin.CaptionStream.captions_per_image=1 "${@:4}"
 }
 
 # caption NAME MODEL [OPTION ...]: captions and scores the test pictures.
 caption() {
   "$xmcap" eval --model_dir="$out/caption_$2" --gin_file=runs/eval.gin --gin.EVAL_DIR="$out/captions/$1" \
-    --gin.REFERENCES="$runs/data/test/captions.jsonl" --gin.CaptionEvaluator.languages="('zh',)" --gin.Predictor.max_length=8 \
+    --gin.REFERENCES="$runs/data/test/captions.jsonl" --gin.Predictor.max_length=8 \
+    --gin.CaptionEvaluator.languages="('zh',)" \
     --gin.CaptionEvaluator.metrics="('cider_d', 'bleu_4', 'meteor_char', 'rouge_l')" "${@:3}"
 }
 
@@ -71,8 +73,8 @@ captioning() {
 # sentences CODE: trains a Word2VisualVec of a language; embeds a sentence of each validation and test picture.
 sentences() {
   "$xmcap" train "${data[@]}" --gin_file=runs/w2vv.gin --gin.FEATURES="$runs/features.safetensors" --gin.WORDS="$runs/words" \
-    --gin.LANGUAGES="('$1',)" --gin.MODEL_DIR="$out/w2vv_$1" --gin.train.seed="$seed" --gin.TOTAL_STEPS=1000 \
-    --gin.LEARNING_RATE=1e-3 --gin.EVAL_EVERY=250 --gin.WordStream.split="'train_mt+train'" \
+    --gin.VALIDATION=val --gin.LANGUAGES="('$1',)" --gin.MODEL_DIR="$out/w2vv_$1" --gin.train.seed="$seed" --gin.TOTAL_STEPS=800 \
+    --gin.LEARNING_RATE=1e-3 --gin.EVAL_EVERY=200 --gin.WordStream.split="'train_mt+train'" \
     --gin.ATTENTION=True --gin.LOSS="'contrastive'" --gin.RELU_OUTPUT=False \
     --gin.Word2VisualVecConfig.rnn_width=128 --gin.Word2VisualVecConfig.rnn_words=16 --gin.Word2VisualVecConfig.hidden=256
   for split in val test; do
@@ -106,18 +108,20 @@ compare() {
 
 echo "== 1/4 building the corpus emoji_tags: drawn emoji scenes with tags, human and machine-translated captions"
 "$xmcap" data build emoji_tags --out "$runs/data" --num_emoji=120 --difficulty=easy --background=mixed --max_size=0.36
-[ -e "$runs/zh.model" ] || "$xmcap" data vocabulary "$runs/data" --out "$runs/zh.model" --split=train_mt+train --languages=zh \
-  --span_words --size=1500
-[ -e "$runs/words" ] || "$xmcap" data words "$runs/data" --out "$runs/words" --split=train_mt+train --languages=zh,en --width=100
+[ -e "$runs/zh.model" ] || "$xmcap" data vocabulary "$runs/data" --out "$runs/zh.model" --split=train_mt+train \
+  --languages=zh --span_words --size=1500
+[ -e "$runs/words" ] || "$xmcap" data words "$runs/data" --out "$runs/words" --split=train_mt+train \
+  --languages=zh,en --width=100
 [ -e "$runs/labels_mt" ] || "$xmcap" data tags "$runs/data" --out "$runs/labels_mt" --source=mt \
   --labels="$runs/data/labels/zh/labels.txt"
 echo "== 2/4 pretraining a ViT on which emoji are in the picture, and computing the vectors of all pictures"
 "$xmcap" train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags" \
   --gin.TOTAL_STEPS=4000 --gin.ConstantThenRsqrt.cooldown_steps=2000 \
   --gin.TagStream.split="'train_mt'" --gin.validation/TagStream.split="'val'"
-"$xmcap" features --model_dir="$runs/tags" --corpus="$runs/data" --split=train_mt+train+val+test --out="$runs/features.safetensors"
+"$xmcap" features --model_dir="$runs/tags" --corpus="$runs/data" --split=train_mt+train+val+test \
+  --out="$runs/features.safetensors"
 [ $# -gt 0 ] || set -- 0 1 2
-trap 'kill $(jobs -p) 2>/dev/null' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 for seed; do
   out=$runs/seed$seed
   mkdir -p "$out"
@@ -127,7 +131,8 @@ for seed; do
   (tagging; retrieval) >"$out/others.log" 2>&1 & others=$!
   wait "$others" || { tail -n 3 "$out/others.log" >&2; exit 1; }
   wait "$captioners" || { tail -n 3 "$out/captioning.log" >&2; exit 1; }
-  caption predicted_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$out/tags/cascade/predictions.jsonl'" >"$out/predicted.log" 2>&1
+  caption predicted_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$out/tags/cascade/predictions.jsonl'" \
+    >"$out/predicted.log" 2>&1
 done
 for seed; do
   out=$runs/seed$seed
