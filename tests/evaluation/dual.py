@@ -1,14 +1,21 @@
 """A small dual tower, as gin would configure it."""
 
-import jax
+import functools
+import shutil
+
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from xmcap.evaluation import embedder
+from xmcap.models import model_json
 from xmcap.models.dual import DualConfig
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.contrastive import ContrastiveObjective
+from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.step import create_state
 
 VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
 T5 = T5Config(
@@ -25,7 +32,26 @@ def objective(monkeypatch):
   return ContrastiveObjective(VIT, T5, DUAL)
 
 
+@functools.cache
+def drawn():
+  """Its parameters."""
+  batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
+  return drawn_params.of(ContrastiveObjective(VIT, T5, DUAL).init, batch)
+
+
 @pytest.fixture
 def params(objective):
-  batch = {"image": np.zeros((1, 16, 16, 3), np.uint8), "target_tokens": np.ones((1, 1, 8), np.int32)}
-  return objective.init(jax.random.key(0), batch)["params"]
+  return drawn()
+
+
+def write_run(folder, vocabulary, t5=T5, save=True):
+  """The folder of its run, as `xmcap train` leaves it; not `save`: to one that holds a checkpoint already."""
+  if save:
+    run = Checkpoints(folder)
+    run.save(3, create_state(drawn(), Optimizer(adam)))
+    run.close()
+  configs = {"vit": VIT, "t5": t5, "dual": DUAL}
+  model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
+  (folder / "model.json").write_text(model_json.as_text(model))
+  shutil.copy(vocabulary, folder / "vocabulary.model")
+  return folder

@@ -1,50 +1,40 @@
 """A language's adapter: taught on the embeddings of a frozen tower, taken out of its run, put on and off again."""
 
 import dataclasses
+import functools
 import json
-import pathlib
+import shutil
 
 import jax
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from tests.data.conftest import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
-from tests.evaluation.dual import DUAL, T5, VIT, objective, params  # noqa: F401  fixtures
+from tests.evaluation import dual
+from tests.evaluation.dual import DUAL, T5, VIT
 from xmcap.cli import main
 from xmcap.data.taught_stream import TaughtStream
 from xmcap.errors import UsageError
 from xmcap.evaluation import embed as embed_lib
-from xmcap.models import model_json, stacking
+from xmcap.models import stacking
 from xmcap.training import loop
 from xmcap.training.adapting import AdapterObjective
 from xmcap.training.checkpoints.read import load_params
 from xmcap.training.checkpoints.retention import CheckpointPolicy
-from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.hooks import hooks
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.schedule import ConstantThenRsqrt
-from xmcap.training.step import create_state
 
 
-@pytest.fixture
-def base(tmp_path, tiny, params):  # noqa: F811
+@pytest.fixture(scope="module")
+def base(tmp_path_factory, tiny_dir):  # noqa: F811
   """The folder of a dual tower's run."""
-  run = Checkpoints(tmp_path / "base")
-  run.save(3, create_state(params, Optimizer(adam)))
-  run.close()
-  write_model(tmp_path / "base", tiny, T5)
-  return tmp_path / "base"
+  return dual.write_run(tmp_path_factory.mktemp("dual") / "base", f"{tiny_dir}/vocabulary.model")
 
 
-def write_model(folder, corpus, t5):
-  configs = {"vit": VIT, "t5": t5, "dual": DUAL}
-  model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
-  (folder / "model.json").write_text(model_json.as_text(model))
-  (folder / "vocabulary.model").write_bytes(pathlib.Path(corpus.vocabulary().path).read_bytes())
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def teacher(base, tiny_dir):  # noqa: F811
   out = base.parent / "teacher"
   command = ["embed", f"--model_dir={base}", f"--corpus={tiny_dir}", "--languages=en", f"--out={out}"]
@@ -57,19 +47,18 @@ def taught(tiny, teacher, **changes):  # noqa: F811
   return TaughtStream(**options | dict(languages=("de",), target_length=8, teacher=str(teacher)) | changes)
 
 
-@pytest.fixture(params=["bottleneck", "lora"])
-def run(request, base, teacher, tiny):  # noqa: F811
+@pytest.fixture(scope="module", params=["bottleneck", "lora"])
+def run(request, base, teacher, tiny_dir, register):  # noqa: F811
   """The folder of a run of some steps that taught German, and its text tower's configuration."""
   t5 = dataclasses.replace(T5, adapter=request.param, adapter_dim=4)
-  folder = base.parent / "run"
+  folder = base.parent / request.param
   loop.train(
-    str(folder), AdapterObjective(VIT, t5, DUAL), taught(tiny, teacher), 30, pretrained=str(base),
+    str(folder), AdapterObjective(VIT, t5, DUAL), taught(register(tiny_dir), teacher), 30, pretrained=str(base),
     optimizer=Optimizer(adam, ConstantThenRsqrt(learning_rate=0.01), frozen=["^(?!.*adapter)"]),
     checkpoint=CheckpointPolicy(every=0), writers=Writers(tensorboard=False), hooks=hooks(log_every=1),
     say=lambda line: None,
   )  # fmt: skip
-  write_model(folder, tiny, t5)
-  return folder
+  return dual.write_run(folder, f"{tiny_dir}/vocabulary.model", t5, save=False)
 
 
 def test_a_corpus_is_embedded_in_the_order_of_its_records(base, teacher, tiny_dir):  # noqa: F811
@@ -92,7 +81,8 @@ def test_captions_meet_the_embeddings_of_their_pictures(teacher, tiny):  # noqa:
     assert "image" not in batch and batch["target_tokens"].shape[:2] == (8, 1)
 
 
-def test_embeddings_of_another_split_are_refused(teacher, tiny):  # noqa: F811
+def test_embeddings_of_another_split_are_refused(teacher, tiny, tmp_path):  # noqa: F811
+  teacher = shutil.copytree(teacher, tmp_path / "teacher")
   np.save(teacher / "pictures.npy", np.zeros((3, 8), np.float32))
   with pytest.raises(UsageError, match="the split 'train' has 24 pictures: embed it again"):
     taught(tiny, teacher)
@@ -101,14 +91,15 @@ def test_embeddings_of_another_split_are_refused(teacher, tiny):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ["mse", "contrastive", "lit"])
-def test_losses_by_hand(params, teacher, tiny, kind):  # noqa: F811
+def test_losses_by_hand(teacher, tiny, kind):  # noqa: F811
   t5 = dataclasses.replace(T5, adapter="bottleneck", adapter_dim=4)
   made = AdapterObjective(VIT, t5, DUAL, kind)
   batch = {name: value for name, value in taught(tiny, teacher).batch(0).items() if name != "key"}
   batch["target_weights"][5] = 0  # a caption that is not there
-  held = made.init(jax.random.key(1), batch)["params"]
+  held = drawn_params.of(made.init, batch, seed=1)
   loss, metrics = jax.jit(made.loss, static_argnums=3)(held, batch, jax.random.key(0), True)
-  text = np.asarray(made.module.apply({"params": held}, batch["target_tokens"][:, 0], method="embed_texts"))
+  embed = jax.jit(functools.partial(made.module.apply, method="embed_texts"))
+  text = np.asarray(embed({"params": held}, batch["target_tokens"][:, 0]))
   kept = np.arange(8) != 5
   text, of_text, of_image = text[kept], batch["teacher_text"][kept], batch["teacher_image"][kept]
   if kind == "mse":
@@ -133,8 +124,8 @@ def test_the_adapter_alone_learns(run, base):
   assert losses[-1] < 0.8 * losses[0]
 
 
-def test_taken_out_and_put_on_by_name(run, base, capsys):
-  work = base.parent
+def test_taken_out_and_put_on_by_name(run, base, tmp_path, capsys):
+  work = tmp_path
   assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
   assert "an adapter of " in capsys.readouterr().out
   labels = {"EN": [[0, 1], ["dog", "cat"]], "DE": [[0, 1], ["Hund", "kleiner Hund"]]}
@@ -152,8 +143,8 @@ def test_taken_out_and_put_on_by_name(run, base, capsys):
   assert np.abs(german - plain[1]).max() > 0.01
 
 
-def test_an_adapter_of_another_tower_is_refused(run, base, capsys):
-  work = base.parent
+def test_an_adapter_of_another_tower_is_refused(run, base, tmp_path, capsys):
+  work = tmp_path
   assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
   model = json.loads((work / "adapters" / "de" / "model.json").read_text())
   model["t5"]["adapter_dim"] = 5

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -9,29 +10,24 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
-from tests.evaluation.dual import DUAL, T5, VIT, objective, params  # noqa: F401  fixtures
+from tests.data.conftest import tiny_dir  # noqa: F401  a fixture
+from tests.evaluation import dual
 from xmcap.cli import main
 from xmcap.evaluation import dual_embedder
 from xmcap.evaluation import embed as embed_lib
-from xmcap.models import model_json
-from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.step import create_state
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, tiny_dir):  # noqa: F811
+  return dual.write_run(tmp_path_factory.mktemp("dual") / "run", f"{tiny_dir}/vocabulary.model")
+
+
 @pytest.fixture
-def work(tmp_path, tiny, params):  # noqa: F811
-  """A run's folder `run`, pictures, captions and labels."""
-  configs = {"vit": VIT, "t5": T5, "dual": DUAL}
-  model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
-  run = Checkpoints(tmp_path / "run")
-  run.save(3, create_state(params, Optimizer(adam)))
-  run.close()
-  (tmp_path / "run" / "model.json").write_text(model_json.as_text(model))
-  (tmp_path / "run" / "vocabulary.model").write_bytes(pathlib.Path(tiny.vocabulary().path).read_bytes())
+def work(tmp_path, run):
+  """A copy of a run's folder `run`, pictures, captions and labels."""
+  shutil.copytree(run, tmp_path / "run")
   (tmp_path / "images").mkdir()
   rng = np.random.default_rng(0)
   for key in "abcdefghijkl":

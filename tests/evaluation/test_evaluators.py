@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import pictures
+from tests import drawn_params, pictures
 from xmcap.errors import UsageError
 from xmcap.evaluation.evaluators import CaptionEvaluator, LossEvaluator
 from xmcap.models.t5 import T5Config
@@ -84,7 +84,7 @@ def measured(request):
   """A kind of stream, its objective, parameters, and the means over 11 pictures, taken one by one."""
   kind, objective = request.param, OBJECTIVES[request.param]
   alone = [{name: x for name, x in kind(11, 1).batch(step).items() if name != "key"} for step in range(11)]
-  params = jax.jit(objective.init)(jax.random.key(0), alone[0])["params"]
+  params = drawn_params.of(objective.init, alone[0])
   loss = jax.jit(lambda batch: objective.loss(params, batch, jax.random.key(0), True))
   rows = []
   for batch in alone:

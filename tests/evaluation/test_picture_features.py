@@ -2,11 +2,11 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests import drawn_params
 from tests.data.conftest import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
 from tests.evaluation.dual import DUAL, T5, VIT
 from xmcap.cli import main
@@ -26,7 +26,7 @@ SIDE = VIT.image_size
 def run(tmp_path_factory):
   """A run's folder, and the parameters of its ViT."""
   folder = tmp_path_factory.mktemp("run")
-  params = ViT(VIT).init(jax.random.key(0), np.zeros((1, SIDE, SIDE, 3), np.uint8))["params"]
+  params = drawn_params.of(ViT(VIT).init, np.zeros((1, SIDE, SIDE, 3), np.uint8))
   state = create_state({"vit": params, "other": {"kernel": np.ones((2, 2), np.float32)}}, Optimizer(adam))
   checkpoints = Checkpoints(folder)
   checkpoints.save(3, state)

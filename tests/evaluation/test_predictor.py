@@ -3,10 +3,10 @@
 import functools
 import threading
 
-import jax
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import predictor as predictor_lib
 from xmcap.evaluation.predictor import Predictor
@@ -28,7 +28,7 @@ class _Vocabulary:
 def _params(scan):
   model = Captioner(*_configs(scan))
   inputs = np.zeros((1, 8, 8, 3), np.uint8), np.ones((1, 1, 2), np.int32), np.ones((1, 1, 2), np.int32)
-  return jax.jit(model.init)(jax.random.key(0), *inputs)["params"]
+  return drawn_params.of(model.init, *inputs)
 
 
 def _configs(scan):

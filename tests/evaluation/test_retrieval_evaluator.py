@@ -1,3 +1,4 @@
+import jax
 import numpy as np
 import pytest
 
@@ -18,9 +19,10 @@ def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny, objective, para
 
   ordered, steps = stream.first(12)
   images, texts, codes = [], [], []
+  apply = jax.jit(objective.module.apply)
   for step in range(steps):
     batch = ordered.batch(step, np.arange(4))
-    found = objective.module.apply({"params": params}, batch["image"], batch["target_tokens"])
+    found = apply({"params": params}, batch["image"], batch["target_tokens"])
     images.append(found.image)
     texts.append(found.text)
     codes.append(ordered.language_of(batch["prompt_tokens"]))

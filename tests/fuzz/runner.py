@@ -19,9 +19,6 @@ from collections.abc import Sequence
 from tests.fuzz import commands, kills, materials, sandbox
 from xmcap.scoring.health import identifier
 
-_WORKERS = 4
-"""Processes, of which the first calls the commands that need jax or tensorflow, and the others all else."""
-
 _OF_LIGHT = (
   "xmcap.runs.page", "xmcap.scoring.human.rating_page", "xmcap.scoring.output", "xmcap.scoring.report",
 )  # fmt: skip
@@ -40,6 +37,10 @@ def _arguments(argv):
   parser.add_argument("--minutes", type=float, default=20.0, help="to go on for")
   parser.add_argument("--cases", type=int, default=0, help="to stop after; 0: as many as there is time for")
   parser.add_argument("--seed", type=int, default=0)
+  parser.add_argument(
+    "--processes", type=int, default=4,
+    help="of which the first calls the commands that need jax or tensorflow, and the others all else",
+  )  # fmt: skip
   parser.add_argument("--only", default="", help="commands whose names begin so")
   parser.add_argument("--kills", action="store_true", help="whole inputs, and a signal at a random moment")
   parser.add_argument("--case", type=int, help="this one alone")
@@ -70,10 +71,10 @@ def _case(
   options, number: int, made: pathlib.Path, folder: pathlib.Path
 ) -> tuple[sandbox.Case, sandbox.Outcome]:
   rng = random.Random(f"{options.seed}:{number}")
-  of = commands.LIGHT if number % _WORKERS else commands.HEAVY
+  of = commands.LIGHT if number % options.processes else commands.HEAVY
   command = commands.choose(of, rng, options.only, options.kills)
-  if number // _WORKERS < len(of) and not (options.only or options.kills):
-    command = of[number // _WORKERS]  # the first cases are of each command, so that few are of all
+  if number // options.processes < len(of) and not (options.only or options.kills):
+    command = of[number // options.processes]  # the first cases are of each command, so that few are of all
   if options.kills:
     return kills.run(command, made, folder, rng, options.patience)
   commands.clear(folder)
@@ -82,7 +83,7 @@ def _case(
 
 
 def _work(options, first: int, made: pathlib.Path, place: pathlib.Path, until: float, results) -> None:
-  """Runs cases `first`, `first + _WORKERS`, ... in one folder."""
+  """Runs every `options.processes`th case from `first` on, in one folder."""
   _warm(first == 0, made, place / str(first) / "warm")
   folder = place / str(first) / "case"
   number = first
@@ -93,7 +94,7 @@ def _work(options, first: int, made: pathlib.Path, place: pathlib.Path, until: f
         folder, options.keep / str(number), symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True
       )
     results.put((number, case, outcome))
-    number += _WORKERS
+    number += options.processes
   results.put(None)
 
 
@@ -103,11 +104,11 @@ def main(argv=None) -> int:
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   firsts = [
-    first for first in range(_WORKERS)
+    first for first in range(options.processes)
     if any(command.name.startswith(options.only) for command in (commands.LIGHT if first else commands.HEAVY))
   ]  # fmt: skip
   if options.case is not None:
-    firsts = [options.case % _WORKERS]
+    firsts = [options.case % options.processes]
   if not firsts:
     print(f"python -m tests.fuzz: --only={options.only}: no command's name begins so", file=sys.stderr)
     return 2

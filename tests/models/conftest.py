@@ -6,18 +6,12 @@ import jax
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from xmcap.models.captioner import Captioner
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
 VOCABULARY = 23
-
-
-def randomize(params, seed=0, scale=0.5):
-  """Parameters none of which is zero or one, so that a forgotten bias or scale shows."""
-  rng = np.random.RandomState(seed)
-  noise = lambda x: (np.asarray(x) + scale * rng.standard_normal(x.shape)).astype(np.float32)  # noqa: E731
-  return jax.tree.map(noise, params)
 
 
 @pytest.fixture(scope="session")
@@ -57,17 +51,14 @@ def captioner(vit_config, t5_config):
 
 @pytest.fixture(scope="session")
 def variables(captioner, batch):
-  """Their shapes, names and axes: to compile what draws the numbers would take longer than most tests."""
+  """Their shapes, names and axes."""
   arguments = batch["image"], batch["prompt_tokens"], batch["target_tokens"]
   return jax.eval_shape(captioner.init, jax.random.key(0), *arguments)
 
 
 @pytest.fixture(scope="session")
 def params(variables):
-  def begun(path, leaf):
-    return np.full(leaf.shape, float(path[-1].key == "scale"), np.float32)
-
-  return randomize(jax.tree_util.tree_map_with_path(begun, variables["params"]), scale=0.4)
+  return drawn_params.like(variables["params"], scale=0.4)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.models.conftest import randomize
+from tests import drawn_params
 from tests.models.test_t5 import _params
 from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
@@ -100,7 +100,8 @@ SEARCHES = {
   "beam4-long": (Beam(4, 2.0, "transformers", False), {"length_penalty": 2.0, "early_stopping": False}),
   "beam4-plain": (Beam(4, 0.0, "transformers"), {"length_penalty": 0.0, "early_stopping": False}),
 }
-RARE = ("beam4-long", "beam4-plain", "beam4-never")
+# Daily, the default is compared after pictures.
+RARE = ("beam4-default", "beam4-long", "beam4-plain", "beam4-never")
 DAILY = tuple(name for name in SEARCHES if name not in RARE)
 
 
@@ -119,7 +120,8 @@ def test_tokens_equal_those_of_generate(mt5, params, prompts, name):
 
 @pytest.mark.full
 def test_the_settings_are_told_apart_by_these_weights(params, prompts):
-  found = {name: _until_eos(_search(params, prompts, SEARCHES[name][0])[0]) for name in DAILY}
+  names = (*DAILY, "beam4-default")
+  found = {name: _until_eos(_search(params, prompts, SEARCHES[name][0])[0]) for name in names}
   found["t5x"] = _until_eos(_search(params, prompts, Beam(4, 1.0))[0])
   for one in found:
     assert all(found[one] != found[other] for other in found if other != one), one
@@ -136,11 +138,11 @@ def test_tokens_equal_those_of_generate_after_pictures(mt5, params, name):
   image = rng.randint(0, 256, (20, 12, 12, 3)).astype(np.uint8)
   prompt = rng.randint(2, VOCABULARY, (12, 3)).astype(np.int32)
   prompt[::2, 2] = 0
-  init = functools.partial(captioner.init, method="encode_image")
-  params = {**randomize(jax.jit(init)(jax.random.key(0), image)["params"], scale=0.3), **params}
+  params = {**drawn_params.of(functools.partial(captioner.init, method="encode_image"), image), **params}
   tokens, _ = Generator(captioner, search, MAX_LENGTH)(params, image, prompt)
 
-  features = torch.tensor(np.asarray(captioner.apply({"params": params}, image, method="encode_image")))
+  encode = jax.jit(functools.partial(captioner.apply, method="encode_image"))
+  features = torch.tensor(np.asarray(encode({"params": params}, image)))
   features, prompt = features.repeat_interleave(12, dim=0), np.tile(prompt, (20, 1))
   mask = np.concatenate([np.ones((240, features.shape[1]), bool), prompt != 0], axis=1)
   with torch.inference_mode():

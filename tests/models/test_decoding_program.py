@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.models.conftest import randomize
+from tests import drawn_params
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding import search
@@ -30,10 +30,8 @@ def model():
   )
   image = rng.randint(0, 256, (PICTURES, 8, 8, 3)).astype(np.uint8)
   prompts = rng.randint(2, VOCABULARY, (LANGUAGES, 3)).astype(np.int32)
-  init = jax.jit(captioner.init)(
-    jax.random.key(0), image[:1], prompts[None], np.ones((1, LANGUAGES, 2), np.int32)
-  )
-  return captioner, randomize(init["params"], scale=0.1), image, prompts
+  inputs = image[:1], prompts[None], np.ones((1, LANGUAGES, 2), np.int32)
+  return captioner, drawn_params.of(captioner.init, *inputs, scale=0.1), image, prompts
 
 
 def _lowered(model, searching, max_length, cache_dtype="auto"):

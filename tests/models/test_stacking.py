@@ -1,12 +1,14 @@
 """Stacks of layers: the same numbers unrolled, in a loop and recomputed; and both layouts of their parameters."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
 import pytest
 from flax import traverse_util
 
+from tests import drawn_params
 from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.models.t5 import Decoder
@@ -20,8 +22,7 @@ def _objective(vit, t5, **changes):
   return CaptionObjective(dataclasses.replace(vit, **changes), dataclasses.replace(t5, **changes))
 
 
-def _train(objective, batch, steps):
-  params = jax.jit(lambda rng: objective.init(rng, batch)["params"])(jax.random.key(0))
+def _train(objective, params, batch, steps):
   optimizer = Optimizer(schedule=ConstantThenRsqrt(learning_rate=0.01, constant_steps=None))
   state, losses = create_state(params, optimizer), []
   step = jax.jit(make_train_step(objective, optimizer, steps))
@@ -32,8 +33,14 @@ def _train(objective, batch, steps):
 
 
 @pytest.fixture(scope="module")
-def unrolled(vit_config, t5_config, batch):
-  return _train(_objective(vit_config, t5_config), batch, 5)
+def begun(variables):
+  """Parameters about as small as those of a fresh model, from which no step goes far."""
+  return drawn_params.like(variables["params"], scale=0.05)
+
+
+@pytest.fixture(scope="module")
+def unrolled(vit_config, t5_config, begun, batch):
+  return _train(_objective(vit_config, t5_config), begun, batch, 5)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +50,8 @@ def unrolled(vit_config, t5_config, batch):
     *(pytest.param({one: True}, marks=pytest.mark.full) for one in ("scan", "remat")),
   ],
 )
-def test_five_steps_are_the_same(vit_config, t5_config, batch, unrolled, changes):
-  state, losses = _train(_objective(vit_config, t5_config, **changes), batch, 5)
+def test_five_steps_are_the_same(vit_config, t5_config, begun, batch, unrolled, changes):
+  state, losses = _train(_objective(vit_config, t5_config, **changes), begun, batch, 5)
   assert losses[0] != losses[-1]
   np.testing.assert_allclose(losses, unrolled[1], atol=1e-6, rtol=0)
   expected = traverse_util.flatten_dict(unrolled[0].params, sep="/")
@@ -96,15 +103,16 @@ def test_the_stepwise_decoder_is_the_same_with_layers_apart(t5_config):
   embedded = jax.random.normal(keys[0], (2, 4, t5_config.emb_dim))
   encoded = jax.random.normal(keys[1], (2, 3, t5_config.emb_dim))
   mask = np.ones((2, 3), bool)
-  params = jax.jit(Decoder(t5_config).init)(jax.random.key(0), embedded, encoded, mask)["params"]
+  params = drawn_params.of(Decoder(t5_config).init, embedded, encoded, mask)
   expected = jax.jit(Decoder(t5_config).apply)({"params": params}, embedded, encoded, mask)
   stepwise = Decoder(t5_config, stepwise=True)
   apart = {"params": stacking.unstack(params)}
-  cross, cache = stepwise.apply(apart, encoded, mask, 4, 1, method="start")
+  cross, cache = jax.jit(lambda of, mask: stepwise.apply(apart, of, mask, 4, 1, method="start"))(
+    encoded, mask
+  )
+  step = jax.jit(functools.partial(stepwise.apply, method="step"))
   for position in range(4):
-    hidden, cache = stepwise.apply(
-      apart, embedded[:, position : position + 1], position, cross, cache, method="step"
-    )
+    hidden, cache = step(apart, embedded[:, position : position + 1], position, cross, cache)
     np.testing.assert_allclose(hidden[:, 0], expected[:, position], rtol=1e-4, atol=1e-5)
 
 

@@ -81,11 +81,16 @@ def test_logits_equal_transformers(mt5):
   inputs, targets = rng.randint(2, 37, (2, 40)), rng.randint(2, 37, (2, 50))
   mask = np.arange(40) < np.array([[40], [25]])
   params = _params(mt5)
-  embed = lambda tokens: TokenEmbedder(CONFIG).apply({"params": params["token_embedder"]}, tokens)  # noqa: E731
-  encoded = Encoder(CONFIG).apply({"params": params["encoder"]}, embed(inputs), mask)
-  decoder, variables = Decoder(CONFIG), {"params": params["decoder"]}
-  hidden = decoder.apply(variables, embed(shift_right(targets)), encoded, mask)
-  actual = decoder.apply(variables, hidden, method="logits")
+
+  @jax.jit
+  def logits(inputs, targets):
+    embed = lambda tokens: TokenEmbedder(CONFIG).apply({"params": params["token_embedder"]}, tokens)  # noqa: E731
+    encoded = Encoder(CONFIG).apply({"params": params["encoder"]}, embed(inputs), mask)
+    decoder, variables = Decoder(CONFIG), {"params": params["decoder"]}
+    hidden = decoder.apply(variables, embed(shift_right(targets)), encoded, mask)
+    return decoder.apply(variables, hidden, method="logits")
+
+  actual = logits(inputs, targets)
   with torch.no_grad():
     # In float64: with these weights torch's own float32 is 1.7e-4 away from it, ours 1.1e-4.
     expected = copy.deepcopy(mt5).double()(
@@ -122,9 +127,11 @@ def test_steps_over_the_cache_equal_all_positions_at_once(mt5):
   embedded = rng.standard_normal((2, 6, 16)).astype(np.float32)
   encoded = rng.standard_normal((2, 5, 16)).astype(np.float32)
   mask = np.arange(5) < np.array([[5], [3]])
-  expected = Decoder(CONFIG).apply({"params": params["decoder"]}, embedded, encoded, mask)
+  expected = jax.jit(Decoder(CONFIG).apply)({"params": params["decoder"]}, embedded, encoded, mask)
   decoder, variables = Decoder(CONFIG, stepwise=True), {"params": stacking.unstack(params["decoder"])}
-  cross, cache = decoder.apply(variables, encoded, mask, 8, 1, method="start")
+  cross, cache = jax.jit(lambda of, mask: decoder.apply(variables, of, mask, 8, 1, method="start"))(
+    encoded, mask
+  )
   step = jax.jit(lambda x, i, cache: decoder.apply(variables, x, i, cross, cache, method="step"))
   for position in range(6):
     hidden, cache = step(embedded[:, position : position + 1], position, cache)

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
-from tests.models.conftest import randomize
+from tests import drawn_params
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.tagger import Tagger
@@ -17,31 +18,31 @@ from xmcap.models.vit import ViT, ViTConfig
 
 def _make(config, image, seed=0):
   model = ViT(config)
-  return model, randomize(jax.jit(model.init)(jax.random.key(seed), image)["params"], scale=0.2)
+  return model, drawn_params.of(model.init, image, seed=seed, scale=0.2)
 
 
 def test_gap_is_the_mean_of_the_patch_tokens(vit_config, batch):
   none, params = _make(dataclasses.replace(vit_config, pool="none"), batch["image"])
   gap = ViT(dataclasses.replace(vit_config, pool="gap"))
-  tokens = none.apply({"params": params}, batch["image"])
-  pooled = gap.apply({"params": params}, batch["image"])
+  tokens, pooled = (jax.jit(one.apply)({"params": params}, batch["image"]) for one in (none, gap))
   np.testing.assert_allclose(pooled[:, 0], tokens.mean(1), rtol=1e-4, atol=1e-5)
 
 
 def test_map_is_attention_pooling_by_hand(vit_config, batch):
   model, params = _make(vit_config, batch["image"])
-  tokens = ViT(dataclasses.replace(vit_config, pool="none")).apply({"params": params}, batch["image"])
+  none = ViT(dataclasses.replace(vit_config, pool="none"))
+  tokens = np.asarray(jax.jit(none.apply)({"params": params}, batch["image"]))
   head = params["map_head"]
   project = lambda name, x: x @ head["attention"][name]["kernel"] + head["attention"][name]["bias"]  # noqa: E731
   query = project("query", head["probe"]).reshape(2, 8)
   key, value = (project(name, tokens).reshape(3, 9, 2, 8) for name in ("key", "value"))
-  weights = jax.nn.softmax(jnp.einsum("hd,bkhd->bhk", query, key) / np.sqrt(8))
-  x = project("out", jnp.einsum("bhk,bkhd->bhd", weights, value).reshape(3, 16))
+  weights = scipy.special.softmax(np.einsum("hd,bkhd->bhk", query, key) / np.sqrt(8), axis=-1)
+  x = project("out", np.einsum("bhk,bkhd->bhd", weights, value).reshape(3, 16))
   norm = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
   norm = norm * head["mlp_norm"]["scale"] + head["mlp_norm"]["bias"]
   mlp = jax.nn.gelu(norm @ head["mlp"]["wi"]["kernel"] + head["mlp"]["wi"]["bias"], approximate=True)
   expected = x + mlp @ head["mlp"]["wo"]["kernel"] + head["mlp"]["wo"]["bias"]
-  actual = model.apply({"params": params}, batch["image"])
+  actual = jax.jit(model.apply)({"params": params}, batch["image"])
   np.testing.assert_allclose(actual[:, 0], expected, rtol=1e-4, atol=1e-4)
 
 
@@ -54,9 +55,9 @@ def test_pixels_are_scaled_to_plus_and_minus_one(vit_config):
 
 def test_the_tagger_holds_the_captioners_vit(vit_config, batch, variables):
   tagger = Tagger(vit_config, num_classes=5, num_slots=3)
-  tags = jax.jit(tagger.init)(jax.random.key(0), batch["image"])
+  tags = jax.eval_shape(tagger.init, jax.random.key(0), batch["image"])
   assert jax.tree.map(jnp.shape, tags["params"]["vit"]) == jax.tree.map(jnp.shape, variables["params"]["vit"])
-  slots, labels = tagger.apply(tags, batch["image"])
+  slots, labels = jax.eval_shape(tagger.apply, tags, batch["image"])
   assert slots.shape == (3, 3, 6) and labels.shape == (3, 5)
 
 

@@ -16,8 +16,8 @@ from xmcap.scoring import read_predictions, read_references, subsets
 pytestmark = pytest.mark.slow
 
 # Damaged files of each of the eight layouts, through the readers and through the command.
-_READ = pytest.mark.parametrize("count", [200, pytest.param(1_000, marks=pytest.mark.full)])
-_SCORED = pytest.mark.parametrize("count", [120, pytest.param(250, marks=pytest.mark.full)])
+_READ = pytest.mark.parametrize("count", [100, pytest.param(1_000, marks=pytest.mark.full)])
+_SCORED = pytest.mark.parametrize("count", [40, pytest.param(250, marks=pytest.mark.full)])
 _MEMORY = 500 << 20  # bytes that a small file, however damaged, must not take
 
 _TEXTS = {"en": ("a red ball", "two \U0001f697 cars"), "el": ("μια κόκκινη μπάλα", "δύο αυτοκίνητα")}
@@ -316,7 +316,7 @@ def test_a_damaged_file_is_scored_or_refused_by_the_command(tmp_path, layout, co
   before = _peak()
   outcomes = {0: 0, 2: 0}
   for seed in range(count):
-    named = {**whole, option: _files(tmp_path / "in", layout, 1_000 + seed), "out": tmp_path / "out"}
+    named = {**whole, option: _files(tmp_path / "in", layout, 1_060 + seed), "out": tmp_path / "out"}
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
       code = cli.main(

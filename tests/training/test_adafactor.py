@@ -13,6 +13,7 @@ import pytest
 from flax import traverse_util
 from flax.linen.partitioning import get_axis_names
 
+from tests import drawn_params
 from xmcap.models import stacking
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -43,7 +44,8 @@ def batch(images=4, captions=2):
 def run():
   """Ten steps of ours: variables before the first, the gradients of each step, and the parameters at the end."""
   objective, data = CaptionObjective(VIT, T5), batch()
-  variables = objective.init(jax.random.key(0), data)
+  variables = jax.eval_shape(objective.init, jax.random.key(0), data)
+  variables["params"] = drawn_params.like(variables["params"], scale=0.1)
 
   @jax.jit
   def step(params, state, number):

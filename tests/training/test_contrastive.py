@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.training.test_objectives import T5, VIT, caption_batch
+from tests.training.test_objectives import T5, VIT, caption_batch, loss_of, params_of
 from xmcap.errors import UsageError
+from xmcap.launch import local
 from xmcap.models.dual import DualConfig
 from xmcap.training import contrastive
 
@@ -116,11 +117,7 @@ print(json.dumps(found))
 
 
 def test_the_ring_gives_the_same_on_every_mesh():
-  environment = {
-    **os.environ,
-    "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-    "JAX_PLATFORMS": "cpu",
-  }
+  environment = local.environment(8, dict(os.environ))
   root = pathlib.Path(__file__).parents[2]
   done = subprocess.run(
     [sys.executable, "-c", _ON_MESHES], cwd=root, env=environment, capture_output=True, text=True, check=True
@@ -141,7 +138,7 @@ def objective(request):
 
 def test_the_objective_learns_to_tell_pictures_apart(objective):
   batch = caption_batch(pictures=4, captions=2)
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = params_of(objective)
 
   @jax.jit
   def step(params):
@@ -159,10 +156,10 @@ def test_the_objective_learns_to_tell_pictures_apart(objective):
 
 def test_captions_without_weight_change_nothing(objective):
   batch = caption_batch(pictures=3, captions=2)
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = params_of(objective)
   padded = {name: np.concatenate([array, array[:1]]) for name, array in batch.items()}
   padded["target_weights"][-1] = 0
-  losses = [objective.loss(params, held, jax.random.key(0), True)[0] for held in (batch, padded)]
+  losses = [loss_of(objective, params, held)[0] for held in (batch, padded)]
   assert float(losses[0]) == pytest.approx(float(losses[1]), rel=1e-5)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 
+from tests import drawn_params
 from xmcap.errors import UsageError
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
@@ -38,7 +39,7 @@ tagging = functools.cache(functools.partial(TagObjective, VIT, num_classes=5, nu
 
 @functools.cache
 def params_of(objective):
-  return jax.jit(objective.init)(jax.random.key(0), caption_batch())["params"]
+  return drawn_params.of(objective.init, caption_batch())
 
 
 @functools.cache
@@ -141,21 +142,6 @@ def test_the_accuracy_of_a_picture_without_tags_is_whether_none_is_named():
     biased = {**params, "slots_dense": {**head, "bias": bias.reshape(head["bias"].shape)}}
     _, metrics = loss_of(objective, biased, {**batch, "tags": np.zeros_like(tags)})
     assert float(metrics["accuracy"]) == expected
-
-
-def test_pictures_of_weight_0_count_nowhere_in_tags():
-  objective = tagging()
-  batch = {"image": caption_batch()["image"], "tags": np.array([[1, 5], [3, 0], [2, 2]], np.int32)}
-  params = params_of(objective)
-  (loss, metrics), grads = loss_and_grad(objective, params, {name: x[:2] for name, x in batch.items()})
-  weights = np.array([1, 1, 0], np.float32)
-  (few_loss, few_metrics), few_grads = loss_and_grad(objective, params, {**batch, "weights": weights})
-  assert float(few_metrics["weight"]) == 2
-  np.testing.assert_allclose(few_loss, loss, rtol=1e-6)
-  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), few_metrics, metrics)
-  jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), few_grads, grads)
-  (none, _), grads = loss_and_grad(objective, params, {**batch, "weights": np.zeros(3, np.float32)})
-  assert none == 0 and all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(grads))
 
 
 def test_pictures_of_weight_0_do_not_count():

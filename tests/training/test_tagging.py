@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests import drawn_params
 from tests.data import label_folders
 from xmcap.models.vit import ViTConfig
 from xmcap.training.tagging import LabelObjective
@@ -80,7 +81,7 @@ def bce(probabilities, labels):
 def test_one_hidden_layer_and_a_head_for_each_language(folders, codes):
   objective = LabelObjective(only(folders, *codes), vit=None, hidden=HIDDEN)
   batch = batch_of({1: 4, 2: 7}[len(codes)])
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = drawn_params.of(objective.init, batch)
   peer, x = Peer(params), torch.tensor(batch["features"])
   parts = {"en": slice(0, 3), "zh": slice(-4, None)}
   losses = [bce(torch.sigmoid(peer.head("tags", code, x)), batch["labels"][:, parts[code]]) for code in codes]
@@ -90,7 +91,7 @@ def test_one_hidden_layer_and_a_head_for_each_language(folders, codes):
 def test_a_cascade(folders):
   objective = LabelObjective(only(folders, "zh"), vit=None, first=only(folders, "en"), hidden=HIDDEN)
   batch = batch_of(4)
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = drawn_params.of(objective.init, batch)
   peer, x = Peer(params), torch.tensor(batch["features"])
   with torch.no_grad():
     first = torch.sigmoid(peer.head("tags", "en", x))
@@ -113,7 +114,7 @@ def test_dropout_is_in_the_second_network_alone(folders):
   batch = batch_of(4)
   options = dict(vit=None, first=only(folders, "en"), hidden=HIDDEN)
   objective = LabelObjective(only(folders, "zh"), dropout_rate=0.5, **options)
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = drawn_params.of(objective.init, batch)
   apply = objective.module.apply
 
   def logits(seed):
@@ -122,7 +123,9 @@ def test_dropout_is_in_the_second_network_alone(folders):
       "cascade": {**params["cascade"], "hidden": {**params["cascade"]["hidden"]}},
     }
     # Only what the first network predicts reaches the second: a mask of the first would show here.
-    kept["cascade"]["hidden"]["kernel"] = kept["cascade"]["hidden"]["kernel"].at[3:].set(0)
+    kept["cascade"]["hidden"]["kernel"] = (
+      kept["cascade"]["hidden"]["kernel"] * (np.arange(3 + WIDTH) < 3)[:, None]
+    )
     found, state = apply(
       {"params": kept}, batch["features"], False, rngs={"dropout": jax.random.key(seed)},
       capture_intermediates=lambda module, _: module.name == "hidden",
@@ -137,7 +140,7 @@ def test_dropout_is_in_the_second_network_alone(folders):
 def test_a_picture_without_a_label_in_a_language_is_left_out_there(folders):
   objective = LabelObjective(folders, vit=None, hidden=HIDDEN)
   batch = batch_of(7)
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = drawn_params.of(objective.init, batch)
   batch["labels"][2, :3] = 0
   whole = float(loss_and_grads(objective, params, batch)[0])
   logits = objective.module.apply({"params": params}, batch["features"])
@@ -149,7 +152,7 @@ def test_a_picture_without_a_label_in_a_language_is_left_out_there(folders):
 def test_weight_0_leaves_a_picture_out(folders):
   objective = LabelObjective(only(folders, "zh"), vit=None, hidden=HIDDEN)
   batch = batch_of(4)
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = drawn_params.of(objective.init, batch)
   fewer = {name: array[:-1] for name, array in batch.items()}
   batch["weights"][-1] = 0
   for one, other in zip(
@@ -163,6 +166,6 @@ def test_weight_0_leaves_a_picture_out(folders):
 def test_a_vit_learns_too(folders):
   objective = LabelObjective(only(folders, "zh"), vit=VIT, hidden=HIDDEN)
   batch = batch_of(4) | {"image": np.random.default_rng(0).integers(0, 256, (ROWS, 8, 8, 3)).astype(np.uint8)}
-  params = objective.init(jax.random.key(0), batch)["params"]
+  params = drawn_params.of(objective.init, batch)
   _, grads = loss_and_grads(objective, params, batch)
   assert set(params) == {"vit", "tags"} and np.any(grads["vit"]["patch_embedding"]["kernel"])

@@ -230,8 +230,9 @@ def test_rows_that_ended_cost_nothing_once_few_go_on():
   lengths = np.full(640, 2)
   lengths[17] = 30
   cache = SelfCache((jnp.zeros(640, int),), ())
-  tokens, scores = Greedy().run(
-    step, _Lengths(jnp.arange(640), jnp.asarray(lengths)), cache, 32, jnp.zeros(640)
+  rows = _Lengths(jnp.arange(640), jnp.asarray(lengths))
+  tokens, scores = jax.jit(lambda rows, cache: Greedy().run(step, rows, cache, 32, jnp.zeros(640)))(
+    rows, cache
   )
   jax.effects_barrier()
   expected = np.zeros((640, 32), int)

@@ -32,21 +32,28 @@ def _corpus():
   return Corpus([text.split() for text in _HYPOTHESES], references)
 
 
+@pytest.fixture(scope="module")
+def statistics():
+  """Of `_corpus`; Java takes seconds to start."""
+  pytest.importorskip("pycocoevalcap")
+  return METRICS["meteor"].statistics(_corpus())
+
+
 @needs_java
-def test_equals_pycocoevalcap():
+def test_equals_pycocoevalcap(statistics):
   meteor = pytest.importorskip("pycocoevalcap.meteor.meteor")
   hypotheses = {place: [text] for place, text in enumerate(_HYPOTHESES)}
   wanted, of_images = meteor.Meteor().compute_score(dict(enumerate(_REFERENCES)), hypotheses)
   metric = METRICS["meteor"]
-  statistics = metric.statistics(_corpus())
   np.testing.assert_allclose(metric.image_scores(statistics), of_images, rtol=1e-12)
   total = metric.aggregate(statistics.sum(axis=0), np.float64(len(of_images)))
   np.testing.assert_allclose(total, wanted, rtol=1e-12)
 
 
 @needs_java
-def test_marked_in_table_and_signature():
-  pytest.importorskip("pycocoevalcap")
+def test_marked_in_table_and_signature(statistics, monkeypatch):
+  of_equal_words = statistics[3:4]
+  monkeypatch.setattr(type(METRICS["meteor"]), "statistics", lambda self, corpus: of_equal_words)
   table = score({"1": {"en": ["a dog"]}}, {"1": {"en": "A dog."}}, metrics="exact,meteor", bootstrap=2).table
   assert table.rows["en"]["meteor"] == 1 and "METEOR (pycocoevalcap)" in table.terminal()
   assert "|metric.meteor:meteor-1.5,pycocoevalcap-" in table.signature
