@@ -194,12 +194,13 @@ def test_the_contrastive_loss_of_one_device(runs, kind):
 def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path, then_stopped):
   # Without the evaluation after the last step, which changes no bit.
   launcher = launched(corpus, tmp_path / "run", 2, *interleaved(MESHES[2]), *TOY, restart=2)
-  said = lines_until(launcher, "step 7/")
+  said = lines_until(launcher, "step 8/")
   os.kill(process(launcher, 1), signal.SIGKILL)
-  said += lines_until(launcher, "step 8/")
-  # Whatever the other ended with, both were started again, from the newest checkpoint.
+  said += lines_until(launcher, "step 9/")
+  # Whatever the other ended with, both were started again, from the newest checkpoint: that of step 5, unless a slow
+  # disk had not finished it, as it is written in the background.
   assert "process 1 ended with SIGKILL (exit code 137): restarting (1 of 2)" in said
-  assert re.search(r"resuming from step 5\b", said)
+  assert re.search(r"resuming from step 5\b", said) or said.count("starting from scratch") > 1
 
   if then_stopped:
     os.kill(process(launcher, 1), signal.SIGTERM)
