@@ -11,7 +11,7 @@ from tests.convert import open_clip_models
 from tests.convert.conftest import edit_json, embedded
 from xmcap import cli
 from xmcap.data import images
-from xmcap.evaluation import dual_embedder, embed
+from xmcap.evaluation import dual_embedder
 from xmcap.models import model_json
 
 # Of the weights, pictures and texts of open_clip_models, by CLIP and CustomTextCLIP: the first three numbers of each
