@@ -118,7 +118,7 @@ echo "== 2/4 pretraining a ViT on which emoji are in the picture, and computing 
 "$xmcap" train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags" \
   --gin.TOTAL_STEPS=4000 --gin.ConstantThenRsqrt.cooldown_steps=2000 \
   --gin.TagStream.split="'train_mt'" --gin.validation/TagStream.split="'val'"
-"$xmcap" features --model_dir="$runs/tags" --corpus="$runs/data" --split=train_mt+train+val+test \
+[ -e "$runs/features.safetensors" ] || "$xmcap" features --model_dir="$runs/tags" --corpus="$runs/data" --split=train_mt+train+val+test \
   --out="$runs/features.safetensors"
 [ $# -gt 0 ] || set -- 0 1 2
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT

@@ -50,6 +50,13 @@ def read(path: str | os.PathLike) -> Features:
     UsageError: the files are absent, damaged or of another form, are pickles, contradict each other in size, repeat a
       key, or hold NaN or infinity.
   """
+  found = _open(path)
+  _check(found, str(path))
+  return found
+
+
+def _open(path: str | os.PathLike) -> Features:
+  """As `read`, without reading the vectors."""
   folder = pathlib.Path(path)
   if folder.is_dir():
     if big_file.is_folder(folder):
@@ -65,7 +72,6 @@ def read(path: str | os.PathLike) -> Features:
     if folder.suffix != _SUFFIX:
       raise UsageError(f"{path}: vectors with keys are read from {_SUFFIX} or a folder: {_HINT}")
     found = _read_safetensors(folder)
-  _check(found, str(path))
   return found
 
 
@@ -109,7 +115,7 @@ def feature_width(path: str) -> int:
   """
   if not path:
     raise UsageError("feature_width.path is empty: give the stored vectors of the pictures (FEATURES)")
-  return read(path).vectors.shape[1]
+  return _open(path).vectors.shape[1]  # the stream checks them
 
 
 def write(

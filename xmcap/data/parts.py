@@ -6,6 +6,8 @@ from typing import Any
 
 from xmcap.data import records
 from xmcap.data.language_weights import language_weights
+from xmcap.data.mixed_source import MixedSource
+from xmcap.data.order import MixedOrder, Order
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.data.tasks import Registration
 from xmcap.errors import UsageError
@@ -78,6 +80,18 @@ def open_parts(
     prefix = f"{name}/" if len(registered.parts) > 1 else ""
     parts.append(StreamPart(name, part.source(split), of_languages, both, prefix))
   return tuple(parts)
+
+
+def join(
+  parts: Sequence[StreamPart], registered: Registration, split: str, seed: int
+) -> tuple[RecordSource | MixedSource, Order]:
+  """Returns the records of all parts of a stream, and the order in which it reads them."""
+  sizes = [len(part.source) for part in parts]
+  if len(parts) == 1:
+    return parts[0].source, Order(seed, sizes)
+  return MixedSource({part.name: part.source for part in parts}, split), MixedOrder(
+    seed, sizes, registered.places()
+  )
 
 
 def parts_of(stream: Any) -> Sequence[StreamPart]:

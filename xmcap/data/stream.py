@@ -25,9 +25,8 @@ from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.columns import Columns, parse_columns, parse_columns_and_sources, parse_picture
-from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import MixedOrder, Order
-from xmcap.data.parts import open_parts
+from xmcap.data.parts import join, open_parts
 from xmcap.data.picture_stream import Batch, PictureStream
 from xmcap.data.records import read_tags
 from xmcap.data.tag_prompts import TagPrompts, own_tags
@@ -114,12 +113,7 @@ class CaptionStream(PictureStream):
       temperature=self.temperature,
       sources=self.sources,
     )
-    sizes = [len(part.source) for part in self.parts]
-    if len(self.parts) == 1:
-      self.source, self.order = self.parts[0].source, Order(self.seed, sizes)
-    else:
-      self.source = MixedSource({part.name: part.source for part in self.parts}, self.split)
-      self.order = MixedOrder(self.seed, sizes, registered.places())
+    self.source, self.order = join(self.parts, registered, self.split, self.seed)
     self.pictures = self.batch_size // self.captions_per_image
     self.vocabulary = registered.vocabulary()
     self._count_power = 1 / self.temperature if self.language_weights == "count" else None

@@ -11,9 +11,7 @@ import numpy as np
 from xmcap.data import draws, words
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.columns import Columns, parse_columns_and_sources
-from xmcap.data.mixed_source import MixedSource
-from xmcap.data.order import MixedOrder, Order
-from xmcap.data.parts import open_parts
+from xmcap.data.parts import join, open_parts
 from xmcap.data.picture_stream import Batch, PictureStream
 from xmcap.data.tasks import registration
 from xmcap.errors import UsageError
@@ -79,12 +77,7 @@ class WordStream(PictureStream):
       sources=self.sources,
       stream="WordStream",
     )
-    sizes = [len(part.source) for part in self.parts]
-    if len(self.parts) == 1:
-      self.source, self.order = self.parts[0].source, Order(self.seed, sizes)
-    else:
-      self.source = MixedSource({part.name: part.source for part in self.parts}, self.split)
-      self.order = MixedOrder(self.seed, sizes, registered.places())
+    self.source, self.order = join(self.parts, registered, self.split, self.seed)
     if len(self.source) < 2:
       raise UsageError(f"split '{self.split}' has one picture: a WordStream needs another one beside it")
     self._drawing = self._draw_from(self.languages)
@@ -169,10 +162,9 @@ class WordStream(PictureStream):
     of_stream = np.flatnonzero(weights).tolist()
     self._count_lost(_EMPTY, [keys[row] for row in of_stream if not there[row]])
     self._count_lost(_CUT, sum(cut, []))
-    table = self.vocabulary_of_words.vectors
     return {
       "words": numbers,
-      "vectors": table[numbers - 1] * (numbers > 0)[..., None],
+      "vectors": self.vocabulary_of_words.look_up(numbers),
       "features": pixels,
       "other": np.concatenate(others),
       "weights": weights * there,

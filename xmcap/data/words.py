@@ -68,6 +68,10 @@ class Words:
       for words in split(language, texts, tokenized)
     ]
 
+  def look_up(self, numbers: np.ndarray) -> np.ndarray:
+    """Returns float32 [..., D]: the vectors of words given as 1 + their number; 0 for padding, which is 0."""
+    return self.vectors[numbers - 1] * (numbers > 0)[..., None]
+
   @functools.cached_property
   def _numbers(self) -> dict[str, dict[str, int]]:
     found, start = {}, 0

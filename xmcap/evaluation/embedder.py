@@ -87,10 +87,8 @@ class TextEmbedder(EmbedsTexts):
     text_input: TextInput,
     batch_size: int = 512,
   ):
-    super().__init__(-(-batch_size // sharded.groups) * sharded.groups, f"{text_input.max_length} pieces")
+    super().__init__(sharded, batch_size, f"{text_input.max_length} pieces")
     self.text_input = text_input
-    self._sharded = sharded
-    self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
     self._embed = jax.jit(
       lambda params, batch: module.apply({"params": params}, batch["tokens"], method="embed_texts"),
       out_shardings=sharded.replicated,  # whole on every host

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from xmcap.evaluation import sharded_params
 from xmcap.scoring import embedding_files, prompts
+from xmcap.training import sharding
 
 _WINDOW = 16  # batches that are ordered by length together
 
@@ -14,15 +16,24 @@ _WINDOW = 16  # batches that are ordered by length together
 class EmbedsTexts(abc.ABC):
   """Embeds texts in windows of several batches.
 
+  Args:
+    sharded: the model's parameters.
+    batch_size: texts at once; rounded up to what the devices share evenly.
+    longest: the longest text that is read whole, as in `64 pieces`.
+
   Attributes:
     batch_size: texts at once.
     cut: number of texts so far that were longer than `longest`.
-    longest: the longest text that is read whole, as in `64 pieces`.
+    longest: as given.
   """
 
-  def __init__(self, batch_size: int, longest: str):
-    self.batch_size, self.longest = batch_size, longest
-    self.cut = 0
+  def __init__(self, sharded: sharded_params.ShardedParams, batch_size: int, longest: str):
+    self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
+    self.longest, self.cut = longest, 0
+    self._sharded = sharded
+    self._fed = sharding.process_rows(
+      sharded.mesh, self.batch_size
+    )  # rows of a batch that this process feeds
 
   def __call__(self, texts: Iterable[str], language: str = "") -> Iterator[np.ndarray]:
     """Yields the embeddings of texts in their order, float32 [some, E] at a time, of length 1.

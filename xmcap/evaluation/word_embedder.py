@@ -42,10 +42,8 @@ class WordEmbedder(EmbedsTexts):
     words: words_lib.Words,
     batch_size: int = 256,
   ):
-    super().__init__(-(-batch_size // sharded.groups) * sharded.groups, f"{LONGEST} words")
+    super().__init__(sharded, batch_size, f"{LONGEST} words")
     self.words = words
-    self._sharded = sharded
-    self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
     self._embed = jax.jit(
       lambda params, batch: module.apply(
         {"params": params}, batch["words"], batch["vectors"], method="embed"
@@ -67,10 +65,8 @@ class WordEmbedder(EmbedsTexts):
       for row, held in zip(numbers, part, strict=False):
         row[: len(held)] = held[:LONGEST] + 1
       numbers = numbers[self._fed]
-      vectors = self.words.vectors[numbers - 1] * (numbers > 0)[..., None]
-      batch = sharding.put_batch(
-        {"words": numbers, "vectors": vectors}, self._sharded.mesh, self.batch_size, self._fed
-      )
+      inputs = {"words": numbers, "vectors": self.words.look_up(numbers)}
+      batch = sharding.put_batch(inputs, self._sharded.mesh, self.batch_size, self._fed)
       with self._sharded.computing():
         found.append(np.asarray(self._embed(self._sharded.params, batch))[: len(part)])
     return np.concatenate(found)
