@@ -31,7 +31,11 @@ def main() -> None:
     "bash quickstart.sh",
     rows,
     columns=("mean over 36 languages", "CIDEr-D", "exact captions"),
-    notes=[f"{minutes:.1f} minutes in total, including the set-up of .venv."],
+    notes=[
+      f"{minutes:.1f} minutes in total, including the set-up of .venv.",
+      "Earlier runs, on other machines, with other code versions and seeds (`--gin.train.seed`, "
+      "`--gin.CaptionStream.seed`), gave 6.77 to 7.12 and 81.3 to 89.2%.",
+    ],
   )
 
 
