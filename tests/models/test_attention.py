@@ -14,8 +14,13 @@ ROWS, QUERIES, KEYS, HEADS, KV = 3, 5, 7, 2, 4
 
 def _inputs():
   keys = jax.random.split(jax.random.key(0), 3)
-  shapes = [(ROWS, QUERIES, HEADS, KV), (ROWS, KEYS, HEADS, KV), (ROWS, KEYS, HEADS, KV)]
+  shapes = [(ROWS, QUERIES, HEADS, KV), (ROWS, HEADS, KEYS, KV), (ROWS, HEADS, KEYS, KV)]
   return [jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True)]
+
+
+def _jaxs(query, key, value, bias=None):
+  """jax's own attention, which takes keys and values as [rows, keys, heads, kv]."""
+  return jax.nn.dot_product_attention(query, key.swapaxes(1, 2), value.swapaxes(1, 2), bias, scale=1.0)
 
 
 @pytest.mark.parametrize(
@@ -36,15 +41,12 @@ def test_values_and_gradients_equal_jaxs(shape):
   def ours(query, key, value, bias=None):
     return attend(query, key, value, bias)
 
-  def jaxs(query, key, value, bias=None):
-    return jax.nn.dot_product_attention(query, key, value, bias, scale=1.0)
-
   @functools.partial(jax.jit, static_argnums=0)
   def of(attention, *arguments):
     grads = jax.grad(lambda *a: jnp.sum(jnp.sin(attention(*a))), range(len(arguments)))
     return attention(*arguments), grads(*arguments)
 
-  (mine, my_grads), (other, other_grads) = of(ours, *arguments), of(jaxs, *arguments)
+  (mine, my_grads), (other, other_grads) = of(ours, *arguments), of(_jaxs, *arguments)
   np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
   for mine, other in zip(my_grads, other_grads, strict=True):
     np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
@@ -53,14 +55,14 @@ def test_values_and_gradients_equal_jaxs(shape):
 def test_a_masked_key_is_not_seen():
   query, key, value = _inputs()
   bias = jnp.zeros((ROWS, 1, 1, KEYS)).at[..., -1].set(MASKED)
-  other = value.at[:, -1].set(100.0)
+  other = value.at[:, :, -1].set(100.0)
   np.testing.assert_array_equal(attend(query, key, value, bias), attend(query, key, other, bias))
 
 
 def test_bfloat16_is_as_near_as_its_rounding():
   low = [x.astype(jnp.bfloat16) for x in _inputs()]
   bias = jax.random.normal(jax.random.key(1), (1, HEADS, QUERIES, KEYS))
-  exact = jax.nn.dot_product_attention(*(x.astype(jnp.float32) for x in low), bias, scale=1.0)
+  exact = _jaxs(*(x.astype(jnp.float32) for x in low), bias)
   result = attend(*low, bias)
   assert result.dtype == "bfloat16"
   np.testing.assert_allclose(result.astype(jnp.float32), exact, atol=0.02)
@@ -69,9 +71,9 @@ def test_bfloat16_is_as_near_as_its_rounding():
 def test_dropout_takes_a_key_from_all_queries_and_makes_up_for_it():
   module = MultiHeadAttention(1, KEYS, KEYS, dropout_rate=0.4)
   # Values that are the unit vectors: what comes out is the weights.
-  query, key, _ = (x[..., :1, :] for x in _inputs())
-  query, key = (jnp.tile(x, (1, 1, 1, 2))[..., :KEYS] for x in (query, key))
-  value = jnp.broadcast_to(jnp.eye(KEYS)[None, :, None], (ROWS, KEYS, 1, KEYS))
+  query, key, _ = _inputs()
+  query, key = (jnp.tile(x, (1, 1, 1, 2))[..., :KEYS] for x in (query[:, :, :1], key[:, :1]))
+  value = jnp.broadcast_to(jnp.eye(KEYS)[None, None], (ROWS, 1, KEYS, KEYS))
   bias = jnp.zeros((1, 1, 1, KEYS))
   variables = module.init(jax.random.key(0), jnp.zeros((ROWS, QUERIES, KEYS)), jnp.zeros((ROWS, KEYS, KEYS)))
   params = {**variables["params"], "out": {"kernel": jnp.eye(KEYS)}}

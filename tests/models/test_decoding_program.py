@@ -59,7 +59,7 @@ def test_a_cache_in_bfloat16_takes_half_of_the_memory(model):
   def bytes_of_cache(dtype):
     text = _lowered(model, Beam(2), long, dtype).as_text()
     heads = (loop.split("cond {")[0] for loop in text.split("stablehlo.while")[1:])
-    found = max((re.findall(rf"tensor<((?:\d+x)+{long}x2x20)x(f32|bf16)>", head) for head in heads), key=len)
+    found = max((re.findall(rf"tensor<((?:\d+x)+2x{long}x20)x(f32|bf16)>", head) for head in heads), key=len)
     return sum(math.prod(map(int, dims.split("x"))) * {"f32": 4, "bf16": 2}[kind] for dims, kind in found)
 
   # Keys and values of 2 layers of 2 heads of 20 for 96 hypotheses, named once or more in the head of the loop.

@@ -21,17 +21,17 @@ def attend(query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array |
 
   Args:
     query: [rows, queries, heads, kv].
-    key, value: [rows, keys, heads, kv].
+    key, value: [rows, heads, keys, kv].
     bias: added to the logits; broadcastable to [rows, heads, queries, keys].
 
   Returns:
     An array of the shape and dtype of `query`.
   """
-  logits = jnp.einsum("bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32)
+  logits = jnp.einsum("bqhd,bhkd->bhqk", query, key, preferred_element_type=jnp.float32)
   if bias is not None:
     logits += bias
   weights = jax.nn.softmax(logits, axis=-1).astype(query.dtype)
-  return jnp.einsum("bhqk,bkhd->bqhd", weights, value)
+  return jnp.einsum("bhqk,bhkd->bqhd", weights, value)
 
 
 class MultiHeadAttention(nn.Module):
@@ -82,8 +82,12 @@ class MultiHeadAttention(nn.Module):
     return query / jnp.asarray(self.head_dim**0.5, query.dtype) if self.scaled else query
 
   def project_key_value(self, inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """[rows, keys, embed] -> keys and values, each [rows, keys, heads, kv]."""
-    return self._split_heads(self.key(inputs)), self._split_heads(self.value(inputs))
+    """[rows, keys, embed] -> keys and values, each [rows, heads, keys, kv].
+
+    A cache of them has the layout of attention's matrix products: XLA's CPU backend would copy any other at each step.
+    """
+    key, value = self._split_heads(self.key(inputs)), self._split_heads(self.value(inputs))
+    return key.swapaxes(1, 2), value.swapaxes(1, 2)
 
   def combine(
     self, query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None,
@@ -97,9 +101,8 @@ class MultiHeadAttention(nn.Module):
     """Dropout of the attention weights. All queries share the mask, so it is applied to the smaller values instead."""
     if deterministic or not self.dropout_rate:
       return value
-    rows, keys, heads, _ = value.shape
-    scale = self.dropout(jnp.ones((rows, heads, 1, keys)), deterministic)
-    return (value * scale.transpose(0, 3, 1, 2)).astype(value.dtype)
+    scale = self.dropout(jnp.ones((*value.shape[:2], 1, value.shape[2])), deterministic)
+    return (value * scale.swapaxes(2, 3)).astype(value.dtype)
 
   def __call__(
     self, inputs_q: jax.Array, inputs_kv: jax.Array, bias: jax.Array | None = None, deterministic: bool = True

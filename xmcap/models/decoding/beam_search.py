@@ -31,7 +31,7 @@ EARLY_STOPPING = ("never", False, True)
 class _Rows(struct.PyTreeNode):
   """Live and ended hypotheses: tokens [rows, beams, max_length + 1], scores float32 [rows, beams].
 
-  Both lists are sorted, best first. The cache's arrays are [rows, beams, max_length, heads, kv].
+  Both lists are sorted, best first. The cache's arrays are [rows, beams, heads, max_length, kv].
   """
 
   live_tokens: jax.Array

@@ -9,7 +9,7 @@ class CrossCache(struct.PyTreeNode):
   """Keys and values of the cross-attention, computed once per row.
 
   Attributes:
-    keys, values: one per layer, each [rows, encoded_length, heads, kv].
+    keys, values: one per layer, each [rows, heads, encoded_length, kv].
     padding: float32 [rows, 1, 1, encoded_length], added to the logits.
     relpos_bias: float32 [1, heads, max_length, max_length], added to the logits of the self-attention.
   """
@@ -33,7 +33,7 @@ class CrossCache(struct.PyTreeNode):
 
 
 class SelfCache(struct.PyTreeNode):
-  """Keys and values of the positions so far: one per layer, each [rows * beams, max_length, heads, kv]."""
+  """Keys and values of the positions so far: one per layer, each [rows * beams, heads, max_length, kv]."""
 
   keys: tuple[jax.Array, ...]
   values: tuple[jax.Array, ...]
