@@ -8,19 +8,20 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import flax
-import jax
-import jax.numpy as jnp
-import numpy as np
-import seqio
-import tensorflow as tf
-
+# Before all that takes seconds to import.
 try:
   from t5x import adafactor, infer, models, optimizers, partitioning
 except ModuleNotFoundError as error:
   raise ModuleNotFoundError(
     f"xmcap.t5x.adapter needs t5x, and {error.name} is not installed: see docs/t5x.md", name=error.name
   ) from None
+
+import flax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import seqio
+import tensorflow as tf
 
 from xmcap.data import images, seqio_tasks, tasks
 from xmcap.data.vocabulary import EOS_ID
