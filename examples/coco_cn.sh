@@ -12,6 +12,8 @@ runs=runs/coco_cn
 xmcap=$venv/bin/xmcap
 data=(--gin_file=data/emoji_tags.gin --gin.DATA_DIR="$runs/data")
 vit="[('$runs/tags', 'vit')]"
+# The runs are short: TensorBoard's files would take as long as some of them, and metrics.jsonl has all that they show.
+train() { "$xmcap" train --gin.Writers.tensorboard=False "$@"; }
 export TF_CPP_MIN_LOG_LEVEL=3 JAX_COMPILATION_CACHE_DIR="$PWD/$runs/compiled"
 
 # tagger NAME RUN [OPTION ...]: trains a network on stored features, and predicts the tags of the test pictures.
@@ -19,7 +21,7 @@ tagger() {
   local name=$1 run=$2
   local options=("${data[@]}" --gin_file="runs/tag_$run.gin" --gin_file=models/features.gin \
     --gin.FEATURES="$runs/features.safetensors" --gin.VALIDATION=val "${@:3}")
-  "$xmcap" train "${options[@]}" --gin.MODEL_DIR="$out/tag_$name" --gin.train.seed="$seed" --gin.TOTAL_STEPS=1000 \
+  train "${options[@]}" --gin.MODEL_DIR="$out/tag_$name" --gin.train.seed="$seed" --gin.TOTAL_STEPS=1000 \
     --gin.BATCH_SIZE=64 --gin.LEARNING_RATE=4e-4 --gin.hooks.eval_every=250 --gin.CheckpointPolicy.every=250
   "$xmcap" eval "${options[@]}" --model_dir="$out/tag_$name" --gin.EVAL_DIR="$out/tags/$name"
 }
@@ -38,9 +40,9 @@ tagging() {
 # captioner NAME RUN STEPS [OPTION ...]: trains a captioner of Chinese from the ViT.
 captioner() {
   local name=$1 run=$2 steps=$3
-  "$xmcap" train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/quickstart.gin --gin_file="runs/caption_$run.gin" \
+  train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/quickstart.gin --gin_file="runs/caption_$run.gin" \
     --gin.MODEL_DIR="$out/caption_$name" --gin.PRETRAINED="$vit" --gin.train.seed="$seed" --gin.TOTAL_STEPS="$steps" \
-    --gin.BATCH_SIZE=64 --gin.LEARNING_RATE=1e-3 --gin.hooks.eval_every=100 --gin.CheckpointPolicy.every=100 \
+    --gin.BATCH_SIZE=64 --gin.LEARNING_RATE=1e-3 --gin.hooks.eval_every=200 --gin.CheckpointPolicy.every=200 \
     --gin.VOCABULARY="$runs/zh.model" --gin.TARGET_LENGTH=8 --gin.CaptionStream.target_lengths="()" \
     --gin.CaptionStream.captions_per_image=1 "${@:4}"
 }
@@ -55,30 +57,30 @@ caption() {
 
 with_tags=(--gin.Predictor.prompt_tags='@TagPrompts()' --gin.TagPrompts.most=10)
 
-# The captioners that learn from machine-translated captions alone, or before people's; and the one with tags.
+# The captioners that learn from machine-translated captions too.
 captioning() {
-  local labels=$runs/data/labels/zh
   captioner mt mt 400 --gin.SPLIT="'train_mt'"
   caption mt mt
   captioner sequential sequential 200 --gin.PRETRAINED="$out/caption_mt" --gin.LEARNING_RATE=1e-4
   caption sequential sequential
-  # As human, with the picture's own tags in the prompt.
-  captioner tags sequential 400 --gin.CaptionStream.prompt_length=72 --gin.CaptionStream.prompt_tags='@TagPrompts()' \
-    "${with_tags[@]}" --gin.TagPrompts.tags="['$labels/train.jsonl', '$labels/val.jsonl']"
-  caption own_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$labels/test.jsonl'"
-}
-
-# The captioners that learn from people's captions from the beginning.
-captioning_by_people() {
-  captioner human sequential 400
-  caption human human
   captioner mixed mixed 400 --gin.SPLIT="'train_mt+train'"
   caption mixed mixed
 }
 
+# Those that learn from people's captions alone; the second has the picture's own tags in the prompt.
+captioning_by_people() {
+  local labels=$runs/data/labels/zh
+  captioner human sequential 400
+  caption human human
+  captioner tags sequential 400 --gin.CaptionStream.prompt_length=72 --gin.CaptionStream.prompt_tags='@TagPrompts()' \
+    "${with_tags[@]}" --gin.TagPrompts.tags="['$labels/train.jsonl', '$labels/val.jsonl']"
+  caption own_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$labels/test.jsonl'"
+  caption predicted_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$out/tags/cascade/predictions.jsonl'"
+}
+
 # sentences CODE: trains a Word2VisualVec of a language; embeds a sentence of each validation and test picture.
 sentences() {
-  "$xmcap" train "${data[@]}" --gin_file=runs/w2vv.gin --gin.FEATURES="$runs/features.safetensors" --gin.WORDS="$runs/words" \
+  train "${data[@]}" --gin_file=runs/w2vv.gin --gin.FEATURES="$runs/features.safetensors" --gin.WORDS="$runs/words" \
     --gin.VALIDATION=val --gin.LANGUAGES="('$1',)" --gin.MODEL_DIR="$out/w2vv_$1" --gin.train.seed="$seed" --gin.TOTAL_STEPS=800 \
     --gin.LEARNING_RATE=1e-3 --gin.EVAL_EVERY=200 --gin.WordStream.split="'train_mt+train'" \
     --gin.ATTENTION=True --gin.LOSS="'contrastive'" --gin.RELU_OUTPUT=False \
@@ -121,7 +123,7 @@ echo "== 1/4 building the corpus emoji_tags: drawn emoji scenes with tags, human
 [ -e "$runs/labels_mt" ] || "$xmcap" data tags "$runs/data" --out "$runs/labels_mt" --source=mt \
   --labels="$runs/data/labels/zh/labels.txt"
 echo "== 2/4 pretraining a ViT on which emoji are in the picture, and computing the vectors of all pictures"
-"$xmcap" train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags" \
+train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags" \
   --gin.TOTAL_STEPS=4000 --gin.ConstantThenRsqrt.cooldown_steps=2000 \
   --gin.TagStream.split="'train_mt'" --gin.validation/TagStream.split="'val'"
 [ -e "$runs/features.safetensors" ] || "$xmcap" features --model_dir="$runs/tags" --corpus="$runs/data" --split=train_mt+train+val+test \
@@ -131,14 +133,12 @@ trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 for seed; do
   out=$runs/seed$seed
   mkdir -p "$out"
-  echo "== 3/4 training and testing every system with seed $seed: see $out/captioning.log and $out/others.log"
+  echo "== 3/4 training and testing every system with seed $seed: see $out/people.log and $out/machine.log"
   # Each keeps one core busy, and they take about the same time.
-  captioning >"$out/captioning.log" 2>&1 & captioners=$!
-  (tagging; retrieval; captioning_by_people) >"$out/others.log" 2>&1 & others=$!
-  wait "$others" || { tail -n 3 "$out/others.log" >&2; exit 1; }
-  wait "$captioners" || { tail -n 3 "$out/captioning.log" >&2; exit 1; }
-  caption predicted_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$out/tags/cascade/predictions.jsonl'" \
-    >"$out/predicted.log" 2>&1
+  (tagging; captioning_by_people) >"$out/people.log" 2>&1 & people=$!
+  (captioning; retrieval) >"$out/machine.log" 2>&1 & machine=$!
+  wait "$people" || { tail -n 3 "$out/people.log" >&2; exit 1; }
+  wait "$machine" || { tail -n 3 "$out/machine.log" >&2; exit 1; }
 done
 for seed; do
   out=$runs/seed$seed
