@@ -273,17 +273,17 @@ def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> 
   """Returns the embeddings of a part, and how many of its texts were cut, and how many captions have no known word."""
   adapter = adapters_lib.find(adapters, part.code)
   texts = made.adapted(adapter) if adapter else made.texts
-  before, rows, unread = texts.cut, slice(part.start, part.stop), 0
+  cut, unread, rows = texts.cut, texts.unread, slice(part.start, part.stop)
   try:
     if part.kind == "captions":
       captions = inputs.captions[part.code].texts[rows], part.code, inputs.tokenized.get(part.code, ())[rows]
-      found, unread = texts.all(*captions), texts.unread(*captions)
+      found = texts.all(*captions)
     else:
       names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
       found = texts.ensemble(names, prompts, part.code)
   except UsageError as error:
     raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
-  return found, texts.cut - before, unread
+  return found, texts.cut - cut, texts.unread - unread if part.kind == "captions" else 0
 
 
 def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tuple[int, int]:
