@@ -117,7 +117,9 @@ def test_only_the_captions_of_a_batch_are_read_and_split(tiny, place, monkeypatc
 
 def test_words_that_the_release_split_are_taken_as_they_are(tmp_path, register):
   pictures = [
-    records.Record(key, png(colour(0)), [records.Caption("en", "notso", tokens), records.Caption("de", "ein")])
+    records.Record(
+      key, png(colour(0)), [records.Caption("en", "notso", tokens), records.Caption("de", "ein")]
+    )
     for key, tokens in (("a", "dog small"), ("b", ""))
   ]
   corpus = register(write_corpus(tmp_path, pictures, train_vocabulary=False))
