@@ -35,4 +35,5 @@ def make(
       with files.whole(path) as file:
         np.savez(file, **arrays)
     hosts.barrier(what)
-    progress(min(turn + 1, len(own)))
+    if turn < len(own):
+      progress(turn + 1)
