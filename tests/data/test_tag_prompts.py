@@ -69,11 +69,21 @@ def test_prompts_that_are_too_long_are_refused_with_the_picture_and_the_length()
     UsageError, match="picture 'a': the prompt of 'en' with tags has 7 tokens: raise prompt_length"
   ):
     tags.check_length(LETTERS, ["en", "zh"], 6)
+  tags.check_length(LETTERS, ["en", "zh"], 6, keys=["b"])
 
 
 def test_pictures_without_a_list_of_tags_are_named():
   with pytest.raises(UsageError, match="the records: no tags of 2 pictures .*c.*: predict them first"):
     TagPrompts("own").read(OWN).check(["a", "c", "d"])
+
+
+def test_a_language_without_tags_is_named_if_asked_for():
+  tags = TagPrompts("own").read({"a": {"en": [], "zh": ["X"]}, "b": {"zh": ["Y"]}})
+  tags.check(["a", "b"], ["zh"])
+  with pytest.raises(UsageError, match=r"no 'en' tags of 1 picture \(b\), only in other languages"):
+    tags.check(["a", "b"], ["zh", "en"])
+  of_one = TagPrompts("own", language="zh").read({"b": {"zh": ["Y"]}})
+  of_one.check(["b"], ["en"])
 
 
 def test_own_tags_need_records():

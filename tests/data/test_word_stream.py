@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from tests import word_folders
-from tests.data.conftest import NUM_PICTURES, tiny_record
+from tests.data.conftest import NUM_PICTURES, colour, png, tiny_record, write_corpus
 from tests.data.streams import dealt_out, equal
-from xmcap.data import features
+from xmcap.data import features, records
+from xmcap.data import words as words_lib
 from xmcap.data.word_stream import WordStream
 from xmcap.errors import UsageError
 
@@ -95,6 +96,40 @@ def test_any_rows_of_a_batch(tiny, place):
   stream = stream_of(tiny, place, batch_size=6, languages=("en", "de"))
   equal(dealt_out(stream, 5, 2), stream.batch(5))
   equal(next(stream_of(tiny, place, batch_size=6, languages=("en", "de")).batches(5)), stream.batch(5))
+
+
+def test_only_the_captions_of_a_batch_are_read_and_split(tiny, place, monkeypatch):
+  split, encode = [], words_lib.Words.encode
+
+  def spy(self, language, texts, tokenized=()):
+    split.append((language, len(texts)))
+    return encode(self, language, texts, tokenized)
+
+  monkeypatch.setattr(words_lib.Words, "encode", spy)
+  stream = stream_of(tiny, place, batch_size=6, languages=("en", "de"))
+  assert not split
+  for step in (0, 10**9):
+    batch = stream.batch(step)
+    assert sum(count for _, count in split) == 6 and len(split) == len(dict(split))
+    equal(stream_of(tiny, place, batch_size=6, languages=("en", "de")).batch(step), batch)
+    split.clear()
+
+
+def test_words_that_the_release_split_are_taken_as_they_are(tmp_path, register):
+  pictures = [
+    records.Record(
+      key, png(colour(0)), [records.Caption("en", "notso", tokens), records.Caption("de", "ein")]
+    )
+    for key, tokens in (("a", "dog small"), ("b", ""))
+  ]
+  corpus = register(write_corpus(tmp_path, pictures, train_vocabulary=False))
+  word_folders.write(tmp_path / "words", en=[*ENGLISH, "notso"])
+  vectors = np.ones((2, 2), np.float32)
+  features.write(tmp_path / "f.safetensors", features.Features(("a", "b"), vectors))
+  stream = stream_of(corpus, tmp_path, batch_size=2)
+  batch = stream.batch(0)
+  found = dict(zip(batch["key"], texts_of(stream, batch), strict=True))
+  assert found == {"a": ["dog", "small"], "b": ["notso"]}
 
 
 def test_the_signature_tells_words_and_features_apart(tiny, place):

@@ -170,7 +170,7 @@ def test_pictures_alone_have_the_keys_of_their_folder(work):
 @pytest.mark.parametrize(
   ("options", "message"),
   [
-    ([], "nothing to embed: give --images, --captions, --labels or --corpus"),
+    ([], "nothing to embed: give --images, --captions, --labels, --corpus or --features"),
     (["--prompts=prompts.json", "--images=images"], "--prompts are for names of classes: give --labels too"),
     (["--labels=labels.json", "--languages=th"], "no labels in th"),
     (["--images=empty"], "empty"),

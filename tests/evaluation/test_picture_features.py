@@ -1,6 +1,10 @@
 """The command `xmcap features`, on the folder of a small dual tower."""
 
 import dataclasses
+import pathlib
+import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -19,6 +23,7 @@ from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state
 
+ROOT = pathlib.Path(__file__).parents[2]
 SIDE = VIT.image_size
 
 
@@ -112,6 +117,50 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(run, tmp_path, photos
   assert made(run, out, photos) == 0
   assert calls == [2, 1, 1]
   assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+
+
+_SMALL_PARTS = """
+import sys
+from xmcap.cli import main
+from xmcap.evaluation import picture_features
+
+picture_features._PART = 1
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def launched(run, out, *options):
+  """`xmcap features` in two processes, with a picture in each part; returns their exit codes and what they said."""
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    address = f"localhost:{free.getsockname()[1]}"
+  common = ["features", f"--model_dir={run[0]}", f"--out={out}", *map(str, options)]
+  common += [f"--coordinator_address={address}", "--num_processes=2"]
+  processes = [
+    subprocess.Popen(
+      [sys.executable, "-c", _SMALL_PARTS, *common, f"--process_id={index}"],
+      cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+    for index in range(2)
+  ]  # fmt: skip
+  said = [process.communicate(timeout=300)[0] for process in processes]
+  return [process.returncode for process in processes], "".join(said)
+
+
+@pytest.mark.slow
+def test_two_processes_go_on_and_write_what_one_writes(run, tmp_path, photos, monkeypatch):
+  monkeypatch.setattr(picture_features, "_PART", 1)
+  one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
+  assert made(run, one, photos) == 0
+  whole = (photos / "b.png").read_bytes()
+  (photos / "b.png").write_bytes(b"no picture")
+  assert made(run, two, photos) == 1
+  assert [path.name for path in (tmp_path / "two.safetensors.parts").glob("*.npz")] == ["0.npz"]
+  (photos / "b.png").write_bytes(whole)
+  codes, said = launched(run, two, photos)
+  assert codes == [0, 0] and said.count("vectors of 3 pictures are ready") == 1, said
+  assert said.count("parts of 1 pictures: 1 of 1") == 1, said  # process 1 has one part, process 0 two
+  assert two.read_bytes() == one.read_bytes() and not (tmp_path / "two.safetensors.parts").exists()
 
 
 def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys):

@@ -14,6 +14,7 @@ import pytest
 
 from xmcap import configuration
 from xmcap.commands import base
+from xmcap.data.tag_prompts import TagPrompts
 from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.decoding.beam_search import Beam
@@ -26,7 +27,7 @@ VIT = ViTConfig(16, 2, 24, 2, 4, 12, "tok", image_mean=(0.1, 0.2, 0.3), scan=Tru
 T5 = T5Config(384, 16, 2, 12, 2, 3, 20, dropout_rate=0.1, dtype="float32")
 MODEL = model_json.Model(
   model_json.of_config(VIT), model_json.of_config(T5), "coco_35l", {"max_length": 24},
-  model_json.of_search(Beam(beams=2)),
+  model_json.of_search(Beam(beams=2)), tags={"prompt_length": 12, "language": "zh", "most": 3},
 )  # fmt: skip
 TEXT = model_json.as_text(MODEL)
 
@@ -75,7 +76,9 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
   configuration.parse(base.gin_files(given), ["IMAGE_SIZE=24"])
   assert ViTConfig() == dataclasses.replace(VIT, depth=5, image_size=24) and T5Config() == T5
   assert configuration.macro("MIXTURE") == "coco_35l"
-  assert configuration.resolve(gin.get_bindings("Predictor")) == {"max_length": 24, "search": Beam(beams=2)}
+  bound = {"max_length": 24, "search": Beam(beams=2), "prompt_length": 12}
+  assert configuration.resolve(gin.get_bindings("Predictor")) == bound
+  assert TagPrompts("own") == TagPrompts("own", language="zh", most=3)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +132,10 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
     ("decoding.search", "Beam", "decoding.search is not an object"),
     ("languages", ["en", "../x"], "languages is ['en', '../x']: give a list of language codes"),
     ("languages", "en", "languages is en: give a list of language codes"),
+    ("tags.prompt_length", 0, "tags.prompt_length is 0"),
+    ("tags.prompt_length", ..., "tags.prompt_length is missing"),
+    ("tags.language", "../x", "tags.language is ../x: give a language code"),
+    ("tags.tags", "FILE", "tags.tags is not a field"),
     ("version", 2, "version 2, but this xmcap reads 1"),
     ("version", True, "version True"),
     ("format", "other", "not a model.json of xmcap"),

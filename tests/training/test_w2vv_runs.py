@@ -12,6 +12,7 @@ from tests.data.conftest import NUM_PICTURES, register, tiny_dir  # noqa: F401  
 from xmcap import configuration
 from xmcap.cli import main
 from xmcap.data import features
+from xmcap.data import words as words_lib
 from xmcap.data.word_stream import WordStream
 from xmcap.evaluation import model_dir
 from xmcap.evaluation.word_evaluator import WordRetrievalEvaluator
@@ -102,12 +103,14 @@ def test_it_is_evaluated(place, trained, capsys):
 def test_a_network_that_predicts_0_ranks_by_chance(place, trained):
   configure(place, "whole")
   evaluator = WordRetrievalEvaluator(Word2VisualVecObjective(), WordStream(split="train"))
+  options = dict(evaluator.options)
   rows = {
     (code, name): value
     for code, name, value in evaluator.run(jax.tree.map(np.zeros_like, trained[1].params), 0)
   }
   chance = sum(1 / rank for rank in range(1, NUM_PICTURES + 1)) / NUM_PICTURES
   assert rows["en", "t2i_mrr"] == pytest.approx(chance) == rows["", "t2i_mrr"]
+  assert evaluator.options == options  # another run compares by the cosine again
 
 
 def embed(place, trained, *options):
@@ -137,18 +140,28 @@ def test_embeddings_go_into_scores(place, trained, tmp_path, capsys):
   assert "contains embeddings with" in capsys.readouterr().err
 
 
-def test_a_caption_without_a_known_word_is_embedded_and_counted(place, trained, tmp_path, capsys):
+def test_a_caption_without_a_known_word_is_embedded_and_counted(
+  place, trained, tmp_path, capsys, monkeypatch
+):
   captions = tmp_path / "captions.jsonl"
-  lines = ["a dog 1", "nothing of it", "?", "a dog 1"]
+  lines = ["a dog 1", "nothing of it", "?", "?", "a dog 1"]
+  split, encode = [], words_lib.Words.encode
+
+  def spy(self, language, texts, tokenized=()):
+    split.extend(texts)
+    return encode(self, language, texts, tokenized)
+
+  monkeypatch.setattr(words_lib.Words, "encode", spy)
   captions.write_text(
     "".join(
       f'{{"image/key": "{KEYS[n]}", "language": "en", "caption": "{line}"}}\n' for n, line in enumerate(lines)
     )
   )
   assert embed(place, trained, f"--captions={captions}", f"--out={tmp_path}/out") == 0
-  assert "2 of 4 captions have no known word, and are embedded as empty texts" in capsys.readouterr().err
+  assert "3 of 5 captions have no known word, and are embedded as empty texts" in capsys.readouterr().err
+  assert split == lines[:3]  # each once
   found = np.load(tmp_path / "out/captions/en.npy")
-  np.testing.assert_array_equal(found[0], found[3])
+  np.testing.assert_array_equal(found[0], found[4])
   np.testing.assert_array_equal(found[1], found[2])
   assert not np.array_equal(found[0], found[1]) and np.isfinite(found).all()
   assert not (tmp_path / "out/pictures.npy").exists()

@@ -45,7 +45,7 @@ def add(commands) -> None:
 
 def _embed(arguments) -> None:
   if not any(getattr(arguments, name) for name in ("images", "captions", "labels", "corpus", "features")):
-    raise UsageError("nothing to embed: give --images, --captions, --labels or --corpus")
+    raise UsageError("nothing to embed: give --images, --captions, --labels, --corpus or --features")
   if arguments.corpus and (arguments.images or arguments.captions):
     raise UsageError("--corpus has pictures and captions of its own: leave --images and --captions out")
   if arguments.prompts and not arguments.labels:

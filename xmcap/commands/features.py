@@ -1,7 +1,9 @@
 """The command that writes vectors of pictures by a model's image tower."""
 
+import contextlib
+
 from xmcap import platforms
-from xmcap.commands import base
+from xmcap.commands import base, hosts
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -31,6 +33,7 @@ def add(commands) -> None:
   on_bad = "stop at a picture that cannot be decoded, or leave it out"
   base.text(command, "--on_bad", None, on_bad, "stop", choices=("stop", "skip"))
   base.number(command, "--step", "the checkpoint to use; default: the best or newest")
+  hosts.add(command)
 
 
 def _features(arguments) -> None:
@@ -45,14 +48,20 @@ def _features(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
   pictures, read = _pictures(arguments)
+  import jax
+
   from xmcap.evaluation import picture_features
 
-  with outputs.held(arguments.out, arguments.prog, folder=in_folder):
+  with hosts.joined(arguments, training=False), contextlib.ExitStack() as stack:
+    first = jax.process_index() == 0
+    if first:  # it locks the output for all
+      stack.enter_context(outputs.held(arguments.out, arguments.prog, folder=in_folder))
     left_out = picture_features.write(
       arguments.out, pictures, read, arguments.model_dir, arguments.step, int(arguments.crops),
       arguments.vectors, arguments.format, arguments.on_bad == "skip", base.say,
     )  # fmt: skip
-  print(f"{arguments.out}: vectors of {len(pictures) - left_out:,} pictures are ready")
+  if first:
+    print(f"{arguments.out}: vectors of {len(pictures) - left_out:,} pictures are ready")
 
 
 def _pictures(arguments):

@@ -47,6 +47,8 @@ def add(commands) -> None:
   base.text(caption, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
   search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
+  tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"
+  base.text(caption, "--tags", "FILE", tags)
   base.number(caption, "--step", "the checkpoint to use; default: the best or newest")
   base.text(
     caption, "images", "IMAGE", "pictures, folders of them, or patterns such as 'photos/**/*.jpg'", nargs="+"
@@ -117,12 +119,14 @@ def _caption(arguments) -> None:
 
   files = picture_files.find(arguments.images)
   as_predictions = arguments.json or bool(arguments.out)
-  keys = picture_files.keys(files, arguments.keys if as_predictions else "path")
-  outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files)})
+  keys = picture_files.keys(files, arguments.keys if as_predictions or arguments.tags else "path")
+  outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--tags": arguments.tags})
   if len(files) == 1:
     picture_files.check(*files)  # report an error in the only picture before loading the model
   if arguments.search:
     arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
+  if arguments.tags:
+    arguments.overrides += ["Predictor.prompt_tags=@TagPrompts()", f"TagPrompts.tags={arguments.tags!r}"]
   if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
     return
   from xmcap.evaluation import model_dir
@@ -130,11 +134,12 @@ def _caption(arguments) -> None:
   with contextlib.ExitStack() as stack:
     if arguments.out:
       stack.enter_context(outputs.held(arguments.out, arguments.prog, folder=False))
-    key_of = dict(zip(files, keys, strict=True))
+    pictures = dict(zip(keys, files, strict=True))
+    key_of = dict(zip(files, keys if as_predictions else files, strict=True))
     whole = set()
 
     def captions() -> Iterator[tuple[str, dict[str, str]]]:
-      for file, of_file in model_dir.caption_files(arguments.model_dir, list(files), codes, arguments.step):
+      for file, of_file in model_dir.caption_files(arguments.model_dir, pictures, codes, arguments.step):
         whole.add(file)
         yield key_of[file], of_file
 

@@ -66,15 +66,20 @@ class TagPrompts:
         )
       return PromptTags(own, "the records", self.language, self.most)
     paths = [self.tags] if isinstance(self.tags, str) else list(self.tags)
-    found: dict[str, dict[str, list[str]]] = {}
-    for path in paths:
-      for code, of_language in tag_files.read(path).items():
-        for key, scores in of_language.items():
-          held = found.setdefault(key, {})
-          if code in held:
-            raise UsageError(f"{path}: '{shown(key)}' has '{code}' tags in another file too: keep one")
-          held[code] = sorted(scores, key=lambda tag, scores=scores: -scores[tag])
-    return PromptTags(found, ", ".join(paths), self.language, self.most)
+    return PromptTags(read(*paths), ", ".join(paths), self.language, self.most)
+
+
+def read(*paths: str) -> Tags:
+  """Reads the tags of pictures, best first, from files as for `TagPrompts`; UsageError if a file cannot be read."""
+  found: dict[str, dict[str, list[str]]] = {}
+  for path in paths:
+    for code, of_language in tag_files.read(path).items():
+      for key, scores in of_language.items():
+        held = found.setdefault(key, {})
+        if code in held:
+          raise UsageError(f"{path}: '{shown(key)}' has '{code}' tags in another file too: keep one")
+        held[code] = sorted(scores, key=lambda tag, scores=scores: -scores[tag])
+  return found
 
 
 def own_tags(parts: Sequence[StreamPart]) -> Tags:
@@ -102,22 +107,39 @@ class PromptTags:
     self._most = most
     self._tokens: dict[str, list[int]] = {}
 
-  def check(self, keys: Iterable[str]) -> None:
-    """Raises UsageError if a picture is missing here; one without any tag is fine."""
+  def check(self, keys: Iterable[str], codes: Iterable[str] = ()) -> None:
+    """Raises UsageError if a picture is missing here, or has no list of tags for captions in one of the languages.
+
+    A picture with an empty list is fine.
+    """
+    keys = list(keys)
     missing = [key for key in keys if key not in self._tags]
     if missing:
       raise UsageError(
         f"{self._origin}: no tags of {files.count(len(missing), 'picture')} ({files.first_few(missing)}): "
         "predict them first"
       )
+    for code in dict.fromkeys(self._language or code for code in codes):
+      missing = [key for key in keys if code not in self._tags[key]]
+      if missing:
+        raise UsageError(
+          f"{self._origin}: no '{code}' tags of {files.count(len(missing), 'picture')} "
+          f"({files.first_few(missing)}), only in other languages: predict them, or set TagPrompts.language"
+        )
 
-  def check_length(self, vocabulary: Vocabulary, codes: Sequence[str], length: int) -> None:
-    """Raises UsageError if the prompt of a picture with tags has more than `length` tokens."""
-    for key, code, needed in self._lengths(self._tags, vocabulary, codes):
+  def check_length(
+    self, vocabulary: Vocabulary, codes: Sequence[str], length: int, name: str = "prompt_length",
+    keys: Iterable[str] | None = None,
+  ) -> None:  # fmt: skip
+    """Raises UsageError if the prompt of a picture with tags has more than `length` tokens, the value of `name`.
+
+    `keys` are those of the pictures to check; None: all.
+    """
+    for key, code, needed in self._lengths(self._tags if keys is None else keys, vocabulary, codes):
       if needed > length:
         raise UsageError(
-          f"picture '{shown(key)}': the prompt of '{code}' with tags has {needed} tokens: raise prompt_length, which "
-          f"is {length}, or lower TagPrompts.most"
+          f"picture '{shown(key)}': the prompt of '{code}' with tags has {needed} tokens: raise {name}, which is "
+          f"{length}, or lower TagPrompts.most"
         )
 
   @property

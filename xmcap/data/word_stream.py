@@ -3,14 +3,15 @@
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import gin
 import numpy as np
 
 from xmcap.data import draws, words
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.columns import Columns, parse_columns_and_sources
+from xmcap.data.columns import parse_columns_and_sources
+from xmcap.data.order import Places
 from xmcap.data.parts import join, open_parts
 from xmcap.data.picture_stream import Batch, PictureStream
 from xmcap.data.tasks import registration
@@ -19,15 +20,8 @@ from xmcap.errors import UsageError
 _EMPTY = "pictures without a caption in these languages"
 _CUT = "words beyond the longest text"
 
-
-class _Captions(NamedTuple):
-  """The captions of a picture: the fields of `Columns`, and int32 [n] for each caption, the numbers of its words."""
-
-  key: str
-  layout: bytes
-  languages: tuple[bytes, ...]
-  sources: tuple[bytes, ...]
-  numbers: list[np.ndarray]
+_Caption = tuple[int, str, str]
+"""(row, caption, its words joined by spaces or "")."""
 
 
 @gin.configurable
@@ -36,7 +30,7 @@ class WordStream(PictureStream):
   """A caption of each picture, as words, with the stored features of the picture and of another one.
 
   Languages are drawn by weight, and the captions of a language alternate by epoch, as in `CaptionStream`. Captions are
-  split into words once, when the stream is made.
+  read and split into words when they are drawn: those of CC3M-35L would take tens of gigabytes of memory.
 
   A batch has `words` int32 [B, T], 1 + the number of each known word, then 0; `vectors` float32 [B, T, D], their
   vectors, then 0; `features` float32 [B, F], those of the caption's picture; `other` float32 [B, F], those of another
@@ -81,7 +75,6 @@ class WordStream(PictureStream):
     if len(self.source) < 2:
       raise UsageError(f"split '{self.split}' has one picture: a WordStream needs another one beside it")
     self._drawing = self._draw_from(self.languages)
-    self._captions = self._read_captions()
 
   def only(self, language: str) -> Self:
     """Returns a stream of the captions in one of the languages, with the same pictures in the same order."""
@@ -107,53 +100,46 @@ class WordStream(PictureStream):
       "splits": {part.name: part.source.split for part in self.parts},
     }
 
-  def _read_captions(self) -> list[_Captions]:
-    """Reads the captions of all pictures and splits them, all of a language at once."""
-    found: list[_Captions] = []
-    wanted: dict[str, list[tuple[list[np.ndarray], int, str, str]]] = {code: [] for code in self.languages}
-    nothing = np.zeros(0, np.int32)
-    for columns in self.source.iterate(range(len(self.source)), parse_columns_and_sources):
-      # Copies, because the fields of `columns` keep the whole record in memory, and with it the picture.
-      numbers = [nothing] * len(columns.texts)
-      held = tuple(columns.languages), tuple(columns.sources)
-      found.append(_Captions(columns.key, columns.layout, *held, numbers))
-      for place, (language, text, tokenized) in enumerate(_texts(columns)):
-        if language in wanted:
-          wanted[language].append((numbers, place, text, tokenized))
-    for language, captions in wanted.items():
-      texts, tokenized = [caption[2] for caption in captions], [caption[3] for caption in captions]
-      encoded = self.vocabulary_of_words.encode(language, texts, tokenized)
-      for (numbers, place, _, _), of_caption in zip(captions, encoded, strict=True):
-        numbers[place] = of_caption
-    return found
-
   def _part(
     self, step: int, positions: np.ndarray, pixels: np.ndarray
   ) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, list[str]]:
     """Returns keys [N], words [N, T], which pictures have a caption, other features, a key for each cut word."""
     found = self.order.at(positions)
-    drawn, parts = self._drawing.at(positions, found), found.parts.tolist()
+    keys, captions = self._drawn(positions, found)
     numbers = np.zeros((len(positions), self.longest), np.int32)
-    there = np.ones(len(positions), bool)
-    keys, cut = [], []
-    for row, index in enumerate(found.indices.tolist()):
-      captions, part = self._captions[index], parts[row]
-      keys.append(self.parts[part].prefix + captions.key)
-      layout = self._drawing.layout(part, captions.layout, captions.languages, captions.sources)
-      columns, places = drawn(slice(row, row + 1), layout)
-      if columns[0, 0] == len(self._drawing.languages):
-        there[row] = False
-        continue
-      words_of = captions.numbers[int(places[0, 0])]
-      kept = words_of[: self.longest]
-      numbers[row, : len(kept)] = kept + 1
-      cut += [keys[-1]] * (len(words_of) - len(kept))
+    there = np.zeros(len(positions), bool)
+    cut = []
+    for language, of_language in captions.items():
+      rows, texts, tokenized = zip(*of_language, strict=True)
+      there[list(rows)] = True
+      # One call for all captions of a language, because a call costs more than a caption.
+      encoded = self.vocabulary_of_words.encode(language, texts, tokenized)
+      for row, of_caption in zip(rows, encoded, strict=True):
+        kept = of_caption[: self.longest]
+        numbers[row, : len(kept)] = kept + 1
+        cut += [keys[row]] * (len(of_caption) - len(kept))
     pixels[...] = self._vectors[found.indices]
     # One of the pictures but the own one, all equally likely.
     size = len(self.source)
     steps = draws.bits(self.seed, "other", positions, 1)[:, 0] % np.uint64(size - 1)
     others = (found.indices + 1 + steps.astype(np.int64)) % size
     return keys, numbers, there, np.asarray(self._vectors[others], np.float32), cut
+
+  def _drawn(self, positions: np.ndarray, found: Places) -> tuple[list[str], dict[str, list[_Caption]]]:
+    """Returns keys [N], and the drawn captions by language; a picture without any has none."""
+    drawn, parts = self._drawing.at(positions, found), found.parts.tolist()
+    keys: list[str] = []
+    captions: dict[str, list[_Caption]] = {}
+    for row, columns in enumerate(self.source.iterate(found.indices, parse_columns_and_sources)):
+      keys.append(self.parts[parts[row]].prefix + columns.key)
+      layout = self._drawing.layout(parts[row], columns.layout, columns.languages, columns.sources)
+      chosen, places = drawn(slice(row, row + 1), layout)
+      if chosen[0, 0] < len(self._drawing.languages):
+        place = int(places[0, 0])
+        tokenized = columns.tokenized[place].decode() if columns.tokenized else ""
+        caption = row, columns.texts[place].decode(), tokenized
+        captions.setdefault(columns.languages[place].decode(), []).append(caption)
+    return keys, captions
 
   def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[tuple]) -> Batch:
     keys, numbers, there, others, cut = zip(*parts, strict=True)
@@ -170,12 +156,3 @@ class WordStream(PictureStream):
       "weights": weights * there,
       "key": np.array(keys),
     }
-
-
-def _texts(columns: Columns) -> list[tuple[str, str, str]]:
-  """(language, caption, its words joined by spaces or "") of the captions of a picture."""
-  tokenized = columns.tokenized or [b""] * len(columns.texts)
-  return [
-    (language.decode(), text.decode(), of_text.decode())
-    for language, text, of_text in zip(columns.languages, columns.texts, tokenized, strict=True)
-  ]

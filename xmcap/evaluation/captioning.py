@@ -10,12 +10,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from absl import logging
 from etils import epath
 from PIL import Image
 
 from xmcap import languages as languages_lib
 from xmcap.data import images
 from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.tag_prompts import PromptTags
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
 from xmcap.evaluation import predictor, sharded_params
@@ -64,6 +66,7 @@ class PictureCaptioner:
     languages: codes of the languages that can be requested.
     image_size: side of the pictures that the model sees, in pixels.
     search: the default search.
+    tags: the tags in the prompts with which the model was trained; None: none.
 
   Raises:
     UsageError: the model is not a captioner, or the vocabulary belongs to another model.
@@ -83,6 +86,9 @@ class PictureCaptioner:
     check_rows(vocabulary, t5.vocab_size)
     predictor.check_params(self._captioner, params)
     self.search: Any = model.searching()
+    tags = model.config("tags")
+    self.tags = tags if isinstance(tags, model_json.TagsInPrompt) else None
+    self._has_warned = self.tags is None
     self.image_size: int = vit.image_size
     self.languages = tuple(languages_lib.LANGUAGES)
     self.vocabulary = vocabulary
@@ -112,6 +118,7 @@ class PictureCaptioner:
     n: int = 1,
     max_length: int | None = None,
     seed: int = 0,
+    tags: Sequence[Mapping[str, Sequence[str]]] | None = None,
   ) -> list[dict[str, list[Candidate]]]:
     """Returns for each picture {language: its `n` captions with scores}, best first.
 
@@ -123,6 +130,8 @@ class PictureCaptioner:
       n: captions per picture and language: the best of beam search, or independent samples. Beam search may find fewer.
       max_length: the largest number of tokens in a caption, counting EOS; None: the model's own.
       seed: seed of sampling. A sample depends on the seed, the picture's position, the language and its number.
+      tags: for a model that was trained with tags in its prompts, {language: tags, best first} of each picture, as
+        `xmcap.data.tag_prompts.read` reads a tagger's predictions.
 
     Raises:
       UsageError: an argument is out of range, a language is unknown, or a picture cannot be read.
@@ -130,6 +139,7 @@ class PictureCaptioner:
     """
     pictures = _listed(pictures)
     codes = self._codes(languages, len(pictures))
+    prompt_tags = self._read_tags(tags, codes)
     search = self._searching(search, n)
     repeated = n if isinstance(search, Sample) else 1
     generate = self._generator(search, max_length)
@@ -141,7 +151,7 @@ class PictureCaptioner:
     loaded = prefetch((self._job(pictures, start) for start in starts), files.available_cores(), depth=2)
     for start in starts:
       of_batch = codes[start : start + self.batch_size]
-      found += self._decoded(generate, next(loaded), of_batch, repeated, rng, start)
+      found += self._decoded(generate, next(loaded), of_batch, repeated, rng, start, prompt_tags)
     return found
 
   def load(self, picture: Picture, key: str = "") -> np.ndarray:
@@ -182,6 +192,26 @@ class PictureCaptioner:
         languages_lib.get(code)
     return each
 
+  def _read_tags(
+    self, tags: Sequence[Mapping[str, Sequence[str]]] | None, codes: Sequence[Sequence[str]]
+  ) -> PromptTags | None:
+    """The tags of the pictures, whose keys are their numbers; UsageError if they do not fit the model."""
+    if tags is None:
+      if not self._has_warned:
+        self._has_warned = True
+        logging.warning(model_json.without_tags("caption() takes them, and so does xmcap caption"))
+      return None
+    if self.tags is None:
+      raise UsageError("the model was trained without tags in its prompts: leave the tags out")
+    if len(tags) != len(codes) or not all(isinstance(of_picture, Mapping) for of_picture in tags):
+      raise UsageError(f"tags={str(tags)[:60]}: give {{language: tags}} of each of the {len(codes)} pictures")
+    keys = [str(number) for number in range(len(tags))]
+    found = PromptTags(dict(zip(keys, tags, strict=True)), "tags", self.tags.language, self.tags.most)
+    for key, of_picture in zip(keys, codes, strict=True):
+      found.check([key], of_picture)
+      found.check_length(self.vocabulary, of_picture, self.tags.prompt_length, "prompt_length", [key])
+    return found
+
   def _searching(self, search: Any, n: int) -> Any:
     if isinstance(search, str):
       if search not in SEARCHES:
@@ -203,7 +233,8 @@ class PictureCaptioner:
     return Generator(self._captioner, search, length, self._decoding.cache_dtype)
 
   def _decoded(
-    self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rng: Any, start: int
+    self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rng: Any, start: int,
+    tags: PromptTags | None,
   ) -> list[dict[str, list[Candidate]]]:  # fmt: skip
     """The candidates of a batch: pixels [B, S, S, 3] and the codes of each picture."""
     size = _rounded(len(pixels), self._params.groups, self.batch_size)
@@ -214,8 +245,12 @@ class PictureCaptioner:
     filled = [[*of_picture, *[of_picture[-1]] * (rows - len(of_picture))] for of_picture in asked]
     prompts = predictor.prompts_of(self.vocabulary, [code for of_picture in filled for code in of_picture])
     # Padded to the longest prompt of all languages, so that other languages need no new program.
-    prompts = np.pad(prompts, ((0, 0), (0, max(0, self._prompt_width - prompts.shape[1]))))
+    width = self._prompt_width if tags is None or self.tags is None else self.tags.prompt_length
+    prompts = np.pad(prompts, ((0, 0), (0, max(0, width - prompts.shape[1]))))
     prompts = prompts.reshape(len(pixels), rows, -1)
+    if tags is not None:
+      keys = [str(start + row) for row in range(len(pixels))]
+      prompts = tags.extend(prompts, keys, np.array(filled), self.vocabulary)
     places = np.minimum(np.arange(size), len(pixels) - 1)
     ids = (start + places).astype(np.int32)
     with self._lock:

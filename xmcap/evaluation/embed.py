@@ -22,9 +22,10 @@ from xmcap.data.corpora import plans
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import dual_embedder, picture_features, word_embedder
+from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models import model_json
-from xmcap.progress import Progress, Say
+from xmcap.progress import Say
 from xmcap.scoring import prompts as prompts_lib
 from xmcap.scoring.retrieval import Captions
 from xmcap.scoring.zero_shot import Labels
@@ -250,40 +251,37 @@ def _parts(inputs: Inputs) -> list[_Part]:
 
 
 def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapters: str, say: Say) -> None:
-  """Writes the parts of this process, in rounds of a part each."""
-  # Parts of about the same size stand together: the processes wait for each other after each round.
+  """Writes the parts of this process."""
+  # Parts of about the same size stand together.
   parts = sorted(_parts(inputs), key=lambda part: (part.kind, part.start - part.stop))
-  own, count = parts[jax.process_index() :: jax.process_count()], jax.process_count()
-  progress = Progress(say, "parts embedded", len(own))
   paths = list(inputs.pictures.values())
-  for number in range(-(-len(parts) // count)):
-    if number < len(own) and not (path := own[number].path(work_dir)).exists():
-      part = own[number]
-      if part.kind == "pictures":
-        found, cut, unread = made.pictures(paths[part.start : part.stop], inputs.read), 0, 0
-      else:
-        found, cut, unread = _embed_texts(part, inputs, made, adapters)
-      with files.whole(path) as file:
-        np.savez(file, embeddings=found, cut=cut, unread=unread)
-    hosts.barrier("parts embedded")
-    progress(min(number + 1, len(own)))
+
+  def make_part(number: int) -> dict[str, Any]:
+    part = parts[number]
+    if part.kind == "pictures":
+      found, cut, unread = made.pictures(paths[part.start : part.stop], inputs.read), 0, 0
+    else:
+      found, cut, unread = _embed_texts(part, inputs, made, adapters)
+    return {"embeddings": found, "cut": cut, "unread": unread}
+
+  parts_lib.make([part.path(work_dir) for part in parts], make_part, "parts embedded", say)
 
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
   """Returns the embeddings of a part, and how many of its texts were cut, and how many captions have no known word."""
   adapter = adapters_lib.find(adapters, part.code)
   texts = made.adapted(adapter) if adapter else made.texts
-  before, rows, unread = texts.cut, slice(part.start, part.stop), 0
+  cut, unread, rows = texts.cut, texts.unread, slice(part.start, part.stop)
   try:
     if part.kind == "captions":
       captions = inputs.captions[part.code].texts[rows], part.code, inputs.tokenized.get(part.code, ())[rows]
-      found, unread = texts.all(*captions), texts.unread(*captions)
+      found = texts.all(*captions)
     else:
       names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
       found = texts.ensemble(names, prompts, part.code)
   except UsageError as error:
     raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
-  return found, texts.cut - before, unread
+  return found, texts.cut - cut, texts.unread - unread if part.kind == "captions" else 0
 
 
 def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tuple[int, int]:

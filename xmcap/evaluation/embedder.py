@@ -94,7 +94,9 @@ class TextEmbedder(EmbedsTexts):
       out_shardings=sharded.replicated,  # whole on every host
     )
 
-  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
+  def _window(
+    self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
+  ) -> tuple[np.ndarray, np.ndarray]:
     del tokenized
     encoded, cut = self.text_input.encode_all(texts, language)
     lengths = np.array([len(ids) for ids in encoded])
@@ -112,7 +114,7 @@ class TextEmbedder(EmbedsTexts):
         found = np.empty((len(texts), embedded.shape[-1]), np.float32)
       found[chosen] = embedded[: len(chosen)]
     assert found is not None
-    return found
+    return found, np.ones(len(texts), bool)
 
   def _batch(self, encoded: Sequence[Sequence[int]], longest: int) -> np.ndarray:
     most = self.text_input.max_length

@@ -76,7 +76,7 @@ def unlike(known: Known, probabilities: Probabilities, key: str, codes: Sequence
   if found >= limit:
     return ""
   return (
-    f"{key}: may be unlike the pictures that the model knows: mean token probability {found:.2f}, while 98% of the"
+    f"may be unlike the pictures that the model knows: mean token probability {found:.2f}, while 98% of the"
     f" pictures of its evaluation have {limit:.2f} or more"
   )
 

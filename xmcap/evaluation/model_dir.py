@@ -8,7 +8,7 @@ Gin can run code, so xmcap does not parse this file unless the user names it.
 import functools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -21,6 +21,7 @@ from xmcap import configuration, terminal
 from xmcap.data import images, tasks
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
+from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
@@ -95,7 +96,19 @@ def _model(objective: Any) -> model_json.Model:
   chosen = gin.get_bindings("xmcap.data.stream.CaptionStream").get("languages")
   chosen = getattr(objective, "languages", chosen)
   trained = tuple(chosen or tasks.registration(mixture).rates)
-  return model_json.Model(**parts, mixture=mixture, languages=trained, decoding=decoding, search=search)
+  return model_json.Model(
+    **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt()
+  )
+
+
+def _tags_in_prompt() -> dict[str, Any] | None:
+  """The fields of `TagsInPrompt` of the captions that the run learns; None if their prompts have no tags."""
+  bound = gin.get_bindings("xmcap.data.stream.CaptionStream")
+  tags = bound.get("prompt_tags")
+  if tags is None:
+    return None
+  length = bound.get("prompt_length", CaptionStream.prompt_length)
+  return model_json.of_config(model_json.TagsInPrompt(length, tags.language, tags.most))
 
 
 def parse(
@@ -141,6 +154,11 @@ def bind(model: model_json.Model) -> None:
         gin.parse_config("ViTConfig.image_size = %IMAGE_SIZE")
       else:
         gin.bind_parameter(f"{config}.{name}", value)
+  tags = model.config("tags")
+  if isinstance(tags, model_json.TagsInPrompt):
+    gin.bind_parameter("TagPrompts.language", tags.language)
+    gin.bind_parameter("TagPrompts.most", tags.most)
+    gin.bind_parameter("Predictor.prompt_length", tags.prompt_length)
   if model.mixture:
     gin.bind_parameter(("MIXTURE", "gin.macro", "value"), model.mixture)
   if model.search:
@@ -185,10 +203,12 @@ def evaluate(
   with outputs.held_all(held, "xmcap eval"):
     params = load_params(model_dir, step)
     for evaluator in evaluators:
+      predictor = getattr(evaluator, "predictor", None)
+      if first and predictor is not None and predictor.prompt_tags is None:
+        _warn_of_no_tags(model_dir, "set Predictor.prompt_tags")
       for language, name, value in evaluator.run(params, step):
         if language in ("", "mean") and first:
           print(f"{name}  {value:.4f}")
-      predictor = getattr(evaluator, "predictor", None)
       if (
         first and predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities))
       ):
@@ -196,20 +216,30 @@ def evaluate(
 
 
 def caption_files(
-  model_dir: str, files: Sequence[str], codes: Sequence[str], step: int | None = None
+  model_dir: str, pictures: Mapping[str, str], codes: Sequence[str], step: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
   """Yields (file, {language: caption}) for each picture in the languages `codes`; for `step` see `load_params`.
 
-  A file that is not a readable picture is reported and left out.
+  A file that is not a readable picture is reported and left out. `pictures` has the file of each key; tags are those of
+  the keys.
+
+  Raises:
+    UsageError: there are tags for the prompts, but the model was trained without them; or as `Predictor.prompts`.
   """
   predictor = Predictor()
+  if predictor.prompt_tags is None:
+    _warn_of_no_tags(model_dir, "give --tags=FILE")
+  elif _read_tags_in_prompt(model_dir) is None:
+    raise UsageError(f"{model_dir}: the model was trained without tags in its prompts: leave the tags out")
+  predictor.prompts(list(pictures), codes)  # reports an error in the tags before loading the parameters
   broken = set()
 
-  def load(file: str) -> np.ndarray:
+  def load(key: str) -> np.ndarray:
+    file = pictures[key]
     try:
       return images.load(picture_files.read(file), file, predictor.image_size)
     except XmcapError as error:
-      broken.add(file)
+      broken.add(key)
       print(f"left out: {terminal.shown(str(error), limit=None)}", file=sys.stderr)
       return np.zeros((predictor.image_size, predictor.image_size, 3), np.uint8)
 
@@ -220,9 +250,19 @@ def caption_files(
       f"warning: the model was trained on {', '.join(trained)}, not on {', '.join(others)}", file=sys.stderr
     )
   params, known = load_params(model_dir, step), familiarity.read(model_dir)
-  for file, captions in predictor(params, files, load, codes):
-    if file in broken:
+  for key, captions in predictor(params, list(pictures), load, codes):
+    if key in broken:
       continue
-    if warning := familiarity.unlike(known, predictor.probabilities, file, codes):
-      print(f"warning: {terminal.shown(warning, limit=None)}", file=sys.stderr)
-    yield file, captions
+    if warning := familiarity.unlike(known, predictor.probabilities, key, codes):
+      print(f"warning: {terminal.shown(f'{pictures[key]}: {warning}', limit=None)}", file=sys.stderr)
+    yield pictures[key], captions
+
+
+def _read_tags_in_prompt(model_dir: str) -> model_json.Fields | None:
+  file = epath.Path(model_dir) / model_json.NAME
+  return model_json.read(file).tags if file.exists() else None
+
+
+def _warn_of_no_tags(model_dir: str, hint: str) -> None:
+  if _read_tags_in_prompt(model_dir) is not None:
+    print(f"warning: {model_json.without_tags(hint)}", file=sys.stderr)

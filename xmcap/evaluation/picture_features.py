@@ -1,11 +1,13 @@
 """Writes the vectors of pictures by the image tower of any model: a captioner's, a tagger's, or that of a dual tower.
 
-The pictures are computed in parts. A complete part is not computed again, so that a run that was killed goes on.
+The pictures are computed in parts, of which the processes of a run take turns. A complete part is not computed again,
+so that a run that was killed goes on.
 """
 
 import dataclasses
 import functools
 import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -21,15 +23,17 @@ from xmcap.data import features, images
 from xmcap.data.corpora import plans
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import sharded_params
 from xmcap.models import model_json, stacking
 from xmcap.models.dual import DualConfig
 from xmcap.models.vit import ViT, ViTConfig
-from xmcap.progress import Progress, Say
+from xmcap.progress import Say
 from xmcap.scoring.files import count, first_few
 from xmcap.storage import files
 from xmcap.training import sharding
 from xmcap.training.checkpoints import read, weights
+from xmcap.training.hosts import join as hosts
 
 _NAME, _VERSION = "features", "1"
 _PARTS = ".parts"
@@ -152,6 +156,9 @@ def write(
 ) -> int:
   """Writes the vectors of pictures, as `data.features` reads them; returns how many pictures were left out.
 
+  All processes of a run must call it with the same arguments. Process 0 alone joins the parts and knows how many were
+  left out; the others return 0.
+
   Args:
     out: a file, or a folder for `bigfile`; `OUT.parts` beside it holds complete parts until the end.
     pictures: key -> file, or what `read` takes.
@@ -161,7 +168,8 @@ def write(
     model_dir, step, crops, vectors: see `PictureEncoder`.
 
   Raises:
-    UsageError: as `PictureEncoder` and `features.write`; or another run was begun there.
+    UsageError: as `PictureEncoder` and `features.write`; another run was begun there; or the processes have different
+      pictures or options.
     XmcapError: a picture cannot be decoded, none can, or the disk is full or cannot be written.
   """
   _configs(model_dir)
@@ -171,28 +179,33 @@ def write(
     "model": os.fspath(checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
     "pictures": len(keys), "keys": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16],
   }  # fmt: skip
-  encode = None
-  plans.begin(
-    parts, parts / plans.WORK, {"corpus": _NAME, "version": _VERSION, "options": options, "inputs": {}}
-  )
-  starts = range(0, len(keys), _PART)
-  progress = Progress(say, "pictures", len(keys))
-  found, kept = [], np.ones(len(keys), bool)
-  for start in starts:
-    path = parts / f"{start}.npz"
-    stop = min(start + _PART, len(keys))
-    if not path.exists():
-      if encode is None:
-        encode = PictureEncoder(model_dir, step, crops, vectors)
-      bad: dict[str, str] | None = {} if skip_bad else None
-      made = encode(keys[start:stop], lambda key: read(pictures[key]), bad)
-      held = np.array([key not in (bad or {}) for key in keys[start:stop]])
-      with files.whole(path) as file:
-        np.savez(file, vectors=made, kept=held)
+  if len(set(hosts.agree("pictures and options", json.dumps(options)))) > 1:
+    raise UsageError("the processes have different pictures: give each the same options and files")
+  first = jax.process_index() == 0
+  if first:
+    plans.begin(
+      parts, parts / plans.WORK, {"corpus": _NAME, "version": _VERSION, "options": options, "inputs": {}}
+    )
+  if hosts.current():
+    hosts.check_folder(epath.Path(parts / plans.WORK))
+  encoder = functools.cache(lambda: PictureEncoder(model_dir, step, crops, vectors))
+
+  def make_part(number: int) -> dict[str, np.ndarray]:
+    chosen = keys[number * _PART : (number + 1) * _PART]
+    bad: dict[str, str] | None = {} if skip_bad else None
+    made = encoder()(chosen, lambda key: read(pictures[key]), bad)
+    return {"vectors": made, "kept": np.array([key not in (bad or {}) for key in chosen])}
+
+  paths = [parts / f"{start}.npz" for start in range(0, len(keys), _PART)]
+  parts_lib.make(paths, make_part, f"parts of {_PART:,} pictures", say)
+  if not first:
+    return 0
+  found, of_parts = [], []
+  for path in paths:
     with np.load(path, allow_pickle=False) as part:
       found.append(part["vectors"])
-      kept[start:stop] = part["kept"]
-    progress(stop)
+      of_parts.append(part["kept"])
+  kept = np.concatenate(of_parts)
   left_out = [key for key, there in zip(keys, kept, strict=True) if not there]
   if len(left_out) == len(keys):
     raise XmcapError(

@@ -45,6 +45,7 @@ class Predictor:
     cache_dtype: dtype of the cached keys and values; see `Generator`.
     vocabulary: the file of the vocabulary; "": the mixture's.
     prompt_tags: the tags that follow the LangId in the prompts; None: none.
+    prompt_length: the largest number of tokens in a prompt with tags, in a model folder that of training; 0: any.
 
   Raises:
     UsageError: a value is out of range, there is neither mixture nor vocabulary, the vocabulary does not fit the model,
@@ -53,7 +54,7 @@ class Predictor:
 
   def __init__(
     self, mixture: str = "", search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
-    cache_dtype: str = "auto", vocabulary: str = "", prompt_tags: TagPrompts | None = None,
+    cache_dtype: str = "auto", vocabulary: str = "", prompt_tags: TagPrompts | None = None, prompt_length: int = 0,
   ):  # fmt: skip
     if batch_size < 1:
       raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
@@ -67,6 +68,7 @@ class Predictor:
       self.vocabulary = tasks.registration(mixture).vocabulary()
     self.batch_size = batch_size
     self.prompt_tags = prompt_tags
+    self.prompt_length = prompt_length
     # (key, language) -> mean token probability of its caption; only with greedy search.
     self.probabilities: dict[tuple[str, str], float] = {}
     self._is_greedy = isinstance(search, Greedy)
@@ -100,12 +102,12 @@ class Predictor:
       own_tags: the pictures' own tags, for `TagPrompts.tags = 'own'`.
 
     Raises:
-      UsageError: a picture has no tags for its prompt.
+      UsageError: as `prompts`.
       XmcapError: the parameters belong to another model; the message names the first difference.
     """
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
-    prompts = self._prompts(keys, codes, own_tags)
+    prompts = self.prompts(keys, codes, own_tags)
     for start, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
       means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1))
       for key, rows, row_means in zip(keys[start : start + len(tokens)], tokens, means, strict=False):
@@ -115,15 +117,22 @@ class Predictor:
           }
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
-  def _prompts(
-    self, keys: Sequence[str], codes: Sequence[str], own: Tags | None
+  def prompts(
+    self, keys: Sequence[str], codes: Sequence[str], own_tags: Tags | None = None
   ) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns a function from positions of pictures, [B], to their prompts, int32 [L, P] or [B, L, P]."""
+    """Returns a function from positions of pictures, [B], to their prompts, int32 [L, P] or [B, L, P].
+
+    Raises:
+      UsageError: the tags cannot be read, a picture has none for its prompt, or they do not fit.
+    """
     plain = prompts_of(self.vocabulary, codes)
     if self.prompt_tags is None:
       return lambda positions: plain
-    tags = self.prompt_tags.read(own)
-    tags.check(keys)
+    tags = self.prompt_tags.read(own_tags)
+    # Records hold no empty lists, but a tagger's file does, so that a language absent there is a mistake.
+    tags.check(keys, () if self.prompt_tags.is_own else codes)
+    if self.prompt_length:
+      tags.check_length(self.vocabulary, codes, self.prompt_length, "Predictor.prompt_length", keys)
     width = max(plain.shape[1], tags.width(keys, self.vocabulary, codes))
     padded = np.pad(plain, [(0, 0), (0, width - plain.shape[1])])
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import gin
 import jax
@@ -15,8 +15,14 @@ from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.report import embeddings_page
 from xmcap.storage import addresses, outputs
 
-Files = tuple[np.ndarray, dict[str, retrieval.Captions], dict[str, embedding_files.Read]]
-"""The pictures, captions and texts of `score_retrieval`."""
+
+class Files(NamedTuple):
+  """The arguments of `score_retrieval` that depend on the parameters."""
+
+  pictures: np.ndarray
+  captions: dict[str, retrieval.Captions]
+  texts: dict[str, embedding_files.Read]
+  similarity: str = "cosine"
 
 
 class OfSplit:
@@ -43,10 +49,12 @@ class OfSplit:
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
-    image, captions, texts = self._files(sharded, count)
-    keys = [str(number) for number in range(len(image))]
-    depths = [k for k in DEPTHS if all(k <= len(held.images) for held in captions.values())]
-    result = retrieval.score_retrieval(image, keys, captions, texts, depths, **self.options)
+    found = self._files(sharded, count)
+    keys = [str(number) for number in range(len(found.pictures))]
+    depths = [k for k in DEPTHS if all(k <= len(held.images) for held in found.captions.values())]
+    result = retrieval.score_retrieval(
+      found.pictures, keys, found.captions, found.texts, depths, similarity=found.similarity, **self.options
+    )
     if self.out_dir and jax.process_index() == 0:
       with outputs.together(self.out_dir):
         embeddings_page.write_results(self.out_dir, result)
@@ -118,4 +126,4 @@ class RetrievalEvaluator(OfSplit):
       chosen = text[pictures, at[pictures].argmax(axis=1)]
       captions[code] = retrieval.Captions(pictures, ("",) * len(pictures))
       texts[code] = lambda chosen=chosen: chosen
-    return image, captions, texts
+    return Files(image, captions, texts)

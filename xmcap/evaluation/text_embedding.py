@@ -24,12 +24,13 @@ class EmbedsTexts(abc.ABC):
   Attributes:
     batch_size: texts at once.
     cut: number of texts so far that were longer than `longest`.
+    unread: number of texts so far that have nothing that the model knows, and are embedded as empty ones.
     longest: as given.
   """
 
   def __init__(self, sharded: sharded_params.ShardedParams, batch_size: int, longest: str):
     self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
-    self.longest, self.cut = longest, 0
+    self.longest, self.cut, self.unread = longest, 0, 0
     self._sharded = sharded
     self._fed = sharding.process_rows(
       sharded.mesh, self.batch_size
@@ -40,7 +41,9 @@ class EmbedsTexts(abc.ABC):
 
     UsageError for an empty text, if the model cannot read it. `language`: their code.
     """
-    yield from self._windows(((text, "") for text in texts), language)
+    for embedded, known in self._windows(((text, "") for text in texts), language):
+      self.unread += int((~known).sum())
+      yield embedded
 
   def all(self, texts: Sequence[str], language: str = "", tokenized: Sequence[str] = ()) -> np.ndarray:
     """Returns the embeddings of texts, float32 [N, E]; equal texts are embedded once.
@@ -50,7 +53,10 @@ class EmbedsTexts(abc.ABC):
     """
     pairs = list(zip(texts, tokenized or itertools.repeat(""), strict=False))
     place = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
-    return np.concatenate(list(self._windows(place, language)))[[place[pair] for pair in pairs]]
+    embedded, known = map(np.concatenate, zip(*self._windows(place, language), strict=True))
+    rows = [place[pair] for pair in pairs]
+    self.unread += int((~known[rows]).sum())
+    return embedded[rows]
 
   def ensemble(self, names: Sequence[str], templates: Sequence[str], language: str = "") -> np.ndarray:
     """Returns the embedding of each name in all templates, float32 [N, E]: the normalised mean of the normalised.
@@ -72,12 +78,9 @@ class EmbedsTexts(abc.ABC):
     mean = embedding_files.normalized(total, "mean of prompts")
     return mean[[place[name] for name in names]]
 
-  def unread(self, texts: Sequence[str], language: str = "", tokenized: Sequence[str] = ()) -> int:
-    """Returns how many texts have nothing that the model knows, and are embedded as empty ones."""
-    del texts, language, tokenized
-    return 0
-
-  def _windows(self, pairs: Iterable[tuple[str, str]], language: str) -> Iterator[np.ndarray]:
+  def _windows(
+    self, pairs: Iterable[tuple[str, str]], language: str
+  ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     pairs, seen = iter(pairs), 0
     while window := list(itertools.islice(pairs, _WINDOW * self.batch_size)):
       texts, tokenized = zip(*window, strict=True)
@@ -85,5 +88,10 @@ class EmbedsTexts(abc.ABC):
       seen += len(window)
 
   @abc.abstractmethod
-  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
-    """Returns the embeddings of some texts, float32 [N, E]; `first` is the number of the first, for messages."""
+  def _window(
+    self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the embeddings of some texts, float32 [N, E], and whether each has something that the model knows, [N].
+
+    `first` is the number of the first, for messages.
+    """

@@ -51,10 +51,9 @@ class WordEmbedder(EmbedsTexts):
       out_shardings=sharded.replicated,
     )
 
-  def unread(self, texts: Sequence[str], language: str = "", tokenized: Sequence[str] = ()) -> int:
-    return sum(not len(numbers) for numbers in self.words.encode(language, texts, tokenized))
-
-  def _window(self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str) -> np.ndarray:
+  def _window(
+    self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
+  ) -> tuple[np.ndarray, np.ndarray]:
     encoded = self.words.encode(language, texts, tokenized)
     self.cut += sum(len(numbers) > LONGEST for numbers in encoded)
     found = []
@@ -69,7 +68,7 @@ class WordEmbedder(EmbedsTexts):
       batch = sharding.put_batch(inputs, self._sharded.mesh, self.batch_size, self._fed)
       with self._sharded.computing():
         found.append(np.asarray(self._embed(self._sharded.params, batch))[: len(part)])
-    return np.concatenate(found)
+    return np.concatenate(found), np.array([len(numbers) > 0 for numbers in encoded])
 
 
 class FeatureEmbedder:

@@ -69,8 +69,7 @@ class WordRetrievalEvaluator(OfSplit):
       )
     # Vectors have length 1, so that the product is the cosine. But a network may predict 0 for a sentence, which has no
     # direction: its product is 0 with every picture.
-    self.options["similarity"] = "cosine" if shortest > _ZERO else "dot"
-    return image, captions, texts
+    return Files(image, captions, texts, "cosine" if shortest > _ZERO else "dot")
 
   def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     found = self._module.apply({"params": params}, batch["words"], batch["vectors"], method="embed")

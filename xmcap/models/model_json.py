@@ -8,6 +8,7 @@ and it can be passed as `--gin_file=DIR/model.json`. Only `format` and `version`
     "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
     "text": {the fields of TextConfig}, "dual": {the fields of DualConfig},
     "words": {the fields of Word2VisualVecConfig},
+    "tags": {the fields of TagsInPrompt},
     "mixture": "coco_35l", "languages": ["ar", ...],
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
@@ -45,13 +46,6 @@ LARGEST = 2**16
 """Largest size in bytes; that of a run has about 1,500."""
 
 _FORMAT, _VERSION = "xmcap.model", 1
-_CONFIGS = {
-  "vit": ViTConfig,
-  "t5": T5Config,
-  "text": TextConfig,
-  "dual": DualConfig,
-  "words": Word2VisualVecConfig,
-}
 _DROPPED = ("pack_length",)  # fields of earlier versions that did not change results
 _SEARCHES = {"Greedy": Greedy, "Beam": Beam, "Sample": Sample}
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
@@ -73,11 +67,44 @@ class Decoding:
 
 
 @dataclasses.dataclass(frozen=True)
+class TagsInPrompt:
+  """The tags in the prompts with which a captioner was trained.
+
+  Attributes:
+    prompt_length: largest number of tokens of a prompt, including the LangId.
+    language, most: as in `TagPrompts`.
+  """
+
+  prompt_length: Annotated[int, msgspec.Meta(ge=1, le=4096)]
+  language: str = ""
+  most: limits.Length = 5
+
+  def __post_init__(self):
+    limits.check(self)
+    if self.language and not languages.is_known(self.language):
+      raise limits.FieldError(
+        "TagsInPrompt", "language", f"is {shown(self.language, 60)}: give a language code"
+      )
+
+
+_CONFIGS = {
+  "vit": ViTConfig,
+  "t5": T5Config,
+  "text": TextConfig,
+  "dual": DualConfig,
+  "words": Word2VisualVecConfig,
+  "tags": TagsInPrompt,
+}
+Config = ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | TagsInPrompt
+
+
+@dataclasses.dataclass(frozen=True)
 class Model:
   """The checked contents of a `model.json`.
 
   Attributes:
     vit, t5, text, dual, words: the given fields of their configurations; None if the model has no such part.
+    tags: the given fields of `TagsInPrompt`; None if the model was trained without tags in its prompts.
     mixture: the mixture that the model was trained on; "" if unknown.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
@@ -93,9 +120,10 @@ class Model:
   dual: Fields | None = None
   text: Fields | None = None
   words: Fields | None = None
+  tags: Fields | None = None
 
-  def config(self, part: str) -> ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | None:
-    """The configuration of `vit`, `t5`, `text`, `dual` or `words`, or None."""
+  def config(self, part: str) -> Config | None:
+    """The configuration of `vit`, `t5`, `text`, `dual`, `words` or `tags`, or None."""
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 
@@ -103,6 +131,11 @@ class Model:
     """The search that the file names; greedy search if it names none."""
     name, given = self.search or ("Greedy", {})
     return _made(_SEARCHES[name], given)
+
+
+def without_tags(hint: str) -> str:
+  """A warning that a model with `tags` gets none; `hint` says how to give them."""
+  return f"the model was trained with tags in its prompts, and gets none: {hint}"
 
 
 def of_config(config: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -1,0 +1,196 @@
+"""Tags in the prompts of `xmcap caption` and `load_captioner`: what they change, and what is refused."""
+
+import dataclasses
+import json
+import shutil
+import types
+
+import gin
+import numpy as np
+import pytest
+from PIL import Image
+
+import xmcap
+from tests import model_folders
+from xmcap import cli, configuration
+from xmcap.data import tag_prompts
+from xmcap.errors import UsageError
+from xmcap.evaluation import model_dir
+from xmcap.models import model_json
+
+LENGTH = 24
+TAGS = {"one": {"en": {"sea": 0.1, "dog": 0.9}}, "two": {"en": {}}}
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+  return model_folders.write(tmp_path_factory.mktemp("plain") / "model")
+
+
+@pytest.fixture(scope="module")
+def tagged(plain, tmp_path_factory):
+  """The same model, as if trained with tags in its prompts."""
+  folder = shutil.copytree(plain, tmp_path_factory.mktemp("tagged") / "model")
+  model = model_json.read(folder / model_json.NAME)
+  model = dataclasses.replace(model, tags={"prompt_length": LENGTH, "language": "", "most": 2})
+  (folder / model_json.NAME).write_text(model_json.as_text(model))
+  return folder
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("pictures")
+  rng = np.random.RandomState(0)
+  for name in TAGS:
+    Image.fromarray(rng.randint(0, 256, (12, 12, 3), np.uint8)).save(folder / f"{name}.png")
+  return folder
+
+
+def predicted(folder, tags=TAGS):
+  rows = [
+    {"image/key": key, "language": code, "tags": found}
+    for key, of_picture in tags.items()
+    for code, found in of_picture.items()
+  ]
+  path = folder / "predictions.jsonl"
+  path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+  return path
+
+
+def prompts_seen(monkeypatch):
+  """The prompts of all batches that are decoded from now on, without padding."""
+  from xmcap.evaluation import predictor
+
+  seen, decode = [], predictor.decode_batch
+
+  def spy(generate, sharded, images, prompts, *more):
+    seen.append(prompts)
+    return decode(generate, sharded, images, prompts, *more)
+
+  monkeypatch.setattr(predictor, "decode_batch", spy)
+  return seen
+
+
+def captioned(capsys, *arguments):
+  assert cli.main(["caption", *map(str, arguments)]) == 0
+  gin.clear_config()
+  return capsys.readouterr()
+
+
+def refused(capsys, *arguments):
+  capsys.readouterr()
+  assert cli.main(["caption", *map(str, arguments)]) == 2
+  gin.clear_config()
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1, error
+  return error
+
+
+def test_tags_follow_the_language_best_first_in_the_command_and_in_python(
+  tagged, pictures, tmp_path, monkeypatch, capsys
+):
+  seen = prompts_seen(monkeypatch)
+  file = predicted(tmp_path)
+  found = captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", "--json", pictures)
+  captioner = xmcap.load_captioner(tagged)
+  encode, start = captioner.vocabulary.encode, captioner.vocabulary.prompt("en")
+  expected = [[*start, *encode("dog"), *encode("sea")], start]
+  tags = tag_prompts.read(str(file))
+  paths = [pictures / f"{key}.png" for key in TAGS]
+  ours = captioner.caption(paths, ["en"], tags=[tags[key] for key in TAGS])
+  assert len(seen) == 2
+  for prompts in seen:
+    assert [row[row != 0].tolist() for row in prompts[:2, 0]] == expected
+  rows = [json.loads(line) for line in found.out.splitlines()]
+  assert [(row["image/key"], row["caption"]) for row in rows] == [
+    (key, caption["en"]) for key, caption in zip(TAGS, ours, strict=True)
+  ]
+  assert found.err == ""
+
+
+def test_paths_are_printed_but_tags_are_those_of_keys(tagged, pictures, tmp_path, capsys):
+  file = predicted(tmp_path)
+  out = captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", pictures).out
+  assert out.splitlines()[0] == f"{pictures}/one.png"
+  by_path = predicted(tmp_path, {f"{pictures}/{key}.png": found for key, found in TAGS.items()})
+  captioned(capsys, f"--model_dir={tagged}", f"--tags={by_path}", "--keys=path", pictures)
+
+
+def test_what_is_refused_in_one_line(plain, tagged, pictures, tmp_path, capsys):
+  file = predicted(tmp_path)
+  line = refused(capsys, f"--model_dir={plain}", f"--tags={file}", pictures)
+  assert f"{plain}: the model was trained without tags in its prompts: leave the tags out" in line
+  line = refused(capsys, f"--model_dir={tagged}", f"--tags={file}", "--languages=en,th", pictures)
+  assert "no 'th' tags of 2 pictures (one, two), only in other languages: predict them, or set" in line
+  line = refused(capsys, f"--model_dir={tagged}", f"--tags={tmp_path / 'none'}", pictures)
+  assert "none" in line
+  predicted(tmp_path, {"one": TAGS["one"]})
+  line = refused(capsys, f"--model_dir={tagged}", f"--tags={file}", pictures)
+  assert f"{file}: no tags of 1 picture (two): predict them first" in line
+  predicted(tmp_path, {**TAGS, "two": {"en": {"a very long tag of many words": 1.0, "another": 0.5}}})
+  line = refused(capsys, f"--model_dir={tagged}", f"--tags={file}", pictures)
+  assert "picture 'two': the prompt of 'en' with tags has" in line
+  assert f"raise Predictor.prompt_length, which is {LENGTH}, or lower TagPrompts.most" in line
+
+
+def test_one_language_of_tags_serves_all_captions(tagged, pictures, tmp_path, capsys):
+  file = predicted(tmp_path)
+  options = ["--gin.TagPrompts.language='en'", "--languages=th", "--json"]
+  captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", *options, pictures)
+
+
+def test_a_model_that_misses_its_tags_says_so(plain, tagged, pictures, capsys):
+  assert captioned(capsys, f"--model_dir={plain}", pictures).err == ""
+  said = captioned(capsys, f"--model_dir={tagged}", pictures).err
+  assert said == (
+    "warning: the model was trained with tags in its prompts, and gets none: give --tags=FILE\n"
+  )
+
+
+def test_an_evaluation_without_the_tags_says_so(plain, tagged, capsys):
+  evaluator = types.SimpleNamespace(
+    run=lambda params, step: [], predictor=types.SimpleNamespace(prompt_tags=None, probabilities={})
+  )
+  said = []
+  for folder, tags in ((plain, None), (tagged, tag_prompts.TagPrompts("own")), (tagged, None)):
+    evaluator.predictor.prompt_tags = tags
+    model_dir.evaluate(str(folder), [evaluator])
+    said.append(capsys.readouterr().err)
+  assert said[:2] == ["", ""] and said[2].endswith("gets none: set Predictor.prompt_tags\n")
+
+
+def test_python_refuses_and_warns_too(plain, tagged, pictures, caplog):
+  picture = pictures / "one.png"
+  with pytest.raises(UsageError, match="the model was trained without tags in its prompts"):
+    xmcap.load_captioner(plain).caption([picture], tags=[{"en": ["dog"]}])
+  captioner = xmcap.load_captioner(tagged)
+  for tags, says in [
+    ([], "of each of the 1 pictures"),
+    ([["dog"]], "give {language: tags} of each"),
+    ([{"th": ["dog"]}], "no 'en' tags of 1 picture"),
+    ([{"en": ["a very long tag of many words"]}], f"raise prompt_length, which is {LENGTH}"),
+  ]:
+    with pytest.raises(UsageError, match=says):
+      captioner.caption([picture], tags=tags)
+  assert not caplog.records
+  for _ in range(2):
+    captioner.caption([picture])
+  (record,) = caplog.records
+  assert "trained with tags in its prompts, and gets none" in record.getMessage()
+
+
+def test_a_run_writes_how_its_prompts_have_tags():
+  import xmcap.data.stream  # noqa: F401, which registers CaptionStream
+
+  assert model_dir._tags_in_prompt() is None
+  lines = ["CaptionStream.prompt_tags=@TagPrompts()", "TagPrompts.tags='own'", "TagPrompts.most=7"]
+  configuration.parse([], lines)
+  assert model_dir._tags_in_prompt() == {"prompt_length": 4, "language": "", "most": 7}
+  configuration.parse([], [*lines, "CaptionStream.prompt_length=72", "TagPrompts.language='zh'"])
+  assert model_dir._tags_in_prompt() == {"prompt_length": 72, "language": "zh", "most": 7}
