@@ -39,11 +39,13 @@ if [ $# -gt 0 ]; then
 fi
 "$venv/bin/ruff" check .
 "$venv/bin/ruff" format --check .
+NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --quiet --strict & pages=$!
 "$venv/bin/basedpyright" --level error --pythonpath "$venv/bin/python"
-NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --quiet --strict
-# One process runs all tests of a file, so that they share fixtures; files with slow tests come first.
+wait "$pages"
+# One process runs all tests of a file, so that they share fixtures; files with slow tests come first. There is one more
+# than there are cores, because some tests wait for other processes or for a time limit.
 cores=$(nproc)
-"$venv/bin/pytest" ${all:+--all} -m "not alone" -n "$((cores < 8 ? cores : 8))" --dist loadfile --no-loadscope-reorder
+"$venv/bin/pytest" ${all:+--all} -m "not alone" -n "$((cores < 8 ? cores + 1 : 8))" --dist loadfile --no-loadscope-reorder
 if [ -n "$all" ]; then
   exec "$venv/bin/pytest" --all -m alone
 fi
