@@ -12,7 +12,7 @@ runs=runs/coco_cn
 xmcap=$venv/bin/xmcap
 data=(--gin_file=data/emoji_tags.gin --gin.DATA_DIR="$runs/data")
 vit="[('$runs/tags', 'vit')]"
-# The runs are short: TensorBoard's files would take as long as some of them, and metrics.jsonl has all that they show.
+# Without TensorBoard's files: these runs are short, and for them each would import TensorFlow. metrics.jsonl has the figures.
 train() { "$xmcap" train --gin.Writers.tensorboard=False "$@"; }
 export TF_CPP_MIN_LOG_LEVEL=3 JAX_COMPILATION_CACHE_DIR="$PWD/$runs/compiled"
 

@@ -186,8 +186,6 @@ def test_python_refuses_and_warns_too(plain, tagged, pictures, caplog):
 
 
 def test_a_run_writes_how_its_prompts_have_tags():
-  import xmcap.data.stream  # noqa: F401, which registers CaptionStream
-
   assert model_dir._tags_in_prompt() is None
   lines = ["CaptionStream.prompt_tags=@TagPrompts()", "TagPrompts.tags='own'", "TagPrompts.most=7"]
   configuration.parse([], lines)

@@ -32,9 +32,8 @@ class EmbedsTexts(abc.ABC):
     self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
     self.longest, self.cut, self.unread = longest, 0, 0
     self._sharded = sharded
-    self._fed = sharding.process_rows(
-      sharded.mesh, self.batch_size
-    )  # rows of a batch that this process feeds
+    # The rows of a batch that this process feeds.
+    self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
 
   def __call__(self, texts: Iterable[str], language: str = "") -> Iterator[np.ndarray]:
     """Yields the embeddings of texts in their order, float32 [some, E] at a time, of length 1.

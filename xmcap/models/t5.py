@@ -352,7 +352,7 @@ class Decoder(nn.Module):
 
   def logits(self, hidden: jax.Array) -> jax.Array:
     """[rows, ..., embed] -> float32 [rows, ..., vocab]."""
-    # One row per token: XLA's CPU backend computes the gradients of a matrix product in half the time.
+    # One row per token: for the kernel's gradient, XLA's CPU backend would make a transposed copy of a 3-D array.
     tokens = constrain(hidden.reshape(-1, hidden.shape[-1]), "batch", "embed")
     logits = constrain(self.logits_dense(tokens), "batch", "vocab")
     return logits.reshape(*hidden.shape[:-1], -1)
