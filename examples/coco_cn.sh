@@ -37,12 +37,13 @@ tagging() {
   tagger cascade cascade --gin.LABELS="{$zh}" --gin.FIRST="{$en}" --gin.PRETRAINED="$out/tag_english"
 }
 
-# captioner NAME RUN STEPS [OPTION ...]: trains a captioner of Chinese from the ViT.
+# captioner NAME RUN STEPS [OPTION ...]: trains a captioner of Chinese from the ViT, which stays frozen, as the paper's CNN does.
 captioner() {
   local name=$1 run=$2 steps=$3
   train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/quickstart.gin --gin_file="runs/caption_$run.gin" \
     --gin.MODEL_DIR="$out/caption_$name" --gin.PRETRAINED="$vit" --gin.train.seed="$seed" --gin.TOTAL_STEPS="$steps" \
-    --gin.BATCH_SIZE=64 --gin.LEARNING_RATE=1e-3 --gin.hooks.eval_every=200 --gin.CheckpointPolicy.every=200 \
+    --gin.BATCH_SIZE=64 --gin.LEARNING_RATE=1e-3 --gin.hooks.eval_every=150 --gin.CheckpointPolicy.every=150 \
+    --gin.Optimizer.frozen="('^vit/',)" --gin.Optimizer.multipliers="[('token_embedder|logits_dense', 30.0), ('', 4.0)]" \
     --gin.VOCABULARY="$runs/zh.model" --gin.TARGET_LENGTH=8 --gin.CaptionStream.target_lengths="()" \
     --gin.CaptionStream.captions_per_image=1 "${@:4}"
 }
@@ -59,20 +60,20 @@ with_tags=(--gin.Predictor.prompt_tags='@TagPrompts()' --gin.TagPrompts.most=10)
 
 # The captioners that learn from machine-translated captions too.
 captioning() {
-  captioner mt mt 400 --gin.SPLIT="'train_mt'"
+  captioner mt mt 300 --gin.SPLIT="'train_mt'"
   caption mt mt
-  captioner sequential sequential 200 --gin.PRETRAINED="$out/caption_mt" --gin.LEARNING_RATE=1e-4
+  captioner sequential sequential 150 --gin.PRETRAINED="$out/caption_mt" --gin.LEARNING_RATE=1e-4
   caption sequential sequential
-  captioner mixed mixed 400 --gin.SPLIT="'train_mt+train'"
+  captioner mixed mixed 300 --gin.SPLIT="'train_mt+train'"
   caption mixed mixed
 }
 
 # Those that learn from people's captions alone; the second has the picture's own tags in the prompt.
 captioning_by_people() {
   local labels=$runs/data/labels/zh
-  captioner human sequential 400
+  captioner human sequential 300
   caption human human
-  captioner tags sequential 400 --gin.CaptionStream.prompt_length=72 --gin.CaptionStream.prompt_tags='@TagPrompts()' \
+  captioner tags sequential 300 --gin.CaptionStream.prompt_length=72 --gin.CaptionStream.prompt_tags='@TagPrompts()' \
     "${with_tags[@]}" --gin.TagPrompts.tags="['$labels/train.jsonl', '$labels/val.jsonl']"
   caption own_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$labels/test.jsonl'"
   caption predicted_tags tags "${with_tags[@]}" --gin.TagPrompts.tags="'$out/tags/cascade/predictions.jsonl'"
