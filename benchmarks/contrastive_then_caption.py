@@ -1,7 +1,8 @@
 """What the captioner of quickstart.sh reaches from ViTs that learned in three ways, for about the same time.
 
 tags: runs/pretrain_tags.gin, as in the quickstart; contrastive: runs/contrastive.gin from scratch on the same corpus,
-for as many steps as take as long; nothing. The captioner is runs/quickstart.gin each time, for half of its steps.
+for as many steps as take as long; nothing. The captioner is runs/quickstart.gin each time, for half of its steps, or
+runs/contrastive_then_caption.gin, which is the same but for its start.
 
 usage: python benchmarks/contrastive_then_caption.py [FOLDER] [CONTRASTIVE_STEPS] [CAPTION_STEPS]
        FOLDER is runs/quickstart by default, which quickstart.sh fills: its corpus and its run of tags are used.
@@ -32,7 +33,8 @@ def main() -> None:
   for name, start in starts.items():
     model = folder / f"captioner_{name}"
     pretrained = f"[('{start}', 'vit')]" if start else "()"
-    _train(model, data, "quickstart", caption_steps, f"--gin.PRETRAINED={pretrained}")
+    run = "contrastive_then_caption" if name == "contrastive" else "quickstart"
+    _train(model, data, run, caption_steps, f"--gin.PRETRAINED={pretrained}")
     _xmcap(
       "eval", f"--model_dir={model}", "--gin_file=runs/eval_emoji36.gin", data,
       f"--gin.REFERENCES={quickstart / 'data/test/captions.jsonl'}", f"--gin.EVAL_DIR={folder / f'eval_{name}'}",

@@ -26,11 +26,16 @@ tagger() {
   "$xmcap" eval "${options[@]}" --model_dir="$out/tag_$name" --gin.EVAL_DIR="$out/tags/$name"
 }
 
-# mt learns from the words of machine-translated captions; english, the cascade's first network, from train_mt's tags.
-tagging() {
-  local zh="'zh': '$runs/data/labels/zh'" en="'en': '$runs/data/labels/en'"
+zh="'zh': '$runs/data/labels/zh'" en="'en': '$runs/data/labels/en'"
+
+# The tagger that learns from the words of machine-translated captions.
+tagging_by_machine() {
   tagger mt mono --gin.LABELS="{'zh': '$runs/labels_mt'}" --gin.LabelStream.split="'train_mt'" \
     --gin.validation/LabelStream.labels="{$zh}" --gin.test/LabelStream.labels="{$zh}" --gin.train/LabelStream.labels="{$zh}"
+}
+
+# Those that learn from people's tags; english, the cascade's first network, from the English tags of train_mt.
+tagging() {
   tagger mono mono --gin.LABELS="{$zh}"
   tagger multitask multitask --gin.LABELS="{$en, $zh}"
   tagger english mono --gin.LABELS="{$en}" --gin.LabelStream.split="'train_mt'"
@@ -82,7 +87,7 @@ captioning_by_people() {
 # sentences CODE: trains a Word2VisualVec of a language; embeds a sentence of each validation and test picture.
 sentences() {
   train "${data[@]}" --gin_file=runs/w2vv.gin --gin.FEATURES="$runs/features.safetensors" --gin.WORDS="$runs/words" \
-    --gin.VALIDATION=val --gin.LANGUAGES="('$1',)" --gin.MODEL_DIR="$out/w2vv_$1" --gin.train.seed="$seed" --gin.TOTAL_STEPS=800 \
+    --gin.VALIDATION=val --gin.LANGUAGES="('$1',)" --gin.MODEL_DIR="$out/w2vv_$1" --gin.train.seed="$seed" --gin.TOTAL_STEPS=600 \
     --gin.LEARNING_RATE=1e-3 --gin.EVAL_EVERY=200 --gin.WordStream.split="'train_mt+train'" \
     --gin.ATTENTION=True --gin.LOSS="'contrastive'" --gin.RELU_OUTPUT=False \
     --gin.Word2VisualVecConfig.rnn_width=128 --gin.Word2VisualVecConfig.rnn_words=16 --gin.Word2VisualVecConfig.hidden=256
@@ -125,7 +130,7 @@ echo "== 1/4 building the corpus emoji_tags: drawn emoji scenes with tags, human
   --labels="$runs/data/labels/zh/labels.txt"
 echo "== 2/4 pretraining a ViT on which emoji are in the picture, and computing the vectors of all pictures"
 train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags" \
-  --gin.TOTAL_STEPS=4000 --gin.ConstantThenRsqrt.cooldown_steps=2000 \
+  --gin.TOTAL_STEPS=3500 --gin.ConstantThenRsqrt.cooldown_steps=1750 \
   --gin.TagStream.split="'train_mt'" --gin.validation/TagStream.split="'val'"
 [ -e "$runs/features.safetensors" ] || "$xmcap" features --model_dir="$runs/tags" --corpus="$runs/data" --split=train_mt+train+val+test \
   --out="$runs/features.safetensors"
@@ -137,7 +142,7 @@ for seed; do
   echo "== 3/4 training and testing every system with seed $seed: see $out/people.log and $out/machine.log"
   # Each keeps one core busy, and they take about the same time.
   (tagging; captioning_by_people) >"$out/people.log" 2>&1 & people=$!
-  (captioning; retrieval) >"$out/machine.log" 2>&1 & machine=$!
+  (tagging_by_machine; captioning; retrieval) >"$out/machine.log" 2>&1 & machine=$!
   wait "$people" || { tail -n 3 "$out/people.log" >&2; exit 1; }
   wait "$machine" || { tail -n 3 "$out/machine.log" >&2; exit 1; }
 done

@@ -153,6 +153,15 @@ def test_runs_by_source_complete_a_captioner_s_run(base, run, sources):
   )
 
 
+def test_a_captioner_from_a_dual_tower_differs_from_the_quickstart_s_by_its_start_alone():
+  found = []
+  for run in ("quickstart", "contrastive_then_caption"):
+    configuration.parse(["models/tiny.gin", "data/emoji36.gin", f"runs/{run}.gin"])
+    found.append(set(configuration.explain().splitlines()))
+  changed = {line.split(" = ")[0] for line in found[0] ^ found[1] if not line.startswith("#")}
+  assert changed == {"MODEL_DIR", "PRETRAINED"}
+
+
 def test_fine_tuning_begins_where_pretraining_writes():
   configuration.parse(["models/bb.gin", "runs/pretrain_cc3m35l.gin"])
   written = configuration.macro("MODEL_DIR")

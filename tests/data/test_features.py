@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from xmcap.data import features
+from xmcap.data.columns import parse_picture
 from xmcap.data.features import Features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
@@ -149,7 +150,9 @@ def test_vectors_follow_the_records_of_a_split(tmp_path, tiny_dir):
   keys = [record.key for record in source]
   mixed = (*keys[::-1], "another")
   features.write(tmp_path / "f.safetensors", Features(mixed, np.arange(6, dtype=np.float32)[:, None]))
-  np.testing.assert_array_equal(features.of_source(tmp_path / "f.safetensors", source)[:, 0], [4, 3, 2, 1, 0])
+  np.testing.assert_array_equal(
+    features.of_source(tmp_path / "f.safetensors", source).vectors[:, 0], [4, 3, 2, 1, 0]
+  )
 
 
 def test_vectors_in_the_order_of_the_records_are_not_copied(tmp_path, tiny_dir):
@@ -157,8 +160,24 @@ def test_vectors_in_the_order_of_the_records_are_not_copied(tmp_path, tiny_dir):
   keys = tuple(record.key for record in RecordSource(tiny_dir, "train"))
   features.write(tmp_path / "f.safetensors", Features(keys, np.arange(len(keys), dtype=np.float32)[:, None]))
   found = features.of_source(tmp_path / "f.safetensors", source)
-  assert isinstance(found, np.memmap)
-  np.testing.assert_array_equal(found[:, 0], [2, 3, 4])
+  assert isinstance(found.vectors, np.memmap) and found.keys == keys[2:5]
+  np.testing.assert_array_equal(found.vectors[:, 0], [2, 3, 4])
+
+
+def test_a_large_split_is_compared_by_a_sample(tmp_path, tiny_dir, monkeypatch):
+  source = RecordSource(tiny_dir, "train")
+  keys = [record.key for record in source]
+  read = []
+  monkeypatch.setattr(features, "_COMPARED", 3)
+  monkeypatch.setattr(features, "parse_picture", lambda data: read.append(0) or parse_picture(data))
+  for name, order, count in (("same", keys, 3), ("reversed", keys[::-1], 3 + len(keys))):
+    features.write(
+      tmp_path / f"{name}.safetensors", Features((*order,), np.arange(24, dtype=np.float32)[:, None])
+    )
+    found = features.of_source(tmp_path / f"{name}.safetensors", source)
+    assert found.keys == (*keys,) and len(read) == count
+    np.testing.assert_array_equal(found.vectors[:, 0], [order.index(key) for key in keys])
+    read.clear()
 
 
 def test_missing_pictures_are_counted_and_named(tmp_path, tiny_dir):

@@ -9,7 +9,7 @@ from tests.data.streams import dealt_out, equal
 from xmcap.data import features, records
 from xmcap.data import words as words_lib
 from xmcap.data.word_stream import WordStream
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 
 KEYS = tuple(f"{index:016x}" for index in range(NUM_PICTURES))
 ENGLISH, GERMAN = ["a", "dog", "the", "small", "hound"], ["hund", "ein"]
@@ -180,3 +180,12 @@ def test_bad_input_is_one_line(tiny, place, change, options, message):
   with pytest.raises(UsageError, match=message) as error:
     stream_of(tiny, place, **options).batch(0)
   assert "\n" not in str(error.value).split("In call to")[0].strip()
+
+
+def test_a_vector_of_another_picture_is_refused(tiny, place, monkeypatch):
+  monkeypatch.setattr(features, "_COMPARED", 2)  # the first and the last, as in a split of thousands
+  swapped = (KEYS[0], KEYS[2], KEYS[1], *KEYS[3:])
+  features.write(place / "f.safetensors", features.Features(swapped, np.ones((NUM_PICTURES, 2), np.float32)))
+  with pytest.raises(XmcapError, match="for record [12] of split 'train'.*the corpus has changed") as error:
+    stream_of(tiny, place).batch(0)
+  assert "\n" not in str(error.value)

@@ -78,7 +78,7 @@ def test_a_split_in_the_order_of_its_records(run, tmp_path, tiny_dir):  # noqa: 
   assert made(run, out, f"--corpus={tiny_dir}") == 0
   source = RecordSource(tiny_dir, "train")
   pixels = [images.load(record.image, "", SIDE) for record in source]
-  found = features.of_source(out, source)
+  found = features.of_source(out, source).vectors
   assert isinstance(found, np.memmap) and len(found) == NUM_PICTURES
   np.testing.assert_allclose(found, tokens(run[1], pixels).mean(1), atol=1e-5)
   assert not list(tmp_path.glob("*.parts"))

@@ -90,6 +90,7 @@ def test_cycles_of_a_loop_count_as_often_as_it_runs():
 def test_a_loop_that_may_end_early_runs_as_often_as_asked():
   module = hlo.Module(_TEXT.replace("direction=LT", "direction=NE"))
   assert [module.cycles(unknown_trips=trips) for trips in (0, 1, 5)] == [7, 17, 57]
+  assert module.loop_cycles() == [10] and hlo.Module(_TEXT).loop_cycles() == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import numpy as np
 from xmcap.data import big_file
 from xmcap.data.columns import parse_picture
 from xmcap.data.mixed_source import MixedSource
-from xmcap.data.records import RecordSource
+from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError, one_line
 from xmcap.scoring import embedding_files
 from xmcap.scoring.files import count, first_few
@@ -33,6 +33,7 @@ PICTURES, KEYS_FILE = "pictures.npy", "keys.txt"
 _SUFFIX = ".safetensors"
 _FORMAT = "xmcap.features"
 _CHECKED_AT_ONCE = 1 << 24  # numbers
+_COMPARED = 1024  # records of a split
 _HINT = "give what `xmcap features` or `xmcap embed` wrote, or a BigFile folder"
 
 
@@ -75,17 +76,25 @@ def _open(path: str | os.PathLike) -> Features:
   return found
 
 
-def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> np.ndarray:
-  """Returns the vectors of the pictures of a split in the order of its records, float32 [len(source), D].
+def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Features:
+  """Returns the keys and vectors of the pictures of a split in the order of its records, D numbers each.
 
-  They stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them.
+  The vectors stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them. A large
+  split is then not read, because a stream of CC3M would wait minutes for its first batch: 1,024 records are compared,
+  and whoever reads a record compares its key.
 
   Raises:
     UsageError: as `read`; or a picture has no vector, and then the message counts and names them.
   """
   found = read(path)
-  keys = [picture.key for picture in source.iterate(range(len(source)), parse_picture)]
-  return of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}")
+  sample = spread(source, _COMPARED)
+  compared = [picture.key for picture in source.iterate(sample, parse_picture)]
+  start = found.keys.index(compared[0]) if compared[0] in found.keys else len(found.keys)
+  if start + len(source) <= len(found.keys) and compared == [found.keys[start + row] for row in sample]:
+    end = start + len(source)
+    return Features(found.keys[start:end], found.vectors[start:end])
+  keys = tuple(picture.key for picture in source.iterate(range(len(source)), parse_picture))
+  return Features(keys, of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}"))
 
 
 def of_keys(found: Features, keys: Sequence[str], path: str, where: str) -> np.ndarray:

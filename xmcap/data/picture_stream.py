@@ -21,6 +21,7 @@ from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
+from xmcap.terminal import shown
 
 Batch = dict[str, np.ndarray]
 
@@ -136,7 +137,7 @@ class PictureStream:
       "image_size": self.image_size,
       "seed": self.seed,
       "augment": repr(self.augment),
-      **({"features": [*self._vectors.shape, self._fingerprint()]} if self.features else {}),
+      **({"features": [*self._stored.vectors.shape, self._fingerprint()]} if self.features else {}),
     }
 
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
@@ -168,19 +169,30 @@ class PictureStream:
     return "features" if self.features else "image"
 
   @functools.cached_property
-  def _vectors(self) -> np.ndarray:
+  def _stored(self) -> features_lib.Features:
     """The stored vectors, float32 [len(source), D], in the order of the records."""
     return features_lib.of_source(self.features, self.source)
 
+  def _vectors_of(self, indices: np.ndarray, keys: Sequence[str]) -> np.ndarray:
+    """Returns the stored vectors of records, float32 [N, D]; XmcapError if one is of another picture."""
+    for index, key in zip(indices.tolist(), keys, strict=True):
+      stored = self._stored.keys[index]
+      if not key.endswith(stored):  # with several corpora, a corpus' name comes before a key
+        raise XmcapError(
+          f"{self.features}: holds the vector of '{shown(stored)}' for record {index:,} of split '{self.source.split}',"
+          f" which is '{shown(key)}': the corpus has changed; make the vectors again with `xmcap features --corpus`"
+        )
+    return self._stored.vectors[indices]
+
   def _fingerprint(self) -> str:
     """A hash of some of the stored vectors, which tells those of another network apart."""
-    sample = self._vectors[records.spread(self.source, _FINGERPRINT_ROWS)]
+    sample = self._stored.vectors[records.spread(self.source, _FINGERPRINT_ROWS)]
     return hashlib.sha256(sample.tobytes()).hexdigest()[:16]
 
   def _inputs(self, rows: int) -> np.ndarray:
     """Returns memory for the pixels or vectors of so many rows."""
     if self.features:
-      return np.empty((rows, self._vectors.shape[1]), np.float32)
+      return np.empty((rows, self._stored.vectors.shape[1]), np.float32)
     return np.empty((rows, self.image_size, self.image_size, 3), np.uint8)
 
   def _job(self, step: int, rows: Sequence[int] | None, workers: int) -> Job[Any, Batch]:
@@ -230,9 +242,8 @@ class PictureStream:
     With stored vectors it fills float32 [N, D], and iterates `pictures` without decoding them.
     """
     if self.features:
-      for _ in pictures:
-        pass
-      pixels[...] = self._vectors[self.indices(positions)]
+      keys = [key for key, _ in pictures]
+      pixels[...] = self._vectors_of(self.indices(positions), keys)
       return
     randoms = [None] * len(positions)
     if self.augment is not None:

@@ -118,12 +118,12 @@ class WordStream(PictureStream):
         kept = of_caption[: self.longest]
         numbers[row, : len(kept)] = kept + 1
         cut += [keys[row]] * (len(of_caption) - len(kept))
-    pixels[...] = self._vectors[found.indices]
+    pixels[...] = self._vectors_of(found.indices, keys)
     # One of the pictures but the own one, all equally likely.
     size = len(self.source)
     steps = draws.bits(self.seed, "other", positions, 1)[:, 0] % np.uint64(size - 1)
     others = (found.indices + 1 + steps.astype(np.int64)) % size
-    return keys, numbers, there, np.asarray(self._vectors[others], np.float32), cut
+    return keys, numbers, there, np.asarray(self._stored.vectors[others], np.float32), cut
 
   def _drawn(self, positions: np.ndarray, found: Places) -> tuple[list[str], dict[str, list[_Caption]]]:
     """Returns keys [N], and the drawn captions by language; a picture without any has none."""

@@ -202,7 +202,7 @@ class PictureCaptioner:
         logging.warning(model_json.without_tags("caption() takes them, and so does xmcap caption"))
       return None
     if self.tags is None:
-      raise UsageError("the model was trained without tags in its prompts: leave the tags out")
+      raise UsageError(model_json.TRAINED_WITHOUT_TAGS)
     if len(tags) != len(codes) or not all(isinstance(of_picture, Mapping) for of_picture in tags):
       raise UsageError(f"tags={str(tags)[:60]}: give {{language: tags}} of each of the {len(codes)} pictures")
     keys = [str(number) for number in range(len(tags))]

@@ -230,7 +230,7 @@ def caption_files(
   if predictor.prompt_tags is None:
     _warn_of_no_tags(model_dir, "give --tags=FILE")
   elif _read_tags_in_prompt(model_dir) is None:
-    raise UsageError(f"{model_dir}: the model was trained without tags in its prompts: leave the tags out")
+    raise UsageError(f"{model_dir}: {model_json.TRAINED_WITHOUT_TAGS}")
   predictor.prompts(list(pictures), codes)  # reports an error in the tags before loading the parameters
   broken = set()
 

@@ -138,6 +138,10 @@ def without_tags(hint: str) -> str:
   return f"the model was trained with tags in its prompts, and gets none: {hint}"
 
 
+TRAINED_WITHOUT_TAGS = "the model was trained without tags in its prompts: leave the tags out"
+"""Refuses tags for a model without `tags`."""
+
+
 def of_config(config: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
   """The fields of a configuration, for `Model`."""
   names = [field.name for field in dataclasses.fields(config)]

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import math
 import re
+from collections.abc import Mapping
 
 BETWEEN_SLICES = "between slices"
 """The kind of transfers between slices, which the hosts send over the data centre's network."""
@@ -70,9 +71,22 @@ class Module:
 
     Loops with an unknown trip count count as `unknown_trips` iterations.
     """
+    return self._cycles(self._runs(self.main, unknown_trips))
+
+  def loop_cycles(self) -> list[int]:
+    """The compiler's estimate of one iteration of each loop with an unknown trip count, wherever the loop is."""
+    loops = [
+      instruction
+      for name in self._runs(self.main, 1)
+      for instruction in self.functions.get(name, ())
+      if instruction.operation == "while" and not self._trips(instruction, 0)
+    ]
+    return [sum(self._cycles(self._runs(name, 1)) for name in loop.called) for loop in loops]
+
+  def _cycles(self, runs: Mapping[str, int]) -> int:
     return sum(
       times * int(cycles)
-      for name, times in self._runs(unknown_trips).items()
+      for name, times in runs.items()
       for instruction in self.functions.get(name, ())
       for cycles in _CYCLES.findall(instruction.rest)
     )
@@ -80,7 +94,7 @@ class Module:
   def exchanges(self) -> dict[str, dict[str, int]]:
     """The collectives of a chip by kind, such as `all-gather` or `BETWEEN_SLICES`: `count`, and total `bytes`."""
     found: dict[str, dict[str, int]] = {}
-    for name, times in self._runs(1).items():
+    for name, times in self._runs(self.main, 1).items():
       for instruction in self.functions.get(name, ()):
         kind = _exchange_kind(instruction, name)
         if kind:
@@ -89,8 +103,8 @@ class Module:
           all_of_kind["bytes"] += times * _exchanged_bytes(instruction)
     return found
 
-  def _runs(self, unknown_trips: int) -> dict[str, int]:
-    """How often each function runs in one run of the program; functions that never run are left out."""
+  def _runs(self, start: str, unknown_trips: int) -> dict[str, int]:
+    """How often each function runs in one run of the function `start`; functions that never run are left out."""
     runs = collections.Counter()
 
     def run(name: str, times: int) -> None:
@@ -100,7 +114,7 @@ class Module:
         for called in instruction.called:
           run(called, times * trips)
 
-    run(self.main, 1)
+    run(start, 1)
     return runs
 
   def _trips(self, loop: Instruction, unknown: int) -> int:
