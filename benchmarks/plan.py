@@ -120,7 +120,7 @@ def decode(models: list[str]) -> None:
     columns=(
       "",
       "GiB per chip",
-      "ms, pictures and prompts",
+      "ms per batch, encoding",
       "ms per token",
       "captions per second",
       "seconds for XM3600",

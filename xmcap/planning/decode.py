@@ -108,7 +108,7 @@ def text(plan: Mapping[str, Any], topology: Topology) -> str:
     ("memory: parameters and pictures", f"{memory['arguments'] / 2**30:.3f} GiB"),
     ("memory: caches and everything else", f"{memory['working'] / 2**30:.3f} GiB"),
     (topology.allowance, f"{memory['allowed'] / 2**30:.2f} GiB"),
-    ("encoding pictures and prompts, once per batch", time("encoding")),
+    ("encoding, and dropping finished captions, once per batch", time("encoding")),
     ("decoding one token of all captions", time("token")),
   ]
   if (speed := estimate["captions_per_second"]) is not None:
