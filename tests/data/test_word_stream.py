@@ -42,7 +42,7 @@ def texts_of(stream, batch):
 def test_an_example_is_a_caption_of_its_picture(tiny, place):
   stream = stream_of(tiny, place)
   first, second = stream.batch(0), stream.batch(1)  # two epochs, with both captions of each picture
-  assert first["words"].shape == (NUM_PICTURES, 64) and first["vectors"].shape == (NUM_PICTURES, 64, 3)
+  assert first["words"].shape == (NUM_PICTURES, 32) and first["vectors"].shape == (NUM_PICTURES, 32, 3)
   seen = {}
   for batch in (first, second):
     for key, text, own, other in zip(

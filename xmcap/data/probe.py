@@ -33,9 +33,11 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   trial = stream.resized(at_once)
   trial.counts_losses = False
   trial.skipped = SkippedPictures()  # a bad picture ends the measurement, and is not listed
-  made = 0
+  first, made = start_step * stream.pictures // at_once, 0
+  with contextlib.suppress(XmcapError):
+    trial.batch(first)  # not counted: it opens files, and may read a dictionary
   began = time.monotonic()
-  batches = trial.batches(start_step * stream.pictures // at_once, num_steps=-(-_BATCHES * rows // at_once))
+  batches = trial.batches(first, num_steps=-(-_BATCHES * rows // at_once))
   with contextlib.closing(batches), contextlib.suppress(XmcapError):
     for _ in batches:
       made += at_once

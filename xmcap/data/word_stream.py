@@ -41,14 +41,14 @@ class WordStream(PictureStream):
     languages: codes to draw from.
     sources: sources of captions to draw, of `human`, `mt` and `translated`; () means all.
     language_weights: as in `CaptionStream`.
-    longest: T, words of a caption; further ones are dropped and counted in `lost`.
+    longest: T, words of a caption; further ones are dropped and counted in `lost`. The paper's code has 32 too.
   """
 
   words: str = ""
   languages: Sequence[str] = ()
   sources: Sequence[str] = ()
   language_weights: str | Mapping[str, float] = "rates"
-  longest: int = 64
+  longest: int = 32
 
   captions_per_image: ClassVar[int] = 1
 
