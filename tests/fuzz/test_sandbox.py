@@ -1,5 +1,6 @@
 """What the fuzz is to notice, it notices."""
 
+import faulthandler
 import os
 import pathlib
 import subprocess
@@ -52,6 +53,7 @@ def _leaves_a_process(arguments):
 
 
 def _ends_by_a_signal(arguments):
+  faulthandler.disable()  # pytest's would print a traceback into the output of the tests
   os.kill(os.getpid(), 11)
 
 
