@@ -135,13 +135,14 @@ train --gin_file=models/tiny.gin "${data[@]}" --gin_file=runs/pretrain_tags.gin 
   --out="$runs/features.safetensors"
 [ $# -gt 0 ] || set -- 0 1 2
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+export NPROC=1  # one thread of XLA for each of two processes
 for seed; do
   out=$runs/seed$seed
   mkdir -p "$out"
   echo "== 3/4 training and testing every system with seed $seed: see $out/1.log and $out/2.log"
-  # Each keeps one core busy (NPROC: XLA starts one thread), and they take about the same time.
-  (export NPROC=1; tagging_in_two_languages; captioning_by_people) >"$out/1.log" 2>&1 & first=$!
-  (export NPROC=1; tagging_in_one_language; captioning; retrieval) >"$out/2.log" 2>&1 & second=$!
+  # Each keeps one core busy, and they take about the same time.
+  (tagging_in_two_languages; captioning_by_people) >"$out/1.log" 2>&1 & first=$!
+  (tagging_in_one_language; captioning; retrieval) >"$out/2.log" 2>&1 & second=$!
   wait "$first" || { tail -n 3 "$out/1.log" >&2; exit 1; }
   wait "$second" || { tail -n 3 "$out/2.log" >&2; exit 1; }
 done

@@ -39,9 +39,8 @@ def test_ends_after_its_time(tiny, monkeypatch):
   stream = captions(tiny, workers=1, batch_size=NUM_PICTURES, depth=2)
   read = reading(stream, monkeypatch)
   assert reading_rate(stream, NUM_PICTURES, seconds=1e-9) > 0
-  assert len(read) <= 8 * (
-    1 + 1 + 2
-  )  # the batch that is not counted, the first part, and what was begun beside it
+  # The batch that is not counted, the first part, and what was begun beside it.
+  assert len(read) <= 8 * (1 + 1 + 2)
 
 
 def test_a_try_of_no_time_reads_nothing(tiny, monkeypatch):

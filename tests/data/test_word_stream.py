@@ -182,9 +182,10 @@ def test_bad_input_is_one_line(tiny, place, change, options, message):
   assert "\n" not in str(error.value).split("In call to")[0].strip()
 
 
-def test_a_vector_of_another_picture_is_refused(tiny, place, monkeypatch):
+@pytest.mark.parametrize("other", [KEYS[2], KEYS[1][-1]])  # the second is an end of the right key
+def test_a_vector_of_another_picture_is_refused(tiny, place, monkeypatch, other):
   monkeypatch.setattr(features, "_COMPARED", 2)  # the first and the last, as in a split of thousands
-  swapped = (KEYS[0], KEYS[2], KEYS[1], *KEYS[3:])
+  swapped = (KEYS[0], other, "another", *KEYS[3:])
   features.write(place / "f.safetensors", features.Features(swapped, np.ones((NUM_PICTURES, 2), np.float32)))
   with pytest.raises(XmcapError, match="for record [12] of split 'train'.*the corpus has changed") as error:
     stream_of(tiny, place).batch(0)

@@ -89,10 +89,11 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Fe
   found = read(path)
   sample = spread(source, _COMPARED)
   compared = [picture.key for picture in source.iterate(sample, parse_picture)]
-  start = found.keys.index(compared[0]) if compared[0] in found.keys else len(found.keys)
-  if start + len(source) <= len(found.keys) and compared == [found.keys[start + row] for row in sample]:
-    end = start + len(source)
-    return Features(found.keys[start:end], found.vectors[start:end])
+  start = found.keys.index(compared[0]) if compared[0] in found.keys else 0
+  end = start + len(source)
+  in_order = Features(found.keys[start:end], found.vectors[start:end])
+  if len(in_order.keys) == len(source) and compared == [in_order.keys[row] for row in sample]:
+    return in_order
   keys = tuple(picture.key for picture in source.iterate(range(len(source)), parse_picture))
   return Features(keys, of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}"))
 

@@ -177,7 +177,7 @@ class PictureStream:
     """Returns the stored vectors of records, float32 [N, D]; XmcapError if one is of another picture."""
     for index, key in zip(indices.tolist(), keys, strict=True):
       stored = self._stored.keys[index]
-      if not key.endswith(stored):  # with several corpora, a corpus' name comes before a key
+      if key != stored and not key.endswith(f"/{stored}"):  # with several corpora: NAME/key
         raise XmcapError(
           f"{self.features}: holds the vector of '{shown(stored)}' for record {index:,} of split '{self.source.split}',"
           f" which is '{shown(key)}': the corpus has changed; make the vectors again with `xmcap features --corpus`"
