@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.models.word2visualvec import Gru, Word2VisualVec, Word2VisualVecConfig, unit
+from xmcap.models.layers import normalized
+from xmcap.models.word2visualvec import Gru, Word2VisualVec, Word2VisualVecConfig
 
 torch = pytest.importorskip("torch")
 
@@ -144,8 +145,8 @@ def test_padding_changes_nothing_and_a_text_without_words_is_finite(attention):
 
 
 def test_zero_has_no_direction():
-  np.testing.assert_array_equal(unit(jnp.zeros((1, 3))), np.zeros((1, 3)))
-  gradient = jax.grad(lambda x: jnp.sum(unit(x)))(jnp.zeros(3))
+  np.testing.assert_array_equal(normalized(jnp.zeros((1, 3))), np.zeros((1, 3)))
+  gradient = jax.grad(lambda x: jnp.sum(normalized(x)))(jnp.zeros(3))
   assert np.isfinite(gradient).all()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.retrieval_evaluator import Files, OfSplit
-from xmcap.models.word2visualvec import unit
+from xmcap.models.layers import normalized
 from xmcap.scoring import retrieval
 
 _ZERO = 0.5  # a length below it is 0, others are 1
@@ -73,4 +73,4 @@ class WordRetrievalEvaluator(OfSplit):
 
   def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     found = self._module.apply({"params": params}, batch["words"], batch["vectors"], method="embed")
-    return unit(batch["features"]), cast(jax.Array, found), batch["weights"]
+    return normalized(batch["features"]), cast(jax.Array, found), batch["weights"]

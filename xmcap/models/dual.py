@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from xmcap.errors import UsageError
 from xmcap.models import limits
-from xmcap.models.layers import ACTIVATIONS, Dense, constrain, parameter, resolve_dtype
+from xmcap.models.layers import ACTIVATIONS, Dense, constrain, normalized, parameter, resolve_dtype
 from xmcap.models.t5 import PAD_ID, Encoder, T5Config, TokenEmbedder
 from xmcap.models.text_tower import TextConfig, TextTower
 from xmcap.models.vit import ViT, ViTConfig
@@ -25,21 +24,19 @@ IMAGE_HEADS = ("linear", "linear_bias", "none")
 TEXT_HEADS = (*IMAGE_HEADS, "mlp")
 RESIZES = ("bilinear", "bicubic", "bicubic_crop", "bicubic_crop_even")
 
-_SHORTEST = 1e-6  # of an embedding before it is divided by its length
-
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class DualConfig:
-  """What a dual tower has beside the sizes of its towers.
+  """The embedding space of a dual tower, and the heads that map its two towers to it.
 
   Attributes:
     embed_dim: E, the width of the space.
-    image_head, text_head: from a tower's vector to the space: `linear`, `linear_bias`, `mlp` (of texts alone: two
-      products without biases, GELU between), or `none`, where the tower is as wide as the space.
-    resize: how a picture file becomes the square that `xmcap embed` shows the image tower: `bilinear`, as in training
-      here; `bicubic` (SigLIP); `bicubic_crop`, the middle of a picture whose short side is resized (CLIP in
-      transformers); `bicubic_crop_even`: where half a pixel is left, the crop begins at an even pixel (torchvision).
+    image_head, text_head: maps a tower's vector to the space: `linear`; `linear_bias`; `mlp` (texts only: two dense
+      layers without biases and a GELU); or `none`, if the tower is as wide as the space.
+    resize: how `xmcap embed` makes a picture square: `bilinear`, as in training here; `bicubic` (SigLIP);
+      `bicubic_crop`, the center of a picture whose short side is resized (CLIP in transformers); `bicubic_crop_even`,
+      the same, but a crop that would begin at half a pixel begins at an even one (torchvision).
   """
 
   embed_dim: limits.Width
@@ -49,14 +46,11 @@ class DualConfig:
 
   def __post_init__(self):
     limits.check(self)
-    for field, known in (("image_head", IMAGE_HEADS), ("text_head", TEXT_HEADS), ("resize", RESIZES)):
-      given = getattr(self, field)
-      if given not in known:
-        raise UsageError(f"unknown DualConfig.{field} {given[:40]!r}: use one of {', '.join(known)}")
+    limits.check_names(self, image_head=IMAGE_HEADS, text_head=TEXT_HEADS, resize=RESIZES)
 
 
 class Embeddings(NamedTuple):
-  """Of B pictures with K captions each, all float32: image [B, E] and text [B, K, E] have length 1.
+  """Unit embeddings of B pictures with K captions each, all float32: image [B, E] and text [B, K, E].
 
   Similarities are `scale` (text . image) + `bias`, both [].
   """
@@ -111,21 +105,21 @@ class DualTower(nn.Module):
   def embed_images(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
     """Pictures [B, H, W, 3] with values 0..255 -> float32 [B, E]."""
     pooled = jnp.mean(self.image_tower(image, deterministic), axis=1)
-    return _normalized(self.image_head(pooled))
+    return normalized(self.image_head(pooled))
 
   def embed_texts(self, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Texts, int32 [N, T], filled up with the tower's pad (0 of a T5) -> float32 [N, E].
+    """Texts, int32 [N, T], padded with the tower's padding token (T5: 0) -> float32 [N, E].
 
-    Of a T5, one without a piece has no direction, and is 0.
+    With a T5, the embedding of an empty text is 0.
     """
     if not isinstance(self.text, T5Config):
-      return _normalized(self.text_head(self.text_tower(tokens, deterministic)))
+      return normalized(self.text_head(self.text_tower(tokens, deterministic)))
     mask = tokens != PAD_ID
     embedded = constrain(self.token_embedder(tokens), "batch", "length", "embed")
     encoded = self.encoder(embedded, mask, deterministic).astype(jnp.float32)
     total = jnp.sum(encoded * mask[..., None], axis=1)
     mean = total / jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1)
-    return _normalized(self.text_head(mean))
+    return normalized(self.text_head(mean))
 
   def __call__(self, image: jax.Array, tokens: jax.Array, deterministic: bool = True) -> Embeddings:
     """Pictures [B, H, W, 3], and their captions, int32 [B, K, T]; the pictures are encoded once."""
@@ -146,8 +140,3 @@ class HeadMlp(nn.Module):
     inner = (x.shape[-1] + self.features) // 2
     x = Dense(inner, ("embed", "mlp"), dtype=self.dtype, name="wi")(x)
     return Dense(self.features, ("mlp", "image_embed"), dtype=self.dtype, name="wo")(ACTIVATIONS["gelu"](x))
-
-
-def _normalized(x: jax.Array) -> jax.Array:
-  x = x.astype(jnp.float32)
-  return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(jnp.square(x), axis=-1, keepdims=True), _SHORTEST**2))

@@ -98,6 +98,12 @@ def parameter(
   )
 
 
+def normalized(x: jax.Array) -> jax.Array:
+  """Vectors [..., D] divided by their lengths, float32; 0 stays 0."""
+  x = x.astype(jnp.float32)
+  return x * lax.rsqrt(jnp.maximum(jnp.sum(jnp.square(x), axis=-1, keepdims=True), 1e-12))
+
+
 class Dense(nn.Module):
   """A dense layer with a 2-D kernel over the last axis: [..., in] -> [..., features].
 

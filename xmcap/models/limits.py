@@ -5,6 +5,7 @@ malicious folder cannot make xmcap allocate without bound.
 """
 
 import typing
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import msgspec
@@ -52,6 +53,16 @@ def check(config: Any) -> None:
     except msgspec.ValidationError as error:
       reason = str(error).partition(" - at ")[0].replace("Expected", "give").replace("`", "")
       raise FieldError(type(config).__name__, field, f"is {shown(repr(value), 60)}: {reason}") from None
+
+
+def check_names(config: Any, **known: Collection[str]) -> None:
+  """Raises UsageError unless each given field has one of its known values."""
+  for field, names in known.items():
+    given = getattr(config, field)
+    if given not in names:
+      raise UsageError(
+        f"unknown {type(config).__name__}.{field} {given[:40]!r}: use one of {', '.join(names)}"
+      )
 
 
 def check_parameters(config: Any, count: int) -> None:

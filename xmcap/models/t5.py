@@ -78,9 +78,7 @@ class T5Config:
 
   def __post_init__(self):
     limits.check(self)
-    if self.adapter not in ADAPTERS:
-      known = ", ".join(ADAPTERS)
-      raise UsageError(f"unknown T5Config.adapter {self.adapter[:40]!r}: use one of {known}")
+    limits.check_names(self, adapter=ADAPTERS)
     if self.relpos_max_distance <= self.relpos_buckets // 2:
       raise UsageError(
         f"T5Config.relpos_max_distance is {self.relpos_max_distance}: give more than the"

@@ -33,23 +33,23 @@ class TextConfig:
   Attributes:
     vocab_size: rows of the embedding.
     width, depth, mlp_dim, num_heads: of the transformer; width is divisible by num_heads.
-    max_length: pieces of a text, what its tokenizer adds included.
-    pad_id: of what fills up a text.
-    end_id: of the piece that ends a text, for pool `end`.
-    pool: which output stands for the text: the `mean` of its pieces, the `first`, the `last` of max_length (then texts
-      are always filled up), or that at the first `end_id`.
+    max_length: largest number of tokens of a text, including those that its tokenizer adds.
+    pad_id: the padding token.
+    end_id: the token that ends a text, for pool `end`.
+    pool: the output that represents the text: the `mean` over its tokens, the `first`, the `last` of max_length (texts
+      are then always padded), or the one at the first `end_id`.
     pre_norm: norms before attention and MLP (CLIP) instead of after the residual (BERT, XLM-R).
     embedding_norm: a norm before the first block.
-    final_norm: a norm after the last.
-    causal: a piece does not see those after it.
-    mask_padding: no piece sees what fills up a text.
-    positions: `learned`; `counted`: learned, but the pieces are counted from pad_id + 1 on, and padding stands at
+    final_norm: a norm after the last block.
+    causal: a token does not attend to later ones.
+    mask_padding: no token attends to padding.
+    positions: `learned`; `counted`: learned, but tokens are counted from pad_id + 1 on, and padding is at position
       pad_id (XLM-R); `sinusoidal`: counted the same way, and not learned (M2M100).
-    scale_embedding: the embeddings of tokens are multiplied by sqrt(width) (M2M100).
+    scale_embedding: multiply token embeddings by sqrt(width) (M2M100).
     activation, norm_epsilon, dropout_rate, remat, scan, dtype: as in `ViTConfig`.
 
   Raises:
-    UsageError: where a field is of another type or out of its limits, sizes do not divide, or a name is unknown.
+    UsageError: a field has the wrong type or is out of its limits, sizes do not divide, or a name is unknown.
   """
 
   vocab_size: limits.Vocabulary
@@ -77,10 +77,7 @@ class TextConfig:
 
   def __post_init__(self):
     limits.check(self)
-    for field, known in (("pool", POOLS), ("positions", POSITIONS), ("activation", tuple(ACTIVATIONS))):
-      if getattr(self, field) not in known:
-        given = getattr(self, field)[:40]
-        raise UsageError(f"unknown TextConfig.{field} {given!r}: use one of {', '.join(known)}")
+    limits.check_names(self, pool=POOLS, positions=POSITIONS, activation=ACTIVATIONS)
     if self.width % self.num_heads:
       raise UsageError(f"TextConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
     if self.positions == "sinusoidal" and (self.width % 2 or self.width < 4):
@@ -139,14 +136,14 @@ class TextTower(nn.Module):
 
   @nn.compact
   def __call__(self, tokens: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Texts, int32 [rows, length], filled up with pad_id -> float32 [rows, width].
+    """Texts, int32 [rows, length], padded with pad_id -> float32 [rows, width].
 
     Raises:
-      UsageError: texts are longer than max_length, or with pool `last` shorter.
+      UsageError: texts are longer than max_length, or shorter with pool `last`.
     """
     config, length = self.config, tokens.shape[1]
     if length > config.max_length or (config.pool == "last" and length < config.max_length):
-      raise UsageError(f"texts of {length} pieces do not fit a text tower of max_length {config.max_length}")
+      raise UsageError(f"texts of {length} tokens do not fit a text tower of max_length {config.max_length}")
     dtype = resolve_dtype(config.dtype)
     present = tokens != config.pad_id
     table = parameter(
@@ -171,7 +168,7 @@ class TextTower(nn.Module):
     return self._pooled(x.astype(jnp.float32), tokens, present)
 
   def _bias(self, present: jax.Array) -> jax.Array:
-    """Float32, which can be broadcast to [rows, heads, length, length]: MASKED where a piece must not see another."""
+    """MASKED where a token must not attend to another, else 0: float32, broadcasts to [rows, heads, length, length]."""
     length = present.shape[1]
     visible = jnp.ones((1, 1, length, length), bool)
     if self.config.causal:

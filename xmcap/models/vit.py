@@ -81,11 +81,7 @@ class ViTConfig:
     # Gin passes lists, but the configuration has to be hashable.
     for name in ("image_mean", "image_std"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
-    if self.pool not in POOLS:
-      raise UsageError(f"unknown ViTConfig.pool {self.pool[:40]!r}: use one of {', '.join(POOLS)}")
-    if self.activation not in ACTIVATIONS:
-      known = ", ".join(ACTIVATIONS)
-      raise UsageError(f"unknown ViTConfig.activation {self.activation[:40]!r}: use one of {known}")
+    limits.check_names(self, pool=POOLS, activation=ACTIVATIONS)
     if self.image_size % self.patch_size:
       raise UsageError(
         f"ViTConfig.image_size {self.image_size} is not divisible by patch_size {self.patch_size}"

@@ -17,9 +17,7 @@ from flax import linen as nn
 
 from xmcap.models import limits
 from xmcap.models.attention import MASKED
-from xmcap.models.layers import VIT_KERNEL_INIT, Dense, Dropout, parameter
-
-_SHORTEST = 1e-6  # of an embedding before it is divided by its length
+from xmcap.models.layers import VIT_KERNEL_INIT, Dense, Dropout, normalized, parameter
 
 
 @gin.configurable
@@ -131,9 +129,4 @@ class Word2VisualVec(nn.Module):
 
   def embed(self, words: jax.Array, vectors: jax.Array) -> jax.Array:
     """The features of length 1, for cosines; features that are 0 stay 0."""
-    return unit(self(words, vectors))
-
-
-def unit(x: jax.Array) -> jax.Array:
-  """[..., F] divided by its length; 0 stays 0."""
-  return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(jnp.square(x), axis=-1, keepdims=True), _SHORTEST**2))
+    return normalized(self(words, vectors))

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from xmcap.data import words as words_lib
 from xmcap.errors import UsageError
-from xmcap.models.word2visualvec import Word2VisualVec, Word2VisualVecConfig, unit
+from xmcap.models.layers import normalized
+from xmcap.models.word2visualvec import Word2VisualVec, Word2VisualVecConfig
 from xmcap.training.objectives import Batch, Metrics
 
 KINDS = ("mse", "contrastive")
@@ -80,7 +81,7 @@ class Word2VisualVecObjective:
     def mean(values):
       return jnp.sum(values * weights) / jnp.maximum(weight, 1e-9)
 
-    similarity = jnp.sum(unit(predicted) * unit(features), axis=-1)
+    similarity = jnp.sum(normalized(predicted) * normalized(features), axis=-1)
     return mean(losses), {"similarity": mean(similarity), "weight": weight}
 
 

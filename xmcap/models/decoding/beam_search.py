@@ -76,10 +76,7 @@ class Beam:
 
   def __post_init__(self):
     limits.check(self)
-    if self.convention not in CONVENTIONS:
-      raise UsageError(
-        f"unknown Beam.convention {self.convention[:40]!r}: use one of {', '.join(CONVENTIONS)}"
-      )
+    limits.check_names(self, convention=CONVENTIONS)
     if self.early_stopping not in EARLY_STOPPING:
       raise UsageError(
         f"unknown Beam.early_stopping {str(self.early_stopping)[:40]!r}: use 'never', False or True"
