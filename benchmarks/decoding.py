@@ -24,12 +24,14 @@ import numpy as np
 import report
 from jax.tree_util import tree_map_with_path
 
+from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
 from xmcap.models.t5 import EOS_ID, T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.training.optimizer import path_name
 
 _LANGUAGES, _OURS = 36, "xmcap"
 _VITS = {
@@ -66,7 +68,8 @@ def random_params(captioner: Captioner, prompts: np.ndarray):
     name = path[-1].key
     if name in ("scale", "bias"):
       return jax.numpy.full(leaf.shape, float(name == "scale"))
-    fan_in = int(np.prod(leaf.shape[:-1])) if name == "kernel" else 1
+    layer = leaf.shape[1:] if stacking.is_stacked(path_name(path)) else leaf.shape
+    fan_in = int(np.prod(layer[:-1])) if name == "kernel" else 1
     values = rng.standard_normal(leaf.shape, np.float32)
     values *= fan_in**-0.5
     return jax.device_put(values)

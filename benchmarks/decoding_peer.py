@@ -5,12 +5,12 @@ import time
 import numpy as np
 import torch
 import transformers
-from flax import traverse_util
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.modeling_outputs import BaseModelOutput
 
 from xmcap.convert import hf_t5, hf_vit
 from xmcap.convert.source import parameter_shapes
+from xmcap.models import stacking
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.t5 import EOS_ID, T5Config
 from xmcap.models.vit import ViTConfig
@@ -37,7 +37,7 @@ class Peer:
   """
 
   def __init__(self, vit: ViTConfig, t5: T5Config, params, search, max_length: int):
-    flat = traverse_util.flatten_dict(params, sep="/")
+    flat = stacking.flatten(stacking.unstack(params))
     with torch.device("meta"):
       self.vit = transformers.ViTModel(
         transformers.ViTConfig(
