@@ -5,45 +5,44 @@ import types
 import numpy as np
 
 from xmcap.data.order import Order
-from xmcap.data.picture_stream import PictureStream
+from xmcap.data.picture_stream import PictureStream, Rows
 
 SIDE, VOCABULARY = 16, 64
 
 
-class Captions(PictureStream):
+class _Made(PictureStream):
+  """So many pictures, whose rows a function makes from their numbers."""
+
+  def __init__(self, count, batch):
+    super().__init__("made up", batch_size=batch, image_size=SIDE)
+    self.source, self.order = range(count), Order(0, [count])
+
+  def _part(self, step, positions, pixels):
+    rows = [self._row(index) for index in self.indices(positions)]
+    made = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    pixels[...] = made.pop("image")
+    keys = made.pop("key").tolist()
+    return Rows(keys, self._weighted(made, self._weights_of(positions, keys)), {})
+
+
+class Captions(_Made):
   """So many pictures with K = 2 captions each, of 2 to 5 tokens."""
 
-  def __init__(self, count, batch):
-    super().__init__("made up", batch_size=batch, image_size=SIDE)
-    self.source, self.order = range(count), Order(0, [count])
+  def _row(self, index):
+    return caption(index)
 
-  def _part(self, step, positions, pixels):
-    return [caption(index) for index in self.indices(positions)]
-
-  def _joined(self, positions, pixels, parts):
-    batch = stacked(parts)
-    batch["target_weights"] *= self._weights_of(positions)[:, None, None]
-    return batch
+  def _weighted(self, made, weights):
+    return {**made, "target_weights": made["target_weights"] * weights[:, None, None]}
 
 
-class Tags(PictureStream):
+class Tags(_Made):
   """So many pictures with up to 2 tags of 5."""
 
-  def __init__(self, count, batch):
-    super().__init__("made up", batch_size=batch, image_size=SIDE)
-    self.source, self.order = range(count), Order(0, [count])
+  def _row(self, index):
+    return tagged(index)
 
-  def _part(self, step, positions, pixels):
-    return [tagged(index) for index in self.indices(positions)]
-
-  def _joined(self, positions, pixels, parts):
-    return {**stacked(parts), "weights": self._weights_of(positions)}
-
-
-def stacked(parts):
-  """The rows of all parts of a batch, by field."""
-  rows = sum(parts, [])
-  return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+  def _weighted(self, made, weights):
+    return {**made, "weights": weights}
 
 
 def caption(number):

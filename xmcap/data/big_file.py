@@ -7,9 +7,9 @@
 The reference is `simpleknn/bigfile.py` in the code of COCO-CN (Li et al., 2019), which writes ids on one line.
 """
 
+import contextlib
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from xmcap.storage import files, outputs
 from xmcap.terminal import shown
 
 VECTORS, IDS, SHAPE = "feature.bin", "id.txt", "shape.txt"
-_T = TypeVar("_T")
 _FLOAT = np.dtype("<f4")
 _LARGEST_SHAPE = 100  # bytes of shape.txt
 _PICKLES = tuple(bytes([0x80, version]) for version in range(2, 6))
@@ -38,16 +37,18 @@ def read(path: pathlib.Path) -> tuple[tuple[str, ...], np.ndarray]:
   """
   outputs.settle(path)
   rows, width = _shape(path / SHAPE)
-  ids = tuple(_text(path / IDS).split())
+  with _reading(path / IDS):
+    ids = tuple((path / IDS).read_text("utf-8").split())
   if len(ids) != rows:
     raise UsageError(
       f"{path}: {IDS} has {count(len(ids), 'id')}, but {SHAPE} says {count(rows, 'row')}: copy the folder again"
     )
   file = path / VECTORS
-  size = _opened(file, lambda: file.stat().st_size)
+  with _reading(file), file.open("rb") as opened:
+    start, size = opened.read(2), file.stat().st_size
   if size != rows * width * _FLOAT.itemsize:
     # Judged only now, because the first numbers may look like a pickle by chance.
-    if _bytes(file, 2) in _PICKLES:
+    if start in _PICKLES:
       raise UsageError(
         f"{file}: a pickle, which can run code when it is read, so xmcap refuses it: write float32 rows"
         " (array.astype('<f4').tofile)"
@@ -56,7 +57,8 @@ def read(path: pathlib.Path) -> tuple[tuple[str, ...], np.ndarray]:
       f"{file} has {size:,} bytes, but {rows:,} x {width:,} float32 numbers of {SHAPE} take"
       f" {rows * width * _FLOAT.itemsize:,}: copy the folder again"
     )
-  return ids, _opened(file, lambda: np.memmap(file, _FLOAT, "r", shape=(rows, width)))
+  with _reading(file):
+    return ids, np.memmap(file, _FLOAT, "r", shape=(rows, width))
 
 
 def write(path: pathlib.Path, ids: Sequence[str], vectors: np.ndarray) -> None:
@@ -66,7 +68,7 @@ def write(path: pathlib.Path, ids: Sequence[str], vectors: np.ndarray) -> None:
     UsageError: an id is empty or has whitespace, which the format cannot hold.
     XmcapError: a file cannot be written.
   """
-  wrong = [name for name in ids if len(name.split()) != 1 or name.split()[0] != name]
+  wrong = [name for name in ids if name.split() != [name]]
   if wrong:
     raise UsageError(
       f"{path}: {count(len(wrong), 'key')} with whitespace ({first_few(wrong)}), which {IDS}"
@@ -81,7 +83,8 @@ def write(path: pathlib.Path, ids: Sequence[str], vectors: np.ndarray) -> None:
 
 
 def _shape(path: pathlib.Path) -> tuple[int, int]:
-  numbers = _text(path, _LARGEST_SHAPE).split()
+  with _reading(path), path.open("rb") as file:
+    numbers = file.read(_LARGEST_SHAPE).decode().split()
   if len(numbers) != 2 or not all(number.isdecimal() and number.isascii() for number in numbers):
     raise UsageError(f'{path}: {shown(" ".join(numbers)) or "empty"}: it must hold two numbers, "rows width"')
   rows, width = map(int, numbers)
@@ -90,21 +93,11 @@ def _shape(path: pathlib.Path) -> tuple[int, int]:
   return rows, width
 
 
-def _text(path: pathlib.Path, most: int = -1) -> str:
-  return _opened(path, lambda: _bytes(path, most).decode())
-
-
-def _bytes(path: pathlib.Path, most: int) -> bytes:
-  def contents() -> bytes:
-    with path.open("rb") as file:
-      return file.read(most)
-
-  return _opened(path, contents)
-
-
-def _opened(path: pathlib.Path, function: Callable[[], _T]) -> _T:
+@contextlib.contextmanager
+def _reading(path: pathlib.Path) -> Iterator[None]:
+  """Turns errors of reading a file into UsageErrors."""
   try:
-    return function()
+    yield
   except FileNotFoundError:
     raise UsageError(f"{path} is missing: a BigFile has {VECTORS}, {IDS} and {SHAPE}") from None
   except (OSError, UnicodeDecodeError) as error:

@@ -1,11 +1,14 @@
 """Draws the captions of a picture, as a function of (seed, position) and the languages of its captions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from xmcap.data import draws
+from xmcap.data.columns import Columns, parse_columns
+from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import Places
+from xmcap.data.records import RecordSource
 
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the pictures of most corpora share a few
 
@@ -123,3 +126,18 @@ class Drawing:
       return layout.take(order, turns[rows], self.captions_per_image)
 
     return captions
+
+  def read(
+    self, source: RecordSource | MixedSource, positions: np.ndarray, found: Places
+  ) -> Iterator[tuple[int, Columns, list[int], list[int]]]:
+    """Reads the records at positions one by one.
+
+    Yields (corpus, record, columns [K] of its captions, their places [K]). A picture without a caption in these
+    languages has the column after the last language, and no places.
+    """
+    drawn = self.at(positions, found)
+    records = source.iterate(found.indices, parse_columns)
+    for row, (part, record) in enumerate(zip(found.parts.tolist(), records, strict=True)):
+      layout = self.layout(part, record.layout, record.languages, record.sources)
+      (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
+      yield part, record, columns, places if columns[0] < len(self.languages) else []

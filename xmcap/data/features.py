@@ -7,6 +7,7 @@
 `xmcap features` writes the first two. `xmcap score retrieval` reads the vectors of all three.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -57,23 +58,20 @@ def read(path: str | os.PathLike) -> Features:
 
 
 def _open(path: str | os.PathLike) -> Features:
-  """As `read`, without reading the vectors."""
-  folder = pathlib.Path(path)
-  if folder.is_dir():
-    if big_file.is_folder(folder):
-      found = Features(*big_file.read(folder))
-    elif (folder / PICTURES).exists():
-      found = _read_embedded(folder)
-    else:
-      raise UsageError(f"{path}: no vectors in this folder: {_HINT}")
-  elif not folder.exists():
+  """Like `read`, without reading the vectors."""
+  path = pathlib.Path(path)
+  if not path.exists():
     raise UsageError(f"{path}: no such file or folder: {_HINT}")
-  else:
-    tensor_files.refuse_pickle(folder)
-    if folder.suffix != _SUFFIX:
-      raise UsageError(f"{path}: vectors with keys are read from {_SUFFIX} or a folder: {_HINT}")
-    found = _read_safetensors(folder)
-  return found
+  if path.is_dir():
+    if big_file.is_folder(path):
+      return Features(*big_file.read(path))
+    if (path / PICTURES).exists():
+      return _read_embedded(path)
+    raise UsageError(f"{path}: no vectors in this folder: {_HINT}")
+  tensor_files.refuse_pickle(path)
+  if path.suffix != _SUFFIX:
+    raise UsageError(f"{path}: vectors with keys are read from {_SUFFIX} or a folder: {_HINT}")
+  return _read_safetensors(path)
 
 
 def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Features:
@@ -205,11 +203,9 @@ def _check(features: Features, where: str) -> None:
   if len(keys) != len(vectors):
     raise UsageError(f"{where}: {count(len(keys), 'key')} for {count(len(vectors), 'vector')}: make it again")
   if len(set(keys)) < len(keys):
-    seen: set[str] = set()
-    repeated = [key for key in keys if key in seen or seen.add(key)]
+    repeated = [key for key, times in collections.Counter(keys).items() if times > 1]
     raise UsageError(
-      f"{where}: {count(len(repeated), 'key')} repeated ({first_few(repeated)}): keep one"
-      " vector of each picture"
+      f"{where}: {count(len(repeated), 'key')} repeated ({first_few(repeated)}): keep one vector of each picture"
     )
   rows = max(1, _CHECKED_AT_ONCE // vectors.shape[1])
   for start in range(0, len(vectors), rows):

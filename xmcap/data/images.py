@@ -203,11 +203,9 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
     if not picture.size:
       raise XmcapError(f"picture '{shown(key)}': no pixels: replace or remove it")
     picture = Image.fromarray(picture)
-  try:
+  try:  # Pillow decodes an opened file only here
     upright = _to_upright_rgb(picture)
-  except (
-    Exception
-  ) as error:  # Pillow decodes an opened file only here, and raises many types of errors on damaged bytes
+  except Exception as error:  # damaged bytes raise many types of errors
     raise XmcapError(f"picture '{shown(key)}': cannot be decoded ({one_line(error)}): replace it") from None
   return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
 
@@ -272,22 +270,23 @@ def load(
     draws: float [NUM_DRAWS], uniform in [0, 1), required with `augment`; they determine the augmentation.
     max_pixels: a picture that claims more is rejected before it is decoded.
   """
-  if augment is not None and draws is None:
+  if augment is None:
+    augment, draws = Augment(), np.zeros(NUM_DRAWS)
+  elif draws is None:
     raise UsageError("a random augmentation needs its random numbers: pass `draws`")
   with _opened(data, key, max_pixels) as image:
     turned = _orientation(image) >= 5  # width and height are swapped
     width, height = image.size[::-1] if turned else image.size
-    box = (0, 0, width, height) if augment is None or draws is None else augment.box(width, height, draws)
+    left, top, right, bottom = augment.box(width, height, draws)
     if image.format == "JPEG":
-      reduced = int(min(box[2] - box[0], box[3] - box[1]) / size)
-      reduced = next(scale for scale in (8, 4, 2, 1) if scale <= max(1, reduced))
+      larger = max(1, int(min(right - left, bottom - top) / size))
+      reduced = next(scale for scale in (8, 4, 2, 1) if scale <= larger)
       image.draft(None, (image.width // reduced, image.height // reduced))
       image.decodermaxblock = len(data)  # otherwise Pillow copies it piece by piece
     image.load()
     image = _to_upright_rgb(image)
     across, down = image.width / width, image.height / height
-    right, bottom = min(box[2] * across, image.width), min(box[3] * down, image.height)
-    box = (box[0] * across, box[1] * down, right, bottom)
+    right, bottom = min(right * across, image.width), min(bottom * down, image.height)
+    box = (left * across, top * down, right, bottom)
     pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
-    flipped = augment is not None and draws is not None and augment.flip and draws[4] < 0.5
-    return pixels[:, ::-1] if flipped else pixels
+    return pixels[:, ::-1] if augment.flip and draws[4] < 0.5 else pixels

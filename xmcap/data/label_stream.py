@@ -10,7 +10,7 @@ import numpy as np
 from xmcap.data import labels as labels_lib
 from xmcap.data.columns import parse_picture
 from xmcap.data.order import Order
-from xmcap.data.picture_stream import Batch, PictureStream
+from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.tasks import registration
 from xmcap.scoring.signature import of_texts
 
@@ -55,26 +55,18 @@ class LabelStream(PictureStream):
     indices = self.indices(np.arange(count))
     return [record.key for record in self.source.iterate(indices, parse_picture)]
 
-  def _part(
-    self, step: int, positions: np.ndarray, pixels: np.ndarray
-  ) -> tuple[list[str], np.ndarray, list[str], list[str]]:
-    """Returns keys [N], labels uint8 [N, L], the keys of pictures without a label, and a key for each unknown tag."""
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
     records = self.source.read(self.indices(positions), parse_picture)
-    labels = np.zeros((len(records), self._width), np.uint8)
+    self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
+    keys = [record.key for record in records]
+    weights = self._weights_of(positions, keys)
+    labels = np.zeros((len(keys), self._width), np.uint8)
     none: list[str] = []
     unknown: list[str] = []
-    for row, record, weight in zip(labels, records, self._weights_of(positions), strict=True):
-      row[self.truth.columns.get(record.key, [])] = 1
+    for row, key, weight in zip(labels, keys, weights, strict=True):
+      row[self.truth.columns.get(key, [])] = 1
       if weight:
-        none += [record.key] * (not row.any())
-        unknown += [record.key] * self.truth.unknown.get(record.key, 0)
-    self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
-    return [record.key for record in records], labels, none, unknown
-
-  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[tuple]) -> Batch:
-    keys, labels, none, unknown = zip(*parts, strict=True)
-    self._count_lost(_NONE, sum(none, []))
-    self._count_lost(_UNKNOWN, sum(unknown, []))
-    keys, labels = sum(keys, []), np.concatenate(labels)
-    weights = self._weights_of(positions) * self.skipped.weights(keys) * labels.any(axis=1)
-    return {self.input: pixels, "labels": labels, "weights": weights, "key": np.array(keys)}
+        none += [key] * (not row.any())
+        unknown += [key] * self.truth.unknown.get(key, 0)
+    fields = {"labels": labels, "weights": weights * labels.any(axis=1)}
+    return Rows(keys, fields, {_NONE: none, _UNKNOWN: unknown})

@@ -23,17 +23,17 @@ import numpy as np
 from absl import logging
 
 from xmcap.data import workers
-from xmcap.data.columns import parse_columns_and_sources
+from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.progress import Say
 from xmcap.storage import addresses, files, outputs
 
-FORMAT = 2
+_FORMAT = 2
 _WITHOUT_SOURCES = 1  # the format of earlier versions, which serves streams that draw from all sources
 SMALL = 10_000  # up to so many records, a run makes the index itself, in memory
-MOST_PIECES = 65_535  # longer captions count as this long
+_MOST_PIECES = 65_535  # longer captions count as this long
 
 _INDEX, _LENGTHS, _LAYOUTS = "index.json", "lengths.npy", "layouts.npy"
 _CHUNK = 2_048  # records per call of a process
@@ -55,12 +55,10 @@ class LayoutCodes(NamedTuple):
 
   @classmethod
   def of(cls, text: str) -> "LayoutCodes":
-    """Reads the text of a layout, such as `en/human de/mt`."""
-    pairs = [code.partition(b"/") for code in text.encode().split()]
-    sources = tuple(source for _, slash, source in pairs if slash)
-    return cls(
-      text.encode(), tuple(code for code, _, _ in pairs), sources if len(sources) == len(pairs) else ()
-    )
+    """Reads the text of a layout, such as `en/human de/mt`, or `en de` of an earlier version."""
+    pairs = [pair.split(b"/") for pair in text.encode().split()]
+    languages = tuple(pair[0] for pair in pairs)
+    return cls(text.encode(), languages, tuple(pair[1] for pair in pairs if len(pair) > 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +204,7 @@ def _command(source: RecordSource, vocabulary: Vocabulary) -> str:
 def _facts(source: RecordSource, split: str, vocabulary: Vocabulary) -> dict[str, Any]:
   """Returns the facts about a split and a vocabulary that identify their index."""
   records = source.sizes[split]
-  return {"format": FORMAT, "split": split, "vocabulary": vocabulary.sha256, "records": records}
+  return {"format": _FORMAT, "split": split, "vocabulary": vocabulary.sha256, "records": records}
 
 
 def _sizes(layouts: Sequence[str]) -> np.ndarray:
@@ -222,28 +220,19 @@ def _array(address: str) -> np.ndarray:
 
 
 def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Counted:
-  layouts: dict[bytes, int] = {}
-  names: list[str] = []
+  layouts: dict[str, int] = {}
   layout_of: list[int] = []
   texts: list[str] = []
-  pieces: list[int] = []
-
-  def encode() -> None:
-    encoded = vocabulary.encode_all(texts)
-    pieces.extend(min(len(ids) + 1, MOST_PIECES) for ids in encoded)
-    texts.clear()
-
-  for record in source.iterate(indices, parse_columns_and_sources):
-    if record.layout not in layouts:
-      layouts[record.layout] = len(layouts)
-      pairs = zip(record.languages, record.sources, strict=True)
-      names.append(" ".join(f"{code.decode()}/{source.decode()}" for code, source in pairs))
-    layout_of.append(layouts[record.layout])
+  for record in source.iterate(indices, parse_columns):
+    pairs = zip(record.languages, record.sources, strict=True)
+    layout = " ".join(f"{code.decode()}/{source.decode()}" for code, source in pairs)
+    layout_of.append(layouts.setdefault(layout, len(layouts)))
     texts += [text.decode() for text in record.texts]
-    if len(texts) >= _ENCODED:
-      encode()
-  encode()
-  return names, np.array(layout_of, np.uint32), np.array(pieces, np.uint16)
+  pieces: list[int] = []
+  for start in range(0, len(texts), _ENCODED):
+    encoded = vocabulary.encode_all(texts[start : start + _ENCODED])
+    pieces += [min(len(ids) + 1, _MOST_PIECES) for ids in encoded]
+  return list(layouts), np.array(layout_of, np.uint32), np.array(pieces, np.uint16)
 
 
 def _merged(parts: Iterable[Counted]) -> Counted:

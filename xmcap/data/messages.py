@@ -4,7 +4,13 @@ TensorFlow's own would cost every process that reads or writes records seconds o
 tensorflow/core/example/example.proto and feature.proto, without lists of floats and integers.
 """
 
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+
+T = TypeVar("T")
 
 _EXAMPLE = """
 name: "xmcap/example.proto" package: "xmcap" syntax: "proto3"
@@ -43,3 +49,19 @@ def define(file: str) -> dict[str, type]:
 
 Example = define(_EXAMPLE)["xmcap.Example"]
 """Has `features.feature[name].bytes_list.value`."""
+
+Features = Mapping[str, Any]
+"""Name -> a message with `bytes_list.value`."""
+
+
+def parser(function: Callable[[Features], T]) -> Callable[[bytes], T]:
+  """Makes a function of a record's features one of its bytes, which raises ValueError if they are not a record."""
+
+  @functools.wraps(function)
+  def parse(serialized: bytes) -> T:
+    try:
+      return function(Example.FromString(serialized).features.feature)
+    except Exception as error:
+      raise ValueError(f"not a record: {error}") from error
+
+  return parse

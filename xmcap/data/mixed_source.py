@@ -1,12 +1,11 @@
 """The records of several corpora as one source."""
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from xmcap.data.records import Record, RecordSource, parse
+from xmcap.data.records import RecordSource, parse
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ class MixedSource:
       f"{name}:{of}": size for name, source in sources.items() for of, size in source.sizes.items()
     }
     self._sources = list(sources.values())
-    self._starts = np.array([0, *itertools.accumulate(map(len, self._sources))], np.int64)
+    self._starts = np.cumsum([0, *map(len, self._sources)])
 
   def __len__(self) -> int:
     return int(self._starts[-1])
@@ -50,9 +49,5 @@ class MixedSource:
       yield next(records[part])
 
   def read(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> list[T]:
-    """Returns the records of `iterate` as a list."""
+    """Like `iterate`, as a list."""
     return list(self.iterate(indices, parse))
-
-  def __iter__(self) -> Iterator[Record]:
-    for source in self._sources:
-      yield from source

@@ -1,16 +1,19 @@
 """What a stream draws from each corpus of its mixture: the records, and the languages and sources of captions."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from xmcap import languages as languages_lib
 from xmcap.data import records
-from xmcap.data.language_weights import language_weights
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import MixedOrder, Order
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.data.tasks import Registration
 from xmcap.errors import UsageError
+
+_WEIGHTS = ("rates", "uniform", "count")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,56 +45,76 @@ class StreamPart:
 
 
 def open_parts(
-  registered: Registration,
-  split: str,
-  *,
-  languages: Sequence[str],
-  weights: str | Mapping[str, float],
-  temperature: float,
-  sources: Sequence[str],
-  stream: str = "CaptionStream",
-) -> tuple[StreamPart, ...]:
-  """Returns the parts of a stream over a mixture; the arguments are those of `CaptionStream`.
+  stream: Any, registered: Registration, temperature: float = 1.0
+) -> tuple[tuple[StreamPart, ...], RecordSource | MixedSource, Order]:
+  """Returns the parts of a stream over a mixture, the records of all parts, and the order in which it reads them.
 
-  `stream` names the stream in messages.
+  The stream has `split`, `seed`, `languages`, `language_weights` and `sources` as `CaptionStream`.
 
   Raises:
-    UsageError: a corpus lacks the split, or has none of the languages or sources.
+    UsageError: a corpus lacks the split, or has none of the languages or sources; or a weight is wrong.
   """
-  chosen = language_weights(registered.rates, languages, weights, temperature)
-  check_sources(sources, f"{stream}.sources")
+  where = type(stream).__name__
+  weights, sources, split = stream.language_weights, stream.sources, stream.split
+  if not temperature > 0:
+    raise UsageError(f"{where}.temperature is {temperature}: give a number above 0")
+  chosen = _weights_of(registered.rates, stream.languages, weights, where)
+  check_sources(sources, f"{where}.sources")
   parts = []
   for name, part in registered.named.items():
     held = [code for code in part.rates if code in chosen]
     if not held:
       raise UsageError(
-        f"{stream}.languages: {name}, a part of {registered.name}, has none of {' '.join(chosen)}: "
+        f"{where}.languages: {name}, a part of {registered.name}, has none of {' '.join(chosen)}: "
+        "use a mixture without it"
+      )
+    both = tuple(source for source in part.sources or sources if not sources or source in sources)
+    if part.sources and not both:
+      raise UsageError(
+        f"{where}.sources: {name}, a part of {registered.name}, has only {', '.join(part.sources)}: "
         "use a mixture without it"
       )
     given = weights if isinstance(weights, str) else {code: weights[code] for code in held}
-    of_part = part.sources or tuple(sources)
-    both = tuple(source for source in of_part if not sources or source in sources)
-    if of_part and not both:
-      raise UsageError(
-        f"{stream}.sources: {name}, a part of {registered.name}, has only {', '.join(part.sources)}: "
-        "use a mixture without it"
-      )
-    of_languages = language_weights(part.rates, held, given, temperature)
+    of_part = _weights_of(part.rates, held, given, where)
+    tempered = {code: of_part[code] ** (1 / temperature) for code in languages_lib.ordered(of_part)}
     prefix = f"{name}/" if len(registered.parts) > 1 else ""
-    parts.append(StreamPart(name, part.source(split), of_languages, both, prefix))
-  return tuple(parts)
-
-
-def join(
-  parts: Sequence[StreamPart], registered: Registration, split: str, seed: int
-) -> tuple[RecordSource | MixedSource, Order]:
-  """Returns the records of all parts of a stream, and the order in which it reads them."""
-  sizes = [len(part.source) for part in parts]
+    parts.append(StreamPart(name, part.source(split), tempered, both, prefix))
   if len(parts) == 1:
-    return parts[0].source, Order(seed, sizes)
-  return MixedSource({part.name: part.source for part in parts}, split), MixedOrder(
-    seed, sizes, registered.places()
-  )
+    return tuple(parts), parts[0].source, Order(stream.seed, [len(parts[0].source)])
+  source = MixedSource({part.name: part.source for part in parts}, split)
+  order = MixedOrder(stream.seed, [len(part.source) for part in parts], registered.places())
+  return tuple(parts), source, order
+
+
+def _weights_of(
+  rates: Mapping[str, float], languages: Sequence[str], weights: str | Mapping[str, float], where: str
+) -> dict[str, float]:
+  """Returns code -> weight above 0 of each language to draw; 1 for `count`, as each picture has its own weights."""
+  _check_held(languages, rates, f"{where}.languages")
+  held = dict.fromkeys(languages or rates, 1.0)
+  if isinstance(weights, Mapping):
+    _check_held(weights, held, f"{where}.language_weights")
+    bad = [code for code, weight in weights.items() if not 0 <= weight < math.inf]
+    if bad:
+      raise UsageError(
+        f"{where}.language_weights: '{bad[0]}' has {weights[bad[0]]}: give a number of at least 0"
+      )
+    held = {code: float(weight) for code, weight in weights.items() if weight}
+  elif weights == "rates":
+    held = {code: rates[code] for code in held}
+  elif weights not in _WEIGHTS:
+    raise UsageError(
+      f"{where}.language_weights is {weights!r}: give {', '.join(_WEIGHTS)}, or weights by language"
+    )
+  if not held:
+    raise UsageError(f"{where}.language_weights are all 0: nothing can be drawn")
+  return held
+
+
+def _check_held(codes: Iterable[str], held: Mapping[str, float], what: str) -> None:
+  absent = [code for code in codes if code not in held]
+  if absent:
+    raise UsageError(f"{what}: '{absent[0]}' is not one of the available languages: {' '.join(held)}")
 
 
 def parts_of(stream: Any) -> Sequence[StreamPart]:

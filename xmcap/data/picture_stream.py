@@ -6,8 +6,8 @@ import functools
 import hashlib
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from absl import logging
@@ -25,19 +25,28 @@ from xmcap.terminal import shown
 
 Batch = dict[str, np.ndarray]
 
-PREFETCH_BYTES = 2 << 30
-
 _UNDECODABLE = "pictures that cannot be decoded"
-_PART_ROWS = (
-  8  # least rows of a batch for a thread: with fewer, the fixed cost of the draws outweighs the gain
-)
+# Least rows of a batch for a thread: with fewer, the fixed cost of the draws outweighs the gain.
+_PART_ROWS = 8
 _FINGERPRINT_ROWS = 64
 _LEAST_AHEAD = 2  # one is consumed while the other is made
 
 
+class Rows(NamedTuple):
+  """N rows of a batch without the pixels.
+
+  `keys` are those of the pictures, `fields` has the arrays [N, ...] by name, and `lost` the keys of the pictures that
+  lost something, by reason.
+  """
+
+  keys: Sequence[str]
+  fields: Mapping[str, np.ndarray]
+  lost: Mapping[str, Sequence[str]]
+
+
 @dataclasses.dataclass(eq=False, repr=False)
 class PictureStream:
-  """The base class of streams: `_part` makes some rows of a batch, on several threads; `_joined` joins them.
+  """The base class of streams: `_part` makes some rows of a batch, on several threads.
 
   With `features` a batch has the stored vectors of the pictures, `features` float32 [B, D], instead of `image`, and no
   picture is decoded.
@@ -68,7 +77,7 @@ class PictureStream:
   augment: images.Augment | None = None
   workers: int | None = None
   depth: int = 16
-  prefetch_bytes: int = PREFETCH_BYTES
+  prefetch_bytes: int = 2 << 30
   on_bad: str = "stop"
   bad_limit: int = 100
   features: str = ""
@@ -202,18 +211,23 @@ class PictureStream:
     count = min(workers, -(-len(positions) // _PART_ROWS))
     split = zip(np.array_split(positions, count), np.array_split(pixels, count), strict=True)
     parts = [functools.partial(self._part, step, *part) for part in split]
-    return Job(parts, functools.partial(self._joined, positions, pixels))
+    return Job(parts, functools.partial(self._joined, pixels))
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Any:
-    """Fills the pixels, uint8 [N, H, W, 3], or vectors, float32 [N, D], of N positions of a step by `_load_pixels`.
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+    """Makes the rows at N positions of a step.
 
-    Returns what else `_joined` needs.
+    It fills their pixels, uint8 [N, H, W, 3], or vectors, float32 [N, D], by `_load_pixels`.
     """
     raise NotImplementedError
 
-  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[Any]) -> Batch:
-    """Returns the batch, given its positions, pixels (as `input`) and the results of `_part`."""
-    raise NotImplementedError
+  def _joined(self, pixels: np.ndarray, parts: list[Rows]) -> Batch:
+    """Returns the batch of all parts, and counts what they lost."""
+    for rows in parts:
+      for reason, keys in rows.lost.items():
+        self._count_lost(reason, keys)
+    keys = [key for rows in parts for key in rows.keys]
+    fields = {name: np.concatenate([rows.fields[name] for rows in parts]) for name in parts[0].fields}
+    return {self.input: pixels, **fields, "key": np.array(keys)}
 
   def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
     """Returns int64 [N]: the positions of rows of a step's batch."""
@@ -224,11 +238,10 @@ class PictureStream:
       raise UsageError(f"rows of a batch of {self.pictures} pictures: give ascending rows from 0")
     return chosen + step * self.pictures
 
-  def _weights_of(self, positions: np.ndarray) -> np.ndarray:
-    """Returns float32 [N]: 0 for positions beyond the end of a stream of `first`, 1 for all others."""
-    if self._end is None:
-      return np.ones(len(positions), np.float32)
-    return (positions < self._end).astype(np.float32)
+  def _weights_of(self, positions: np.ndarray, keys: Sequence[str]) -> np.ndarray:
+    """Returns float32 [N]: 0 for skipped pictures and positions beyond the end of a stream of `first`, else 1."""
+    weights = self.skipped.weights(keys)
+    return weights if self._end is None else weights * (positions < self._end)
 
   def indices(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: the indices in `source` of the pictures at positions, int64 [N]."""
@@ -256,15 +269,15 @@ class PictureStream:
         row[...] = 0
         self._count_lost(_UNDECODABLE, [key])
 
-  def _count_lost(self, what: str, keys: Sequence[str]) -> None:
-    """Counts losses of a kind, one per key, and logs the first of each kind."""
+  def _count_lost(self, reason: str, keys: Sequence[str]) -> None:
+    """Counts losses, one per key, and logs the first with a reason."""
     if not keys or not self.counts_losses:
       return
     with self._lock:
-      first = what not in self._lost
-      self._lost[what] = self._lost.get(what, 0) + len(keys)
-    if first:
-      logging.warning("%s: first in picture %s; later ones are only counted", what, keys[0])
+      is_first = reason not in self._lost
+      self._lost[reason] = self._lost.get(reason, 0) + len(keys)
+    if is_first:
+      logging.warning("%s: first in picture %s; later ones are only counted", reason, keys[0])
 
   @property
   def lost(self) -> dict[str, int]:

@@ -16,9 +16,9 @@ import array_record.python.array_record_module as array_record_module
 from etils import epath
 
 from xmcap.data import workers
-from xmcap.data.array_records.local import READER_OPTIONS, first_line
+from xmcap.data.array_records.local import READER_OPTIONS
 from xmcap.data.records import Record, check, features, serialize
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 from xmcap.storage import files
 from xmcap.terminal import shown
 
@@ -95,7 +95,7 @@ def _read_back(path: pathlib.Path) -> tuple[tuple[int, int], str]:
       count += 1
     reader.close()
   except (RuntimeError, IndexError, ValueError) as error:
-    return (count, num_bytes), first_line(error)
+    return (count, num_bytes), one_line(error)
   return (count, num_bytes), ""
 
 

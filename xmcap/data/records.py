@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from xmcap import languages
-from xmcap.data.array_records.local import RecordFiles, first_line
-from xmcap.data.messages import Example
+from xmcap.data.array_records.local import RecordFiles
+from xmcap.data.messages import Example, Features, parser
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import addresses, files
 from xmcap.terminal import shown
@@ -156,33 +156,25 @@ def _tag_pairs(record: Record) -> list[tuple[str, str]]:
   return [(language, tag) for language, tags in record.tags_by_language.items() for tag in tags]
 
 
-def parse(serialized: bytes) -> Record:
-  """The inverse of `serialize`; also reads records of earlier versions, which have fewer columns.
+@parser
+def parse(feature: Features) -> Record:
+  """The inverse of `serialize`; also reads records of earlier versions, which have fewer columns."""
 
-  Raises:
-    ValueError: the bytes are not a record.
-  """
-  try:
-    feature = Example.FromString(serialized).features.feature
+  def texts(name: str) -> list[str]:
+    return [value.decode() for value in feature[name].bytes_list.value]
 
-    def texts(name: str) -> list[str]:
-      return [value.decode() for value in feature[name].bytes_list.value]
-
-    columns = [texts(f"captions/{name}") for name in ("language", "text", "text_tokenized", "source")]
-    tags_by_language: dict[str, list[str]] = {}
-    of_tags = texts("tags_by_language/language"), texts("tags_by_language/tag")
-    for language, tag in zip(*of_tags, strict=True):
-      tags_by_language.setdefault(language, []).append(tag)
-    return Record(
-      key=texts("image/key")[0],
-      image=feature["image"].bytes_list.value[0],
-      captions=[Caption(*fields) for fields in zip(*columns, strict=True)],
-      tags=texts("tags"),
-      locale=texts("image/locale")[0],
-      tags_by_language=tags_by_language,
-    )
-  except Exception as error:
-    raise ValueError(f"not a record: {error}") from error
+  columns = [texts(f"captions/{name}") for name in ("language", "text", "text_tokenized", "source")]
+  tags_by_language: dict[str, list[str]] = {}
+  for language, tag in zip(texts("tags_by_language/language"), texts("tags_by_language/tag"), strict=True):
+    tags_by_language.setdefault(language, []).append(tag)
+  return Record(
+    key=texts("image/key")[0],
+    image=feature["image"].bytes_list.value[0],
+    captions=[Caption(*fields) for fields in zip(*columns, strict=True)],
+    tags=texts("tags"),
+    locale=texts("image/locale")[0],
+    tags_by_language=tags_by_language,
+  )
 
 
 def read_tags(directory: addresses.Address) -> list[str]:
@@ -257,7 +249,7 @@ class RecordSource:
     try:
       parts = info.splits[split].file_instructions
     except (ValueError, AssertionError) as error:
-      raise UsageError(f"split '{split}' of {directory}: {first_line(error)}") from None
+      raise UsageError(f"split '{split}' of {directory}: {one_line(error)}") from None
     counts = [part.take if part.take >= 0 else part.examples_in_shard - part.skip for part in parts]
     if not sum(counts):
       raise UsageError(f"split '{split}' of {directory} is empty")
@@ -325,12 +317,12 @@ class RecordSource:
     yield from self._files.iterate(shards.tolist(), positions.tolist(), parse)
 
   def read(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> list[T]:
-    """Returns the records of `iterate` as a list."""
+    """Like `iterate`, as a list."""
     return list(self.iterate(indices, parse))
 
 
 def splits(directory: addresses.Address) -> list[str]:
-  """Returns the names of the record splits in a folder, in alphabetical order; [] if there are none."""
+  """Returns the sorted names of the record splits in a folder; [] if there are none."""
   info = _info(os.fspath(directory))
   return [] if info is None else sorted(info.splits)
 
@@ -365,4 +357,4 @@ def _info(directory: str) -> Any:
     except XmcapError:
       raise
     except Exception as error:  # TFDS raises many types of errors for a damaged file
-      raise XmcapError(f"cannot read {address}: {first_line(error)}") from None
+      raise XmcapError(f"cannot read {address}: {one_line(error)}") from None

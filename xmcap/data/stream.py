@@ -15,7 +15,7 @@ redistributes the positions of a few batches among those batches, which depends 
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import gin
 import numpy as np
@@ -24,10 +24,10 @@ from xmcap import languages as languages_lib
 from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.columns import Columns, parse_columns, parse_columns_and_sources, parse_picture
+from xmcap.data.columns import Columns, parse_picture
 from xmcap.data.order import MixedOrder, Order
-from xmcap.data.parts import join, open_parts
-from xmcap.data.picture_stream import Batch, PictureStream
+from xmcap.data.parts import open_parts
+from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.records import read_tags
 from xmcap.data.tag_prompts import TagPrompts, own_tags
 from xmcap.data.tasks import registration
@@ -38,20 +38,6 @@ from xmcap.terminal import shown
 _CUT = "captions truncated at the target length"
 _EMPTY = "pictures without a caption in these languages"
 _TAGS = "tags beyond the last slot"
-
-
-class _Captions(NamedTuple):
-  """The captions of N pictures of a batch.
-
-  `positions` is int64 [N]; `chosen` int64 [N, K], rows of the table of prompts; `tokens` [N][K], the ids of each
-  caption including EOS, [] for a picture without a caption in these languages; `length` is T of the whole batch.
-  """
-
-  keys: Sequence[str]
-  positions: np.ndarray
-  chosen: np.ndarray
-  tokens: list[list[list[int]]]
-  length: int
 
 
 @gin.configurable
@@ -105,15 +91,7 @@ class CaptionStream(PictureStream):
         f"a batch of {self.batch_size} captions with {self.captions_per_image} per image: make it a multiple"
       )
     registered = registration(self.mixture)
-    self.parts = open_parts(
-      registered,
-      self.split,
-      languages=self.languages,
-      weights=self.language_weights,
-      temperature=self.temperature,
-      sources=self.sources,
-    )
-    self.source, self.order = join(self.parts, registered, self.split, self.seed)
+    self.parts, self.source, self.order = open_parts(self, registered, self.temperature)
     self.pictures = self.batch_size // self.captions_per_image
     self.vocabulary = registered.vocabulary()
     self._count_power = 1 / self.temperature if self.language_weights == "count" else None
@@ -125,14 +103,13 @@ class CaptionStream(PictureStream):
       self._tags.check_length(self.vocabulary, self.languages, self.prompt_length)
     if list(self.target_lengths) != sorted(set(self.target_lengths)):
       raise UsageError(f"target_lengths {tuple(self.target_lengths)}: give ascending lengths")
-    targets = (*(size for size in self.target_lengths if size < self.target_length), self.target_length)
+    targets = (*(length for length in self.target_lengths if length < self.target_length), self.target_length)
     if targets[0] < 2 or self.bucket_window < 1:
       raise UsageError("target lengths must be at least 2 (a piece and EOS), and bucket_window at least 1")
     weights, sources = zip(*((part.weights, part.sources) for part in self.parts), strict=True)
     self._drawing = Drawing(
       self.seed, self.languages, weights, self._count_power, self.captions_per_image, sources
     )
-    self._parse = parse_columns_and_sources if any(sources) else parse_columns
     self._indexes = (
       [lengths.index_of(part.source, self.vocabulary, bool(part.sources)) for part in self.parts]
       if len(targets) > 1
@@ -223,9 +200,9 @@ class CaptionStream(PictureStream):
     """Returns T -> share among about the first `steps` batches."""
     return self._buckets.mix(steps)
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> _Captions:
-    bucket = self._buckets.batch(step)
-    positions = bucket.positions[positions - step * self.pictures]
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+    length = self._buckets.batch(step).length
+    positions = self._planned(step, positions)
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
@@ -239,48 +216,38 @@ class CaptionStream(PictureStream):
     self._load_pixels(pixels, pictures(), positions)
     # One call for all pictures, because a call costs more than a caption.
     encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
-    tokens = [[[*next(encoded), EOS_ID] for _ in of_picture] for of_picture in texts]
-    return _Captions(keys, positions, np.array(columns), tokens, bucket.length)
-
-  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[_Captions]) -> Batch:
-    keys = [key for part in parts for key in part.keys]
-    tokens = [captions for part in parts for captions in part.tokens]
-    chosen = np.concatenate([part.chosen for part in parts])
-    positions = np.concatenate([part.positions for part in parts])
-    length = parts[0].length
+    chosen = np.array(columns)
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
-    weights = self._weights_of(positions) * self.skipped.weights(keys)
+    weights = self._weights_of(positions, keys)
     cut, empty = [], []
-    for number, (key, weight, captions) in enumerate(zip(keys, weights, tokens, strict=True)):
-      if weight and not captions:
+    for key, weight, of_picture, lines in zip(keys, weights, texts, targets, strict=True):
+      if weight and not of_picture:
         empty.append(key)
-      for line, ids in zip(targets[number], captions, strict=False):
+      for line in lines[: len(of_picture)]:
+        ids = [*next(encoded), EOS_ID]
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:
           cut.append(key)
-    self._count_lost(_CUT, cut)
-    self._count_lost(_EMPTY, empty)
-    return {
-      self.input: pixels,
+    fields = {
       "prompt_tokens": self._prompt_tokens(keys, chosen),
       "target_tokens": targets,
       "target_weights": (targets != PAD_ID) * weights[:, None, None],
-      "key": np.array(keys),
     }
+    return Rows(keys, fields, {_CUT: cut, _EMPTY: empty})
+
+  def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
+    """Returns the positions that the plan of a batch puts at these positions."""
+    return self._buckets.batch(step).positions[positions - step * self.pictures]
 
   def _drawn(self, positions: np.ndarray) -> Iterator[tuple[Columns, list[int], list[str]]]:
     """Yields (record, language columns [K] of its captions, their texts) for positions, one by one.
 
     A picture without a caption in these languages has the column after the last language, and no texts.
     """
-    found = self.order.at(positions)
-    drawn, parts = self._drawing.at(positions, found), found.parts.tolist()
-    for row, record in enumerate(self.source.iterate(found.indices, self._parse)):
-      layout = self._drawing.layout(parts[row], record.layout, record.languages, record.sources)
-      record.key = self.parts[parts[row]].prefix + record.key
-      (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
-      empty = columns[0] == len(self.languages)
-      yield record, columns, [] if empty else [record.texts[place].decode() for place in places]
+    drawn = self._drawing.read(self.source, positions, self.order.at(positions))
+    for part, record, columns, places in drawn:
+      record.key = self.parts[part].prefix + record.key
+      yield record, columns, [record.texts[place].decode() for place in places]
 
 
 @gin.configurable
@@ -308,18 +275,13 @@ class TagStream(PictureStream):
     self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
 
   def signature(self) -> dict[str, Any]:
-    return {
-      **super().signature(),
-      "num_slots": self.num_slots,
-      "tags": len(self.tags),
-    }
+    return {**super().signature(), "num_slots": self.num_slots, "tags": len(self.tags)}
 
-  def _part(
-    self, step: int, positions: np.ndarray, pixels: np.ndarray
-  ) -> tuple[list[str], np.ndarray, list[str]]:
-    """Returns keys [N], tags int32 [N, S], and for each dropped tag the key of its picture."""
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
     records = self.source.read(self.indices(positions), parse_picture)
-    weights = self._weights_of(positions)
+    self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
+    keys = [record.key for record in records]
+    weights = self._weights_of(positions, keys)
     tags = np.zeros((len(records), self.num_slots), np.int32)
     beyond: list[str] = []
     for row, record, weight in zip(tags, records, weights, strict=True):
@@ -333,16 +295,4 @@ class TagStream(PictureStream):
       row[: len(ids)] = ids[: self.num_slots]
       if weight:
         beyond += [record.key] * (len(ids) - self.num_slots)
-    self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
-    return [record.key for record in records], tags, beyond
-
-  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[tuple]) -> Batch:
-    keys, tags, beyond = zip(*parts, strict=True)
-    self._count_lost(_TAGS, sum(beyond, []))
-    keys = sum(keys, [])
-    return {
-      self.input: pixels,
-      "tags": np.concatenate(tags),
-      "weights": self._weights_of(positions) * self.skipped.weights(keys),
-      "key": np.array(keys),
-    }
+    return Rows(keys, {"tags": tags, "weights": weights}, {_TAGS: beyond})

@@ -13,7 +13,6 @@ import gin
 import numpy as np
 
 from xmcap import languages as languages_lib
-from xmcap.data.columns import parse_tags
 from xmcap.data.parts import StreamPart
 from xmcap.data.vocabulary import PAD_ID, Vocabulary
 from xmcap.errors import UsageError
@@ -84,11 +83,7 @@ def read(*paths: str) -> Tags:
 
 def own_tags(parts: Sequence[StreamPart]) -> Tags:
   """Reads the tags of all records of a stream once; keys are those of its batches."""
-  return {
-    part.prefix + key: tags
-    for part in parts
-    for key, tags in part.source.iterate(range(len(part.source)), parse_tags)
-  }
+  return {part.prefix + record.key: record.tags_by_language for part in parts for record in part.source}
 
 
 class PromptTags:

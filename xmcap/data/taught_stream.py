@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import gin
 import numpy as np
 
-from xmcap.data.picture_stream import Batch
+from xmcap.data.picture_stream import Batch, Rows
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
 
@@ -61,16 +61,19 @@ class TaughtStream(CaptionStream):
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
-    del positions
     for _ in pictures:  # iterating draws the captions
       pass
-    pixels[...] = 0
 
-  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list) -> Batch:
-    batch = super()._joined(positions, pixels, parts)
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+    rows = super()._part(step, positions, pixels)
+    indices = self.indices(self._planned(step, positions))
+    teacher = {
+      "teacher_text": np.asarray(self._text[indices], np.float32),
+      "teacher_image": np.asarray(self._image[indices], np.float32),
+    }
+    return rows._replace(fields={**rows.fields, **teacher})
+
+  def _joined(self, pixels: np.ndarray, parts: list[Rows]) -> Batch:
+    batch = super()._joined(pixels, parts)
     del batch["image"]
-    # From the parts, because grouping by length changes the positions of a batch.
-    indices = self.indices(np.concatenate([part.positions for part in parts]))
-    for name, table in (("teacher_text", self._text), ("teacher_image", self._image)):
-      batch[name] = np.asarray(table[indices], np.float32)
     return batch

@@ -10,18 +10,13 @@ import numpy as np
 
 from xmcap.data import draws, words
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.columns import parse_columns_and_sources
-from xmcap.data.order import Places
-from xmcap.data.parts import join, open_parts
-from xmcap.data.picture_stream import Batch, PictureStream
+from xmcap.data.parts import open_parts
+from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.tasks import registration
 from xmcap.errors import UsageError
 
 _EMPTY = "pictures without a caption in these languages"
 _CUT = "words beyond the longest text"
-
-_Caption = tuple[int, str, str]
-"""(row, caption, its words joined by spaces or "")."""
 
 
 @gin.configurable
@@ -61,17 +56,7 @@ class WordStream(PictureStream):
       raise UsageError(f"WordStream.longest is {self.longest}: give at least 1")
     self.vocabulary_of_words = words.read(self.words, self.languages)
     self.languages = tuple(self.vocabulary_of_words.by_language)
-    registered = registration(self.mixture)
-    self.parts = open_parts(
-      registered,
-      self.split,
-      languages=self.languages,
-      weights=self.language_weights,
-      temperature=1.0,
-      sources=self.sources,
-      stream="WordStream",
-    )
-    self.source, self.order = join(self.parts, registered, self.split, self.seed)
+    self.parts, self.source, self.order = open_parts(self, registration(self.mixture))
     if len(self.source) < 2:
       raise UsageError(f"split '{self.split}' has one picture: a WordStream needs another one beside it")
     self._drawing = self._draw_from(self.languages)
@@ -84,11 +69,9 @@ class WordStream(PictureStream):
     return stream
 
   def _draw_from(self, languages: Sequence[str]) -> Drawing:
-    weights = [
-      {code: weight for code, weight in part.weights.items() if code in languages} for part in self.parts
-    ]
+    weights, sources = zip(*((part.weights, part.sources) for part in self.parts), strict=True)
     power = 1.0 if self.language_weights == "count" else None
-    return Drawing(self.seed, languages, weights, power, 1, [part.sources for part in self.parts])
+    return Drawing(self.seed, languages, weights, power, 1, sources)
 
   def signature(self) -> dict[str, Any]:
     return {
@@ -100,59 +83,39 @@ class WordStream(PictureStream):
       "splits": {part.name: part.source.split for part in self.parts},
     }
 
-  def _part(
-    self, step: int, positions: np.ndarray, pixels: np.ndarray
-  ) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Returns keys [N], words [N, T], which pictures have a caption, other features, a key for each cut word."""
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
     found = self.order.at(positions)
-    keys, captions = self._drawn(positions, found)
-    numbers = np.zeros((len(positions), self.longest), np.int32)
-    there = np.zeros(len(positions), bool)
+    keys: list[str] = []
+    captions: dict[str, list[tuple[int, str, str]]] = {}  # by language: row, text, words of the release
+    drawn = self._drawing.read(self.source, positions, found)
+    for row, (part, record, _, places) in enumerate(drawn):
+      keys.append(self.parts[part].prefix + record.key)
+      for place in places:  # one or none
+        of_language = captions.setdefault(record.languages[place].decode(), [])
+        of_language.append((row, record.texts[place].decode(), record.tokenized[place].decode()))
+    words = np.zeros((len(keys), self.longest), np.int32)
+    weights = np.zeros(len(keys), np.float32)
     cut = []
     for language, of_language in captions.items():
       rows, texts, tokenized = zip(*of_language, strict=True)
-      there[list(rows)] = True
+      weights[list(rows)] = 1
       # One call for all captions of a language, because a call costs more than a caption.
       encoded = self.vocabulary_of_words.encode(language, texts, tokenized)
-      for row, of_caption in zip(rows, encoded, strict=True):
-        kept = of_caption[: self.longest]
-        numbers[row, : len(kept)] = kept + 1
-        cut += [keys[row]] * (len(of_caption) - len(kept))
+      for row, numbers in zip(rows, encoded, strict=True):
+        kept = numbers[: self.longest]
+        words[row, : len(kept)] = kept + 1
+        cut += [keys[row]] * (len(numbers) - len(kept))
+    of_stream = self._weights_of(positions, keys)
+    empty = [keys[row] for row in np.flatnonzero(of_stream > weights)]
     pixels[...] = self._vectors_of(found.indices, keys)
     # One of the pictures but the own one, all equally likely.
     size = len(self.source)
     steps = draws.bits(self.seed, "other", positions, 1)[:, 0] % np.uint64(size - 1)
     others = (found.indices + 1 + steps.astype(np.int64)) % size
-    return keys, numbers, there, np.asarray(self._stored.vectors[others], np.float32), cut
-
-  def _drawn(self, positions: np.ndarray, found: Places) -> tuple[list[str], dict[str, list[_Caption]]]:
-    """Returns keys [N], and the drawn captions by language; a picture without any has none."""
-    drawn, parts = self._drawing.at(positions, found), found.parts.tolist()
-    keys: list[str] = []
-    captions: dict[str, list[_Caption]] = {}
-    for row, columns in enumerate(self.source.iterate(found.indices, parse_columns_and_sources)):
-      keys.append(self.parts[parts[row]].prefix + columns.key)
-      layout = self._drawing.layout(parts[row], columns.layout, columns.languages, columns.sources)
-      chosen, places = drawn(slice(row, row + 1), layout)
-      if chosen[0, 0] < len(self._drawing.languages):
-        place = int(places[0, 0])
-        tokenized = columns.tokenized[place].decode() if columns.tokenized else ""
-        caption = row, columns.texts[place].decode(), tokenized
-        captions.setdefault(columns.languages[place].decode(), []).append(caption)
-    return keys, captions
-
-  def _joined(self, positions: np.ndarray, pixels: np.ndarray, parts: list[tuple]) -> Batch:
-    keys, numbers, there, others, cut = zip(*parts, strict=True)
-    keys, numbers, there = sum(keys, []), np.concatenate(numbers), np.concatenate(there)
-    weights = self._weights_of(positions)
-    of_stream = np.flatnonzero(weights).tolist()
-    self._count_lost(_EMPTY, [keys[row] for row in of_stream if not there[row]])
-    self._count_lost(_CUT, sum(cut, []))
-    return {
-      "words": numbers,
-      "vectors": self.vocabulary_of_words.look_up(numbers),
-      "features": pixels,
-      "other": np.concatenate(others),
-      "weights": weights * there,
-      "key": np.array(keys),
+    fields = {
+      "words": words,
+      "vectors": self.vocabulary_of_words.look_up(words),
+      "other": np.asarray(self._stored.vectors[others], np.float32),
+      "weights": weights * of_stream,
     }
+    return Rows(keys, fields, {_EMPTY: empty, _CUT: cut})

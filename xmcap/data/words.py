@@ -91,17 +91,13 @@ def split(language: str, texts: Sequence[str], tokenized: Sequence[str] = ()) ->
     texts: the captions.
     tokenized: the words of each caption, joined by spaces; "" for a caption that the release does not split.
   """
-  given = dict(enumerate(tokenized))
-  plain = [place for place in range(len(texts)) if not given.get(place, "").strip()]
-  found: list[list[str]] = [[] for _ in texts]
+  given = [text.strip() for text in tokenized] or [""] * len(texts)
+  found = [text.split() for text in normalization.Normalizer(language)(given)]
+  plain = [place for place, text in enumerate(given) if not text]
   if plain:
     split_plain = tokenizers.get("default", language).tokenize([texts[place] for place in plain])
     for place, words in zip(plain, split_plain, strict=True):
       found[place] = words
-  rest = sorted({*range(len(texts))} - {*plain})
-  normalized = normalization.Normalizer(language)([given[place] for place in rest])
-  for place, text in zip(rest, normalized, strict=True):
-    found[place] = text.split()
   return found
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from etils import epath
 
 from xmcap.data import records
-from xmcap.data.columns import parse_columns_and_sources
+from xmcap.data.columns import parse_columns
 from xmcap.data.corpora import plans
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
@@ -99,7 +99,7 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
   source = records.RecordSource(directory, split)
   pictures, texts = {}, {code: [] for code in languages}
   tokenized = {code: [] for code in languages}
-  for number, record in enumerate(source.iterate(range(len(source)), parse_columns_and_sources)):
+  for number, record in enumerate(source.iterate(range(len(source)), parse_columns)):
     pictures[record.key] = str(number)
     of_record = [code.decode() for code in record.languages]
     for code, found in texts.items():

@@ -5,8 +5,7 @@ from typing import Any, TypeVar
 
 import array_record.python.array_record_module as array_record_module
 
-from xmcap.errors import XmcapError
-from xmcap.terminal import shown
+from xmcap.errors import XmcapError, one_line
 
 T = TypeVar("T")
 
@@ -22,8 +21,8 @@ class RecordFiles:
     self._directory = directory
     self._readers: list[Any] = [None] * len(self._files)
 
-  def __getstate__(self) -> dict[str, Any]:
-    return {**self.__dict__, "_readers": [None] * len(self._files)}
+  def __reduce__(self):
+    return RecordFiles, (self._files, self._directory)
 
   def iterate(
     self, files: Sequence[int], positions: Sequence[int], parse: Callable[[bytes], T]
@@ -52,9 +51,4 @@ class RecordFiles:
 
 def damaged(file: str, error: BaseException, directory: str) -> XmcapError:
   """Returns the error for a damaged file."""
-  return XmcapError(f"{file} is damaged ({first_line(error)}): build {directory} again")
-
-
-def first_line(error: BaseException) -> str:
-  """Returns the first line of an error's message, or its type."""
-  return shown((str(error).strip().splitlines() or [type(error).__name__])[0])
+  return XmcapError(f"{file} is damaged ({one_line(error)}): build {directory} again")
