@@ -50,7 +50,8 @@ def test_the_mix_of_languages_is_as_asked_for(tiny, options, expected):
   counts = dict.fromkeys(stream.languages, 0)
   for step in range(120):
     positions = np.arange(NUM_PICTURES) + step * NUM_PICTURES
-    for record, (column,), _ in stream._drawn(positions):
+    drawn = stream._drawing.read(stream.source, positions, stream.order.at(positions))
+    for _, record, (column,), _ in drawn:
       if int(record.key, 16) % 2 == 0:  # these have all three
         counts[stream.languages[column]] += 1
   shares = np.array([expected[code] for code in counts]) / sum(expected.values())

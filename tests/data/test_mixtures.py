@@ -330,3 +330,7 @@ def test_other_bad_mixtures(corpora, mixed):
     captions(mixed, sources=("mt",))
   with pytest.raises(UsageError, match="did you mean"):
     tasks.registration(f"{mixed.name}0")
+  of_seqio = next(_names)
+  seqio.MixtureRegistry.add(of_seqio, [(corpus.name, 1) for corpus in corpora])
+  with pytest.raises(UsageError, match=f"'{of_seqio}' mixes .*: give one corpus here"):
+    tasks.registration(configure([{"corpus": of_seqio}]))

@@ -46,3 +46,5 @@ def test_the_mixture_of_gin_follows_its_folder(tmp_path):
 def test_a_folder_of_another_corpus_is_refused(tmp_path):
   with pytest.raises(UsageError, match="languages.txt is missing"):
     tasks.register_built("nothing_there", str(tmp_path))
+  # Its name is still free.
+  assert tasks.register_built("nothing_there", str(corpus(tmp_path / "one", ["th"]))).languages == ("th",)

@@ -161,6 +161,10 @@ def _big_file(place):
     file.write(b"1234")
 
 
+def _with_french_words(place):
+  word_folders.write(place / "words", fr=["chien"])
+
+
 @pytest.mark.parametrize(
   ("change", "options", "message"),
   [
@@ -169,6 +173,8 @@ def _big_file(place):
     (_big_file, {}, "feature.bin has 196 bytes, but 24 x 2 float32 numbers of shape.txt take 192"),
     (None, {"features": ""}, "needs stored features of the pictures \\(FEATURES\\) and words"),
     (None, {"languages": ("fr",)}, "fr.safetensors: no such file"),
+    (_with_french_words, {"languages": ("fr",)}, "WordStream.languages: 'fr' is not one of the available"),
+    (None, {"language_weights": "most"}, "WordStream.language_weights is 'most'"),
     (None, {"sources": ("robot",)}, "WordStream.sources: 'robot' is no source of captions"),
     (None, {"longest": 0}, "WordStream.longest is 0"),
     (None, {"split": "train[:1]"}, "has one picture: a WordStream needs another one"),

@@ -78,11 +78,10 @@ class Buckets:
       # The batches of a window are shuffled, so that training does not go from short to long.
       order = np.argsort(draws.bits(self._drawing.seed, "window", np.array([window]), self._window)[0])
       batches = np.argsort(longest, kind="stable").reshape(batches.shape)[order]
-    return [Bucket(positions[rows], self._fitting(longest[rows].max())) for rows in batches]
-
-  def _fitting(self, pieces: int) -> int:
-    place = np.searchsorted(self._lengths, pieces)
-    return int(self._lengths[min(place, len(self._lengths) - 1)])
+    fitting = np.searchsorted(self._lengths[:-1], longest[batches].max(axis=1))
+    return [
+      Bucket(positions[rows], int(self._lengths[place])) for rows, place in zip(batches, fitting, strict=True)
+    ]
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: pieces of the longest drawn caption of each picture, including EOS; 0 if there is none."""

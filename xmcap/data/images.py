@@ -164,7 +164,6 @@ class InceptionCrop(Augment):
   max_aspect: float = 4 / 3
 
   def box(self, width: int, height: int, draws: np.ndarray) -> tuple[float, float, float, float]:
-    """See `Augment.box`."""
     area = self.min_area + (1 - self.min_area) * draws[0]
     picture, most = math.log(width / height), math.log(self.max_aspect)
     # At the upper bound the crop has the picture's width, at the lower bound its height.

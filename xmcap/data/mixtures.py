@@ -27,14 +27,9 @@ from xmcap.errors import UsageError, one_line
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The part of a mixture that is taken from a corpus.
+  """The part of a mixture that is taken from a corpus; see `mixtures` for the fields.
 
-  Attributes:
-    corpus: name of a registered corpus, part of one, or task.
-    rate: relative rate above 0; rates count pictures.
-    languages: codes; (): all of the corpus.
-    sources: sources of captions, of `human`, `mt` and `translated`; (): all.
-    splits: split of the mixture -> split of the corpus, such as `val` or `train[:10%]`, where they differ.
+  `corpus` may also be a part of a corpus, or a task. A split of the corpus may be a part of one, such as `train[:10%]`.
   """
 
   corpus: str
@@ -65,10 +60,10 @@ def register_mixture(name: str, parts: Sequence[Part | Mapping[str, Any]]) -> No
   Raises:
     UsageError: the name is taken, a corpus, language or source is unknown, or a rate is not above 0 or too small.
   """
-  if tasks.registered(name) or tasks.is_own(name):
+  if name in tasks.REGISTERED or name in tasks.OWN:
     raise _taken(name)
   _PYTHON[name] = _parsed(name, parts)
-  if not any(tasks.is_own(part.corpus) for part in _PYTHON[name]):
+  if not any(part.corpus in tasks.OWN for part in _PYTHON[name]):
     settle(name)
 
 
@@ -86,8 +81,8 @@ def settle(name: str) -> None:
     parts = _PYTHON[name]
   else:
     return
-  held = tasks.registered(name)
-  if tasks.is_own(name) or (held and held.is_corpus):
+  held = tasks.REGISTERED.get(name)
+  if name in tasks.OWN or (held and held.is_corpus):
     raise _taken(name)
   found = Registration(name, tuple(_resolved(name, part) for part in parts))
   if found != held:
@@ -114,7 +109,7 @@ def _resolved(name: str, part: Part) -> CorpusPart:
   where = f"mixture '{name}', {part.corpus}"
   if part.corpus in names():
     raise UsageError(f"{where}: it is a mixture too: give the names of corpora")
-  (of,) = tasks.registration(part.corpus).parts
+  of = tasks.registration(part.corpus)
   if not 0 < part.rate < float("inf"):
     raise UsageError(f"{where}: the rate is {part.rate:g}: give a number above 0")
   absent = [code for code in part.languages if code not in of.rates]

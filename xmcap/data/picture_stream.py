@@ -161,9 +161,7 @@ class PictureStream:
     self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
   ) -> Iterator[Batch]:
     """Yields `num_steps` prefetched batches (None: endless) from a step on; see `batch` and `prefetch`."""
-    steps = itertools.count(start_step)
-    if num_steps is not None:
-      steps = itertools.islice(steps, num_steps)
+    steps = itertools.count(start_step) if num_steps is None else range(start_step, start_step + num_steps)
     depth = self.batches_ahead(len(self._positions(0, rows)))
     workers = self.workers or files.available_cores()
     return prefetch((self._job(step, rows, workers) for step in steps), workers, depth)

@@ -267,8 +267,8 @@ class RecordSource:
     for name in dict.fromkeys(stretch.split for stretch in self.stretches):
       known = info.splits[name]
       self.sizes[name] = {"shard_lengths": list(known.shard_lengths), "bytes": int(known.num_bytes)}
-    self._skips = np.array([part.skip for part in parts], np.int64)
     self._ends = np.cumsum(counts, dtype=np.int64)
+    self._shifts = np.array([part.skip for part in parts], np.int64) - (self._ends - counts)
     absent = sorted(set(names) - set(addresses.names(directory)))
     if absent:
       raise XmcapError(
@@ -312,8 +312,7 @@ class RecordSource:
     if self.chosen is not None:
       chosen = self.chosen[chosen]
     shards = np.searchsorted(self._ends, chosen, side="right")
-    starts = self._ends[shards] - np.diff(self._ends, prepend=0)[shards]
-    positions = chosen - starts + self._skips[shards]
+    positions = chosen + self._shifts[shards]
     yield from self._files.iterate(shards.tolist(), positions.tolist(), parse)
 
   def read(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> list[T]:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from xmcap.data import images
 from xmcap.data.records import Record
-from xmcap.data.tasks import CorpusPart, RegisteredCorpus, Registration, of_parts, task_names, unknown
+from xmcap.data.tasks import CorpusPart, RegisteredCorpus, Registration, of_parts, unknown
 from xmcap.errors import UsageError
 
 _READ_BATCH = 16
@@ -182,7 +182,7 @@ def _tasks_of(registered: Registration) -> Iterator[tuple[str, CorpusPart, str]]
   A part of a mixture of several corpora uses the tasks of its corpus, unless it has sources or splits of its own.
   """
   for number, part in enumerate(registered.parts, 1):
-    names = task_names(part.corpus)
+    names = part.corpus.task_names
     for code in part.rates:
       own = f"{registered.name}_{number}_{code.replace('-', '_')}"
       yield own if _has_own_tasks(part) else names[code], part, code

@@ -41,10 +41,10 @@ class SkippedPictures:
     if self.on_bad == "stop":
       return
     with self._lock:
-      self._file = listed = epath.Path(file)
-      if listed.exists():
+      self._file = epath.Path(file)
+      if self._file.exists():
         try:
-          lines = [json.loads(line) for line in listed.read_text().splitlines()]
+          lines = [json.loads(line) for line in self._file.read_text().splitlines()]
           self._reasons = {str(line["key"]): str(line["reason"]) for line in lines} | self._reasons
         except (ValueError, TypeError, KeyError, RecursionError):
           raise XmcapError(f"{file}: not a list of skipped pictures written by a run: move it away") from None

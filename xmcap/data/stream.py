@@ -24,7 +24,7 @@ from xmcap import languages as languages_lib
 from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.columns import Columns, parse_picture
+from xmcap.data.columns import parse_picture
 from xmcap.data.order import MixedOrder, Order
 from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
@@ -203,15 +203,16 @@ class CaptionStream(PictureStream):
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
     length = self._buckets.batch(step).length
     positions = self._planned(step, positions)
+    drawn = self._drawing.read(self.source, positions, self.order.at(positions))
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
       # One by one, so that the bytes of a picture are still in the CPU cache when it is decoded.
-      for record, drawn, of_picture in self._drawn(positions):
-        keys.append(record.key)
-        columns.append(drawn)
-        texts.append(of_picture)
-        yield record.key, record.image
+      for part, record, of_picture, places in drawn:
+        keys.append(self.parts[part].prefix + record.key)
+        columns.append(of_picture)
+        texts.append([record.texts[place].decode() for place in places])
+        yield keys[-1], record.image
 
     self._load_pixels(pixels, pictures(), positions)
     # One call for all pictures, because a call costs more than a caption.
@@ -238,16 +239,6 @@ class CaptionStream(PictureStream):
   def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
     """Returns the positions that the plan of a batch puts at these positions."""
     return self._buckets.batch(step).positions[positions - step * self.pictures]
-
-  def _drawn(self, positions: np.ndarray) -> Iterator[tuple[Columns, list[int], list[str]]]:
-    """Yields (record, language columns [K] of its captions, their texts) for positions, one by one.
-
-    A picture without a caption in these languages has the column after the last language, and no texts.
-    """
-    drawn = self._drawing.read(self.source, positions, self.order.at(positions))
-    for part, record, columns, places in drawn:
-      record.key = self.parts[part].prefix + record.key
-      yield record, columns, [record.texts[place].decode() for place in places]
 
 
 @gin.configurable

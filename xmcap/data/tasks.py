@@ -37,7 +37,7 @@ from xmcap.storage import addresses
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-  """The folder of a corpus's records, its vocabulary file, and a subset as in `xmcap score --subset`, or ""."""
+  """The folder of a corpus's records, its vocabulary file, and a subset as of `xmcap score --subset`, or ""."""
 
   data_dir: str
   vocabulary: str
@@ -58,6 +58,11 @@ class RegisteredCorpus:
 
   def __deepcopy__(self, memo) -> "RegisteredCorpus":
     return self  # gin copies its arguments, but a registration must stay unique
+
+  @property
+  def task_names(self) -> dict[str, str]:
+    """Language -> name of its task; seqio does not allow dashes in names."""
+    return {code: f"{self.name}_{code.replace('-', '_')}" for code in self.languages}
 
   def source(self, split: str) -> RecordSource:
     """Returns the records of a split, or of a part of one in TFDS's notation; raises as `RecordSource`."""
@@ -151,18 +156,23 @@ def register_corpus(
   The mixture has the name of the corpus, and the tasks are NAME_LANGUAGE. `rates` are the relative sampling rates of
   languages. `build_hint` is the command that makes the corpus, for the message if it is missing.
   """
-  codes = [languages_lib.get(language).code for language in languages]
+  codes = tuple(languages_lib.get(language).code for language in languages)
   rates = dict(rates) if rates is not None else dict.fromkeys(codes, 1.0)
   if set(rates) != set(codes) or min(rates.values()) < 0 or not sum(rates.values()):
     raise UsageError(f"corpus {name}: give a rate of at least 0 for exactly its languages")
-  corpus = RegisteredCorpus(
-    name, tuple(codes), tuple(splits), gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
-  )
-  register(Registration(name, (CorpusPart(corpus, rates),)))
+  location = gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
+  return _register(RegisteredCorpus(name, codes, tuple(splits), location), rates)
+
+
+def _register(corpus: RegisteredCorpus, rates: Mapping[str, float] | None = None) -> RegisteredCorpus:
+  """Registers a corpus as the mixture of its name; by default all its languages have the same rate."""
+  rates = rates or dict.fromkeys(corpus.languages, 1.0)
+  register(Registration(corpus.name, (CorpusPart(corpus, rates),)))
   return corpus
 
 
-_OWN: dict[str, RegisteredCorpus] = {}
+OWN: dict[str, RegisteredCorpus] = {}
+"""Corpora of own pictures by name, without their languages and splits."""
 
 
 def register_own(name: str, *, build_hint: str = "") -> RegisteredCorpus:
@@ -171,7 +181,7 @@ def register_own(name: str, *, build_hint: str = "") -> RegisteredCorpus:
   `registration(name)` then makes its tasks and mixture, as does `register_built`.
   """
   location = gin.configurable(name, module="xmcap.tasks")(_locate(name, build_hint))
-  return _OWN.setdefault(name, RegisteredCorpus(name, (), (), location))
+  return OWN.setdefault(name, RegisteredCorpus(name, (), (), location))
 
 
 def register_built(name: str, data_dir: str, vocabulary: str = "") -> RegisteredCorpus:
@@ -180,22 +190,24 @@ def register_built(name: str, data_dir: str, vocabulary: str = "") -> Registered
   Raises:
     UsageError: there is no such corpus, or the name is taken.
   """
-  if name in {*_REGISTERED, *_OWN}:
+  if name in {*REGISTERED, *OWN}:
     raise UsageError(f"a seqio mixture or task is already named '{name}': give another name")
-  _OWN[name] = RegisteredCorpus(name, (), (), functools.partial(_locate(name, ""), data_dir, vocabulary))
-  return registration(name).corpus
+  own = RegisteredCorpus(name, (), (), functools.partial(_locate(name, ""), data_dir, vocabulary))
+  corpus = _settle(own)
+  OWN[name] = own
+  return corpus
 
 
-def _settle(name: str) -> None:
+def _settle(own: RegisteredCorpus) -> RegisteredCorpus:
   """Registers own pictures with their present languages and splits, again if these have changed."""
-  directory = _OWN[name].location().data_dir
+  directory = own.location().data_dir
   found = dataclasses.replace(
-    _OWN[name], languages=records.read_languages(directory), splits=tuple(records.splits(directory))
+    own, languages=records.read_languages(directory), splits=tuple(records.splits(directory))
   )
-  held = _REGISTERED.get(name)
+  held = REGISTERED.get(own.name)
   if held and (held.corpus.languages, held.corpus.splits) == (found.languages, found.splits):
-    return
-  register(Registration(name, (CorpusPart(found, dict.fromkeys(found.languages, 1.0)),)))
+    return held.corpus
+  return _register(found)
 
 
 def register_part(
@@ -206,9 +218,8 @@ def register_part(
   Its location is that of the corpus. The subset is as for `xmcap score --subset`: `xm600:SEED` draws 600 pictures. In
   gin, `NAME.subset` chooses another.
   """
-  default = subset
 
-  def locate(subset: str = default) -> Location:
+  def locate(subset: str = subset) -> Location:
     """The pictures of a part of a corpus.
 
     Args:
@@ -217,28 +228,21 @@ def register_part(
     return dataclasses.replace(of.location(), subset=subset)
 
   location = gin.configurable(name, module="xmcap.tasks")(locate) if subset else of.location
-  part = RegisteredCorpus(name, of.languages, tuple(splits) or of.splits, location)
-  register(Registration(name, (CorpusPart(part, dict.fromkeys(of.languages, 1.0)),)))
-  return part
-
-
-def task_names(corpus: RegisteredCorpus) -> dict[str, str]:
-  """Returns language -> name of its task; seqio does not allow dashes in names."""
-  return {code: f"{corpus.name}_{code.replace('-', '_')}" for code in corpus.languages}
+  return _register(RegisteredCorpus(name, of.languages, tuple(splits) or of.splits, location))
 
 
 def register(registered: "Registration") -> None:
   """Registers a mixture, in place of one with its name."""
   name = registered.name
-  held = _REGISTERED.get(name)
+  held = REGISTERED.get(name)
   if held and "seqio" in sys.modules:
     from xmcap.data import seqio_tasks
 
     seqio_tasks.remove(held)
-  _REGISTERED[name] = registered
+  REGISTERED[name] = registered
 
   def add(_seqio) -> None:
-    if _REGISTERED[name] is registered:
+    if REGISTERED[name] is registered:
       from xmcap.data import seqio_tasks
 
       seqio_tasks.add(registered)
@@ -262,7 +266,7 @@ class Registration:
   @property
   def names(self) -> list[str]:
     """Names of the mixture and, of a corpus, its tasks."""
-    return [self.name, *(task_names(self.corpus).values() if self.is_corpus else ())]
+    return [self.name, *(self.corpus.task_names.values() if self.is_corpus else ())]
 
   @property
   def named(self) -> dict[str, CorpusPart]:
@@ -278,7 +282,7 @@ class Registration:
     """The only corpus; UsageError if there are several."""
     if len(self.parts) > 1:
       raise UsageError(f"'{self.name}' mixes {', '.join(self.named)}: give one corpus here")
-    return next(iter(self.parts)).corpus
+    return self.parts[0].corpus
 
   @property
   def rates(self) -> dict[str, float]:
@@ -312,36 +316,27 @@ class Registration:
     return first
 
 
-_REGISTERED: dict[str, Registration] = {}
-
-
-def registered(name: str) -> Registration | None:
-  """Returns what is registered under the name of a corpus or mixture, before it is looked up with `registration`."""
-  return _REGISTERED.get(name)
-
-
-def is_own(name: str) -> bool:
-  """Whether this is a corpus of own pictures."""
-  return name in _OWN
+REGISTERED: dict[str, Registration] = {}
+"""What is registered so far; `registration` looks up a name."""
 
 
 def registration(mixture: str) -> Registration:
   """Looks up a mixture or task; UsageError if there is none, or its tasks do not belong to registered corpora."""
   from xmcap.data import mixtures  # which imports this module
 
-  if mixture in _OWN:
-    _settle(mixture)
+  if mixture in OWN:
+    _settle(OWN[mixture])
   mixtures.settle(mixture)
-  own = next((held for held in _REGISTERED.values() if mixture in held.names), None)
+  own = next((held for held in REGISTERED.values() if mixture in held.names), None)
   if own is None and "seqio" in sys.modules:
     from xmcap.data import seqio_tasks
 
     return seqio_tasks.registration(mixture)
   if own is None:
-    raise unknown(mixture, [name for held in _REGISTERED.values() for name in held.names] + mixtures.names())
+    raise unknown(mixture, [name for held in REGISTERED.values() for name in held.names] + mixtures.names())
   if not own.is_corpus:
     return own
-  of_one = {code: 1.0 for code, name in task_names(own.corpus).items() if name == mixture}
+  of_one = {code: 1.0 for code, name in own.corpus.task_names.items() if name == mixture}
   return of_parts(mixture, [dataclasses.replace(own.parts[0], rates=of_one or own.parts[0].rates)])
 
 

@@ -54,8 +54,6 @@ class OwnPieces:
     self.pad_id, self.fixed, self.added = PAD_ID, fixed, 1
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
-    """See `TextInput.encode_all`."""
-    del language
     encoded = [[*ids, EOS_ID] for ids in self.vocabulary.encode_all(texts)]
     return [ids[: self.max_length] for ids in encoded], _count_longer(encoded, self.max_length)
 
@@ -76,8 +74,6 @@ class TokenizerJson:
     self.added = self._tokenizer.num_special_tokens_to_add(False)
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
-    """See `TextInput.encode_all`."""
-    del language
     if self.fixed:
       texts = [_plain(text.replace("_", " ")) for text in texts]
     encoded = self._tokenizer.encode_batch(list(texts))
@@ -85,20 +81,22 @@ class TokenizerJson:
 
 
 class NllbPieces:
-  """NLLB's `tokenizer.json`: the code of the text's language, pieces, an end. A longer text keeps both."""
+  """NLLB's `tokenizer.json`: the code of the text's language, pieces, an end. A longer text keeps both.
+
+  A language that NLLB does not have, or none, is read as English.
+  """
 
   def __init__(self, path: pathlib.Path, max_length: int, pad_id: int):
     self._tokenizer = read_tokenizer(path)
-    names = {name for name in self._tokenizer.get_vocab() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", name)}
-    self._languages = frozenset(names)
-    end = self._tokenizer.token_to_id(_NLLB_END)
-    if nllb_languages.ENGLISH not in self._languages or end is None:
+    self._languages = frozenset(
+      name for name in self._tokenizer.get_vocab() if re.fullmatch("[a-z]{3}_[A-Z][a-z]{3}", name)
+    )
+    self._end = self._tokenizer.token_to_id(_NLLB_END)
+    if nllb_languages.ENGLISH not in self._languages or self._end is None:
       raise UsageError(f"{path}: not NLLB's tokenizer: it has no {nllb_languages.ENGLISH} or no {_NLLB_END}")
-    self._end = end
     self.max_length, self.pad_id, self.fixed, self.added = max_length, pad_id, False, 2
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
-    """See `TextInput.encode_all`; a language that NLLB does not have, or none, is read as English."""
     first = self._tokenizer.token_to_id(nllb_languages.find(language, self._languages))
     most = self.max_length - self.added
     encoded = [found.ids for found in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
@@ -123,8 +121,6 @@ class SiglipPieces:
     self.max_length, self.pad_id, self.fixed, self.added = max_length, self._end, True, 1
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
-    """See `TextInput.encode_all`."""
-    del language
     encoded = self._processor.encode([_plain(text) for text in texts], num_threads=1)
     most = self.max_length - 1
     return [[*ids[:most], self._end] for ids in encoded], _count_longer(encoded, most)
@@ -152,9 +148,9 @@ def read_tokenizer(path: pathlib.Path) -> Any:
 
 def pad_id_beside(folder: pathlib.Path) -> int | None:
   """The id of the padding token that a folder's `tokenizer_config.json` names; None if there is no such file."""
-  if not (folder / _TOKENIZER_CONFIG).is_file() or not (folder / TOKENIZER).is_file():
-    return None
   file = folder / _TOKENIZER_CONFIG
+  if not file.is_file() or not (folder / TOKENIZER).is_file():
+    return None
   if file.stat().st_size > _LARGEST:
     raise UsageError(f"{file}: more than {_LARGEST:,} bytes: fetch it again")
   token = strict_json.parse_object(file.read_bytes(), str(file)).get("pad_token")

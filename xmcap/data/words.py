@@ -43,7 +43,7 @@ class Words:
 
   by_language: Mapping[str, tuple[str, ...]]
   vectors: np.ndarray
-  contents: Mapping[str, bytes] = dataclasses.field(default_factory=dict, repr=False)
+  contents: Mapping[str, bytes] = dataclasses.field(repr=False)
 
   def __len__(self) -> int:
     return len(self.vectors)
