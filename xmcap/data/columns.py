@@ -11,7 +11,7 @@ class Columns:
   """A record with undecoded captions: `languages`, `texts`, `sources` and `tokenized` are UTF-8, one each per caption.
 
   `layout` is equal for equal `languages` and `sources`, and fast to compare. `tokenized` is as
-  `records.Caption.text_tokenized`.
+  `records.Caption.text_tokenized`, and `tags` are the classes in the picture.
   """
 
   key: str
@@ -21,11 +21,12 @@ class Columns:
   texts: Sequence[bytes]
   sources: Sequence[bytes]
   tokenized: Sequence[bytes]
+  tags: Sequence[bytes]
 
 
 @parser
 def parse_columns(features: Features) -> Columns:
-  """Like `records.parse`, but several times faster if few of many captions are needed."""
+  """Like `records.parse`, but several times faster if few or none of many captions are needed."""
   codes, origins = features["captions/language"], features["captions/source"]
   languages, sources = codes.bytes_list.value, origins.bytes_list.value
   texts, tokenized = (features[f"captions/{name}"].bytes_list.value for name in ("text", "text_tokenized"))
@@ -33,20 +34,5 @@ def parse_columns(features: Features) -> Columns:
     raise ValueError(f"{len(texts)} captions, but {len(languages)} languages and {len(sources)} sources")
   layout = codes.SerializeToString(deterministic=True) + origins.SerializeToString(deterministic=True)
   key, image = (features[name].bytes_list.value[0] for name in ("image/key", "image"))
-  return Columns(key.decode(), image, layout, languages, texts, sources, tokenized)
-
-
-@dataclasses.dataclass(slots=True)
-class Picture:
-  """A record without its captions; `tags` are the classes in the picture, undecoded."""
-
-  key: str
-  image: bytes
-  tags: Sequence[bytes]
-
-
-@parser
-def parse_picture(features: Features) -> Picture:
-  """Like `records.parse`, but without captions, several times faster."""
-  key, image = (features[name].bytes_list.value[0] for name in ("image/key", "image"))
-  return Picture(key.decode(), image, features["tags"].bytes_list.value)
+  tags = features["tags"].bytes_list.value
+  return Columns(key.decode(), image, layout, languages, texts, sources, tokenized, tags)

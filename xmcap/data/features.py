@@ -18,7 +18,7 @@ import gin
 import numpy as np
 
 from xmcap.data import big_file
-from xmcap.data.columns import parse_picture
+from xmcap.data.columns import parse_columns
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError, one_line
@@ -86,13 +86,13 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Fe
   """
   found = read(path)
   sample = spread(source, _COMPARED)
-  compared = [picture.key for picture in source.iterate(sample, parse_picture)]
+  compared = [picture.key for picture in source.iterate(sample, parse_columns)]
   start = found.keys.index(compared[0]) if compared[0] in found.keys else 0
   end = start + len(source)
   in_order = Features(found.keys[start:end], found.vectors[start:end])
   if len(in_order.keys) == len(source) and compared == [in_order.keys[row] for row in sample]:
     return in_order
-  keys = tuple(picture.key for picture in source.iterate(range(len(source)), parse_picture))
+  keys = tuple(picture.key for picture in source.iterate(range(len(source)), parse_columns))
   return Features(keys, of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}"))
 
 

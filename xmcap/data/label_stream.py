@@ -8,7 +8,7 @@ import gin
 import numpy as np
 
 from xmcap.data import labels as labels_lib
-from xmcap.data.columns import parse_picture
+from xmcap.data.columns import parse_columns
 from xmcap.data.order import Order
 from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.tasks import registration
@@ -53,10 +53,10 @@ class LabelStream(PictureStream):
   def keys(self, count: int) -> list[str]:
     """Returns the image keys at the first `count` positions."""
     indices = self.indices(np.arange(count))
-    return [record.key for record in self.source.iterate(indices, parse_picture)]
+    return [record.key for record in self.source.iterate(indices, parse_columns)]
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
-    records = self.source.read(self.indices(positions), parse_picture)
+    records = self.source.read(self.indices(positions), parse_columns)
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     keys = [record.key for record in records]
     weights = self._weights_of(positions, keys)
@@ -65,8 +65,9 @@ class LabelStream(PictureStream):
     unknown: list[str] = []
     for row, key, weight in zip(labels, keys, weights, strict=True):
       row[self.truth.columns.get(key, [])] = 1
+      if weight and not row.any():
+        none.append(key)
       if weight:
-        none += [key] * (not row.any())
         unknown += [key] * self.truth.unknown.get(key, 0)
     fields = {"labels": labels, "weights": weights * labels.any(axis=1)}
     return Rows(keys, fields, {_NONE: none, _UNKNOWN: unknown})

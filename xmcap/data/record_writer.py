@@ -58,9 +58,9 @@ def _write_shard(
   The file `finished`, if given, marks a complete shard, and contains the returned numbers.
   """
   if finished is not None and finished.exists() and path.exists():
-    held = tuple(json.loads(finished.read_text(encoding="utf-8")))
-    if _read_back(path)[0] == held:
-      return held
+    count, num_bytes = json.loads(finished.read_text(encoding="utf-8"))
+    if _read_back(path)[:2] == (count, num_bytes):
+      return count, num_bytes
   count = num_bytes = 0
   with files.replacing(path) as temporary:
     with _writing(path):
@@ -74,19 +74,19 @@ def _write_shard(
       num_bytes += len(serialized)
     with _writing(path):
       writer.close()
-  found, reason = _read_back(path)
-  if found != (count, num_bytes):
+  found, found_bytes, reason = _read_back(path)
+  if (found, found_bytes) != (count, num_bytes):
     raise XmcapError(
-      f"{path}: {count:,} records ({num_bytes:,} bytes) were written, but {found[0]:,} ({found[1]:,} bytes) can be "
+      f"{path}: {count:,} records ({num_bytes:,} bytes) were written, but {found:,} ({found_bytes:,} bytes) can be "
       f"read back ({reason or 'another file'}): check the disk, and that nothing else writes there; then build again"
     )
   if finished is not None:
-    files.write_text(finished, json.dumps(found))
-  return found
+    files.write_text(finished, json.dumps([count, num_bytes]))
+  return count, num_bytes
 
 
-def _read_back(path: pathlib.Path) -> tuple[tuple[int, int], str]:
-  """Reads every record of a file, which verifies hashes; returns records and bytes, and the reason if it stopped."""
+def _read_back(path: pathlib.Path) -> tuple[int, int, str]:
+  """Reads every record of a file, which verifies hashes; returns records, bytes, and the reason if it stopped."""
   count = num_bytes = 0
   try:
     reader = array_record_module.ArrayRecordReader(str(path), READER_OPTIONS)
@@ -95,8 +95,8 @@ def _read_back(path: pathlib.Path) -> tuple[tuple[int, int], str]:
       count += 1
     reader.close()
   except (RuntimeError, IndexError, ValueError) as error:
-    return (count, num_bytes), one_line(error)
-  return (count, num_bytes), ""
+    return count, num_bytes, one_line(error)
+  return count, num_bytes, ""
 
 
 def write_split(
@@ -131,9 +131,7 @@ def write_split(
   """
   out = pathlib.Path(out)
   files.make_folder(out)
-  names = [
-    f"{dataset}-{split}.array_record-{number:05d}-of-{len(shards):05d}" for number in range(len(shards))
-  ]
+  names = [_shard_name(dataset, split, number, len(shards)) for number in range(len(shards))]
   marks = [finished and finished / f"{name}.json" for name in names]
   calls = ([out / name for name in names], [records] * len(shards), shards, marks)
   lengths: list[int] = []
@@ -145,6 +143,10 @@ def write_split(
       if progress is not None:
         progress(sum(lengths))
   return WrittenSplit(split, tuple(lengths), num_bytes)
+
+
+def _shard_name(dataset: str, split: str, number: int, count: int) -> str:
+  return f"{dataset}-{split}.array_record-{number:05d}-of-{count:05d}"
 
 
 # Without a homepage, TFDS would invent a URL in its own catalogue.
@@ -179,7 +181,7 @@ def write_metadata(
         )
       )
       # TFDS looks for a file of each split.
-      pathlib.Path(folder, f"{dataset}-{split.name}.array_record-00000-of-{len(shards):05d}").touch()
+      pathlib.Path(folder, _shard_name(dataset, split.name, 0, len(shards))).touch()
     try:
       tfds.folder_dataset.write_metadata(
         data_dir=folder,

@@ -24,7 +24,7 @@ from xmcap import languages as languages_lib
 from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.columns import parse_picture
+from xmcap.data.columns import parse_columns
 from xmcap.data.order import MixedOrder, Order
 from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
@@ -269,7 +269,7 @@ class TagStream(PictureStream):
     return {**super().signature(), "num_slots": self.num_slots, "tags": len(self.tags)}
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
-    records = self.source.read(self.indices(positions), parse_picture)
+    records = self.source.read(self.indices(positions), parse_columns)
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     keys = [record.key for record in records]
     weights = self._weights_of(positions, keys)

@@ -123,8 +123,8 @@ def read(folder: str | os.PathLike, languages: Sequence[str]) -> Words:
     path = addresses.join(folder, f"{code}{_SUFFIX}")
     if not addresses.is_file(path):
       raise UsageError(f"{path}: no such file: {_HINT}")
-    contents[code] = addresses.read_bytes(path)
     with addresses.local_copy(path) as copy:
+      contents[code] = pathlib.Path(copy).read_bytes()
       held = features.read(copy)
       _check_splitter(copy, path, code)
       found[code] = Features(held.keys, np.array(held.vectors))
