@@ -135,19 +135,23 @@ class PictureStream:
     Records are identified by their number and size, so a corpus may be moved or rebuilt.
     """
     sizes = self.source.sizes.items()
-    records = {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes}
-    return {
+    settings = {
       "stream": type(self).__name__,
       "mixture": self.mixture,
       "split": self.source.split,
-      "records": records,
+      "records": {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes},
       "pictures": len(self.source),
       "batch_size": self.pictures,
       "image_size": self.image_size,
       "seed": self.seed,
       "augment": repr(self.augment),
-      **({"features": [*self._stored.vectors.shape, self._fingerprint()]} if self.features else {}),
     }
+    if self.features:
+      vectors = self._stored.vectors
+      # Some of them tell the vectors of another network apart.
+      sample = vectors[records.spread(self.source, _FINGERPRINT_ROWS)]
+      settings["features"] = [*vectors.shape, hashlib.sha256(sample.tobytes()).hexdigest()[:16]]
+    return settings
 
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
     """Returns the batch of a step (from 0), independent of earlier calls.
@@ -190,11 +194,6 @@ class PictureStream:
           f" which is '{shown(key)}': the corpus has changed; make the vectors again with `xmcap features --corpus`"
         )
     return self._stored.vectors[indices]
-
-  def _fingerprint(self) -> str:
-    """A hash of some of the stored vectors, which tells those of another network apart."""
-    sample = self._stored.vectors[records.spread(self.source, _FINGERPRINT_ROWS)]
-    return hashlib.sha256(sample.tobytes()).hexdigest()[:16]
 
   def _inputs(self, rows: int) -> np.ndarray:
     """Returns memory for the pixels or vectors of so many rows."""

@@ -149,14 +149,6 @@ class CaptionStream(PictureStream):
     found = [next(codes[tuple(row[:n])] for n in lengths if tuple(row[:n]) in codes) for row in rows]
     return np.array(found).reshape(prompt_tokens.shape[:-1])
 
-  def _prompt_tokens(self, keys: Sequence[str], chosen: np.ndarray) -> np.ndarray:
-    """Returns the prompts int32 [N, K, P] of pictures; `chosen` has their rows in the table of prompts, [N, K]."""
-    prompts = self._prompts[chosen]
-    if self._tags is None:
-      return prompts
-    codes = np.array([*self.languages, ""])[chosen]
-    return self._tags.extend(prompts, keys, codes, self.vocabulary)
-
   def signature(self) -> dict[str, Any]:
     weights = [dict(part.weights) for part in self.parts]
     # A run of an earlier version, without these settings, can be resumed.
@@ -229,8 +221,12 @@ class CaptionStream(PictureStream):
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:
           cut.append(key)
+    prompts = self._prompts[chosen]
+    if self._tags is not None:
+      codes = np.array([*self.languages, ""])[chosen]
+      prompts = self._tags.extend(prompts, keys, codes, self.vocabulary)
     fields = {
-      "prompt_tokens": self._prompt_tokens(keys, chosen),
+      "prompt_tokens": prompts,
       "target_tokens": targets,
       "target_weights": (targets != PAD_ID) * weights[:, None, None],
     }

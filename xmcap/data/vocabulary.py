@@ -11,8 +11,7 @@ import io
 import itertools
 import os
 import pathlib
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import gin
 import numpy as np
@@ -60,13 +59,19 @@ def train_vocabulary(
     span_words: whether a piece may span several words, such as a whole name; gives short targets, unlike mT5.
     languages: further languages with LangId pieces.
   """
-  # Read once before, because the trainer swallows errors of its iterator.
-  if not sum(1 for _ in _lines(text_file)):
-    raise UsageError(f"{text_file}: no text to train a vocabulary on: give a file with sentences")
+  return _train(_read_lines(text_file), text_file, out_model, size, span_words, languages)
+
+
+def _train(
+  sentences: Sequence[str], origin: str, out_model: str, size: int, span_words: bool, languages: Iterable[str]
+) -> "Vocabulary":
+  """Trains a vocabulary as `train_vocabulary`; `origin` names the source of the sentences in messages."""
+  if not sentences:
+    raise UsageError(f"{origin}: no text to train a vocabulary on: give a file with sentences")
   model = io.BytesIO()
   try:
     sentencepiece.SentencePieceTrainer.train(
-      sentence_iterator=_lines(text_file),
+      sentence_iterator=iter(sentences),
       model_writer=model,
       model_type="unigram",
       vocab_size=size,
@@ -90,7 +95,7 @@ def train_vocabulary(
     )
   except (RuntimeError, OSError, ValueError) as error:
     raise UsageError(
-      f"{text_file}: cannot train a vocabulary of {size} pieces: {one_line(error)}; change `size`"
+      f"{origin}: cannot train a vocabulary of {size} pieces: {one_line(error)}; change `size`"
     ) from None
   path = pathlib.Path(out_model)
   files.make_folder(path.parent)
@@ -121,43 +126,37 @@ def train_on_records(
   Raises:
     UsageError: the corpus or split does not exist, or has too little text in these languages.
   """
-  from xmcap.data import records  # imports TensorFlow
-  from xmcap.data.columns import parse_columns
+  from xmcap.data import records
 
   source = records.RecordSource(directory, split)
-  sample = source.read(records.spread(source, _SAMPLE), parse_columns)
-  mean = max(1.0, sum(len(record.texts) for record in sample) / len(sample))
-  chosen = records.spread(source, max(1, int(most / mean)))
-  wanted = {code.encode() for code in languages}
+  sample = source.read(records.spread(source, _SAMPLE))
+  mean = max(1.0, sum(len(record.captions) for record in sample) / len(sample))
+  sentences: list[str] = []
   codes: set[str] = set()
-  with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
-    path = os.path.join(folder, "captions.txt")
-    with files.output(path) as file:
-      for record in source.iterate(chosen, parse_columns):
-        for code, text in zip(record.languages, record.texts, strict=True):
-          if not wanted or code in wanted:
-            codes.add(code.decode())
-            file.write(b" ".join(text.split()) + b"\n")
-    try:
-      return train_vocabulary(path, out_model, size, span_words, sorted(codes))
-    except UsageError as error:
-      held = f" in {' '.join(languages)}" if languages else ""
-      raise UsageError(str(error).replace(path, f"{directory}, split '{split}'{held}")) from None
+  for record in source.iterate(records.spread(source, max(1, int(most / mean)))):
+    for caption in record.captions:
+      # Without line breaks and tabs, but with other characters as they are, such as a non-breaking space.
+      text = b" ".join(caption.text.encode().split()).decode().strip()
+      if text and (not languages or caption.language in languages):
+        codes.add(caption.language)
+        sentences.append(text)
+  held = f" in {' '.join(languages)}" if languages else ""
+  origin = f"{directory}, split '{split}'{held}"
+  return _train(sentences, origin, out_model, size, span_words, codes)
 
 
-def _lines(path: str) -> Iterator[str]:
-  """Yields the non-blank lines of a UTF-8 file; UsageError if it cannot be read."""
+def _read_lines(path: str) -> list[str]:
+  """Returns the non-blank lines of a UTF-8 file; UsageError if it cannot be read."""
+  lines: list[str] = []
   try:
     with open(path, "rb") as file:
-      for number, line in enumerate(file, 1):
-        try:
-          text = line.decode("utf-8").strip()
-        except UnicodeDecodeError:
-          raise UsageError(f"{path}, line {number}: not UTF-8: save the file as UTF-8") from None
-        if text:
-          yield text
+      for line in file:
+        lines.append(line.decode("utf-8").strip())
+  except UnicodeDecodeError:
+    raise UsageError(f"{path}, line {len(lines) + 1}: not UTF-8: save the file as UTF-8") from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror}): give a readable text file") from None
+  return [line for line in lines if line]
 
 
 def read_model(path: str) -> bytes:
