@@ -77,9 +77,9 @@ def _open(path: str | os.PathLike) -> Features:
 def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Features:
   """Returns the keys and vectors of the pictures of a split in the order of its records, D numbers each.
 
-  The vectors stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them. A large
-  split is then not read, because a stream of CC3M would wait minutes for its first batch: 1,024 records are compared,
-  and whoever reads a record compares its key.
+  The vectors stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them. Only
+  1,024 records of a large split are compared, because reading all of CC3M takes minutes: compare the key of each record
+  that you read.
 
   Raises:
     UsageError: as `read`; or a picture has no vector, and then the message counts and names them.

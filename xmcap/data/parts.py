@@ -25,7 +25,7 @@ class StreamPart:
     source: the records of its split.
     weights: code -> weight above 0 of each language to draw.
     sources: sources of captions to draw; (): all.
-    prefix: `NAME/` if there are several corpora, because these may have equal keys; it comes before keys.
+    prefix: put before keys; `NAME/` if there are several corpora, which may have equal keys.
   """
 
   name: str
