@@ -200,9 +200,9 @@ class CaptionStream(PictureStream):
 
     def pictures() -> Iterator[tuple[str, bytes]]:
       # One by one, so that the bytes of a picture are still in the CPU cache when it is decoded.
-      for part, record, of_picture, places in drawn:
+      for part, record, languages, places in drawn:
         keys.append(self.parts[part].prefix + record.key)
-        columns.append(of_picture)
+        columns.append(languages)
         texts.append([record.texts[place].decode() for place in places])
         yield keys[-1], record.image
 

@@ -93,19 +93,20 @@ class WordStream(PictureStream):
       for place in places:  # one or none
         of_language = captions.setdefault(record.languages[place].decode(), [])
         of_language.append((row, record.texts[place].decode(), record.tokenized[place].decode()))
-    words = np.zeros((len(keys), self.longest), np.int32)
+    of_stream = self._weights_of(positions, keys)
+    numbers = np.zeros((len(keys), self.longest), np.int32)
     weights = np.zeros(len(keys), np.float32)
-    cut = []
+    cut: list[str] = []
     for language, of_language in captions.items():
       rows, texts, tokenized = zip(*of_language, strict=True)
-      weights[list(rows)] = 1
+      weights[list(rows)] = of_stream[list(rows)]
       # One call for all captions of a language, because a call costs more than a caption.
       encoded = self.vocabulary_of_words.encode(language, texts, tokenized)
-      for row, numbers in zip(rows, encoded, strict=True):
-        kept = numbers[: self.longest]
-        words[row, : len(kept)] = kept + 1
-        cut += [keys[row]] * (len(numbers) - len(kept))
-    of_stream = self._weights_of(positions, keys)
+      for row, of_caption in zip(rows, encoded, strict=True):
+        kept = of_caption[: self.longest]
+        numbers[row, : len(kept)] = kept + 1
+        if weights[row]:
+          cut += [keys[row]] * (len(of_caption) - len(kept))
     empty = [keys[row] for row in np.flatnonzero(of_stream > weights)]
     pixels[...] = self._vectors_of(found.indices, keys)
     # One of the pictures but the own one, all equally likely.
@@ -113,9 +114,9 @@ class WordStream(PictureStream):
     steps = draws.bits(self.seed, "other", positions, 1)[:, 0] % np.uint64(size - 1)
     others = (found.indices + 1 + steps.astype(np.int64)) % size
     fields = {
-      "words": words,
-      "vectors": self.vocabulary_of_words.look_up(words),
+      "words": numbers,
+      "vectors": self.vocabulary_of_words.look_up(numbers),
       "other": np.asarray(self._stored.vectors[others], np.float32),
-      "weights": weights * of_stream,
+      "weights": weights,
     }
     return Rows(keys, fields, {_EMPTY: empty, _CUT: cut})
