@@ -6,8 +6,8 @@ A place is one of
   a .zip or .tar, read in place; a .tgz or .tar.bz2, decompressed once into the working folder
   a folder of .tar files from img2dataset (WebDataset: KEY.jpg, KEY.json with the URL)
 
-Nothing is ever written under a name from an archive, and no key becomes a path: names are only looked up among those
-that were found. They are in a database on disk, so millions of them take no memory.
+No key becomes a path: it is only looked up among the names that were found. These are in a database on disk, so
+millions of them take no memory.
 """
 
 import contextlib
@@ -18,9 +18,10 @@ import os
 import pathlib
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from xmcap.data.corpora import archives, tar_files
-from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, ZIP, Address, File, Found, Trouble
+from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Found, Trouble
 from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
@@ -89,7 +90,7 @@ class Pictures:
 
   @property
   def searched(self) -> str:
-    """The first few archives and folders, for messages."""
+    """The first archives and folders, for messages."""
     return ", ".join(file.path for file in self._files[:3])
 
   def names(self) -> Iterator[str]:
@@ -123,12 +124,14 @@ class Pictures:
 
   def _by_key_map(self, key: str) -> bytes:
     rows = self._database.execute("SELECT path FROM key_map WHERE key = ?", [_bytes(_canonical(key))])
-    for (path,) in rows.fetchall():
-      inside = "/".join(part for part in _text(path).split("/") if part not in ("", "."))
-      with contextlib.suppress(KeyError):
-        return self._first("base = ? AND path = ?", archives.split_suffix(inside)[0], inside)
-      return self._by_path(_text(path))
-    raise KeyError(key)
+    row = rows.fetchone()
+    if row is None:
+      raise KeyError(key)
+    path = _text(row[0])
+    inside = "/".join(part for part in path.split("/") if part not in ("", "."))
+    with contextlib.suppress(KeyError):
+      return self._first("base = ? AND path = ?", archives.split_suffix(inside)[0], inside)
+    return self._by_path(path)
 
   def _by_path(self, path: str) -> bytes:
     """Finds a picture by the last folder and name of a path, else by the name."""
@@ -144,19 +147,18 @@ class Pictures:
     rows = self._two("file, path, offset, size, packed, crc", condition, *texts)
     if not rows or (alone and len(rows) > 1):
       raise KeyError(texts[-1])
-    file, path, *place = rows[0]
-    return archives.read(self._files[file], Found(_text(path), *place))
+    file, path, *position = rows[0]
+    return archives.read(self._files[file], Found(_text(path), *position))
 
   def _two(self, columns: str, condition: str, *values: str | int) -> list[tuple]:
     """Returns columns of the first two pictures that meet a condition."""
-    return self._database.execute(
-      f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2",
-      [_bytes(value) if isinstance(value, str) else value for value in values],
-    ).fetchall()
+    query = f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2"
+    values = tuple(_bytes(value) if isinstance(value, str) else value for value in values)
+    return self._database.execute(query, values).fetchall()
 
 
 class ByPath(Pictures):
-  """Pictures identified by number: the name of a `Wanted` is the number from `resolve`."""
+  """Pictures identified by path, not by name: the name of a `Wanted` is the number from `resolve` or `paths`."""
 
   def find(self, wanted: Wanted) -> bytes:
     """Returns the bytes of a picture; raises as `read`."""
@@ -170,9 +172,9 @@ class ByPath(Pictures):
     Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique. With an
     `archive`, only this exact path in the archive counts.
     """
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     if archive:
       return self._one("path = ? AND file = ?", path, [file.path for file in self._files].index(archive))
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     for start in range(max(0, len(parts) - _MAX_DEPTH), len(parts)):
       inside = "/".join(parts[start:])
       if found := self._one("base = ? AND path = ?", archives.split_suffix(inside)[0], inside):
@@ -190,14 +192,17 @@ class ByPath(Pictures):
     return (rows[0][0], _text(rows[0][1])) if len(rows) == 1 else None
 
 
+P = TypeVar("P", bound=Pictures)
+
+
 def open_pictures(
   work: Work,
   places: Sequence[str | os.PathLike],
+  kind: type[P] = Pictures,
   *,
   key_map: str | os.PathLike | None = None,
   name: str = "pictures",
-  by_path: bool = False,
-) -> Pictures:
+) -> P:
   """Finds the pictures of places; if two have the same name, the first counts.
 
   A complete database in the working folder is reused. The problems are `unsafe_path`, `duplicate_picture`, and
@@ -206,10 +211,10 @@ def open_pictures(
   Args:
     work: the build.
     places: folders and archives.
+    kind: `Pictures`, or `ByPath`, which has no duplicates.
     key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL. Numeric
       keys match with or without leading zeros.
     name: name of the database.
-    by_path: identify pictures only by path, so that there are no duplicates.
 
   Raises:
     UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
@@ -221,7 +226,7 @@ def open_pictures(
     listed = _files(places, folder)
     files.make_folder(folder)
     with databases.writing(path, _SCHEMA) as database:
-      _fill(database, listed, work, by_path)
+      _fill(database, listed, work, kind)
       if key_map is not None:
         _add_map(database, key_map)
       (has_urls,) = database.execute(_HAS_URLS).fetchone()
@@ -229,7 +234,7 @@ def open_pictures(
       database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
   with databases.reading(path) as database:
     work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
-  pictures = ByPath(path) if by_path else Pictures(path)
+  pictures = kind(path)
   work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
   return pictures
 
@@ -250,12 +255,11 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   return found
 
 
-def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_path: bool) -> None:
-  shown = Progress(work.say, "pictures: archives and folders searched", len(listed))
+def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, kind: type[Pictures]) -> None:
+  progress = Progress(work.say, "pictures: archives and folders searched", len(listed))
   problems = Problems(most=MAX_PROBLEMS)
   for number, file in enumerate(listed):
-    search = {FOLDER: archives.search_folder, ZIP: archives.search_zip}.get(file.kind)
-    for entry in search(file.path) if search else tar_files.search_tar(file):
+    for entry in tar_files.search(file):
       if isinstance(entry, Trouble):
         problems.add(*entry)
       elif isinstance(entry, Address):
@@ -264,13 +268,14 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_p
       else:
         row = _row(number, file, entry)
         database.execute("INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-    shown(number + 1)
+    progress(number + 1)
   if not database.execute("SELECT EXISTS (SELECT * FROM pictures)").fetchone()[0]:
     raise UsageError(f"{listed[0].path}: contains no pictures: give the place of the pictures")
   database.executescript(_INDEXES)
   database.execute(_ADD_URLS)
-  for number, path in () if by_path else database.execute(_DUPLICATES):
-    problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
+  if kind is not ByPath:
+    for number, path in database.execute(_DUPLICATES):
+      problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
 
 

@@ -26,18 +26,21 @@ class Split:
   """A split: its list of pictures, their source, and their captions. Picklable.
 
   Attributes:
-    folder: receives a file with the result of each shard.
+    listing: the list; its folder also receives a file with the result of each shard.
     lines: number of lines of captions that were read.
     captions: captions in addition to those in the listing.
   """
 
-  name: str
-  folder: pathlib.Path
-  options: Options
   listing: Listing
   pictures: Pictures
-  lines: int
+  options: Options
+  lines: int = 0
   captions: Spilled | None = None
+
+  @property
+  def name(self) -> str:
+    """The name of the split."""
+    return self.listing.split
 
   def make(self, shard: int) -> Iterator[Record]:
     """Makes the records of a shard."""
@@ -69,7 +72,7 @@ class Split:
     return tally
 
   def _path(self, shard: int) -> pathlib.Path:
-    return self.folder / f"{self.name}-{shard:05d}.result.json"
+    return self.listing.folder / f"{self.name}-{shard:05d}.result.json"
 
   def _add_captions(self, places: range, pictures: list[Wanted], problems: Problems) -> None:
     if self.captions is None:

@@ -67,14 +67,13 @@ class Folder(build.Corpus):
     if not lines:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}")
-    pictures = open_pictures(work, self._places(work, sources), by_path=True)
-    assert isinstance(pictures, ByPath)
+    pictures = open_pictures(work, self._places(work, sources), ByPath)
     names, codes = staging.gather(work, pictures, split_choice.Splits(self.splits_by))
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))
     for name in names:
       listed = listing.write(work, name, staging.wanted(work, name))
-      yield Split(name, work.folder, work.options, listed, pictures, lines=lines)
+      yield Split(listed, pictures, work.options, lines)
 
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""

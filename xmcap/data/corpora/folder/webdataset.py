@@ -76,5 +76,5 @@ def _add(
         sample[f"caption_{before}" if before else "caption"] = strict_json.decode(data, where)
     except UsageError as error:
       problems.add("bad_utf8" if last != "json" else "not_json", where, str(error).removeprefix(f"{where}: "))
-  elif archives.role_of(inside) == "picture" and last not in ("cls", "id"):
+  elif archives.role_of(inside) == "file" and last not in ("cls", "id"):
     sample.setdefault(_PICTURE, inside)

@@ -47,31 +47,26 @@ class BabelImagenet(build.Corpus):
     labels = zero_shot.read_labels(self.labels)
     if self.prompts is not None:
       prompts.read_prompts(self.prompts)
-    pictures = open_pictures(work, [self.images], by_path=True)
-    assert isinstance(pictures, ByPath)
+    pictures = open_pictures(work, [self.images], ByPath)
     class_of = read_classes(self.classes) if self.classes else {}
     listed = list(_wanted(pictures, class_of, work))
     wnids = read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})
     highest = max(int(held.indices[-1]) for held in labels.values())
     if highest >= len(wnids):
-      named = self.wnids or self.images
-      raise UsageError(
-        f"{self.labels}: class {highest}, but {named} has only {len(wnids)} classes: give all of them with --wnids"
-      )
+      source = f"{self.wnids or self.images} has only {len(wnids)} classes"
+      raise UsageError(f"{self.labels}: class {highest}, but {source}: give all of them with --wnids")
+    known = set(wnids)
     for wanted in listed:
-      if wanted.tags[0] not in set(wnids):
-        raise UsageError(
-          f"{wanted.where}: its class {wanted.tags[0]} is not in {self.wnids}: give a list that contains it"
-        )
-    self._write_beside(work.folder.parent, wnids)
-    work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
-    yield Split(SPLIT, work.folder, work.options, listing.write(work, SPLIT, listed), pictures, lines=0)
-
-  def _write_beside(self, out: pathlib.Path, wnids: list[str]) -> None:
+      if wanted.tags[0] not in known:
+        what = f"its class {wanted.tags[0]} is not in {self.wnids}"
+        raise UsageError(f"{wanted.where}: {what}: give a list that contains it")
+    out = work.folder.parent
     record_writer.write_tags(out, wnids)
     for name, path in (("labels.json", self.labels), ("prompts.json", self.prompts)):
       if path is not None:
         files.write_bytes(out / name, path.read_bytes())
+    work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
+    yield Split(listing.write(work, SPLIT, listed), pictures, work.options)
 
 
 def read_wnids(path: pathlib.Path) -> list[str]:
@@ -79,7 +74,7 @@ def read_wnids(path: pathlib.Path) -> list[str]:
   found: dict[str, int] = {}
   with Input(path) as source:
     for number, line in source.lines():
-      wnid = line.split()[0] if line.split() else ""
+      wnid = line.split()[0]
       if not _WNID.fullmatch(wnid) or wnid in found:
         raise UsageError(f"{path}, line {number}: not a class such as n01440764, or a repeated one")
       found[wnid] = number

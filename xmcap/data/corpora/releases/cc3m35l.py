@@ -54,7 +54,7 @@ class Cc3m35l(build.Corpus):
       listed = listing.write(work, name, read_tsv(tsv))
       pictures = open_pictures(work, [images], key_map=keys, name=f"pictures-{name}")
       spilled = spill(work, name, captions, Parser(captions.name, Cc3mIds(listed.count)))
-      yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
+      yield Split(listed, pictures, work.options, spilled.lines, spilled)
 
 
 def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:

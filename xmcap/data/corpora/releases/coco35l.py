@@ -83,7 +83,7 @@ class Coco35l(build.Corpus):
       )
       ids = CocoIds({number: place for place, number in enumerate(paths)}, frozenset(without))
       spilled = spill(work, name, captions, Parser(captions.name, ids))
-      yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
+      yield Split(listed, pictures, work.options, spilled.lines, spilled)
 
 
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:

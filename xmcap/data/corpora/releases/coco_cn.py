@@ -65,7 +65,7 @@ class CocoCn(build.Corpus):
     pictures = open_pictures(work, self.images)
     for split, listed in release.pictures.items():
       wanted = listing.write(work, split, map(_wanted, listed))
-      yield Split(split, work.folder, work.options, wanted, pictures, lines=release.lines[split])
+      yield Split(wanted, pictures, work.options, release.lines[split])
 
   def read(self, work: Work) -> coco_cn_lines.Release:
     """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""

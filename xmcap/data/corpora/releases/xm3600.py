@@ -54,7 +54,7 @@ class Xm3600(build.Corpus):
     for name in dict.fromkeys(pictures.names()):  # a folder may contain all of Open Images
       if name not in keys:
         work.problems.add("no_captions", name, "no line of captions names it")
-    yield Split(SPLIT, work.folder, work.options, listed, pictures, lines=source.num_lines)
+    yield Split(listed, pictures, work.options, source.num_lines)
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
