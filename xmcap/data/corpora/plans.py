@@ -64,7 +64,7 @@ class Work:
 def carry_out(
   out: pathlib.Path, plan: Plan, make: Callable[[pathlib.Path], Mapping[str, Any]], anew: bool = False
 ) -> tuple[dict[str, Any], bool]:
-  """Builds a corpus in a folder unless it is complete there; resumes an interrupted build, and cleans up at the end.
+  """Builds a corpus in a folder, unless it is complete; resumes an interrupted build, and removes its working folder.
 
   Args:
     out: the folder; NAME.json in it has the plan and the result of `make`, and marks a complete corpus.
@@ -79,11 +79,10 @@ def carry_out(
     UsageError: `out` contains something else, or another build was begun there.
   """
   path, work_dir = out / f"{plan['corpus']}.json", out / WORK
-  # The modification time of a file belongs to this machine, not to the release.
-  inputs = {
-    role: {name: value for name, value in given.items() if name != "modified"}
-    for role, given in plan["inputs"].items()
-  }
+  # NAME.json has no modification times of inputs: they belong to this machine, not to the release.
+  inputs = {role: {**given} for role, given in plan["inputs"].items()}
+  for given in inputs.values():
+    given.pop("modified", None)
   lasting = {**plan, "inputs": inputs}
   about = _read(path, out)
   held = about is not None
@@ -123,9 +122,8 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = Fa
   elif held is None and out.exists():
     others = sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
     if others:
-      raise UsageError(
-        f"{out} contains {others[0]}, which does not belong to {plan['corpus']}: choose a new or empty folder"
-      )
+      foreign = f"{others[0]}, which does not belong to {plan['corpus']}"
+      raise UsageError(f"{out} contains {foreign}: choose a new or empty folder")
   if not goes_on:
     shutil.rmtree(work_dir, ignore_errors=True)
   files.make_folder(work_dir)
@@ -150,10 +148,8 @@ def _compare(held: Plan, wanted: Plan, out: pathlib.Path, verb: str) -> None:
     if name == "on_bad" and has.get(name) == "stop":
       continue  # until it stops, such a build makes the same files as one that skips
     if has.get(name) != wants.get(name):
-      raise UsageError(
-        f"{out} {verb} {wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}: remove it, or "
-        "choose another folder"
-      )
+      differs = f"{wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}"
+      raise UsageError(f"{out} {verb} {differs}: remove it, or choose another folder")
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
