@@ -12,7 +12,6 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
 from xmcap.scoring import layouts
 from xmcap.scoring.inputs import Input
-from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")
@@ -34,12 +33,8 @@ def read(path: pathlib.Path, name: str, columns: Columns, problems: Problems) ->
 
 def _of_lines(source: Input, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
   for _, where, line in line_check.filled(source.raw_lines(), name, problems):
-    try:
-      values = strict_json.parse_object(line, where)
-    except UsageError as error:
-      problems.add(line_check.kind_of(line), where, str(error).removeprefix(f"{where}: "))
-      continue
-    row = fields.parse(values, where, columns, problems)
+    values = line_check.parse_object(line, where, problems)
+    row = None if values is None else fields.parse(values, where, columns, problems)
     if row is not None:
       yield row
 

@@ -21,6 +21,9 @@ from xmcap.data.records import SOURCES
 _TARGETS = {code: number for number, code in enumerate(languages.LANGUAGES) if code != "en"}
 ENGLISH = tuple(languages.LANGUAGES).index("en")
 HUMAN, MT = SOURCES.index("human"), SOURCES.index("mt")
+LEFT_OUT = -1
+"""The position of pictures that are left out on purpose, with their captions."""
+
 _MAX_NUMBER = 255
 
 _COCO_ID = re.compile(r"([0-9]{1,15})_([0-9]{1,3})")
@@ -43,15 +46,9 @@ class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, r
 
 @dataclasses.dataclass(frozen=True)
 class CocoIds:
-  """Maps `<coco id>_<N>` to the picture's position and N.
-
-  Attributes:
-    positions: COCO id -> position.
-    excluded: ids of pictures that are left out on purpose, with their captions.
-  """
+  """Maps `<coco id>_<N>` to (position of the picture, N); `positions` maps COCO ids to positions or `LEFT_OUT`."""
 
   positions: Mapping[int, int]
-  excluded: frozenset[int] = frozenset()
   line_type = _CocoLine
 
   def find(self, id: int | str) -> tuple[int, int] | None:
@@ -61,15 +58,10 @@ class CocoIds:
       return None
     return self.positions[int(match[1])], int(match[2])
 
-  def is_excluded(self, id: int | str) -> bool:
-    """Whether its picture is left out on purpose."""
-    match = _COCO_ID.fullmatch(str(id))
-    return match is not None and int(match[1]) in self.excluded
-
 
 @dataclasses.dataclass(frozen=True)
 class Cc3mIds:
-  """Maps `rec_num`, which numbers the `count` lines of the TSV from 1, to the picture's position and 1."""
+  """Maps `rec_num`, which numbers the `count` lines of the TSV from 1, to (position of the picture, 1)."""
 
   count: int
   line_type = _Cc3mLine
@@ -79,11 +71,6 @@ class Cc3mIds:
     if isinstance(id, str):
       id = int(id) if _REC_NUM.fullmatch(id) else 0
     return (id - 1, 1) if 1 <= id <= self.count else None
-
-  def is_excluded(self, id: int | str) -> bool:
-    """False: none is left out on purpose."""
-    del id
-    return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,11 +107,12 @@ class Parser:
       if language is None:
         problems.add("unknown_language", where, repr(row.trg_lang)[:40])
       elif found is None:
-        if not self.ids.is_excluded(row.id):
-          problems.add("unknown_id", where, repr(row.id)[:40])
-      elif translation := line_check.usable(row.translation_tokenized, where, problems):
-        rows.append(CaptionRow(*found, language, MT, number, translation))
-      if found is not None and english.get(found) is None:
+        problems.add("unknown_id", where, repr(row.id)[:40])
+      if found is None or found[0] == LEFT_OUT:
+        continue
+      if language is not None and (text := line_check.usable(row.translation_tokenized, where, problems)):
+        rows.append(CaptionRow(*found, language, MT, number, text))
+      if english.get(found) is None:
         # Only the first bad occurrence counts as a problem, because the lines of other languages repeat it.
         known = problems if found not in english else Problems()
         original = line_check.usable(row.caption_tokenized, where, known)
