@@ -2,8 +2,7 @@
 
 Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `rec_num` in a line of captions is the line number of the
 published TSV, from 1. It is the key of the record, in eight digits, and gives the order of the records. Pictures are
-found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead, so the result reports how many pictures
-were found, missing and broken.
+found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead.
 """
 
 import dataclasses
@@ -33,8 +32,7 @@ class Cc3m35l(build.Corpus):
 
   NAME = "cc3m_35l"
   DESCRIPTION = (
-    "Conceptual Captions with captions in 35 languages, 34 of them by machine translation; "
-    "one record an image."
+    "Conceptual Captions with captions in 35 languages, 34 by machine translation; one record an image."
   )
   PARTS = file_names.CC3M35L
   train_captions: pathlib.Path

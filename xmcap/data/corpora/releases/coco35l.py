@@ -47,9 +47,7 @@ class Coco35l(build.Corpus):
   """COCO-35L; see `file_names.COCO35L` for the fields."""
 
   NAME = "coco_35l"
-  DESCRIPTION = (
-    "MSCOCO 2014 with captions in 35 languages, 34 of them by machine translation; one record an image."
-  )
+  DESCRIPTION = "MSCOCO 2014 with captions in 35 languages, 34 by machine translation; one record an image."
   PARTS = file_names.COCO35L
   train_captions: pathlib.Path
   dev_captions: pathlib.Path
