@@ -50,13 +50,9 @@ def read(
           row.key = _key_of(values, named) if data else ""
           row.split = row.split or split
           yield row
-    except (
-      OSError,
-      ValueError,
-      MemoryError,
-    ) as error:  # pyarrow's errors are OSErrors or ValueErrors too
-      if isinstance(error, UsageError):
-        raise
+    except UsageError:
+      raise
+    except (OSError, ValueError, MemoryError) as error:  # pyarrow's errors are OSErrors or ValueErrors too
       raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
 
 

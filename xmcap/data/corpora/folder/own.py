@@ -21,11 +21,8 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
 
 TAR = ".tar"
-_METADATA = (
-  "metadata.jsonl",
-  "metadata.csv",
-  "metadata.parquet",
-)  # imagefolder's files: in the folder, or in the folder of each split
+# Files of Hugging Face's imagefolder, in the folder or in the folder of each split.
+_METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
 _TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv")
 _KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
@@ -53,12 +50,10 @@ class Folder(build.Corpus):
 
   def plan(self, options: plans.Options) -> plans.Plan:
     plan = super().plan(options)
-    columns = {
-      **dataclasses.asdict(self.columns),
-      "captions": list(self.columns.captions),
-    }  # a list, as JSON returns it
-    own = {"columns": columns, "splits": str(self.splits_by)}
-    return {**plan, "options": {**plan["options"], **own}}
+    columns = dataclasses.asdict(self.columns) | {
+      "captions": list(self.columns.captions)
+    }  # as JSON returns it
+    return {**plan, "options": {**plan["options"], "columns": columns, "splits": self.splits_by.text}}
 
   def splits(self, work: Work) -> Iterator[Split]:
     sources = find(self.captions)
@@ -77,10 +72,13 @@ class Folder(build.Corpus):
 
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
-    own = [work.folder / staging.PACKED] if staging.is_packed(work) else []
-    own += sources if sources[0].suffix == TAR else []
-    if own or self.images is not None:
-      return [*own, *([self.images] if self.images is not None else [])]
+    places = [work.folder / staging.PACKED] if staging.is_packed(work) else []
+    if sources[0].suffix == TAR:
+      places += sources
+    if self.images is not None:
+      places.append(self.images)
+    if places:
+      return places
     beside = self.captions if self.captions.is_dir() else self.captions.parent
     return [beside / "images" if (beside / "images").is_dir() else beside]
 
@@ -108,9 +106,8 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
   for suffix in (TAR, *columnar.SUFFIXES):
     if found := _below(path, f"*{suffix}"):
       return found
-  raise UsageError(
-    f"{path}: contains no .tar, .parquet or .arrow file and no {_METADATA[0]}: give the file of the captions"
-  )
+  kinds = f".tar, .parquet or .arrow file and no {_METADATA[0]}"
+  raise UsageError(f"{path}: contains no {kinds}: give the file of the captions")
 
 
 def _below(path: pathlib.Path, pattern: str, names: Iterable[str] = ()) -> list[pathlib.Path]:

@@ -34,9 +34,6 @@ class Rule:
     if not self.column and self.text != _FOLDER:
       _ = self.shares
 
-  def __str__(self) -> str:
-    return self.text
-
   @property
   def column(self) -> str:
     """The column with the split, or ""."""
@@ -58,9 +55,8 @@ class Rule:
         raise UsageError(f"--splits={self.text}: give shares as {SHARES}, column:NAME, or folder")
       shares[name] = number
     if abs(sum(shares.values()) - 1) > 1e-6:
-      raise UsageError(
-        f"--splits={self.text}: the shares sum to {sum(shares.values()):g}: make them sum to 1"
-      )
+      total = f"{sum(shares.values()):g}"
+      raise UsageError(f"--splits={self.text}: the shares sum to {total}: make them sum to 1")
     return shares
 
 
@@ -97,23 +93,11 @@ class Splits:
     """
     if self._parts:
       return self._by_hash(key, usable)
-    if self._rule.column:
-      name = said.strip()
-    else:
-      name = said or path
-      name = (
-        next((part for part in re.split("[/]", name)[:-1] if _split(part) in _KNOWN), "")
-        if "/" in name
-        else name
-      )
-      match = _SHARD.fullmatch(name)
-      name = match[1] if match else name
+    name = said.strip() if self._rule.column else _in_path(said or path)
     found = _split(name)
     if not _NAME.fullmatch(found) or (not self._rule.column and found not in _KNOWN):
-      raise UsageError(
-        f"{where}: '{shown(name or said or path, 40)}' is not a split: name it train, validation or test, or give "
-        f"--splits={SHARES}"
-      )
+      unknown = f"'{shown(name or said or path, 40)}' is not a split"
+      raise UsageError(f"{where}: {unknown}: name it train, validation or test, or give --splits={SHARES}")
     return found
 
   def moved(self) -> dict[str, str]:
@@ -127,16 +111,10 @@ class Splits:
           break
     return moved
 
-  def ordered(self, names: Iterable[str]) -> list[str]:
-    """Returns the names of splits in order: train, validation, test, then others."""
-    held = set(names)
-    return [*(name for name in _KNOWN if name in held), *sorted(held - {*_KNOWN})]
-
   def _by_hash(self, key: str, usable: bool) -> str:
     place = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64
-    chosen = next(
-      (name for name, (start, end) in self._parts.items() if start <= place < end), list(self._parts)[-1]
-    )
+    last = list(self._parts)[-1]  # the shares may sum to a little less than 1
+    chosen = next((name for name, (start, end) in self._parts.items() if start <= place < end), last)
     if not usable:
       return chosen
     self._counts[chosen] += 1
@@ -146,5 +124,22 @@ class Splits:
     return chosen
 
 
+def ordered(names: Iterable[str]) -> list[str]:
+  """Returns the names of splits in order: train, validation, test, then others."""
+  held = set(names)
+  return [*(name for name in _KNOWN if name in held), *sorted(held - {*_KNOWN})]
+
+
+def _in_path(path: str) -> str:
+  """Returns the first folder that is named like a split, or the start of a file's name (`val` of `val-00000.tar`)."""
+  name = path
+  if "/" in path:
+    name = next((folder for folder in path.split("/")[:-1] if _split(folder) in _KNOWN), "")
+  match = _SHARD.fullmatch(name)
+  return match[1] if match else name
+
+
 def _split(name: str) -> str:
-  return _ALIASES.get(name.lower(), name.lower() if name.lower() in _KNOWN else name)
+  """Returns the usual name of a split: `validation` for `Dev`."""
+  lower = name.lower()
+  return _ALIASES.get(lower, lower if lower in _KNOWN else name)
