@@ -142,6 +142,23 @@ def test_coco_annotations(tmp_path, photos):
   assert report.problems.counts == {"unknown_id": 1}
 
 
+def test_coco_images_without_a_usable_id(tmp_path, photos):
+  images = [{"id": [], "file_name": "a/01.jpg"}, {"id": 0, "file_name": "a/00.jpg"}, "a/02.jpg"]
+  annotations = [{"image_id": 0, "caption": "ball 0"}]
+  (tmp_path / "coco.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+  report = made(tmp_path, tmp_path / "coco.json", photos, Columns(default_language="en"), Rule("train:1"))
+  assert held(report.out) == {"00": {"en": ["ball 0"]}}
+  assert report.problems.counts == {"missing_field": 2, "no_captions": 5}
+
+
+def test_a_table_with_a_column_without_a_name(tmp_path, photos):
+  """As pandas writes its index."""
+  rows = [(number, name, texts["en"]) for number, (name, texts) in enumerate(CAPTIONS.items())]
+  table = write_table(tmp_path / "pandas.csv", ("", "file", "caption"), rows)
+  report = made(tmp_path, table, photos, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",))
+
+
 def test_web_dataset_whose_keys_begin_anew_in_each_file(tmp_path):
   (tmp_path / "tars").mkdir()
   for place, split in enumerate(("train", "val")):
