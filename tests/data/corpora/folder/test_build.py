@@ -210,6 +210,22 @@ def test_tables_with_pictures_in_them(form, tmp_path):
   assert {split: counts["records"] for split, counts in report.splits.items()} == {"train": 3, "test": 3}
 
 
+def test_tables_whose_columns_are_of_other_kinds(tmp_path):
+  rows = [
+    {"image": {"bytes": "no bytes", "path": None}, "en": "a ball"},
+    {"image": {"bytes": None, "path": "0.jpg"}, "en": "a ball"},
+  ]
+  about = json.dumps({"info": {"features": {"en": {"names": 5, "_type": "ClassLabel"}}}})
+  table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": about})
+  pq.write_table(table, tmp_path / "table.parquet")
+  pictures_of(tmp_path, ["0.jpg"])
+  report = made(tmp_path, tmp_path / "table.parquet", rule=Rule("train:1"))
+  assert held(report.out) == {"0": {"en": ["a ball"]}}
+  assert report.problems.counts == {"missing_field": 1}
+  with pytest.raises(UsageError, match=r"table.parquet, row 0: no column 'photo'; there are image, en"):
+    made(tmp_path, tmp_path / "table.parquet", columns=Columns("photo"), out="none")
+
+
 def pictures_of(folder, names):
   for number, name in enumerate(names):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
