@@ -20,9 +20,9 @@ class Wanted:
     key: its key in the records.
     where: its place in the release, for messages.
     name: the name of its file, for `Pictures.read`.
-    url: its URL, if the release has it; tried before the name if the URLs of the pictures are known.
-    captions: captions that are known beforehand; others may come from `spill.Spilled`.
-    tags: tags of the picture; a picture with tags may have no captions.
+    url: its URL, if the release has it; used instead of the name if the URLs of the pictures are known.
+    captions: captions known beforehand; others may come from `spill.Spilled`.
+    tags: its classes; a picture with tags may have no captions.
     tags_by_language: language code -> tags.
   """
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from xmcap.data import images
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 
 MIN_SIDE = 8
 """Smallest side of a picture in pixels; dead links often return a single pixel."""
@@ -40,14 +40,12 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   """Checks a picture, and returns the bytes to store.
 
   JPEG and PNG are stored as published, in any colour mode (images.decode reads them all). The first frame of GIF, WebP
-  and BMP becomes a PNG. The picture is decoded, at least at an eighth of its size, which finds truncated files. One
-  with too many pixels is rejected by its header.
+  and BMP becomes a PNG. The picture is decoded, at least at an eighth of its size, which finds truncated files.
 
   Args:
     data: the bytes of the file.
     key: key of the picture, for messages.
-    image_size: if given, a picture with a larger shorter side is scaled to this shorter side, in pixels, and stored as
-      an upright RGB JPEG; others stay as they are.
+    image_size: a picture whose shorter side has more pixels is scaled to it, and stored as an upright RGB JPEG.
     quality: quality of that JPEG, 1 to 95.
   """
   if not data:
@@ -100,4 +98,4 @@ def _refused(kind: str, what: str) -> Picture:
 def _reason(error: Exception) -> str:
   if isinstance(error, XmcapError):  # without the picture's name, which images.decode adds
     return str(error).split("(")[-1].split(")")[0]
-  return " ".join(str(error).split()) or type(error).__name__
+  return one_line(error)

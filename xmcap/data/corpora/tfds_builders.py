@@ -95,9 +95,8 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
     config = self.builder_config
     options = Options(config.on_bad, config.image_size, config.quality, config.shard_pictures)
     corpus = self.CORPUS(**file_names.find(pathlib.Path(dl_manager.manual_dir), self.CORPUS.PARTS))
-    plan = corpus.plan(options)
     work_dir = self._folder / "work"
-    plans.begin(self._folder, work_dir, plan)
+    plans.begin(self._folder, work_dir, corpus.plan(options))
     listed = self._opened.enter_context(files.whole(self._folder / "problems.jsonl"))
     self._problems = Problems(options.on_bad, listed)
     work = plans.Work(work_dir, options, files.available_cores(), self._problems)
