@@ -146,15 +146,14 @@ def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str,
   written, counts = [], {}
   # A list, so that an unreadable release is found before hours of writing.
   for split in list(corpus.splits(work)):
-    listing = split.listing
     of_split = record_writer.write_split(
       out,
       split.name,
-      range(listing.shards),
+      range(split.shards),
       split.make,
       dataset=corpus.NAME,
       processes=work.processes,
-      progress=Progress(work.say, f"{split.name}: records", listing.count),
+      progress=Progress(work.say, f"{split.name}: records", split.count),
       finished=work.folder,
     )
     records = sum(of_split.shard_lengths)
@@ -163,7 +162,7 @@ def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str,
       split.collect(found)
       said = "; ".join(line.strip() for line in found.summary().splitlines())
       raise XmcapError(
-        f"the split '{split.name}' has no records: {listing.count:,} pictures were searched for in "
+        f"the split '{split.name}' has no records: {split.count:,} pictures were searched for in "
         f"{split.pictures.searched}: {said or 'no line of captions can be used'}"
       )
     tally = split.collect(work.problems)

@@ -22,9 +22,9 @@ from typing import TypeVar
 
 from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Found, Trouble
-from xmcap.data.corpora.listing import Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
+from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.progress import Progress
 from xmcap.storage import databases, files
@@ -67,6 +67,30 @@ SELECT file, path FROM (SELECT *, row_number() OVER (PARTITION BY base, file ORD
   WHERE turn > 1 AND file IN (SELECT file FROM addresses)
 """
 _HAS_URLS = "SELECT EXISTS (SELECT * FROM urls) OR EXISTS (SELECT * FROM key_map WHERE instr(key, '://'))"
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+  """A picture that a release names.
+
+  Attributes:
+    key: its key in the records.
+    where: its place in the release, for messages.
+    name: the name of its file, for `Pictures.read`.
+    url: its URL, if the release has it; used instead of the name if the URLs of the pictures are known.
+    captions: captions known beforehand; others may come from `spill.Spilled`.
+    tags: its classes; a picture with tags may have no captions.
+    tags_by_language: language code -> tags.
+  """
+
+  key: str
+  where: str
+  name: str
+  url: str = ""
+  locale: str = ""
+  captions: list[Caption] = dataclasses.field(default_factory=list)
+  tags: list[str] = dataclasses.field(default_factory=list)
+  tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 class Pictures:

@@ -106,17 +106,17 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
   def _generate_examples(self, split: Split) -> Any:
     examples = functools.partial(_examples, split)
     if not self._beam:
-      return itertools.chain.from_iterable(map(examples, range(split.listing.shards)))
+      return itertools.chain.from_iterable(map(examples, range(split.shards)))
     try:
       import apache_beam as beam  # pyright: ignore[reportMissingImports]  # an extra that CI does not install
     except ImportError:
       raise UsageError("Apache Beam is not installed: pip install 'xmcap[beam]'") from None
-    return beam.Create(range(split.listing.shards)) | beam.Reshuffle() | beam.FlatMap(examples)
+    return beam.Create(range(split.shards)) | beam.Reshuffle() | beam.FlatMap(examples)
 
 
 def _examples(split: Split, shard: int) -> Iterator[tuple[int, dict[str, Any]]]:
   """Yields the examples of a shard, keyed by their position in the split, which keeps the order."""
-  for number, record in enumerate(split.make(shard), split.listing.places(shard).start):
+  for number, record in enumerate(split.make(shard), split.places(shard).start):
     yield number, records.as_example(record)
 
 

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from xmcap.data import records
-from xmcap.data.corpora import build, listing, plans
+from xmcap.data.corpora import build, plans, splits
 from xmcap.data.corpora.emoji import release
 from xmcap.data.corpora.folder import columnar, split_choice, staging
 from xmcap.data.corpora.folder.fields import Columns
@@ -67,8 +67,7 @@ class Folder(build.Corpus):
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))
     for name in names:
-      listed = listing.write(work, name, staging.wanted(work, name))
-      yield Split(listed, pictures, work.options, lines)
+      yield splits.write(work, name, staging.wanted(work, name), pictures, lines)
 
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""

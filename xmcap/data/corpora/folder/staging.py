@@ -15,8 +15,7 @@ from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import columnar, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Columns, Row
 from xmcap.data.corpora.folder.split_choice import Splits
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import ByPath
+from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 
 from xmcap.data import record_writer
-from xmcap.data.corpora import archives, build, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import ByPath, open_pictures
+from xmcap.data.corpora import archives, build, splits
+from xmcap.data.corpora.pictures import ByPath, Wanted, open_pictures
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
@@ -66,7 +65,7 @@ class BabelImagenet(build.Corpus):
       if path is not None:
         files.write_bytes(out / name, path.read_bytes())
     work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
-    yield Split(listing.write(work, SPLIT, listed), pictures, work.options)
+    yield splits.write(work, SPLIT, listed, pictures)
 
 
 def read_wnids(path: pathlib.Path) -> list[str]:

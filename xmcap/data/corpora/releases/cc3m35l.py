@@ -9,9 +9,8 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-from xmcap.data.corpora import build, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora import build, splits
+from xmcap.data.corpora.pictures import Wanted, open_pictures
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.releases.translations import Cc3mIds, Parser
@@ -49,10 +48,10 @@ class Cc3m35l(build.Corpus):
       ("train", self.train_captions, self.train_tsv, self.train_images, self.train_keys),
       ("validation", self.dev_captions, self.dev_tsv, self.dev_images, self.dev_keys),
     ):
-      listed = listing.write(work, name, read_tsv(tsv))
       pictures = open_pictures(work, [images], key_map=keys, name=f"pictures-{name}")
-      spilled = spill(work, name, captions, Parser(captions.name, Cc3mIds(listed.count)))
-      yield Split(listed, pictures, work.options, spilled.lines, spilled)
+      split = splits.write(work, name, read_tsv(tsv), pictures)
+      spilled = spill(work, name, captions, Parser(captions.name, Cc3mIds(split.count)))
+      yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)
 
 
 def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:

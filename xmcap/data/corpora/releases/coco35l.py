@@ -14,9 +14,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from xmcap.data.corpora import build, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora import build, splits
+from xmcap.data.corpora.pictures import Wanted, open_pictures
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import coco_ids, file_names
 from xmcap.data.corpora.releases.translations import LEFT_OUT, CocoIds, Parser
@@ -72,10 +71,10 @@ class Coco35l(build.Corpus):
       for number, where in left_out.items():
         if number in without:
           work.problems.add("excluded", where, f"{number:012d}")
-      listed = listing.write(work, name, map(_wanted, kept))
+      split = splits.write(work, name, map(_wanted, kept), pictures)
       ids = CocoIds(positions | dict.fromkeys(without, LEFT_OUT))
       spilled = spill(work, name, captions, Parser(captions.name, ids))
-      yield Split(listed, pictures, work.options, spilled.lines, spilled)
+      yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)
 
 
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:

@@ -15,10 +15,9 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from xmcap.data.corpora import annotations, build, line_check, listing, plans, text_archive
+from xmcap.data.corpora import annotations, build, line_check, plans, splits, text_archive
 from xmcap.data.corpora.annotations import Annotated, Sentence
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.pictures import Wanted, open_pictures
 from xmcap.data.corpora.plans import Options, Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import coco_cn_lines, coco_ids
@@ -66,8 +65,7 @@ class CocoCn(build.Corpus):
     release = self.read(work)
     pictures = open_pictures(work, self.images)
     for split, listed in release.pictures.items():
-      wanted = listing.write(work, split, map(_wanted, listed))
-      yield Split(wanted, pictures, work.options, release.lines[split])
+      yield splits.write(work, split, map(_wanted, listed), pictures, release.lines[split])
 
   def read(self, work: Work) -> coco_cn_lines.Release:
     """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""

@@ -13,9 +13,8 @@ import pathlib
 import re
 from collections.abc import Iterator
 
-from xmcap.data.corpora import build, line_check, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora import build, line_check, splits
+from xmcap.data.corpora.pictures import Wanted, open_pictures
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import file_names
@@ -42,16 +41,17 @@ class Xm3600(build.Corpus):
   def splits(self, work: Work) -> Iterator[Split]:
     pictures = open_pictures(work, [self.images])
     with Input(self.captions) as source:
-      listed = listing.write(work, SPLIT, read_pictures(source, self.captions.name, work.problems))
-    if not listed.count:
+      lines = read_pictures(source, self.captions.name, work.problems)
+      split = splits.write(work, SPLIT, lines, pictures)
+    if not split.count:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}: give the published file")
-    work.say(f"{self.captions.name}: {listed.count:,} images with captions")
-    keys = {wanted.key for shard in range(listed.shards) for wanted in listed.wanted(shard)}
+    work.say(f"{self.captions.name}: {split.count:,} images with captions")
+    keys = {wanted.key for shard in range(split.shards) for wanted in split.wanted(shard)}
     for name in dict.fromkeys(pictures.names()):  # a folder may contain all of Open Images
       if name not in keys:
         work.problems.add("no_captions", name, "no line of captions names it")
-    yield Split(listed, pictures, work.options, source.num_lines)
+    yield dataclasses.replace(split, lines=source.num_lines)
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
