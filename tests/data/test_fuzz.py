@@ -133,7 +133,7 @@ def damaged_lines() -> list[bytes]:
 
 def _parse(batch: bytes) -> tuple[list[translations.CaptionRow], int, Problems]:
   problems = Problems()
-  parser = translations.Parser("file", translations.CocoIds({number: number - 1 for number in range(1, 7)}))
+  parser = translations.CocoParser("file", {number: number - 1 for number in range(1, 7)})
   captions, count = parser(batch, 2, problems)
   return captions, count, problems
 

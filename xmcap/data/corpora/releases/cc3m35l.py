@@ -13,7 +13,7 @@ from xmcap.data.corpora import build, splits
 from xmcap.data.corpora.pictures import Wanted, open_pictures
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import file_names
-from xmcap.data.corpora.releases.translations import Cc3mIds, Parser
+from xmcap.data.corpora.releases.translations import Cc3mParser
 from xmcap.data.corpora.spill import spill
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
@@ -50,7 +50,7 @@ class Cc3m35l(build.Corpus):
     ):
       pictures = open_pictures(work, [images], key_map=keys, name=f"pictures-{name}")
       split = splits.write(work, name, read_tsv(tsv), pictures)
-      spilled = spill(work, name, captions, Parser(captions.name, Cc3mIds(split.count)))
+      spilled = spill(work, name, captions, Cc3mParser(captions.name, split.count))
       yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)
 
 

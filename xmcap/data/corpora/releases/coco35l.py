@@ -18,7 +18,7 @@ from xmcap.data.corpora import build, splits
 from xmcap.data.corpora.pictures import Wanted, open_pictures
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import coco_ids, file_names
-from xmcap.data.corpora.releases.translations import LEFT_OUT, CocoIds, Parser
+from xmcap.data.corpora.releases.translations import LEFT_OUT, CocoParser
 from xmcap.data.corpora.spill import spill
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError, one_line
@@ -72,8 +72,8 @@ class Coco35l(build.Corpus):
         if number in without:
           work.problems.add("excluded", where, f"{number:012d}")
       split = splits.write(work, name, map(_wanted, kept), pictures)
-      ids = CocoIds(positions | dict.fromkeys(without, LEFT_OUT))
-      spilled = spill(work, name, captions, Parser(captions.name, ids))
+      parser = CocoParser(captions.name, positions | dict.fromkeys(without, LEFT_OUT))
+      spilled = spill(work, name, captions, parser)
       yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)
 
 

@@ -4,10 +4,12 @@ A line is a JSON object with an id (`image_id` or `rec_num`), `trg_lang`, `capti
 lines of all languages) and `translation_tokenized`; other fields are ignored.
 """
 
+import abc
 import dataclasses
 import io
 import re
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -45,47 +47,22 @@ class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, r
 
 
 @dataclasses.dataclass(frozen=True)
-class CocoIds:
-  """Maps `<coco id>_<N>` to (position of the picture, N); `positions` maps COCO ids to positions or `LEFT_OUT`."""
-
-  positions: Mapping[int, int]
-  line_type = _CocoLine
-
-  def find(self, id: int | str) -> tuple[int, int] | None:
-    """None if the release has no such picture."""
-    match = _COCO_ID.fullmatch(str(id))
-    if match is None or int(match[1]) not in self.positions or int(match[2]) > _MAX_NUMBER:
-      return None
-    return self.positions[int(match[1])], int(match[2])
-
-
-@dataclasses.dataclass(frozen=True)
-class Cc3mIds:
-  """Maps `rec_num`, which numbers the `count` lines of the TSV from 1, to (position of the picture, 1)."""
-
-  count: int
-  line_type = _Cc3mLine
-
-  def find(self, id: int | str) -> tuple[int, int] | None:
-    """None if the release has no such picture."""
-    if isinstance(id, str):
-      id = int(id) if _REC_NUM.fullmatch(id) else 0
-    return (id - 1, 1) if 1 <= id <= self.count else None
-
-
-@dataclasses.dataclass(frozen=True)
-class Parser:
-  """Parses the lines of the file `name`, as a `spill.Parse`; `ids` finds their pictures."""
+class Parser(abc.ABC):
+  """Parses the lines of the file `name`, as a `spill.Parse`."""
 
   name: str
-  ids: CocoIds | Cc3mIds
+  LINE: ClassVar[type[_CocoLine | _Cc3mLine]]
+
+  @abc.abstractmethod
+  def find(self, id: int | str) -> tuple[int, int] | None:
+    """Returns the position of the picture and the number of the caption; None if the release has no such picture."""
 
   def __call__(self, text: bytes, first: int, problems: Problems) -> tuple[list[CaptionRow], int]:
     """Returns the captions of whole lines, and the number of lines; each skipped line is a problem.
 
     English is returned once for each (picture, number), from the first line where it is usable.
     """
-    decoder = msgspec.json.Decoder(self.ids.line_type)
+    decoder = msgspec.json.Decoder(self.LINE)
     rows: list[CaptionRow] = []
     english: dict[tuple[int, int], CaptionRow | None] = {}
     places: dict[int | str, tuple[int, int] | None] = {}
@@ -101,7 +78,7 @@ class Parser:
         problems.add(line_check.kind_of(line), where, str(error))
         continue
       if row.id not in places:
-        places[row.id] = self.ids.find(row.id)
+        places[row.id] = self.find(row.id)
       found = places[row.id]
       language = _TARGETS.get(row.trg_lang)
       if language is None:
@@ -119,3 +96,30 @@ class Parser:
         english[found] = CaptionRow(*found, ENGLISH, HUMAN, number, original) if original else None
     rows += [row for row in english.values() if row is not None]
     return rows, text.count(b"\n") + bool(text and not text.endswith(b"\n"))
+
+
+@dataclasses.dataclass(frozen=True)
+class CocoParser(Parser):
+  """Finds `<coco id>_<N>`; `positions` maps the COCO id to the picture's position, or `LEFT_OUT`."""
+
+  positions: Mapping[int, int]
+  LINE = _CocoLine
+
+  def find(self, id: int | str) -> tuple[int, int] | None:
+    match = _COCO_ID.fullmatch(str(id))
+    if match is None or int(match[1]) not in self.positions or int(match[2]) > _MAX_NUMBER:
+      return None
+    return self.positions[int(match[1])], int(match[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Cc3mParser(Parser):
+  """Finds `rec_num`, which numbers the `count` lines of the TSV from 1; each has one caption, number 1."""
+
+  count: int
+  LINE = _Cc3mLine
+
+  def find(self, id: int | str) -> tuple[int, int] | None:
+    if isinstance(id, str):
+      id = int(id) if _REC_NUM.fullmatch(id) else 0
+    return (id - 1, 1) if 1 <= id <= self.count else None
