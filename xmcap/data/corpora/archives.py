@@ -106,9 +106,8 @@ def kind_of(path: str | os.PathLike) -> str:
     return PACKED_TAR
   if head[257:262] == b"ustar":
     return TAR
-  raise UsageError(
-    f"{path}: neither a folder nor a .zip, .tar, .tgz or .tar.bz2 archive: give one that contains pictures"
-  )
+  kinds = "neither a folder nor a .zip, .tar, .tgz or .tar.bz2 archive"
+  raise UsageError(f"{path}: {kinds}: give one that contains pictures")
 
 
 def split_suffix(path: str) -> tuple[str, str]:
@@ -221,9 +220,8 @@ def search_zip(path: str, role_of: RoleOf = role_of) -> Iterator[Entry]:
         elif role == "file":
           yield Found(inside, *_place_in_zip(file, info))
   except TooLarge:
-    raise XmcapError(
-      f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and give those"
-    ) from None
+    limit = f"its directory has over {MAX_DIRECTORY >> 20} MB"
+    raise XmcapError(f"{path}: {limit}: unpack it into folders, and give those") from None
   except _DAMAGE as error:
     raise XmcapError(f"{path}: not a complete zip file ({reason_of(error)}): download it again") from None
   except (NotImplementedError, RuntimeError) as error:
@@ -263,10 +261,8 @@ def read(file: File, found: Found) -> bytes:
       raise OSError("its checksum is wrong")
     return data
   except (OSError, OverflowError, zlib.error) as error:
-    raise XmcapError(
-      f"{file.describe(found.path)}: has changed since the search, or is damaged ({reason_of(error)}): "
-      "download it again"
-    ) from None
+    what = f"{file.describe(found.path)}: has changed since the search, or is damaged ({reason_of(error)})"
+    raise XmcapError(f"{what}: download it again") from None
 
 
 def reason_of(error: BaseException) -> str:

@@ -55,9 +55,8 @@ class Corpus(abc.ABC):
   def plan(self, options: Options) -> plans.Plan:
     """Returns what identifies a build of this corpus; UsageError if a part is missing."""
     inputs = {}
-    for name, path in self.paths().items():
-      if path is None:
-        continue
+    given = {name: path for name, path in self.paths().items() if path is not None}
+    for name, path in given.items():
       try:
         status = path.stat()
       except OSError as error:
@@ -116,12 +115,11 @@ def build(
     options: options of the build.
     processes: None: one per core; 1: only this process.
     progress: receives progress lines.
-    vocabulary: vocabulary for an index of caption lengths, which is written if absent; None: no index.
+    vocabulary: if given, an index of caption lengths in its tokens is also written, unless there is one.
 
   Raises:
     UsageError: an input is missing or of the wrong kind, or `out` contains something else.
-    XmcapError: a file of the release is damaged, there is a problem with it and `on_bad` is `stop`, or the disk is
-      full.
+    XmcapError: a file of the release is damaged, it has a problem and `on_bad` is `stop`, or the disk is full.
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)

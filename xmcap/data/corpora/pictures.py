@@ -342,6 +342,5 @@ def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
       try:
         database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(_canonical(key)), _bytes(file)))
       except sqlite3.IntegrityError:
-        raise UsageError(
-          f"{path}, line {number:,}: the key map has this key twice, for two files: keep one line per key"
-        ) from None
+        hint = "the key map has this key twice, for two files: keep one line per key"
+        raise UsageError(f"{path}, line {number:,}: {hint}") from None

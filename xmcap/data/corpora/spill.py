@@ -1,7 +1,7 @@
-"""Sorts the captions of a release by picture, on disk: one database per chunk of the file, read back by shard.
+"""Sorts the captions of a release by picture, on disk.
 
-The lines of a picture may be anywhere in a release (which may be sorted by language), and all of them do not fit in
-memory. So each chunk of lines becomes a database ordered by picture, and a shard collects its captions from all.
+A release may be sorted by language, and it does not fit in memory. So each chunk of lines becomes a database ordered by
+picture, and a shard collects its captions from all of them.
 """
 
 import contextlib

@@ -79,7 +79,7 @@ class Splits:
     self._counts = dict.fromkeys(self._parts, 0)
 
   def of(self, key: str, path: str, said: str, where: str, usable: bool = True) -> str:
-    """Returns the split of a picture.
+    """Returns the split of a picture; UsageError if it is unknown.
 
     Args:
       key: its key.
@@ -87,9 +87,6 @@ class Splits:
       said: the split named by its line, table or tar file.
       where: its place, for messages.
       usable: whether it exists and has a caption; otherwise it does not count as filling a split.
-
-    Raises:
-      UsageError: the split is unknown.
     """
     if self._parts:
       return self._by_hash(key, usable)

@@ -42,9 +42,8 @@ def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.P
     if path is not None:
       found[role] = path
     elif not part.optional:
-      raise UsageError(
-        f"{folder} has no {' or '.join(part.names)}: put the release there, or give its --manual_dir"
-      )
+      names = " or ".join(part.names)
+      raise UsageError(f"{folder} has no {names}: put the release there, or give its --manual_dir")
   return found
 
 
