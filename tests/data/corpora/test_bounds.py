@@ -211,7 +211,7 @@ def test_a_jpeg_of_too_many_scans(soon):
   with pytest.raises(XmcapError, match="picture 'a': a JPEG of more than 256 scans"):
     images.decode(data, "a")
   found = picture_check.examine(data, "a")
-  assert not found.data and "over 256 scans" in found.kinds["too_many_pixels"]
+  assert not found.data and found.kind == "too_many_pixels" and "over 256 scans" in found.what
 
 
 def test_what_lies_behind_a_jpeg_does_not_count():

@@ -113,8 +113,8 @@ class Split:
       return b""
     picture = picture_check.examine(data, wanted.key, self.options.image_size, self.options.quality)
     tally["found" if picture.data else "broken"] += 1
-    for kind, what in picture.kinds.items():
-      problems.add(kind, wanted.key, what)
+    if picture.kind:
+      problems.add(picture.kind, wanted.key, picture.what)
     return picture.data
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from xmcap.terminal import shown
 TABLES = (".csv", ".tsv")
 _MAX_HEADER = 1 << 16
 _DELIMITERS = ",;\t"
+_UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes that are not UTF-8
 
 _Placed = tuple[str, dict[str, Any]]
 """The place of a line, row or object, for messages, and its fields."""
@@ -106,7 +108,7 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Pl
           continue
         if len(cells) != len(names):
           problems.add("missing_field", where, f"{len(cells)} columns, but the header has {len(names)}")
-        elif not all(map(_is_utf8, cells)):
+        elif any(map(_UNDECODED.search, cells)):
           problems.add("bad_utf8", where, "save the table as UTF-8")
         else:
           yield where, dict(zip(names, cells, strict=True))
@@ -114,12 +116,3 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Pl
     raise UsageError(f"{path}, line {begin:,}: {error}: fix the quotes") from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _is_utf8(cell: str) -> bool:
-  """Whether a cell has no bytes that `surrogateescape` replaced."""
-  try:
-    cell.encode()
-  except UnicodeEncodeError:
-    return False
-  return True
