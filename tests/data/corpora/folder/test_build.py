@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import tarfile
 
 import numpy as np
@@ -347,6 +348,30 @@ def test_files_that_are_no_pictures_are_passed_over(tmp_path, photos):
   for name in ("Thumbs.db", ".DS_Store", "a/desktop.ini", "notes.docx", "raw.xyz"):
     (photos / name).write_bytes(b"no picture")
   assert not made(tmp_path, wide_table(tmp_path), photos).problems.counts
+
+
+def test_names_that_are_not_utf8_are_counted(tmp_path, photos):
+  bad = os.fsdecode(b"\xff")
+  with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as archive:
+    for name, data in (
+      (f"{bad}.jpg", jpeg(1)),
+      (f"{bad}.txt", b"x"),
+      ("1.jpg", jpeg(2)),
+      ("1.txt", b"a ball"),
+    ):
+      entry = tarfile.TarInfo(name)
+      entry.size = len(data)
+      archive.addfile(entry, io.BytesIO(data))
+  pictures_of(photos / bad, ["x.jpg"])
+  table = write_table(
+    tmp_path / "table.csv", ("file", "caption"), [("x.jpg", "a ball"), ("a/01.jpg", "a ball")]
+  )
+  english, all_train = Columns(default_language="en"), Rule("train:1")
+  of_tar = made(tmp_path, tmp_path / "a.tar", None, english, all_train, out="of_tar")
+  of_table = made(tmp_path, table, photos, english, all_train, out="of_table")
+  assert held(of_tar.out) == {"1": {"en": ["a ball"]}} and held(of_table.out) == {"01": {"en": ["a ball"]}}
+  assert of_tar.problems.counts == {"bad_utf8": 1, "no_captions": 1}
+  assert of_table.problems.counts == {"bad_utf8": 1, "no_captions": 6}
 
 
 def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_path, photos, monkeypatch):

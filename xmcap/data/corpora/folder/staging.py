@@ -26,6 +26,7 @@ _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"
 """Tar file in the working folder with the pictures that were embedded in tables."""
 
+_NOT_UTF8 = "the name of its picture is not UTF-8"
 _ROWS = """
 CREATE TABLE rows (id INTEGER PRIMARY KEY, row);
 CREATE TABLE problems (kind, place, what);
@@ -59,7 +60,10 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
     problems = Problems()
     with databases.writing(path, _ROWS) as database:
       for row in _rows(work, paths, root, columns, problems):
-        database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
+        try:
+          database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
+        except UnicodeEncodeError:
+          problems.add("bad_utf8", row.where, _NOT_UTF8)
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
   with databases.reading(path) as database:
     work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
@@ -106,7 +110,10 @@ def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], lis
     for number, data in rows.execute("SELECT id, row FROM rows ORDER BY id"):
       row = _ROW.decode(data)
       codes |= {caption.language for caption in row.captions}
-      _add(held, number, row, pictures, work.problems)
+      try:
+        _add(held, number, row, pictures, work.problems)
+      except UnicodeEncodeError:
+        work.problems.add("bad_utf8", row.where, _NOT_UTF8)
     for number, path in pictures.paths():
       named = held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
       if not named and archives.split_suffix(path)[1]:
