@@ -1,5 +1,6 @@
 """Pictures of releases: found wherever they lie, and examined before they are stored."""
 
+import contextlib
 import io
 import json
 import os
@@ -111,6 +112,22 @@ def test_names_by_which_a_picture_is_found(tmp_path):
       source.read(absent)
   with pytest.raises(KeyError):
     source.by_url("http://a")
+
+
+def test_the_order_of_a_file_system_does_not_show(tmp_path, monkeypatch):
+  write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(9)})
+  scandir = os.scandir
+
+  @contextlib.contextmanager
+  def backwards(folder):
+    with scandir(folder) as entries:
+      yield sorted(entries, key=lambda entry: entry.name, reverse=True)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(os, "scandir", backwards)
+    source = pictures.open_pictures(Work(tmp_path / "work"), [tmp_path / "a"], pictures.ByPath)
+  assert list(source.names()) == [str(number) for number in range(9)]
+  assert [path for _, path in source.paths()] == [f"{number}.jpg" for number in range(9)]
 
 
 def test_the_first_of_two_is_used(tmp_path):

@@ -37,7 +37,8 @@ _MAX_DEPTH = 32  # folders of a path that are compared
 
 # A picture has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
 # (stem), and the position of its bytes, as in `archives.Found`. Strings are bytes, because file names may not be UTF-8.
-# `place` orders the pictures of a folder by path; those of an archive keep their order.
+# `place` orders the pictures of a folder, which the file system lists in any order, by path; those of an archive keep
+# their order.
 _SCHEMA = """
 CREATE TABLE about (files, has_urls, is_mapped);
 CREATE TABLE pictures (number INTEGER PRIMARY KEY, file, base, tail, stem, place, path, offset, size, packed, crc);
@@ -118,8 +119,8 @@ class Pictures:
     return ", ".join(file.path for file in self._files[:3])
 
   def names(self) -> Iterator[str]:
-    """Yields the names of all pictures, without folder and suffix, in the order found; a name may occur twice."""
-    for (stem,) in self._database.execute("SELECT stem FROM pictures ORDER BY number"):
+    """Yields the names of all pictures, without folder and suffix, in order; a name may occur twice."""
+    for (stem,) in self._database.execute(f"SELECT stem FROM pictures ORDER BY {_ORDER}"):
       yield _text(stem)
 
   def find(self, wanted: Wanted) -> bytes:
@@ -177,8 +178,8 @@ class Pictures:
   def _two(self, columns: str, condition: str, *values: str | int) -> list[tuple]:
     """Returns columns of the first two pictures that meet a condition."""
     query = f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2"
-    values = tuple(_bytes(value) if isinstance(value, str) else value for value in values)
-    return self._database.execute(query, values).fetchall()
+    parameters = [_bytes(value) if isinstance(value, str) else value for value in values]
+    return self._database.execute(query, parameters).fetchall()
 
 
 class ByPath(Pictures):
@@ -207,8 +208,8 @@ class ByPath(Pictures):
     return self._one("stem = ?", stem) if stem else None
 
   def paths(self) -> Iterator[tuple[int, str]]:
-    """Yields (number, path) of every picture, in the order found."""
-    for number, path in self._database.execute("SELECT number, path FROM pictures ORDER BY number"):
+    """Yields (number, path) of every picture, in order."""
+    for number, path in self._database.execute(f"SELECT number, path FROM pictures ORDER BY {_ORDER}"):
       yield number, _text(path)
 
   def _one(self, condition: str, *values: str | int) -> tuple[int, str] | None:
