@@ -87,7 +87,8 @@ def carry_out(
   about = _read(path, out)
   held = about is not None
   if about is not None:
-    _compare(about, lasting, out, "contains")
+    if differs := _difference(about, lasting):
+      raise UsageError(f"{out} contains {differs}: remove it, or choose another folder")
   else:
     begin(out, work_dir, plan, anew)
     about = {**lasting, **make(work_dir)}
@@ -108,23 +109,20 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = Fa
     raise UsageError(f"{out} is a file: choose a folder to build in")
   path = work_dir / "plan.json"
   held = _read(path, out)
-  goes_on = held is not None and held.get("layout") == _LAYOUT
-  if held is not None and goes_on:
-    try:
-      _compare(held, plan, out, "has an unfinished")
-    except UsageError:
-      if not anew:
-        raise
-      goes_on = False
-      for written in out.iterdir():  # before the working folder, whose plan says that they are ours
-        if written.name.startswith(f"{plan['corpus']}-") or written.name in _BESIDE_RECORDS:
-          written.unlink()
-  elif held is None and out.exists():
+  if held is None and out.exists():
     others = sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
     if others:
       foreign = f"{others[0]}, which does not belong to {plan['corpus']}"
       raise UsageError(f"{out} contains {foreign}: choose a new or empty folder")
-  if not goes_on:
+  begun = held if held is not None and held.get("layout") == _LAYOUT else None
+  differs = "" if begun is None else _difference(begun, plan)
+  if differs and not anew:
+    raise UsageError(f"{out} has an unfinished {differs}: remove it, or choose another folder")
+  if differs:
+    for written in out.iterdir():  # before the working folder, whose plan says that they are ours
+      if written.name.startswith(f"{plan['corpus']}-") or written.name in _BESIDE_RECORDS:
+        written.unlink()
+  if differs or begun is None:
     shutil.rmtree(work_dir, ignore_errors=True)
   files.make_folder(work_dir)
   for folder in (out, work_dir):
@@ -141,15 +139,15 @@ def _read(path: pathlib.Path, out: pathlib.Path) -> dict[str, Any] | None:
     raise XmcapError(f"cannot read {path}: {one_line(error)}; remove {out} and build again") from None
 
 
-def _compare(held: Plan, wanted: Plan, out: pathlib.Path, verb: str) -> None:
-  """Raises UsageError if the build in a folder differs from the wanted one."""
+def _difference(held: Plan, wanted: Plan) -> str:
+  """Returns `CORPUS with SETTING=HELD, not WANTED` for the first setting that differs; "" if none does."""
   has, wants = _settings(held), _settings(wanted)
   for name in {**wants, **has}:
     if name == "on_bad" and has.get(name) == "stop":
       continue  # until it stops, such a build makes the same files as one that skips
     if has.get(name) != wants.get(name):
-      differs = f"{wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}"
-      raise UsageError(f"{out} {verb} {differs}: remove it, or choose another folder")
+      return f"{wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}"
+  return ""
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
