@@ -218,13 +218,13 @@ def test_tables_whose_columns_are_of_other_kinds(tmp_path):
   ]
   about = json.dumps({"info": {"features": {"en": {"names": 5, "_type": "ClassLabel"}}}})
   table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": about})
-  pq.write_table(table, tmp_path / "table.parquet")
+  pq.write_table(table, tmp_path / "TABLE.PARQUET")
   pictures_of(tmp_path, ["0.jpg"])
-  report = made(tmp_path, tmp_path / "table.parquet", rule=Rule("train:1"))
+  report = made(tmp_path, tmp_path / "TABLE.PARQUET", rule=Rule("train:1"))
   assert held(report.out) == {"0": {"en": ["a ball"]}}
   assert report.problems.counts == {"missing_field": 1}
-  with pytest.raises(UsageError, match=r"table.parquet, row 0: no column 'photo'; there are image, en"):
-    made(tmp_path, tmp_path / "table.parquet", columns=Columns("photo"), out="none")
+  with pytest.raises(UsageError, match=r"TABLE.PARQUET, row 0: no column 'photo'; there are image, en"):
+    made(tmp_path, tmp_path / "TABLE.PARQUET", columns=Columns("photo"), out="none")
 
 
 def pictures_of(folder, names):

@@ -61,7 +61,7 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
   except ImportError:
     raise UsageError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow") from None
-  if path.suffix == ".parquet":
+  if path.suffix.lower() == ".parquet":
     with pq.ParquetFile(path) as file:
       for batch in file.iter_batches(_BATCH):
         yield from _with_labels(batch)

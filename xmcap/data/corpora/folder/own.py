@@ -50,9 +50,8 @@ class Folder(build.Corpus):
 
   def plan(self, options: plans.Options) -> plans.Plan:
     plan = super().plan(options)
-    columns = dataclasses.asdict(self.columns) | {
-      "captions": list(self.columns.captions)
-    }  # as JSON returns it
+    columns = dataclasses.asdict(self.columns)
+    columns["captions"] = list(self.columns.captions)  # a list, as JSON returns it
     return {**plan, "options": {**plan["options"], "columns": columns, "splits": self.splits_by.text}}
 
   def splits(self, work: Work) -> Iterator[Split]:
@@ -72,7 +71,7 @@ class Folder(build.Corpus):
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
     places = [work.folder / staging.PACKED] if staging.is_packed(work) else []
-    if sources[0].suffix == TAR:
+    if sources[0].suffix.lower() == TAR:
       places += sources
     if self.images is not None:
       places.append(self.images)

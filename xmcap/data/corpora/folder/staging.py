@@ -83,9 +83,10 @@ def _rows(
   work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns, problems: Problems
 ) -> Iterator[Row]:
   named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
-  if paths[0].suffix == ".tar":
+  suffix = paths[0].suffix.lower()
+  if suffix == ".tar":
     yield from webdataset.read(paths, columns, problems)
-  elif paths[0].suffix in columnar.SUFFIXES:
+  elif suffix in columnar.SUFFIXES:
     with files.whole(work.folder / PACKED) as file, tarfile.open(fileobj=file, mode="w") as packed:
       yield from columnar.read(named, columns, problems, packed)
   else:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from xmcap.errors import UsageError
 from xmcap.scoring.inputs import Input
 
-COLUMNS = ("language", "lemma", "source", "machine_translated", "synset")
 STEPS = ("senses", "not English", "not machine-translated")
 """The first three steps, after each of which the remaining classes of a language are counted."""
 
@@ -32,6 +31,9 @@ class Sense(NamedTuple):
   source: str
   machine_translated: bool
   synset: str
+
+
+COLUMNS = Sense._fields
 
 
 class Labels(NamedTuple):
