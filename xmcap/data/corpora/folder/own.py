@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from xmcap.data import records
 from xmcap.data.corpora import build, plans, splits
 from xmcap.data.corpora.emoji import release
-from xmcap.data.corpora.folder import columnar, split_choice, staging
+from xmcap.data.corpora.folder import columnar, staging
 from xmcap.data.corpora.folder.fields import Columns
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.pictures import ByPath, open_pictures
@@ -62,7 +62,7 @@ class Folder(build.Corpus):
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}")
     pictures = open_pictures(work, self._places(work, sources), ByPath)
-    names, codes = staging.gather(work, pictures, split_choice.Splits(self.splits_by))
+    names, codes = staging.gather(work, pictures, self.splits_by)
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))
     for name in names:

@@ -14,7 +14,7 @@ from xmcap import languages
 from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import columnar, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Columns, Row
-from xmcap.data.corpora.folder.split_choice import Splits
+from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
@@ -34,7 +34,7 @@ CREATE TABLE problems (kind, place, what);
 _GATHERED = """
 CREATE TABLE pictures (identity PRIMARY KEY, number, first, key, path, place, split, locale);
 CREATE TABLE captions (identity, id, captions);
-CREATE TABLE settled (identity PRIMARY KEY, key UNIQUE, split);
+CREATE TABLE settled (identity PRIMARY KEY, key UNIQUE, split, usable);
 CREATE INDEX numbers ON pictures (number);
 CREATE INDEX keys ON pictures (key);
 CREATE INDEX of_picture ON captions (identity, id);
@@ -97,7 +97,7 @@ def _rows(
         yield row
 
 
-def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], list[str]]:
+def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], list[str]]:
   """Groups the rows by picture; returns the names of the splits, and the codes of the languages.
 
   A key is the name of the picture's file without its suffix. If it has characters that a key may not have, or several
@@ -123,9 +123,9 @@ def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], lis
       safe = _key(held, key, path or identity, identity)
       if safe != key:
         work.problems.add("renamed_key", path or place, f"its key is {safe}")
-      split = splits.of(safe, path, split, place, bool(usable))
-      held.execute("INSERT INTO settled VALUES (?, ?, ?)", (identity, safe, split))
-    held.executemany("UPDATE settled SET split = ? WHERE key = ?", splits.moved().items())
+      split = rule.split_of(safe, path, split, place)
+      held.execute("INSERT INTO settled VALUES (?, ?, ?, ?)", (identity, safe, split, usable))
+    _fill_empty(held, rule)
     names = [name for (name,) in held.execute("SELECT DISTINCT split FROM settled")]
   return split_choice.ordered(names), languages.ordered(codes)
 
@@ -153,6 +153,22 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
     problems.add("other_split", row.where, f"'{row.split}', not '{held[0]}'")
   captions = msgspec.json.encode(row.captions)
   database.execute("INSERT INTO captions VALUES (?, ?, ?)", (identity, number, captions))
+
+
+def _fill_empty(database: sqlite3.Connection, rule: Rule) -> None:
+  """Moves into each empty split of a rule the nearest usable picture, from a split with several."""
+  counts = dict(database.execute("SELECT split, count(*) FROM settled WHERE usable GROUP BY split"))
+  for name in rule.intervals:
+    if name in counts:
+      continue
+    rows = database.execute("SELECT key, split FROM settled WHERE usable")
+    distances = ((rule.distance(key, name), key, split) for key, split in rows if counts[split] > 1)
+    nearest = min(distances, default=None)
+    if nearest is not None:
+      _, key, split = nearest
+      database.execute("UPDATE settled SET split = ? WHERE key = ?", (name, key))
+      counts[split] -= 1
+      counts[name] = 1
 
 
 def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> str:
