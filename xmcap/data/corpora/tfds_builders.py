@@ -34,8 +34,6 @@ from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
 from xmcap.storage import files
 
-_SHARD_PICTURES = 512  # smaller than in `xmcap data build`, because a worker's results stay in memory
-
 
 @dataclasses.dataclass
 class RecordsConfig(tfds.core.BuilderConfig):
@@ -44,7 +42,7 @@ class RecordsConfig(tfds.core.BuilderConfig):
   on_bad: str = "skip"
   image_size: int | None = None
   quality: int = picture_check.DEFAULT_QUALITY
-  shard_pictures: int = _SHARD_PICTURES
+  shard_pictures: int = 512  # fewer than in `xmcap data build`, because a worker's results stay in memory
 
 
 class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
