@@ -248,7 +248,7 @@ def test_damaged_archives(tmp_path):
     path.write_bytes(mutate(archives[turn % 2], archives[turn % 2 :][:1], rng))
     try:
       problems = Problems()
-      found = pictures.open_pictures(plans.Work(folder / "work", problems=problems), [path])
+      found = pictures.Pictures.search(plans.Work(folder / "work", problems=problems), [path])
     except (XmcapError, UsageError) as error:
       assert is_message(error, str(path)), repr(error)
       continue
@@ -272,7 +272,7 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
     folder.mkdir()
     (folder / "images.tgz").write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
     try:
-      found = pictures.open_pictures(plans.Work(folder / "work"), [folder / "images.tgz"])
+      found = pictures.Pictures.search(plans.Work(folder / "work"), [folder / "images.tgz"])
     except XmcapError:
       continue
     assert all(found.read(name) == data for name, data in files.items())

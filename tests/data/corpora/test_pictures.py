@@ -23,7 +23,7 @@ def opened(places, folder, key_map=None, on_bad="skip"):
   """The pictures of places, with their problems."""
   problems = Problems(on_bad)
   places = places if isinstance(places, list) else [places]
-  source = pictures.open_pictures(Work(folder, problems=problems), places, key_map=key_map, name="")
+  source = pictures.Pictures.search(Work(folder, problems=problems), places, key_map=key_map, name="")
   source.problems = problems
   return source
 
@@ -125,7 +125,7 @@ def test_the_order_of_a_file_system_does_not_show(tmp_path, monkeypatch):
 
   with monkeypatch.context() as patch:
     patch.setattr(os, "scandir", backwards)
-    source = pictures.open_pictures(Work(tmp_path / "work"), [tmp_path / "a"], pictures.ByPath)
+    source = pictures.ByPath.search(Work(tmp_path / "work"), [tmp_path / "a"])
   assert list(source.names()) == [str(number) for number in range(9)]
   assert [path for _, path in source.paths()] == [f"{number}.jpg" for number in range(9)]
 

@@ -18,7 +18,7 @@ import os
 import pathlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import ClassVar, Self
 
 from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Found, Trouble
@@ -95,16 +95,62 @@ class Wanted:
 
 
 class Pictures:
-  """The pictures of one or more places; made by `open_pictures`. Pickles as the path of its database.
+  """The pictures of one or more places; made by `search`. Pickles as the path of its database.
 
   `has_urls` says whether the URLs of pictures are known (from img2dataset's .json, or a key map of URLs).
   """
+
+  BY_NAME: ClassVar[bool] = True
+  """Whether pictures with the same name are duplicates."""
 
   def __init__(self, path: pathlib.Path):
     self._path = path
     self._database = databases.connect(path)
     listed, self.has_urls, self._is_mapped = self._database.execute("SELECT * FROM about").fetchone()
     self._files = [File(*file) for file in json.loads(listed)]
+
+  @classmethod
+  def search(
+    cls,
+    work: Work,
+    places: Sequence[str | os.PathLike],
+    *,
+    key_map: str | os.PathLike | None = None,
+    name: str = "pictures",
+  ) -> Self:
+    """Finds the pictures of places; if two have the same name, the first counts.
+
+    A complete database in the working folder is reused. The problems are `unsafe_path`, `duplicate_picture`, and
+    `truncated` for a truncated tar file.
+
+    Args:
+      work: the build.
+      places: folders and archives.
+      key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL.
+        Numeric keys match with or without leading zeros.
+      name: name of the database.
+
+    Raises:
+      UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
+      XmcapError: an archive is damaged, or the disk is full.
+    """
+    folder = work.folder / name
+    path = folder / "pictures.sqlite"
+    if not path.exists():
+      listed = _files(places, folder)
+      files.make_folder(folder)
+      with databases.writing(path, _SCHEMA) as database:
+        _fill(database, listed, work, cls.BY_NAME)
+        if key_map is not None:
+          _add_map(database, key_map)
+        (has_urls,) = database.execute(_HAS_URLS).fetchone()
+        files_of = json.dumps([dataclasses.astuple(file) for file in listed])
+        database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
+    with databases.reading(path) as database:
+      work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
+    pictures = cls(path)
+    work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
+    return pictures
 
   def __reduce__(self):
     return type(self), (self._path,)
@@ -185,6 +231,8 @@ class Pictures:
 class ByPath(Pictures):
   """Pictures identified by path, not by name: the name of a `Wanted` is the number from `resolve` or `paths`."""
 
+  BY_NAME = False
+
   def find(self, wanted: Wanted) -> bytes:
     """Returns the bytes of a picture; raises as `read`."""
     if not wanted.name:
@@ -217,53 +265,6 @@ class ByPath(Pictures):
     return (rows[0][0], _text(rows[0][1])) if len(rows) == 1 else None
 
 
-P = TypeVar("P", bound=Pictures)
-
-
-def open_pictures(
-  work: Work,
-  places: Sequence[str | os.PathLike],
-  kind: type[P] = Pictures,
-  *,
-  key_map: str | os.PathLike | None = None,
-  name: str = "pictures",
-) -> P:
-  """Finds the pictures of places; if two have the same name, the first counts.
-
-  A complete database in the working folder is reused. The problems are `unsafe_path`, `duplicate_picture`, and
-  `truncated` for a truncated tar file.
-
-  Args:
-    work: the build.
-    places: folders and archives.
-    kind: `Pictures`, or `ByPath`, which has no duplicates.
-    key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL. Numeric
-      keys match with or without leading zeros.
-    name: name of the database.
-
-  Raises:
-    UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
-    XmcapError: an archive is damaged, or the disk is full.
-  """
-  folder = work.folder / name
-  path = folder / "pictures.sqlite"
-  if not path.exists():
-    listed = _files(places, folder)
-    files.make_folder(folder)
-    with databases.writing(path, _SCHEMA) as database:
-      _fill(database, listed, work, kind)
-      if key_map is not None:
-        _add_map(database, key_map)
-      (has_urls,) = database.execute(_HAS_URLS).fetchone()
-      files_of = json.dumps([dataclasses.astuple(file) for file in listed])
-      database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
-  with databases.reading(path) as database:
-    work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
-  pictures = kind(path)
-  work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
-  return pictures
-
-
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
   """Returns the files of places; a folder with .tar files at its top level stands for those files."""
   found: list[File] = []
@@ -280,7 +281,7 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   return found
 
 
-def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, kind: type[Pictures]) -> None:
+def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_name: bool) -> None:
   progress = Progress(work.say, "pictures: archives and folders searched", len(listed))
   problems = Problems(most=MAX_PROBLEMS)
   for number, file in enumerate(listed):
@@ -298,7 +299,7 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, kind
     raise UsageError(f"{listed[0].path}: contains no pictures: give the place of the pictures")
   database.executescript(_INDEXES)
   database.execute(_ADD_URLS)
-  if kind is not ByPath:
+  if by_name:
     for number, path in database.execute(_DUPLICATES):
       problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)

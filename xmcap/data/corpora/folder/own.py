@@ -13,7 +13,7 @@ from xmcap.data.corpora.emoji import release
 from xmcap.data.corpora.folder import columnar, staging
 from xmcap.data.corpora.folder.fields import Columns
 from xmcap.data.corpora.folder.split_choice import Rule
-from xmcap.data.corpora.pictures import ByPath, open_pictures
+from xmcap.data.corpora.pictures import ByPath
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.data.corpora.splits import Split
@@ -61,7 +61,7 @@ class Folder(build.Corpus):
     if not lines:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}")
-    pictures = open_pictures(work, self._places(work, sources), ByPath)
+    pictures = ByPath.search(work, self._places(work, sources))
     names, codes = staging.gather(work, pictures, self.splits_by)
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))

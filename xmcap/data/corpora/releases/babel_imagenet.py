@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from xmcap.data import record_writer
 from xmcap.data.corpora import archives, build, splits
-from xmcap.data.corpora.pictures import ByPath, Wanted, open_pictures
+from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
@@ -46,7 +46,7 @@ class BabelImagenet(build.Corpus):
     labels = zero_shot.read_labels(self.labels)
     if self.prompts is not None:
       prompts.read_prompts(self.prompts)
-    pictures = open_pictures(work, [self.images], ByPath)
+    pictures = ByPath.search(work, [self.images])
     class_of = read_classes(self.classes) if self.classes else {}
     listed = list(_wanted(pictures, class_of, work))
     wnids = read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})

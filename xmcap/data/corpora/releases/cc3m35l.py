@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.data.corpora import build, splits
-from xmcap.data.corpora.pictures import Wanted, open_pictures
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.releases.translations import Cc3mParser
@@ -48,7 +48,7 @@ class Cc3m35l(build.Corpus):
       ("train", self.train_captions, self.train_tsv, self.train_images, self.train_keys),
       ("validation", self.dev_captions, self.dev_tsv, self.dev_images, self.dev_keys),
     ):
-      pictures = open_pictures(work, [images], key_map=keys, name=f"pictures-{name}")
+      pictures = Pictures.search(work, [images], key_map=keys, name=f"pictures-{name}")
       split = splits.write(work, name, read_tsv(tsv), pictures)
       spilled = spill(work, name, captions, Cc3mParser(captions.name, split.count))
       yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from xmcap.data.corpora import build, splits
-from xmcap.data.corpora.pictures import Wanted, open_pictures
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import coco_ids, file_names
 from xmcap.data.corpora.releases.translations import LEFT_OUT, CocoParser
@@ -62,7 +62,7 @@ class Coco35l(build.Corpus):
   def splits(self, work: Work) -> Iterator[Split]:
     images = read_karpathy(self.karpathy)
     excluded = coco_ids.read(self.exclude)
-    pictures = open_pictures(work, list(dict.fromkeys([self.train_images, self.val_images])))
+    pictures = Pictures.search(work, list(dict.fromkeys([self.train_images, self.val_images])))
     for name, captions in (("train", self.train_captions), ("validation", self.dev_captions)):
       left_out = excluded if name == "train" else {}
       kept = [image for image in images[name] if image.cocoid not in left_out]

@@ -17,7 +17,7 @@ from typing import Any
 
 from xmcap.data.corpora import annotations, build, line_check, plans, splits, text_archive
 from xmcap.data.corpora.annotations import Annotated, Sentence
-from xmcap.data.corpora.pictures import Wanted, open_pictures
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Options, Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import coco_cn_lines, coco_ids
@@ -63,7 +63,7 @@ class CocoCn(build.Corpus):
 
   def splits(self, work: Work) -> Iterator[Split]:
     release = self.read(work)
-    pictures = open_pictures(work, self.images)
+    pictures = Pictures.search(work, self.images)
     for split, listed in release.pictures.items():
       yield splits.write(work, split, map(_wanted, listed), pictures, release.lines[split])
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from xmcap.data.corpora import build, line_check, splits
-from xmcap.data.corpora.pictures import Wanted, open_pictures
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import file_names
@@ -39,7 +39,7 @@ class Xm3600(build.Corpus):
   images: pathlib.Path
 
   def splits(self, work: Work) -> Iterator[Split]:
-    pictures = open_pictures(work, [self.images])
+    pictures = Pictures.search(work, [self.images])
     with Input(self.captions) as source:
       lines = read_pictures(source, self.captions.name, work.problems)
       split = splits.write(work, SPLIT, lines, pictures)
