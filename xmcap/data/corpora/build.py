@@ -110,9 +110,8 @@ def build(
   """Builds a corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
-    corpus: the corpus.
+    corpus, options: the corpus, and how it is built.
     out: folder; new, empty, or from an earlier build of the same corpus.
-    options: options of the build.
     processes: None: one per core; 1: only this process.
     progress: receives progress lines.
     vocabulary: if given, an index of caption lengths in its tokens is also written, unless there is one.

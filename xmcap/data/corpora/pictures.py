@@ -128,7 +128,7 @@ class Pictures:
       places: folders and archives.
       key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL.
         Numeric keys match with or without leading zeros.
-      name: name of the database.
+      name: folder of the database in the working folder.
 
     Raises:
       UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
@@ -174,15 +174,10 @@ class Pictures:
     return self.by_url(wanted.url) if wanted.url and self.has_urls else self.read(wanted.name)
 
   def read(self, key: str) -> bytes:
-    """Returns the bytes of a picture.
+    """Returns the bytes of a picture; KeyError if there is none, XmcapError if it cannot be read.
 
-    Args:
-      key: name of the file without suffix (`06c5f87181c30e00`), or a path from the release
-        (`val2014/COCO_val2014_000000000042.jpg`; only its last folder is used), or a key of the key map.
-
-    Raises:
-      KeyError: there is no such picture.
-      XmcapError: it was found, but cannot be read.
+    `key` is the name of the file without suffix (`06c5f87181c30e00`), or a path from the release
+    (`val2014/COCO_val2014_000000000042.jpg`; only its last folder is used), or a key of the key map.
     """
     return self._by_key_map(key) if self._is_mapped else self._by_path(key)
 

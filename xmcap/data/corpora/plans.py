@@ -68,15 +68,12 @@ def carry_out(
 
   Args:
     out: the folder; NAME.json in it has the plan and the result of `make`, and marks a complete corpus.
-    plan: the plan of the build.
+    plan: what is built, and from what.
     make: writes the corpus, given the working folder, whose finished parts need not be made again.
     anew: whether to restart a build that was begun with another plan, rather than refuse.
 
   Returns:
-    The contents of NAME.json, and whether it existed before.
-
-  Raises:
-    UsageError: `out` contains something else, or another build was begun there.
+    The contents of NAME.json, and whether it existed before; UsageError as `begin`.
   """
   path, work_dir = out / f"{plan['corpus']}.json", out / WORK
   # NAME.json has no modification times of inputs: they belong to this machine, not to the release.
@@ -102,8 +99,7 @@ def carry_out(
 def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = False) -> None:
   """Makes the folders, or resumes a build that was begun there; with `anew`, removes a different build first.
 
-  Raises:
-    UsageError: another build was begun there, or the folder has files that do not belong to this corpus.
+  UsageError if another build was begun there, or the folder has files that do not belong to this corpus.
   """
   if out.exists() and not out.is_dir():
     raise UsageError(f"{out} is a file: choose a folder to build in")

@@ -78,8 +78,7 @@ class Problems:
   def add(self, kind: str, where: str, what: str = "") -> None:
     """Counts a problem at a place (file and line, or the picture's key); `what` is an optional description.
 
-    Raises:
-      XmcapError: the kind's rule is `skip` and `on_bad` is `stop`, or there are too many to list.
+    XmcapError if the kind's rule is `skip` and `on_bad` is `stop`, or if there are too many to list.
     """
     where, what = shown(where, _MAX_CHARACTERS), shown(what, _MAX_CHARACTERS)
     if KINDS[kind].rule == "skip" and self.on_bad == "stop":

@@ -100,10 +100,7 @@ def make(
 
 
 def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
-  """Yields the pictures of a corpus, from `annotations.jsonl`, or from its records, whose sentences have no parts.
-
-  UsageError where there is neither.
-  """
+  """Yields the pictures of a corpus, from `annotations.jsonl` or its records; UsageError if it has neither."""
   path = addresses.join(directory, annotations.NAME)
   if addresses.is_file(path):
     with addresses.local_copy(path) as copy:

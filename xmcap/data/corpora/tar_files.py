@@ -24,8 +24,7 @@ DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, Recursion
 def unpack(path: str, unpacked: str) -> None:
   """Decompresses a .tgz or .tar.bz2 to the end, which verifies its checksum.
 
-  Raises:
-    XmcapError: it is damaged or decompresses to far too much, or the disk is full.
+  XmcapError if it is damaged or decompresses to far too much, or if the disk is full.
   """
   most = most_unpacked(os.path.getsize(path))
   try:

@@ -58,8 +58,7 @@ def count_words(
   """Counts the words of the captions of a split: language code -> its vocabulary.
 
   Args:
-    directory: a built corpus.
-    split: as `records.RecordSource` takes it.
+    directory, split: as in `records.RecordSource`.
     languages: codes.
     sources: sources of captions, of `records.SOURCES`; (): all.
     least: occurrences that a word needs.
@@ -92,8 +91,7 @@ def count_words(
 def train(vocabulary: Vocabulary, width: int = WIDTH, epochs: int = EPOCHS, seed: int = 0) -> Features:
   """Trains the vectors of a vocabulary on its captions; the same seed gives the same vectors.
 
-  Raises:
-    XmcapError: gensim is not installed.
+  XmcapError if gensim is not installed.
   """
   try:
     from gensim.models import Word2Vec  # pyright: ignore[reportMissingImports]  # an extra

@@ -26,9 +26,7 @@ def read(
   """Yields the rows of files, and adds their embedded pictures to `packed`, under the name in the row's `picture`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
-
-  Raises:
-    UsageError: pyarrow is missing, or a file is damaged.
+  UsageError if pyarrow is missing, or a file is damaged.
   """
   for place, (path, known_as) in enumerate(paths.items()):
     split = _split_of(path)

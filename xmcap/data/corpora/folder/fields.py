@@ -65,8 +65,7 @@ class Row:
 def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Problems) -> Row | None:
   """Returns the row for the fields of a line; None if it names no picture, which counts as a problem.
 
-  Raises:
-    UsageError: a requested column is missing, or the language of the captions is unknown.
+  UsageError if a requested column is missing, or if the language of the captions is unknown.
   """
   image = named(fields, columns.image, IMAGES, where)
   picture = one(_cell(fields, image)).strip()

@@ -84,8 +84,7 @@ class Folder(build.Corpus):
 def find(path: pathlib.Path) -> list[pathlib.Path]:
   """Returns the files of the captions: one text file, or all `metadata.*`, .tar, .parquet or .arrow files of a folder.
 
-  Raises:
-    UsageError: there are none, or the file is of another kind.
+  UsageError if there are none, or if the file is of another kind.
   """
   if path.is_file():
     if path.name.lower().endswith(_KINDS):

@@ -20,15 +20,12 @@ _SHARD = re.compile(r"([A-Za-z]+)[-_.].*")
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-  """How pictures are assigned to splits.
+  """How pictures are assigned to splits; UsageError if `text` is invalid.
 
   With shares, a hash of the key decides, so a picture keeps its split when others are added.
 
   Attributes:
     text: shares such as `train:0.9,test:0.1`, or `column:NAME`, or `folder`; "" means SHARES.
-
-  Raises:
-    UsageError: the text is none of these.
   """
 
   text: str = ""

@@ -51,8 +51,7 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
     wnids: the classes in the order of their indices.
     least: number of classes that a language needs to be kept.
 
-  Raises:
-    UsageError: there are no English senses of the classes.
+  UsageError if there are no English senses of the classes.
   """
   place = {wnid[1:]: index for index, wnid in enumerate(wnids)}
   found: dict[str, list[list[Sense]]] = {}
@@ -78,11 +77,7 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
 
 
 def read_senses(path: str | os.PathLike) -> Iterator[Sense]:
-  """Reads tab-separated lines with the header `COLUMNS`; `machine_translated` is true or false.
-
-  Raises:
-    UsageError: a line is malformed; the message names it.
-  """
+  """Reads tab-separated lines with the header `COLUMNS`; UsageError names a malformed line."""
   with Input(path) as source:
     for number, line in source.lines():
       fields = line.split("\t")

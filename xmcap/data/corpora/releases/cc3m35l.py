@@ -57,8 +57,7 @@ class Cc3m35l(build.Corpus):
 def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:
   """Yields the pictures of Conceptual Captions' TSV, `caption<TAB>url`; the key is the line number in eight digits.
 
-  Raises:
-    UsageError: the file is missing or too long, or its first line has no URL.
+  UsageError if the file is missing or too long, or its first line has no URL.
   """
   no_list = f"{path}, line 1: not `caption<TAB>URL`: give the TSV as it was published"
   number = 0

@@ -80,8 +80,7 @@ class Coco35l(build.Corpus):
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   """Returns the images of each of our splits, in the order of dataset_coco.json.
 
-  Raises:
-    UsageError: the file is missing or malformed, or repeats an image.
+  UsageError if the file is missing or malformed, or repeats an image.
   """
   try:
     images = msgspec.json.decode(_read(path), type=_Karpathy).images
@@ -92,9 +91,7 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   seen: set[int] = set()
   for image in images:
     if image.cocoid in seen or not 0 <= image.cocoid < 10**12:
-      raise UsageError(
-        f"{path}: image {image.cocoid} occurs twice, or is not a valid id: give the published file"
-      )
+      raise UsageError(f"{path}: image {image.cocoid} occurs twice, or is not a valid id: give another file")
     seen.add(image.cocoid)
   splits = {split: [image for image in images if image.split in names] for split, names in _SPLITS.items()}
   for split, found in splits.items():

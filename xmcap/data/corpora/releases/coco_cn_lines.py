@@ -118,19 +118,13 @@ def joined(words: list[str]) -> str:
 
 
 class _Reader:
-  """Reads the files by their roles.
-
-  Attributes:
-    lines: split -> lines of sentences and words so far.
-    split_of: id -> split. Of a picture in two lists the first of test, val and train counts, so that no test picture is
-      trained on.
-  """
+  """Reads the files by their roles; `lines` counts lines of sentences and words by split."""
 
   def __init__(self, paths: Mapping[str, pathlib.Path], problems: Problems):
     self._paths, self._problems = paths, problems
     self.lines: collections.Counter[str] = collections.Counter()
     self.split_of: dict[str, str] = {}
-    for split in reversed(SPLITS):
+    for split in reversed(SPLITS):  # of a picture in two lists, test counts, so that it is not trained on
       self._read_list(split)
 
   def _read_list(self, split: str) -> None:
