@@ -79,7 +79,7 @@ def spilled(path: pathlib.Path) -> int:
 def _parser(path: pathlib.Path):
   from xmcap.data.corpora.releases import translations
 
-  return translations.Parser(path.name, translations.CocoIds({n: n - 1 for n in range(1, 1_000_000)}))
+  return translations.CocoParser(path.name, {n: n - 1 for n in range(1, 1_000_000)})
 
 
 WAYS = {"plain": plain, "ours": ours, "decompressed": decompressed, "spilled": spilled}

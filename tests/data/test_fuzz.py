@@ -66,17 +66,16 @@ def test_examining_damaged_pictures(damaged_pictures):
   outcomes = collections.Counter()
   for number, data in enumerate(damaged_pictures):
     picture = picture_check.examine(data, "the-key", image_size=(None, 24)[number % 2])
-    rules = [KINDS[kind].rule for kind in picture.kinds]
+    rule = KINDS[picture.kind].rule if picture.kind else "use"
     if picture.data:
-      assert set(rules) <= {"use"}
+      assert rule == "use"
       # What is stored, a record can hold and the stream can decode.
       records.check(records.Record("the-key", picture.data, [records.Caption("en", "a")]))
       images.decode(picture.data, "the-key")
       outcomes["used"] += 1
     else:
-      assert rules == ["skip"], picture.kinds
-      assert all(what.strip() and "\n" not in what for what in picture.kinds.values())
-      outcomes.update(picture.kinds.keys())
+      assert rule == "skip" and picture.what.strip() and "\n" not in picture.what, picture
+      outcomes[picture.kind] += 1
   assert sum(outcomes.values()) == PICTURES
   assert {"used", "truncated", "not_a_picture"} <= set(outcomes), outcomes
 
@@ -133,7 +132,7 @@ def damaged_lines() -> list[bytes]:
 
 def _parse(batch: bytes) -> tuple[list[translations.CaptionRow], int, Problems]:
   problems = Problems()
-  parser = translations.Parser("file", translations.CocoIds({number: number - 1 for number in range(1, 7)}))
+  parser = translations.CocoParser("file", {number: number - 1 for number in range(1, 7)})
   captions, count = parser(batch, 2, problems)
   return captions, count, problems
 
@@ -249,7 +248,7 @@ def test_damaged_archives(tmp_path):
     path.write_bytes(mutate(archives[turn % 2], archives[turn % 2 :][:1], rng))
     try:
       problems = Problems()
-      found = pictures.open_pictures(plans.Work(folder / "work", problems=problems), [path])
+      found = pictures.Pictures.search(plans.Work(folder / "work", problems=problems), [path])
     except (XmcapError, UsageError) as error:
       assert is_message(error, str(path)), repr(error)
       continue
@@ -273,7 +272,7 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
     folder.mkdir()
     (folder / "images.tgz").write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
     try:
-      found = pictures.open_pictures(plans.Work(folder / "work"), [folder / "images.tgz"])
+      found = pictures.Pictures.search(plans.Work(folder / "work"), [folder / "images.tgz"])
     except XmcapError:
       continue
     assert all(found.read(name) == data for name, data in files.items())
@@ -283,7 +282,7 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
 def test_a_picture_longer_than_a_jpeg_can_be(image_size):
   data = release_pictures.encode(Image.new("L", (100_000, 30)), "PNG")
   picture = picture_check.examine(data, "the-key", image_size=image_size)
-  assert picture.data or any(KINDS[kind].rule == "skip" for kind in picture.kinds)
+  assert picture.data or KINDS[picture.kind].rule == "skip"
 
 
 def test_a_build_of_damaged_lines_loses_none(tmp_path):

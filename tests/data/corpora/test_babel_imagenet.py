@@ -155,6 +155,7 @@ def test_the_command_prints_the_counts(tmp_path, capsys):
     ("a\tb\n", "line 1: the header must be"),
     (SENSES + "DE\tx\tWIKI\tmaybe\tn01440764\n", "line 15: must be language, lemma"),
     (SENSES + "DE\tx\tWIKI\ttrue\tv01440764\n", "line 15: must be language, lemma"),
+    (SENSES + "DE\tx\ry\tWIKI\tmaybe\tn01440764\n", "line 15: must be language, lemma"),
     (SENSES.replace("EN\t", "IT\t"), "no English senses"),
   ],
 )

@@ -17,7 +17,7 @@ from xmcap.data.corpora import archives, lines, picture_check, tar_files
 from xmcap.data.corpora.archives import File
 from xmcap.data.corpora.problems import MAX_LISTED, Problems
 from xmcap.data.corpora.releases import cc3m35l, xm3600
-from xmcap.data.corpora.releases.translations import CocoIds, Parser
+from xmcap.data.corpora.releases.translations import CocoParser
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import inputs
 from xmcap.storage import strict_json
@@ -45,7 +45,7 @@ def packed(path, opener, piece, count):
 def test_empty_lines_of_translations_cost_little(suffix, opener, line, tmp_path, soon):
   piece = line * ((1 << 20) // len(line))
   path = packed(tmp_path / f"a.jsonl{suffix}", opener, piece, 4)
-  parser, count, problems = Parser("a", CocoIds({1: 0})), 0, Problems()
+  parser, count, problems = CocoParser("a", {1: 0}), 0, Problems()
   for text, _ in lines.chunks(path):
     captions, read = parser(text, count + 1, problems)
     assert not captions
@@ -211,7 +211,7 @@ def test_a_jpeg_of_too_many_scans(soon):
   with pytest.raises(XmcapError, match="picture 'a': a JPEG of more than 256 scans"):
     images.decode(data, "a")
   found = picture_check.examine(data, "a")
-  assert not found.data and "over 256 scans" in found.kinds["too_many_pixels"]
+  assert not found.data and found.kind == "too_many_pixels" and "over 256 scans" in found.what
 
 
 def test_what_lies_behind_a_jpeg_does_not_count():

@@ -1,5 +1,6 @@
 """Pictures of releases: found wherever they lie, and examined before they are stored."""
 
+import contextlib
 import io
 import json
 import os
@@ -22,7 +23,7 @@ def opened(places, folder, key_map=None, on_bad="skip"):
   """The pictures of places, with their problems."""
   problems = Problems(on_bad)
   places = places if isinstance(places, list) else [places]
-  source = pictures.open_pictures(Work(folder, problems=problems), places, key_map=key_map, name="")
+  source = pictures.Pictures.search(Work(folder, problems=problems), places, key_map=key_map, name="")
   source.problems = problems
   return source
 
@@ -51,8 +52,8 @@ def check(release, problems, read, wanted):
     except KeyError:
       problems.add("missing", key)
       continue
-    for kind, what in picture.kinds.items():
-      problems.add(kind, key, what)
+    if picture.kind:
+      problems.add(picture.kind, key, picture.what)
     if picture.data:
       kept[key] = picture.data
   expected = release.expected["train"]
@@ -111,6 +112,22 @@ def test_names_by_which_a_picture_is_found(tmp_path):
       source.read(absent)
   with pytest.raises(KeyError):
     source.by_url("http://a")
+
+
+def test_the_order_of_a_file_system_does_not_show(tmp_path, monkeypatch):
+  write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(9)})
+  scandir = os.scandir
+
+  @contextlib.contextmanager
+  def backwards(folder):
+    with scandir(folder) as entries:
+      yield sorted(entries, key=lambda entry: entry.name, reverse=True)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(os, "scandir", backwards)
+    source = pictures.ByPath.search(Work(tmp_path / "work"), [tmp_path / "a"])
+  assert list(source.names()) == [str(number) for number in range(9)]
+  assert [path for _, path in source.paths()] == [f"{number}.jpg" for number in range(9)]
 
 
 def test_the_first_of_two_is_used(tmp_path):
@@ -217,7 +234,7 @@ def test_pictures_that_cannot_be_used(fault):
   if fault == "missing":
     return
   picture = picture_check.examine(spoil(3), "key")
-  assert list(picture.kinds) == [kind] and not picture.data and KINDS[kind].rule == "skip"
+  assert picture.kind == kind and not picture.data and KINDS[kind].rule == "skip"
 
 
 @pytest.mark.parametrize("fault", release_pictures.UNUSUAL)
@@ -230,7 +247,7 @@ def test_unusual_pictures_stay_as_published(fault):
 def test_the_first_frame_becomes_a_png(fault):
   data = release_pictures.CONVERTED[fault](3)
   picture = picture_check.examine(data, "key")
-  assert list(picture.kinds) == ["converted"] and picture.data.startswith(b"\x89PNG")
+  assert picture.kind == "converted" and picture.data.startswith(b"\x89PNG")
   assert np.array_equal(images.decode(picture.data, "key"), images.decode(data, "key"))
 
 
@@ -242,7 +259,7 @@ def test_scaling_the_shorter_side(size, expected):
   picture = picture_check.examine(data, "key", image_size=32)
   with Image.open(io.BytesIO(picture.data)) as image:
     assert image.format == "JPEG" and image.size == expected
-  assert not picture.kinds
+  assert not picture.kind
 
 
 def test_scaling_turns_what_exif_turns_and_leaves_small_pictures():

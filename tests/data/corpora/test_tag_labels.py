@@ -6,7 +6,7 @@ import pytest
 
 from tests.data import coco_cn_release as releases
 from xmcap import cli
-from xmcap.data.corpora import parts_of_speech, tag_labels
+from xmcap.data.corpora import tag_labels
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
 
@@ -58,7 +58,7 @@ def test_english_labels_are_frequent_words_without_stop_words():
 
 def test_jieba_tags_what_the_release_does_not_segment():
   # jieba 0.42.1: posseg.cut
-  assert parts_of_speech.tag("一只黑色的狗在草地上奔跑") == [
+  assert tag_labels.tag_words("一只黑色的狗在草地上奔跑") == [
     ("一只", "m"), ("黑色", "n"), ("的", "uj"), ("狗", "n"), ("在", "p"), ("草地", "n"), ("上", "f"), ("奔跑", "v"),
   ]  # fmt: skip
   made = tag_labels.make(
@@ -71,8 +71,8 @@ def test_jieba_reads_no_cache_of_the_temporary_folder(monkeypatch):
   import jieba
 
   monkeypatch.setattr(jieba.marshal, "load", lambda file: pytest.fail("a cache was read"))
-  parts_of_speech._tagger.cache_clear()
-  assert parts_of_speech.tag("狗")[0][0] == "狗"
+  tag_labels._tagger.cache_clear()
+  assert tag_labels.tag_words("狗")[0][0] == "狗"
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ def test_vectors_from_word2vecs_text_and_from_safetensors(vocabulary, tmp_path):
     ("v.txt", b"dog 1 two\n", "line 1: not a word and numbers in UTF-8"),
     ("v.txt", b"cow 1 2\n", "has a vector of none of 5 words: give vectors of this language"),
     ("v.txt", b"", "has a vector of none of 5 words"),
+    ("v.txt", b"2 " + b"9" * 5_000, "has a vector of none of 5 words"),
     ("v.txt", b"\x80\x04\x95", "a pickle, which can run code"),
     ("v.bin", b"2 2\ndog ", "word2vec's binary form or a pickle: save the vectors as text"),
     ("v.pkl", b"x", "a pickle, which can run code"),

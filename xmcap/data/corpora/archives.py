@@ -1,8 +1,7 @@
-"""Finds and reads pictures in folders and zip files (for tar files: tar_files.py), without trusting their names.
+"""Finds and reads files in folders and archives (for tar files see tar_files.py), without trusting their names.
 
-The search gives the position of every picture in its file, and reading takes bytes from there. Names that lead out of
-the folder, links and devices are refused, and no name is ever used as a file name. Files that are not pictures by their
-names are skipped, except the .json with the URL that img2dataset writes beside a picture.
+The search gives the position of every file in its archive, and reading takes bytes from there. Names that lead out of
+the folder, links and devices are refused, and no name in an archive is ever used as a path.
 """
 
 import dataclasses
@@ -14,20 +13,20 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.terminal import shown
 
 MAX_BYTES = 128 << 20
-"""Largest number of bytes read from a file; a larger picture counts as truncated."""
+"""Bytes read of a file at most; a larger picture counts as truncated."""
 
 MAX_ABOUT = 1 << 20
-"""Largest .json beside a picture, in bytes (it may contain EXIF data); longer ones are not read."""
+"""Bytes of a .json beside a picture (it may contain EXIF data); longer ones are not read."""
 
 MAX_DIRECTORY = 256 << 20
-"""Largest directory of a zip file, in bytes, enough for about 3 million files; that of train2014.zip has 7 million."""
+"""Bytes of a zip file's directory, enough for about 3 million files; that of train2014.zip has 7 million."""
 
 FOLDER, ZIP, TAR, PACKED_TAR, SHARD = "folder", "zip", "tar", "packed tar", "one of many tars"
 
@@ -43,7 +42,7 @@ _DAMAGE = (OSError, EOFError, ValueError, OverflowError, zlib.error, struct.erro
 
 
 class Found(NamedTuple):
-  """A picture: its path in the archive or folder, and the position of its bytes; `packed` is its size if deflated."""
+  """A file: its path in the archive or folder, and the position of its bytes; `packed` is its deflated size, or 0."""
 
   path: str
   offset: int = 0
@@ -68,6 +67,8 @@ class Trouble(NamedTuple):
 
 
 Entry = Found | Address | Trouble
+RoleOf = Callable[[str], str]
+"""Says of a path whether it is a `file` to find, `about` a picture (a .json with its URL), or "", to be skipped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +106,8 @@ def kind_of(path: str | os.PathLike) -> str:
     return PACKED_TAR
   if head[257:262] == b"ustar":
     return TAR
-  raise UsageError(
-    f"{path}: neither a folder nor a .zip, .tar, .tgz or .tar.bz2 archive: give one that contains pictures"
-  )
+  kinds = "neither a folder nor a .zip, .tar, .tgz or .tar.bz2 archive"
+  raise UsageError(f"{path}: {kinds}: give one that contains pictures")
 
 
 def split_suffix(path: str) -> tuple[str, str]:
@@ -129,12 +129,12 @@ def safe_path(name: str) -> str | None:
 
 
 def role_of(path: str) -> str:
-  """Returns `picture`, `about` (a .json), or "" for a file to skip."""
+  """The `RoleOf` of pictures; img2dataset writes a .json with the URL beside each."""
   name = path.rpartition("/")[2]
   if not name or name.startswith(".") or path.startswith("__MACOSX/"):
     return ""
   suffix = split_suffix(name)[1]
-  return "about" if suffix == ".json" else "" if suffix in _NOT_PICTURES else "picture"
+  return "about" if suffix == ".json" else "" if suffix in _NOT_PICTURES else "file"
 
 
 def addresses_in(data: bytes, path: str) -> Iterator[Address]:
@@ -174,7 +174,7 @@ def unsafe(name: str, archive: str = "") -> Trouble:
   return Trouble("unsafe_path", where, "a link or device, or a path that leads out of the folder")
 
 
-def search_folder(path: str) -> Iterator[Entry]:
+def search_folder(path: str, role_of: RoleOf = role_of) -> Iterator[Entry]:
   """Yields the entries of a folder at any depth, following links; XmcapError if a folder cannot be read."""
   waiting, seen = [""], set()
   while waiting:
@@ -195,7 +195,7 @@ def search_folder(path: str) -> Iterator[Entry]:
             if not entry.is_file():
               if os.path.exists(entry.path):  # a dangling link counts as a missing picture
                 yield unsafe(name)
-            elif role == "picture":
+            elif role == "file":
               yield Found(name)
             else:
               with open(entry.path, "rb") as file:
@@ -204,35 +204,28 @@ def search_folder(path: str) -> Iterator[Entry]:
       raise XmcapError(f"cannot read the folder {folder}: {error.strerror}: fix it or give another") from None
 
 
-def search_zip(path: str) -> Iterator[Entry]:
+def search_zip(path: str, role_of: RoleOf = role_of) -> Iterator[Entry]:
   """Yields the entries of a zip file; XmcapError if it is damaged, encrypted, or cannot be read in place."""
   try:
     with Bounded(path, MAX_DIRECTORY) as file, zipfile.ZipFile(file) as archive:
       for info in archive.infolist():
-        yield from _zip_entry(path, file, archive, info)
+        inside = safe_path(info.filename)
+        if inside is None or stat.S_ISLNK(info.external_attr >> 16):
+          yield unsafe(info.filename, path)
+          continue
+        role = "" if info.filename.endswith("/") else role_of(inside)
+        if role == "about" and info.file_size <= MAX_ABOUT:
+          with archive.open(info) as entry:
+            yield from addresses_in(entry.read(MAX_ABOUT), inside)
+        elif role == "file":
+          yield Found(inside, *_place_in_zip(file, info))
   except TooLarge:
-    raise XmcapError(
-      f"{path}: its directory has over {MAX_DIRECTORY >> 20} MB: unpack it into folders, and give those"
-    ) from None
+    limit = f"its directory has over {MAX_DIRECTORY >> 20} MB"
+    raise XmcapError(f"{path}: {limit}: unpack it into folders, and give those") from None
   except _DAMAGE as error:
     raise XmcapError(f"{path}: not a complete zip file ({reason_of(error)}): download it again") from None
   except (NotImplementedError, RuntimeError) as error:
     raise XmcapError(f"{path}: {reason_of(error)}: unpack it into a folder, and give that") from None
-
-
-def _zip_entry(
-  path: str, file: io.FileIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo
-) -> Iterator[Entry]:
-  inside = safe_path(info.filename)
-  if inside is None or stat.S_ISLNK(info.external_attr >> 16):
-    yield unsafe(info.filename, path)
-    return
-  role = "" if info.filename.endswith("/") else role_of(inside)
-  if role == "about" and info.file_size <= MAX_ABOUT:
-    with archive.open(info) as entry:
-      yield from addresses_in(entry.read(MAX_ABOUT), inside)
-  elif role == "picture":
-    yield Found(inside, *_place_in_zip(file, info))
 
 
 def _place_in_zip(file: io.FileIO, info: zipfile.ZipInfo) -> tuple[int, int, int, int]:
@@ -268,12 +261,10 @@ def read(file: File, found: Found) -> bytes:
       raise OSError("its checksum is wrong")
     return data
   except (OSError, OverflowError, zlib.error) as error:
-    raise XmcapError(
-      f"{file.describe(found.path)}: has changed since the search, or is damaged ({reason_of(error)}): "
-      "download it again"
-    ) from None
+    what = f"{file.describe(found.path)}: has changed since the search, or is damaged ({reason_of(error)})"
+    raise XmcapError(f"{what}: download it again") from None
 
 
 def reason_of(error: BaseException) -> str:
-  """Returns the reason of an error in one line."""
-  return shown(getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__)
+  """Returns the reason of an error in one line, without the path."""
+  return shown(getattr(error, "strerror", None) or one_line(error))

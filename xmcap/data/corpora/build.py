@@ -3,9 +3,8 @@
   1. The corpus gives its splits: it lists and finds their pictures, and sorts the captions by shard.
   2. Each shard becomes one file of records (`Split.make`).
 
-Finished parts are not made again. OUT/.build has the intermediate files, and is removed at the end. The bytes of OUT
-depend only on the release and the options, not on the number of processes, on kills, or on timing. OUT contains the
-records with TFDS's metadata, and
+OUT/.build has the intermediate files until the end. The bytes of OUT depend only on the release and the options, not on
+the number of processes, on kills, or on timing. OUT contains the records with TFDS's metadata, and
 
   problems.jsonl  each problem: `kind`, `where`, `what`
   NAME.json       options, inputs, counts of lines, captions and pictures; written last, so it marks a complete corpus
@@ -21,7 +20,7 @@ from typing import Any, ClassVar
 from xmcap.data import lengths, record_writer
 from xmcap.data.corpora import plans
 from xmcap.data.corpora.plans import Options, Work
-from xmcap.data.corpora.problems import KINDS, Problems
+from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.data.vocabulary import Vocabulary
@@ -41,7 +40,7 @@ class Corpus(abc.ABC):
   VERSION: ClassVar[str] = "1.0.0"
   HOMEPAGE: ClassVar[str] = "https://google.github.io/crossmodal-3600/"
   RENEWED: ClassVar[bool] = False
-  """Whether a build that was begun with other options or inputs is restarted rather than refused."""
+  """Whether an unfinished build with other options or inputs is restarted rather than refused."""
   PARTS: ClassVar[Mapping[str, file_names.Part]]
   """Field -> the published file."""
 
@@ -56,20 +55,17 @@ class Corpus(abc.ABC):
   def plan(self, options: Options) -> plans.Plan:
     """Returns what identifies a build of this corpus; UsageError if a part is missing."""
     inputs = {}
-    for name, path in self.paths().items():
-      if path is None:
-        continue
+    given = {name: path for name, path in self.paths().items() if path is not None}
+    for name, path in given.items():
       try:
         status = path.stat()
       except OSError as error:
-        raise UsageError(
-          f"{path} ({name}): {error.strerror}; see docs/corpora.md for the files that are needed"
-        ) from None
+        raise UsageError(f"{path} ({name}): {error.strerror}; docs/corpora.md lists the files") from None
       inputs[name] = {"name": path.name, "modified": status.st_mtime_ns}
       if not path.is_dir():
         inputs[name]["bytes"] = status.st_size
-    about = {"corpus": self.NAME, "version": self.VERSION}
-    return {**about, "options": dataclasses.asdict(options), "inputs": inputs}
+    settings = {"options": dataclasses.asdict(options), "inputs": inputs}
+    return {"corpus": self.NAME, "version": self.VERSION, **settings}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,16 +84,18 @@ class Report:
 
   def summary(self) -> str:
     """Returns lines of text: the splits, then each kind of problem that occurred."""
-    said = [f"{self.out} already has this corpus" if self.held else f"{self.out} is built"]
+    lines = [f"{self.out} already has this corpus" if self.held else f"{self.out} is built"]
     for split, counts in self.splits.items():
-      said.append(
+      lines.append(
         f"{split}: {counts['records']:,} records with {counts['captions']:,} captions, from {counts['lines']:,} lines; "
         f"of {counts['listed']:,} pictures {counts['found']:,} found, {counts['missing']:,} missing, "
         f"{counts['broken']:,} broken"
       )
-    if not self.problems.counts:
-      return "\n".join([*said, "no problems with the release"])
-    return "\n".join([*said, f"problems, listed in {self.out / 'problems.jsonl'}:", self.problems.summary()])
+    if self.problems.counts:
+      lines += [f"problems, listed in {self.out / 'problems.jsonl'}:", self.problems.summary()]
+    else:
+      lines.append("no problems with the release")
+    return "\n".join(lines)
 
 
 def build(
@@ -112,17 +110,15 @@ def build(
   """Builds a corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
-    corpus: the corpus.
+    corpus, options: the corpus, and how it is built.
     out: folder; new, empty, or from an earlier build of the same corpus.
-    options: options of the build.
     processes: None: one per core; 1: only this process.
     progress: receives progress lines.
-    vocabulary: vocabulary for an index of caption lengths, which is written if absent; None: no index.
+    vocabulary: if given, an index of caption lengths in its tokens is also written, unless there is one.
 
   Raises:
     UsageError: an input is missing or of the wrong kind, or `out` contains something else.
-    XmcapError: a file of the release is damaged, there is a problem with it and `on_bad` is `stop`, or the disk is
-      full.
+    XmcapError: a file of the release is damaged, it has a problem and `on_bad` is `stop`, or the disk is full.
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
@@ -132,11 +128,7 @@ def build(
     with files.whole(out / "problems.jsonl") as listed:
       problems = Problems(options.on_bad, listed)
       counts = _write(corpus, out, Work(work_dir, options, cores, problems, say))
-    return {
-      "splits": counts,
-      "problems": {kind: problems.counts[kind] for kind in KINDS if kind in problems.counts},
-      "first_problems": {kind: problems.examples[kind] for kind in KINDS if kind in problems.counts},
-    }
+    return {"splits": counts, "problems": problems.counts, "first_problems": problems.examples}
 
   about, held = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
   if vocabulary is not None:
@@ -149,44 +141,30 @@ def build(
 def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str, int]]:
   """Writes all splits; returns their counts."""
   written, counts = [], {}
-  for split in list(
-    corpus.splits(work)
-  ):  # a list, so that an unreadable release is found before hours of writing
-    written.append(
-      record_writer.write_split(
-        out,
-        split.name,
-        range(split.listing.shards),
-        split.make,
-        dataset=corpus.NAME,
-        processes=work.processes,
-        progress=Progress(work.say, f"{split.name}: records", split.listing.count),
-        finished=work.folder,
-      )
+  # A list, so that an unreadable release is found before hours of writing.
+  for split in list(corpus.splits(work)):
+    of_split = record_writer.write_split(
+      out,
+      split.name,
+      range(split.shards),
+      split.make,
+      dataset=corpus.NAME,
+      processes=work.processes,
+      progress=Progress(work.say, f"{split.name}: records", split.count),
+      finished=work.folder,
     )
-    records = sum(written[-1].shard_lengths)
+    records = sum(of_split.shard_lengths)
     if not records:
-      raise _empty(split)
+      found = Problems()
+      split.collect(found)
+      said = "; ".join(line.strip() for line in found.summary().splitlines())
+      raise XmcapError(
+        f"the split '{split.name}' has no records: {split.count:,} pictures were searched for in "
+        f"{split.pictures.searched}: {said or 'no line of captions can be used'}"
+      )
     tally = split.collect(work.problems)
     counts[split.name] = {"lines": split.lines, "records": records, **{name: tally[name] for name in _COUNTS}}
-  record_writer.write_metadata(
-    out,
-    written,
-    dataset=corpus.NAME,
-    version=corpus.VERSION,
-    description=corpus.DESCRIPTION,
-    homepage=corpus.HOMEPAGE,
-  )
+    written.append(of_split)
+  about = {"version": corpus.VERSION, "description": corpus.DESCRIPTION, "homepage": corpus.HOMEPAGE}
+  record_writer.write_metadata(out, written, dataset=corpus.NAME, **about)
   return counts
-
-
-def _empty(split: Split) -> XmcapError:
-  """Returns the error for a split without records: problems with its pictures, or no usable line of captions."""
-  problems = Problems()
-  split.collect(problems)
-  said = "; ".join(line.strip() for line in problems.summary().splitlines())
-  return XmcapError(
-    f"the split '{split.name}' has no records: {split.listing.count:,} pictures were searched for in "
-    f"{split.pictures.searched}: "
-    f"{said or 'no line of captions can be used'}"
-  )

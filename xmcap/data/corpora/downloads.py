@@ -36,22 +36,21 @@ def fetch(url: str, folder: pathlib.Path, say: Say) -> None:
   path = folder / url.rpartition("/")[2]
   part = path.with_name(f"{path.name}.part")
   for attempt in range(1, _TRIES + 1):
-    have = part.stat().st_size if part.exists() else 0
     try:
-      if _fetch_from(url, part, have, say, path.name):
+      if _fetch_rest(url, part, say):
         break
       reason = "the connection was closed"
     except urllib.error.HTTPError as error:
-      if error.code == 416 and have:
+      reason = f"{error.code} {shown(error.reason)}"
+      if error.code == 416 and part.exists():
         # There is nothing after the bytes we have: the file is complete, or it is another file.
         break
       if error.code < 500 and error.code not in (408, 429):
-        raise UsageError(f"{url}: {error.code} {shown(error.reason)}; fetch {path.name} by hand") from None
-      reason = f"{error.code} {shown(error.reason)}"
+        raise UsageError(f"{url}: {reason}; fetch {path.name} by hand") from None
     except (
       OSError,
       http.client.HTTPException,
-    ) as error:  # errors of the connection; those of the file are XmcapErrors
+    ) as error:  # of the connection; those of the file are XmcapErrors
       reason = shown(getattr(error, "reason", error) or type(error).__name__)
     if attempt < _TRIES:
       say(f"{path.name}: {reason}; retrying in {2**attempt} s")
@@ -64,8 +63,9 @@ def fetch(url: str, folder: pathlib.Path, say: Say) -> None:
   os.replace(part, path)
 
 
-def _fetch_from(url: str, part: pathlib.Path, have: int, say: Say, name: str) -> bool:
-  """Downloads the bytes after the first `have`; returns whether the file is complete."""
+def _fetch_rest(url: str, part: pathlib.Path, say: Say) -> bool:
+  """Downloads the bytes that `part` lacks; returns whether the file is complete."""
+  name, have = part.stem, part.stat().st_size if part.exists() else 0
   request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
   with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
     if have and answer.status != 206:
@@ -73,12 +73,12 @@ def _fetch_from(url: str, part: pathlib.Path, have: int, say: Say, name: str) ->
     length = answer.headers.get("Content-Length", "")
     total = have + int(length) if length.isascii() and length.isdecimal() and len(length) < 16 else None
     say(f"{name}: {total:,} bytes from {url}" if total else f"{name}: from {url}")
-    shown = Progress(say, name, total or 0, "bytes")
-    shown(have)
+    progress = Progress(say, name, total or 0, "bytes")
+    progress(have)
     with files.output(part, append=bool(have)) as file:
       while piece := answer.read(_PIECE):
         file.write(piece)
         have += len(piece)
         if total:
-          shown(have)
+          progress(have)
   return total is None or have == total

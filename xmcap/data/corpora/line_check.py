@@ -3,11 +3,14 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 import regex
 
 from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
+from xmcap.errors import UsageError
+from xmcap.storage import strict_json
 
 _BOM = b"\xef\xbb\xbf"
 _CONTROLS = regex.compile(r"\p{Cc}")
@@ -33,6 +36,15 @@ def filled(
       yield number, where, line
 
 
+def parse_object(line: bytes, where: str, problems: Problems) -> dict[str, Any] | None:
+  """Parses a line that must be a JSON object; None if it is not, which counts as a problem."""
+  try:
+    return strict_json.parse_object(line, where)
+  except UsageError as error:
+    problems.add(kind_of(line), where, str(error).removeprefix(f"{where}: "))
+    return None
+
+
 def kind_of(line: bytes) -> str:
   """Returns the kind of problem for a line that is not a JSON object."""
   try:
@@ -40,10 +52,9 @@ def kind_of(line: bytes) -> str:
     msgspec.json.decode(line)
   except UnicodeDecodeError:
     return "bad_utf8"
-  except msgspec.DecodeError as error:
-    return "cut_line" if line.startswith(b"{") and "truncated" in str(error) else "not_json"
-  except RecursionError:
-    pass
+  except (msgspec.DecodeError, RecursionError) as error:
+    if line.startswith(b"{") and "truncated" in str(error):
+      return "cut_line"
   return "not_json"
 
 

@@ -41,15 +41,11 @@ def chunks(path: pathlib.Path, chunk_bytes: int = CHUNK_BYTES) -> Generator[tupl
       while piece := file.read(chunk_bytes):
         total += len(piece)
         if file is not packed and total > most_unpacked(size):
-          raise XmcapError(
-            f"{path}: decompresses to implausibly more than its {size:,} bytes (more than {MAX_RATIO} times as much "
-            "plus 1 GiB): give the file as it was published"
-          )
+          limit = f"its {size:,} bytes (more than {MAX_RATIO} times as much plus 1 GiB)"
+          raise XmcapError(f"{path}: decompresses to implausibly more than {limit}: give the published file")
         cut = piece.rfind(b"\n") + 1
         if not cut and len(rest) + len(piece) > MAX_LINE_BYTES:
-          raise XmcapError(
-            f"{path}: a line of over {MAX_LINE_BYTES >> 20} MB: give the captions as they were published"
-          )
+          raise XmcapError(f"{path}: a line of over {MAX_LINE_BYTES >> 20} MB: give the published file")
         if cut:
           yield rest + piece[:cut], _share_read(file, packed, size)
           rest = b""

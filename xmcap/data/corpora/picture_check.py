@@ -4,13 +4,12 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from PIL import Image
 
 from xmcap.data import images
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 
 MIN_SIDE = 8
 """Smallest side of a picture in pixels; dead links often return a single pixel."""
@@ -30,57 +29,55 @@ warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
 class Picture(NamedTuple):
-  """The bytes to store, JPEG or PNG (b"" if unusable), and problems: kind (of `problems.KINDS`) -> description."""
+  """The bytes to store, JPEG or PNG (b"" if unusable); kind ("" for none) and description of its problem."""
 
   data: bytes
-  kinds: Mapping[str, str] = {}
+  kind: str = ""
+  what: str = ""
 
 
 def examine(data: bytes, key: str, image_size: int | None = None, quality: int = DEFAULT_QUALITY) -> Picture:
   """Checks a picture, and returns the bytes to store.
 
   JPEG and PNG are stored as published, in any colour mode (images.decode reads them all). The first frame of GIF, WebP
-  and BMP becomes a PNG. The picture is decoded, at least at an eighth of its size, which finds truncated files. One
-  with too many pixels is rejected by its header.
+  and BMP becomes a PNG. The picture is decoded, at least at an eighth of its size, which finds truncated files.
 
   Args:
     data: the bytes of the file.
     key: key of the picture, for messages.
-    image_size: if given, a picture with a larger shorter side is scaled to this shorter side, in pixels, and stored as
-      an upright RGB JPEG; others stay as they are.
+    image_size: a picture whose shorter side has more pixels is scaled to it, and stored as an upright RGB JPEG.
     quality: quality of that JPEG, 1 to 95.
   """
   if not data:
-    return _refused("empty_file", "an empty file")
+    return Picture(b"", "empty_file", "an empty file")
   try:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
       kind, (width, height) = image.format, image.size
       size = f"{width} x {height} pixels"
       scaled = image_size if image_size is not None and min(width, height) > image_size else None
       if width * height > images.MAX_PIXELS:
-        return _refused("too_many_pixels", size)
+        return Picture(b"", "too_many_pixels", size)
       if min(width, height) < MIN_SIDE:
-        return _refused("too_small", size)
+        return Picture(b"", "too_small", size)
       if scaled and max(width, height) * scaled > _JPEG_SIDE * min(width, height):
-        return _refused("too_many_pixels", f"{size}: too long for a JPEG")
+        return Picture(b"", "too_many_pixels", f"{size}: too long for a JPEG")
       if images.has_too_many_scans(data):
-        return _refused("too_many_pixels", f"{size} in over {images.MAX_SCANS} scans")
+        return Picture(b"", "too_many_pixels", f"{size} in over {images.MAX_SCANS} scans")
       if not scaled and kind in _AS_PUBLISHED:
         image.draft(None, (1, 1))  # at an eighth of the size: reads the whole JPEG in a third of the time
         image.load()
         return Picture(data)
     pixels = images.decode(data, key, at_least=scaled)
   except Image.DecompressionBombError as error:  # Pillow's own limit comes first
-    return _refused("too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
+    return Picture(b"", "too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
     if data.startswith(_STARTS):
-      return _refused("truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
+      return Picture(b"", "truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
     if data[:256].lstrip().lower().startswith(_PAGES):
-      return _refused("not_a_picture", "a web page, not a picture")
-    return _refused("not_a_picture", f"an unknown format (begins with {data[:8]!r})")
+      return Picture(b"", "not_a_picture", "a web page, not a picture")
+    return Picture(b"", "not_a_picture", f"an unknown format (begins with {data[:8]!r})")
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
-    return _refused("truncated", _reason(error))
-  kinds = {"converted": f"{kind} stored as {'JPEG' if scaled else 'PNG'}"} if kind in _CONVERTED else {}
+    return Picture(b"", "truncated", _reason(error))
   stored = Image.fromarray(pixels)
   buffer = io.BytesIO()
   if scaled:
@@ -90,14 +87,12 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
     stored.save(buffer, "JPEG", quality=quality, optimize=True)
   else:
     stored.save(buffer, "PNG")
-  return Picture(buffer.getvalue(), kinds)
-
-
-def _refused(kind: str, what: str) -> Picture:
-  return Picture(b"", {kind: what})
+  if kind in _CONVERTED:
+    return Picture(buffer.getvalue(), "converted", f"{kind} stored as {'JPEG' if scaled else 'PNG'}")
+  return Picture(buffer.getvalue())
 
 
 def _reason(error: Exception) -> str:
   if isinstance(error, XmcapError):  # without the picture's name, which images.decode adds
     return str(error).split("(")[-1].split(")")[0]
-  return " ".join(str(error).split()) or type(error).__name__
+  return one_line(error)

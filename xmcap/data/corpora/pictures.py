@@ -6,8 +6,8 @@ A place is one of
   a .zip or .tar, read in place; a .tgz or .tar.bz2, decompressed once into the working folder
   a folder of .tar files from img2dataset (WebDataset: KEY.jpg, KEY.json with the URL)
 
-Nothing is ever written under a name from an archive, and no key becomes a path: names are only looked up among those
-that were found. They are in a database on disk, so millions of them take no memory.
+No key becomes a path: it is only looked up among the names that were found. These are in a database on disk, so
+millions of them take no memory.
 """
 
 import contextlib
@@ -18,12 +18,13 @@ import os
 import pathlib
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import ClassVar, Self
 
 from xmcap.data.corpora import archives, tar_files
-from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, ZIP, Address, File, Found, Trouble
-from xmcap.data.corpora.listing import Wanted
+from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Found, Trouble
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
+from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.progress import Progress
 from xmcap.storage import databases, files
@@ -36,7 +37,8 @@ _MAX_DEPTH = 32  # folders of a path that are compared
 
 # A picture has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
 # (stem), and the position of its bytes, as in `archives.Found`. Strings are bytes, because file names may not be UTF-8.
-# `place` orders the pictures of a folder by path; those of an archive keep their order.
+# `place` orders the pictures of a folder, which the file system lists in any order, by path; those of an archive keep
+# their order.
 _SCHEMA = """
 CREATE TABLE about (files, has_urls, is_mapped);
 CREATE TABLE pictures (number INTEGER PRIMARY KEY, file, base, tail, stem, place, path, offset, size, packed, crc);
@@ -68,17 +70,87 @@ SELECT file, path FROM (SELECT *, row_number() OVER (PARTITION BY base, file ORD
 _HAS_URLS = "SELECT EXISTS (SELECT * FROM urls) OR EXISTS (SELECT * FROM key_map WHERE instr(key, '://'))"
 
 
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+  """A picture that a release names.
+
+  Attributes:
+    key: its key in the records.
+    where: its place in the release, for messages.
+    name: the name of its file, for `Pictures.read`.
+    url: its URL, if the release has it; used instead of the name if the URLs of the pictures are known.
+    captions: captions known beforehand; others may come from `spill.Spilled`.
+    tags: its classes; a picture with tags may have no captions.
+    tags_by_language: language code -> tags.
+  """
+
+  key: str
+  where: str
+  name: str
+  url: str = ""
+  locale: str = ""
+  captions: list[Caption] = dataclasses.field(default_factory=list)
+  tags: list[str] = dataclasses.field(default_factory=list)
+  tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+
 class Pictures:
-  """The pictures of one or more places; made by `open_pictures`. Pickles as the path of its database.
+  """The pictures of one or more places; made by `search`. Pickles as the path of its database.
 
   `has_urls` says whether the URLs of pictures are known (from img2dataset's .json, or a key map of URLs).
   """
+
+  BY_NAME: ClassVar[bool] = True
+  """Whether pictures with the same name are duplicates."""
 
   def __init__(self, path: pathlib.Path):
     self._path = path
     self._database = databases.connect(path)
     listed, self.has_urls, self._is_mapped = self._database.execute("SELECT * FROM about").fetchone()
     self._files = [File(*file) for file in json.loads(listed)]
+
+  @classmethod
+  def search(
+    cls,
+    work: Work,
+    places: Sequence[str | os.PathLike],
+    *,
+    key_map: str | os.PathLike | None = None,
+    name: str = "pictures",
+  ) -> Self:
+    """Finds the pictures of places; if two have the same name, the first counts.
+
+    A complete database in the working folder is reused. The problems are `unsafe_path`, `duplicate_picture`, and
+    `truncated` for a truncated tar file.
+
+    Args:
+      work: the build.
+      places: folders and archives.
+      key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL.
+        Numeric keys match with or without leading zeros.
+      name: folder of the database in the working folder.
+
+    Raises:
+      UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
+      XmcapError: an archive is damaged, or the disk is full.
+    """
+    folder = work.folder / name
+    path = folder / "pictures.sqlite"
+    if not path.exists():
+      listed = _files(places, folder)
+      files.make_folder(folder)
+      with databases.writing(path, _SCHEMA) as database:
+        _fill(database, listed, work, cls.BY_NAME)
+        if key_map is not None:
+          _add_map(database, key_map)
+        (has_urls,) = database.execute(_HAS_URLS).fetchone()
+        files_of = json.dumps([dataclasses.astuple(file) for file in listed])
+        database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
+    with databases.reading(path) as database:
+      work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
+    pictures = cls(path)
+    work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
+    return pictures
 
   def __reduce__(self):
     return type(self), (self._path,)
@@ -89,12 +161,12 @@ class Pictures:
 
   @property
   def searched(self) -> str:
-    """The first few archives and folders, for messages."""
+    """The first archives and folders, for messages."""
     return ", ".join(file.path for file in self._files[:3])
 
   def names(self) -> Iterator[str]:
-    """Yields the names of all pictures, without folder and suffix, in the order found; a name may occur twice."""
-    for (stem,) in self._database.execute("SELECT stem FROM pictures ORDER BY number"):
+    """Yields the names of all pictures, without folder and suffix, in order; a name may occur twice."""
+    for (stem,) in self._database.execute(f"SELECT stem FROM pictures ORDER BY {_ORDER}"):
       yield _text(stem)
 
   def find(self, wanted: Wanted) -> bytes:
@@ -102,15 +174,10 @@ class Pictures:
     return self.by_url(wanted.url) if wanted.url and self.has_urls else self.read(wanted.name)
 
   def read(self, key: str) -> bytes:
-    """Returns the bytes of a picture.
+    """Returns the bytes of a picture; KeyError if there is none, XmcapError if it cannot be read.
 
-    Args:
-      key: name of the file without suffix (`06c5f87181c30e00`), or a path from the release
-        (`val2014/COCO_val2014_000000000042.jpg`; only its last folder is used), or a key of the key map.
-
-    Raises:
-      KeyError: there is no such picture.
-      XmcapError: it was found, but cannot be read.
+    `key` is the name of the file without suffix (`06c5f87181c30e00`), or a path from the release
+    (`val2014/COCO_val2014_000000000042.jpg`; only its last folder is used), or a key of the key map.
     """
     return self._by_key_map(key) if self._is_mapped else self._by_path(key)
 
@@ -123,12 +190,14 @@ class Pictures:
 
   def _by_key_map(self, key: str) -> bytes:
     rows = self._database.execute("SELECT path FROM key_map WHERE key = ?", [_bytes(_canonical(key))])
-    for (path,) in rows.fetchall():
-      inside = "/".join(part for part in _text(path).split("/") if part not in ("", "."))
-      with contextlib.suppress(KeyError):
-        return self._first("base = ? AND path = ?", archives.split_suffix(inside)[0], inside)
-      return self._by_path(_text(path))
-    raise KeyError(key)
+    row = rows.fetchone()
+    if row is None:
+      raise KeyError(key)
+    path = _text(row[0])
+    inside = "/".join(part for part in path.split("/") if part not in ("", "."))
+    with contextlib.suppress(KeyError):
+      return self._first("base = ? AND path = ?", archives.split_suffix(inside)[0], inside)
+    return self._by_path(path)
 
   def _by_path(self, path: str) -> bytes:
     """Finds a picture by the last folder and name of a path, else by the name."""
@@ -144,19 +213,20 @@ class Pictures:
     rows = self._two("file, path, offset, size, packed, crc", condition, *texts)
     if not rows or (alone and len(rows) > 1):
       raise KeyError(texts[-1])
-    file, path, *place = rows[0]
-    return archives.read(self._files[file], Found(_text(path), *place))
+    file, path, *position = rows[0]
+    return archives.read(self._files[file], Found(_text(path), *position))
 
   def _two(self, columns: str, condition: str, *values: str | int) -> list[tuple]:
     """Returns columns of the first two pictures that meet a condition."""
-    return self._database.execute(
-      f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2",
-      [_bytes(value) if isinstance(value, str) else value for value in values],
-    ).fetchall()
+    query = f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2"
+    parameters = [_bytes(value) if isinstance(value, str) else value for value in values]
+    return self._database.execute(query, parameters).fetchall()
 
 
 class ByPath(Pictures):
-  """Pictures identified by number: the name of a `Wanted` is the number from `resolve`."""
+  """Pictures identified by path, not by name: the name of a `Wanted` is the number from `resolve` or `paths`."""
+
+  BY_NAME = False
 
   def find(self, wanted: Wanted) -> bytes:
     """Returns the bytes of a picture; raises as `read`."""
@@ -170,9 +240,9 @@ class ByPath(Pictures):
     Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique. With an
     `archive`, only this exact path in the archive counts.
     """
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     if archive:
       return self._one("path = ? AND file = ?", path, [file.path for file in self._files].index(archive))
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     for start in range(max(0, len(parts) - _MAX_DEPTH), len(parts)):
       inside = "/".join(parts[start:])
       if found := self._one("base = ? AND path = ?", archives.split_suffix(inside)[0], inside):
@@ -181,57 +251,13 @@ class ByPath(Pictures):
     return self._one("stem = ?", stem) if stem else None
 
   def paths(self) -> Iterator[tuple[int, str]]:
-    """Yields (number, path) of every picture, in the order found."""
-    for number, path in self._database.execute("SELECT number, path FROM pictures ORDER BY number"):
+    """Yields (number, path) of every picture, in order."""
+    for number, path in self._database.execute(f"SELECT number, path FROM pictures ORDER BY {_ORDER}"):
       yield number, _text(path)
 
   def _one(self, condition: str, *values: str | int) -> tuple[int, str] | None:
     rows = self._two("number, path", condition, *values)
     return (rows[0][0], _text(rows[0][1])) if len(rows) == 1 else None
-
-
-def open_pictures(
-  work: Work,
-  places: Sequence[str | os.PathLike],
-  *,
-  key_map: str | os.PathLike | None = None,
-  name: str = "pictures",
-  by_path: bool = False,
-) -> Pictures:
-  """Finds the pictures of places; if two have the same name, the first counts.
-
-  A complete database in the working folder is reused. The problems are `unsafe_path`, `duplicate_picture`, and
-  `truncated` for a truncated tar file.
-
-  Args:
-    work: the build.
-    places: folders and archives.
-    key_map: file of lines `key<TAB>file`, for pictures whose file names are not their keys; a key may be a URL. Numeric
-      keys match with or without leading zeros.
-    name: name of the database.
-    by_path: identify pictures only by path, so that there are no duplicates.
-
-  Raises:
-    UsageError: a place or the key map does not exist, or is not a folder or archive of pictures.
-    XmcapError: an archive is damaged, or the disk is full.
-  """
-  folder = work.folder / name
-  path = folder / "pictures.sqlite"
-  if not path.exists():
-    listed = _files(places, folder)
-    files.make_folder(folder)
-    with databases.writing(path, _SCHEMA) as database:
-      _fill(database, listed, work, by_path)
-      if key_map is not None:
-        _add_map(database, key_map)
-      (has_urls,) = database.execute(_HAS_URLS).fetchone()
-      files_of = json.dumps([dataclasses.astuple(file) for file in listed])
-      database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
-  with databases.reading(path) as database:
-    work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
-  pictures = ByPath(path) if by_path else Pictures(path)
-  work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
-  return pictures
 
 
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
@@ -250,12 +276,11 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   return found
 
 
-def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_path: bool) -> None:
-  shown = Progress(work.say, "pictures: archives and folders searched", len(listed))
+def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_name: bool) -> None:
+  progress = Progress(work.say, "pictures: archives and folders searched", len(listed))
   problems = Problems(most=MAX_PROBLEMS)
   for number, file in enumerate(listed):
-    search = {FOLDER: archives.search_folder, ZIP: archives.search_zip}.get(file.kind)
-    for entry in search(file.path) if search else tar_files.search_tar(file):
+    for entry in tar_files.search(file):
       if isinstance(entry, Trouble):
         problems.add(*entry)
       elif isinstance(entry, Address):
@@ -264,13 +289,14 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_p
       else:
         row = _row(number, file, entry)
         database.execute("INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-    shown(number + 1)
+    progress(number + 1)
   if not database.execute("SELECT EXISTS (SELECT * FROM pictures)").fetchone()[0]:
     raise UsageError(f"{listed[0].path}: contains no pictures: give the place of the pictures")
   database.executescript(_INDEXES)
   database.execute(_ADD_URLS)
-  for number, path in () if by_path else database.execute(_DUPLICATES):
-    problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
+  if by_name:
+    for number, path in database.execute(_DUPLICATES):
+      problems.add("duplicate_picture", listed[number].describe(_text(path), whole=False))
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
 
 
@@ -313,6 +339,5 @@ def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
       try:
         database.execute(f"{insert} INTO key_map VALUES (?, ?)", (_bytes(_canonical(key)), _bytes(file)))
       except sqlite3.IntegrityError:
-        raise UsageError(
-          f"{path}, line {number:,}: the key map has this key twice, for two files: keep one line per key"
-        ) from None
+        hint = "the key map has this key twice, for two files: keep one line per key"
+        raise UsageError(f"{path}, line {number:,}: {hint}") from None

@@ -64,31 +64,28 @@ class Work:
 def carry_out(
   out: pathlib.Path, plan: Plan, make: Callable[[pathlib.Path], Mapping[str, Any]], anew: bool = False
 ) -> tuple[dict[str, Any], bool]:
-  """Builds a corpus in a folder unless it is complete there; resumes an interrupted build, and cleans up at the end.
+  """Builds a corpus in a folder, unless it is complete; resumes an interrupted build, and removes its working folder.
 
   Args:
     out: the folder; NAME.json in it has the plan and the result of `make`, and marks a complete corpus.
-    plan: the plan of the build.
+    plan: what is built, and from what.
     make: writes the corpus, given the working folder, whose finished parts need not be made again.
     anew: whether to restart a build that was begun with another plan, rather than refuse.
 
   Returns:
-    The contents of NAME.json, and whether it existed before.
-
-  Raises:
-    UsageError: `out` contains something else, or another build was begun there.
+    The contents of NAME.json, and whether it existed before; UsageError as `begin`.
   """
   path, work_dir = out / f"{plan['corpus']}.json", out / WORK
-  # The modification time of a file belongs to this machine, not to the release.
-  inputs = {
-    role: {name: value for name, value in given.items() if name != "modified"}
-    for role, given in plan["inputs"].items()
-  }
+  # NAME.json has no modification times of inputs: they belong to this machine, not to the release.
+  inputs = {role: {**given} for role, given in plan["inputs"].items()}
+  for given in inputs.values():
+    given.pop("modified", None)
   lasting = {**plan, "inputs": inputs}
   about = _read(path, out)
   held = about is not None
   if about is not None:
-    _compare(about, lasting, out, "contains")
+    if differs := _difference(about, lasting):
+      raise UsageError(f"{out} contains {differs}: remove it, or choose another folder")
   else:
     begin(out, work_dir, plan, anew)
     about = {**lasting, **make(work_dir)}
@@ -102,31 +99,26 @@ def carry_out(
 def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = False) -> None:
   """Makes the folders, or resumes a build that was begun there; with `anew`, removes a different build first.
 
-  Raises:
-    UsageError: another build was begun there, or the folder has files that do not belong to this corpus.
+  UsageError if another build was begun there, or the folder has files that do not belong to this corpus.
   """
   if out.exists() and not out.is_dir():
     raise UsageError(f"{out} is a file: choose a folder to build in")
   path = work_dir / "plan.json"
   held = _read(path, out)
-  goes_on = held is not None and held.get("layout") == _LAYOUT
-  if held is not None and goes_on:
-    try:
-      _compare(held, plan, out, "has an unfinished")
-    except UsageError:
-      if not anew:
-        raise
-      goes_on = False
-      for written in out.iterdir():  # before the working folder, whose plan says that they are ours
-        if written.name.startswith(f"{plan['corpus']}-") or written.name in _BESIDE_RECORDS:
-          written.unlink()
-  elif held is None and out.exists():
+  if held is None and out.exists():
     others = sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
     if others:
-      raise UsageError(
-        f"{out} contains {others[0]}, which does not belong to {plan['corpus']}: choose a new or empty folder"
-      )
-  if not goes_on:
+      foreign = f"{others[0]}, which does not belong to {plan['corpus']}"
+      raise UsageError(f"{out} contains {foreign}: choose a new or empty folder")
+  begun = held if held is not None and held.get("layout") == _LAYOUT else None
+  differs = "" if begun is None else _difference(begun, plan)
+  if differs and not anew:
+    raise UsageError(f"{out} has an unfinished {differs}: remove it, or choose another folder")
+  if differs:
+    for written in out.iterdir():  # before the working folder, whose plan says that they are ours
+      if written.name.startswith(f"{plan['corpus']}-") or written.name in _BESIDE_RECORDS:
+        written.unlink()
+  if differs or begun is None:
     shutil.rmtree(work_dir, ignore_errors=True)
   files.make_folder(work_dir)
   for folder in (out, work_dir):
@@ -143,17 +135,15 @@ def _read(path: pathlib.Path, out: pathlib.Path) -> dict[str, Any] | None:
     raise XmcapError(f"cannot read {path}: {one_line(error)}; remove {out} and build again") from None
 
 
-def _compare(held: Plan, wanted: Plan, out: pathlib.Path, verb: str) -> None:
-  """Raises UsageError if the build in a folder differs from the wanted one."""
+def _difference(held: Plan, wanted: Plan) -> str:
+  """Returns `CORPUS with SETTING=HELD, not WANTED` for the first setting that differs; "" if none does."""
   has, wants = _settings(held), _settings(wanted)
   for name in {**wants, **has}:
     if name == "on_bad" and has.get(name) == "stop":
       continue  # until it stops, such a build makes the same files as one that skips
     if has.get(name) != wants.get(name):
-      raise UsageError(
-        f"{out} {verb} {wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}: remove it, or "
-        "choose another folder"
-      )
+      return f"{wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}"
+  return ""
 
 
 def _settings(plan: Plan) -> dict[str, Any]:

@@ -11,10 +11,7 @@ ON_BAD = ("skip", "stop")
 
 
 class Kind(NamedTuple):
-  """A kind of problem.
-
-  `rule` is `use` (counted but used), `skip` (left out; an error with --on_bad=stop) or `pass` (left out on purpose).
-  """
+  """A kind of problem; `rule` is `use`, `skip` (an error with --on_bad=stop) or `pass` (left out on purpose)."""
 
   rule: str
   text: str
@@ -45,9 +42,7 @@ KINDS: Mapping[str, Kind] = {
   "unsafe_path": Kind("skip", "archive entries whose path leads out of their folder"),
   "duplicate_picture": Kind("skip", "duplicate pictures; the first is used"),
   "renamed_key": Kind("use", "pictures whose name is not a valid key, or not unique"),
-  "other_split": Kind(
-    "use", "lines with another split than an earlier line of the picture; the first counts"
-  ),
+  "other_split": Kind("use", "lines with another split than an earlier line of the picture, which counts"),
   "no_captions": Kind("skip", "pictures without captions"),
   "no_class": Kind("skip", "pictures without a class, from neither a folder nor a line"),
   "excluded": Kind("pass", "pictures that --exclude names"),
@@ -83,14 +78,12 @@ class Problems:
   def add(self, kind: str, where: str, what: str = "") -> None:
     """Counts a problem at a place (file and line, or the picture's key); `what` is an optional description.
 
-    Raises:
-      XmcapError: the kind's rule is `skip` and `on_bad` is `stop`, or there are too many to list.
+    XmcapError if the kind's rule is `skip` and `on_bad` is `stop`, or if there are too many to list.
     """
     where, what = shown(where, _MAX_CHARACTERS), shown(what, _MAX_CHARACTERS)
     if KINDS[kind].rule == "skip" and self.on_bad == "stop":
-      raise XmcapError(
-        f"{where}: {what or KINDS[kind].text} ({kind}): fix it, or skip such problems with --on_bad=skip"
-      )
+      what = f"{what or KINDS[kind].text} ({kind})"
+      raise XmcapError(f"{where}: {what}: fix it, or skip such problems with --on_bad=skip")
     self.counts[kind] = self.counts.get(kind, 0) + 1
     examples = self.examples.setdefault(kind, [])
     if len(examples) < _EXAMPLES:
@@ -101,10 +94,8 @@ class Problems:
       return
     self.listed.append((kind, where, what))
     if len(self.listed) > self._most:
-      raise XmcapError(
-        f"{where}: more than {self._most:,} problems, the last of the kind {kind}: "
-        "give the files as they were published"
-      )
+      too_many = f"more than {self._most:,} problems, the last of the kind {kind}"
+      raise XmcapError(f"{where}: {too_many}: give the files as they were published")
 
   def extend(self, listed: Iterable[tuple[str, str, str]]) -> None:
     """Adds the problems of another list."""

@@ -1,7 +1,7 @@
-"""Sorts the captions of a release by picture, on disk: one database per chunk of the file, read back by shard.
+"""Sorts the captions of a release by picture, on disk.
 
-The lines of a picture may be anywhere in a release (which may be sorted by language), and all of them do not fit in
-memory. So each chunk of lines becomes a database ordered by picture, and a shard collects its captions from all.
+A release may be sorted by language, and it does not fit in memory. So each chunk of lines becomes a database ordered by
+picture, and a shard collects its captions from all of them.
 """
 
 import contextlib
@@ -68,12 +68,9 @@ class Spilled:
 
 
 def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
-  """Reads a file of captions into the working folder; skips chunks that are there already.
+  """Reads a file of captions into the working folder, without chunks that are there already.
 
-  The problems are those of the lines, in order.
-
-  Raises:
-    XmcapError: the file is damaged, there is a problem and problems stop the build, or the disk is full.
+  XmcapError if the file is damaged, a problem stops the build, or the disk is full.
   """
   done = work.folder / f"{split}.captions.json"
   if done.exists():
@@ -85,20 +82,19 @@ def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
   shown = Progress(work.say, f"{split}: captions", size, "bytes")
   chunk_bytes = work.options.chunk_bytes
   processes = min(work.processes, 1 + _PACKED_TO * size // chunk_bytes)  # a process takes seconds to start
-  chunks = first = 0
+  chunks = total = 0
   with contextlib.ExitStack() as stack:
     pieces = stack.enter_context(contextlib.closing(lines.chunks(path, chunk_bytes)))
     run = map if processes == 1 else stack.enter_context(workers.pool(processes)).map
     try:
       for chunks, share in enumerate(run(_write, _calls(pieces, parse, work.folder, split)), 1):
-        first += _collect(_path(work.folder, split, chunks - 1), work.problems)
+        total += _collect(_path(work.folder, split, chunks - 1), work.problems)
         shown(int(share * size))
     except Killed:
-      raise XmcapError(
-        f"a process that read {path.name} was killed, perhaps out of memory: start again with fewer --processes"
-      ) from None
-  files.write_text(done, json.dumps({"chunks": chunks, "lines": first}))
-  return Spilled(path.name, work.folder, split, chunks, first)
+      what = f"a process that read {path.name} was killed, perhaps out of memory"
+      raise XmcapError(f"{what}: start again with fewer --processes") from None
+  files.write_text(done, json.dumps({"chunks": chunks, "lines": total}))
+  return Spilled(path.name, work.folder, split, chunks, total)
 
 
 _Call = tuple[pathlib.Path, Parse, int, bytes, float]

@@ -1,16 +1,18 @@
-"""A split of a release, whose records are made shard by shard, in any process."""
+"""A split of a release: the pictures that it should have, in one file per shard, and the records made of them."""
 
 import collections
 import dataclasses
+import itertools
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from xmcap import languages
 from xmcap.data.corpora import picture_check
-from xmcap.data.corpora.listing import Listing, Wanted
-from xmcap.data.corpora.pictures import Pictures
-from xmcap.data.corpora.plans import Options
+from xmcap.data.corpora.pictures import Pictures, Wanted
+from xmcap.data.corpora.plans import Options, Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.spill import Spilled
 from xmcap.data.records import SOURCES, Caption, Record
@@ -19,33 +21,49 @@ from xmcap.storage import files
 
 _CODES = tuple(languages.LANGUAGES)
 _HUMAN = SOURCES.index("human")
+_WANTED = msgspec.json.Decoder(list[Wanted])
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """A split: its list of pictures, their source, and their captions. Picklable.
+  """A split: the list of its pictures, where they are searched for, and their captions. Made by `write`. Picklable.
 
   Attributes:
-    folder: receives a file with the result of each shard.
+    folder: has a file with the list of each shard, and receives one with its result.
+    count: number of pictures.
     lines: number of lines of captions that were read.
-    captions: captions in addition to those in the listing.
+    captions: captions in addition to those in the list.
   """
 
   name: str
   folder: pathlib.Path
   options: Options
-  listing: Listing
   pictures: Pictures
-  lines: int
+  count: int
+  lines: int = 0
   captions: Spilled | None = None
+
+  @property
+  def shards(self) -> int:
+    """Number of shards; the last one may have fewer pictures."""
+    return -(-self.count // self.options.shard_pictures)
+
+  def places(self, shard: int) -> range:
+    """Returns the positions of a shard's pictures."""
+    start = shard * self.options.shard_pictures
+    return range(start, min(start + self.options.shard_pictures, self.count))
+
+  def wanted(self, shard: int) -> list[Wanted]:
+    """Returns the pictures of a shard, in order."""
+    return _WANTED.decode(_path(self.folder, self.name, shard, "listing").read_bytes())
 
   def make(self, shard: int) -> Iterator[Record]:
     """Makes the records of a shard."""
     problems = Problems(self.options.on_bad)
     tally: collections.Counter[str] = collections.Counter()
-    wanted_pictures = self.listing.wanted(shard)
-    self._add_captions(self.listing.places(shard), wanted_pictures, problems)
-    for wanted in wanted_pictures:
+    pictures = self.wanted(shard)
+    self._add_captions(self.places(shard), pictures, problems)
+    for wanted in pictures:
       tally["listed"] += 1
       image = self._image(wanted, problems, tally)
       if image and not (wanted.captions or wanted.tags or wanted.tags_by_language):
@@ -54,7 +72,7 @@ class Split:
         tally["captions"] += len(wanted.captions)
         yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale, wanted.tags_by_language)
     result = {"tally": tally, "problems": problems.listed}
-    files.write_text(self._path(shard), json.dumps(result, ensure_ascii=False))
+    files.write_text(_path(self.folder, self.name, shard, "result"), json.dumps(result, ensure_ascii=False))
 
   def collect(self, problems: Problems) -> collections.Counter[str]:
     """Adds the problems of all shards, which must be made, to `problems`.
@@ -62,14 +80,11 @@ class Split:
     Returns the number of captions, and of pictures `listed`, `found`, `missing` and `broken`.
     """
     tally: collections.Counter[str] = collections.Counter()
-    for shard in range(self.listing.shards):
-      result = json.loads(self._path(shard).read_text(encoding="utf-8"))
+    for shard in range(self.shards):
+      result = json.loads(_path(self.folder, self.name, shard, "result").read_bytes())
       tally.update(result["tally"])
       problems.extend(result["problems"])
     return tally
-
-  def _path(self, shard: int) -> pathlib.Path:
-    return self.folder / f"{self.name}-{shard:05d}.result.json"
 
   def _add_captions(self, places: range, pictures: list[Wanted], problems: Problems) -> None:
     if self.captions is None:
@@ -98,6 +113,19 @@ class Split:
       return b""
     picture = picture_check.examine(data, wanted.key, self.options.image_size, self.options.quality)
     tally["found" if picture.data else "broken"] += 1
-    for kind, what in picture.kinds.items():
-      problems.add(kind, wanted.key, what)
+    if picture.kind:
+      problems.add(picture.kind, wanted.key, picture.what)
     return picture.data
+
+
+def write(work: Work, name: str, wanted: Iterable[Wanted], pictures: Pictures, lines: int = 0) -> Split:
+  """Writes the list of a split's pictures; they are searched for in `pictures`."""
+  size, count, left = work.options.shard_pictures, 0, iter(wanted)
+  while of_shard := list(itertools.islice(left, size)):
+    files.write_bytes(_path(work.folder, name, count // size, "listing"), msgspec.json.encode(of_shard))
+    count += len(of_shard)
+  return Split(name, work.folder, work.options, pictures, count, lines)
+
+
+def _path(folder: pathlib.Path, split: str, shard: int, what: str) -> pathlib.Path:
+  return folder / f"{split}-{shard:05d}.{what}.json"

@@ -1,20 +1,22 @@
 """Labels for tagging, and the labels of each picture, out of tags and sentences.
 
-Chinese (Li et al., COCO-CN, section IV-A): labels are the tags, and of the sentences the words with a part of speech
-n*, or a* and v* with two characters or more, if 20 or more training pictures have them. Parts are those of the release,
-else `jieba.posseg`'s. Other languages have no tagger here: labels are their most frequent words of three letters or
-more, in small letters, without the stop words of `stop_words.py` (English alone has some).
+Chinese (Li et al., COCO-CN, section IV-A): labels are the tags, and the words of sentences with a part of speech n*, or
+a* and v* with at least two characters, if at least 20 training pictures have them. Parts of speech are those of the
+release, else of `jieba.posseg`. In other languages, labels are the most frequent lower-case words of at least three
+letters, without the stop words of `stop_words.py` (only English has some).
 """
 
 import collections
 import dataclasses
+import functools
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import regex
 
 from xmcap.data import records
-from xmcap.data.corpora import annotations, parts_of_speech, stop_words
+from xmcap.data.corpora import annotations, stop_words
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
 from xmcap.scoring.grid import Grid
@@ -30,18 +32,18 @@ _MIN_LETTERS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-  """Labels with the training pictures that have each, and the labels of every picture.
+  """The labels, and those of every picture.
 
   Attributes:
-    counts: label -> training pictures, the most frequent first, equal ones by their characters.
-    pictures: (key, split, labels in the order of `counts`) of each picture, those without any too.
+    counts: label -> training pictures that have it, most frequent first, equal ones by their characters.
+    pictures: (key, split, labels in the order of `counts`) of each picture, also of those without any.
   """
 
   counts: dict[str, int]
   pictures: list[tuple[str, str, list[str]]]
 
   def table(self) -> str:
-    """Labels, training pictures a label, and of each split labels a picture and pictures without one."""
+    """Returns a text: training pictures per label, and for each split labels per picture and pictures without one."""
     counts = list(self.counts.values()) or [0]
     mean = sum(counts) / len(counts)
     span = f"{min(counts):,} to {max(counts):,}, mean {mean:.1f}"
@@ -63,17 +65,17 @@ def make(
   least: int = LEAST,
   most: int | None = None,
 ) -> Labels:
-  """Chooses labels by the rule, and gives each picture its own.
+  """Chooses the labels, and assigns them to the pictures.
 
   Args:
-    language: code, of tags and sentences.
-    source: of `records.SOURCES`, of the sentences; tags are used with `human` alone.
-    given: the labels, in place of the rule.
+    language: code of the language of tags and sentences.
+    source: source of the sentences, of `records.SOURCES`; tags are only used with `human`.
+    given: labels to use instead of the rule.
     least: training pictures that a label needs.
-    most: labels at most, the most frequent; None: all.
+    most: keep only so many, the most frequent; None: all.
 
   Raises:
-    UsageError: no picture is of the split `train`, or none has a label.
+    UsageError: no picture is in the split `train`, or none has a label.
   """
   found = [(picture.key, picture.split, _candidates(picture, language, source)) for picture in pictures]
   train = [of_picture for _, split, of_picture in found if split == TRAIN]
@@ -83,8 +85,8 @@ def make(
   if given is not None:
     chosen = {label: counts[label] for label in given}
   else:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    chosen = dict([(label, count) for label, count in ordered if count >= least][:most])
+    frequent = [(label, count) for label, count in counts.items() if count >= least]
+    chosen = dict(sorted(frequent, key=lambda item: (-item[1], item[0]))[:most])
   places = {label: place for place, label in enumerate(chosen)}
   labelled = [
     (key, split, sorted(of_picture & places.keys(), key=places.__getitem__))
@@ -98,10 +100,7 @@ def make(
 
 
 def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
-  """Yields the pictures of a corpus, from `annotations.jsonl`, or from its records, whose sentences have no parts.
-
-  UsageError where there is neither.
-  """
+  """Yields the pictures of a corpus, from `annotations.jsonl` or its records; UsageError if it has neither."""
   path = addresses.join(directory, annotations.NAME)
   if addresses.is_file(path):
     with addresses.local_copy(path) as copy:
@@ -109,9 +108,7 @@ def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
     return
   splits = records.splits(directory)
   if not splits:
-    raise UsageError(
-      f"{directory} holds no corpus (neither {annotations.NAME} nor dataset_info.json): build one"
-    )
+    raise UsageError(f"{directory} holds no corpus ({annotations.NAME} or dataset_info.json): build one")
   for split in splits:
     for record in records.RecordSource(directory, split):
       sentences = [Sentence(caption.language, caption.source, caption.text) for caption in record.captions]
@@ -127,9 +124,10 @@ def _candidates(picture: Annotated, language: str, source: str) -> set[str]:
 
 
 def _of_chinese(sentence: Sentence) -> set[str]:
-  tagged = (
-    zip(sentence.words, sentence.parts, strict=True) if sentence.words else parts_of_speech.tag(sentence.text)
-  )
+  if sentence.words:
+    tagged = list(zip(sentence.words, sentence.parts, strict=True))
+  else:
+    tagged = tag_words(sentence.text)
   return {
     word for word, part in tagged if part.startswith("n") or (part.startswith(("a", "v")) and len(word) >= 2)
   }
@@ -137,5 +135,24 @@ def _of_chinese(sentence: Sentence) -> set[str]:
 
 def _of_other(text: str, language: str) -> set[str]:
   words = {word.rstrip("'’-") for word in _WORDS.findall(text.lower())}
-  stopped: Collection[str] = stop_words.ENGLISH if language == "en" else ()
-  return {word for word in words if len(word) >= _MIN_LETTERS and word not in stopped}
+  if language == "en":
+    words -= stop_words.ENGLISH
+  return {word for word in words if len(word) >= _MIN_LETTERS}
+
+
+def tag_words(text: str) -> list[tuple[str, str]]:
+  """Splits a Chinese sentence into words and ICTCLAS's parts of speech (`n`, `vn`, `a`, ...), by `jieba.posseg`."""
+  return [(pair.word, pair.flag) for pair in _tagger().cut(text) if not pair.word.isspace()]
+
+
+@functools.cache
+def _tagger() -> Any:
+  import jieba
+  from jieba import posseg
+
+  tokenizer = jieba.Tokenizer()
+  # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
+  with tokenizer.get_dict_file() as file:
+    tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(file)
+  tokenizer.initialized = True
+  return posseg.POSTokenizer(tokenizer)

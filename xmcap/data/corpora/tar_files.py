@@ -1,4 +1,4 @@
-"""Lists tar files, compressed or not, without trusting names or headers."""
+"""Lists the files in tar files, compressed or not, without trusting names or headers."""
 
 import bz2
 import gzip
@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 
 from xmcap.data.corpora import archives
-from xmcap.data.corpora.archives import PACKED_TAR, SHARD, Entry, File, Found, Trouble, reason_of
+from xmcap.data.corpora.archives import PACKED_TAR, SHARD, Entry, File, Found, RoleOf, Trouble, reason_of
 from xmcap.data.corpora.lines import most_unpacked
 from xmcap.errors import XmcapError
 from xmcap.storage import files
@@ -24,8 +24,7 @@ DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, Recursion
 def unpack(path: str, unpacked: str) -> None:
   """Decompresses a .tgz or .tar.bz2 to the end, which verifies its checksum.
 
-  Raises:
-    XmcapError: it is damaged or decompresses to far too much, or the disk is full.
+  XmcapError if it is damaged or decompresses to far too much, or if the disk is full.
   """
   most = most_unpacked(os.path.getsize(path))
   try:
@@ -40,7 +39,16 @@ def unpack(path: str, unpacked: str) -> None:
     raise _not_whole(path, error) from None
 
 
-def search_tar(file: File) -> Iterator[Entry]:
+def search(file: File, role_of: RoleOf = archives.role_of) -> Iterator[Entry]:
+  """Yields the entries of a folder or archive of any kind."""
+  if file.kind == archives.FOLDER:
+    return archives.search_folder(file.path, role_of)
+  if file.kind == archives.ZIP:
+    return archives.search_zip(file.path, role_of)
+  return search_tar(file, role_of)
+
+
+def search_tar(file: File, role_of: RoleOf = archives.role_of) -> Iterator[Entry]:
   """Yields the entries of a tar file, in order; decompresses it first if necessary.
 
   A truncated file is an error, except for a `SHARD`: that counts as `truncated`, and its complete entries are used,
@@ -50,7 +58,16 @@ def search_tar(file: File) -> Iterator[Entry]:
     unpack(file.path, file.unpacked)
   try:
     with archives.Bounded(file.unpacked or file.path, MAX_HEADER) as opened:
-      yield from _members(file.path, opened)
+      for member, inside in members(opened):
+        if inside is None:
+          yield archives.unsafe(member.name, file.path)
+          continue
+        role = role_of(inside) if member.isreg() else ""
+        if role == "file":
+          yield Found(inside, member.offset_data, member.size)
+        elif role == "about" and member.size <= archives.MAX_ABOUT:
+          opened.seek(member.offset_data)
+          yield from archives.addresses_in(opened.read(member.size), inside)
   except DAMAGE as error:
     if file.kind != SHARD:
       raise _not_whole(file.path, error) from None
@@ -60,19 +77,6 @@ def search_tar(file: File) -> Iterator[Entry]:
 
 def _not_whole(path: str, error: Exception) -> XmcapError:
   return XmcapError(f"{path}: not a complete tar file ({reason_of(error)}): download it again")
-
-
-def _members(name: str, file: io.FileIO) -> Iterator[Entry]:
-  for member, inside in members(file):
-    if inside is None:
-      yield archives.unsafe(member.name, name)
-      continue
-    role = archives.role_of(inside) if member.isreg() else ""
-    if role == "picture":
-      yield Found(inside, member.offset_data, member.size)
-    elif role == "about" and member.size <= archives.MAX_ABOUT:
-      file.seek(member.offset_data)
-      yield from archives.addresses_in(file.read(member.size), inside)
 
 
 def members(file: io.FileIO) -> Iterator[tuple[tarfile.TarInfo, str | None]]:
@@ -90,7 +94,7 @@ def members(file: io.FileIO) -> Iterator[tuple[tarfile.TarInfo, str | None]]:
       if inside is None or not (member.isreg() or member.isdir()) or member.issparse():
         yield member, None
         continue
-      if member.isreg() and archives.role_of(inside) and member.offset_data + member.size > length:
+      if member.isreg() and member.offset_data + member.size > length:
         raise tarfile.ReadError(f"{shown(member.name)} is truncated")
       yield member, inside
     _check_end(file, archive.offset)

@@ -34,8 +34,6 @@ from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
 from xmcap.storage import files
 
-_SHARD_PICTURES = 512  # smaller than in `xmcap data build`, because a worker's results stay in memory
-
 
 @dataclasses.dataclass
 class RecordsConfig(tfds.core.BuilderConfig):
@@ -44,7 +42,7 @@ class RecordsConfig(tfds.core.BuilderConfig):
   on_bad: str = "skip"
   image_size: int | None = None
   quality: int = picture_check.DEFAULT_QUALITY
-  shard_pictures: int = _SHARD_PICTURES
+  shard_pictures: int = 512  # fewer than in `xmcap data build`, because a worker's results stay in memory
 
 
 class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
@@ -95,9 +93,8 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
     config = self.builder_config
     options = Options(config.on_bad, config.image_size, config.quality, config.shard_pictures)
     corpus = self.CORPUS(**file_names.find(pathlib.Path(dl_manager.manual_dir), self.CORPUS.PARTS))
-    plan = corpus.plan(options)
     work_dir = self._folder / "work"
-    plans.begin(self._folder, work_dir, plan)
+    plans.begin(self._folder, work_dir, corpus.plan(options))
     listed = self._opened.enter_context(files.whole(self._folder / "problems.jsonl"))
     self._problems = Problems(options.on_bad, listed)
     work = plans.Work(work_dir, options, files.available_cores(), self._problems)
@@ -107,17 +104,17 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
   def _generate_examples(self, split: Split) -> Any:
     examples = functools.partial(_examples, split)
     if not self._beam:
-      return itertools.chain.from_iterable(map(examples, range(split.listing.shards)))
+      return itertools.chain.from_iterable(map(examples, range(split.shards)))
     try:
       import apache_beam as beam  # pyright: ignore[reportMissingImports]  # an extra that CI does not install
     except ImportError:
       raise UsageError("Apache Beam is not installed: pip install 'xmcap[beam]'") from None
-    return beam.Create(range(split.listing.shards)) | beam.Reshuffle() | beam.FlatMap(examples)
+    return beam.Create(range(split.shards)) | beam.Reshuffle() | beam.FlatMap(examples)
 
 
 def _examples(split: Split, shard: int) -> Iterator[tuple[int, dict[str, Any]]]:
   """Yields the examples of a shard, keyed by their position in the split, which keeps the order."""
-  for number, record in enumerate(split.make(shard), split.listing.places(shard).start):
+  for number, record in enumerate(split.make(shard), split.places(shard).start):
     yield number, records.as_example(record)
 
 

@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ LEAST, WIDTH, EPOCHS = 5, 500, 10
 """Occurrences of a word, numbers of a vector, passes over the captions: the defaults."""
 
 _SAFETENSORS = ".safetensors"
+_HEADER = re.compile(rb"[0-9]+ ([0-9]{1,9})\s*")  # number of words, and width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Vocabulary:
   """The frequent words of a language.
 
   Attributes:
-    counts: word -> occurrences, the most frequent first, equal ones by their characters.
-    captions: the words of each caption, rare ones too.
+    counts: word -> occurrences, most frequent first, equal ones by their characters.
+    captions: all words of each caption.
   """
 
   counts: dict[str, int]
@@ -56,8 +58,7 @@ def count_words(
   """Counts the words of the captions of a split: language code -> its vocabulary.
 
   Args:
-    directory: a built corpus.
-    split: as `records.RecordSource` takes it.
+    directory, split: as in `records.RecordSource`.
     languages: codes.
     sources: sources of captions, of `records.SOURCES`; (): all.
     least: occurrences that a word needs.
@@ -81,10 +82,8 @@ def count_words(
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     kept = {word: number for word, number in ordered if number >= least}
     if not kept:
-      raise UsageError(
-        f"{where}: the vocabulary of '{code}' is empty: no word occurs {least} times in"
-        f" {count(len(pairs), 'caption')}: choose a smaller --least"
-      )
+      rare = f"no word occurs {least} times in {count(len(pairs), 'caption')}"
+      raise UsageError(f"{where}: the vocabulary of '{code}' is empty: {rare}: choose a smaller --least")
     found[code] = Vocabulary(kept, captions)
   return found
 
@@ -92,8 +91,7 @@ def count_words(
 def train(vocabulary: Vocabulary, width: int = WIDTH, epochs: int = EPOCHS, seed: int = 0) -> Features:
   """Trains the vectors of a vocabulary on its captions; the same seed gives the same vectors.
 
-  Raises:
-    XmcapError: gensim is not installed.
+  XmcapError if gensim is not installed.
   """
   try:
     from gensim.models import Word2Vec  # pyright: ignore[reportMissingImports]  # an extra
@@ -119,22 +117,20 @@ def take(path: str | os.PathLike, vocabulary: Vocabulary) -> tuple[Features, int
   """Takes the vectors of a vocabulary from a file; returns them, and how many words have none there and get zeros.
 
   Args:
-    path: word2vec's text (a word and its numbers a line, perhaps after a line "words width"), perhaps compressed; or a
-      safetensors file as `words.write` makes it.
+    path: word2vec's text (lines of a word and its numbers, perhaps after a line "words width"), or the same compressed,
+      or a safetensors file of `words.write`.
     vocabulary: the words.
 
   Raises:
-    UsageError: the file is absent, damaged, a pickle or in word2vec's binary form, its vectors differ in width or are
-      not finite, or it has no vector of any of the words.
+    UsageError: the file is missing, damaged, a pickle or in word2vec's binary form, its vectors differ in width or are
+      not finite, or it has none of the words.
   """
   path = pathlib.Path(path)
   if not path.is_file():
     raise UsageError(f"{path}: no such file: give word vectors as word2vec's text or {_SAFETENSORS}")
   if path.suffix == ".bin":
-    raise UsageError(
-      f"{path}: a .bin file is word2vec's binary form or a pickle: save the vectors as text"
-      " (gensim: save_word2vec_format(binary=False))"
-    )
+    hint = "save the vectors as text (gensim: save_word2vec_format(binary=False))"
+    raise UsageError(f"{path}: a .bin file is word2vec's binary form or a pickle: {hint}")
   tensor_files.refuse_pickle(path)
   if path.suffix == _SAFETENSORS:
     held = features.read(path)
@@ -144,40 +140,36 @@ def take(path: str | os.PathLike, vocabulary: Vocabulary) -> tuple[Features, int
   else:
     found, width = _read_text(path, vocabulary)
   if not found:
-    raise UsageError(
-      f"{path}: has a vector of none of {count(len(vocabulary.counts), 'word')}: give vectors of this language"
-    )
-  nothing = np.zeros(width, np.float32)
-  vectors = np.stack([found.get(word, nothing) for word in vocabulary.counts]).astype(np.float32)
+    words_of = count(len(vocabulary.counts), "word")
+    raise UsageError(f"{path}: has a vector of none of {words_of}: give vectors of this language")
+  zeros = np.zeros(width, np.float32)
+  vectors = np.stack([found.get(word, zeros) for word in vocabulary.counts]).astype(np.float32)
   return Features(tuple(vocabulary.counts), vectors), len(vocabulary.counts) - len(found)
 
 
 def _read_text(path: pathlib.Path, vocabulary: Vocabulary) -> tuple[dict[str, np.ndarray], int]:
-  """Returns word -> vector, for the words of the vocabulary alone, and the width."""
+  """Returns word -> vector, only for the words of the vocabulary, and the width."""
   found: dict[str, np.ndarray] = {}
   width = 0
   with Input(path) as source:
     for number, line in source.raw_lines():
-      where = f"{path}, line {number}"
-      parts = line.split(b" ") if number == 1 else line.rstrip().split(b" ")
-      parts = [part for part in parts if part]
-      if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
-        width = int(parts[1])
+      if number == 1 and (header := _HEADER.fullmatch(line)):
+        width = int(header[1])
         continue
-      width = width or len(parts) - 1
-      if len(parts) - 1 != width or not width:
-        raise UsageError(
-          f"{where}: {count(max(len(parts) - 1, 0), 'number')}, but {width} in the lines before: give a word and its"
-          " numbers, separated by single spaces"
-        )
+      where = f"{path}, line {number}"
+      word, *numbers = line.split()
+      width = width or len(numbers)
+      if len(numbers) != width or not width:
+        what = f"{count(len(numbers), 'number')}, but {width} in the lines before"
+        raise UsageError(f"{where}: {what}: give a word and its numbers, separated by single spaces")
       try:
-        word = parts[0].decode()
-        if word not in vocabulary.counts or word in found:
+        text = word.decode()
+        if text not in vocabulary.counts or text in found:
           continue
-        vector = np.array(parts[1:], dtype="S").astype(np.float32)
+        vector = np.array(numbers, dtype="S").astype(np.float32)
       except (UnicodeDecodeError, ValueError):
         raise UsageError(f"{where}: not a word and numbers in UTF-8: mend or remove it") from None
       if not np.isfinite(vector).all():
-        raise UsageError(f"{where}: the vector of '{shown(word)}' holds NaN or infinity: mend or remove it")
-      found[word] = vector
+        raise UsageError(f"{where}: the vector of '{shown(text)}' holds NaN or infinity: mend or remove it")
+      found[text] = vector
   return found, width

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import tarfile
 
 import numpy as np
@@ -142,6 +143,23 @@ def test_coco_annotations(tmp_path, photos):
   assert report.problems.counts == {"unknown_id": 1}
 
 
+def test_coco_images_without_a_usable_id(tmp_path, photos):
+  images = [{"id": [], "file_name": "a/01.jpg"}, {"id": 0, "file_name": "a/00.jpg"}, "a/02.jpg"]
+  annotations = [{"image_id": 0, "caption": "ball 0"}]
+  (tmp_path / "coco.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+  report = made(tmp_path, tmp_path / "coco.json", photos, Columns(default_language="en"), Rule("train:1"))
+  assert held(report.out) == {"00": {"en": ["ball 0"]}}
+  assert report.problems.counts == {"missing_field": 2, "no_captions": 5}
+
+
+def test_a_table_with_a_column_without_a_name(tmp_path, photos):
+  """As pandas writes its index."""
+  rows = [(number, name, texts["en"]) for number, (name, texts) in enumerate(CAPTIONS.items())]
+  table = write_table(tmp_path / "pandas.csv", ("", "file", "caption"), rows)
+  report = made(tmp_path, table, photos, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",))
+
+
 def test_web_dataset_whose_keys_begin_anew_in_each_file(tmp_path):
   (tmp_path / "tars").mkdir()
   for place, split in enumerate(("train", "val")):
@@ -191,6 +209,22 @@ def test_tables_with_pictures_in_them(form, tmp_path):
   report = made(tmp_path, tmp_path / "set", rule=Rule("folder"))
   assert held(report.out) == expected(codes=("en",))
   assert {split: counts["records"] for split, counts in report.splits.items()} == {"train": 3, "test": 3}
+
+
+def test_tables_whose_columns_are_of_other_kinds(tmp_path):
+  rows = [
+    {"image": {"bytes": "no bytes", "path": None}, "en": "a ball"},
+    {"image": {"bytes": None, "path": "0.jpg"}, "en": "a ball"},
+  ]
+  about = json.dumps({"info": {"features": {"en": {"names": 5, "_type": "ClassLabel"}}}})
+  table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": about})
+  pq.write_table(table, tmp_path / "TABLE.PARQUET")
+  pictures_of(tmp_path, ["0.jpg"])
+  report = made(tmp_path, tmp_path / "TABLE.PARQUET", rule=Rule("train:1"))
+  assert held(report.out) == {"0": {"en": ["a ball"]}}
+  assert report.problems.counts == {"missing_field": 1}
+  with pytest.raises(UsageError, match=r"TABLE.PARQUET, row 0: no column 'photo'; there are image, en"):
+    made(tmp_path, tmp_path / "TABLE.PARQUET", columns=Columns("photo"), out="none")
 
 
 def pictures_of(folder, names):
@@ -314,6 +348,30 @@ def test_files_that_are_no_pictures_are_passed_over(tmp_path, photos):
   for name in ("Thumbs.db", ".DS_Store", "a/desktop.ini", "notes.docx", "raw.xyz"):
     (photos / name).write_bytes(b"no picture")
   assert not made(tmp_path, wide_table(tmp_path), photos).problems.counts
+
+
+def test_names_that_are_not_utf8_are_counted(tmp_path, photos):
+  bad = os.fsdecode(b"\xff")
+  with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as archive:
+    for name, data in (
+      (f"{bad}.jpg", jpeg(1)),
+      (f"{bad}.txt", b"x"),
+      ("1.jpg", jpeg(2)),
+      ("1.txt", b"a ball"),
+    ):
+      entry = tarfile.TarInfo(name)
+      entry.size = len(data)
+      archive.addfile(entry, io.BytesIO(data))
+  pictures_of(photos / bad, ["x.jpg"])
+  table = write_table(
+    tmp_path / "table.csv", ("file", "caption"), [("x.jpg", "a ball"), ("a/01.jpg", "a ball")]
+  )
+  english, all_train = Columns(default_language="en"), Rule("train:1")
+  of_tar = made(tmp_path, tmp_path / "a.tar", None, english, all_train, out="of_tar")
+  of_table = made(tmp_path, table, photos, english, all_train, out="of_table")
+  assert held(of_tar.out) == {"1": {"en": ["a ball"]}} and held(of_table.out) == {"01": {"en": ["a ball"]}}
+  assert of_tar.problems.counts == {"bad_utf8": 1, "no_captions": 1}
+  assert of_table.problems.counts == {"bad_utf8": 1, "no_captions": 6}
 
 
 def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_path, photos, monkeypatch):

@@ -8,12 +8,12 @@ import pytest
 from tests.data import release_lines
 from xmcap.data.corpora import line_check
 from xmcap.data.corpora.problems import KINDS, Problems
-from xmcap.data.corpora.releases.translations import HUMAN, MT, Cc3mIds, CocoIds, Parser
+from xmcap.data.corpora.releases.translations import HUMAN, MT, Cc3mParser, CocoParser, Parser
 from xmcap.languages import LANGUAGES
 
 CODES = tuple(LANGUAGES)
-COCO = Parser("file", CocoIds({9: 0, 7: 1, 581921: 2}))
-CC3M = Parser("file", Cc3mIds(3))
+COCO = CocoParser("file", {9: 0, 7: 1, 581921: 2})
+CC3M = Cc3mParser("file", 3)
 
 
 def line(id="7_1", language="th", english="a cat", translated="แมว", field="image_id", **more) -> bytes:

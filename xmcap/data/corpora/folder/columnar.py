@@ -1,6 +1,5 @@
 """Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
 
-import contextlib
 import dataclasses
 import io
 import json
@@ -27,16 +26,14 @@ def read(
   """Yields the rows of files, and adds their embedded pictures to `packed`, under the name in the row's `picture`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
-
-  Raises:
-    UsageError: pyarrow is missing, or a file is damaged.
+  UsageError if pyarrow is missing, or a file is damaged.
   """
   for place, (path, known_as) in enumerate(paths.items()):
     split = _split_of(path)
     try:
       for number, values in enumerate(_rows(path)):
         where = f"{known_as}, row {number:,}"
-        image = columns.image or _image_of(values)
+        image = fields.named(values, columns.image, (), where) or _image_of(values)
         data, named = _picture(values.get(image))
         name = f"{place:05d}-{number:09d}"
         if data:
@@ -50,13 +47,9 @@ def read(
           row.key = _key_of(values, named) if data else ""
           row.split = row.split or split
           yield row
-    except (
-      OSError,
-      ValueError,
-      MemoryError,
-    ) as error:  # pyarrow's errors are OSErrors or ValueErrors too
-      if isinstance(error, UsageError):
-        raise
+    except UsageError:
+      raise
+    except (OSError, ValueError, MemoryError) as error:  # pyarrow's errors are OSErrors or ValueErrors too
       raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
 
 
@@ -66,17 +59,16 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
   except ImportError:
     raise UsageError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow") from None
-  if path.suffix == ".parquet":
+  if path.suffix.lower() == ".parquet":
     with pq.ParquetFile(path) as file:
       for batch in file.iter_batches(_BATCH):
         yield from _with_labels(batch)
     return
-  with contextlib.ExitStack() as stack:
-    source = stack.enter_context(pa.memory_map(str(path)))
+  with pa.memory_map(str(path)) as source:
     try:
-      batches = iter(stack.enter_context(pa.ipc.open_stream(source)))
+      batches = iter(pa.ipc.open_stream(source))
     except pa.ArrowInvalid:  # Arrow's other format
-      file = stack.enter_context(pa.ipc.open_file(source))
+      file = pa.ipc.open_file(source)
       batches = map(file.get_batch, range(file.num_record_batches))
     for batch in batches:
       for start in range(0, batch.num_rows, _BATCH):
@@ -87,9 +79,8 @@ def _with_labels(batch: Any) -> Iterator[dict[str, Any]]:
   """Yields the rows of a batch; replaces class numbers of `datasets` (ClassLabel) by their names."""
   try:
     features = json.loads(batch.schema.metadata[b"huggingface"])["info"]["features"]
-    labels = {
-      column: about["names"] for column, about in features.items() if about.get("_type") == "ClassLabel"
-    }
+    classes = {column: about for column, about in features.items() if about.get("_type") == "ClassLabel"}
+    labels = {column: list(about["names"]) for column, about in classes.items()}
   except (TypeError, KeyError, ValueError, AttributeError):  # not written by `datasets`
     labels = {}
   for row in batch.to_pylist():
@@ -102,7 +93,9 @@ def _with_labels(batch: Any) -> Iterator[dict[str, Any]]:
 def _split_of(path: pathlib.Path) -> str:
   """Returns `train` for `data/train-00000-of-00002.parquet` and for `train/data-00000-of-00001.arrow`."""
   match = _OF_SPLIT.match(path.name)
-  return match[1] if match and match[1] != "data" else path.parent.name if match else ""
+  if match is None:
+    return ""
+  return path.parent.name if match[1] == "data" else match[1]
 
 
 def _image_of(values: dict[str, Any]) -> str:
@@ -115,11 +108,10 @@ def _image_of(values: dict[str, Any]) -> str:
 
 def _picture(value: Any) -> tuple[bytes, str]:
   """Returns the bytes in a cell, and the name of the picture; both may be empty."""
-  if isinstance(value, bytes):
-    return value, ""
+  data, named = value, value
   if isinstance(value, dict):
-    return value.get("bytes") or b"", value.get("path") or ""
-  return b"", fields.one(value)
+    data, named = value.get("bytes"), value.get("path")
+  return data if isinstance(data, bytes) else b"", fields.one(named)
 
 
 def _key_of(values: dict[str, Any], named: str) -> str:

@@ -1,6 +1,7 @@
 """Parses the fields of a line, table row or sample into picture, captions, split and locale."""
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import xm3600
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
+from xmcap.scoring.files import unknown_language
 from xmcap.terminal import shown
 
 IMAGES = (
@@ -21,6 +23,7 @@ IMAGES = (
 _CAPTIONS = ("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation")
 _LANGUAGES = ("language", "lang", "language_code")
 _TEXTS = ("caption", "text", "raw", "translation")  # in an object of a list of captions
+_PREFIX = re.compile(r"^(captions?|text)[_:/.-]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,20 +65,15 @@ class Row:
 def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Problems) -> Row | None:
   """Returns the row for the fields of a line; None if it names no picture, which counts as a problem.
 
-  Raises:
-    UsageError: a requested column is missing, or the language of the captions is unknown.
+  UsageError if a requested column is missing, or if the language of the captions is unknown.
   """
   image = named(fields, columns.image, IMAGES, where)
-  picture = one(fields.get(image)).strip() if image else ""
+  picture = one(_cell(fields, image)).strip()
   if not picture:
-    problems.add(
-      "missing_field",
-      where,
-      f"'{image}' does not name one picture" if image else "no column names the picture",
-    )
+    what = f"'{image}' does not name one picture" if image else "no column names the picture"
+    problems.add("missing_field", where, what)
     return None
-  named(fields, columns.split, (), where)
-  split = fields.get(columns.split) if columns.split else ""
+  split = _cell(fields, named(fields, columns.split, (), where))
   locale = fields.get("image/locale") or ""
   if image == "image/key" and not columns.captions and not {"caption", "captions"} & fields.keys():
     captions = list(xm3600.captions_of(dict(fields), where, problems))
@@ -87,14 +85,12 @@ def parse(fields: Mapping[str, Any], where: str, columns: Columns, problems: Pro
 def named(fields: Mapping[str, Any], wanted: str, usual: tuple[str, ...], where: str) -> str:
   """Returns the wanted column (UsageError if it is missing), else the first usual one that exists, else ""."""
   if wanted and wanted not in fields:
-    raise UsageError(
-      f"{where}: no column '{shown(wanted)}'; there are {shown(', '.join(map(str, fields)), 200)}"
-    )
+    raise UsageError(f"{where}: no column '{shown(wanted)}'; there are {shown(', '.join(map(str, fields)))}")
   return wanted or next((name for name in usual if name in fields), "")
 
 
 def one(picture: Any) -> str:
-  """Returns the picture in a field, given by itself or as a list of one (`file_names` of `datasets`); else ""."""
+  """Returns the picture that a cell names, by itself or as a list of one (`file_names` of `datasets`); else ""."""
   if isinstance(picture, list) and len(picture) == 1:
     (picture,) = picture
   if isinstance(picture, int) and not isinstance(picture, bool):
@@ -102,14 +98,18 @@ def one(picture: Any) -> str:
   return picture if isinstance(picture, str) else ""
 
 
+def _cell(fields: Mapping[str, Any], column: str) -> Any:
+  """Returns the value in a column; None for the column "", though a table may have a column without a name."""
+  return fields.get(column) if column else None
+
+
 def language_of(text: str) -> str | None:
   """Returns the code of a language in a common spelling (`EN`, `pt_br`); None if it is unknown."""
   code = text.strip().replace("_", "-")
-  if languages.is_known(code):
-    return code
-  parts = code.lower().split("-")
-  shaped = [parts[0], *(part.upper() if len(part) == 2 else part.capitalize() for part in parts[1:])]
-  code = "-".join(shaped)
+  if not languages.is_known(code):
+    language, *parts = code.lower().split("-")
+    parts = [part.upper() if len(part) == 2 else part.capitalize() for part in parts]
+    code = "-".join([language, *parts])
   return code if languages.is_known(code) else None
 
 
@@ -121,21 +121,17 @@ def _captions(
     problems.add("missing_field", where, "no column with captions: give it with --caption_columns")
   language_column = named(fields, columns.language, _LANGUAGES, where)
   for name, of_column in found:
-    given = (
-      of_column or (fields.get(language_column) if language_column else None) or columns.default_language
-    )
+    of_cell = of_column or _cell(fields, language_column) or columns.default_language
     for text, own in _texts(fields[name]):
-      language = own or given
-      if not language:
-        if language_column:
-          problems.add("missing_field", where, f"no language in '{language_column}'")
-          continue
-        raise UsageError(
-          f"{where}: the language of '{shown(name)}' is unknown: give --language=CODE or --language_column=NAME"
-        )
+      language = own or of_cell
+      if not language and not language_column:
+        hint = "give --language=CODE or --language_column=NAME"
+        raise UsageError(f"{where}: the language of '{shown(name)}' is unknown: {hint}")
       code = language_of(language) if isinstance(language, str) else None
-      if code is None:
-        problems.add("unknown_language", where, _unknown(language))
+      if not language:
+        problems.add("missing_field", where, f"no language in '{language_column}'")
+      elif code is None:
+        problems.add("unknown_language", where, unknown_language(str(language)))
       elif not isinstance(text, str):
         # In a table with a column per language, an empty cell means that there is no caption.
         if text is not None:
@@ -161,24 +157,23 @@ def _columns(fields: Mapping[str, Any], columns: Columns, where: str) -> Iterato
 
 def _in_name(name: str) -> str:
   """Returns the language in the name of a column: `th` for `th`, `caption_th` and `captions:th`; else ""."""
-  for start in ("caption", "captions", "text"):
-    if name.startswith(start) and name[len(start) : len(start) + 1] in ("_", ":", "-", "/", "."):
-      name = name[len(start) + 1 :]
-      break
-  return language_of(name) or ""
+  return language_of(_PREFIX.sub("", name)) or ""
 
 
 def _texts(value: Any) -> Iterator[tuple[Any, str]]:
   """Yields (unchecked caption, language); the language is "" if unknown."""
   if isinstance(value, Mapping):
-    text = next((name for name in _TEXTS if name in value), None)
-    if text:
+    column = next((name for name in _TEXTS if name in value), None)
+    if column is not None:
+      text = value[column]
       language = next((value[name] for name in _LANGUAGES if isinstance(value.get(name), str | list)), "")
-      if isinstance(language, list) and isinstance(value[text], list) and len(language) == len(value[text]):
+      if isinstance(language, str):
+        yield text, language
+      elif isinstance(text, list) and len(language) == len(text):
         # A list of objects, which `datasets` stores as an object of lists.
-        yield from zip(value[text], map(str, language), strict=True)
+        yield from zip(text, map(str, language), strict=True)
       else:
-        yield value[text], language if isinstance(language, str) else ""
+        yield text, ""
       return
     for language, texts in value.items():
       for text, _ in _texts(texts):
@@ -188,11 +183,3 @@ def _texts(value: Any) -> Iterator[tuple[Any, str]]:
       yield from _texts(item)
   else:
     yield value, ""
-
-
-def _unknown(language: Any) -> str:
-  try:
-    languages.get(shown(str(language), 40))
-  except UsageError as error:
-    return str(error)
-  return repr(language)[:40]

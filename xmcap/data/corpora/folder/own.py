@@ -8,12 +8,12 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from xmcap.data import records
-from xmcap.data.corpora import build, listing, plans
+from xmcap.data.corpora import build, plans, splits
 from xmcap.data.corpora.emoji import release
-from xmcap.data.corpora.folder import columnar, split_choice, staging
+from xmcap.data.corpora.folder import columnar, staging
 from xmcap.data.corpora.folder.fields import Columns
 from xmcap.data.corpora.folder.split_choice import Rule
-from xmcap.data.corpora.pictures import ByPath, open_pictures
+from xmcap.data.corpora.pictures import ByPath
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.data.corpora.splits import Split
@@ -21,11 +21,8 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
 
 TAR = ".tar"
-_METADATA = (
-  "metadata.jsonl",
-  "metadata.csv",
-  "metadata.parquet",
-)  # imagefolder's files: in the folder, or in the folder of each split
+# Files of Hugging Face's imagefolder, in the folder or in the folder of each split.
+_METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
 _TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv")
 _KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
@@ -53,12 +50,9 @@ class Folder(build.Corpus):
 
   def plan(self, options: plans.Options) -> plans.Plan:
     plan = super().plan(options)
-    columns = {
-      **dataclasses.asdict(self.columns),
-      "captions": list(self.columns.captions),
-    }  # a list, as JSON returns it
-    own = {"columns": columns, "splits": str(self.splits_by)}
-    return {**plan, "options": {**plan["options"], **own}}
+    columns = dataclasses.asdict(self.columns)
+    columns["captions"] = list(self.columns.captions)  # a list, as JSON returns it
+    return {**plan, "options": {**plan["options"], "columns": columns, "splits": self.splits_by.text}}
 
   def splits(self, work: Work) -> Iterator[Split]:
     sources = find(self.captions)
@@ -67,21 +61,22 @@ class Folder(build.Corpus):
     if not lines:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}")
-    pictures = open_pictures(work, self._places(work, sources), by_path=True)
-    assert isinstance(pictures, ByPath)
-    names, codes = staging.gather(work, pictures, split_choice.Splits(self.splits_by))
+    pictures = ByPath.search(work, self._places(work, sources))
+    names, codes = staging.gather(work, pictures, self.splits_by)
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))
     for name in names:
-      listed = listing.write(work, name, staging.wanted(work, name))
-      yield Split(name, work.folder, work.options, listed, pictures, lines=lines)
+      yield splits.write(work, name, staging.wanted(work, name), pictures, lines)
 
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
-    own = [work.folder / staging.PACKED] if staging.is_packed(work) else []
-    own += sources if sources[0].suffix == TAR else []
-    if own or self.images is not None:
-      return [*own, *([self.images] if self.images is not None else [])]
+    places = [work.folder / staging.PACKED] if staging.is_packed(work) else []
+    if sources[0].suffix.lower() == TAR:
+      places += sources
+    if self.images is not None:
+      places.append(self.images)
+    if places:
+      return places
     beside = self.captions if self.captions.is_dir() else self.captions.parent
     return [beside / "images" if (beside / "images").is_dir() else beside]
 
@@ -89,8 +84,7 @@ class Folder(build.Corpus):
 def find(path: pathlib.Path) -> list[pathlib.Path]:
   """Returns the files of the captions: one text file, or all `metadata.*`, .tar, .parquet or .arrow files of a folder.
 
-  Raises:
-    UsageError: there are none, or the file is of another kind.
+  UsageError if there are none, or if the file is of another kind.
   """
   if path.is_file():
     if path.name.lower().endswith(_KINDS):
@@ -109,9 +103,8 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
   for suffix in (TAR, *columnar.SUFFIXES):
     if found := _below(path, f"*{suffix}"):
       return found
-  raise UsageError(
-    f"{path}: contains no .tar, .parquet or .arrow file and no {_METADATA[0]}: give the file of the captions"
-  )
+  kinds = f".tar, .parquet or .arrow file and no {_METADATA[0]}"
+  raise UsageError(f"{path}: contains no {kinds}: give the file of the captions")
 
 
 def _below(path: pathlib.Path, pattern: str, names: Iterable[str] = ()) -> list[pathlib.Path]:

@@ -12,11 +12,10 @@ import msgspec
 
 from xmcap import languages
 from xmcap.data.corpora import archives
-from xmcap.data.corpora.folder import columnar, text_files, webdataset
+from xmcap.data.corpora.folder import columnar, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Columns, Row
-from xmcap.data.corpora.folder.split_choice import Splits
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import ByPath
+from xmcap.data.corpora.folder.split_choice import Rule
+from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption
@@ -27,6 +26,7 @@ _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"
 """Tar file in the working folder with the pictures that were embedded in tables."""
 
+_NOT_UTF8 = "the name of its picture is not UTF-8"
 _ROWS = """
 CREATE TABLE rows (id INTEGER PRIMARY KEY, row);
 CREATE TABLE problems (kind, place, what);
@@ -34,10 +34,20 @@ CREATE TABLE problems (kind, place, what);
 _GATHERED = """
 CREATE TABLE pictures (identity PRIMARY KEY, number, first, key, path, place, split, locale);
 CREATE TABLE captions (identity, id, captions);
-CREATE TABLE settled (identity PRIMARY KEY, key UNIQUE, split);
+CREATE TABLE settled (identity PRIMARY KEY, key UNIQUE, split, usable);
 CREATE INDEX numbers ON pictures (number);
 CREATE INDEX keys ON pictures (key);
 CREATE INDEX of_picture ON captions (identity, id);
+"""
+# A picture is usable if it was found and has a caption.
+_TO_SETTLE = """
+SELECT identity, key, path, place, split, number IS NOT NULL AND EXISTS (
+  SELECT 1 FROM captions WHERE captions.identity = pictures.identity AND captions != CAST('[]' AS BLOB)
+) FROM pictures ORDER BY first
+"""
+_WANTED = """
+SELECT identity, number, settled.key, place, locale FROM pictures JOIN settled USING (identity)
+WHERE settled.split = ? ORDER BY first
 """
 _ROW = msgspec.json.Decoder(Row)
 _CAPTIONS = msgspec.json.Decoder(list[Caption])
@@ -50,7 +60,10 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
     problems = Problems()
     with databases.writing(path, _ROWS) as database:
       for row in _rows(work, paths, root, columns, problems):
-        database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
+        try:
+          database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
+        except UnicodeEncodeError:
+          problems.add("bad_utf8", row.where, _NOT_UTF8)
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
   with databases.reading(path) as database:
     work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
@@ -59,9 +72,10 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
 
 def is_packed(work: Work) -> bool:
   """Whether the tables had embedded pictures."""
-  if not (work.folder / PACKED).exists():
+  path = work.folder / PACKED
+  if not path.exists():
     return False
-  with tarfile.open(work.folder / PACKED) as packed:
+  with tarfile.open(path) as packed:
     return packed.next() is not None
 
 
@@ -69,13 +83,11 @@ def _rows(
   work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns, problems: Problems
 ) -> Iterator[Row]:
   named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
-  if paths[0].suffix == ".tar":
+  suffix = paths[0].suffix.lower()
+  if suffix == ".tar":
     yield from webdataset.read(paths, columns, problems)
-  elif paths[0].suffix in columnar.SUFFIXES:
-    with (
-      files.whole(work.folder / PACKED) as file,
-      tarfile.open(fileobj=file, mode="w") as packed,
-    ):
+  elif suffix in columnar.SUFFIXES:
+    with files.whole(work.folder / PACKED) as file, tarfile.open(fileobj=file, mode="w") as packed:
       yield from columnar.read(named, columns, problems, packed)
   else:
     for path, name in named.items():
@@ -85,7 +97,7 @@ def _rows(
         yield row
 
 
-def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], list[str]]:
+def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], list[str]]:
   """Groups the rows by picture; returns the names of the splits, and the codes of the languages.
 
   A key is the name of the picture's file without its suffix. If it has characters that a key may not have, or several
@@ -99,37 +111,29 @@ def gather(work: Work, pictures: ByPath, splits: Splits) -> tuple[list[str], lis
     for number, data in rows.execute("SELECT id, row FROM rows ORDER BY id"):
       row = _ROW.decode(data)
       codes |= {caption.language for caption in row.captions}
-      _add(held, number, row, pictures, work.problems)
+      try:
+        _add(held, number, row, pictures, work.problems)
+      except UnicodeEncodeError:
+        work.problems.add("bad_utf8", row.where, _NOT_UTF8)
     for number, path in pictures.paths():
-      if (
-        archives.split_suffix(path)[1]
-        and not held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
-      ):
+      named = held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
+      if not named and archives.split_suffix(path)[1]:
         work.problems.add("no_captions", path, "no line names it")
-    for identity, key, path, place, split, usable in held.execute(
-      "SELECT identity, key, path, place, split, number IS NOT NULL AND EXISTS (SELECT 1 FROM captions "
-      "WHERE captions.identity = pictures.identity AND captions != CAST('[]' AS BLOB)) FROM pictures ORDER BY first"
-    ):
+    for identity, key, path, place, split, usable in held.execute(_TO_SETTLE):
       safe = _key(held, key, path or identity, identity)
       if safe != key:
         work.problems.add("renamed_key", path or place, f"its key is {safe}")
-      held.execute(
-        "INSERT INTO settled VALUES (?, ?, ?)",
-        (identity, safe, splits.of(safe, path, split, place, bool(usable))),
-      )
-    held.executemany("UPDATE settled SET split = ? WHERE key = ?", splits.moved().items())
+      split = rule.split_of(safe, path, split, place)
+      held.execute("INSERT INTO settled VALUES (?, ?, ?, ?)", (identity, safe, split, usable))
+    _fill_empty(held, rule)
     names = [name for (name,) in held.execute("SELECT DISTINCT split FROM settled")]
-  return splits.ordered(names), languages.ordered(codes)
+  return split_choice.ordered(names), languages.ordered(codes)
 
 
 def wanted(work: Work, split: str) -> Iterator[Wanted]:
   """Yields the pictures of a split with their captions, in the order of first occurrence."""
   with databases.reading(work.folder / _FILE) as held:
-    for identity, number, key, place, locale in held.execute(
-      "SELECT identity, number, settled.key, place, locale FROM pictures JOIN settled USING (identity) "
-      "WHERE settled.split = ? ORDER BY first",
-      (split,),
-    ):
+    for identity, number, key, place, locale in held.execute(_WANTED, (split,)):
       captions = list(_captions(held, identity, key, work.problems))
       yield Wanted(key, place, "" if number is None else str(number), locale=locale, captions=captions)
 
@@ -138,8 +142,8 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
   found = pictures.resolve(row.picture, row.archive)
   identity = f"?{row.picture}" if found is None else f"#{found[0]}"
   path = "" if found is None else posixpath.join(os.path.basename(row.archive), found[1])
-  name = row.key or path or row.picture
-  key = archives.split_suffix(name.replace("\\", "/").rstrip("/").rpartition("/")[2])[0]
+  name = (row.key or path or row.picture).replace("\\", "/").rstrip("/").rpartition("/")[2]
+  key = archives.split_suffix(name)[0]
   place = row.where if found else f"{row.where} ({row.picture})"
   held = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
   if held is None:
@@ -147,27 +151,42 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
     database.execute("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
   elif row.split and held[0] != row.split:
     problems.add("other_split", row.where, f"'{row.split}', not '{held[0]}'")
-  database.execute(
-    "INSERT INTO captions VALUES (?, ?, ?)", (identity, number, msgspec.json.encode(row.captions))
-  )
+  captions = msgspec.json.encode(row.captions)
+  database.execute("INSERT INTO captions VALUES (?, ?, ?)", (identity, number, captions))
+
+
+def _fill_empty(database: sqlite3.Connection, rule: Rule) -> None:
+  """Moves into each empty split of a rule the nearest usable picture, from a split with several."""
+  counts = dict(database.execute("SELECT split, count(*) FROM settled WHERE usable GROUP BY split"))
+  for name in rule.intervals:
+    if name in counts:
+      continue
+    rows = database.execute("SELECT key, split FROM settled WHERE usable")
+    distances = ((rule.distance(key, name), key, split) for key, split in rows if counts[split] > 1)
+    nearest = min(distances, default=None)
+    if nearest is not None:
+      _, key, split = nearest
+      database.execute("UPDATE settled SET split = ? WHERE key = ?", (name, key))
+      counts[split] -= 1
+      counts[name] = 1
 
 
 def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> str:
   """Returns a unique key: the name if it is safe and unique, else with a hash."""
   (alike,) = database.execute("SELECT count(*) FROM pictures WHERE key = ?", (key,)).fetchone()
   candidates = [key] if keys.is_safe(key) and alike == 1 else []
-  candidates += [keys.hashed(key, text) for text in (path, f"{path}\n{identity}")]
-  taken = "SELECT 1 FROM settled WHERE key = ?"
-  free = (name for name in candidates if not database.execute(taken, (name,)).fetchone())
-  return next(free, f"picture-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()}")
+  candidates += [keys.hashed(key, path), keys.hashed(key, f"{path}\n{identity}")]
+  for name in candidates:
+    if not database.execute("SELECT 1 FROM settled WHERE key = ?", (name,)).fetchone():
+      return name
+  return f"picture-{hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _captions(database: sqlite3.Connection, identity: str, key: str, problems: Problems) -> Iterator[Caption]:
   """Yields the captions of a picture, without those that an earlier line gave."""
   seen: dict[tuple[str, str], int] = {}
-  for number, held in database.execute(
-    "SELECT id, captions FROM captions WHERE identity = ? ORDER BY id", (identity,)
-  ):
+  lines = database.execute("SELECT id, captions FROM captions WHERE identity = ? ORDER BY id", (identity,))
+  for number, held in lines:
     for caption in _CAPTIONS.decode(held):
       first = seen.setdefault((caption.language, caption.text), number)
       if first == number:  # within a line, two people may have written the same

@@ -2,6 +2,7 @@
 
 import csv
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,82 +13,83 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
 from xmcap.scoring import layouts
 from xmcap.scoring.inputs import Input
-from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")
 _MAX_HEADER = 1 << 16
 _DELIMITERS = ",;\t"
+_UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes that are not UTF-8
+
+_Placed = tuple[str, dict[str, Any]]
+"""The place of a line, row or object, for messages, and its fields."""
 
 
 def read(path: pathlib.Path, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
   """Yields the rows of a file, called `name` in messages; UsageError if it cannot be read or is malformed."""
   if path.suffix.lower() in TABLES:
-    yield from _of_table(path, name, columns, problems)
-    return
+    found = _of_table(path, name, problems)
+  else:
+    found = _of_json(path, name, problems)
+  for where, values in found:
+    row = fields.parse(values, where, columns, problems)
+    if row is not None:
+      yield row
+
+
+def _of_json(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Placed]:
   with Input(path) as source:
     if layouts.is_annotations(source.head) or layouts.is_results(source.head):
-      yield from _of_document(source.document(), name, columns, problems)
-    else:
-      yield from _of_lines(source, name, columns, problems)
+      yield from _of_document(source.document(), name, problems)
+      return
+    for _, where, line in line_check.filled(source.raw_lines(), name, problems):
+      values = line_check.parse_object(line, where, problems)
+      if values is not None:
+        yield where, values
 
 
-def _of_lines(source: Input, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
-  for _, where, line in line_check.filled(source.raw_lines(), name, problems):
-    try:
-      values = strict_json.parse_object(line, where)
-    except UsageError as error:
-      problems.add(line_check.kind_of(line), where, str(error).removeprefix(f"{where}: "))
-      continue
-    row = fields.parse(values, where, columns, problems)
-    if row is not None:
-      yield row
-
-
-def _of_document(document: Any, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
+def _of_document(document: Any, name: str, problems: Problems) -> Iterator[_Placed]:
   if isinstance(document, dict) and "annotations" in document:
-    rows = _of_annotations(document, name, problems)
-  else:
-    part, member = ("", document) if isinstance(document, list) else (", images", document.get("images"))
-    if not isinstance(member, list):
-      raise UsageError(
-        f"{name}: neither COCO annotations nor a list of objects: give JSONL, CSV or COCO's JSON"
-      )
-    rows = ((f"{name}{part}[{place}]", values) for place, values in enumerate(member))
-  for where, values in rows:
-    if not isinstance(values, dict):
+    yield from _of_annotations(document, name, problems)
+    return
+  part, objects = ("", document) if isinstance(document, list) else (", images", document.get("images"))
+  if not isinstance(objects, list):
+    raise UsageError(
+      f"{name}: neither COCO annotations nor a list of objects: give JSONL, CSV or COCO's JSON"
+    )
+  for place, values in enumerate(objects):
+    where = f"{name}{part}[{place}]"
+    if isinstance(values, dict):
+      yield where, values
+    else:
       problems.add("missing_field", where, "not an object")
-      continue
-    row = fields.parse(values, where, columns, problems)
-    if row is not None:
-      yield row
 
 
-def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> Iterator[tuple[str, Any]]:
-  """Yields (place, fields) of COCO's annotations, with the file name of the picture instead of its id."""
+def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> Iterator[_Placed]:
+  """Yields COCO's annotations, with the file name of the picture instead of its id."""
   images, annotations = document.get("images"), document["annotations"]
   if not isinstance(images, list) or not isinstance(annotations, list):
     raise UsageError(f"{name}: 'images' and 'annotations' must be lists, as in COCO's JSON")
   names = {}
   for place, image in enumerate(images):
-    if isinstance(image, dict) and isinstance(image.get("file_name"), str):
-      names[image.get("id")] = image["file_name"]
+    about = image if isinstance(image, dict) else {}
+    if isinstance(about.get("id"), int | str) and isinstance(about.get("file_name"), str):
+      names[about["id"]] = about["file_name"]
     else:
-      problems.add("missing_field", f"{name}, images[{place}]", "no 'file_name'")
+      problems.add("missing_field", f"{name}, images[{place}]", "no 'id' or no 'file_name'")
   for place, annotation in enumerate(annotations):
     where = f"{name}, annotations[{place}]"
-    if not isinstance(annotation, dict) or not isinstance(annotation.get("image_id"), int | str):
+    id = annotation.get("image_id") if isinstance(annotation, dict) else None
+    if not isinstance(id, int | str):
       problems.add("missing_field", where, "no 'image_id'")
-    elif annotation["image_id"] not in names:
-      problems.add(
-        "unknown_id", where, f"image_id {shown(str(annotation['image_id']), 40)} is not among the images"
-      )
+    elif id not in names:
+      problems.add("unknown_id", where, f"image_id {shown(id, 40)} is not among the images")
     else:
       rest = {key: value for key, value in annotation.items() if key not in ("id", "image_id")}
-      yield where, {"file_name": names[annotation["image_id"]], **rest}
+      yield where, {"file_name": names[id], **rest}
 
 
-def _of_table(path: pathlib.Path, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
+def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Placed]:
+  begin = 1
   try:
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
       header = file.readline(_MAX_HEADER)
@@ -102,25 +104,15 @@ def _of_table(path: pathlib.Path, name: str, columns: Columns, problems: Problem
       for cells in reader:
         where = f"{name}, line {begin:,}"
         begin = reader.line_num + 2  # a quoted caption may span several lines
-        row = _of_cells(names, cells, where, columns, problems) if any(map(str.strip, cells)) else None
-        if row is not None:
-          yield row
+        if not any(map(str.strip, cells)):
+          continue
+        if len(cells) != len(names):
+          problems.add("missing_field", where, f"{len(cells)} columns, but the header has {len(names)}")
+        elif any(map(_UNDECODED.search, cells)):
+          problems.add("bad_utf8", where, "save the table as UTF-8")
+        else:
+          yield where, dict(zip(names, cells, strict=True))
   except csv.Error as error:
     raise UsageError(f"{path}, line {begin:,}: {error}: fix the quotes") from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _of_cells(
-  names: list[str], cells: list[str], where: str, columns: Columns, problems: Problems
-) -> Row | None:
-  if len(cells) != len(names):
-    problems.add("missing_field", where, f"{len(cells)} columns, but the header has {len(names)}")
-    return None
-  values = dict(zip(names, cells, strict=True))
-  try:
-    "".join(cells).encode()
-  except UnicodeEncodeError:
-    problems.add("bad_utf8", where, "save the table as UTF-8")
-    return None
-  return fields.parse(values, where, columns, problems)

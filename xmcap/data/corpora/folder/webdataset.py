@@ -5,6 +5,7 @@ a line of JSONL. The key is the path up to the first dot of its last part
 (https://github.com/webdataset/webdataset, "The WebDataset Format").
 """
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,7 @@ _PICTURE, _NAME = "__picture__", "image"
 
 def read(paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Iterator[Row]:
   """Yields the rows of tar files; a truncated file just ends, and the search for pictures reports it."""
+  columns = dataclasses.replace(columns, image=_NAME)
   for path in paths:
     for key, sample in _samples(path, problems):
       where = f"{path.name}: {key}"
@@ -28,15 +30,11 @@ def read(paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Ite
       if picture is None:
         problems.add("missing", where, "a sample without a picture")
         continue
-      row = fields.parse({_NAME: picture, **sample}, where, _columns(columns), problems)
+      row = fields.parse({_NAME: picture, **sample}, where, columns, problems)
       if row is not None:
         row.archive, row.key = str(path.absolute()), key
         row.split = row.split or path.name
         yield row
-
-
-def _columns(columns: Columns) -> Columns:
-  return Columns(_NAME, columns.captions, columns.language, columns.split, columns.default_language)
 
 
 def _samples(path: pathlib.Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -76,5 +74,5 @@ def _add(
         sample[f"caption_{before}" if before else "caption"] = strict_json.decode(data, where)
     except UsageError as error:
       problems.add("bad_utf8" if last != "json" else "not_json", where, str(error).removeprefix(f"{where}: "))
-  elif archives.role_of(inside) == "picture" and last not in ("cls", "id"):
+  elif archives.role_of(inside) == "file" and last not in ("cls", "id"):
     sample.setdefault(_PICTURE, inside)

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 
 from xmcap.data import record_writer
-from xmcap.data.corpora import archives, build, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import ByPath, open_pictures
+from xmcap.data.corpora import archives, build, splits
+from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
@@ -47,31 +46,26 @@ class BabelImagenet(build.Corpus):
     labels = zero_shot.read_labels(self.labels)
     if self.prompts is not None:
       prompts.read_prompts(self.prompts)
-    pictures = open_pictures(work, [self.images], by_path=True)
-    assert isinstance(pictures, ByPath)
+    pictures = ByPath.search(work, [self.images])
     class_of = read_classes(self.classes) if self.classes else {}
     listed = list(_wanted(pictures, class_of, work))
     wnids = read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})
     highest = max(int(held.indices[-1]) for held in labels.values())
     if highest >= len(wnids):
-      named = self.wnids or self.images
-      raise UsageError(
-        f"{self.labels}: class {highest}, but {named} has only {len(wnids)} classes: give all of them with --wnids"
-      )
+      source = f"{self.wnids or self.images} has only {len(wnids)} classes"
+      raise UsageError(f"{self.labels}: class {highest}, but {source}: give all of them with --wnids")
+    known = set(wnids)
     for wanted in listed:
-      if wanted.tags[0] not in set(wnids):
-        raise UsageError(
-          f"{wanted.where}: its class {wanted.tags[0]} is not in {self.wnids}: give a list that contains it"
-        )
-    self._write_beside(work.folder.parent, wnids)
-    work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
-    yield Split(SPLIT, work.folder, work.options, listing.write(work, SPLIT, listed), pictures, lines=0)
-
-  def _write_beside(self, out: pathlib.Path, wnids: list[str]) -> None:
+      if wanted.tags[0] not in known:
+        what = f"its class {wanted.tags[0]} is not in {self.wnids}"
+        raise UsageError(f"{wanted.where}: {what}: give a list that contains it")
+    out = work.folder.parent
     record_writer.write_tags(out, wnids)
     for name, path in (("labels.json", self.labels), ("prompts.json", self.prompts)):
       if path is not None:
         files.write_bytes(out / name, path.read_bytes())
+    work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
+    yield splits.write(work, SPLIT, listed, pictures)
 
 
 def read_wnids(path: pathlib.Path) -> list[str]:
@@ -79,7 +73,7 @@ def read_wnids(path: pathlib.Path) -> list[str]:
   found: dict[str, int] = {}
   with Input(path) as source:
     for number, line in source.lines():
-      wnid = line.split()[0] if line.split() else ""
+      wnid = line.split()[0]
       if not _WNID.fullmatch(wnid) or wnid in found:
         raise UsageError(f"{path}, line {number}: not a class such as n01440764, or a repeated one")
       found[wnid] = number

@@ -6,7 +6,6 @@ machine-translated ones; (4) of the rest take the first whose source is not a re
 spaces for `_`; (5) leave out classes without a label.
 """
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +13,6 @@ from typing import NamedTuple
 from xmcap.errors import UsageError
 from xmcap.scoring.inputs import Input
 
-COLUMNS = ("language", "lemma", "source", "machine_translated", "synset")
 STEPS = ("senses", "not English", "not machine-translated")
 """The first three steps, after each of which the remaining classes of a language are counted."""
 
@@ -35,11 +33,14 @@ class Sense(NamedTuple):
   synset: str
 
 
+COLUMNS = Sense._fields
+
+
 class Labels(NamedTuple):
   """Labels in Babel-ImageNet's layout, and for each language the number of classes left after each of `STEPS`."""
 
   labels: dict[str, list[list]]
-  counts: dict[str, tuple[int, int, int]]
+  counts: dict[str, tuple[int, ...]]
 
 
 def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labels:
@@ -50,8 +51,7 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
     wnids: the classes in the order of their indices.
     least: number of classes that a language needs to be kept.
 
-  Raises:
-    UsageError: there are no English senses of the classes.
+  UsageError if there are no English senses of the classes.
   """
   place = {wnid[1:]: index for index, wnid in enumerate(wnids)}
   found: dict[str, list[list[Sense]]] = {}
@@ -62,39 +62,32 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
   if _ENGLISH not in found:
     raise UsageError("there are no English senses of these classes, which are needed as the filter: add them")
   english = {sense.lemma.lower() for of_class in found[_ENGLISH] for sense in of_class} | _ACCENTED
-  labels, counts = {}, {}
+  labels: dict[str, list[list]] = {}
+  counts: dict[str, tuple[int, ...]] = {}
   for language, classes in found.items():
-    own = [
-      [sense for sense in of_class if language == _ENGLISH or sense.lemma.lower() not in english]
-      for of_class in classes
-    ]
+    own = classes
+    if language != _ENGLISH:
+      own = [[sense for sense in of_class if sense.lemma.lower() not in english] for of_class in classes]
     human = [[sense for sense in of_class if not sense.machine_translated] for of_class in own]
-    first, second, third = (sum(map(bool, step)) for step in (classes, own, human))
-    counts[language] = (first, second, third)
-    chosen = [(index, _best(of_class)) for index, of_class in enumerate(human) if of_class]
-    if len(chosen) >= least:
-      labels[language] = [[index for index, _ in chosen], [name for _, name in chosen]]
+    counts[language] = tuple(sum(map(bool, step)) for step in (classes, own, human))
+    indices = [index for index, of_class in enumerate(human) if of_class]
+    if len(indices) >= least:
+      labels[language] = [indices, [_best(human[index]) for index in indices]]
   return Labels(labels, counts)
 
 
 def read_senses(path: str | os.PathLike) -> Iterator[Sense]:
-  """Reads tab-separated lines with the header `COLUMNS`; `machine_translated` is true or false.
-
-  Raises:
-    UsageError: a line is malformed; the message names it.
-  """
+  """Reads tab-separated lines with the header `COLUMNS`; UsageError names a malformed line."""
   with Input(path) as source:
     for number, line in source.lines():
-      fields = next(csv.reader([line], delimiter="\t", quoting=csv.QUOTE_NONE))
+      fields = line.split("\t")
       if number == 1:
         if tuple(fields) != COLUMNS:
           raise UsageError(f"{path}, line 1: the header must be {', '.join(COLUMNS)}, separated by tabs")
         continue
       if len(fields) != len(COLUMNS) or fields[3].lower() not in _TRUTHS or not _offset(fields[4]):
-        raise UsageError(
-          f"{path}, line {number}: must be {', '.join(COLUMNS)}, with machine_translated true or false and a synset "
-          "such as n01440764"
-        )
+        form = f"{', '.join(COLUMNS)}, with machine_translated true or false and a synset such as n01440764"
+        raise UsageError(f"{path}, line {number}: must be {form}")
       if fields[1].strip("_ "):
         yield Sense(fields[0], fields[1], fields[2], _TRUTHS[fields[3].lower()], fields[4])
 

@@ -2,20 +2,18 @@
 
 Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `rec_num` in a line of captions is the line number of the
 published TSV, from 1. It is the key of the record, in eight digits, and gives the order of the records. Pictures are
-found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead, so the result reports how many pictures
-were found, missing and broken.
+found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead.
 """
 
 import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-from xmcap.data.corpora import build, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora import build, splits
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import file_names
-from xmcap.data.corpora.releases.translations import Cc3mIds, Parser
+from xmcap.data.corpora.releases.translations import Cc3mParser
 from xmcap.data.corpora.spill import spill
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
@@ -33,8 +31,7 @@ class Cc3m35l(build.Corpus):
 
   NAME = "cc3m_35l"
   DESCRIPTION = (
-    "Conceptual Captions with captions in 35 languages, 34 of them by machine translation; "
-    "one record an image."
+    "Conceptual Captions with captions in 35 languages, 34 by machine translation; one record an image."
   )
   PARTS = file_names.CC3M35L
   train_captions: pathlib.Path
@@ -51,17 +48,16 @@ class Cc3m35l(build.Corpus):
       ("train", self.train_captions, self.train_tsv, self.train_images, self.train_keys),
       ("validation", self.dev_captions, self.dev_tsv, self.dev_images, self.dev_keys),
     ):
-      listed = listing.write(work, name, read_tsv(tsv))
-      pictures = open_pictures(work, [images], key_map=keys, name=f"pictures-{name}")
-      spilled = spill(work, name, captions, Parser(captions.name, Cc3mIds(listed.count)))
-      yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
+      pictures = Pictures.search(work, [images], key_map=keys, name=f"pictures-{name}")
+      split = splits.write(work, name, read_tsv(tsv), pictures)
+      spilled = spill(work, name, captions, Cc3mParser(captions.name, split.count))
+      yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)
 
 
 def read_tsv(path: pathlib.Path) -> Iterator[Wanted]:
   """Yields the pictures of Conceptual Captions' TSV, `caption<TAB>url`; the key is the line number in eight digits.
 
-  Raises:
-    UsageError: the file is missing or too long, or its first line has no URL.
+  UsageError if the file is missing or too long, or its first line has no URL.
   """
   no_list = f"{path}, line 1: not `caption<TAB>URL`: give the TSV as it was published"
   number = 0

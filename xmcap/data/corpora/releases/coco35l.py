@@ -6,7 +6,6 @@ is the COCO id of the image in twelve digits. Its captions are ordered by number
 `xmcap.languages`. English is the human `caption_tokenized`; the other languages are `translation_tokenized`.
 """
 
-import contextlib
 import dataclasses
 import pathlib
 import zipfile
@@ -15,12 +14,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from xmcap.data.corpora import build, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora import build, splits
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import coco_ids, file_names
-from xmcap.data.corpora.releases.translations import CocoIds, Parser
+from xmcap.data.corpora.releases.translations import LEFT_OUT, CocoParser
 from xmcap.data.corpora.spill import spill
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError, one_line
@@ -48,9 +46,7 @@ class Coco35l(build.Corpus):
   """COCO-35L; see `file_names.COCO35L` for the fields."""
 
   NAME = "coco_35l"
-  DESCRIPTION = (
-    "MSCOCO 2014 with captions in 35 languages, 34 of them by machine translation; one record an image."
-  )
+  DESCRIPTION = "MSCOCO 2014 with captions in 35 languages, 34 by machine translation; one record an image."
   PARTS = file_names.COCO35L
   train_captions: pathlib.Path
   dev_captions: pathlib.Path
@@ -58,7 +54,7 @@ class Coco35l(build.Corpus):
   train_images: pathlib.Path
   val_images: pathlib.Path
   exclude: tuple[pathlib.Path, ...] = ()
-  """Lists of ids of pictures that `train` is to be without."""
+  """Lists of ids of pictures to leave out of `train`."""
 
   def paths(self) -> dict[str, pathlib.Path | None]:
     return {**super().paths(), **{f"exclude{number}": path for number, path in enumerate(self.exclude)}}
@@ -66,31 +62,25 @@ class Coco35l(build.Corpus):
   def splits(self, work: Work) -> Iterator[Split]:
     images = read_karpathy(self.karpathy)
     excluded = coco_ids.read(self.exclude)
-    pictures = open_pictures(work, list(dict.fromkeys([self.train_images, self.val_images])))
+    pictures = Pictures.search(work, list(dict.fromkeys([self.train_images, self.val_images])))
     for name, captions in (("train", self.train_captions), ("validation", self.dev_captions)):
       left_out = excluded if name == "train" else {}
-      paths = {
-        image.cocoid: f"{image.filepath}/{image.filename}"
-        for image in images[name]
-        if image.cocoid not in left_out
-      }
-      without = {image.cocoid for image in images[name]} & left_out.keys()
+      kept = [image for image in images[name] if image.cocoid not in left_out]
+      positions = {image.cocoid: position for position, image in enumerate(kept)}
+      without = {image.cocoid for image in images[name]} - positions.keys()
       for number, where in left_out.items():
         if number in without:
           work.problems.add("excluded", where, f"{number:012d}")
-      listed = listing.write(
-        work, name, (Wanted(f"{number:012d}", path, path) for number, path in paths.items())
-      )
-      ids = CocoIds({number: place for place, number in enumerate(paths)}, frozenset(without))
-      spilled = spill(work, name, captions, Parser(captions.name, ids))
-      yield Split(name, work.folder, work.options, listed, pictures, lines=spilled.lines, captions=spilled)
+      split = splits.write(work, name, map(_wanted, kept), pictures)
+      parser = CocoParser(captions.name, positions | dict.fromkeys(without, LEFT_OUT))
+      spilled = spill(work, name, captions, parser)
+      yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)
 
 
 def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   """Returns the images of each of our splits, in the order of dataset_coco.json.
 
-  Raises:
-    UsageError: the file is missing or malformed, or repeats an image.
+  UsageError if the file is missing or malformed, or repeats an image.
   """
   try:
     images = msgspec.json.decode(_read(path), type=_Karpathy).images
@@ -101,9 +91,7 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
   seen: set[int] = set()
   for image in images:
     if image.cocoid in seen or not 0 <= image.cocoid < 10**12:
-      raise UsageError(
-        f"{path}: image {image.cocoid} occurs twice, or is not a valid id: give the file as it was published"
-      )
+      raise UsageError(f"{path}: image {image.cocoid} occurs twice, or is not a valid id: give another file")
     seen.add(image.cocoid)
   splits = {split: [image for image in images if image.split in names] for split, names in _SPLITS.items()}
   for split, found in splits.items():
@@ -114,12 +102,17 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
 
 def _read(path: pathlib.Path) -> bytes:
   """Returns the bytes of dataset_coco.json, which may be inside caption_datasets.zip."""
-  with contextlib.ExitStack() as stack:
-    if zipfile.is_zipfile(path):
-      file = stack.enter_context(stack.enter_context(zipfile.ZipFile(path)).open("dataset_coco.json"))
-    else:
-      file = stack.enter_context(open(path, "rb"))
-    data = file.read(_MAX_KARPATHY + 1)
+  if zipfile.is_zipfile(path):
+    with zipfile.ZipFile(path) as archive, archive.open("dataset_coco.json") as file:
+      data = file.read(_MAX_KARPATHY + 1)
+  else:
+    with open(path, "rb") as file:
+      data = file.read(_MAX_KARPATHY + 1)
   if len(data) > _MAX_KARPATHY:
     raise ValueError(f"over {_MAX_KARPATHY >> 20} MB")
   return data
+
+
+def _wanted(image: _Image) -> Wanted:
+  path = f"{image.filepath}/{image.filename}"
+  return Wanted(f"{image.cocoid:012d}", path, name=path)

@@ -8,23 +8,24 @@ the English captions of MSCOCO in the order of their file. Its tags are by langu
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from xmcap.data.corpora import annotations, build, line_check, listing, plans, text_archive
+from xmcap.data.corpora import annotations, build, line_check, plans, splits, text_archive
 from xmcap.data.corpora.annotations import Annotated, Sentence
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Options, Work
-from xmcap.data.corpora.problems import KINDS, Problems
+from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import coco_cn_lines, coco_ids
 from xmcap.data.corpora.splits import Split
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.progress import Say
+from xmcap.scoring import files as scoring_files
 from xmcap.scoring import layouts
 from xmcap.scoring.inputs import Input
 from xmcap.storage import files
@@ -56,29 +57,25 @@ class CocoCn(build.Corpus):
   labels: pathlib.Path | None = None
 
   def paths(self) -> dict[str, pathlib.Path | None]:
-    lists = {"images": self.images, "english": self.english}
-    numbered = {f"{role}{number}": path for role, paths in lists.items() for number, path in enumerate(paths)}
-    return {"release": self.release, **numbered, "labels": self.labels}
+    images = {f"images{number}": path for number, path in enumerate(self.images)}
+    english = {f"english{number}": path for number, path in enumerate(self.english)}
+    return {"release": self.release, **images, **english, "labels": self.labels}
 
   def splits(self, work: Work) -> Iterator[Split]:
     release = self.read(work)
-    pictures = open_pictures(work, self.images)
+    pictures = Pictures.search(work, self.images)
     for split, listed in release.pictures.items():
-      wanted = listing.write(work, split, map(_wanted, listed))
-      yield Split(split, work.folder, work.options, wanted, pictures, lines=release.lines[split])
+      yield splits.write(work, split, map(_wanted, listed), pictures, release.lines[split])
 
   def read(self, work: Work) -> coco_cn_lines.Release:
     """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""
     found = text_archive.gather(self.release, coco_cn_lines.NAMES, work.folder / "text", work.problems)
     labels = read_labels(self.labels) if self.labels else None
     release = coco_cn_lines.read(found, self.release, work.problems, labels)
-    of_split = release.pictures.items()
-    counts = ", ".join(f"{len(pictures):,} pictures for {split}" for split, pictures in of_split)
-    work.say(f"COCO-CN, version {release.version}: {counts}")
-    if self.english:
-      _add_english(release, self.english, work.problems)
-    every = (picture for pictures in release.pictures.values() for picture in pictures)
-    annotations.write(work.folder.parent, every)
+    sizes = [f"{len(pictures):,} pictures for {split}" for split, pictures in release.pictures.items()]
+    work.say(f"COCO-CN, version {release.version}: {', '.join(sizes)}")
+    _add_english(release, self.english, work.problems)
+    annotations.write(work.folder.parent, itertools.chain.from_iterable(release.pictures.values()))
     return release
 
 
@@ -102,17 +99,14 @@ def write_text(
       release = corpus.read(work)
     counts = {}
     for split, pictures in release.pictures.items():
+      for folder in (out / split, out / f"{split}-mt"):
+        files.remove_incomplete(folder)
       captions = _write_references(out / split / "captions.jsonl", pictures, _REFERENCES)
       machine = _write_references(out / f"{split}-mt" / "captions.jsonl", pictures, ("mt",))
       tags = ((picture.key, code, tags) for picture in pictures for code, tags in picture.tags.items())
       write_tag_lines(out / split / "tags.jsonl", tags)
       counts[split] = {"pictures": len(pictures), "captions": captions, "machine_captions": machine}
-    kinds = [kind for kind in KINDS if kind in problems.counts]
-    return {
-      "splits": counts,
-      "problems": {kind: problems.counts[kind] for kind in kinds},
-      "summary": problems.summary(),
-    }
+    return {"splits": counts, "problems": problems.counts, "summary": problems.summary()}
 
   plan = {**corpus.plan(options), "corpus": TEXT_NAME}
   return plans.carry_out(out, plan, make)[0]
@@ -120,11 +114,8 @@ def write_text(
 
 def write_tag_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
   """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
-  files.make_folder(path.parent)
-  with files.whole(path) as lines:
-    for key, language, of_picture in tags:
-      row = {"image/key": key, "language": language, "tags": of_picture}
-      lines.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
+  rows = ({"image/key": key, "language": code, "tags": of_picture} for key, code, of_picture in tags)
+  scoring_files.write_lines(path, map(_json_line, rows))
 
 
 def read_labels(path: str | os.PathLike) -> list[str]:
@@ -150,10 +141,9 @@ def _wanted(picture: Annotated) -> Wanted:
 
 
 def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], problems: Problems) -> None:
-  """Adds MSCOCO's captions to the pictures that have the numbers of its images."""
-  by_number = {
-    coco_ids.number(picture.key): picture for listed in release.pictures.values() for picture in listed
-  }
+  """Adds MSCOCO's captions to the pictures with the numbers of its images."""
+  pictures = itertools.chain.from_iterable(release.pictures.values())
+  by_number = {coco_ids.number(picture.key): picture for picture in pictures}
   for path in paths:
     with Input(path) as source:
       captions, _ = layouts.annotations(source)
@@ -167,23 +157,26 @@ def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], 
 
 
 def _write_references(path: pathlib.Path, pictures: Iterable[Annotated], sources: tuple[str, ...]) -> int:
-  """Writes the sentences of some sources; returns how many. Without any there is no file."""
+  """Writes the sentences of some sources; returns how many. If there are none, it writes no file."""
   count = 0
-  lines: list[bytes] = []
+  lines: list[str] = []
   for picture in pictures:
-    line: dict[str, Any] = {"image/key": picture.key, "image/locale": ""}
+    by_language: dict[str, list[Sentence]] = {}
     for sentence in picture.sentences:
       if sentence.source in sources:
-        of_language = line.setdefault(sentence.language, {"caption": [], "caption/tokenized": []})
-        of_language["caption"].append(sentence.text)
-        of_language["caption/tokenized"].append(" ".join(sentence.words))
-        count += 1
-    for of_language in list(line.values())[2:]:
-      if not all(of_language["caption/tokenized"]):
-        del of_language["caption/tokenized"]
-    if len(line) > 2:
-      lines.append(f"{json.dumps(line, ensure_ascii=False)}\n".encode())
+        by_language.setdefault(sentence.language, []).append(sentence)
+    line: dict[str, Any] = {"image/key": picture.key, "image/locale": ""}
+    for language, sentences in by_language.items():
+      count += len(sentences)
+      line[language] = {"caption": [sentence.text for sentence in sentences]}
+      if all(sentence.words for sentence in sentences):
+        line[language]["caption/tokenized"] = [" ".join(sentence.words) for sentence in sentences]
+    if by_language:
+      lines.append(_json_line(line))
   if lines:
-    files.make_folder(path.parent)
-    files.write_bytes(path, b"".join(lines))
+    scoring_files.write_lines(path, lines)
   return count
+
+
+def _json_line(row: dict[str, Any]) -> str:
+  return f"{json.dumps(row, ensure_ascii=False)}\n"

@@ -25,9 +25,7 @@ def read(paths: Iterable[str | os.PathLike]) -> dict[int, str]:
       for line, text in source.lines():
         image = number(text)
         if image is None:
-          raise UsageError(
-            f"{path}, line {line}: {shown(text, 80)} is no id such as COCO_train2014_000000296735 or 296735: give one "
-            "a line, and each list by itself (joined, a list without a final line end merges two ids)"
-          )
+          hint = "give one a line, and each list by itself, as joined lists may merge two ids"
+          raise UsageError(f"{path}, line {line}: {shown(text, 80)} is no id such as 296735: {hint}")
         found.setdefault(image, f"{os.path.basename(path)}, line {line}")
   return found

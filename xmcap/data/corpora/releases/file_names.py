@@ -42,9 +42,8 @@ def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.P
     if path is not None:
       found[role] = path
     elif not part.optional:
-      raise UsageError(
-        f"{folder} has no {' or '.join(part.names)}: put the release there, or give its --manual_dir"
-      )
+      names = " or ".join(part.names)
+      raise UsageError(f"{folder} has no {names}: put the release there, or give its --manual_dir")
   return found
 
 
@@ -56,6 +55,10 @@ def _translations(name: str) -> Part:
 def _coco_images(name: str) -> Part:
   url = f"http://images.cocodataset.org/zips/{name}.zip"
   return Part([f"{name}.zip", name], f"{name}, a folder or the zip file", url=url)
+
+
+def _tsv(split: str, name: str, text: str) -> Part:
+  return Part([f"{split}_{name}", f"{split}-{name}", name], text)
 
 
 COCO35L: Mapping[str, Part] = {
@@ -72,18 +75,8 @@ COCO35L: Mapping[str, Part] = {
 CC3M35L: Mapping[str, Part] = {
   "train_captions": _translations("cc3m_mt_train"),
   "dev_captions": _translations("cc3m_mt_dev"),
-  "train_tsv": Part(
-    ["Train_GCC-training.tsv", "Train-GCC-training.tsv", "GCC-training.tsv"],
-    "the training TSV (caption, URL)",
-  ),
-  "dev_tsv": Part(
-    [
-      "Validation_GCC-1.1.0-Validation.tsv",
-      "Validation-GCC-1.1.0-Validation.tsv",
-      "GCC-1.1.0-Validation.tsv",
-    ],
-    "the validation TSV",
-  ),
+  "train_tsv": _tsv("Train", "GCC-training.tsv", "the training TSV (caption, URL)"),
+  "dev_tsv": _tsv("Validation", "GCC-1.1.0-Validation.tsv", "the validation TSV"),
   "train_images": Part(["train_images"], "training pictures: img2dataset's output, or a folder or archive"),
   "dev_images": Part(["dev_images"], "validation pictures"),
   "train_keys": Part(

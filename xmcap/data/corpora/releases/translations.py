@@ -4,10 +4,12 @@ A line is a JSON object with an id (`image_id` or `rec_num`), `trg_lang`, `capti
 lines of all languages) and `translation_tokenized`; other fields are ignored.
 """
 
+import abc
 import dataclasses
 import io
 import re
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -21,6 +23,9 @@ from xmcap.data.records import SOURCES
 _TARGETS = {code: number for number, code in enumerate(languages.LANGUAGES) if code != "en"}
 ENGLISH = tuple(languages.LANGUAGES).index("en")
 HUMAN, MT = SOURCES.index("human"), SOURCES.index("mt")
+LEFT_OUT = -1
+"""The position of pictures that are left out on purpose, with their captions."""
+
 _MAX_NUMBER = 255
 
 _COCO_ID = re.compile(r"([0-9]{1,15})_([0-9]{1,3})")
@@ -42,63 +47,22 @@ class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, r
 
 
 @dataclasses.dataclass(frozen=True)
-class CocoIds:
-  """Maps `<coco id>_<N>` to the picture's position and N.
-
-  Attributes:
-    positions: COCO id -> position.
-    excluded: ids of pictures that are left out on purpose, with their captions.
-  """
-
-  positions: Mapping[int, int]
-  excluded: frozenset[int] = frozenset()
-  line_type = _CocoLine
-
-  def find(self, id: int | str) -> tuple[int, int] | None:
-    """None if the release has no such picture."""
-    match = _COCO_ID.fullmatch(str(id))
-    if match is None or int(match[1]) not in self.positions or int(match[2]) > _MAX_NUMBER:
-      return None
-    return self.positions[int(match[1])], int(match[2])
-
-  def is_excluded(self, id: int | str) -> bool:
-    """Whether its picture is left out on purpose."""
-    match = _COCO_ID.fullmatch(str(id))
-    return match is not None and int(match[1]) in self.excluded
-
-
-@dataclasses.dataclass(frozen=True)
-class Cc3mIds:
-  """Maps `rec_num`, which numbers the `count` lines of the TSV from 1, to the picture's position and 1."""
-
-  count: int
-  line_type = _Cc3mLine
-
-  def find(self, id: int | str) -> tuple[int, int] | None:
-    """None if the release has no such picture."""
-    if isinstance(id, str):
-      id = int(id) if _REC_NUM.fullmatch(id) else 0
-    return (id - 1, 1) if 1 <= id <= self.count else None
-
-  def is_excluded(self, id: int | str) -> bool:
-    """False: none is left out on purpose."""
-    del id
-    return False
-
-
-@dataclasses.dataclass(frozen=True)
-class Parser:
-  """Parses the lines of the file `name`, as a `spill.Parse`; `ids` finds their pictures."""
+class Parser(abc.ABC):
+  """Parses the lines of the file `name`, as a `spill.Parse`."""
 
   name: str
-  ids: CocoIds | Cc3mIds
+  LINE: ClassVar[type[_CocoLine | _Cc3mLine]]
+
+  @abc.abstractmethod
+  def find(self, id: int | str) -> tuple[int, int] | None:
+    """Returns the position of the picture and the number of the caption; None if the release has no such picture."""
 
   def __call__(self, text: bytes, first: int, problems: Problems) -> tuple[list[CaptionRow], int]:
     """Returns the captions of whole lines, and the number of lines; each skipped line is a problem.
 
     English is returned once for each (picture, number), from the first line where it is usable.
     """
-    decoder = msgspec.json.Decoder(self.ids.line_type)
+    decoder = msgspec.json.Decoder(self.LINE)
     rows: list[CaptionRow] = []
     english: dict[tuple[int, int], CaptionRow | None] = {}
     places: dict[int | str, tuple[int, int] | None] = {}
@@ -114,20 +78,48 @@ class Parser:
         problems.add(line_check.kind_of(line), where, str(error))
         continue
       if row.id not in places:
-        places[row.id] = self.ids.find(row.id)
+        places[row.id] = self.find(row.id)
       found = places[row.id]
       language = _TARGETS.get(row.trg_lang)
       if language is None:
         problems.add("unknown_language", where, repr(row.trg_lang)[:40])
       elif found is None:
-        if not self.ids.is_excluded(row.id):
-          problems.add("unknown_id", where, repr(row.id)[:40])
-      elif translation := line_check.usable(row.translation_tokenized, where, problems):
-        rows.append(CaptionRow(*found, language, MT, number, translation))
-      if found is not None and english.get(found) is None:
+        problems.add("unknown_id", where, repr(row.id)[:40])
+      if found is None or found[0] == LEFT_OUT:
+        continue
+      if language is not None and (text := line_check.usable(row.translation_tokenized, where, problems)):
+        rows.append(CaptionRow(*found, language, MT, number, text))
+      if english.get(found) is None:
         # Only the first bad occurrence counts as a problem, because the lines of other languages repeat it.
         known = problems if found not in english else Problems()
         original = line_check.usable(row.caption_tokenized, where, known)
         english[found] = CaptionRow(*found, ENGLISH, HUMAN, number, original) if original else None
     rows += [row for row in english.values() if row is not None]
     return rows, text.count(b"\n") + bool(text and not text.endswith(b"\n"))
+
+
+@dataclasses.dataclass(frozen=True)
+class CocoParser(Parser):
+  """Finds `<coco id>_<N>`; `positions` maps the COCO id to the picture's position, or `LEFT_OUT`."""
+
+  positions: Mapping[int, int]
+  LINE = _CocoLine
+
+  def find(self, id: int | str) -> tuple[int, int] | None:
+    match = _COCO_ID.fullmatch(str(id))
+    if match is None or int(match[1]) not in self.positions or int(match[2]) > _MAX_NUMBER:
+      return None
+    return self.positions[int(match[1])], int(match[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Cc3mParser(Parser):
+  """Finds `rec_num`, which numbers the `count` lines of the TSV from 1; each has one caption, number 1."""
+
+  count: int
+  LINE = _Cc3mLine
+
+  def find(self, id: int | str) -> tuple[int, int] | None:
+    if isinstance(id, str):
+      id = int(id) if _REC_NUM.fullmatch(id) else 0
+    return (id - 1, 1) if 1 <= id <= self.count else None

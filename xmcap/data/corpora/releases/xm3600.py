@@ -13,18 +13,16 @@ import pathlib
 import re
 from collections.abc import Iterator
 
-from xmcap.data.corpora import build, line_check, listing
-from xmcap.data.corpora.listing import Wanted
-from xmcap.data.corpora.pictures import open_pictures
+from xmcap.data.corpora import build, line_check, splits
+from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.data.records import Caption
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import XmcapError
 from xmcap.scoring import layouts
 from xmcap.scoring.inputs import Input
-from xmcap.storage import strict_json
 
 SPLIT = "test"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -41,20 +39,19 @@ class Xm3600(build.Corpus):
   images: pathlib.Path
 
   def splits(self, work: Work) -> Iterator[Split]:
-    pictures = open_pictures(work, [self.images])
+    pictures = Pictures.search(work, [self.images])
     with Input(self.captions) as source:
-      listed = listing.write(work, SPLIT, read_pictures(source, self.captions.name, work.problems))
-    if not listed.count:
+      lines = read_pictures(source, self.captions.name, work.problems)
+      split = splits.write(work, SPLIT, lines, pictures)
+    if not split.count:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
-      raise XmcapError(
-        f"{self.captions}: none of its lines can be used{seen}: give the captions as published"
-      )
-    work.say(f"{self.captions.name}: {listed.count:,} images with captions")
-    keys = {wanted.key for shard in range(listed.shards) for wanted in listed.wanted(shard)}
+      raise XmcapError(f"{self.captions}: none of its lines can be used{seen}: give the published file")
+    work.say(f"{self.captions.name}: {split.count:,} images with captions")
+    keys = {wanted.key for shard in range(split.shards) for wanted in split.wanted(shard)}
     for name in dict.fromkeys(pictures.names()):  # a folder may contain all of Open Images
       if name not in keys:
         work.problems.add("no_captions", name, "no line of captions names it")
-    yield Split(SPLIT, work.folder, work.options, listed, pictures, lines=source.num_lines)
+    yield dataclasses.replace(split, lines=source.num_lines)
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
@@ -76,10 +73,8 @@ def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Want
 
 def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:
   """Parses a line; None if it is unusable, which counts as a problem."""
-  try:
-    row = strict_json.parse_object(line, where)
-  except UsageError as error:
-    problems.add(line_check.kind_of(line), where, str(error).removeprefix(f"{where}: "))
+  row = line_check.parse_object(line, where, problems)
+  if row is None:
     return None
   key, locale = row.get("image/key"), row.get("image/locale", "")
   if not isinstance(key, str) or not isinstance(locale, str):
@@ -96,9 +91,8 @@ def captions_of(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
   for language, texts, given in layouts.released(row, where, problems.add):
     tokenized = layouts.texts(given)
     if given is not None and (tokenized is None or len(tokenized) != len(texts)):
-      problems.add(
-        "missing_field", where, f"'{language}': caption/tokenized lacks an entry for each caption; not used"
-      )
+      what = f"'{language}': caption/tokenized lacks an entry for each caption; not used"
+      problems.add("missing_field", where, what)
       tokenized = None
     for text, tokens in zip(texts, tokenized or [""] * len(texts), strict=True):
       if text := line_check.usable(text, f"{where}, '{language}'", problems):

@@ -1,10 +1,11 @@
-"""Listings: the pictures of any shard, in order, whatever the lines' ends."""
+"""Splits: the pictures of any shard, in order, whatever the lines' ends."""
 
 import pickle
 
 import pytest
 
-from xmcap.data.corpora import listing
+from xmcap.data.corpora import splits
+from xmcap.data.corpora.pictures import Wanted
 from xmcap.data.corpora.plans import Options, Work
 from xmcap.data.corpora.releases.cc3m35l import read_tsv
 from xmcap.errors import UsageError
@@ -20,7 +21,7 @@ def test_addresses_shard_by_shard(tmp_path, count, end, last):
   )
   path = tmp_path / "train.tsv"
   path.write_bytes((text if last else text.removesuffix(end)).encode())
-  listed = listing.write(Work(tmp_path, Options(shard_pictures=3)), "train", read_tsv(path))
+  listed = splits.write(Work(tmp_path, Options(shard_pictures=3)), "train", read_tsv(path), None)
   listed = pickle.loads(pickle.dumps(listed))
   assert listed.count == count
   assert [place for shard in range(listed.shards) for place in listed.places(shard)] == list(range(count))
@@ -32,8 +33,8 @@ def test_addresses_shard_by_shard(tmp_path, count, end, last):
 
 
 def test_names_shard_by_shard(tmp_path):
-  pictures = [listing.Wanted(f"{number:012d}", "where", f"train2014/{number}.jpg") for number in range(5)]
-  listed = listing.write(Work(tmp_path, Options(shard_pictures=2)), "train", pictures)
+  pictures = [Wanted(f"{number:012d}", "where", f"train2014/{number}.jpg") for number in range(5)]
+  listed = splits.write(Work(tmp_path, Options(shard_pictures=2)), "train", pictures, None)
   assert [listed.wanted(shard) for shard in range(listed.shards)] == [
     pictures[:2],
     pictures[2:4],
