@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -12,11 +13,13 @@ from xmcap.data.corpora.annotations import Annotated
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.records import Caption, Record
+from xmcap.errors import UsageError
 from xmcap.progress import Progress, Say
 from xmcap.storage import files
 
 _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2
+_LEAST = {"num_emoji": 5, "num_held_out": 2, "seed": 0}  # of other numbers: 1
 
 Draw = Callable[[str, int, int, int], tuple[list[list[int]], np.random.Generator]]
 """(split, shard, start, count) -> scenes, as class ids in reading order, and the generator for rendering them."""
@@ -89,7 +92,7 @@ class DrawnSplit:
 
   @property
   def shards(self) -> range:
-    return range(-(-self.count // self.shard_records))
+    return range(math.ceil(self.count / self.shard_records))
 
   def records(self, shard: int, references: bool = False) -> Iterator[Record]:
     """Yields the records of a shard, with one caption per language, or with all `references`."""
@@ -140,6 +143,14 @@ class DrawnSplit:
     return "".join(f"{line}\n" for line in lines)
 
 
+def check_sizes(**given: int) -> None:
+  """Raises UsageError for a number of emoji or pictures, or a seed, that is too small."""
+  for name, value in given.items():
+    least = _LEAST.get(name, 1)
+    if value < least:
+      raise UsageError(f"{name}={value}: must be at least {least}")
+
+
 def write_records(
   out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
 ) -> list[record_writer.WrittenSplit]:
@@ -168,7 +179,7 @@ def write_beside(
   version: str,
   description: str,
 ) -> None:
-  """Writes the other files of a corpus: tags, the text of the training splits for a vocabulary, and TFDS's metadata."""
+  """Writes tags, the text of the training splits for a vocabulary, and TFDS's metadata."""
   record_writer.write_tags(out, trained[0].tags)
   files.write_text(out / "vocabulary_text.txt", "".join(split.vocabulary_text() for split in trained))
   record_writer.write_metadata(

@@ -22,23 +22,16 @@ from typing import Any
 from xmcap import languages
 from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import choice as emoji_choice
-from xmcap.data.corpora.emoji import scenes
+from xmcap.data.corpora.emoji import drawn_split, scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import (
-  Captioner,
-  DrawnSplit,
-  write_beside,
-  write_records,
-  write_released,
-)
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
 from xmcap.progress import Say
 
 NAME = "emoji36"
 VERSION = "1.0.0"
 _DESCRIPTION = "Pictures of emoji with their names, by native speakers, as captions in 36 languages."
 _RECORDS_IN_SHARD = 8192
-_MIN_EMOJI = 5
 _OPTIONAL = ("mi", "quz")  # languages in which an emoji may lack a name
 
 
@@ -83,9 +76,9 @@ def build(
   say = progress or (lambda line: None)
   scene_options = scenes.scene_options(difficulty, **scene)
   pictures = {"train": num_train, "validation": num_validation, "test": num_test}
-  least = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
-  least |= {f"num_{split}": (count, 1) for split, count in pictures.items()}
-  scenes.check_least(least)
+  drawn_split.check_sizes(
+    num_emoji=num_emoji, num_train=num_train, num_validation=num_validation, num_test=num_test, seed=seed
+  )
   options = {
     "num_emoji": num_emoji,
     "pictures": pictures,
@@ -99,29 +92,22 @@ def build(
     say("looking for names and pictures of emoji")
     found = emoji_sources.find(source, cache)
     chosen = emoji_choice.choose(found.cldr.names, found.pictures, num_emoji, _OPTIONAL)
+    say(f"{num_emoji} emoji ({found.way})")
     names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
     captioner = Captioner(names, found.cldr.standard, found.cldr.plain)
-    combinations = Combinations(num_emoji, pictures, seed)
     renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
-    say(f"{num_emoji} emoji ({found.way})")
+    draw = Combinations(num_emoji, pictures, seed).draw
     tags = [emoji.tag for emoji in chosen]
-    splits = [
-      DrawnSplit(NAME, name, count, _RECORDS_IN_SHARD, seed, tags, captioner, renderer, combinations.draw)
+    train, validation, test = (
+      DrawnSplit(NAME, name, count, _RECORDS_IN_SHARD, seed, tags, captioner, renderer, draw)
       for name, count in pictures.items()
-    ]
-    _write(out, splits, work_dir, processes, say)
+    )
+    written = drawn_split.write_records(out, (train, validation), work_dir, processes, say)
+    drawn_split.write_released(out, (validation, test), say)
+    drawn_split.write_beside(out, (train,), written, VERSION, _DESCRIPTION)
     return {"way": found.way, "emoji": emoji_choice.described(chosen)}
 
   plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
     say(f"{out} already has this corpus")
   return out
-
-
-def _write(
-  out: pathlib.Path, splits: list[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
-) -> None:
-  train, validation, test = splits
-  written = write_records(out, (train, validation), work_dir, processes, say)
-  write_released(out, (validation, test), say)
-  write_beside(out, (train,), written, VERSION, _DESCRIPTION)

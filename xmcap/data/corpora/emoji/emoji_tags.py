@@ -36,18 +36,12 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.data.corpora import plans, tag_labels
-from xmcap.data.corpora.emoji import cedict, scenes, translation
+from xmcap.data.corpora.emoji import cedict, drawn_split, scenes, translation
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.cldr import Cldr
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import (
-  Captioner,
-  DrawnSplit,
-  write_beside,
-  write_records,
-  write_released,
-)
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
 from xmcap.data.corpora.releases.coco_cn import write_tag_lines
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -57,12 +51,10 @@ NAME = "emoji_tags"
 VERSION = "1.0.0"
 MT = "train_mt"
 SPLITS = (MT, tag_labels.TRAIN, "val", "test")
-RELEASED = ("val", "test")
 _DESCRIPTION = (
   "Pictures of emoji with tags and captions by native speakers, and translated captions, in 36 languages."
 )
 _RECORDS_IN_SHARD = 4_096
-_MIN_EMOJI = 5
 _OPTIONAL = ("mi", "quz")  # languages in which an emoji may lack a name or keywords
 # Both training splits draw from the same combinations, but shards of different numbers have different scenes.
 _FIRST_MT_SHARD = 1 << 20
@@ -88,22 +80,13 @@ def build(
 ) -> pathlib.Path:
   """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
-  The same options and source give the same bytes with any number of processes.
-
   Args:
     out: the folder.
     num_emoji: number of emoji, at least 5; about 360 are distinguishable. Emoji come first that share a keyword with
       another one in every language but Maori and Quechua.
     num_mt, num_human, num_val, num_test: number of pictures of `train_mt`, `train`, `val` and `test`.
     least: number of `train` pictures that a label needs.
-    image_size: side of the square pictures, in pixels.
-    seed: seed of combinations, places, sizes, colours and backgrounds; the choice of emoji does not depend on it.
-    difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
-    source: source of names, keywords and pictures (sources.py): auto, installed, debian or npm.
-    cache: folder for downloads; None: that of emoji36, in the user's cache folder.
-    processes: number of processes; None: one per core.
-    progress: receives progress lines.
-    scene: changes to the preset, such as `jitter`; None: as in the preset.
+    image_size, seed, difficulty, source, cache, processes, progress, scene: as in `emoji36.build`.
 
   Raises:
     UsageError: an option is out of range, the folder contains something else, or CC-CEDICT is not installed.
@@ -113,10 +96,15 @@ def build(
   say = progress or (lambda line: None)
   scene_options = scenes.scene_options(difficulty, **scene)
   pictures = dict(zip(SPLITS, (num_mt, num_human, num_val, num_test), strict=True))
-  given = {"num_mt": num_mt, "num_human": num_human, "num_val": num_val, "num_test": num_test, "least": least}
-  bounds = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
-  bounds |= {name: (value, 1) for name, value in given.items()}
-  scenes.check_least(bounds)
+  drawn_split.check_sizes(
+    num_emoji=num_emoji,
+    num_mt=num_mt,
+    num_human=num_human,
+    num_val=num_val,
+    num_test=num_test,
+    least=least,
+    seed=seed,
+  )
   options = {
     "num_emoji": num_emoji,
     "pictures": pictures,
@@ -133,14 +121,11 @@ def build(
     found = emoji_sources.find(source, cache)
     chosen = choose(found, num_emoji)
     say(f"{num_emoji} emoji ({found.way}); translating their names")
-    translated = translation.translate(
-      found.cldr, [emoji.character for emoji in chosen], cedict.read(dictionary)
-    )
+    characters = [emoji.character for emoji in chosen]
+    translated = translation.translate(found.cldr, characters, cedict.read(dictionary))
     renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
-    combinations = Combinations(
-      num_emoji, {"train": num_human, "validation": num_val, "test": num_test}, seed
-    )
-    draw = functools.partial(_draw, combinations)
+    counts = {"train": num_human, "validation": num_val, "test": num_test}
+    draw = functools.partial(_draw, Combinations(num_emoji, counts, seed))
     tags = [emoji.tag for emoji in chosen]
     people, machine, keywords = _texts(found.cldr, chosen, translated)
     splits = [
@@ -150,12 +135,23 @@ def build(
       )
       for name, count in pictures.items()
     ]  # fmt: skip
-    written = write_records(out, splits, work_dir, processes, say)
-    write_released(out, (split for split in splits if split.name in RELEASED), say)
+    written = drawn_split.write_records(out, splits, work_dir, processes, say)
+    drawn_split.write_released(out, splits[2:], say)
     labels = write_labels(out / "labels", splits, least)
     say(f"labels in {len(labels)} languages: {min(labels.values())} to {max(labels.values())}")
-    write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
-    return {"way": found.way, **_about(chosen, keywords, translated), "labels": labels}
+    drawn_split.write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
+    return {
+      "way": found.way,
+      "emoji": emoji_choice.described(chosen),
+      "keywords": {
+        code: len({word for words in own for word in words or ()}) for code, own in keywords.items()
+      },
+      "translation": {
+        code: {"words": own.words, "unknown": own.unknown, "same": own.same}
+        for code, own in translated.items()
+      },
+      "labels": labels,
+    }
 
   plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
@@ -173,7 +169,7 @@ def choose(found: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
     code: {emoji: name for emoji, name in own.items() if emoji in keywords[code]}
     for code, own in found.cldr.names.items()
   }
-  candidates = emoji_choice.candidates(names, _OPTIONAL)
+  candidates = [emoji for emoji, _ in emoji_choice.candidates(names, _OPTIONAL)]
   codes = [code for code in names if code not in _OPTIONAL]
   counts = {
     code: collections.Counter(word for emoji in candidates for word in keywords[code][emoji])
@@ -236,20 +232,3 @@ def _texts(
   of_machine = {code: translated[code].names if code in translated else names[code] for code in names}
   people = Captioner(names, cldr.standard, cldr.plain)
   return people, Captioner(of_machine, cldr.standard, cldr.plain, tuple(translated)), keywords
-
-
-def _about(
-  chosen: Sequence[emoji_choice.Emoji],
-  keywords: Mapping[str, Sequence[Sequence[str] | None]],
-  translated: Mapping[str, translation.Translated],
-) -> dict[str, Any]:
-  """Returns what emoji_tags.json says about emoji, keywords and translations."""
-  return {
-    "emoji": emoji_choice.described(chosen),
-    "keywords": {
-      code: len({word for words in own if words for word in words}) for code, own in keywords.items()
-    },
-    "translation": {
-      code: {"words": own.words, "unknown": own.unknown, "same": own.same} for code, own in translated.items()
-    },
-  }

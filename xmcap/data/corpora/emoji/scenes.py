@@ -6,7 +6,7 @@ shard) and its index in the shard. Rendering it then takes a few Pillow calls.
 
 import dataclasses
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from PIL import Image
@@ -68,13 +68,6 @@ def scene_options(difficulty: str, **changes: float | str | None) -> SceneOption
     raise UsageError(f"unknown difficulty '{difficulty}': choose {', '.join(DIFFICULTIES)}")
   changed = {name: value for name, value in changes.items() if value is not None}
   return dataclasses.replace(DIFFICULTIES[difficulty], **changed)
-
-
-def check_least(given: Mapping[str, tuple[int, int]]) -> None:
-  """Raises UsageError if an option is too small; `given` maps its name to its value and the smallest one."""
-  for name, (value, smallest) in given.items():
-    if value < smallest:
-      raise UsageError(f"{name}={value}: must be at least {smallest}")
 
 
 class Renderer:

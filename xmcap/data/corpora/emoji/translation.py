@@ -75,8 +75,8 @@ def _learned(cldr: Cldr, code: str) -> dict[str, str]:
   """Returns the dictionary of a language, learned from names and keywords."""
   segment = segmenters.load(code) if code in segmenters.SEGMENTERS else _split
   english, other = [], []
-  for held, repeats in (("names", _NAME_REPEATS), ("keywords", 1)):
-    texts, own = getattr(cldr, held)["en"], getattr(cldr, held)[code]
+  for held, repeats in ((cldr.names, _NAME_REPEATS), (cldr.keywords, 1)):
+    texts, own = held["en"], held[code]
     both = [emoji for emoji in texts if emoji in own]
     pairs = [[_text(of[emoji]) for emoji in both] for of in (texts, own)]
     english += [_english(text) for text in pairs[0]] * repeats
