@@ -1,8 +1,8 @@
 """Finds pictures that two corpora share, by id and by bytes, to detect test pictures in training data.
 
 Two records share a picture if their keys are equal (MSCOCO ids in any form: `COCO_val2014_000000000042` is
-`000000000042`), or if the SHA-256 hashes of their images are equal. Ids and hashes are kept in an sqlite file, so
-memory does not grow with the corpora. A resized or re-encoded image has other bytes and is found only by its id.
+`000000000042`), or if the SHA-256 hashes of their images are equal. A resized or re-encoded image has other bytes and
+is found only by its id. Ids and hashes are in an sqlite file, so memory does not grow with the corpora.
 """
 
 import dataclasses
@@ -14,11 +14,10 @@ import pathlib
 import re
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xmcap.data import records, workers
 from xmcap.data.columns import parse_columns
-from xmcap.data.corpora.releases import coco_ids
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -78,8 +77,11 @@ def find(
     A row for each pair of splits that share pictures.
 
   Raises:
-    UsageError: a folder is not a corpus.
+    UsageError: a folder is not a corpus, or one of the others is the corpus itself.
   """
+  for other in others:
+    if os.path.realpath(other) == os.path.realpath(directory):
+      raise UsageError(f"--against={other}: the corpus itself: name another")
   out = pathlib.Path(out)
   files.make_folder(out)
   files.remove_incomplete(out)
@@ -144,19 +146,9 @@ def _fill(
 
 
 def _hashes(source: RecordSource, indices: range) -> list[tuple[str, str, bytes]]:
-  return list(_each_hash(source, indices))
-
-
-def _each_hash(source: RecordSource, indices: range) -> Iterator[tuple[str, str, bytes]]:
   """Key, id and hash of records."""
+  rows = []
   for record in source.iterate(indices, parse_columns):
-    key = record.key
-    image = coco_ids.number(key) if _COCO_ID.fullmatch(key) else None
-    yield key, key if image is None else f"{image:012d}", hashlib.sha256(record.image).digest()
-
-
-def check_others(directory: str, others: Sequence[str]) -> None:
-  """Raises UsageError if a corpus is compared with itself."""
-  for other in others:
-    if os.path.realpath(other) == os.path.realpath(directory):
-      raise UsageError(f"--against={other}: the corpus itself: name another")
+    known = record.key[-12:] if _COCO_ID.fullmatch(record.key) else record.key
+    rows.append((record.key, known, hashlib.sha256(record.image).digest()))
+  return rows
