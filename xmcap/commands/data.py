@@ -1,15 +1,18 @@
 """Commands on built corpora: data check, show, index and stats; those that build corpora are in data_build.py."""
 
 import contextlib
+import json
 import os
+import pathlib
 import time
 
 from xmcap.commands import base, data_build, data_tags, data_words
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
-_SHOW_DEFAULTS = {"captions_per_image": 4, "image_size": 224, "target_length": 64, "seed": 0}
-_STREAM_OPTIONS = ("split", "languages", "vocabulary", *_SHOW_DEFAULTS)
+_STREAM_OPTIONS = (
+  "split", "languages", "vocabulary", "captions_per_image", "image_size", "target_length", "seed",
+)  # fmt: skip
 
 
 def add(commands) -> None:
@@ -35,7 +38,7 @@ def _add_vocabulary(actions) -> None:
   base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
   base.number(command, "--size", "number of tokens; less with little text", 8_000, least=100)
   base.text(command, "--split", "NAME", "split whose captions are read", "train")
-  base.text(command, "--languages", "CODES", "of the captions, such as en,th; default: all", "")
+  base.add_languages(command, "of the captions, such as en,th; default: all")
   base.number(command, "--captions", "read at most N captions, of evenly spread pictures", 2_000_000, least=1)
   base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
 
@@ -47,17 +50,13 @@ def _add_labels(actions) -> None:
   )  # fmt: skip
   senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
   base.text(command, "--senses", "FILE", senses, required=True)
-  base.text(
-    command, "--wnids", "FILE", "the classes in the order of their indices, one per line", required=True
-  )
+  wnids = "the classes in the order of their indices, one per line"
+  base.text(command, "--wnids", "FILE", wnids, required=True)
   base.text(command, "--out", "FILE", "the labels, for `data build babel_imagenet`", required=True)
   base.number(command, "--least", "drop languages with fewer classes", 10, least=2)
 
 
 def _labels(arguments) -> None:
-  import json
-  import pathlib
-
   from xmcap.data.corpora.releases import babel_imagenet, babel_labels
   from xmcap.storage import files
 
@@ -71,10 +70,8 @@ def _labels(arguments) -> None:
 
 
 def _vocabulary(arguments) -> None:
-  from xmcap import languages
   from xmcap.data import vocabulary
 
-  codes = languages.parse(arguments.languages) if arguments.languages else ()
   if not arguments.out and not os.path.isdir(arguments.dir):
     raise UsageError(f"{arguments.dir} is not a local folder: give the file for the model with --out=FILE")
   out = arguments.out or os.path.join(arguments.dir, "vocabulary.model")
@@ -86,7 +83,7 @@ def _vocabulary(arguments) -> None:
       split=arguments.split,
       most=arguments.captions,
       span_words=arguments.span_words,
-      languages=codes,
+      languages=arguments.languages or (),
     )
   print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
 
@@ -99,9 +96,8 @@ def _add_check(actions) -> None:
   base.text(command, "dir", "DIR", "a built corpus")
   parts = "a split, or a part such as train[:1000] (repeatable); default: all"
   base.text(command, "--split", "NAME", parts, [], action="append")
-  base.text(
-    command, "--out", "DIR", "folder for check.json and the list check.jsonl; default: the corpus's folder"
-  )
+  out = "folder for check.json and the list check.jsonl; default: the corpus's folder"
+  base.text(command, "--out", "DIR", out)
   base.number(command, "--max_characters", "report longer captions", 500)
   against = "another corpus: list the shared pictures, by id and by bytes, in shared.jsonl (repeatable)"
   base.text(command, "--against", "DIR", against, [], action="append")
@@ -109,50 +105,26 @@ def _add_check(actions) -> None:
 
 
 def _check(arguments) -> None:
-  import pathlib
+  from xmcap.data.checking import check, shared
 
-  from xmcap.data.checking import check
-
-  if arguments.against:
-    _check_against(arguments)
-    return
-  with contextlib.ExitStack() as stack:
-    if arguments.out or os.path.isdir(arguments.dir):
-      stack.enter_context(outputs.held(arguments.out or arguments.dir, arguments.prog))
-    found = check.check(
-      arguments.dir,
-      out=arguments.out,
-      splits=arguments.split,
-      max_characters=arguments.max_characters,
-      processes=arguments.processes,
-      say=base.say,
-    )
-  listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
+  out = arguments.out or arguments.dir
+  has_folder = bool(arguments.out) or os.path.isdir(arguments.dir)
+  if arguments.against and not has_folder:
+    raise UsageError(f"{arguments.dir} is no folder of this machine: say where the list goes with --out=DIR")
+  options = {"splits": arguments.split, "processes": arguments.processes, "say": base.say}
+  with outputs.held(out, arguments.prog) if has_folder else contextlib.nullcontext():
+    if arguments.against:
+      pairs = shared.find(arguments.dir, arguments.against, out, **options)
+      print(f"{shared.table(pairs)}\n\neach pair is in {os.path.join(out, 'shared.jsonl')}")
+      return
+    found = check.check(arguments.dir, out=arguments.out, max_characters=arguments.max_characters, **options)
+  listed = os.path.join(out, "check.jsonl")
   pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
   print(*found, f"{pictures:,} records checked; findings are listed in {listed}", sep="\n\n")
   if bad:
     raise XmcapError(
       f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used (listed in {listed}): build the corpus again"
     )
-
-
-def _check_against(arguments) -> None:
-  from xmcap.data.checking import shared
-
-  shared.check_others(arguments.dir, arguments.against)
-  if not arguments.out and not os.path.isdir(arguments.dir):
-    raise UsageError(f"{arguments.dir} is no folder of this machine: say where the list goes with --out=DIR")
-  out = arguments.out or arguments.dir
-  with outputs.held(out, arguments.prog):
-    found = shared.find(
-      arguments.dir,
-      arguments.against,
-      out,
-      splits=arguments.split,
-      processes=arguments.processes,
-      say=base.say,
-    )
-  print(f"{shared.table(found)}\n\neach pair is in {os.path.join(out, 'shared.jsonl')}")
 
 
 def _add_show(actions) -> None:
@@ -192,11 +164,10 @@ def _show(arguments) -> None:
     return
   from xmcap.data.checking import show, show_page
 
-  outputs.keep_apart(
-    {"--out": arguments.out}, {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
-  )
+  read = {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
+  outputs.keep_apart({"--out": arguments.out}, read)
   if arguments.dir:
-    stream = show.stream_of(arguments.dir, count=arguments.count, **{**_SHOW_DEFAULTS, **given})
+    stream = show.stream_of(arguments.dir, count=arguments.count, **given)
   else:
     stream = show.configured_stream()
   directories = [part.source.directory for part in stream.parts]
@@ -235,9 +206,8 @@ def _index(arguments) -> None:
   if not splits:
     raise UsageError(f"{arguments.dir}: not a corpus (dataset_info.json is missing): build one")
   began = time.monotonic()
-  with contextlib.ExitStack() as stack:
-    if os.path.isdir(arguments.dir):
-      stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
+  is_local = os.path.isdir(arguments.dir)
+  with outputs.held(arguments.dir, arguments.prog, "DIR") if is_local else contextlib.nullcontext():
     captions = lengths.write(
       arguments.dir, Vocabulary(path), splits, processes=arguments.processes, say=base.say
     )
@@ -253,9 +223,8 @@ def _add_stats(actions) -> None:
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or a folder with captions.jsonl")
   base.text(command, "--vocabulary", "PATH", "a SentencePiece model: also print lengths in tokens", "")
-  base.number(
-    command, "--target_length", "tokens to which targets are truncated, with --vocabulary", 64, metavar="T"
-  )
+  length = "tokens to which targets are truncated, with --vocabulary"
+  base.number(command, "--target_length", length, 64, metavar="T")
   base.add_processes(command)
 
 

@@ -13,15 +13,14 @@ def add(corpora) -> None:
     corpora, "coco_cn", _build, "COCO-CN: pictures of MSCOCO with Chinese sentences and tags",
     "Reads version 1805 or 1805v1.1 as published, in place; docs/corpora.md says what is needed.",
   )  # fmt: skip
+  images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"
+  english = "MSCOCO's captions, such as captions_train2014.json (repeatable)"
+  labels = "tags, one per line: count tags of the release that are not in this list"
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
   base.text(command, "--release", "PATH", "folder or archive of the text files", required=True)
-  images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"
   base.text(command, "--images", "PATH", images, [], action="append")
-  english = "MSCOCO's captions, such as captions_train2014.json (repeatable)"
   base.text(command, "--english", "FILE", english, [], action="append")
-  base.text(
-    command, "--labels", "FILE", "tags, one per line: count tags of the release that are not in this list"
-  )
+  base.text(command, "--labels", "FILE", labels)
   base.flag(command, "--no_images", "write only references, tags and annotations, no records")
   build_options.add(command)
 
@@ -33,26 +32,18 @@ def _build(arguments) -> None:
   build_options.check_local({**read, "--out": arguments.out})
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog):
-    _write(arguments)
+    from xmcap.data.corpora.releases import coco_cn
 
-
-def _write(arguments) -> None:
-  from xmcap.data.corpora import build
-  from xmcap.data.corpora.plans import Options
-  from xmcap.data.corpora.releases import coco_cn
-
-  corpus = coco_cn.CocoCn(
-    pathlib.Path(arguments.release),
-    tuple(map(pathlib.Path, arguments.images)),
-    tuple(map(pathlib.Path, arguments.english)),
-    pathlib.Path(arguments.labels) if arguments.labels else None,
-  )
-  options = Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
-  if not arguments.no_images:
-    report = build.build(corpus, arguments.out, options, processes=arguments.processes, progress=base.say)
-    print(report.summary())
-    return
-  about = coco_cn.write_text(corpus, arguments.out, options, say=base.say)
+    corpus = coco_cn.CocoCn(
+      pathlib.Path(arguments.release),
+      tuple(map(pathlib.Path, arguments.images)),
+      tuple(map(pathlib.Path, arguments.english)),
+      pathlib.Path(arguments.labels) if arguments.labels else None,
+    )
+    if not arguments.no_images:
+      build_options.build(arguments, corpus)
+      return
+    about = coco_cn.write_text(corpus, arguments.out, build_options.parsed(arguments), say=base.say)
   for split, counts in about["splits"].items():
     print(
       f"{split}: {counts['pictures']:,} pictures with {counts['captions']:,} captions, and "
