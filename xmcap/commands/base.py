@@ -14,6 +14,9 @@ from typing import Any
 from xmcap import languages, terminal
 from xmcap.errors import UsageError
 
+SEVERAL: dict[str, Any] = {"action": "extend", "nargs": "+", "default": []}
+"""Settings of an option that takes several values and may be repeated."""
+
 
 class Parser(argparse.ArgumentParser):
   """An argparse parser that reports wrong usage as a UsageError of one line."""
@@ -29,13 +32,8 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
     return super()._get_help_string(action) if action.default else action.help
 
 
-def add_command(
-  commands, name: str, run, summary: str, details: str = "", hands_words_on: bool = False
-) -> argparse.ArgumentParser:
-  """Declares a subcommand, which calls `run(arguments)`.
-
-  A command that `hands_words_on` passes its arguments to another program unchanged; for all others they must be UTF-8.
-  """
+def add_command(commands, name: str, run, summary: str, details: str = "") -> argparse.ArgumentParser:
+  """Declares a subcommand, which calls `run(arguments)`."""
   command = commands.add_parser(
     name,
     help=summary,
@@ -43,9 +41,7 @@ def add_command(
     allow_abbrev=False,
     formatter_class=_Formatter,
   )
-  command.set_defaults(
-    run=run, options=command._option_string_actions, prog=command.prog, hands_words_on=hands_words_on
-  )
+  command.set_defaults(run=run, options=command._option_string_actions, prog=command.prog)
   return command
 
 
@@ -91,6 +87,12 @@ def add_model(command, folder: str = "the folder that a training run wrote") -> 
   """Adds the options for the folder of a model and its checkpoint."""
   text(command, "--model_dir", "DIR", folder, required=True)
   number(command, "--step", "the checkpoint to use; default: the best or newest")
+
+
+def add_similarity(command) -> None:
+  """Adds the option for the similarity of two embeddings."""
+  how = "cosine, or dot for the product as it is"
+  text(command, "--similarity", "NAME", how, "cosine", choices=("cosine", "dot"))
 
 
 def add_processes(command) -> None:

@@ -1,5 +1,8 @@
 """The command `xmcap data tags`."""
 
+import pathlib
+
+from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -12,26 +15,17 @@ def add(actions) -> None:
     "Chinese labels follow the rule of COCO-CN; labels of other languages are frequent words.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
-  base.text(
-    command,
-    "--out",
-    "DIR",
-    "folder for labels.txt, and SPLIT.jsonl with the labels of each picture",
-    required=True,
-  )
+  out = "folder for labels.txt, and SPLIT.jsonl with the labels of each picture"
+  source = "source of the sentences: human (with the tags), translated or mt"
+  base.text(command, "--out", "DIR", out, required=True)
   base.text(command, "--language", "CODE", "language of the tags and sentences", "zh")
-  base.text(
-    command, "--source", "NAME", "source of the sentences: human (with the tags), translated or mt", "human"
-  )
+  base.text(command, "--source", "NAME", source, "human")
   base.text(command, "--labels", "FILE", "use these labels, one per line, instead of the rule")
   base.number(command, "--least", "minimum number of training pictures of a label", 20, least=1)
   base.number(command, "--most", "keep only the N most frequent labels; default: all", least=1)
 
 
 def _run(arguments) -> None:
-  import pathlib
-
-  from xmcap import languages
   from xmcap.data import records
   from xmcap.data.corpora import tag_labels
   from xmcap.data.corpora.releases import coco_cn

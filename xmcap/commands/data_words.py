@@ -1,5 +1,8 @@
 """The command `xmcap data words`."""
 
+import pathlib
+
+from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -12,16 +15,14 @@ def add(actions) -> None:
     "The vectors are trained on the captions by gensim (pip install 'xmcap[words]'), or read from a file.",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
-  base.text(
-    command, "--out", "DIR", "folder for CODE.safetensors of each language", short="-o", required=True
-  )
-  base.text(command, "--languages", "CODES", "of the captions, separated by commas", "zh")
+  out = "folder for CODE.safetensors of each language"
+  base.text(command, "--out", "DIR", out, short="-o", required=True)
+  codes = "of the captions, separated by commas"
+  base.text(command, "--languages", "CODES", codes, "zh", type=languages.parse)
   base.text(command, "--split", "NAME", "of the captions, such as train or train+train_mt", "train")
   base.text(command, "--sources", "NAMES", "of the captions: human, translated, mt; default: all sources", "")
   base.number(command, "--least", "minimum number of occurrences of a word", 5, least=1)
-  vectors = (
-    "word2vec's text, or .safetensors as this command writes it: the vectors, which are then not trained"
-  )
+  vectors = "word2vec's text, or .safetensors as of this command: the vectors, which are then not trained"
   base.text(command, "--vectors", "FILE", vectors)
   base.number(command, "--width", "numbers of a trained vector", 500, least=1)
   base.number(command, "--epochs", "passes over the captions in training", 10, least=1)
@@ -29,21 +30,19 @@ def add(actions) -> None:
 
 
 def _run(arguments) -> None:
-  import pathlib
-
-  from xmcap import languages
   from xmcap.data import parts, words
   from xmcap.data.corpora import word_vectors
   from xmcap.scoring.grid import Grid
   from xmcap.storage import files
 
-  codes = languages.parse(arguments.languages)
   sources = [name for name in arguments.sources.split(",") if name]
   parts.check_sources(sources, "--sources")
-  if arguments.vectors and len(codes) > 1:
+  if arguments.vectors and len(arguments.languages) > 1:
     raise UsageError("--vectors has the words of one language: give one of --languages at a time")
   outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--vectors": arguments.vectors})
-  found = word_vectors.count_words(arguments.dir, arguments.split, codes, sources, arguments.least)
+  found = word_vectors.count_words(
+    arguments.dir, arguments.split, arguments.languages, sources, arguments.least
+  )
   out = pathlib.Path(arguments.out)
   rows, absent = [], 0
   with outputs.held(out, arguments.prog), outputs.together(out):

@@ -1,6 +1,6 @@
 """The command that scores tags of pictures: score tags."""
 
-from xmcap.commands import base
+from xmcap.commands import base, score_embeddings
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -13,32 +13,27 @@ def add(actions) -> None:
   )  # fmt: skip
   tags = 'JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag tag ... with --language'
   ranked = f'{tags}; best first, or "tags": {{tag: score}}'
+  depths = "numbers of predicted tags to score: 1, 3, 5 or 10, separated by commas"
   labels = "the known tags, one per line; any other tag is an error"
   base.text(command, "--references", "FILE", tags, short="-r", required=True)
   base.text(command, "--predictions", "FILE", ranked, short="-p", required=True)
   base.text(command, "--labels", "FILE", labels)
-  base.text(
-    command, "--k", "NUMBERS", "numbers of predicted tags to score: 1, 3, 5 or 10, separated by commas", "5"
-  )
+  base.text(command, "--k", "NUMBERS", depths, "5")
   base.text(command, "--language", "CODE", "language of lines that name none", short="-l")
-  base.add_output(command)
+  score_embeddings.add_output(command)
 
 
 def _tags(arguments) -> None:
-  from xmcap import languages
-  from xmcap.commands import score_embeddings
   from xmcap.scoring import inputs, tag_files, tags
   from xmcap.scoring.metrics.tags import DEPTHS
-  from xmcap.scoring.report import embeddings_page
 
-  depths = score_embeddings.depths(arguments.k, DEPTHS)
+  depths = score_embeddings.parse_depths(arguments.k, DEPTHS)
   read = ("references", "predictions", "labels")
   score_embeddings.keep_apart(arguments, read, score_embeddings.SCORES)
   inputs.check_pipes({f"--{name}": getattr(arguments, name) for name in read})
-  wanted = languages.parse(arguments.languages) if arguments.languages else None
   with outputs.held(arguments.out, arguments.prog):
-    references = tag_files.read(arguments.references, arguments.language, wanted)
-    predictions = tag_files.read(arguments.predictions, arguments.language, wanted)
+    references = tag_files.read(arguments.references, arguments.language, arguments.languages)
+    predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages)
     extra = [code for code in predictions if code not in references]
     if extra:
       raise UsageError(
@@ -53,6 +48,4 @@ def _tags(arguments) -> None:
       seed=arguments.seed,
       title=arguments.title,
     )
-    with outputs.together(arguments.out):
-      embeddings_page.write_results(arguments.out, result)
-  print(result.table.terminal())
+    score_embeddings.write(arguments, result)
