@@ -1,6 +1,7 @@
 """The commands that build corpora: emoji36, emoji100 and emoji_tags, which are generated, and published releases."""
 
 import argparse
+import dataclasses
 import functools
 import os
 import pathlib
@@ -8,60 +9,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap.commands import base, build_options, data_build_coco_cn, data_build_folder
+from xmcap.data.corpora.emoji.options import DrawnOptions, Emoji36Options, Emoji100Options, EmojiTagsOptions
 from xmcap.data.corpora.releases.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
-
-_SIZES = {
-  "num_emoji": (60, "classes"),
-  "num_train": (120_000, "training pictures"),
-  "num_validation": (600, "validation pictures"),
-  "num_test": (3_600, "test pictures"),
-  "image_size": (64, "side of the pictures in pixels"),
-  "seed": (0, "random seed"),
-}
-_WIDE_SIZES = {
-  **_SIZES,
-  "num_held_out": (20, "additional classes that are in no training picture"),
-  "num_train": (40_000, "training pictures"),
-  "num_test": (1_000, "pictures in the retrieval test"),
-  "num_each": (10, "pictures per class in each zero-shot classification test"),
-}
-_TAGGED_SIZES = {
-  "num_emoji": (300, "emoji"),
-  "num_mt": (20_000, "pictures of train_mt, with translated captions"),
-  "num_human": (2_000, "pictures of train, with human captions and tags"),
-  "num_val": (500, "validation pictures"),
-  "num_test": (1_000, "test pictures"),
-  "least": (20, "minimum number of train pictures of a label"),
-  "image_size": _SIZES["image_size"],
-  "seed": _SIZES["seed"],
-}
-_DIFFICULTY = {
-  "min_size": "smallest emoji, as a share of the picture's side",
-  "max_size": "largest emoji",
-  "jitter": "0: fixed positions; 1: anywhere",
-  "overlap": "how much emoji may overlap",
-  "contrast": "contrast of the background's colours",
-}
 
 
 def add(actions) -> None:
   """Declares `data build` of the generated corpora, own pictures, COCO-CN and the other releases."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_drawn(
-    corpora, "emoji36", _build_emoji36, _SIZES, 4_500,
+    corpora, "emoji36", _build_emoji36, Emoji36Options, 4_500,
     "generated pictures of emoji with captions in 36 languages",
     "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
   )  # fmt: skip
   _add_drawn(
-    corpora, "emoji100", _build_emoji100, _WIDE_SIZES, 16_000,
+    corpora, "emoji100", _build_emoji100, Emoji100Options, 16_000,
     "pictures of emoji by three artists with captions in 101 languages",
     "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji, all fetched with npm. "
     "OpenMoji's pictures are rendered by resvg-py (pip install 'xmcap[emoji]').",
   )  # fmt: skip
   _add_drawn(
-    corpora, "emoji_tags", _build_emoji_tags, _TAGGED_SIZES, 16_000,
+    corpora, "emoji_tags", _build_emoji_tags, EmojiTagsOptions, 16_000,
     "pictures of emoji with tags, human and translated captions",
     "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
     "translated by dictionary, the Chinese ones by CC-CEDICT (pip install 'xmcap[emoji]').",
@@ -86,57 +55,52 @@ def add(actions) -> None:
 
 
 def _add_drawn(
-  corpora, name: str, run, sizes: Mapping[str, tuple[int, str]], pieces: int, summary: str, details: str
+  corpora, name: str, run, kind: type[DrawnOptions], pieces: int, summary: str, details: str
 ) -> None:
   command = base.add_command(corpora, name, run, summary, details)
   base.text(command, "--out", "DIR", "folder of the corpus", required=True)
-  for option, (default, text) in sizes.items():
-    base.number(command, f"--{option}", text, default)
-  base.add_processes(command)
+  # The corpus's own options first.
+  fields = sorted(dataclasses.fields(kind), key=lambda field: field.name in DrawnOptions.__annotations__)
+  for field in fields:
+    settings = dict(field.metadata)
+    if "least" in settings:
+      base.number(command, f"--{field.name}", default=field.default, **settings)
+    else:
+      base.text(command, f"--{field.name}", default=field.default, **settings)
   tokens = "tokens of the SentencePiece model trained on the captions"
   base.number(command, "--vocabulary_size", tokens, pieces)
-  preset = "easy, medium or hard: a preset of the options below"
-  base.text(command, "--difficulty", "NAME", preset, "medium")
-  for option, text in _DIFFICULTY.items():
-    base.text(command, f"--{option}", "X", text, type=float)
-  base.text(command, "--background", "NAME", "plain, gradient, noise or mixed")
   base.text(command, "--cache", "DIR", "folder for downloaded packages")
-  if name != "emoji100":
-    source = "source of names and pictures: installed, debian, npm or auto"
-    base.text(command, "--source", "WAY", source, "auto")
+  base.add_processes(command)
+  command.set_defaults(drawn=[field.name for field in fields])
 
 
 def _build_emoji36(arguments) -> None:
   from xmcap.data.corpora.emoji import emoji36
 
-  _build_drawn(arguments, emoji36, (*_SIZES, "source"))
+  _build_drawn(arguments, emoji36)
 
 
 def _build_emoji100(arguments) -> None:
   from xmcap import languages
   from xmcap.data.corpora.emoji import emoji100
 
-  _build_drawn(arguments, emoji100, tuple(_WIDE_SIZES), codes=languages.WIDE)
+  _build_drawn(arguments, emoji100, codes=languages.WIDE)
 
 
 def _build_emoji_tags(arguments) -> None:
   from xmcap.data.corpora.emoji import emoji_tags
 
-  _build_drawn(arguments, emoji_tags, (*_TAGGED_SIZES, "source"), emoji_tags.SPLITS)
+  _build_drawn(arguments, emoji_tags, emoji_tags.SPLITS)
 
 
 def _build_drawn(
-  arguments,
-  corpus: Any,
-  options: Sequence[str],
-  splits: Sequence[str] = ("train", "validation"),
-  codes: Sequence[str] = (),
+  arguments, corpus: Any, splits: Sequence[str] = ("train", "validation"), codes: Sequence[str] = ()
 ) -> None:
   """Builds a corpus by its module, with a vocabulary in `codes` and the lengths of the captions of `splits`."""
   from xmcap.data import lengths
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
-  names = ("out", *options, "processes", "difficulty", *_DIFFICULTY, "background", "cache")
+  names = ("out", "cache", "processes", *arguments.drawn)
   outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
   with outputs.held(arguments.out, arguments.prog):
     out = corpus.build(**{name: getattr(arguments, name) for name in names}, progress=base.say)

@@ -13,13 +13,11 @@ from xmcap.data.corpora.annotations import Annotated
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.records import Caption, Record
-from xmcap.errors import UsageError
 from xmcap.progress import Progress, Say
 from xmcap.storage import files
 
 _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2
-_LEAST = {"num_emoji": 5, "num_held_out": 2, "seed": 0}  # of other numbers: 1
 
 Draw = Callable[[str, int, int, int], tuple[list[list[int]], np.random.Generator]]
 """(split, shard, start, count) -> scenes, as class ids in reading order, and the generator for rendering them."""
@@ -141,14 +139,6 @@ class DrawnSplit:
     for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
       lines += [caption.text for caption in self.captioner.captions(scene)]
     return "".join(f"{line}\n" for line in lines)
-
-
-def check_sizes(**given: int) -> None:
-  """Raises UsageError for a number of emoji or pictures, or a seed, that is too small."""
-  for name, value in given.items():
-    least = _LEAST.get(name, 1)
-    if value < least:
-      raise UsageError(f"{name}={value}: must be at least {least}")
 
 
 def write_records(

@@ -14,7 +14,6 @@ emoji are held out of training.
   vocabulary_text.txt  names and captions in all languages, for training a SentencePiece model
 """
 
-import dataclasses
 import functools
 import json
 import os
@@ -31,6 +30,7 @@ from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import drawn_split, scenes
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.data.corpora.emoji.combinations import Combinations
+from xmcap.data.corpora.emoji.options import Emoji100Options
 from xmcap.progress import Say
 from xmcap.storage import files
 
@@ -47,29 +47,17 @@ _SEED_OF_SINGLES = 100
 def build(
   out: str | os.PathLike,
   *,
-  num_emoji: int = 60,
-  num_held_out: int = 20,
-  num_train: int = 40_000,
-  num_validation: int = 600,
-  num_test: int = 1_000,
-  num_each: int = 10,
-  image_size: int = 64,
-  seed: int = 0,
-  difficulty: str = "medium",
   cache: str | os.PathLike | None = None,
   processes: int | None = None,
   progress: Say | None = None,
-  **scene: float | str | None,
+  **given: Any,
 ) -> pathlib.Path:
   """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
     out: the folder.
-    num_emoji: number of trained classes, at least 5.
-    num_held_out: number of further classes that training never shows, at least 2.
-    num_train, num_validation, num_test: number of pictures per split.
-    num_each: pictures per class in each zero-shot test.
-    image_size, seed, difficulty, cache, processes, progress, scene: as in `emoji36.build`.
+    cache, processes, progress: as in `emoji36.build`.
+    given: fields of `Emoji100Options`.
 
   Raises:
     UsageError: an option is out of range, or the folder contains something else.
@@ -77,16 +65,8 @@ def build(
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
-  scene_options = scenes.scene_options(difficulty, **scene)
-  pictures = {"train": num_train, "validation": num_validation, "test": num_test}
-  sizes = {"num_emoji": num_emoji, "num_held_out": num_held_out, "num_each": num_each, "seed": seed}
-  drawn_split.check_sizes(**sizes, num_train=num_train, num_validation=num_validation, num_test=num_test)
-  options = {
-    **sizes,
-    "pictures": pictures,
-    "image_size": image_size,
-    "scenes": dataclasses.asdict(scene_options),
-  }
+  options = Emoji100Options(**given)
+  num_emoji, num_held_out, seed = options.num_emoji, options.num_held_out, options.seed
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     say("looking for names and pictures of emoji")
@@ -97,11 +77,11 @@ def build(
     tags = [emoji.tag for emoji in chosen]
     captioner = drawn_split.Captioner(names, found.cldr.standard, found.cldr.plain)
     renderers = {
-      artist: scenes.Renderer(_drawn(drawn, chosen), image_size, scene_options)
+      artist: scenes.Renderer(_drawn(drawn, chosen), options.image_size, options.scene)
       for artist, drawn in found.pictures.items()
     }
     noto = renderers[artists_lib.ARTISTS[0]]
-    draw = Combinations(num_emoji, pictures, seed).draw
+    draw = Combinations(num_emoji, options.pictures, seed).draw
     split = functools.partial(
       drawn_split.DrawnSplit,
       NAME,
@@ -110,19 +90,20 @@ def build(
       tags=tags,
       captioner=captioner,
     )
-    splits = [split(name, count, renderer=noto, draw=draw) for name, count in pictures.items()]
+    splits = [split(name, count, renderer=noto, draw=draw) for name, count in options.pictures.items()]
     trained, held_out = range(num_emoji), range(num_emoji, len(tags))
     for number, (name, renderer) in enumerate((*renderers.items(), (HELD_OUT, noto))):
       classes = held_out if name == HELD_OUT else trained
       draw = functools.partial(_draw_singles, classes, (seed, _SEED_OF_SINGLES + number))
-      splits.append(split(name, len(classes) * num_each, renderer=renderer, draw=draw))
+      splits.append(split(name, len(classes) * options.num_each, renderer=renderer, draw=draw))
     written = drawn_split.write_records(out, splits, work_dir, processes, say)
     drawn_split.write_beside(out, splits[:1], written, VERSION, _DESCRIPTION)
     for name, classes in (("labels", trained), ("labels_held_out", held_out)):
       files.write_text(out / f"{name}.json", json.dumps(labels(names, classes), ensure_ascii=False))
     return {"emoji": [{"character": emoji.character, "tag": emoji.tag} for emoji in chosen]}
 
-  plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
+  planned = options.plan("num_emoji", "num_held_out", "num_each")
+  plan = {"corpus": NAME, "version": VERSION, "options": planned, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
     say(f"{out} already has this corpus")
   return out

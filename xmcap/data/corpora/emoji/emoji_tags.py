@@ -25,7 +25,6 @@ A picture has no caption or no tags in a language that lacks a name or keywords 
 """
 
 import collections
-import dataclasses
 import functools
 import os
 import pathlib
@@ -42,6 +41,7 @@ from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.cldr import Cldr
 from xmcap.data.corpora.emoji.combinations import Combinations
 from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.data.corpora.emoji.options import EmojiTagsOptions
 from xmcap.data.corpora.releases.coco_cn import write_tag_lines
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -50,7 +50,7 @@ from xmcap.storage import files
 NAME = "emoji_tags"
 VERSION = "1.0.0"
 MT = "train_mt"
-SPLITS = (MT, tag_labels.TRAIN, "val", "test")
+SPLITS = tuple(EmojiTagsOptions.SPLITS)
 _DESCRIPTION = (
   "Pictures of emoji with tags and captions by native speakers, and translated captions, in 36 languages."
 )
@@ -63,30 +63,17 @@ _FIRST_MT_SHARD = 1 << 20
 def build(
   out: str | os.PathLike,
   *,
-  num_emoji: int = 300,
-  num_mt: int = 20_000,
-  num_human: int = 2_000,
-  num_val: int = 500,
-  num_test: int = 1_000,
-  least: int = tag_labels.LEAST,
-  image_size: int = 64,
-  seed: int = 0,
-  difficulty: str = "medium",
-  source: str = "auto",
   cache: str | os.PathLike | None = None,
   processes: int | None = None,
   progress: Say | None = None,
-  **scene: float | str | None,
+  **given: Any,
 ) -> pathlib.Path:
   """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
     out: the folder.
-    num_emoji: number of emoji, at least 5; about 360 are distinguishable. Emoji come first that share a keyword with
-      another one in every language but Maori and Quechua.
-    num_mt, num_human, num_val, num_test: number of pictures of `train_mt`, `train`, `val` and `test`.
-    least: number of `train` pictures that a label needs.
-    image_size, seed, difficulty, source, cache, processes, progress, scene: as in `emoji36.build`.
+    cache, processes, progress: as in `emoji36.build`.
+    given: fields of `EmojiTagsOptions`.
 
   Raises:
     UsageError: an option is out of range, the folder contains something else, or CC-CEDICT is not installed.
@@ -94,50 +81,31 @@ def build(
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
-  scene_options = scenes.scene_options(difficulty, **scene)
-  pictures = dict(zip(SPLITS, (num_mt, num_human, num_val, num_test), strict=True))
-  drawn_split.check_sizes(
-    num_emoji=num_emoji,
-    num_mt=num_mt,
-    num_human=num_human,
-    num_val=num_val,
-    num_test=num_test,
-    least=least,
-    seed=seed,
-  )
-  options = {
-    "num_emoji": num_emoji,
-    "pictures": pictures,
-    "least": least,
-    "image_size": image_size,
-    "seed": seed,
-    "scenes": dataclasses.asdict(scene_options),
-    "source": source,
-  }
+  options = EmojiTagsOptions(**given)
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     dictionary = cedict.find()  # at once, if it is not installed
     say("looking for names, keywords and pictures of emoji")
-    found = emoji_sources.find(source, cache)
-    chosen = choose(found, num_emoji)
-    say(f"{num_emoji} emoji ({found.way}); translating their names")
+    found = emoji_sources.find(options.source, cache)
+    chosen = choose(found, options.num_emoji)
+    say(f"{options.num_emoji} emoji ({found.way}); translating their names")
     characters = [emoji.character for emoji in chosen]
     translated = translation.translate(found.cldr, characters, cedict.read(dictionary))
-    renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
-    counts = {"train": num_human, "validation": num_val, "test": num_test}
-    draw = functools.partial(_draw, Combinations(num_emoji, counts, seed))
+    renderer = scenes.Renderer([emoji.picture for emoji in chosen], options.image_size, options.scene)
+    counts = {"train": options.num_human, "validation": options.num_val, "test": options.num_test}
+    draw = functools.partial(_draw, Combinations(options.num_emoji, counts, options.seed))
     tags = [emoji.tag for emoji in chosen]
     people, machine, keywords = _texts(found.cldr, chosen, translated)
     splits = [
       DrawnSplit(
-        NAME, name, count, _RECORDS_IN_SHARD, seed, tags, machine if name == MT else people, renderer, draw,
+        NAME, name, count, _RECORDS_IN_SHARD, options.seed, tags, machine if name == MT else people, renderer, draw,
         {"en": keywords["en"]} if name == MT else keywords,
       )
-      for name, count in pictures.items()
+      for name, count in options.pictures.items()
     ]  # fmt: skip
     written = drawn_split.write_records(out, splits, work_dir, processes, say)
     drawn_split.write_released(out, splits[2:], say)
-    labels = write_labels(out / "labels", splits, least)
+    labels = write_labels(out / "labels", splits, options.least)
     say(f"labels in {len(labels)} languages: {min(labels.values())} to {max(labels.values())}")
     drawn_split.write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
     return {
@@ -153,7 +121,8 @@ def build(
       "labels": labels,
     }
 
-  plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
+  planned = options.plan("num_emoji", "least", "source")
+  plan = {"corpus": NAME, "version": VERSION, "options": planned, "inputs": {}}
   if plans.carry_out(out, plan, make)[1]:
     say(f"{out} already has this corpus")
   return out
