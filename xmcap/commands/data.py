@@ -1,12 +1,10 @@
-"""Commands on built corpora: data check, show, index and stats; those that build corpora are in data_build.py."""
+"""The commands that inspect corpora: data check, show, index and stats."""
 
 import contextlib
-import json
 import os
-import pathlib
 import time
 
-from xmcap.commands import base, data_build, data_tags, data_words
+from xmcap.commands import base, data_build, data_derived
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
@@ -19,73 +17,11 @@ def add(commands) -> None:
   """Declares the commands."""
   actions = base.add_group(commands, "data", "ACTION", "build and inspect corpora")
   data_build.add(actions)
-  _add_vocabulary(actions)
-  _add_labels(actions)
-  data_tags.add(actions)
-  data_words.add(actions)
+  data_derived.add(actions)
   _add_check(actions)
   _add_show(actions)
   _add_index(actions)
   _add_stats(actions)
-
-
-def _add_vocabulary(actions) -> None:
-  command = base.add_command(
-    actions, "vocabulary", _vocabulary, "train a SentencePiece vocabulary on the captions of a corpus",
-    "It gets a LangId token for each of the 36 languages, and for other languages of the corpus.",
-  )  # fmt: skip
-  base.text(command, "dir", "DIR", "a built corpus")
-  base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
-  base.number(command, "--size", "number of tokens; less with little text", 8_000, least=100)
-  base.text(command, "--split", "NAME", "split whose captions are read", "train")
-  base.add_languages(command, "of the captions, such as en,th; default: all")
-  base.number(command, "--captions", "read at most N captions, of evenly spread pictures", 2_000_000, least=1)
-  base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
-
-
-def _add_labels(actions) -> None:
-  command = base.add_command(
-    actions, "labels", _labels, "make Babel-ImageNet's labels from a table of senses",
-    "Runs the paper's five steps, and prints how many classes of each language remain after each.",
-  )  # fmt: skip
-  senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
-  base.text(command, "--senses", "FILE", senses, required=True)
-  wnids = "the classes in the order of their indices, one per line"
-  base.text(command, "--wnids", "FILE", wnids, required=True)
-  base.text(command, "--out", "FILE", "the labels, for `data build babel_imagenet`", required=True)
-  base.number(command, "--least", "drop languages with fewer classes", 10, least=2)
-
-
-def _labels(arguments) -> None:
-  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
-  from xmcap.storage import files
-
-  outputs.keep_apart({"--out": arguments.out}, {"--senses": arguments.senses, "--wnids": arguments.wnids})
-  with outputs.held(arguments.out, arguments.prog, folder=False):
-    wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
-    made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
-    files.write_text(pathlib.Path(arguments.out), json.dumps(made.labels, ensure_ascii=False) + "\n")
-  print(babel_labels.summary(made.counts, made.labels))
-  print(f"{arguments.out}: {len(made.labels):,} languages")
-
-
-def _vocabulary(arguments) -> None:
-  from xmcap.data import vocabulary
-
-  if not arguments.out and not os.path.isdir(arguments.dir):
-    raise UsageError(f"{arguments.dir} is not a local folder: give the file for the model with --out=FILE")
-  out = arguments.out or os.path.join(arguments.dir, "vocabulary.model")
-  with outputs.held(out, arguments.prog, folder=False):
-    trained = vocabulary.train_on_records(
-      arguments.dir,
-      out,
-      arguments.size,
-      split=arguments.split,
-      most=arguments.captions,
-      span_words=arguments.span_words,
-      languages=arguments.languages or (),
-    )
-  print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
 
 
 def _add_check(actions) -> None:

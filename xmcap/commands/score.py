@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from xmcap.commands import base, score_embeddings, score_tags
+from xmcap.commands import base, score_ranked
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -71,8 +71,7 @@ def _add_score(commands) -> None:
     metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
     description="score embeddings or tags instead of captions; each has its own --help",
   )  # fmt: skip
-  score_embeddings.add(kinds)
-  score_tags.add(kinds)
+  score_ranked.add(kinds)
 
 
 def _add_pictures(command) -> None:

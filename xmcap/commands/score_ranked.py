@@ -1,4 +1,4 @@
-"""The commands that score embeddings: score zero-shot, score retrieval."""
+"""The commands that score rankings: score zero-shot, score retrieval, score tags."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,14 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _FORMS = ".npy, or .safetensors with one tensor"
-SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
+_SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
 
 
 def add(actions) -> None:
   """Declares the commands among those of `xmcap score`."""
   _add_zero_shot(actions)
   _add_retrieval(actions)
+  _add_tags(actions)
 
 
 def _add_zero_shot(actions) -> None:
@@ -39,7 +40,7 @@ def _add_zero_shot(actions) -> None:
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
   base.add_similarity(command)
-  add_output(command)
+  _add_output(command)
 
 
 def _add_retrieval(actions) -> None:
@@ -58,7 +59,7 @@ def _add_retrieval(actions) -> None:
   base.text(command, "--language", "CODE", "of captions that name none, and of --scores", short="-l")
   base.text(command, "--k", "NUMBERS", "how many candidates may hold a right one: of 1, 5, 10", "1,5,10")
   base.add_similarity(command)
-  add_output(command)
+  _add_output(command)
   instead = "scores in place of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
   matrix = command.add_argument_group(instead)
   scores = "[queries, candidates], float32 .npy, which is read some rows at a time"
@@ -68,7 +69,24 @@ def _add_retrieval(actions) -> None:
   base.text(matrix, "--keys", "FILE", "keys of the queries, one a line; default: their numbers from 0")
 
 
-def add_output(command) -> None:
+def _add_tags(actions) -> None:
+  command = base.add_command(
+    actions, "tags", _tags, "score predicted tags of pictures: precision, recall and F at k",
+    "Scores each language as in COCO-CN. Writes table.csv, .json, .md and .tex, scores.npz and report.html.",
+  )  # fmt: skip
+  tags = 'JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag tag ... with --language'
+  ranked = f'{tags}; best first, or "tags": {{tag: score}}'
+  depths = "numbers of predicted tags to score: 1, 3, 5 or 10, separated by commas"
+  labels = "the known tags, one per line; any other tag is an error"
+  base.text(command, "--references", "FILE", tags, short="-r", required=True)
+  base.text(command, "--predictions", "FILE", ranked, short="-p", required=True)
+  base.text(command, "--labels", "FILE", labels)
+  base.text(command, "--k", "NUMBERS", depths, "5")
+  base.text(command, "--language", "CODE", "language of lines that name none", short="-l")
+  _add_output(command)
+
+
+def _add_output(command) -> None:
   """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
   resamples = "resamples of the pictures for 95%% intervals, such as 1000"
   base.text(command, "--out", "DIR", "where the tables go", short="-o", required=True)
@@ -81,10 +99,9 @@ def add_output(command) -> None:
 def _zero_shot(arguments) -> None:
   from xmcap.scoring import embedding_files, zero_shot
 
-  keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*SCORES, "classes.csv"])
-  for character in "|\n":
-    if character in arguments.prompts or not arguments.prompts:
-      raise UsageError("--prompts: give a short name on one line, without |")
+  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
+  if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
+    raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
     labels = zero_shot.read_labels(arguments.labels, arguments.languages)
     targets = zero_shot.read_targets(arguments.targets)
@@ -99,14 +116,14 @@ def _zero_shot(arguments) -> None:
       keys=_keys(arguments),
       **_shared(arguments),
     )
-    write(arguments, result, arguments.images)
+    _write(arguments, result, arguments.images)
 
 
 def _retrieval(arguments) -> None:
   from xmcap.scoring import embedding_files, retrieval
   from xmcap.scoring.metrics.ranked import DEPTHS
 
-  depths = parse_depths(arguments.k, DEPTHS)
+  depths = _depths(arguments.k, DEPTHS)
   if arguments.scores:
     _matrix(arguments, depths)
     return
@@ -118,7 +135,7 @@ def _retrieval(arguments) -> None:
   for name in ("targets", "keys"):
     if getattr(arguments, name):
       raise UsageError(f"--{name} belongs to --scores; leave it out")
-  keep_apart(arguments, ("pictures", "captions"), SCORES)
+  _keep_apart(arguments, ("pictures", "captions"), _SCORES)
   with outputs.held(arguments.out, arguments.prog):
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
     result = retrieval.score_retrieval(
@@ -129,7 +146,7 @@ def _retrieval(arguments) -> None:
       depths=depths,
       **_shared(arguments),
     )
-    write(arguments, result)
+    _write(arguments, result)
 
 
 def _matrix(arguments, depths: Sequence[int]) -> None:
@@ -140,7 +157,7 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
     raise UsageError(f"--scores takes the place of embeddings; leave {', '.join(given)} out")
   if not arguments.language:
     raise UsageError("--scores names no language of its queries; give --language=CODE")
-  keep_apart(arguments, ("scores", "targets", "keys"), SCORES)
+  _keep_apart(arguments, ("scores", "targets", "keys"), _SCORES)
   with outputs.held(arguments.out, arguments.prog):
     matrix = score_matrices.open_matrix(arguments.scores)
     result = score_matrices.score_matrix(
@@ -153,7 +170,35 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
       seed=arguments.seed,
       title=arguments.title,
     )
-    write(arguments, result)
+    _write(arguments, result)
+
+
+def _tags(arguments) -> None:
+  from xmcap.scoring import inputs, tag_files, tags
+  from xmcap.scoring.metrics.tags import DEPTHS
+
+  depths = _depths(arguments.k, DEPTHS)
+  read = ("references", "predictions", "labels")
+  _keep_apart(arguments, read, _SCORES)
+  inputs.check_pipes({f"--{name}": getattr(arguments, name) for name in read})
+  with outputs.held(arguments.out, arguments.prog):
+    references = tag_files.read(arguments.references, arguments.language, arguments.languages)
+    predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages)
+    extra = [code for code in predictions if code not in references]
+    if extra:
+      raise UsageError(
+        f"{arguments.references}: no tags in {', '.join(extra)}, which are predicted; choose by --languages"
+      )
+    result = tags.score_tags(
+      references,
+      predictions,
+      depths,
+      vocabulary=tag_files.read_vocabulary(arguments.labels) if arguments.labels else None,
+      bootstrap=arguments.bootstrap,
+      seed=arguments.seed,
+      title=arguments.title,
+    )
+    _write(arguments, result)
 
 
 def _keys(arguments) -> list[str] | None:
@@ -169,7 +214,7 @@ def _shared(arguments) -> Mapping:
   return {name: getattr(arguments, name) for name in ("similarity", "bootstrap", "seed", "title")}
 
 
-def write(arguments, result, images: str | None = None) -> None:
+def _write(arguments, result, images: str | None = None) -> None:
   """Writes the tables and the report of a result to --out together, and prints the table."""
   from xmcap.scoring.report import embeddings_page
 
@@ -178,7 +223,7 @@ def write(arguments, result, images: str | None = None) -> None:
   print(result.table.terminal())
 
 
-def parse_depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
+def _depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
   """Returns the numbers that --k names; UsageError for one that is not allowed, or named twice."""
   known = {str(k): k for k in allowed}
   names = [part.strip() for part in text.split(",")]
@@ -188,7 +233,7 @@ def parse_depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
   return tuple(k for name, k in known.items() if name in names)
 
 
-def keep_apart(arguments, inputs, names) -> None:
+def _keep_apart(arguments, inputs, names) -> None:
   """Raises UsageError if one of these files in --out is also an input of one of these options."""
   written = [os.path.join(arguments.out, name) for name in names]
   outputs.keep_apart({"--out": written}, {f"--{name}": getattr(arguments, name) for name in inputs})
