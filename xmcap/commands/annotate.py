@@ -1,4 +1,4 @@
-"""The commands by which people describe pictures: makes the page, and reads what they saved."""
+"""`xmcap human annotate` makes a page for describing pictures; `xmcap human annotations` reads the saved files."""
 
 import functools
 
@@ -23,14 +23,14 @@ def add(actions) -> None:
   base.text(page, "--sentences", "FILE", sentences, **base.SEVERAL)
   tags = 'suggested: JSONL of {"image/key", "language", "tags": [...]}'
   base.text(page, "--tags", "FILE", tags, **base.SEVERAL)
-  base.text(page, "--out", "DIR", "where the page goes", required=True)
+  base.text(page, "--out", "DIR", "folder for the page", required=True)
   report = base.add_command(
-    actions, "annotations", _annotations, "what people saved on such pages: figures, and the files of a corpus",
+    actions, "annotations", _annotations, "report on the files that annotators saved, and write the files of a corpus",
     "Writes annotations.json, .md, .tex and .csv; captions.jsonl for xmcap data build folder; tags.jsonl; and "
     "LANGUAGE.tsv as COCO-CN's tool exports it. Of an annotator's annotations of a picture the latest counts.",
   )  # fmt: skip
   base.text(report, "files", "FILE", "files that annotators saved", nargs="+")
-  base.text(report, "--out", "DIR", "where all this goes", required=True)
+  base.text(report, "--out", "DIR", "folder for all results", required=True)
 
 
 def _annotate(arguments) -> None:

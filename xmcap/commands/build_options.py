@@ -1,4 +1,4 @@
-"""What all builds of corpora from given files share."""
+"""Options and steps that all builds of corpora from given files share."""
 
 import argparse
 from collections.abc import Mapping, Sequence

@@ -14,12 +14,12 @@ def add(commands) -> None:
     "`xmcap score retrieval` take them. Started again, it goes on where it was.",
   )  # fmt: skip
   images = "a folder of pictures; with --captions it holds KEY.jpg or KEY.png of each of their pictures"
-  captions = "what `xmcap score retrieval` takes as --captions"
-  labels = "names of classes, what `xmcap score zero-shot` takes as --labels"
+  captions = "captions, as for `xmcap score retrieval`"
+  labels = "names of classes, as for `xmcap score zero-shot`"
   corpus = "a built corpus: the pictures of a split, and a caption each in --languages"
   prompts = 'JSON of {"DE": ["ein Bild von {}", ...]}; a language without prompts has its names alone'
   base.add_model(command)
-  base.text(command, "--out", "DIR", "where the embeddings go", short="-o", required=True)
+  base.text(command, "--out", "DIR", "folder for the embeddings", short="-o", required=True)
   base.text(command, "--images", "DIR", images)
   base.text(command, "--corpus", "DIR", corpus)
   base.text(command, "--split", "NAME", "of --corpus", "train")

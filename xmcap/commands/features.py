@@ -10,7 +10,7 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "features", _features, "write vectors of pictures by the image tower of a model",
-    "The model is a captioner, a tagger or a dual tower. Streams read the vectors in place of pictures. Started again, "
+    "The model is a captioner, a tagger or a dual tower. Streams read the vectors instead of pictures. Started again, "
     "it goes on where it was.",
   )  # fmt: skip
   pictures = "files, folders and patterns, if there is no --corpus"

@@ -26,7 +26,7 @@ def joined(arguments, training: bool) -> contextlib.AbstractContextManager[None]
 
 @contextlib.contextmanager
 def writing(arguments, folder: bool = True) -> Iterator[bool]:
-  """Joins the processes of a command, of which the first locks --out for all; yields whether this is the first."""
+  """Joins the processes of a command; the first locks --out for all. Yields whether this process is the first."""
   import jax
 
   with joined(arguments, training=False):

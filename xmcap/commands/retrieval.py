@@ -12,7 +12,7 @@ def add(commands) -> None:
   )
   command = base.add_command(
     actions, "scores", _scores, "write the matrix of scores of queries and candidates, from their embeddings",
-    "What `xmcap score retrieval --scores` and `xmcap retrieval fuse` take.",
+    "`xmcap score retrieval --scores` and `xmcap retrieval fuse` read the matrix.",
   )  # fmt: skip
   forms = "[rows, width] as .npy, or .safetensors with one tensor"
   base.text(command, "--queries", "FILE", f"embeddings of the queries: {forms}", short="-q", required=True)

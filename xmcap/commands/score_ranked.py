@@ -60,7 +60,7 @@ def _add_retrieval(actions) -> None:
   base.text(command, "--k", "NUMBERS", "how many candidates may hold a right one: of 1, 5, 10", "1,5,10")
   base.add_similarity(command)
   _add_output(command)
-  instead = "scores in place of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
+  instead = "scores instead of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
   matrix = command.add_argument_group(instead)
   scores = "[queries, candidates], float32 .npy, which is read some rows at a time"
   targets = "the right candidate of each query: an index a line, or .npy of integers; default: the diagonal"
@@ -89,7 +89,7 @@ def _add_tags(actions) -> None:
 def _add_output(command) -> None:
   """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
   resamples = "resamples of the pictures for 95%% intervals, such as 1000"
-  base.text(command, "--out", "DIR", "where the tables go", short="-o", required=True)
+  base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
   base.add_languages(command, "only these; default: all that are named")
   base.number(command, "--bootstrap", resamples, 0, most=100_000)
   base.number(command, "--seed", "of the resamples and of random classes", 0)

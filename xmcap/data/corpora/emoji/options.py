@@ -65,7 +65,7 @@ def _share(help: str) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrawnOptions:
-  """What all generated corpora share; UsageError if an option is out of range."""
+  """Options that all generated corpora share; UsageError if one is out of range."""
 
   SPLITS: ClassVar[dict[str, str]] = {
     "train": "num_train",
@@ -120,7 +120,7 @@ class DrawnOptions:
 class Emoji36Options(DrawnOptions):
   """Options of emoji36."""
 
-  num_emoji: int = _number(60, "classes, of which about 360 are distinguishable", least=5)
+  num_emoji: int = _number(60, "classes; about 360 emoji are distinguishable", least=5)
   num_train: int = _number(120_000, "training pictures")
   num_validation: int = _number(600, "validation pictures")
   num_test: int = _number(3_600, "test pictures")
@@ -145,9 +145,7 @@ class EmojiTagsOptions(DrawnOptions):
 
   SPLITS = {"train_mt": "num_mt", "train": "num_human", "val": "num_val", "test": "num_test"}
 
-  num_emoji: int = _number(
-    300, "emoji, first those that share a keyword with another in most languages", least=5
-  )
+  num_emoji: int = _number(300, "emoji; about 360 are distinguishable", least=5)
   num_mt: int = _number(20_000, "pictures of train_mt, with translated captions")
   num_human: int = _number(2_000, "pictures of train, with human captions and tags")
   num_val: int = _number(500, "validation pictures")
