@@ -3,12 +3,15 @@
 import dataclasses
 import hashlib
 import math
+import os
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from xmcap.data import record_writer
+from xmcap.data.corpora import plans
 from xmcap.data.corpora.annotations import Annotated
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
@@ -139,6 +142,23 @@ class DrawnSplit:
     for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
       lines += [caption.text for caption in self.captioner.captions(scene)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def build_once(
+  out: str | os.PathLike,
+  corpus: str,
+  version: str,
+  options: Mapping[str, Any],
+  make: Callable[[pathlib.Path, pathlib.Path, Say], Mapping[str, Any]],
+  progress: Say | None,
+) -> pathlib.Path:
+  """Calls make(out, work_dir, say) unless `out` already has the corpus; see `plans.carry_out`. Returns the folder."""
+  out = pathlib.Path(out)
+  say = progress or (lambda line: None)
+  plan = {"corpus": corpus, "version": version, "options": options, "inputs": {}}
+  if plans.carry_out(out, plan, lambda work_dir: make(out, work_dir, say))[1]:
+    say(f"{out} already has this corpus")
+  return out
 
 
 def write_records(

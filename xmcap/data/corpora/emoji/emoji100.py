@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import artists as artists_lib
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import drawn_split, scenes
@@ -63,12 +62,10 @@ def build(
     UsageError: an option is out of range, or the folder contains something else.
     XmcapError: npm cannot fetch the names and pictures, or the disk is full or cannot be written.
   """
-  out = pathlib.Path(out)
-  say = progress or (lambda line: None)
   options = Emoji100Options(**given)
   num_emoji, num_held_out, seed = options.num_emoji, options.num_held_out, options.seed
 
-  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+  def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     say("looking for names and pictures of emoji")
     found = artists_lib.find(cache)
     chosen = emoji_choice.choose(found.cldr.names, artists_lib.Common(found), num_emoji + num_held_out)
@@ -103,10 +100,7 @@ def build(
     return {"emoji": [{"character": emoji.character, "tag": emoji.tag} for emoji in chosen]}
 
   planned = options.plan("num_emoji", "num_held_out", "num_each")
-  plan = {"corpus": NAME, "version": VERSION, "options": planned, "inputs": {}}
-  if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} already has this corpus")
-  return out
+  return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)
 
 
 def _draw_singles(

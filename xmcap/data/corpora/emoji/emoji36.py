@@ -19,7 +19,6 @@ import pathlib
 from typing import Any
 
 from xmcap import languages
-from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import drawn_split, scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
@@ -58,11 +57,9 @@ def build(
     UsageError: an option is out of range, or the folder contains something else.
     XmcapError: no source works (the message lists all three), or the disk is full or cannot be written.
   """
-  out = pathlib.Path(out)
-  say = progress or (lambda line: None)
   options = Emoji36Options(**given)
 
-  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+  def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     say("looking for names and pictures of emoji")
     found = emoji_sources.find(options.source, cache)
     chosen = emoji_choice.choose(found.cldr.names, found.pictures, options.num_emoji, _OPTIONAL)
@@ -82,7 +79,4 @@ def build(
     return {"way": found.way, "emoji": emoji_choice.described(chosen)}
 
   planned = options.plan("num_emoji", "source")
-  plan = {"corpus": NAME, "version": VERSION, "options": planned, "inputs": {}}
-  if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} already has this corpus")
-  return out
+  return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)

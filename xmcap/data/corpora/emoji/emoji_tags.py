@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages
-from xmcap.data.corpora import plans, tag_labels
+from xmcap.data.corpora import tag_labels
 from xmcap.data.corpora.emoji import cedict, drawn_split, scenes, translation
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import sources as emoji_sources
@@ -79,11 +79,9 @@ def build(
     UsageError: an option is out of range, the folder contains something else, or CC-CEDICT is not installed.
     XmcapError: no source works (the message lists all three), or the disk is full or cannot be written.
   """
-  out = pathlib.Path(out)
-  say = progress or (lambda line: None)
   options = EmojiTagsOptions(**given)
 
-  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+  def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     dictionary = cedict.find()  # at once, if it is not installed
     say("looking for names, keywords and pictures of emoji")
     found = emoji_sources.find(options.source, cache)
@@ -122,10 +120,7 @@ def build(
     }
 
   planned = options.plan("num_emoji", "least", "source")
-  plan = {"corpus": NAME, "version": VERSION, "options": planned, "inputs": {}}
-  if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} already has this corpus")
-  return out
+  return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)
 
 
 def choose(found: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
