@@ -50,23 +50,21 @@ def main(argv: list[str] | None = None) -> int:
   argv = sys.argv[1:] if argv is None else argv
   try:
     arguments, rest = _parser().parse_known_args(argv)
-    if not arguments.hands_words_on:
+    if not getattr(arguments, "hands_words_on", False):
       _check_utf8(argv)
     arguments.overrides = _overrides(arguments, rest, argv)
     arguments.run(arguments)
     sys.stdout.flush()
   except XmcapError as error:
     # Gin appends the chain of callers to a message.
-    line = _line(str(error).split("\n  In call to configurable")[0])
-    kind = "restart needed" if isinstance(error, RestartError) else "error"
-    print(f"xmcap: {kind}: {line}", file=sys.stderr)
+    text = str(error).split("\n  In call to configurable")[0]
+    _report(text, "restart needed" if isinstance(error, RestartError) else "error")
     return error.exit_code
   except TypeError as error:
     unbound = _UNBOUND.search(str(error))
     if unbound is None:
       raise
-    line = f"{unbound[2]} has unset parameters: {unbound[1]}: add the gin file that sets them"
-    print(f"xmcap: error: {_line(line)}", file=sys.stderr)
+    _report(f"{unbound[2]} has unset parameters: {unbound[1]}: add the gin file that sets them")
     return UsageError.exit_code
   except BrokenPipeError:
     # The reader of the output (head, less) is gone.
@@ -75,10 +73,8 @@ def main(argv: list[str] | None = None) -> int:
   except OSError as error:
     if error.errno not in _OF_THE_DISK:
       raise
-    file = _line(error.filename or "the output, or the folder of temporary files")
-    print(
-      f"xmcap: error: {file}: {error.strerror}: fix or change the location and start again", file=sys.stderr
-    )
+    file = error.filename or "the output, or the folder of temporary files"
+    _report(f"{file}: {error.strerror}: fix or change the location and start again")
     _discard_output()
     return 1
   except KeyboardInterrupt:
@@ -101,12 +97,12 @@ def console() -> None:
   sys.exit(code)
 
 
-def _line(text: str) -> str:
-  """Escapes a message, and shortens a very long one in the middle."""
+def _report(text: str, kind: str = "error") -> None:
+  """Prints an error as one escaped line, which is shortened in the middle if it is very long."""
   line = terminal.shown(text, limit=None)
-  return (
-    line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
-  )
+  if len(line) > _LONGEST_LINE:
+    line = f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
+  print(f"xmcap: {kind}: {line}", file=sys.stderr)
 
 
 def _discard_output() -> None:
@@ -154,21 +150,8 @@ def _parser() -> base.Parser:
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
   for group in (
-    model,
-    embed,
-    features,
-    serve,
-    convert,
-    export,
-    plan,
-    launch,
-    runs,
-    score,
-    retrieval,
-    human,
-    published,
-    data,
-  ):
+    model, embed, features, serve, convert, export, plan, launch, runs, score, retrieval, human, published, data,
+  ):  # fmt: skip
     group.add(commands)
   return parser
 

@@ -1,10 +1,11 @@
-"""The commands by which people describe pictures: makes the page, and reads what they saved."""
+"""`xmcap human annotate` makes a page for describing pictures; `xmcap human annotations` reads the saved files."""
 
+import functools
+
+from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
-
-_SEVERAL: dict = {"action": "extend", "nargs": "+", "default": []}
 
 
 def add(actions) -> None:
@@ -14,28 +15,25 @@ def add(actions) -> None:
     "Writes OUT/annotate.html, a file that needs no server; pictures lie in it, or in OUT/pictures if there are more "
     "than 300. Annotators save a file each, which xmcap human annotations reads.",
   )  # fmt: skip
-  base.text(page, "--images", "PATH", "pictures, folders of them, or patterns", required=True, **_SEVERAL)
+  base.text(page, "--images", "PATH", "pictures, folders of them, or patterns", required=True, **base.SEVERAL)
   base.text(page, "--language", "CODE", "that people write in, such as zh or pt-BR", required=True)
   sentences = (
     'suggested: JSONL of {"image/key", "language", "caption"}, as xmcap caption writes it; several mix'
   )
-  base.text(page, "--sentences", "FILE", sentences, **_SEVERAL)
-  base.text(
-    page, "--tags", "FILE", 'suggested: JSONL of {"image/key", "language", "tags": [...]}', **_SEVERAL
-  )
-  base.text(page, "--out", "DIR", "where the page goes", required=True)
+  base.text(page, "--sentences", "FILE", sentences, **base.SEVERAL)
+  tags = 'suggested: JSONL of {"image/key", "language", "tags": [...]}'
+  base.text(page, "--tags", "FILE", tags, **base.SEVERAL)
+  base.text(page, "--out", "DIR", "folder for the page", required=True)
   report = base.add_command(
-    actions, "annotations", _annotations, "what people saved on such pages: figures, and the files of a corpus",
+    actions, "annotations", _annotations, "report on the files that annotators saved, and write the files of a corpus",
     "Writes annotations.json, .md, .tex and .csv; captions.jsonl for xmcap data build folder; tags.jsonl; and "
     "LANGUAGE.tsv as COCO-CN's tool exports it. Of an annotator's annotations of a picture the latest counts.",
   )  # fmt: skip
   base.text(report, "files", "FILE", "files that annotators saved", nargs="+")
-  base.text(report, "--out", "DIR", "where all this goes", required=True)
+  base.text(report, "--out", "DIR", "folder for all results", required=True)
 
 
 def _annotate(arguments) -> None:
-  from xmcap import languages
-
   language = languages.get(arguments.language)
   from xmcap.evaluation import picture_files
   from xmcap.scoring import files, inputs
@@ -47,37 +45,37 @@ def _annotate(arguments) -> None:
   keys = picture_files.keys(found, "key")
   out = arguments.out
   outputs.keep_apart({"--out": [f"{out}/{annotation_page.PAGE}"]}, {**read, "--images": list(found)})
-  suggested = {
-    "--sentences": annotation_page.read_sentences(arguments.sentences, language.code),
-    "--tags": annotation_page.read_tags(arguments.tags, language.code),
-  }
+  sentences = annotation_page.read_sentences(arguments.sentences, language.code)
+  tags = annotation_page.read_tags(arguments.tags, language.code)
+  suggested = {"--sentences": sentences, "--tags": tags}
   known = set(keys)
-  unknown = {option: [key for key in texts if key not in known] for option, texts in suggested.items()}
   for option, texts in suggested.items():
-    if texts and len(unknown[option]) == len(texts):
+    if texts and known.isdisjoint(texts):
       raise UsageError(
         f"{option}: none of its {files.count(len(texts), 'picture')} ({files.first_few(list(texts))}) is among "
         f"--images ({files.first_few(keys)}); name them as xmcap caption does"
       )
-  sentences, tags = ([texts.get(key, []) for key in keys] for texts in suggested.values())
-  items = [
-    annotation_page.AnnotationItem(key, path, lambda file=file: picture_files.read(file), *of_picture)
-    for key, (file, path), *of_picture in zip(keys, found.items(), sentences, tags, strict=True)
-  ]
+  items = []
+  for key, (file, path) in zip(keys, found.items(), strict=True):
+    read_picture = functools.partial(picture_files.read, file)
+    items.append(
+      annotation_page.AnnotationItem(key, path, read_picture, sentences.get(key, []), tags.get(key, []))
+    )
   with outputs.held(out, arguments.prog):
     annotation_page.write_annotation_page(out, language.code, items)
   page = f"{out}/{annotation_page.PAGE}"
   print(
     f"{page}: {files.count(len(items), 'picture')}, {language.english_name}, "
-    f"{files.count(sum(map(len, sentences)), 'suggested sentence')}, "
-    f"{files.count(sum(map(len, tags)), 'suggested tag')}"
+    f"{files.count(sum(len(item.sentences) for item in items), 'suggested sentence')}, "
+    f"{files.count(sum(len(item.tags) for item in items), 'suggested tag')}"
   )
-  for option, others in unknown.items():
-    if others:
-      few = f"{files.count(len(others), 'picture')} ({files.first_few(others)})"
+  for option, texts in suggested.items():
+    unknown = [key for key in texts if key not in known]
+    if unknown:
+      few = f"{files.count(len(unknown), 'picture')} ({files.first_few(unknown)})"
       print(f"{option}: suggestions left out, as --images lacks the picture: {few}")
-    lacking = sum(not texts for texts in (sentences if option == "--sentences" else tags))
-    if suggested[option] and lacking:
+    lacking = sum(not texts.get(key) for key in keys)
+    if texts and lacking:
       print(f"{option}: no suggestion for {lacking:,} of {files.count(len(items), 'picture')}")
   if len(items) > annotation_page.MOST_EMBEDDED:
     print(f"{out}/{annotation_page.FOLDER}: the pictures; send the whole folder {out}")

@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from xmcap import terminal
+from xmcap import languages, terminal
 from xmcap.errors import UsageError
+
+SEVERAL: dict[str, Any] = {"action": "extend", "nargs": "+", "default": []}
+"""Settings of an option that takes several values and may be repeated."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,13 +32,8 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
     return super()._get_help_string(action) if action.default else action.help
 
 
-def add_command(
-  commands, name: str, run, summary: str, details: str = "", hands_words_on: bool = False
-) -> argparse.ArgumentParser:
-  """Declares a subcommand, which calls `run(arguments)`.
-
-  A command that `hands_words_on` passes its arguments to another program unchanged; for all others they must be UTF-8.
-  """
+def add_command(commands, name: str, run, summary: str, details: str = "") -> argparse.ArgumentParser:
+  """Declares a subcommand, which calls `run(arguments)`."""
   command = commands.add_parser(
     name,
     help=summary,
@@ -43,9 +41,7 @@ def add_command(
     allow_abbrev=False,
     formatter_class=_Formatter,
   )
-  command.set_defaults(
-    run=run, options=command._option_string_actions, prog=command.prog, hands_words_on=hands_words_on
-  )
+  command.set_defaults(run=run, options=command._option_string_actions, prog=command.prog)
   return command
 
 
@@ -82,15 +78,21 @@ def number(
   command.add_argument(name, type=parsed, metavar=metavar, help=help, default=default, **settings)
 
 
-def add_output(command) -> None:
-  """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
-  text(command, "--out", "DIR", "where the tables go", short="-o", required=True)
-  text(command, "--languages", "CODES", "only these; default: all that are named", "")
-  number(
-    command, "--bootstrap", "resamples of the pictures for 95%% intervals, such as 1000", 0, most=100_000
-  )
-  number(command, "--seed", "of the resamples and of random classes", 0)
-  text(command, "--title", "TEXT", "heads the tables", "")
+def add_languages(command, help: str) -> None:
+  """Adds the option for languages: a tuple of codes, or None without it; UsageError for an unknown code."""
+  text(command, "--languages", "CODES", help, type=lambda codes: languages.parse(codes) if codes else None)
+
+
+def add_model(command, folder: str = "the folder that a training run wrote") -> None:
+  """Adds the options for the folder of a model and its checkpoint."""
+  text(command, "--model_dir", "DIR", folder, required=True)
+  number(command, "--step", "the checkpoint to use; default: the best or newest")
+
+
+def add_similarity(command) -> None:
+  """Adds the option for the similarity of two embeddings."""
+  how = "cosine, or dot for the product as it is"
+  text(command, "--similarity", "NAME", how, "cosine", choices=("cosine", "dot"))
 
 
 def add_processes(command) -> None:
@@ -107,15 +109,21 @@ def add_gin(command) -> None:
   flag(group, "--explain", "print the resolved configuration and exit")
 
 
-def configure(arguments, parse: Callable | None = None, default: Sequence[str] = ()) -> bool:
+def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bool:
   """Parses the gin files and overrides of a command; returns False after printing them for --explain.
 
-  `parse` is `configuration.parse` or takes the same arguments; `default` are the files if the command has none.
+  They are parsed after what a `model_dir` says of its model. `default` are the files if the command has none.
   """
   from xmcap import configuration
 
   folders = check_names(arguments, default)
-  (parse or configuration.parse)(gin_files(arguments) or default, arguments.overrides, folders)
+  files = gin_files(arguments) or default
+  if model_dir:
+    from xmcap.evaluation import model_dir as model_dir_lib  # slow, and not needed to report a wrong name
+
+    model_dir_lib.parse(model_dir, files, arguments.overrides, folders)
+  else:
+    configuration.parse(files, arguments.overrides, folders)
   if arguments.explain:
     print(configuration.explain())
     print(configuration.explain_defaults(), end="")

@@ -1,6 +1,8 @@
-"""The options that all builds of corpora from given files share."""
+"""Options and steps that all builds of corpora from given files share."""
 
+import argparse
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -24,3 +26,26 @@ def add(command) -> None:
   base.number(command, "--image_size", "resize larger pictures to a shorter side of N pixels")
   base.number(command, "--quality", "JPEG quality of resized pictures, 1 to 95", 90)
   base.add_processes(command)
+
+
+def parsed(arguments: argparse.Namespace):
+  """Returns the shared options; UsageError if one is out of range."""
+  from xmcap.data.corpora.plans import Options
+
+  return Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
+
+
+def build(arguments: argparse.Namespace, corpus: Any, vocabulary: Any = None):
+  """Builds a corpus with the shared options, and prints the summary; returns the report."""
+  from xmcap.data.corpora import build
+
+  report = build.build(
+    corpus,
+    arguments.out,
+    parsed(arguments),
+    processes=arguments.processes,
+    progress=base.say,
+    vocabulary=vocabulary,
+  )
+  print(report.summary())
+  return report

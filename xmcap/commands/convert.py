@@ -16,25 +16,24 @@ def add(commands) -> None:
     " pickles are refused.",
   )  # fmt: skip
   what = (
-    "a Hugging Face or OpenCLIP folder, a t5x checkpoint, or a big_vision .npz; with --to=hf a run's folder,"
+    "a Hugging Face or OpenCLIP folder, a t5x checkpoint, or a big_vision .npz; with --to=hf a run's folder, a "
+    "checkpoint or converted weights"
   )
-  base.text(command, "--input", "PATH", f"{what} a checkpoint or converted weights", required=True)
+  base.text(command, "--input", "PATH", what, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
-  base.text(
-    command,
-    "--from",
-    "NAME",
-    "hf, t5x, big_vision or open_clip; default: detected from the content",
-    dest="format",
-  )
+  source = "hf, t5x, big_vision or open_clip; default: detected from the content"
+  base.text(command, "--from", "NAME", source, dest="format")
   base.text(command, "--pool", "NAME", "pooling of a ViT: gap, map, tok or none; default: its own")
   base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
-  part = "dual: both towers of CLIP, SigLIP and the like; adapter: from a run of runs/adapter.gin; with --to=hf: t5,"
-  base.text(command, "--part", "NAME", f"{part} vit or all")
-  what = (
+  part = (
+    "dual: both towers of CLIP, SigLIP and the like; adapter: from a run of runs/adapter.gin; with --to=hf: t5, vit "
+    "or all"
+  )
+  tower = (
     "with --part=dual: the CLIP whose image tower goes with a text tower of M-CLIP or sentence-transformers"
   )
-  base.text(command, "--image_tower", "PATH", what)
+  base.text(command, "--part", "NAME", part)
+  base.text(command, "--image_tower", "PATH", tower)
 
 
 def _convert(arguments) -> None:
@@ -47,9 +46,7 @@ def _convert(arguments) -> None:
   # jax only computes shapes here, so no accelerator should be occupied.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   inputs = {"--input": arguments.input, "--image_tower": arguments.image_tower}
-  outputs.keep_apart(
-    {"--out": arguments.out}, {name: path for name, path in inputs.items() if path is not None}
-  )
+  outputs.keep_apart({"--out": arguments.out}, inputs)
   with outputs.held(arguments.out, arguments.prog):
     if arguments.part == "adapter":
       from xmcap.convert import adapters

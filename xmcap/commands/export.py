@@ -1,6 +1,5 @@
 """`xmcap export`: writes a trained captioner in formats that run without xmcap."""
 
-import functools
 import os
 import pathlib
 
@@ -17,11 +16,10 @@ def add(commands) -> None:
     commands, "export", _export, "write a trained captioner in a format that runs without xmcap",
     "Captions are the same as those of `xmcap caption`. docs/export.md has a short loader for each format.",
   )  # fmt: skip
-  base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
+  base.add_model(command)
   formats = "stablehlo (jax), savedmodel (TensorFlow) or hf (the parts for which transformers has classes)"
   base.text(command, "--to", "FORMAT", formats, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
-  base.number(command, "--step", "the checkpoint to use; default: the best or newest")
   base.add_gin(command)
 
 
@@ -31,9 +29,7 @@ def _export(arguments) -> None:
   # Nothing is computed, so no accelerator should be occupied. On a CPU, `auto` is float32.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   outputs.keep_apart({"--out": arguments.out}, {"--model_dir": arguments.model_dir})
-  from xmcap.evaluation import model_dir
-
-  if not base.configure(arguments, functools.partial(model_dir.parse, arguments.model_dir)):
+  if not base.configure(arguments, arguments.model_dir):
     return
   from xmcap.convert.importing import make_folder
   from xmcap.export import program

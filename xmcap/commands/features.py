@@ -1,7 +1,5 @@
 """The command that writes vectors of pictures by a model's image tower."""
 
-import contextlib
-
 from xmcap import platforms
 from xmcap.commands import base, hosts
 from xmcap.errors import UsageError
@@ -12,16 +10,14 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "features", _features, "write vectors of pictures by the image tower of a model",
-    "The model is a captioner, a tagger or a dual tower. Streams read the vectors in place of pictures. Started again, "
+    "The model is a captioner, a tagger or a dual tower. Streams read the vectors instead of pictures. Started again, "
     "it goes on where it was.",
   )  # fmt: skip
-  base.text(
-    command, "pictures", "PICTURES", "files, folders and patterns, if there is no --corpus", nargs="*"
-  )
-  base.text(command, "--model_dir", "DIR", "a run's folder, or what `xmcap convert` wrote", required=True)
-  base.text(
-    command, "--out", "PATH", "the file, or the folder for --format=bigfile", short="-o", required=True
-  )
+  pictures = "files, folders and patterns, if there is no --corpus"
+  out = "the file, or the folder for --format=bigfile"
+  base.text(command, "pictures", "PICTURES", pictures, nargs="*")
+  base.add_model(command, "a run's folder, or what `xmcap convert` wrote")
+  base.text(command, "--out", "PATH", out, short="-o", required=True)
   base.text(command, "--corpus", "DIR", "a built corpus: the pictures of a split")
   base.text(command, "--split", "NAME", "of --corpus, such as train, train[:100] or train+val+test", "train")
   crops = "1: the picture as the model sees it; 10: the mean over corners, centre and their mirror images"
@@ -32,7 +28,6 @@ def add(commands) -> None:
   base.text(command, "--format", None, form, "safetensors", choices=("safetensors", "bigfile"))
   on_bad = "stop at a picture that cannot be decoded, or leave it out"
   base.text(command, "--on_bad", None, on_bad, "stop", choices=("stop", "skip"))
-  base.number(command, "--step", "the checkpoint to use; default: the best or newest")
   hosts.add(command)
 
 
@@ -48,19 +43,14 @@ def _features(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
   pictures, read = _pictures(arguments)
-  import jax
-
   from xmcap.evaluation import picture_features
 
-  with hosts.joined(arguments, training=False), contextlib.ExitStack() as stack:
-    first = jax.process_index() == 0
-    if first:  # it locks the output for all
-      stack.enter_context(outputs.held(arguments.out, arguments.prog, folder=in_folder))
+  with hosts.writing(arguments, folder=in_folder) as is_first:
     left_out = picture_features.write(
       arguments.out, pictures, read, arguments.model_dir, arguments.step, int(arguments.crops),
       arguments.vectors, arguments.format, arguments.on_bad == "skip", base.say,
     )  # fmt: skip
-  if first:
+  if is_first:
     print(f"{arguments.out}: vectors of {len(pictures) - left_out:,} pictures are ready")
 
 

@@ -1,8 +1,10 @@
 """Options for commands that run in several processes."""
 
 import contextlib
+from collections.abc import Iterator
 
 from xmcap.commands import base
+from xmcap.storage import outputs
 
 
 def add(command) -> None:
@@ -20,3 +22,15 @@ def joined(arguments, training: bool) -> contextlib.AbstractContextManager[None]
   limits = watch.HangLimits() if training else None
   process = (arguments.coordinator_address, arguments.num_processes, arguments.process_id)
   return join.joined(*process, preemption=training, limits=limits)
+
+
+@contextlib.contextmanager
+def writing(arguments, folder: bool = True) -> Iterator[bool]:
+  """Joins the processes of a command; the first locks --out for all. Yields whether this process is the first."""
+  import jax
+
+  with joined(arguments, training=False):
+    first = jax.process_index() == 0
+    lock = outputs.held(arguments.out, arguments.prog, folder=folder) if first else contextlib.nullcontext()
+    with lock:
+      yield first

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from xmcap import languages
 from xmcap.commands import annotate, base, rate
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -30,25 +31,20 @@ def _add_sxs(actions) -> None:
     "A rating from -3 to 3 says how the right caption compares with the left: 3 much better, 2 better, 1 slightly"
     " better, 0 similar, -1 slightly worse, -2 worse, -3 much worse.",
   )  # fmt: skip
-  several: dict = {"action": "extend", "nargs": "+", "default": []}
   ratings = "JSONL or .csv of image/key, language, rater, left, right (systems), rating"
   scores = "folder from xmcap score for each rated system, to correlate delta SxS with the metric"
   base.text(command, "--ratings", "FILE", ratings)
-  base.text(command, "--scores", "NAME=DIR", scores, **several)
+  base.text(command, "--scores", "NAME=DIR", scores, **base.SEVERAL)
   base.text(command, "--metric", "NAME", "metric of --scores", "cider")
   base.text(command, "--baseline", "NAME", "system with which the others are compared")
   base.number(command, "--raters", "expected raters per image", 3, least=1, most=1_000)
-  base.text(command, "--comparisons", "GROUP=FILE", _COMPARISONS, **several)
+  base.text(command, "--comparisons", "GROUP=FILE", _COMPARISONS, **base.SEVERAL)
   _add_common(command)
 
 
 def _add_thumb(actions) -> None:
-  command = base.add_command(
-    actions,
-    "thumb",
-    _thumb,
-    "THumB 1.0 ratings: system means, best counts, agreement, correlations with metrics",
-  )
+  summary = "THumB 1.0 ratings: system means, best counts, agreement, correlations with metrics"
+  command = base.add_command(actions, "thumb", _thumb, summary)
   ratings = "JSONL of SYS, seg_id, hyp, P, R, Fl, Con, Inc, and optionally human_score and annotator"
   references = "JSONL of seg_id and refs, or references for xmcap score; needed for correlations with metrics"
   human = (
@@ -102,8 +98,6 @@ def _sxs(arguments) -> None:
 
 
 def _thumb(arguments) -> None:
-  from xmcap import languages
-
   if arguments.language:
     languages.get(arguments.language)
   for name in ("human", "drop_identical_references"):

@@ -55,7 +55,8 @@ def add(commands) -> None:
 
 
 def _add(where, name: str, run, summary: str):
-  command = base.add_command(where, name, run, summary, _RUN + ".", hands_words_on=True)
+  command = base.add_command(where, name, run, summary, _RUN + ".")
+  command.set_defaults(hands_words_on=True)  # to another program, so they need not be UTF-8
   base.flag(command, "--dry_run", "only print the commands")
   base.text(command, "--env", "NAME=VALUE", "a variable of the command (repeatable)", [], action="append")
   return command

@@ -1,15 +1,14 @@
 """The commands that run a model: train, eval, caption."""
 
 import contextlib
-import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from xmcap import platforms, quiet, terminal
+from xmcap import languages, platforms, quiet, terminal
 from xmcap.commands import base, hosts
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.storage import outputs
 
-Captions = Iterable[tuple[str, dict[str, str]]]
+Captions = Iterator[tuple[str, dict[str, str]]]
 """(key of a picture, {language: caption})."""
 
 _LOCK_SECONDS = 120  # NFS may keep the lock of a dead host for somewhat less
@@ -32,15 +31,14 @@ def add(commands) -> None:
   evaluate = base.add_command(
     commands, "eval", _eval, "caption a split with a trained model and score the captions in each language"
   )
-  folder = "the folder that a training run wrote"
-  base.text(evaluate, "--model_dir", "DIR", folder, required=True)
-  base.number(evaluate, "--step", "the checkpoint to use; default: the best or newest")
+  base.add_model(evaluate)
   hosts.add(evaluate)
   base.add_gin(evaluate)
 
   caption = base.add_command(commands, "caption", _caption, "caption pictures in the requested languages")
-  base.text(caption, "--model_dir", "DIR", folder, required=True)
-  base.text(caption, "--languages", "CODES", "codes such as en,th,ar, or all, or trained", "en", short="-l")
+  base.add_model(caption)
+  codes = "codes such as en,th,ar, or all, or trained"
+  base.text(caption, "--languages", "CODES", codes, "en", short="-l", type=languages.parse)
   base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
   base.flag(caption, "--json", "print predictions as JSONL")
   kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
@@ -49,10 +47,8 @@ def add(commands) -> None:
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"
   base.text(caption, "--tags", "FILE", tags)
-  base.number(caption, "--step", "the checkpoint to use; default: the best or newest")
-  base.text(
-    caption, "images", "IMAGE", "pictures, folders of them, or patterns such as 'photos/**/*.jpg'", nargs="+"
-  )
+  images = "pictures, folders of them, or patterns such as 'photos/**/*.jpg'"
+  base.text(caption, "images", "IMAGE", images, nargs="+")
   base.add_gin(caption)
 
 
@@ -78,28 +74,23 @@ def _train(arguments) -> None:
   from xmcap.evaluation import model_dir
   from xmcap.training import loop
 
-  with hosts.joined(arguments, training=True), contextlib.ExitStack() as stack:
-    # Process 0 locks the run's folder for all.
-    if jax.process_index() == 0:
+  with hosts.joined(arguments, training=True):
+    lock = contextlib.nullcontext()
+    if jax.process_index() == 0:  # for all processes
       folder = configuration.macro("MODEL_DIR")
-      stack.enter_context(outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS))
-    model_dir.check_model_dir()
-    result = loop.train(begun=model_dir.write_model_dir, **allowed)
+      lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS)
+    with lock:
+      model_dir.check_model_dir()
+      result = loop.train(begun=model_dir.write_model_dir, **allowed)
   if not result.finished:
     if "SIGINT" in result.message:
       raise KeyboardInterrupt
     raise RestartError(result.message)
 
 
-def _parse_folder(*arguments) -> None:
-  from xmcap.evaluation import model_dir  # a slow import, not needed to report an error in the options
-
-  model_dir.parse(*arguments)
-
-
 def _eval(arguments) -> None:
   platforms.choose()
-  if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir), ["runs/eval.gin"]):
+  if not base.configure(arguments, arguments.model_dir, ["runs/eval.gin"]):
     return
   from xmcap.evaluation import model_dir
 
@@ -110,9 +101,6 @@ def _eval(arguments) -> None:
 
 
 def _caption(arguments) -> None:
-  from xmcap import languages
-
-  codes = languages.parse(arguments.languages)
   platforms.choose()
   base.check_names(arguments)
   from xmcap.evaluation import picture_files
@@ -127,26 +115,27 @@ def _caption(arguments) -> None:
     arguments.overrides.append(f"Predictor.search=@{arguments.search.capitalize()}()")
   if arguments.tags:
     arguments.overrides += ["Predictor.prompt_tags=@TagPrompts()", f"TagPrompts.tags={arguments.tags!r}"]
-  if not base.configure(arguments, functools.partial(_parse_folder, arguments.model_dir)):
+  if not base.configure(arguments, arguments.model_dir):
     return
   from xmcap.evaluation import model_dir
 
-  with contextlib.ExitStack() as stack:
-    if arguments.out:
-      stack.enter_context(outputs.held(arguments.out, arguments.prog, folder=False))
-    pictures = dict(zip(keys, files, strict=True))
-    key_of = dict(zip(files, keys if as_predictions else files, strict=True))
-    whole = set()
+  pictures = dict(zip(keys, files, strict=True))
+  key_of = dict(zip(files, keys if as_predictions else files, strict=True))
+  codes, step = arguments.languages, arguments.step
+  whole = set()
 
-    def captions() -> Iterator[tuple[str, dict[str, str]]]:
-      for file, of_file in model_dir.caption_files(arguments.model_dir, pictures, codes, arguments.step):
-        whole.add(file)
-        yield key_of[file], of_file
+  def captions() -> Captions:
+    for file, of_file in model_dir.caption_files(arguments.model_dir, pictures, codes, step):
+      whole.add(file)
+      yield key_of[file], of_file
 
-    if arguments.out:
+  if arguments.out:
+    with outputs.held(arguments.out, arguments.prog, folder=False):
       _write_captions(arguments.out, captions(), len(files))
-    else:
-      (_print_predictions if as_predictions else _print_captions)(captions())
+  elif as_predictions:
+    _print_predictions(captions())
+  else:
+    _print_captions(captions())
   if broken := len(files) - len(whole):
     raise XmcapError(f"{broken:,} of {len(files):,} pictures left out, see above: replace or remove them")
 
@@ -157,7 +146,7 @@ def _write_captions(out: str, captions: Captions, count: int) -> None:
 
   progress = Progress(base.say, "pictures captioned", count)
 
-  def counted() -> Iterator[tuple[str, dict[str, str]]]:
+  def counted() -> Captions:
     for done, of_picture in enumerate(captions, 1):
       yield of_picture
       progress(done)
@@ -173,8 +162,6 @@ def _print_predictions(captions: Captions) -> None:
 
 
 def _print_captions(captions: Captions) -> None:
-  from xmcap import languages
-
   for key, of_picture in captions:
     print(terminal.shown(key, limit=None))
     for code, caption in of_picture.items():

@@ -20,12 +20,12 @@ def add(actions) -> None:
   how = "embed pictures in the page, or link to them"
   rater = "default name of the rater; order and sides depend on it"
   base.text(command, "--protocol", None, protocol, choices=("sxs", "thumb"))
-  base.text(command, "--predictions", "NAME=FILE", system, action="extend", nargs="+")
+  base.text(command, "--predictions", "NAME=FILE", system, **base.SEVERAL)
   base.text(command, "--out", "FILE", "the page, or the joined ratings", required=True)
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png")
   base.text(command, "--pictures", None, how, "embed", choices=("embed", "link"))
   base.text(command, "--references", "FILE", "human captions, which raters can unfold")
-  base.text(command, "--languages", "CODES", "only these; default: all in the files")
+  base.add_languages(command, "only these; default: all in the files")
   base.number(command, "--limit", "sample N pictures, each with all its captions", least=1)
   base.number(command, "--seed", "seed of sampled pictures, order and sides", 0)
   base.text(command, "--rater", "NAME", rater, "")
@@ -70,13 +70,11 @@ def _rate(arguments) -> None:
     )
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
-  from xmcap import languages
   from xmcap.scoring import files, inputs
   from xmcap.scoring.human import rating_items, rating_page
   from xmcap.scoring.predictions import read_predictions
   from xmcap.scoring.references import read_references
 
-  codes = languages.parse(arguments.languages) if arguments.languages else None
   paths = base.named_paths("--predictions", arguments.predictions)
   inputs.check_pipes(
     {"--references": arguments.references, **{f"--predictions={name}": path for name, path in paths.items()}}
@@ -90,7 +88,7 @@ def _rate(arguments) -> None:
     systems = {name: read_predictions(path) for name, path in paths.items()}
     references = read_references(arguments.references) if arguments.references else None
     items = rating_items.draw_items(
-      arguments.protocol, systems, codes, arguments.limit, arguments.seed, arguments.rater
+      arguments.protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater
     )
     link = arguments.pictures == "link"
     rating_page.write_rating_page(

@@ -12,16 +12,14 @@ def add(commands) -> None:
   )
   command = base.add_command(
     actions, "scores", _scores, "write the matrix of scores of queries and candidates, from their embeddings",
-    "What `xmcap score retrieval --scores` and `xmcap retrieval fuse` take.",
+    "`xmcap score retrieval --scores` and `xmcap retrieval fuse` read the matrix.",
   )  # fmt: skip
   forms = "[rows, width] as .npy, or .safetensors with one tensor"
   base.text(command, "--queries", "FILE", f"embeddings of the queries: {forms}", short="-q", required=True)
   base.text(command, "--candidates", "FILE", "embeddings of the candidates", short="-c", required=True)
-  similarity = "cosine, or dot for the product as it is"
-  base.text(command, "--similarity", "NAME", similarity, "cosine", choices=("cosine", "dot"))
-  base.text(
-    command, "--out", "FILE.npy", "the matrix to write, [queries, candidates]", short="-o", required=True
-  )
+  base.add_similarity(command)
+  out = "the matrix to write, [queries, candidates]"
+  base.text(command, "--out", "FILE.npy", out, short="-o", required=True)
   command = base.add_command(
     actions, "fuse", _fuse, "fuse two matrices of scores: w times the first and 1 - w times the second",
     "w is the one of 0, .01, ... .99 with the highest MRR on validation; the test matrices are not read for it. Writes "

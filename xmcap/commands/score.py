@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from xmcap.commands import base, score_embeddings, score_tags
+from xmcap.commands import base, score_ranked
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
@@ -35,7 +35,7 @@ def _add_score(commands) -> None:
   base.text(command, "--predictions", "FILE", captions, short="-p")
   base.text(command, "--out", "DIR", "folder for the tables and the report", short="-o")
   base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
-  base.text(command, "--languages", "CODES", "only these; default: all in the references", "")
+  base.add_languages(command, "only these; default: all in the references")
   shared = "number of processes, at most one per language; 0: one per core"
   base.number(command, "--processes", shared, 0)
 
@@ -71,8 +71,7 @@ def _add_score(commands) -> None:
     metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
     description="score embeddings or tags instead of captions; each has its own --help",
   )  # fmt: skip
-  score_embeddings.add(kinds)
-  score_tags.add(kinds)
+  score_ranked.add(kinds)
 
 
 def _add_pictures(command) -> None:
@@ -82,7 +81,7 @@ def _add_pictures(command) -> None:
 
 
 def _score(arguments) -> None:
-  from xmcap import languages, processes
+  from xmcap import processes
   from xmcap.scoring import metrics, options, output
   from xmcap.storage import files
 
@@ -90,16 +89,11 @@ def _score(arguments) -> None:
   if missing:
     raise UsageError(f"the following arguments are required: {', '.join(missing)} (see xmcap score --help)")
   options.check_count("processes", arguments.processes, processes.MAX)
-  outputs.keep_apart(
-    {"--out": output.files_of(arguments.out, arguments.predictions), "--save_df": arguments.save_df},
-    {
-      "--references": arguments.references,
-      "--predictions": arguments.predictions,
-      "--df": arguments.df,
-      "--subset": arguments.subset,
-      "--baseline": os.path.join(arguments.baseline, "table.json") if arguments.baseline else "",
-    },
-  )
+  written = {"--out": output.files_of(arguments.out, arguments.predictions), "--save_df": arguments.save_df}
+  read = {f"--{name}": getattr(arguments, name) for name in ("references", "predictions", "df", "subset")}
+  if arguments.baseline:
+    read["--baseline"] = os.path.join(arguments.baseline, "table.json")
+  outputs.keep_apart(written, read)
   places = [("--out", arguments.out, True)]
   if arguments.save_df:
     places.append(("--save_df", arguments.save_df, False))
@@ -108,7 +102,7 @@ def _score(arguments) -> None:
       arguments.references,
       arguments.predictions,
       arguments.out,
-      languages.parse(arguments.languages) if arguments.languages else None,
+      arguments.languages,
       document_frequencies=arguments.df,
       save_document_frequencies=arguments.save_df,
       images_dir=arguments.images,
@@ -148,14 +142,8 @@ def _add_compare(commands) -> None:
   base.text(command, "systems", "DIR", folders, nargs="+")
   base.text(command, "--out", "DIR", "folder for comparison.* and the report", "", short="-o")
   base.text(command, "--metrics", "NAMES", "default: cider_d, or the first that was scored", "", short="-m")
-  base.text(
-    command,
-    "--references",
-    "FILE",
-    "the references, to add a report of captions side by side",
-    "",
-    short="-r",
-  )
+  references = "the references, to add a report of captions side by side"
+  base.text(command, "--references", "FILE", references, "", short="-r")
   base.text(command, "--language", "CODE", "language of references without one", short="-l")
   base.number(command, "--resamples", "resamples per test", 1000)
   base.number(command, "--seed", "seed of the resamples", 0)

@@ -4,8 +4,6 @@ from xmcap import platforms
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
-_SEARCHES = "greedy,beam:4,sample"
-
 
 def add(commands) -> None:
   """Declares the command."""
@@ -15,25 +13,18 @@ def add(commands) -> None:
     "picture's file as its body; /openapi.json describes it. There is no access control.",
   )  # fmt: skip
   searches = "greedy, beam:BEAMS, sample, or model for the model's own; the first is the default"
-  base.text(command, "--model_dir", "DIR", "the folder that a training run wrote", required=True)
-  base.number(command, "--step", "the checkpoint to use; default: the best or newest")
+  base.add_model(command)
   base.text(command, "--host", "ADDRESS", "0.0.0.0 accepts other machines", "127.0.0.1")
   base.number(command, "--port", "0: any free port", 8080, most=65_535)
-  base.text(command, "--searches", "NAMES", searches, _SEARCHES)
+  base.text(command, "--searches", "NAMES", searches, "greedy,beam:4,sample")
   base.number(command, "--batch_size", "largest number of pictures per call", 16, least=1, most=1024)
   base.number(command, "--batch_languages", "languages per picture and call", 4, least=1, most=36)
-  base.number(
-    command,
-    "--batch_milliseconds",
-    "how long a request waits for others to share a call",
-    20,
-    most=10_000,
-  )
+  wait = "how long a request waits for others to share a call"
+  base.number(command, "--batch_milliseconds", wait, 20, most=10_000)
   base.number(command, "--max_megabytes", "largest picture file", 16, least=1, most=128)
   base.number(command, "--max_megapixels", "largest picture", 40, least=1, most=89)
-  base.number(
-    command, "--queue", "requests in progress; more are answered with 429", 128, least=1, most=10_000
-  )
+  queue = "requests in progress; more are answered with 429"
+  base.number(command, "--queue", queue, 128, least=1, most=10_000)
   base.number(command, "--timeout", "seconds for captioning a request", 60, least=1, most=3600)
 
 

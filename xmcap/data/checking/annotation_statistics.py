@@ -1,11 +1,11 @@
 """Counts of `annotations.jsonl`: sentences by source, words and characters of those by people, tags, and labels.
 
-The definitions are those by which the published figures of COCO-CN come out:
+The definitions reproduce the published figures of COCO-CN:
 
-- Words are the release's; a word is punctuation if its part of speech begins with w, or, where it has none, if it holds
-  nothing but punctuation and signs. Lengths and vocabulary are without punctuation, of sentences by people alone
-  (source `human`); characters are Unicode code points of these words.
-- Tags are counted as they stand, repeated ones too; the mean is over the pictures that have tags.
+- Words are the release's. A word is punctuation if its part of speech begins with w, or, without a part of speech, if
+  it has only punctuation and signs. Lengths and vocabulary leave out punctuation, and count only sentences by people
+  (source `human`). Characters are Unicode code points of these words.
+- Repeated tags count each time; the mean is over the pictures that have tags.
 - Labels are those of `tag_labels.make`, at 20 training pictures.
 """
 
@@ -16,8 +16,6 @@ import unicodedata
 from collections.abc import Sequence
 
 from xmcap.data import records
-from xmcap.data.checking import tag_statistics
-from xmcap.data.checking.tag_statistics import TagRow
 from xmcap.data.corpora import tag_labels
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
@@ -53,7 +51,8 @@ class Counts:
     sentences: source -> sentences.
     words, characters: number in a sentence by people, without punctuation -> sentences.
     vocabulary: distinct words of these.
-    tags: of the pictures.
+    tags: tag -> how often it was given.
+    tagged: number of tags -> pictures that have so many; pictures without tags are left out.
   """
 
   split: str
@@ -62,7 +61,8 @@ class Counts:
   words: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
   characters: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
   vocabulary: set[str] = dataclasses.field(default_factory=set)
-  tags: TagRow = dataclasses.field(default_factory=lambda: TagRow("", LANGUAGE))
+  tags: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+  tagged: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
 
   def add(self, picture: Annotated) -> None:
     """Counts a picture."""
@@ -77,11 +77,12 @@ class Counts:
         self.characters[sum(map(len, words))] += 1
         self.vocabulary.update(words)
     if tags := picture.tags.get(LANGUAGE):
-      self.tags.add(tag_statistics.count([{LANGUAGE: tags}])[LANGUAGE])
+      self.tags.update(tags)
+      self.tagged[len(tags)] += 1
 
   def quantities(self) -> dict[str, int]:
     """Quantity of `PUBLISHED` -> how many were found."""
-    tags = {"tags": self.tags.counts.total(), "distinct tags": len(self.tags.counts)}
+    tags = {"tags": self.tags.total(), "distinct tags": len(self.tags)}
     return {"pictures": self.pictures, **self.sentences, **tags, "vocabulary": len(self.vocabulary)}
 
 
@@ -91,37 +92,26 @@ def spoken(sentence: Sentence) -> list[str]:
   return [word for word, part in tagged if not (part.startswith("w") if part else _is_punctuation(word))]
 
 
-def count(pictures: Sequence[Annotated]) -> list[Counts]:
-  """The counts of each split, in the order in which they occur, and of `ALL`."""
-  counts = {split: Counts(split) for split in (*dict.fromkeys(picture.split for picture in pictures), ALL)}
-  for picture in pictures:
-    counts[picture.split].add(picture)
-    counts[ALL].add(picture)
-  return list(counts.values())
-
-
 def tables(directory: str | os.PathLike) -> list[str]:
   """The tables of a folder that has `annotations.jsonl`; those of COCO-CN end with the published figures."""
   pictures = list(tag_labels.read_pictures(directory))
-  counts = count(pictures)
+  of_split: dict[str, Counts] = {}
+  total = Counts(ALL)
+  for picture in pictures:
+    of_split.setdefault(picture.split, Counts(picture.split)).add(picture)
+    total.add(picture)
+  counts = [*of_split.values(), total]
   shown = [_sentences(counts), _lengths(counts), _tags(counts)]
   found = {(name, of.split): number for of in counts for name, number in of.quantities().items()}
-  segmented = [
-    bool(sentence.words)
-    for picture in pictures
-    for sentence in picture.sentences
-    if (sentence.language, sentence.source) == (LANGUAGE, "human")
-  ]
-  if all(segmented):  # jieba would make other labels
+  if total.words.total() == total.sentences["human"]:  # all are segmented; jieba would make other labels
     try:
       labels = tag_labels.make(pictures, LANGUAGE)
       shown.append(f"labels on {tag_labels.LEAST} or more training pictures: {labels.table()}")
       found["labels", "train"] = len(labels.counts)
     except UsageError:
       found["labels", "train"] = 0
-  if any(
-    addresses.is_file(addresses.join(directory, name)) for name in ("coco_cn.json", "coco_cn_text.json")
-  ):
+  names = ("coco_cn.json", "coco_cn_text.json")
+  if any(addresses.is_file(addresses.join(directory, name)) for name in names):
     shown.append(_compared(found))
   return shown
 
@@ -130,38 +120,35 @@ def _is_punctuation(word: str) -> bool:
   return all(unicodedata.category(character)[0] in "PSZ" for character in word)
 
 
+def _table(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+  """A table whose last row is that of `ALL`."""
+  return f"annotations: {title}\n\n{Grid(tuple(heads), tuple(rows[:-1]), tuple(rows[-1:])).text()}"
+
+
 def _sentences(counts: Sequence[Counts]) -> str:
-  heads = ("split", "pictures", *records.SOURCES)
-  rows = tuple(
+  rows = [
     (of.split, f"{of.pictures:,}", *(f"{of.sentences[source]:,}" for source in records.SOURCES))
     for of in counts
-  )
-  return f"annotations: sentences in {LANGUAGE}, by source\n\n{Grid(heads, rows[:-1], rows[-1:]).text()}"
+  ]
+  return _table(f"sentences in {LANGUAGE}, by source", ("split", "pictures", *records.SOURCES), rows)
 
 
 def _lengths(counts: Sequence[Counts]) -> str:
   heads = ("split", "sentences", "vocabulary", "words from", "mean", "to", "characters from", "mean", "to")
-  rows = tuple(
+  rows = [
     (of.split, f"{of.words.total():,}", f"{len(of.vocabulary):,}", *_span(of.words), *_span(of.characters))
     for of in counts
-  )
-  title = "annotations: sentences by people that are segmented, without punctuation"
-  return f"{title}\n\n{Grid(heads, rows[:-1], rows[-1:]).text()}"
+  ]
+  return _table("sentences by people that are segmented, without punctuation", heads, rows)
 
 
 def _tags(counts: Sequence[Counts]) -> str:
   heads = ("split", "pictures with tags", "tags", "distinct", "a picture from", "mean", "to")
-  rows = tuple(
-    (
-      of.split,
-      f"{of.tags.numbers.total():,}",
-      f"{of.tags.counts.total():,}",
-      f"{len(of.tags.counts):,}",
-      *_span(of.tags.numbers),
-    )
+  rows = [
+    (of.split, f"{of.tagged.total():,}", f"{of.tags.total():,}", f"{len(of.tags):,}", *_span(of.tagged))
     for of in counts
-  )
-  return f"annotations: tags in {LANGUAGE}\n\n{Grid(heads, rows[:-1], rows[-1:]).text()}"
+  ]
+  return _table(f"tags in {LANGUAGE}", heads, rows)
 
 
 def _span(numbers: collections.Counter[int]) -> tuple[str, str, str]:
@@ -176,8 +163,7 @@ def _compared(found: dict[tuple[str, str], int]) -> str:
   rows = []
   for (name, split), expected in PUBLISHED.items():
     number = found.get((name, split), 0)
-    rows.append(
-      (name, split, f"{number:,}", f"{expected:,}", f"{number - expected:+,}" if number != expected else "0")
-    )
+    difference = f"{number - expected:+,}" if number != expected else "0"
+    rows.append((name, split, f"{number:,}", f"{expected:,}", difference))
   grid = Grid(("", "split", "found", "published", "difference"), tuple(rows), num_labels=2)
   return f"annotations against COCO-CN's version 1805\n\n{grid.text()}"

@@ -170,9 +170,8 @@ def check(
     with files.whole(out / "check.jsonl") as lines:
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
-        chunks = workers.map_records(
-          _check_records, source, tags, max_characters, what=f"{source.split}: records checked", **options
-        )
+        what = f"{source.split}: records checked"
+        chunks = workers.map_records(_check_records, source, tags, max_characters, what=what, **options)
         found.append(_collected(source, chunks, lines))
     about = {
       "directory": str(directory),

@@ -1,24 +1,22 @@
 """Finds pictures that two corpora share, by id and by bytes, to detect test pictures in training data.
 
 Two records share a picture if their keys are equal (MSCOCO ids in any form: `COCO_val2014_000000000042` is
-`000000000042`), or if the SHA-256 hashes of their images are equal. Ids and hashes are kept in an sqlite file, so
-memory does not grow with the corpora. A resized or re-encoded image has other bytes and is found only by its id.
+`000000000042`), or if the SHA-256 hashes of their images are equal. A resized or re-encoded image has other bytes and
+is found only by its id. Ids and hashes are in an sqlite file, so memory does not grow with the corpora.
 """
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import os
 import pathlib
 import re
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xmcap.data import records, workers
 from xmcap.data.columns import parse_columns
-from xmcap.data.corpora.releases import coco_ids
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -32,8 +30,9 @@ CREATE INDEX ids ON pictures (corpus, id);
 CREATE INDEX hashes ON pictures (corpus, hash);
 """
 # A pair that shares both is one row.
-_SHARED = """
-SELECT one.split, one.key, other.split, other.key, one.id = other.id, one.hash = other.hash
+_PAIRS = """
+SELECT one.split, one.key, other.split AS other_split, other.key AS other_key,
+  one.id = other.id AS by_id, one.hash = other.hash AS by_bytes, one.rowid AS picture
 FROM pictures AS one JOIN (
   SELECT one.rowid AS first, other.rowid AS second FROM pictures AS one JOIN pictures AS other USING (id)
     WHERE one.corpus = 0 AND other.corpus = ?1
@@ -43,19 +42,25 @@ FROM pictures AS one JOIN (
 ) ON one.rowid = first JOIN pictures AS other ON other.rowid = second
 ORDER BY one.split, one.number, other.split, other.number
 """
+# A picture that the other split has twice is one picture.
+_COUNTS = f"""
+SELECT split, other_split, COUNT(DISTINCT CASE WHEN by_id THEN picture END),
+  COUNT(DISTINCT CASE WHEN by_bytes THEN picture END), COUNT(DISTINCT picture)
+FROM ({_PAIRS}) GROUP BY split, other_split ORDER BY split, other_split
+"""
 _COCO_ID = re.compile(r"COCO_(?:train|val|test)201[0-9]_[0-9]{12}|[0-9]{12}")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class SharedCounts:
   """Pictures of a split of the corpus that is checked, in a split of another: by id, by bytes, or by any of them."""
 
   split: str
   other: str
   other_split: str
-  by_id: int = 0
-  by_bytes: int = 0
-  pictures: int = 0
+  by_id: int
+  by_bytes: int
+  pictures: int
 
 
 def find(
@@ -78,8 +83,11 @@ def find(
     A row for each pair of splits that share pictures.
 
   Raises:
-    UsageError: a folder is not a corpus.
+    UsageError: a folder is not a corpus, or one of the others is the corpus itself.
   """
+  for other in others:
+    if os.path.realpath(other) == os.path.realpath(directory):
+      raise UsageError(f"--against={other}: the corpus itself: name another")
   out = pathlib.Path(out)
   files.make_folder(out)
   files.remove_incomplete(out)
@@ -93,24 +101,17 @@ def find(
       outputs.together(out),
       files.whole(out / "shared.jsonl") as lines,
     ):
-      counts: dict[tuple[str, str, str], SharedCounts] = {}
+      counts = []
       for number, place in enumerate(others, 1):
         other = str(os.fspath(place))
-        pairs = database.execute(_SHARED, (number,))
-        # A picture that the other split has twice is one picture.
-        for (split, key, other_split), of_picture in itertools.groupby(pairs, lambda pair: pair[:3]):
-          row = counts.setdefault((split, other, other_split), SharedCounts(split, other, other_split))
-          row.pictures += 1
-          about = {"split": split, "key": key, "other": other, "other_split": other_split}
-          found = set()
-          for *_, other_key, by_id, by_bytes in of_picture:
-            by = [name for name, held in (("id", by_id), ("bytes", by_bytes)) if held]
-            found.update(by)
-            pair = {**about, "other_key": other_key, "by": by}
-            lines.write(f"{json.dumps(pair, ensure_ascii=False)}\n".encode())
-          row.by_id += "id" in found
-          row.by_bytes += "bytes" in found
-  return list(counts.values())
+        for split, key, other_split, other_key, by_id, by_bytes, _ in database.execute(_PAIRS, (number,)):
+          by = [name for name, is_shared in (("id", by_id), ("bytes", by_bytes)) if is_shared]
+          pair = {"split": split, "key": key, "other": other, "other_split": other_split}
+          pair |= {"other_key": other_key, "by": by}
+          lines.write(f"{json.dumps(pair, ensure_ascii=False)}\n".encode())
+        for split, other_split, *numbers in database.execute(_COUNTS, (number,)):
+          counts.append(SharedCounts(split, other, other_split, *numbers))
+  return counts
 
 
 def table(found: Sequence[SharedCounts]) -> str:
@@ -144,19 +145,9 @@ def _fill(
 
 
 def _hashes(source: RecordSource, indices: range) -> list[tuple[str, str, bytes]]:
-  return list(_each_hash(source, indices))
-
-
-def _each_hash(source: RecordSource, indices: range) -> Iterator[tuple[str, str, bytes]]:
   """Key, id and hash of records."""
+  rows = []
   for record in source.iterate(indices, parse_columns):
-    key = record.key
-    image = coco_ids.number(key) if _COCO_ID.fullmatch(key) else None
-    yield key, key if image is None else f"{image:012d}", hashlib.sha256(record.image).digest()
-
-
-def check_others(directory: str, others: Sequence[str]) -> None:
-  """Raises UsageError if a corpus is compared with itself."""
-  for other in others:
-    if os.path.realpath(other) == os.path.realpath(directory):
-      raise UsageError(f"--against={other}: the corpus itself: name another")
+    known = record.key[-12:] if _COCO_ID.fullmatch(record.key) else record.key
+    rows.append((record.key, known, hashlib.sha256(record.image).digest()))
+  return rows

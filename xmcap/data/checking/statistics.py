@@ -4,13 +4,13 @@ import collections
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xmcap import languages
 from xmcap.data import records, workers
-from xmcap.data.checking import annotation_statistics, tag_statistics
-from xmcap.data.checking.tag_statistics import TagRow
+from xmcap.data.checking import annotation_statistics
 from xmcap.data.corpora import annotations
+from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -33,6 +33,8 @@ class Row:
     once, twice, more: images with one, two, three or more captions ("replication" in the paper).
     lengths: pieces of a caption, including EOS -> number of captions; empty without a vocabulary.
     sources: source (of `records.SOURCES`) -> number of captions; empty if unknown.
+    tags: tag -> how often people gave it.
+    tagged: number of tags -> images that have so many; images without tags are left out.
   """
 
   split: str
@@ -47,6 +49,8 @@ class Row:
   more: int = 0
   lengths: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
   sources: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+  tags: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+  tagged: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
 
   def add(self, other: "Row") -> None:
     """Adds the counts of other images to these."""
@@ -91,16 +95,14 @@ class Statistics:
     rows: one per split and language.
     published: split -> the release that it was built from, "" if unknown.
     target_length: T, at which targets are truncated; 0 if pieces were not counted.
-    tags: one per split and language.
     annotations: tables of `annotations.jsonl`, if the corpus has it.
   """
 
   images: dict[str, int]
   rows: list[Row]
-  published: dict[str, str] = dataclasses.field(default_factory=dict)
-  target_length: int = 0
-  tags: list[TagRow] = dataclasses.field(default_factory=list)
-  annotations: list[str] = dataclasses.field(default_factory=list)
+  published: dict[str, str]
+  target_length: int
+  annotations: list[str]
 
 
 def statistics(
@@ -124,19 +126,16 @@ def statistics(
   model = Vocabulary(vocabulary) if vocabulary else None
   if model and target_length < 2:
     raise UsageError(f"a target length of {target_length} leaves no room for text: give at least 2")
-  found = Statistics({}, [], {}, target_length if model else 0)
+  images: dict[str, int] = {}
+  rows: list[Row] = []
+  published_as: dict[str, str] = {}
   for split in records.splits(directory):
-    source = records.RecordSource(directory, split)
+    source = RecordSource(directory, split)
     name = f"{split} (records)"
-    what = f"{name}: images counted"
-    parts = list(
-      workers.map_records(
-        _count_records, source, model, chunk=_CHUNK, processes=processes, what=what, say=say
-      )
-    )
-    found.rows.extend(_rows(name, [rows for rows, _ in parts]))
-    found.tags.extend(tag_statistics.collected(name, [tags for _, tags in parts]))
-    found.images[name], found.published[name] = len(source), source.dataset.replace("_", "").lower()
+    options = {"chunk": _CHUNK, "processes": processes, "say": say}
+    parts = workers.map_records(_count_records, source, model, what=f"{name}: images counted", **options)
+    rows += _rows(name, parts)
+    images[name], published_as[name] = len(source), source.dataset.replace("_", "").lower()
   for folder in [directory, *(addresses.join(directory, name) for name in addresses.folders(directory))]:
     path = addresses.join(folder, "captions.jsonl")
     if not addresses.is_file(path):
@@ -146,17 +145,17 @@ def statistics(
     with addresses.local_copy(path) as copy:
       release = references.read_references(copy)
     name = f"{os.path.basename(folder)} (release)"
-    captions = (
-      [(code, text, "") for code, texts in of_image.items() for text in texts]
-      for of_image in release.values()
+    held = (
+      Record(key, b"", [Caption(code, text, source="") for code, texts in own.items() for text in texts])
+      for key, own in release.items()
     )
-    found.rows.extend(_rows(name, [_count(captions, model)]))
-    found.images[name], found.published[name] = len(release), "xm3600" if published.is_xm3600(release) else ""
-  if addresses.is_file(addresses.join(directory, annotations.NAME)):
-    found.annotations.extend(annotation_statistics.tables(directory))
-  if not found.images:
+    rows += _rows(name, [_count(held, model)])
+    images[name], published_as[name] = len(release), "xm3600" if published.is_xm3600(release) else ""
+  if not images:
     raise UsageError(f"{directory} has no corpus (neither dataset_info.json nor captions.jsonl): build one")
-  return found
+  has_annotations = addresses.is_file(addresses.join(directory, annotations.NAME))
+  tables = annotation_statistics.tables(directory) if has_annotations else []
+  return Statistics(images, rows, published_as, target_length if model else 0, tables)
 
 
 def _rows(split: str, parts: Iterable[dict[str, Row]]) -> list[Row]:
@@ -168,44 +167,41 @@ def _rows(split: str, parts: Iterable[dict[str, Row]]) -> list[Row]:
   return [total[code] for code in languages.ordered(total)]
 
 
-def _count_records(
-  source: records.RecordSource, indices: range, vocabulary: Vocabulary | None
-) -> tuple[dict[str, Row], dict[str, TagRow]]:
-  tags: list[dict[str, list[str]]] = []
-
-  def captions() -> Iterator[list[tuple[str, str, str]]]:
-    for record in source.iterate(indices):
-      if record.tags_by_language:
-        tags.append(record.tags_by_language)
-      yield [(caption.language, caption.text, caption.source) for caption in record.captions]
-
-  return _count(captions(), vocabulary), tag_statistics.count(tags)
+def _count_records(source: RecordSource, indices: range, vocabulary: Vocabulary | None) -> dict[str, Row]:
+  return _count(source.iterate(indices), vocabulary)
 
 
-def _count(images: Iterable[Sequence[tuple[str, str, str]]], vocabulary: Vocabulary | None) -> dict[str, Row]:
-  """Counts the (language, text, source) of the captions of each image, by language."""
+def _count(images: Iterable[Record], vocabulary: Vocabulary | None) -> dict[str, Row]:
+  """Counts captions and tags by language."""
   rows: dict[str, Row] = {}
-  for captions in images:
-    for language, number in collections.Counter(language for language, _, _ in captions).items():
-      row = rows.setdefault(language, Row("", languages.get(language).code))
+  for record in images:
+    held = collections.Counter(caption.language for caption in record.captions)
+    for language in (*held, *record.tags_by_language):
+      rows.setdefault(language, Row("", language))
+    for language, number in held.items():
+      row = rows[language]
       row.images += 1
       row.once += number == 1
       row.twice += number == 2
       row.more += number > 2
-    for language, text, source in captions:
-      row = rows[language]
+    for caption in record.captions:
+      row, text = rows[caption.language], caption.text
       spaced = len(text.split())
       row.captions += 1
       row.spaced_words += spaced
-      row.words += spaced if languages.get(language).spaces else len(_segmenter(language)(text))
+      has_spaces = languages.get(caption.language).spaces
+      row.words += spaced if has_spaces else len(_segmenter(caption.language)(text))
       row.characters += len(text)
-      if source:
-        row.sources[source] += 1
+      if caption.source:
+        row.sources[caption.source] += 1
     if vocabulary:
-      pieces = vocabulary.encode_all([text for _, text, _ in captions])
-      for (language, _, _), ids in zip(captions, pieces, strict=True):
-        rows[language].lengths[len(ids) + 1] += 1
-  return {code: rows[code] for code in languages.ordered(rows)}
+      pieces = vocabulary.encode_all([caption.text for caption in record.captions])
+      for caption, ids in zip(record.captions, pieces, strict=True):
+        rows[caption.language].lengths[len(ids) + 1] += 1
+    for language, tags in record.tags_by_language.items():
+      rows[language].tags.update(tags)
+      rows[language].tagged[len(tags)] += 1
+  return rows
 
 
 @functools.cache

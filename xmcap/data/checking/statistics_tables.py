@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from xmcap import languages
 from xmcap.data import records
-from xmcap.data.checking import tag_statistics
 from xmcap.data.checking.statistics import Row, Statistics
 from xmcap.scoring import published
 from xmcap.scoring.grid import Grid
@@ -33,9 +32,10 @@ def text(found: Statistics) -> str:
   tables = []
   for split, images in found.images.items():
     rows = [row for row in found.rows if row.split == split]
-    tables.append(_counts(split, images, rows, found.target_length))
-    if tagged := [row for row in found.tags if row.split == split]:
-      tables.append(tag_statistics.table(split, tagged))
+    captioned = [row for row in rows if row.captions]
+    tables.append(_counts(split, images, captioned, found.target_length))
+    if tagged := [row for row in rows if row.tagged]:
+      tables.append(_tags(split, tagged))
     corpus = found.published.get(split, "")
     if expected := figures(corpus, split.split(" (")[0]):
       tables.append(_compared(split, corpus, rows, expected))
@@ -86,6 +86,16 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
     lines.append((row.language if of_all else _name(row), *cells))
   table = Grid(("language", *heads), tuple(lines[:-1]), tuple(lines[-1:]))
   return f"{split}: {images:,} images\n\n{table.text()}"
+
+
+def _tags(split: str, rows: Sequence[Row]) -> str:
+  heads = ("language", "pictures", "tags", "distinct", "fewest", "tags/picture", "most")
+  lines = []
+  for row in rows:
+    pictures, tags = row.tagged.total(), row.tags.total()
+    cells = (f"{pictures:,}", f"{tags:,}", f"{len(row.tags):,}", f"{min(row.tagged)}")
+    lines.append((_name(row), *cells, f"{tags / pictures:.2f}", f"{max(row.tagged)}"))
+  return f"{split}: tags of the pictures that have any\n\n{Grid(heads, tuple(lines)).text()}"
 
 
 def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, Mapping[str, float]]) -> str:

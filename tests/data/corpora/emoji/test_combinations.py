@@ -41,9 +41,7 @@ def test_training_shows_one_to_three():
 def test_training_covers_all_pairs_that_are_free():
   made = Combinations(8, PICTURES, seed=1)
   pairs = {frozenset(scene) for scene in drawn(made, "train") if len(scene) == 2}
-  held_out = {
-    frozenset(pair) for split in ("validation", "test") for pair in made.held_out(split) if len(pair) == 2
-  }
+  held_out = {frozenset(pair) for split in ("validation", "test") for pair in made.held_out[split, 2]}
   assert pairs | held_out == {frozenset(pair) for pair in itertools.combinations(range(8), 2)}
 
 
@@ -51,7 +49,7 @@ def test_held_out_combinations_are_shown_equally_often():
   made = Combinations(20, PICTURES, 0)
   shown = collections.Counter(frozenset(scene) for scene in drawn(made, "test") if len(scene) == 2)
   assert max(shown.values()) - min(shown.values()) <= 1
-  assert set(shown) == {frozenset(pair) for pair in made.held_out("test") if len(pair) == 2}
+  assert set(shown) == {frozenset(pair) for pair in made.held_out["test", 2]}
 
 
 def test_both_orders_of_a_pair_occur():

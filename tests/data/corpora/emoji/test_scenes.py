@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from xmcap.data.corpora.emoji import scenes
-from xmcap.data.corpora.emoji.scenes import Renderer, SceneOptions
-from xmcap.errors import UsageError
+from xmcap.data.corpora.emoji.options import DIFFICULTIES, Emoji36Options, SceneOptions
+from xmcap.data.corpora.emoji.scenes import Renderer
 
 COLOURS = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
 
@@ -37,10 +37,11 @@ def test_pictures_are_square_rgb():
   assert picture.dtype == np.uint8
 
 
-@pytest.mark.parametrize("difficulty", list(scenes.DIFFICULTIES))
+@pytest.mark.parametrize("difficulty", list(DIFFICULTIES))
 def test_emoji_are_in_reading_order_and_inside(difficulty):
   squares = [Image.new("RGBA", (20, 20), (*colour, 255)) for colour in COLOURS]
-  made = Renderer(squares, 64, scenes.scene_options(difficulty, background="plain", contrast=0.0))
+  options = Emoji36Options(difficulty=difficulty, background="plain", contrast=0.0)
+  made = Renderer(squares, 64, options.scene)
   orders = [[0, 1, 2], [2, 0, 1], [1, 0], [2, 1, 0]] * 25
   for order, picture in zip(orders, render(orders, made), strict=True):
     boxes = [extent(picture, emoji) for emoji in order]
@@ -106,30 +107,3 @@ def test_png_is_lossless():
   decoded = Image.open(io.BytesIO(scenes.encode_png(picture)))
   assert decoded.format == "PNG"
   np.testing.assert_array_equal(np.asarray(decoded), np.asarray(picture))
-
-
-@pytest.mark.parametrize(
-  ("options", "message"),
-  [
-    ({"min_size": 0.5, "max_size": 0.4}, "min_size=0.5"),
-    ({"max_size": 1.5}, "max_size=1.5"),
-    ({"jitter": -0.1}, "jitter=-0.1"),
-    ({"background": "lava"}, "background=lava"),
-  ],
-)
-def test_bad_options_are_usage_errors(options, message):
-  with pytest.raises(UsageError, match=message):
-    SceneOptions(**options)
-
-
-def test_difficulty_with_a_change():
-  assert scenes.scene_options("hard", jitter=0.2, contrast=None) == SceneOptions(
-    0.2, 0.5, 0.2, 0.15, "noise", 1.0
-  )
-  with pytest.raises(UsageError, match="unknown difficulty 'extreme'"):
-    scenes.scene_options("extreme")
-
-
-def test_pictures_too_small_to_see_are_refused():
-  with pytest.raises(UsageError, match="image_size=8"):
-    renderer(8)

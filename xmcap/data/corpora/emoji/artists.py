@@ -1,6 +1,7 @@
 """Names of emoji in 101 languages, and pictures of the emoji by three artists, from npm packages."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 
@@ -53,7 +54,7 @@ def find(cache: str | os.PathLike | None = None) -> Artists:
   """
   tree = sources.fetched(
     pathlib.Path(cache or cache_folder("emoji100")) / "npm",
-    lambda folder: sources.fetch_npm(_PACKAGES, (_GOOGLE, _TWITTER, _OPENMOJI), folder),
+    functools.partial(sources.fetch_npm, _PACKAGES, (_GOOGLE, _TWITTER, _OPENMOJI)),
   )
   drawn = (
     emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE),

@@ -59,19 +59,10 @@ def choose(
 
   The order takes golden-ratio steps through the code points, so that food, animals, faces and things all occur;
   `preferred` emoji come before all others. It skips emoji that lack a name in a language that is not `optional`, that
-  share a name with an earlier emoji in any language, or whose small picture looks like an earlier one.
-
-  Args:
-    names: language -> emoji -> name.
-    pictures: pictures of the emoji.
-    count: number of emoji.
-    optional: languages in which an emoji may lack a name.
-    preferred: emoji that come first.
-
-  Raises:
-    UsageError: there are fewer than `count` distinguishable emoji.
+  share a name with an earlier emoji in any language, or whose small picture looks like an earlier one. UsageError if
+  there are fewer than `count` such emoji.
   """
-  found = _candidates(names, optional)
+  found = candidates(names, optional)
   order = np.argsort(np.arange(1, len(found) + 1) * _GOLDEN_RATIO % 1, kind="stable").tolist()
   order.sort(key=lambda index: found[index][0] not in preferred)
   taken: dict[str, set[str]] = {language: set() for language in names}
@@ -112,13 +103,8 @@ def described(chosen: Sequence[Emoji]) -> list[dict[str, Any]]:
   ]
 
 
-def candidates(names: Names, optional: Collection[str] = ()) -> list[str]:
-  """Returns the emoji that `choose` chooses from, in the order of the code points."""
-  return [character for character, _ in _candidates(names, optional)]
-
-
-def _candidates(names: Names, optional: Collection[str]) -> list[tuple[str, dict[str, str]]]:
-  """Returns (emoji, language -> name) in the order of the code points."""
+def candidates(names: Names, optional: Collection[str]) -> list[tuple[str, dict[str, str]]]:
+  """Returns (emoji, language -> name) of what `choose` chooses from, in the order of the code points."""
   found = []
   for character in sorted(names["en"]):
     if not _PICTOGRAPH.fullmatch(character):

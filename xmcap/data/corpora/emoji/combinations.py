@@ -26,7 +26,8 @@ class Combinations:
   def __init__(self, num_emoji: int, pictures: dict[str, int], seed: int):
     self.num_emoji = num_emoji
     self.seed = seed
-    self._held_out: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+    self.held_out: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+    """(split, size) -> combinations of a held-out split, each in ascending order of the classes."""
     for size in _HELD_OUT_SIZES:
       total = math.comb(num_emoji, size)
       wanted = [
@@ -35,16 +36,12 @@ class Combinations:
       ]
       ranks = self._rng("assignment", size).choice(total, sum(wanted), replace=False, shuffle=True)
       for split, part in zip(_HELD_OUT, np.split(ranks, np.cumsum(wanted)[:-1]), strict=True):
-        self._held_out[split, size] = [_unrank(int(rank), size) for rank in part]
-    self._taken = {classes for part in self._held_out.values() for classes in part}
+        self.held_out[split, size] = [_unrank(int(rank), size) for rank in part]
+    self._taken = {classes for part in self.held_out.values() for classes in part}
 
   def _rng(self, name: str, number: int) -> np.random.Generator:
     names = ("assignment", *SPLITS)
     return np.random.default_rng([self.seed, names.index(name), number])
-
-  def held_out(self, split: str) -> list[tuple[int, ...]]:
-    """Returns the combinations of a held-out split, each in ascending order of the classes."""
-    return [classes for size in _HELD_OUT_SIZES for classes in self._held_out[split, size]]
 
   def draw(
     self, split: str, shard: int, start: int, count: int
@@ -60,7 +57,7 @@ class Combinations:
     scenes = []
     for index in range(start, start + count):
       size = _HELD_OUT_SIZES[index % len(_HELD_OUT_SIZES)]
-      held_out = self._held_out[split, size]
+      held_out = self.held_out[split, size]
       scenes.append(rng.permutation(held_out[index // len(_HELD_OUT_SIZES) % len(held_out)]).tolist())
     return scenes, rng
 

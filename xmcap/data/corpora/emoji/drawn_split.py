@@ -2,12 +2,16 @@
 
 import dataclasses
 import hashlib
+import math
+import os
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from xmcap.data import record_writer
+from xmcap.data.corpora import plans
 from xmcap.data.corpora.annotations import Annotated
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
@@ -89,7 +93,7 @@ class DrawnSplit:
 
   @property
   def shards(self) -> range:
-    return range(-(-self.count // self.shard_records))
+    return range(math.ceil(self.count / self.shard_records))
 
   def records(self, shard: int, references: bool = False) -> Iterator[Record]:
     """Yields the records of a shard, with one caption per language, or with all `references`."""
@@ -140,6 +144,23 @@ class DrawnSplit:
     return "".join(f"{line}\n" for line in lines)
 
 
+def build_once(
+  out: str | os.PathLike,
+  corpus: str,
+  version: str,
+  options: Mapping[str, Any],
+  make: Callable[[pathlib.Path, pathlib.Path, Say], Mapping[str, Any]],
+  progress: Say | None,
+) -> pathlib.Path:
+  """Calls make(out, work_dir, say) unless `out` already has the corpus; see `plans.carry_out`. Returns the folder."""
+  out = pathlib.Path(out)
+  say = progress or (lambda line: None)
+  plan = {"corpus": corpus, "version": version, "options": options, "inputs": {}}
+  if plans.carry_out(out, plan, lambda work_dir: make(out, work_dir, say))[1]:
+    say(f"{out} already has this corpus")
+  return out
+
+
 def write_records(
   out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
 ) -> list[record_writer.WrittenSplit]:
@@ -168,7 +189,7 @@ def write_beside(
   version: str,
   description: str,
 ) -> None:
-  """Writes the other files of a corpus: tags, the text of the training splits for a vocabulary, and TFDS's metadata."""
+  """Writes tags, the text of the training splits for a vocabulary, and TFDS's metadata."""
   record_writer.write_tags(out, trained[0].tags)
   files.write_text(out / "vocabulary_text.txt", "".join(split.vocabulary_text() for split in trained))
   record_writer.write_metadata(

@@ -14,7 +14,6 @@ emoji are held out of training.
   vocabulary_text.txt  names and captions in all languages, for training a SentencePiece model
 """
 
-import dataclasses
 import functools
 import json
 import os
@@ -25,13 +24,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import artists as artists_lib
 from xmcap.data.corpora.emoji import choice as emoji_choice
+from xmcap.data.corpora.emoji import drawn_split, scenes
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
-from xmcap.data.corpora.emoji import scenes
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit, write_beside, write_records
+from xmcap.data.corpora.emoji.options import Emoji100Options
 from xmcap.progress import Say
 from xmcap.storage import files
 
@@ -41,7 +39,6 @@ HELD_OUT = "held_out"
 SPLITS = ("train", "validation", "test", *artists_lib.ARTISTS, HELD_OUT)
 _DESCRIPTION = "Pictures of emoji with their names, by native speakers, as captions in 101 languages."
 _RECORDS_IN_SHARD = 4096
-_LEAST = {"num_emoji": 5, "num_held_out": 2, "seed": 0}
 # Different seeds, so that no two artists or splits share scenes.
 _SEED_OF_SINGLES = 100
 
@@ -49,103 +46,69 @@ _SEED_OF_SINGLES = 100
 def build(
   out: str | os.PathLike,
   *,
-  num_emoji: int = 60,
-  num_held_out: int = 20,
-  num_train: int = 40_000,
-  num_validation: int = 600,
-  num_test: int = 1_000,
-  num_each: int = 10,
-  image_size: int = 64,
-  seed: int = 0,
-  difficulty: str = "medium",
   cache: str | os.PathLike | None = None,
   processes: int | None = None,
   progress: Say | None = None,
-  **scene: float | str | None,
+  **given: Any,
 ) -> pathlib.Path:
   """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
     out: the folder.
-    num_emoji: number of trained classes, at least 5.
-    num_held_out: number of further classes that training never shows.
-    num_train, num_validation, num_test: number of pictures per split.
-    num_each: pictures per class in each zero-shot test.
-    image_size: side of the square pictures, in pixels.
-    seed: seed of combinations, places, sizes, colours and backgrounds; the choice of emoji does not depend on it.
-    difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
-    cache: folder for downloads; None: in the user's cache folder.
-    processes: number of processes; None: one per core.
-    progress: receives progress lines.
-    scene: changes to the preset, such as `jitter`; None: as in the preset.
+    cache, processes, progress: as in `emoji36.build`.
+    given: fields of `Emoji100Options`.
 
   Raises:
     UsageError: an option is out of range, or the folder contains something else.
     XmcapError: npm cannot fetch the names and pictures, or the disk is full or cannot be written.
   """
-  out = pathlib.Path(out)
-  say = progress or (lambda line: None)
-  scene_options = scenes.scene_options(difficulty, **scene)
-  pictures = {"train": num_train, "validation": num_validation, "test": num_test}
-  sizes = {"num_emoji": num_emoji, "num_held_out": num_held_out, "num_each": num_each, "seed": seed}
-  given = {**sizes, **{f"num_{split}": count for split, count in pictures.items()}}
-  scenes.check_least({name: (value, _LEAST.get(name, 1)) for name, value in given.items()})
-  options = {
-    **sizes,
-    "pictures": pictures,
-    "image_size": image_size,
-    "scenes": dataclasses.asdict(scene_options),
-  }
+  options = Emoji100Options(**given)
+  num_emoji, num_held_out, seed = options.num_emoji, options.num_held_out, options.seed
 
-  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+  def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     say("looking for names and pictures of emoji")
     found = artists_lib.find(cache)
     chosen = emoji_choice.choose(found.cldr.names, artists_lib.Common(found), num_emoji + num_held_out)
     say(f"{num_emoji} emoji and {num_held_out} held out, in {len(found.cldr.names)} languages")
     names = {code: [emoji.names[code] for emoji in chosen] for code in found.cldr.names}
     tags = [emoji.tag for emoji in chosen]
-    captioner = Captioner(names, found.cldr.standard, found.cldr.plain)
+    captioner = drawn_split.Captioner(names, found.cldr.standard, found.cldr.plain)
     renderers = {
-      artist: scenes.Renderer(_drawn(drawn, chosen), image_size, scene_options)
+      artist: scenes.Renderer(_drawn(drawn, chosen), options.image_size, options.scene)
       for artist, drawn in found.pictures.items()
     }
     noto = renderers[artists_lib.ARTISTS[0]]
-    combinations = Combinations(num_emoji, pictures, seed)
-    split = functools.partial(DrawnSplit, NAME, shard_records=_RECORDS_IN_SHARD, seed=seed, tags=tags)
-    splits = [
-      split(name, count, captioner=captioner, renderer=noto, draw=combinations.draw)
-      for name, count in pictures.items()
-    ]
+    draw = Combinations(num_emoji, options.pictures, seed).draw
+    split = functools.partial(
+      drawn_split.DrawnSplit,
+      NAME,
+      shard_records=_RECORDS_IN_SHARD,
+      seed=seed,
+      tags=tags,
+      captioner=captioner,
+    )
+    splits = [split(name, count, renderer=noto, draw=draw) for name, count in options.pictures.items()]
+    trained, held_out = range(num_emoji), range(num_emoji, len(tags))
     for number, (name, renderer) in enumerate((*renderers.items(), (HELD_OUT, noto))):
-      classes = range(num_emoji, num_emoji + num_held_out) if name == HELD_OUT else range(num_emoji)
-      draw = Singles(classes, (seed, _SEED_OF_SINGLES + number)).draw
-      splits.append(split(name, len(classes) * num_each, captioner=captioner, renderer=renderer, draw=draw))
-    written = write_records(out, splits, work_dir, processes, say)
-    write_beside(out, splits[:1], written, VERSION, _DESCRIPTION)
-    for file, classes in (("labels", range(num_emoji)), ("labels_held_out", range(num_emoji, len(tags)))):
-      files.write_text(out / f"{file}.json", json.dumps(labels(names, classes), ensure_ascii=False))
+      classes = held_out if name == HELD_OUT else trained
+      draw = functools.partial(_draw_singles, classes, (seed, _SEED_OF_SINGLES + number))
+      splits.append(split(name, len(classes) * options.num_each, renderer=renderer, draw=draw))
+    written = drawn_split.write_records(out, splits, work_dir, processes, say)
+    drawn_split.write_beside(out, splits[:1], written, VERSION, _DESCRIPTION)
+    for name, classes in (("labels", trained), ("labels_held_out", held_out)):
+      files.write_text(out / f"{name}.json", json.dumps(labels(names, classes), ensure_ascii=False))
     return {"emoji": [{"character": emoji.character, "tag": emoji.tag} for emoji in chosen]}
 
-  plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
-  if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} already has this corpus")
-  return out
+  planned = options.plan("num_emoji", "num_held_out", "num_each")
+  return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)
 
 
-@dataclasses.dataclass(frozen=True)
-class Singles:
-  """Scenes of a single emoji, cycling through the classes."""
-
-  classes: Sequence[int]
-  seed: tuple[int, ...]
-
-  def draw(
-    self, split: str, shard: int, start: int, count: int
-  ) -> tuple[list[list[int]], np.random.Generator]:
-    """Draws scenes, as `Combinations.draw`."""
-    del split
-    chosen = [[self.classes[index % len(self.classes)]] for index in range(start, start + count)]
-    return chosen, np.random.default_rng((*self.seed, shard))
+def _draw_singles(
+  classes: Sequence[int], seed: tuple[int, ...], _: str, shard: int, start: int, count: int
+) -> tuple[list[list[int]], np.random.Generator]:
+  """Draws scenes of one emoji each, in a cycle through the classes, as `Combinations.draw`."""
+  chosen = [[classes[index % len(classes)]] for index in range(start, start + count)]
+  return chosen, np.random.default_rng((*seed, shard))
 
 
 def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[str, list[list]]:

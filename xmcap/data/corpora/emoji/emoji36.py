@@ -14,49 +14,33 @@ If a language lacks a name for an emoji (Maori, Quechua), the picture has no cap
   emoji36.json         options, emoji and their source; written last, so it marks a complete corpus
 """
 
-import dataclasses
 import os
 import pathlib
 from typing import Any
 
 from xmcap import languages
-from xmcap.data.corpora import plans
 from xmcap.data.corpora.emoji import choice as emoji_choice
-from xmcap.data.corpora.emoji import scenes
+from xmcap.data.corpora.emoji import drawn_split, scenes
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import (
-  Captioner,
-  DrawnSplit,
-  write_beside,
-  write_records,
-  write_released,
-)
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.data.corpora.emoji.options import Emoji36Options
 from xmcap.progress import Say
 
 NAME = "emoji36"
 VERSION = "1.0.0"
 _DESCRIPTION = "Pictures of emoji with their names, by native speakers, as captions in 36 languages."
 _RECORDS_IN_SHARD = 8192
-_MIN_EMOJI = 5
 _OPTIONAL = ("mi", "quz")  # languages in which an emoji may lack a name
 
 
 def build(
   out: str | os.PathLike,
   *,
-  num_emoji: int = 60,
-  num_train: int = 120_000,
-  num_validation: int = 600,
-  num_test: int = 3_600,
-  image_size: int = 64,
-  seed: int = 0,
-  difficulty: str = "medium",
-  source: str = "auto",
   cache: str | os.PathLike | None = None,
   processes: int | None = None,
   progress: Say | None = None,
-  **scene: float | str | None,
+  **given: Any,
 ) -> pathlib.Path:
   """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
@@ -64,64 +48,35 @@ def build(
 
   Args:
     out: the folder.
-    num_emoji: number of classes, at least 5; about 360 are distinguishable.
-    num_train, num_validation, num_test: number of pictures per split.
-    image_size: side of the square pictures, in pixels.
-    seed: seed of combinations, places, sizes, colours and backgrounds; the choice of emoji does not depend on it.
-    difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
-    source: source of names and pictures (sources.py): auto, installed, debian or npm.
     cache: folder for downloads; None: in the user's cache folder.
     processes: number of processes; None: one per core.
     progress: receives progress lines.
-    scene: changes to the preset, such as `jitter`; None: as in the preset.
+    given: fields of `Emoji36Options`.
 
   Raises:
     UsageError: an option is out of range, or the folder contains something else.
     XmcapError: no source works (the message lists all three), or the disk is full or cannot be written.
   """
-  out = pathlib.Path(out)
-  say = progress or (lambda line: None)
-  scene_options = scenes.scene_options(difficulty, **scene)
-  pictures = {"train": num_train, "validation": num_validation, "test": num_test}
-  least = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
-  least |= {f"num_{split}": (count, 1) for split, count in pictures.items()}
-  scenes.check_least(least)
-  options = {
-    "num_emoji": num_emoji,
-    "pictures": pictures,
-    "image_size": image_size,
-    "seed": seed,
-    "scenes": dataclasses.asdict(scene_options),
-    "source": source,
-  }
+  options = Emoji36Options(**given)
 
-  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+  def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     say("looking for names and pictures of emoji")
-    found = emoji_sources.find(source, cache)
-    chosen = emoji_choice.choose(found.cldr.names, found.pictures, num_emoji, _OPTIONAL)
+    found = emoji_sources.find(options.source, cache)
+    chosen = emoji_choice.choose(found.cldr.names, found.pictures, options.num_emoji, _OPTIONAL)
+    say(f"{options.num_emoji} emoji ({found.way})")
     names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
     captioner = Captioner(names, found.cldr.standard, found.cldr.plain)
-    combinations = Combinations(num_emoji, pictures, seed)
-    renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
-    say(f"{num_emoji} emoji ({found.way})")
+    renderer = scenes.Renderer([emoji.picture for emoji in chosen], options.image_size, options.scene)
+    draw = Combinations(options.num_emoji, options.pictures, options.seed).draw
     tags = [emoji.tag for emoji in chosen]
-    splits = [
-      DrawnSplit(NAME, name, count, _RECORDS_IN_SHARD, seed, tags, captioner, renderer, combinations.draw)
-      for name, count in pictures.items()
-    ]
-    _write(out, splits, work_dir, processes, say)
+    train, validation, test = (
+      DrawnSplit(NAME, name, count, _RECORDS_IN_SHARD, options.seed, tags, captioner, renderer, draw)
+      for name, count in options.pictures.items()
+    )
+    written = drawn_split.write_records(out, (train, validation), work_dir, processes, say)
+    drawn_split.write_released(out, (validation, test), say)
+    drawn_split.write_beside(out, (train,), written, VERSION, _DESCRIPTION)
     return {"way": found.way, "emoji": emoji_choice.described(chosen)}
 
-  plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
-  if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} already has this corpus")
-  return out
-
-
-def _write(
-  out: pathlib.Path, splits: list[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
-) -> None:
-  train, validation, test = splits
-  written = write_records(out, (train, validation), work_dir, processes, say)
-  write_released(out, (validation, test), say)
-  write_beside(out, (train,), written, VERSION, _DESCRIPTION)
+  planned = options.plan("num_emoji", "source")
+  return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)

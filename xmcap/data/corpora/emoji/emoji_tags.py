@@ -25,7 +25,6 @@ A picture has no caption or no tags in a language that lacks a name or keywords 
 """
 
 import collections
-import dataclasses
 import functools
 import os
 import pathlib
@@ -35,19 +34,14 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages
-from xmcap.data.corpora import plans, tag_labels
-from xmcap.data.corpora.emoji import cedict, scenes, translation
+from xmcap.data.corpora import tag_labels
+from xmcap.data.corpora.emoji import cedict, drawn_split, scenes, translation
 from xmcap.data.corpora.emoji import choice as emoji_choice
 from xmcap.data.corpora.emoji import sources as emoji_sources
 from xmcap.data.corpora.emoji.cldr import Cldr
 from xmcap.data.corpora.emoji.combinations import Combinations
-from xmcap.data.corpora.emoji.drawn_split import (
-  Captioner,
-  DrawnSplit,
-  write_beside,
-  write_records,
-  write_released,
-)
+from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.data.corpora.emoji.options import EmojiTagsOptions
 from xmcap.data.corpora.releases.coco_cn import write_tag_lines
 from xmcap.errors import UsageError
 from xmcap.progress import Say
@@ -56,13 +50,11 @@ from xmcap.storage import files
 NAME = "emoji_tags"
 VERSION = "1.0.0"
 MT = "train_mt"
-SPLITS = (MT, tag_labels.TRAIN, "val", "test")
-RELEASED = ("val", "test")
+SPLITS = tuple(EmojiTagsOptions.SPLITS)
 _DESCRIPTION = (
   "Pictures of emoji with tags and captions by native speakers, and translated captions, in 36 languages."
 )
 _RECORDS_IN_SHARD = 4_096
-_MIN_EMOJI = 5
 _OPTIONAL = ("mi", "quz")  # languages in which an emoji may lack a name or keywords
 # Both training splits draw from the same combinations, but shards of different numbers have different scenes.
 _FIRST_MT_SHARD = 1 << 20
@@ -71,96 +63,64 @@ _FIRST_MT_SHARD = 1 << 20
 def build(
   out: str | os.PathLike,
   *,
-  num_emoji: int = 300,
-  num_mt: int = 20_000,
-  num_human: int = 2_000,
-  num_val: int = 500,
-  num_test: int = 1_000,
-  least: int = tag_labels.LEAST,
-  image_size: int = 64,
-  seed: int = 0,
-  difficulty: str = "medium",
-  source: str = "auto",
   cache: str | os.PathLike | None = None,
   processes: int | None = None,
   progress: Say | None = None,
-  **scene: float | str | None,
+  **given: Any,
 ) -> pathlib.Path:
   """Builds the corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
-  The same options and source give the same bytes with any number of processes.
-
   Args:
     out: the folder.
-    num_emoji: number of emoji, at least 5; about 360 are distinguishable. Emoji come first that share a keyword with
-      another one in every language but Maori and Quechua.
-    num_mt, num_human, num_val, num_test: number of pictures of `train_mt`, `train`, `val` and `test`.
-    least: number of `train` pictures that a label needs.
-    image_size: side of the square pictures, in pixels.
-    seed: seed of combinations, places, sizes, colours and backgrounds; the choice of emoji does not depend on it.
-    difficulty: `easy`, `medium` or `hard`: a preset of scenes.SceneOptions.
-    source: source of names, keywords and pictures (sources.py): auto, installed, debian or npm.
-    cache: folder for downloads; None: that of emoji36, in the user's cache folder.
-    processes: number of processes; None: one per core.
-    progress: receives progress lines.
-    scene: changes to the preset, such as `jitter`; None: as in the preset.
+    cache, processes, progress: as in `emoji36.build`.
+    given: fields of `EmojiTagsOptions`.
 
   Raises:
     UsageError: an option is out of range, the folder contains something else, or CC-CEDICT is not installed.
     XmcapError: no source works (the message lists all three), or the disk is full or cannot be written.
   """
-  out = pathlib.Path(out)
-  say = progress or (lambda line: None)
-  scene_options = scenes.scene_options(difficulty, **scene)
-  pictures = dict(zip(SPLITS, (num_mt, num_human, num_val, num_test), strict=True))
-  given = {"num_mt": num_mt, "num_human": num_human, "num_val": num_val, "num_test": num_test, "least": least}
-  bounds = {"num_emoji": (num_emoji, _MIN_EMOJI), "seed": (seed, 0)}
-  bounds |= {name: (value, 1) for name, value in given.items()}
-  scenes.check_least(bounds)
-  options = {
-    "num_emoji": num_emoji,
-    "pictures": pictures,
-    "least": least,
-    "image_size": image_size,
-    "seed": seed,
-    "scenes": dataclasses.asdict(scene_options),
-    "source": source,
-  }
+  options = EmojiTagsOptions(**given)
 
-  def make(work_dir: pathlib.Path) -> dict[str, Any]:
+  def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     dictionary = cedict.find()  # at once, if it is not installed
     say("looking for names, keywords and pictures of emoji")
-    found = emoji_sources.find(source, cache)
-    chosen = choose(found, num_emoji)
-    say(f"{num_emoji} emoji ({found.way}); translating their names")
-    translated = translation.translate(
-      found.cldr, [emoji.character for emoji in chosen], cedict.read(dictionary)
-    )
-    renderer = scenes.Renderer([emoji.picture for emoji in chosen], image_size, scene_options)
-    combinations = Combinations(
-      num_emoji, {"train": num_human, "validation": num_val, "test": num_test}, seed
-    )
-    draw = functools.partial(_draw, combinations)
+    found = emoji_sources.find(options.source, cache)
+    chosen = choose(found, options.num_emoji)
+    say(f"{options.num_emoji} emoji ({found.way}); translating their names")
+    characters = [emoji.character for emoji in chosen]
+    translated = translation.translate(found.cldr, characters, cedict.read(dictionary))
+    renderer = scenes.Renderer([emoji.picture for emoji in chosen], options.image_size, options.scene)
+    counts = {"train": options.num_human, "validation": options.num_val, "test": options.num_test}
+    draw = functools.partial(_draw, Combinations(options.num_emoji, counts, options.seed))
     tags = [emoji.tag for emoji in chosen]
     people, machine, keywords = _texts(found.cldr, chosen, translated)
     splits = [
       DrawnSplit(
-        NAME, name, count, _RECORDS_IN_SHARD, seed, tags, machine if name == MT else people, renderer, draw,
+        NAME, name, count, _RECORDS_IN_SHARD, options.seed, tags, machine if name == MT else people, renderer, draw,
         {"en": keywords["en"]} if name == MT else keywords,
       )
-      for name, count in pictures.items()
+      for name, count in options.pictures.items()
     ]  # fmt: skip
-    written = write_records(out, splits, work_dir, processes, say)
-    write_released(out, (split for split in splits if split.name in RELEASED), say)
-    labels = write_labels(out / "labels", splits, least)
+    written = drawn_split.write_records(out, splits, work_dir, processes, say)
+    drawn_split.write_released(out, splits[2:], say)
+    labels = write_labels(out / "labels", splits, options.least)
     say(f"labels in {len(labels)} languages: {min(labels.values())} to {max(labels.values())}")
-    write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
-    return {"way": found.way, **_about(chosen, keywords, translated), "labels": labels}
+    drawn_split.write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
+    return {
+      "way": found.way,
+      "emoji": emoji_choice.described(chosen),
+      "keywords": {
+        code: len({word for words in own for word in words or ()}) for code, own in keywords.items()
+      },
+      "translation": {
+        code: {"words": own.words, "unknown": own.unknown, "same": own.same}
+        for code, own in translated.items()
+      },
+      "labels": labels,
+    }
 
-  plan = {"corpus": NAME, "version": VERSION, "options": options, "inputs": {}}
-  if plans.carry_out(out, plan, make)[1]:
-    say(f"{out} already has this corpus")
-  return out
+  planned = options.plan("num_emoji", "least", "source")
+  return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)
 
 
 def choose(found: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
@@ -173,7 +133,7 @@ def choose(found: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
     code: {emoji: name for emoji, name in own.items() if emoji in keywords[code]}
     for code, own in found.cldr.names.items()
   }
-  candidates = emoji_choice.candidates(names, _OPTIONAL)
+  candidates = [emoji for emoji, _ in emoji_choice.candidates(names, _OPTIONAL)]
   codes = [code for code in names if code not in _OPTIONAL]
   counts = {
     code: collections.Counter(word for emoji in candidates for word in keywords[code][emoji])
@@ -236,20 +196,3 @@ def _texts(
   of_machine = {code: translated[code].names if code in translated else names[code] for code in names}
   people = Captioner(names, cldr.standard, cldr.plain)
   return people, Captioner(of_machine, cldr.standard, cldr.plain, tuple(translated)), keywords
-
-
-def _about(
-  chosen: Sequence[emoji_choice.Emoji],
-  keywords: Mapping[str, Sequence[Sequence[str] | None]],
-  translated: Mapping[str, translation.Translated],
-) -> dict[str, Any]:
-  """Returns what emoji_tags.json says about emoji, keywords and translations."""
-  return {
-    "emoji": emoji_choice.described(chosen),
-    "keywords": {
-      code: len({word for words in own if words for word in words}) for code, own in keywords.items()
-    },
-    "translation": {
-      code: {"words": own.words, "unknown": own.unknown, "same": own.same} for code, own in translated.items()
-    },
-  }

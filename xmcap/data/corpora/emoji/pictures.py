@@ -1,8 +1,4 @@
-"""Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files.
-
-All return the picture of an emoji (one code point, no U+FE0F) as RGBA, cropped to the visible part, or None if there is
-none.
-"""
+"""Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files."""
 
 import io
 import pathlib
@@ -15,6 +11,13 @@ from xmcap.errors import XmcapError, one_line
 
 _FONT_SIZE = 109  # pixels: the only size of the bitmaps in NotoColorEmoji.ttf
 _SVG_SIZE = 72  # pixels: OpenMoji's own size
+
+
+class Pictures(Protocol):
+  """A source of pictures of emoji."""
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    """Returns an emoji (one code point, no U+FE0F) as RGBA, cropped to the visible part; None if there is none."""
 
 
 class FontPictures:
@@ -43,9 +46,7 @@ class FilePictures:
   """Reads emoji from PNG files named by code point, as in `emoji-datasource-google`."""
 
   def __init__(self, folder: pathlib.Path):
-    self._folder = folder
-    if not folder.is_dir():
-      raise XmcapError(f"{folder} is missing: it should contain pictures of emoji such as 1f34e.png")
+    self._folder = _checked(folder, "1f34e.png")
 
   def draw(self, emoji: str) -> Image.Image | None:
     for name in (f"{ord(emoji):04x}.png", f"{ord(emoji):04x}-fe0f.png"):
@@ -59,9 +60,7 @@ class SvgPictures:
   """Draws emoji from SVG files named by code point, as in the npm package `openmoji`."""
 
   def __init__(self, folder: pathlib.Path):
-    self._folder = folder
-    if not folder.is_dir():
-      raise XmcapError(f"{folder} is missing: it should contain pictures of emoji such as 1F34E.svg")
+    self._folder = _checked(folder, "1F34E.svg")
     try:
       import resvg_py  # an extra that only one corpus needs
     except ImportError:
@@ -76,11 +75,10 @@ class SvgPictures:
     return _crop(Image.open(io.BytesIO(bytes(drawn))).convert("RGBA"))
 
 
-class Pictures(Protocol):
-  """A source of pictures of emoji."""
-
-  def draw(self, emoji: str) -> Image.Image | None:
-    """Returns the picture of an emoji; None if there is none."""
+def _checked(folder: pathlib.Path, example: str) -> pathlib.Path:
+  if not folder.is_dir():
+    raise XmcapError(f"{folder} is missing: it should contain pictures of emoji such as {example}")
+  return folder
 
 
 def _crop(picture: Image.Image) -> Image.Image | None:

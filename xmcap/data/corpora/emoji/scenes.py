@@ -4,85 +4,23 @@ All random values of a shard are drawn at once from one seeded generator, so a p
 shard) and its index in the shard. Rendering it then takes a few Pillow calls.
 """
 
-import dataclasses
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from PIL import Image
 
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
-from xmcap.errors import UsageError
+from xmcap.data.corpora.emoji.options import BACKGROUNDS, SceneOptions
 
-BACKGROUNDS = ("plain", "gradient", "noise", "mixed")
 _SPRITE_SIZES = 12  # number of precomputed, evenly spaced sizes of an emoji
 _NOISE_GRID = 5  # side of the grid of colours from which smooth noise is interpolated
-
-
-@dataclasses.dataclass(frozen=True)
-class SceneOptions:
-  """The variability of scenes. Lengths are shares of the picture's side.
-
-  Attributes:
-    min_size, max_size: range of the longer side of an emoji, drawn uniformly; if a row of emoji is wider than the
-      picture plus `overlap`, the emoji shrink until they fit.
-    jitter: 0: evenly spaced on the middle line; 1: anywhere inside the picture, in reading order.
-    overlap: how much wider than the picture a row of emoji may be; neighbours then overlap a little.
-    background: `plain` (one colour), `gradient` (two to four colours), `noise` (smooth, many colours), or `mixed` (a
-      third each).
-    contrast: in [0, 1], how different the colours of a background are.
-  """
-
-  min_size: float = 0.3
-  max_size: float = 0.42
-  jitter: float = 0.7
-  overlap: float = 0.06
-  background: str = "mixed"
-  contrast: float = 0.4
-
-  def __post_init__(self):
-    if not 0 < self.min_size <= self.max_size <= 1:
-      raise UsageError(
-        f"min_size={self.min_size}, max_size={self.max_size}: use 0 < min_size <= max_size <= 1"
-      )
-    for name in ("jitter", "overlap", "contrast"):
-      if not 0 <= getattr(self, name) <= 1:
-        raise UsageError(f"{name}={getattr(self, name)}: use a number from 0 to 1")
-    if self.background not in BACKGROUNDS:
-      raise UsageError(f"background={self.background}: choose one of {', '.join(BACKGROUNDS)}")
-
-
-DIFFICULTIES = {
-  "easy": SceneOptions(min_size=0.32, max_size=0.34, jitter=0.15, overlap=0.0, background="plain"),
-  "medium": SceneOptions(),
-  "hard": SceneOptions(
-    min_size=0.2, max_size=0.5, jitter=1.0, overlap=0.15, background="noise", contrast=1.0
-  ),
-}
-"""Presets. `easy`: nearly fixed places, on one colour. `hard`: small or large, anywhere, on strong noise."""
-
-
-def scene_options(difficulty: str, **changes: float | str | None) -> SceneOptions:
-  """Returns a preset of `DIFFICULTIES` with some options changed (None: as in the preset); UsageError if unknown."""
-  if difficulty not in DIFFICULTIES:
-    raise UsageError(f"unknown difficulty '{difficulty}': choose {', '.join(DIFFICULTIES)}")
-  changed = {name: value for name, value in changes.items() if value is not None}
-  return dataclasses.replace(DIFFICULTIES[difficulty], **changed)
-
-
-def check_least(given: Mapping[str, tuple[int, int]]) -> None:
-  """Raises UsageError if an option is too small; `given` maps its name to its value and the smallest one."""
-  for name, (value, smallest) in given.items():
-    if value < smallest:
-      raise UsageError(f"{name}={value}: must be at least {smallest}")
 
 
 class Renderer:
   """Renders square scenes from one cropped RGBA picture per class. Picklable; scales the emoji once."""
 
   def __init__(self, pictures: Sequence[Image.Image], image_size: int, options: SceneOptions):
-    if image_size < 16:
-      raise UsageError(f"image_size={image_size}: must be at least 16, or emoji are unrecognisable")
     self.image_size = image_size
     self.options = options
     # Emoji in a row may have to shrink to a third of the picture or less, below min_size.

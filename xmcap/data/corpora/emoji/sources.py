@@ -37,6 +37,7 @@ _NPM_PACKAGES = {
   "cldr-misc-full": "41.0.0",
   "emoji-datasource-google": "14.0.0",
 }
+_GOOGLE = "img/google/64/"
 _PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of the npm packages with pictures
 _TIMEOUT_SECONDS = 600
 
@@ -72,9 +73,9 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
         return _read_debian(name, pathlib.Path(root))
       if name == "debian":
         return _read_debian(name, fetched(cache / name, _fetch_debian))
-      tree = fetched(cache / name, _fetch_npm)
-      pictures = tree / "emoji-datasource-google" / "img" / "google" / "64"
-      return Source(name, cldr.read_json(tree), emoji_pictures.FilePictures(pictures))
+      tree = fetched(cache / name, functools.partial(fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
+      pictures = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
+      return Source(name, cldr.read_json(tree), pictures)
     except XmcapError as error:
       failures.append(f"{name}: {error}")
   raise XmcapError(
@@ -102,15 +103,10 @@ def _fetch_debian(folder: pathlib.Path) -> None:
       shutil.rmtree(path)
 
 
-def _fetch_npm(folder: pathlib.Path) -> None:
-  fetch_npm(_NPM_PACKAGES, ("img/google/64/",), folder)
-
-
 def fetch_npm(packages: Mapping[str, str], pictures: tuple[str, ...], folder: pathlib.Path) -> None:
   """Downloads npm packages (name -> version), each into its own folder; keeps only pictures in the folders `pictures`.
 
-  Raises:
-    XmcapError: npm is missing or fails.
+  XmcapError if npm is missing or fails.
   """
   for package, version in packages.items():
     _run(["npm", "pack", "--silent", f"{package}@{version}"], folder)

@@ -1,10 +1,10 @@
-"""Translates English names of emoji by dictionary: what stands in for machine translation on a machine without any.
+"""Translates English names of emoji by dictionary, as a substitute for machine translation.
 
-Chinese: phrase by phrase through CC-CEDICT, the longest phrases first, without spaces. Other languages: word by word
-through a dictionary that IBM Model 1 learns from CLDR's names and keywords of all emoji in both languages; words keep
-their English order and take one form. Unknown words stay English. So content words are mostly right, while word order,
-inflection and some senses are wrong. Because that dictionary comes from the names of the emoji themselves, its words
-are nearer to the human captions than those of a translator of other texts would be.
+Chinese is translated phrase by phrase with CC-CEDICT, the longest phrases first, without spaces. Other languages are
+translated word by word, with a dictionary that IBM Model 1 learns from CLDR's names and keywords of all emoji in both
+languages; words keep their English order and have one form. Unknown words stay English. So content words are mostly
+right, but word order, inflection and some senses are wrong. The learned words are closer to the human captions than a
+general translator's, because they come from the names of the emoji themselves.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from xmcap.data.corpora.emoji.cldr import Cldr
 from xmcap.scoring.tokenizers import segmenters
 
 _WORDS = regex.compile(r"[\p{L}\p{M}\p{N}’'\-\u200c\u200d]+")
-# A dictionary has head words. (ending, what replaces it), tried in this order.
+# (ending, its replacement) of inflected words, because a dictionary has only head words; tried in this order.
 _ENDINGS = (("ies", "y"), ("es", ""), ("s", ""), ("ing", ""), ("ing", "e"), ("ed", ""), ("ed", "e"))
 _MIN_STEM = 3
 # A pair of names says more than a pair of lists of keywords.
@@ -75,8 +75,8 @@ def _learned(cldr: Cldr, code: str) -> dict[str, str]:
   """Returns the dictionary of a language, learned from names and keywords."""
   segment = segmenters.load(code) if code in segmenters.SEGMENTERS else _split
   english, other = [], []
-  for held, repeats in (("names", _NAME_REPEATS), ("keywords", 1)):
-    texts, own = getattr(cldr, held)["en"], getattr(cldr, held)[code]
+  for held, repeats in ((cldr.names, _NAME_REPEATS), (cldr.keywords, 1)):
+    texts, own = held["en"], held[code]
     both = [emoji for emoji in texts if emoji in own]
     pairs = [[_text(of[emoji]) for emoji in both] for of in (texts, own)]
     english += [_english(text) for text in pairs[0]] * repeats
@@ -121,7 +121,7 @@ def _heads(phrase: str) -> Iterator[str]:
 
 
 def _joined(words: Sequence[str], space: str) -> str:
-  """Joins words, of which equal neighbours are one, by `space`, or by a space if both are in English."""
+  """Joins words by `space`, or by a space if both are English; drops repeated neighbours."""
   text = ""
   for word, _ in itertools.groupby(words):
     needs_space = space or (text and text[-1].isascii() and word[0].isascii())

@@ -1,4 +1,4 @@
-"""The commands that score embeddings: score zero-shot, score retrieval."""
+"""The commands that score rankings: score zero-shot, score retrieval, score tags."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,17 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _FORMS = ".npy, or .safetensors with one tensor"
-SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
+_SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]
 
 
 def add(actions) -> None:
   """Declares the commands among those of `xmcap score`."""
+  _add_zero_shot(actions)
+  _add_retrieval(actions)
+  _add_tags(actions)
+
+
+def _add_zero_shot(actions) -> None:
   command = base.add_command(
     actions, "zero-shot", _zero_shot, "score embeddings of pictures against those of the names of classes: top-1",
     "As in Babel-ImageNet: in each language among the classes that have a name in it. Writes table.csv, .json, .md and "
@@ -23,9 +29,8 @@ def add(actions) -> None:
   prompts = "a name for the prompts, for the signature"
   fixed = "also top-1 among so many random classes, which compares languages; 0: without"
   texts = "a folder of CODE.npy or CODE.safetensors, [labels, width] or [prompts, labels, width]"
-  base.text(
-    command, "--pictures", "FILE", f"embeddings [pictures, width]: {_FORMS}", short="-p", required=True
-  )
+  pictures = f"embeddings [pictures, width]: {_FORMS}"
+  base.text(command, "--pictures", "FILE", pictures, short="-p", required=True)
   base.text(command, "--targets", "FILE", targets, required=True)
   base.text(command, "--labels", "FILE", labels, short="-r", required=True)
   base.text(command, "--texts", "DIR", texts, required=True)
@@ -34,8 +39,11 @@ def add(actions) -> None:
   base.number(command, "--fixed_draws", "how often these are drawn", 10, least=1, most=1_000)
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
-  _add_common(command)
+  base.add_similarity(command)
+  _add_output(command)
 
+
+def _add_retrieval(actions) -> None:
   command = base.add_command(
     actions, "retrieval", _retrieval, "score embeddings of pictures and captions against each other: R@1, 5, 10",
     "Both ways, in each language among its captions. Writes table.csv, .json, .md, .tex, scores.npz and report.html.",
@@ -50,10 +58,10 @@ def add(actions) -> None:
   base.text(command, "--texts", "DIR", texts)
   base.text(command, "--language", "CODE", "of captions that name none, and of --scores", short="-l")
   base.text(command, "--k", "NUMBERS", "how many candidates may hold a right one: of 1, 5, 10", "1,5,10")
-  _add_common(command)
-  matrix = command.add_argument_group(
-    "scores in place of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
-  )
+  base.add_similarity(command)
+  _add_output(command)
+  instead = "scores instead of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
+  matrix = command.add_argument_group(instead)
   scores = "[queries, candidates], float32 .npy, which is read some rows at a time"
   targets = "the right candidate of each query: an index a line, or .npy of integers; default: the diagonal"
   base.text(matrix, "--scores", "FILE.npy", scores, short="-s")
@@ -61,22 +69,41 @@ def add(actions) -> None:
   base.text(matrix, "--keys", "FILE", "keys of the queries, one a line; default: their numbers from 0")
 
 
-def _add_common(command) -> None:
-  similarity = "cosine, or dot for the product as it is"
-  base.text(command, "--similarity", "NAME", similarity, "cosine", choices=("cosine", "dot"))
-  base.add_output(command)
+def _add_tags(actions) -> None:
+  command = base.add_command(
+    actions, "tags", _tags, "score predicted tags of pictures: precision, recall and F at k",
+    "Scores each language as in COCO-CN. Writes table.csv, .json, .md and .tex, scores.npz and report.html.",
+  )  # fmt: skip
+  tags = 'JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag tag ... with --language'
+  ranked = f'{tags}; best first, or "tags": {{tag: score}}'
+  depths = "numbers of predicted tags to score: 1, 3, 5 or 10, separated by commas"
+  labels = "the known tags, one per line; any other tag is an error"
+  base.text(command, "--references", "FILE", tags, short="-r", required=True)
+  base.text(command, "--predictions", "FILE", ranked, short="-p", required=True)
+  base.text(command, "--labels", "FILE", labels)
+  base.text(command, "--k", "NUMBERS", depths, "5")
+  base.text(command, "--language", "CODE", "language of lines that name none", short="-l")
+  _add_output(command)
+
+
+def _add_output(command) -> None:
+  """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
+  resamples = "resamples of the pictures for 95%% intervals, such as 1000"
+  base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
+  base.add_languages(command, "only these; default: all that are named")
+  base.number(command, "--bootstrap", resamples, 0, most=100_000)
+  base.number(command, "--seed", "of the resamples and of random classes", 0)
+  base.text(command, "--title", "TEXT", "heads the tables", "")
 
 
 def _zero_shot(arguments) -> None:
   from xmcap.scoring import embedding_files, zero_shot
-  from xmcap.scoring.report import embeddings_page
 
-  keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*SCORES, "classes.csv"])
-  for character in "|\n":
-    if character in arguments.prompts or not arguments.prompts:
-      raise UsageError("--prompts: give a short name on one line, without |")
+  _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
+  if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
+    raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
-    labels = zero_shot.read_labels(arguments.labels, _languages(arguments))
+    labels = zero_shot.read_labels(arguments.labels, arguments.languages)
     targets = zero_shot.read_targets(arguments.targets)
     result = zero_shot.score_zero_shot(
       embedding_files.read(arguments.pictures),
@@ -89,18 +116,16 @@ def _zero_shot(arguments) -> None:
       keys=_keys(arguments),
       **_shared(arguments),
     )
-    with outputs.together(arguments.out):
-      embeddings_page.write_results(arguments.out, result, arguments.images)
-  print(result.table.terminal())
+    _write(arguments, result, arguments.images)
 
 
 def _retrieval(arguments) -> None:
   from xmcap.scoring import embedding_files, retrieval
   from xmcap.scoring.metrics.ranked import DEPTHS
-  from xmcap.scoring.report import embeddings_page
 
+  depths = _depths(arguments.k, DEPTHS)
   if arguments.scores:
-    _matrix(arguments)
+    _matrix(arguments, depths)
     return
   missing = [f"--{name}" for name in ("pictures", "captions", "texts") if not getattr(arguments, name)]
   if missing:
@@ -110,50 +135,70 @@ def _retrieval(arguments) -> None:
   for name in ("targets", "keys"):
     if getattr(arguments, name):
       raise UsageError(f"--{name} belongs to --scores; leave it out")
-  chosen = depths(arguments.k, DEPTHS)
-  keep_apart(arguments, ("pictures", "captions"), SCORES)
+  _keep_apart(arguments, ("pictures", "captions"), _SCORES)
   with outputs.held(arguments.out, arguments.prog):
-    keys, captions = retrieval.read_captions(arguments.captions, _languages(arguments), arguments.language)
+    keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
     result = retrieval.score_retrieval(
       embedding_files.read(arguments.pictures),
       keys,
       captions,
       embedding_files.by_language(arguments.texts),
-      depths=chosen,
+      depths=depths,
       **_shared(arguments),
     )
-    with outputs.together(arguments.out):
-      embeddings_page.write_results(arguments.out, result)
-  print(result.table.terminal())
+    _write(arguments, result)
 
 
-def _matrix(arguments) -> None:
+def _matrix(arguments, depths: Sequence[int]) -> None:
   from xmcap.scoring import score_matrices
-  from xmcap.scoring.metrics.ranked import DEPTHS
-  from xmcap.scoring.report import embeddings_page
 
   given = [f"--{name}" for name in ("pictures", "captions", "texts", "languages") if getattr(arguments, name)]
   if given:
     raise UsageError(f"--scores takes the place of embeddings; leave {', '.join(given)} out")
   if not arguments.language:
     raise UsageError("--scores names no language of its queries; give --language=CODE")
-  chosen = depths(arguments.k, DEPTHS)
-  keep_apart(arguments, ("scores", "targets", "keys"), SCORES)
+  _keep_apart(arguments, ("scores", "targets", "keys"), _SCORES)
   with outputs.held(arguments.out, arguments.prog):
     matrix = score_matrices.open_matrix(arguments.scores)
     result = score_matrices.score_matrix(
       matrix,
       score_matrices.read_targets(arguments.targets, matrix),
       arguments.language,
-      chosen,
+      depths,
       keys=_keys(arguments),
       bootstrap=arguments.bootstrap,
       seed=arguments.seed,
       title=arguments.title,
     )
-    with outputs.together(arguments.out):
-      embeddings_page.write_results(arguments.out, result)
-  print(result.table.terminal())
+    _write(arguments, result)
+
+
+def _tags(arguments) -> None:
+  from xmcap.scoring import inputs, tag_files, tags
+  from xmcap.scoring.metrics.tags import DEPTHS
+
+  depths = _depths(arguments.k, DEPTHS)
+  read = ("references", "predictions", "labels")
+  _keep_apart(arguments, read, _SCORES)
+  inputs.check_pipes({f"--{name}": getattr(arguments, name) for name in read})
+  with outputs.held(arguments.out, arguments.prog):
+    references = tag_files.read(arguments.references, arguments.language, arguments.languages)
+    predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages)
+    extra = [code for code in predictions if code not in references]
+    if extra:
+      raise UsageError(
+        f"{arguments.references}: no tags in {', '.join(extra)}, which are predicted; choose by --languages"
+      )
+    result = tags.score_tags(
+      references,
+      predictions,
+      depths,
+      vocabulary=tag_files.read_vocabulary(arguments.labels) if arguments.labels else None,
+      bootstrap=arguments.bootstrap,
+      seed=arguments.seed,
+      title=arguments.title,
+    )
+    _write(arguments, result)
 
 
 def _keys(arguments) -> list[str] | None:
@@ -169,7 +214,16 @@ def _shared(arguments) -> Mapping:
   return {name: getattr(arguments, name) for name in ("similarity", "bootstrap", "seed", "title")}
 
 
-def depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
+def _write(arguments, result, images: str | None = None) -> None:
+  """Writes the tables and the report of a result to --out together, and prints the table."""
+  from xmcap.scoring.report import embeddings_page
+
+  with outputs.together(arguments.out):
+    embeddings_page.write_results(arguments.out, result, images)
+  print(result.table.terminal())
+
+
+def _depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
   """Returns the numbers that --k names; UsageError for one that is not allowed, or named twice."""
   known = {str(k): k for k in allowed}
   names = [part.strip() for part in text.split(",")]
@@ -179,13 +233,7 @@ def depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
   return tuple(k for name, k in known.items() if name in names)
 
 
-def _languages(arguments) -> tuple[str, ...] | None:
-  from xmcap import languages
-
-  return languages.parse(arguments.languages) if arguments.languages else None
-
-
-def keep_apart(arguments, inputs, names) -> None:
-  """Raises UsageError where a file of these names in --out is an input, which these options name."""
+def _keep_apart(arguments, inputs, names) -> None:
+  """Raises UsageError if one of these files in --out is also an input of one of these options."""
   written = [os.path.join(arguments.out, name) for name in names]
   outputs.keep_apart({"--out": written}, {f"--{name}": getattr(arguments, name) for name in inputs})

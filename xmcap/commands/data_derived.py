@@ -1,0 +1,182 @@
+"""The commands that make something from a corpus: data vocabulary, labels, tags and words."""
+
+import json
+import os
+import pathlib
+
+from xmcap import languages
+from xmcap.commands import base
+from xmcap.errors import UsageError
+from xmcap.storage import outputs
+
+
+def add(actions) -> None:
+  """Declares the commands."""
+  _add_vocabulary(actions)
+  _add_labels(actions)
+  _add_tags(actions)
+  _add_words(actions)
+
+
+def _add_vocabulary(actions) -> None:
+  command = base.add_command(
+    actions, "vocabulary", _vocabulary, "train a SentencePiece vocabulary on the captions of a corpus",
+    "It gets a LangId token for each of the 36 languages, and for other languages of the corpus.",
+  )  # fmt: skip
+  base.text(command, "dir", "DIR", "a built corpus")
+  base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
+  base.number(command, "--size", "number of tokens; less with little text", 8_000, least=100)
+  base.text(command, "--split", "NAME", "split whose captions are read", "train")
+  base.add_languages(command, "of the captions, such as en,th; default: all")
+  base.number(command, "--captions", "read at most N captions, of evenly spread pictures", 2_000_000, least=1)
+  base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
+
+
+def _vocabulary(arguments) -> None:
+  from xmcap.data import vocabulary
+
+  if not arguments.out and not os.path.isdir(arguments.dir):
+    raise UsageError(f"{arguments.dir} is not a local folder: give the file for the model with --out=FILE")
+  out = arguments.out or os.path.join(arguments.dir, "vocabulary.model")
+  with outputs.held(out, arguments.prog, folder=False):
+    trained = vocabulary.train_on_records(
+      arguments.dir,
+      out,
+      arguments.size,
+      split=arguments.split,
+      most=arguments.captions,
+      span_words=arguments.span_words,
+      languages=arguments.languages or (),
+    )
+  print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
+
+
+def _add_labels(actions) -> None:
+  command = base.add_command(
+    actions, "labels", _labels, "make Babel-ImageNet's labels from a table of senses",
+    "Runs the paper's five steps, and prints how many classes of each language remain after each.",
+  )  # fmt: skip
+  senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
+  base.text(command, "--senses", "FILE", senses, required=True)
+  wnids = "the classes in the order of their indices, one per line"
+  base.text(command, "--wnids", "FILE", wnids, required=True)
+  base.text(command, "--out", "FILE", "the labels, for `data build babel_imagenet`", required=True)
+  base.number(command, "--least", "drop languages with fewer classes", 10, least=2)
+
+
+def _labels(arguments) -> None:
+  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
+  from xmcap.storage import files
+
+  outputs.keep_apart({"--out": arguments.out}, {"--senses": arguments.senses, "--wnids": arguments.wnids})
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
+    made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
+    files.write_text(pathlib.Path(arguments.out), json.dumps(made.labels, ensure_ascii=False) + "\n")
+  print(babel_labels.summary(made.counts, made.labels))
+  print(f"{arguments.out}: {len(made.labels):,} languages")
+
+
+def _add_tags(actions) -> None:
+  command = base.add_command(
+    actions, "tags", _tags, "make tagging labels from tags and sentences, and references for `score tags`",
+    "Chinese labels follow the rule of COCO-CN; labels of other languages are frequent words.",
+  )  # fmt: skip
+  base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
+  out = "folder for labels.txt, and SPLIT.jsonl with the labels of each picture"
+  source = "source of the sentences: human (with the tags), translated or mt"
+  base.text(command, "--out", "DIR", out, required=True)
+  base.text(command, "--language", "CODE", "language of the tags and sentences", "zh")
+  base.text(command, "--source", "NAME", source, "human")
+  base.text(command, "--labels", "FILE", "use these labels, one per line, instead of the rule")
+  base.number(command, "--least", "minimum number of training pictures of a label", 20, least=1)
+  base.number(command, "--most", "keep only the N most frequent labels; default: all", least=1)
+
+
+def _tags(arguments) -> None:
+  from xmcap.data import records
+  from xmcap.data.corpora import tag_labels
+  from xmcap.data.corpora.releases import coco_cn
+  from xmcap.storage import files
+
+  if arguments.source not in records.SOURCES:
+    raise UsageError(f"--source={arguments.source}: choose one of {', '.join(records.SOURCES)}")
+  if not languages.is_known(arguments.language):
+    raise UsageError(f"--language={arguments.language}: not a language code: give one such as zh or en")
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--labels": arguments.labels})
+  made = tag_labels.make(
+    tag_labels.read_pictures(arguments.dir),
+    arguments.language,
+    source=arguments.source,
+    given=coco_cn.read_labels(arguments.labels) if arguments.labels else None,
+    least=arguments.least,
+    most=arguments.most,
+  )
+  out = pathlib.Path(arguments.out)
+  with outputs.held(out, arguments.prog), outputs.together(out):
+    files.make_folder(out)
+    files.write_text(out / "labels.txt", "".join(f"{label}\n" for label in made.counts))
+    for split in dict.fromkeys(split for _, split, _ in made.pictures):
+      rows = ((key, arguments.language, labels) for key, of, labels in made.pictures if of == split)
+      coco_cn.write_tag_lines(out / f"{split}.jsonl", rows)
+  print(f"{made.table()}\n{out}: labels.txt, and the labels of each picture")
+
+
+def _add_words(actions) -> None:
+  command = base.add_command(
+    actions, "words", _words, "collect the frequent words of a corpus, with word vectors, for runs/w2vv.gin",
+    "The vectors are trained on the captions by gensim (pip install 'xmcap[words]'), or read from a file.",
+  )  # fmt: skip
+  base.text(command, "dir", "DIR", "a built corpus")
+  out = "folder for CODE.safetensors of each language"
+  base.text(command, "--out", "DIR", out, short="-o", required=True)
+  codes = "of the captions, separated by commas"
+  base.text(command, "--languages", "CODES", codes, "zh", type=languages.parse)
+  base.text(command, "--split", "NAME", "of the captions, such as train or train+train_mt", "train")
+  base.text(command, "--sources", "NAMES", "of the captions: human, translated, mt; default: all sources", "")
+  base.number(command, "--least", "minimum number of occurrences of a word", 5, least=1)
+  vectors = "word2vec's text, or .safetensors as of this command: the vectors, which are then not trained"
+  base.text(command, "--vectors", "FILE", vectors)
+  base.number(command, "--width", "numbers of a trained vector", 500, least=1)
+  base.number(command, "--epochs", "passes over the captions in training", 10, least=1)
+  base.number(command, "--seed", "random seed of the training", 0)
+
+
+def _words(arguments) -> None:
+  from xmcap.data import parts, words
+  from xmcap.data.corpora import word_vectors
+  from xmcap.scoring.grid import Grid
+  from xmcap.storage import files
+
+  sources = [name for name in arguments.sources.split(",") if name]
+  parts.check_sources(sources, "--sources")
+  if arguments.vectors and len(arguments.languages) > 1:
+    raise UsageError("--vectors has the words of one language: give one of --languages at a time")
+  outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--vectors": arguments.vectors})
+  found = word_vectors.count_words(
+    arguments.dir, arguments.split, arguments.languages, sources, arguments.least
+  )
+  out = pathlib.Path(arguments.out)
+  rows, absent = [], 0
+  with outputs.held(out, arguments.prog), outputs.together(out):
+    files.make_folder(out)
+    for code, vocabulary in found.items():
+      if arguments.vectors:
+        made, absent = word_vectors.take(arguments.vectors, vocabulary)
+        origin = {"vectors": arguments.vectors}
+      else:
+        made = word_vectors.train(vocabulary, arguments.width, arguments.epochs, arguments.seed)
+        settings = f"epochs={arguments.epochs},seed={arguments.seed}"
+        origin = {"vectors": f"word2vec on {arguments.split}, {settings}"}
+      words.write(out, code, made, {**origin, "least": str(arguments.least)})
+      rows.append(
+        (
+          code, f"{len(vocabulary.captions):,}", f"{len(made.keys):,}", f"{vocabulary.coverage:.1%}",
+          f"{vocabulary.unknown:,}", f"{made.vectors.shape[1]:,}",
+        )
+      )  # fmt: skip
+  headings = ("language", "captions", "words", "of all words", "captions without a word", "vector width")
+  print(Grid(headings, tuple(rows)).text())
+  if absent:
+    print(f"{arguments.vectors} has no vector of {absent:,} words, whose vectors are zeros")
+  print(f"{out}: words and their vectors in {', '.join(found)}")
