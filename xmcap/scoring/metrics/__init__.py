@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.metrics import matrix_ranks, ranked, tags
+from xmcap.scoring.metrics import ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
@@ -34,7 +34,7 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
 
 METRICS: dict[str, Metric] = {
   **CAPTION_METRICS,
-  **{metric.name: metric for metric in (*ranked.METRICS, *matrix_ranks.METRICS, *tags.METRICS)},
+  **{metric.name: metric for metric in (*ranked.METRICS, *tags.METRICS)},
 }
 """All metrics of tables: those of captions, zero-shot classification, retrieval and tags."""
 
