@@ -178,7 +178,7 @@ def _both_names_of_filipino(folder):
     ),
     (
       lambda folder: np.save(folder / "targets.npy", np.array([{}])),
-      "targets.npy: not an array of class indices",
+      "targets.npy holds Python objects",
     ),
     (_labels("EN", [0, 1], ["a", "b"]), "class 11 is out of range; the labels end at 1"),
     (_labels("EN", list(range(11)) + [20], ["a"] * 12), None),

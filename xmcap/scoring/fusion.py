@@ -85,12 +85,10 @@ def write(path: str | os.PathLike, first: Matrix, second: Matrix, choice: Choice
     XmcapError: the files cannot be written.
   """
   check_shapes(first, second)
-  header = {"descr": "<f4", "fortran_order": False, "shape": first.shape}
+  pairs = zip(first.chunks(), second.chunks(), strict=True)
+  mixtures = (mixed(ours, others, choice.weight) for (_, ours), (_, others) in pairs)
   with outputs.together(path, folder=False):
-    with files.whole(path) as file:
-      np.lib.format.write_array_header_1_0(file, header)
-      for (_, ours), (_, others) in zip(first.chunks(), second.chunks(), strict=True):
-        file.write(mixed(ours, others, choice.weight).astype("<f4", copy=False).tobytes())
+    score_matrices.write(path, first.shape, mixtures)
     files.write_text(json_of(path), choice.as_json())
 
 

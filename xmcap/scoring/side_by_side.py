@@ -11,7 +11,7 @@ from xmcap.scoring.predictions import Predictions, read_predictions
 from xmcap.scoring.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.signature import Signature
-from xmcap.scoring.significance import System
+from xmcap.scoring.system import System
 
 
 def write(

@@ -21,22 +21,15 @@ from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import options, resampling, tables
 from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
-from xmcap.scoring.result import Result, read_table
+from xmcap.scoring.result import read_table
 from xmcap.scoring.signature import Signature, of_images
 from xmcap.scoring.statistics import Statistics
 from xmcap.scoring.statistics_file import STATISTICS_FILE, read_statistics
-
-
-@dataclasses.dataclass(frozen=True)
-class System:
-  """A system to compare: its table, and the statistics of its images by language."""
-
-  table: tables.Table
-  statistics: dict[str, Statistics]
+from xmcap.scoring.system import System
 
 
 def compare(
-  systems: Mapping[str, System | Result],
+  systems: Mapping[str, System],
   metrics: str | Sequence[str] | None = None,
   resamples: int = 1000,
   seed: int = 0,

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,16 @@ class Statistics:
   keys: tuple[str, ...]
   values: dict[str, np.ndarray]
   num_counted: int = 0
+
+  @classmethod
+  def of(cls, keys: Sequence[str], values: Mapping[str, np.ndarray], num_counted: int) -> "Statistics":
+    """Sorts images, given in any order, by their keys."""
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return cls(
+      tuple(keys[place] for place in order),
+      {name: columns[order].astype(np.float64) for name, columns in values.items()},
+      num_counted,
+    )
 
   @property
   def counted(self) -> str:

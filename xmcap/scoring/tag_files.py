@@ -44,10 +44,7 @@ def read(
       of_language[key] = tags
   if not found:
     raise UsageError(f"{path}: no tags in it; {_HINT}")
-  absent = [code for code in languages or () if code not in found]
-  if absent:
-    raise UsageError(f"{path}: no tags in {', '.join(absent)}; leave the language out")
-  return {code: of_language for code, of_language in found.items() if not languages or code in languages}
+  return files.choose(found, languages, path, "tags")
 
 
 def read_vocabulary(path: str | os.PathLike) -> tuple[str, ...]:

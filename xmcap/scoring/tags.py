@@ -3,33 +3,19 @@
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV.
 """
 
-import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, tables, zero_shot
-from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import files
 from xmcap.scoring.metrics.tags import DEPTHS
-from xmcap.scoring.signature import METRIC, of_images, of_texts
+from xmcap.scoring.signature import of_images, of_texts
 from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.system import System, make_table
 from xmcap.scoring.tag_files import Scores
 from xmcap.terminal import shown
-
-
-@dataclasses.dataclass(frozen=True)
-class Tags:
-  """The scores of one system.
-
-  Attributes:
-    table: a row a language, and their means.
-    statistics: language code -> statistics of the pictures, which `xmcap compare` resamples.
-  """
-
-  table: tables.Table
-  statistics: dict[str, Statistics]
 
 
 def score_tags(
@@ -41,7 +27,7 @@ def score_tags(
   bootstrap: int = 0,
   seed: int = 0,
   title: str = "",
-) -> Tags:
+) -> System:
   """Scores predicted tags against the true ones.
 
   Pictures without a true tag are left out of all scores, as no tag can be right there; a note counts them.
@@ -80,18 +66,22 @@ def score_tags(
         f"tags_f{k}": (2 * hits / (k + true))[:, None],
       }
     statistics[code] = Statistics(tuple(keys), values, sum(len(set(truth[key])) for key in keys))
-  names = next(iter(statistics.values())).values
-  parts = {f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in names}
-  parts |= {
-    "tags": of_texts(_described(references)),
+  described = sorted(
+    "\t".join([code, key, *sorted(set(tags))])
+    for code, of_language in references.items()
+    for key, tags in of_language.items()
+  )
+  parts = {
+    "tags": of_texts(described),
     "without_tags": "left_out",
     "vocabulary": "any" if vocabulary is None else of_texts(sorted(vocabulary)),
     "languages": " ".join(statistics),
     "images": of_images({key for held in statistics.values() for key in held.keys}),
   }
-  without = {code: count for code, count in left_out.items() if count}
-  notes = [f"pictures without a true tag are left out: {_listed(without)}"] if without else []
-  return Tags(zero_shot.finished(parts, statistics, title, notes, bootstrap, seed), statistics)
+  without = ", ".join(f"{code} {count:,}" for code, count in left_out.items() if count)
+  notes = [f"pictures without a true tag are left out: {without}"] if without else []
+  table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
+  return System(table, statistics)
 
 
 def _hits(truth: Collection[str], predicted: Mapping[str, float], k: int) -> float:
@@ -138,15 +128,3 @@ def _check(
         raise UsageError(
           f"'{code}', image '{shown(key)}': the {of} tag '{shown(unknown[0])}' is none of --labels; add or remove it"
         )
-
-
-def _described(references: Mapping[str, Mapping[str, Collection[str]]]) -> Iterable[str]:
-  return sorted(
-    "\t".join([code, key, *sorted(set(tags))])
-    for code, of_language in references.items()
-    for key, tags in of_language.items()
-  )
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-  return ", ".join(f"{code} {count:,}" for code, count in counts.items())

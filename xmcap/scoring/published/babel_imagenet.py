@@ -14,10 +14,8 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import published
-from xmcap.scoring.inputs import Input
+from xmcap.scoring import files, published
 from xmcap.scoring.published.findings import Cell, Check, Findings
-from xmcap.terminal import shown
 
 # File name -> the paper's name of the model; the other models of its tables have no file.
 _MODELS = {
@@ -59,6 +57,14 @@ class _Accuracy(msgspec.Struct):
 class _Recall(msgspec.Struct):
   lang: str
   recall: float = msgspec.field(name="t2i_r@1")
+
+
+class _Accuracies(msgspec.Struct):
+  results: list[_Accuracy]
+
+
+class _Recalls(msgspec.Struct):
+  results: list[_Recall]
 
 
 def recompute(results: str | os.PathLike) -> Findings:
@@ -159,7 +165,7 @@ def _printed_by_model(name: str) -> Cells:
 
 
 def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, rows in _rows(folder, _Accuracy, absent):
+  for model, rows in _rows(folder, _Accuracies, absent):
     of_prompt: dict[str, dict[str, float]] = {_LABEL: {}, _PROMPTS: {}}
     for row in rows:
       of_prompt.setdefault(row.prompt, {})[row.lang.lower()] = 100 * row.accuracy
@@ -168,7 +174,7 @@ def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple
 
 
 def _recalls(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, rows in _rows(folder, _Recall, absent):
+  for model, rows in _rows(folder, _Recalls, absent):
     for row in rows:
       # xFlickrCo's file has ja, its table jp.
       code = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
@@ -181,13 +187,5 @@ def _rows(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[
     if not path.is_file():
       absent.append(f"{path} ({model})")
       continue
-    with Input(path) as source:
-      content = source.document()
-    try:
-      if not isinstance(content, dict):
-        raise msgspec.ValidationError("no object")
-      yield model, msgspec.convert(content.get("results"), list[kind])
-    except msgspec.ValidationError as error:
-      raise UsageError(
-        f"{path}: not a result file of Babel-ImageNet ({shown(error)}); fetch it again from the paper's repository"
-      ) from None
+    hint = "fetch it again from the paper's repository"
+    yield model, files.read_document(path, kind, "not a result file of Babel-ImageNet", hint).results

@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import published
-from xmcap.scoring.inputs import Input
+from xmcap.scoring import files, published
 from xmcap.scoring.published.findings import Cell, Check, Findings
 from xmcap.scoring.references import read_references
 from xmcap.scoring.result import Result
@@ -59,8 +58,8 @@ def recompute(results: str | os.PathLike) -> Findings:
     UsageError: it is none, or a file holds something else.
   """
   results = pathlib.Path(results)
-  files = {system: results / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
-  held = {system: path for system, path in files.items() if path.is_file()}
+  paths = {system: results / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
+  held = {system: path for system, path in paths.items() if path.is_file()}
   if not held or not (results / _REFERENCES).is_file():
     raise UsageError(
       f"{results}: no outputs of COCO-CN, such as {_REFERENCES} and result_seqlearn.txt; give the folder that has them"
@@ -82,7 +81,7 @@ def recompute(results: str | os.PathLike) -> Findings:
     Check(f"{_METRICS[name][1]} of each picture", tuple(found), _OF_A_PICTURE)
     for name, found in of_pictures.items()
   ]
-  absent = tuple(f"{path} ({system})" for system, path in files.items() if system not in held)
+  absent = tuple(f"{path} ({system})" for system, path in paths.items() if system not in held)
   return Findings(tuple(checks), absent)
 
 
@@ -96,14 +95,8 @@ def _pictures(system: str, name: str, pictures: dict[str, _Picture], result: Res
 
 
 def _read(path: pathlib.Path) -> dict[str, _Picture]:
-  with Input(path) as source:
-    content = source.document()
-  try:
-    pictures = msgspec.convert(content, _File).pictures
-  except msgspec.ValidationError as error:
-    raise UsageError(
-      f"{path}: no results of COCO-CN ({shown(error)}); fetch it again from COCO-CN-Results-Viewer"
-    ) from None
+  hint = "fetch it again from COCO-CN-Results-Viewer"
+  pictures = files.read_document(path, _File, "no results of COCO-CN", hint).pictures
   for key, picture in pictures.items():
     if len(picture.caption) != 1:
       raise UsageError(f"{path}, picture {shown(key)}: {len(picture.caption)} captions; fetch it again")
