@@ -1,8 +1,6 @@
 """Prompts for zero-shot classification: templates with a placeholder for the class name, by language."""
 
 import os
-from collections import Counter
-from collections.abc import Sequence
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
@@ -35,12 +33,6 @@ def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
   )
 
 
-def distinct(prompts: Sequence[str]) -> dict[str, int]:
-  """Returns prompt -> count, so that each distinct prompt is embedded once: translations often coincide."""
-  return dict(Counter(prompts))
-
-
 def fill(prompt: str, name: str) -> str:
   """Returns the prompt with the class name inserted; other braces are ordinary characters."""
-  before, _, after = prompt.partition(PLACE)
-  return f"{before}{name}{after}"
+  return prompt.replace(PLACE, name)

@@ -130,7 +130,7 @@ class Table:
 
   def as_latex(self) -> str:
     """Returns a LaTeX `tabular` (package booktabs), with title, notes and signature as comments."""
-    comments = [*([self.title] if self.title else []), *self.notes, self.signature]
+    comments = filter(None, [self.title, *self.notes, self.signature])
     return "".join(f"% {' '.join(comment.split())}\n" for comment in comments) + self._grid().latex()
 
   def terminal(self) -> str:
@@ -150,9 +150,14 @@ class Table:
     )
 
   def cell(self, name: str, metric: str) -> str:
-    """Returns the score of a language or mean for display, with its interval if there is one."""
+    """Returns the score of a language or mean for display, such as `0.584 [0.560, 0.610]`."""
     scores = self.rows.get(name) or self.means[name]
-    return format_cell(metric, scores[metric], self.intervals.get(name, {}).get(metric))
+    shown_as = metrics.METRICS[metric].format
+    text = shown_as(scores[metric])
+    if metric not in self.intervals.get(name, {}):
+      return text
+    low, high = map(shown_as, self.intervals[name][metric])
+    return f"{text} [{low}, {high}]"
 
   def _grid(self) -> grid.Grid:
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,15 +182,10 @@ class Table:
     )
 
   def _with_intervals(self, name: str, scores: Mapping[str, float]) -> dict:
-    intervals = self.intervals.get(name)
-    if intervals is None:
-      return dict(scores)
-    return {
-      metric: {"score": score, "low": intervals[metric][0], "high": intervals[metric][1]}
-      if metric in intervals
-      else score
-      for metric, score in scores.items()
-    }
+    cells: dict[str, float | dict[str, float]] = dict(scores)
+    for metric, (low, high) in self.intervals.get(name, {}).items():
+      cells[metric] = {"score": scores[metric], "low": low, "high": high}
+    return cells
 
 
 def primary(metrics: Sequence[str]) -> str:
@@ -225,15 +225,6 @@ def mean_label(name: str) -> str:
   It does not say "trained", because a table does not know the training languages of its system.
   """
   return {"35": "35 languages (all but quz)", "36": "all 36 languages"}.get(name, name)
-
-
-def format_cell(metric: str, score: float, interval: Interval | None = None) -> str:
-  """Returns a score for display, such as `0.584 [0.560, 0.610]`."""
-  text = metrics.METRICS[metric].format(score)
-  if interval is None:
-    return text
-  low, high = (metrics.METRICS[metric].format(end) for end in interval)
-  return f"{text} [{low}, {high}]"
 
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:
