@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
 
 from xmcap import languages
 from xmcap.scoring import files, grid, tables
@@ -120,23 +121,18 @@ class Comparison:
       out, "comparison", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
     )
 
-  def _grids(self) -> list[tuple[str, grid.Grid]]:
-    held = []
+  def _grids(self) -> Iterator[tuple[str, grid.Grid]]:
+    """Yields (title, table) for each system and metric."""
     for system, metric in dict.fromkeys((row.system, row.metric) for row in self.rows):
       rows = [row for row in self.rows if (row.system, row.metric) == (system, metric)]
       headings = ("", "language", self.baseline, system, "difference", "95% interval")
-      held.append(
-        (
-          f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}",
-          grid.Grid(
-            (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
-            tuple(_cells(row) for row in rows if languages.is_known(row.name)),
-            tuple(_cells(row) for row in rows if not languages.is_known(row.name)),
-            num_labels=2,
-          ),
-        )
+      held = grid.Grid(
+        (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
+        tuple(_cells(row) for row in rows if languages.is_known(row.name)),
+        tuple(_cells(row) for row in rows if not languages.is_known(row.name)),
+        num_labels=2,
       )
-    return held
+      yield f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}", held
 
   def _explanation(self) -> list[str]:
     few_references = sorted({row.name for row in self.rows if row.few_references})
