@@ -58,32 +58,24 @@ class Signature:
   def parse(cls, text: str) -> "Signature":
     """Parses the long form; UsageError if the text is not a signature."""
     parts = {name: value for name, _, value in (part.partition(":") for part in text.split("|"))}
-    if (
-      len(parts) != text.count("|") + 1
-      or not all(parts.values())
-      or not {"tokenizer", "similarity", "tags"} & parts.keys()
-    ):
+    is_whole = len(parts) == text.count("|") + 1 and all(parts.values())
+    if not is_whole or not {"tokenizer", "similarity", "tags"} & parts.keys():
       raise UsageError(f"'{shown(text)}' is not a signature of xmcap; score again with xmcap score")
     return cls(parts)
 
   def differences(self, other: "Signature", metrics: tuple[str, ...]) -> list[str]:
     """Returns the parts, such as `tokenizer: A against B`, that make scores in these metrics incomparable."""
-    wanted = {f"{METRIC}{name}" for name in metrics}
-    names = [
-      name
-      for name in dict.fromkeys([*self.parts, *other.parts])
-      if name not in _IMMATERIAL and (not name.startswith(METRIC) or name in wanted)
-    ]
-    return [
-      f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}"
-      for name in names
-      if self._decisive(name) != other._decisive(name)
-    ]
+    found = []
+    for name in dict.fromkeys([*self.parts, *other.parts]):
+      is_of_others = name.startswith(METRIC) and name.removeprefix(METRIC) not in metrics
+      if name not in _IMMATERIAL and not is_of_others and self._decisive(name) != other._decisive(name):
+        found.append(f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}")
+    return found
 
   def _decisive(self, name: str) -> str | None:
     """Returns the value of a part; for document frequencies only their hash, not their source."""
     value = self.parts.get(name)
-    return value.partition("#")[2] if value is not None and name == "document_frequency" else value
+    return value.partition("#")[2] if value and name == "document_frequency" else value
 
 
 def of_images(keys: Iterable[str]) -> str:
