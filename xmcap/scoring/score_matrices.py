@@ -1,6 +1,6 @@
 """Retrieval from matrices of scores: MRR, R@k and the median rank of each query's one right candidate.
 
-A matrix is a row a query and a column a candidate. It is read some rows at a time, so its size does not matter.
+A matrix has a row per query and a column per candidate. It is read some rows at a time, so it may be of any size.
 """
 
 import dataclasses
@@ -46,11 +46,7 @@ class Matrix:
 
 
 def open_matrix(path: str | os.PathLike) -> Matrix:
-  """Opens a matrix of scores.
-
-  Raises:
-    UsageError: no such file, a pickle, or no two axes of floats.
-  """
+  """Opens a matrix of scores; UsageError if there is no such file, or if it does not hold a matrix of floats."""
   scores = embedding_files.map_npy(path)
   if scores.ndim != 2 or not scores.size:
     raise UsageError(f"{path}: has shape {list(scores.shape)}; scores are [queries, candidates]")
@@ -60,11 +56,10 @@ def open_matrix(path: str | os.PathLike) -> Matrix:
 
 
 def read_targets(path: str | os.PathLike | None, matrix: Matrix, option: str = "--targets") -> np.ndarray:
-  """Returns int64 [Q], the right candidate of each query: of a file as `zero_shot.read_targets`, or the diagonal.
+  """Returns int64 [Q], the right candidate of each query: from a file (see `zero_shot.read_targets`) or the diagonal.
 
   Raises:
-    UsageError: the file cannot be read, or what it holds does not fit the matrix; or there is none, and the matrix is
-      not square.
+    UsageError: the file cannot be read or does not fit the matrix, or without a file the matrix is not square.
   """
   count, width = matrix.shape
   if not path:
@@ -89,24 +84,14 @@ def read_targets(path: str | os.PathLike | None, matrix: Matrix, option: str = "
 
 
 def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-  """Returns int64 [Q], from 1: how many candidates score as high as the right one or higher, itself among them.
-
-  Args:
-    scores: float32 [Q, C].
-    targets: int64 [Q], the right candidates.
-  """
+  """Returns int64 [Q], the ranks of the right candidates `targets` [Q] in scores [Q, C]; the worst one in a tie."""
   return np.count_nonzero(scores >= scores[np.arange(len(scores)), targets, None], axis=1)
 
 
 def write_similarities(
   path: str | os.PathLike, queries: np.ndarray, candidates: np.ndarray, similarity: str = "cosine"
 ) -> None:
-  """Writes the similarity of each query and each candidate, float32 [Q, C] as `.npy`, some rows at a time.
-
-  Args:
-    path: the file.
-    queries, candidates: embeddings, float32 [Q, D] and [C, D].
-    similarity: one of `embedding_files.SIMILARITIES`.
+  """Writes the similarities of queries, float32 [Q, D], and candidates, float32 [C, D], as a matrix [Q, C].
 
   Raises:
     UsageError: the widths differ, or with the cosine an embedding has length 0.
@@ -146,12 +131,12 @@ def score_matrix(
     matrix: scores [Q, C].
     targets: int64 [Q], the right candidate of each query.
     language: the code of the queries' language.
-    depths: the numbers k, of `DEPTHS`.
-    keys: of the queries; None: their numbers from 0.
-    bootstrap, seed, title: as of `zero_shot.score_zero_shot`.
+    depths: values of k, from `DEPTHS`.
+    keys: keys of the queries; None: their numbers from 0.
+    bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
-    UsageError: a score is not finite, there are fewer candidates than k, or keys are repeated or not one a query.
+    UsageError: a score is not finite, there are fewer candidates than k, or the queries do not have one key each.
   """
   code = languages_lib.get(language).code
   count, width = matrix.shape

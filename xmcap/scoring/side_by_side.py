@@ -27,13 +27,8 @@ def write(
 ) -> None:
   """Writes `report.html` of systems side by side into a folder.
 
-  Args:
-    out: the folder.
-    systems: name -> result of `read_system`.
-    folders: name -> folder that it was read from, with the captions in `predictions.jsonl`.
-    references: the file of references that was used.
-    comparison: the differences of the systems.
-    language, images_dir, pictures: as in `score_files`.
+  `systems` are those that `read_system` read from the `folders`, which have the captions in `predictions.jsonl`. The
+  options are those of `score_files`.
 
   Raises:
     UsageError: a file cannot be read, or lacks a scored caption or reference.

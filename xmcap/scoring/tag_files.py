@@ -1,4 +1,4 @@
-"""Tags of pictures in files: JSONL, or COCO-CN's text of `ID tag tag ...`; and vocabularies, one tag a line."""
+"""Files of tags: JSONL, or text as COCO-CN's, with lines `ID tag tag ...`; and vocabularies, with one tag per line."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from xmcap.scoring.inputs import Input
 from xmcap.terminal import shown
 
 Scores = dict[str, dict[str, dict[str, float]]]
-"""Language code -> image key -> tag -> score; a ranked list has its places as scores, negative and falling."""
+"""Language code -> image key -> tag -> score; the scores of a ranked list are 0, -1, -2, ..."""
 
 _HINT = 'a line is {"image/key": ..., "language": ..., "tags": [best first]}, or with "tags": {tag: score}'
 
@@ -26,12 +26,11 @@ def read(
   Args:
     path: JSONL with `image/key` (or `key`), `language` and `tags`, a ranked list or {tag: score}; or lines of
       `ID tag tag ...`, separated by white space. A picture may have no tag.
-    language: the code of lines that name none; text needs it.
+    language: code of lines that name none; text needs it.
     languages: codes to keep; None keeps all. The whole file is checked either way.
 
   Raises:
-    UsageError: the file cannot be read or holds something else, an image is there twice in a language, or a tag twice
-      in an image.
+    UsageError: the file cannot be read or is malformed, or repeats an image of a language or a tag of an image.
   """
   default = None if language is None else languages_lib.get(language).code
   found: Scores = {}
@@ -48,7 +47,7 @@ def read(
 
 
 def read_vocabulary(path: str | os.PathLike) -> tuple[str, ...]:
-  """Reads the tags that there are, one a line, in their order; UsageError if there are none or one is there twice."""
+  """Reads tags, one per line, in the order of the file; UsageError if there are none, or if one is repeated."""
   found: dict[str, int] = {}
   with Input(path) as source:
     for number, tag in source.lines():

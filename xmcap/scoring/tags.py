@@ -1,4 +1,4 @@
-"""Tags of pictures against people's: precision, recall and F at k, language by language.
+"""Scores predicted tags against those that people gave: precision, recall and F at k, in each language.
 
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV.
 """
@@ -30,17 +30,17 @@ def score_tags(
 ) -> System:
   """Scores predicted tags against the true ones.
 
-  Pictures without a true tag are left out of all scores, as no tag can be right there; a note counts them.
+  Pictures without a true tag are left out, as no tag can be right there; a note gives their number.
 
   Args:
     references: language code -> image key -> the true tags.
-    predictions: language code -> image key -> tag -> score; languages without references are left aside.
-    depths: the numbers k, of `DEPTHS`.
-    vocabulary: the tags that there are; None: any.
-    bootstrap, seed, title: as of `zero_shot.score_zero_shot`.
+    predictions: language code -> image key -> tag -> score; languages without references are ignored.
+    depths: values of k, from `DEPTHS`.
+    vocabulary: the known tags; None: any tag.
+    bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
-    UsageError: predictions are missing or of other pictures, an image has fewer than k of them, a tag is none of the
+    UsageError: predictions are missing or have no references, a picture has fewer than k of them, a tag is not in the
       vocabulary, or no picture of a language has a true tag.
   """
   unknown = [k for k in depths if k not in DEPTHS]
@@ -85,7 +85,7 @@ def score_tags(
 
 
 def _hits(truth: Collection[str], predicted: Mapping[str, float], k: int) -> float:
-  """Returns the true tags among the first k, their expected number where tags tie at the k-th place."""
+  """Returns the number of true tags among the first k, its expected value if tags tie at the k-th place."""
   last = sorted(predicted.values(), reverse=True)[k - 1]
   true = [predicted[tag] for tag in set(truth) if tag in predicted]
   above = sum(score > last for score in predicted.values())

@@ -74,21 +74,18 @@ def recompute(results: str | os.PathLike) -> Findings:
   and the correlations are computed from printed cells, because not all models of the paper have result files. The
   average of Table 11 includes English; those of Tables 10 and 12 do not.
 
-  Args:
-    results: the folder of the result files.
-
   Raises:
     UsageError: the folder has no result files, or a file is malformed.
   """
   results = pathlib.Path(results)
   absent: list[str] = []
   accuracy = dict(_accuracies(results / "babel-imagenet", absent))
-  printed = _printed_by_language("babel_imagenet_tables8_9")
+  printed = _printed("babel_imagenet_tables8_9")
   checks = [_check("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
   correlations = []
   for table, (folder, name) in _RETRIEVAL.items():
     recalls = dict(_recalls(results / "retrieval" / folder, absent))
-    of_table = _printed_by_language(name) if folder == "xm3600" else _printed_by_model(name)
+    of_table = _printed(name)
     cells = {place: value for place, value in of_table.items() if place[1] != _AVERAGE}
     checks += [_check(table, cells, recalls), _averages(table, of_table, recalls, english=folder == "xm3600")]
     correlations.append(_correlation(folder, cells, printed))
@@ -123,15 +120,15 @@ def _means_of_groups(printed: Cells) -> Iterator[Check]:
 
 
 def _averages(table: str, printed: Cells, recomputed: Cells, english: bool) -> Check:
-  cells = []
-  for (model, name), value in printed.items():
-    held = [
-      score
-      for (of_model, code), score in recomputed.items()
-      if of_model == model and (english or code != "en")
-    ]
-    if name == _AVERAGE and held:
-      cells.append(Cell(model, _AVERAGE, value, float(np.mean(held))))
+  scores: dict[str, list[float]] = {}
+  for (model, code), score in recomputed.items():
+    if english or code != "en":
+      scores.setdefault(model, []).append(score)
+  cells = (
+    Cell(model, name, value, float(np.mean(scores[model])))
+    for (model, name), value in printed.items()
+    if name == _AVERAGE and model in scores
+  )
   return Check(f"{table}, averages", tuple(cells), _OF_A_MEAN)
 
 
@@ -146,22 +143,15 @@ def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Cell:
   return Cell("all", f"{folder} (n {len(pairs)})", _PRINTED_CORRELATIONS[folder], coefficient)
 
 
-def _printed_by_language(name: str) -> Cells:
-  return {
-    (model, row["lang"]): float(value)
-    for row in published.read(name)
-    for model, value in row.items()
-    if model != "lang"
-  }
-
-
-def _printed_by_model(name: str) -> Cells:
-  return {
-    (_OTHER_NAMES.get(row["model"], row["model"]), code): float(value)
-    for row in published.read(name)
-    for code, value in row.items()
-    if code != "model"
-  }
+def _printed(name: str) -> Cells:
+  """Returns the cells of a table that has a row per language (and a column per model), or a row per model."""
+  cells: Cells = {}
+  for row in published.read(name):
+    (kind, of_row), *others = row.items()
+    for of_column, value in others:
+      model, code = (of_row, of_column) if kind == "model" else (of_column, of_row)
+      cells[_OTHER_NAMES.get(model, model), code] = float(value)
+  return cells
 
 
 def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:

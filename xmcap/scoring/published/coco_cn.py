@@ -1,7 +1,7 @@
-"""The captioning table of the COCO-CN paper, recomputed from the outputs of three systems that its authors released.
+"""Recomputes the captioning table of the COCO-CN paper from the outputs of three systems that its authors released.
 
-Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Table 8, as printed,
-beside this file. The outputs are `result_SYSTEM.txt` and `merged_captions_coco-cn_test.json` of the repository
+Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Table 8, stored as
+printed in this folder. The outputs are `result_SYSTEM.txt` and `merged_captions_coco-cn_test.json` of the repository
 COCO-CN-Results-Viewer; each `result_SYSTEM.txt` also has the authors' scores of each picture.
 """
 
@@ -49,13 +49,10 @@ class _File(msgspec.Struct):
 
 
 def recompute(results: str | os.PathLike) -> Findings:
-  """Recomputes the rows of Table 8 whose outputs are there, and the score of each picture.
-
-  Args:
-    results: the folder of the files.
+  """Recomputes those rows of Table 8 whose outputs are in the folder, and the score of each picture.
 
   Raises:
-    UsageError: it is none, or a file holds something else.
+    UsageError: the folder has no outputs, or a file is malformed.
   """
   results = pathlib.Path(results)
   paths = {system: results / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
