@@ -114,7 +114,5 @@ def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict
     scores[code] = of_language.scores(sums[:, first : first + width])
     first += width
   for name, codes in tables.mean_groups({code: held.counts for code, held in statistics.items()}).items():
-    scores[name] = {
-      metric: sum(scores[code][metric] for code in codes) / len(codes) for metric in scores[codes[0]]
-    }
+    scores[name] = tables.mean(scores, codes)
   return scores

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xmcap import languages
 from xmcap.scoring import files, grid, metrics
@@ -58,10 +59,7 @@ class Table:
     """Makes a table of the rows and their means; `more` are other attributes."""
     rows = {code: dict(rows[code]) for code in sorted(rows)}
     names = tuple(name for name in next(iter(rows.values())) if name not in COUNTS)
-    means = {
-      name: {metric: sum(rows[code][metric] for code in codes) / len(codes) for metric in names}
-      for name, codes in mean_groups(rows).items()
-    }
+    means = {name: mean(rows, codes) for name, codes in mean_groups(rows).items()}
     return cls(signature, names, rows, means, title, **more)
 
   @property
@@ -191,6 +189,12 @@ class Table:
 def primary(metrics: Sequence[str]) -> str:
   """Returns the metric to show if there is room for only one: CIDEr-D, or else the first."""
   return "cider_d" if "cider_d" in metrics else metrics[0]
+
+
+def mean(rows: Mapping[str, Mapping[str, Any]], codes: Sequence[str]) -> dict[str, Any]:
+  """Returns metric -> mean over the languages; the scores of the rows may be arrays."""
+  names = [name for name in rows[codes[0]] if name not in COUNTS]
+  return {name: sum(rows[code][name] for code in codes) / len(codes) for name in names}
 
 
 def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
