@@ -26,10 +26,15 @@ class Chrf(base.CaptionMetric):
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 3n]: for each order, n-grams in the hypothesis, in the best reference, in both."""
+    from sacrebleu.metrics.helpers import extract_all_char_ngrams
+
+    def count(words: Sequence[str]) -> list[collections.Counter[str]]:
+      return extract_all_char_ngrams("".join(words), self.n)
+
     pairs, image = [], []
     for number, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True)):
-      counts = self._count(hypothesis)
-      pairs += [_matches(counts, self._count(reference)) for reference in references]
+      ngrams = count(hypothesis)
+      pairs += [_matches(ngrams, count(reference)) for reference in references]
       image += [number] * len(references)
     values = np.array(pairs, np.float64)
     # A stable sort: in a tie the first reference counts.
@@ -51,15 +56,6 @@ class Chrf(base.CaptionMetric):
     weighted = factor * precision + recall
     product = (1 + factor) * precision * recall
     return 100 * np.divide(product, weighted, out=np.zeros(shape), where=weighted > 0)
-
-  def _count(self, words: Sequence[str]) -> list[collections.Counter[str]]:
-    """Returns n-gram -> count, for each order."""
-    text = "".join(words)
-    counts = [collections.Counter(text)]
-    for order in range(2, self.n + 1):
-      slices = [text[offset:] for offset in range(order)]
-      counts.append(collections.Counter(map("".join, zip(*slices, strict=False))))
-    return counts
 
 
 def _matches(

@@ -12,12 +12,15 @@ import numpy as np
 
 from xmcap.scoring.metrics.ngrams import Ngrams
 
+ORDERS = 4
+"""Length of the longest n-gram, in words."""
+
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64's
 
 
 @dataclasses.dataclass(frozen=True)
 class DocumentFrequency:
-  """The document frequencies of one language, for n-grams of 1 to n words.
+  """The document frequencies of one language, for n-grams of 1 to `ORDERS` words.
 
   Attributes:
     num_images: number of documents.
@@ -32,10 +35,10 @@ class DocumentFrequency:
   frequency: tuple[np.ndarray, ...]
 
   @classmethod
-  def of(cls, counts: Ngrams, n: int = 4) -> "DocumentFrequency":
+  def of(cls, counts: Ngrams) -> "DocumentFrequency":
     """Returns the document frequencies of the references of a corpus."""
     ngrams, frequencies = [], []
-    for length, order in enumerate(counts.orders(n), 1):
+    for length, order in enumerate(counts.orders(ORDERS), 1):
       held = np.flatnonzero(order.document_frequency)
       ngrams.append(_words(counts, order.start[held], length))
       frequencies.append(order.document_frequency[held])
