@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -73,9 +73,7 @@ def normalized(embeddings: np.ndarray, where: str) -> np.ndarray:
   lengths = np.sqrt((wide * wide).sum(axis=-1, keepdims=True))
   if lengths.min(initial=np.inf) < _TINY:
     row = int(np.flatnonzero(lengths.reshape(-1) < _TINY)[0])
-    raise UsageError(
-      f"{where}, row {row}: an embedding of length 0 has no direction; fix it, or use --similarity=dot"
-    )
+    raise UsageError(f"{where}, row {row}: an embedding of length 0; fix it, or use --similarity=dot")
   return (wide / lengths).astype(np.float32)
 
 
@@ -96,6 +94,15 @@ def prepared(embeddings: np.ndarray, similarity: str, where: str) -> np.ndarray:
   for prompt in embeddings:
     total += normalized(prompt, where) if similarity == "cosine" else prompt
   return normalized(total, f"{where}, mean of prompts")
+
+
+def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) -> None:
+  """Raises UsageError if a language has no embeddings of its texts."""
+  missing = [code for code in codes if code not in texts]
+  if missing:
+    raise UsageError(
+      f"no embeddings of the {noun} in {files.first_few(missing)}; embed them, or choose --languages"
+    )
 
 
 def check_width(name: str, embeddings: np.ndarray, other: str, others: np.ndarray) -> None:
@@ -124,9 +131,7 @@ def _checked(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray
     layout = "[rows, width]" if 3 not in axes else "[rows, width] or [prompts, rows, width]"
     raise UsageError(f"{where}: has shape {shown(str(list(array.shape)))}; embeddings are {layout}")
   if array.dtype not in tensor_files.FLOATS:
-    raise UsageError(
-      f"{where}: dtype {array.dtype}; embeddings must be float16, bfloat16, float32 or float64"
-    )
+    raise UsageError(f"{where}: dtype {array.dtype}; embeddings are float16, bfloat16, float32 or float64")
   array = np.asarray(array, np.float32)
   for part in array if array.ndim == 3 else [array]:
     finite = np.isfinite(part).all(axis=-1)

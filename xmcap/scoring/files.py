@@ -76,9 +76,7 @@ def remove(path: str | os.PathLike) -> None:
   try:
     whole_files.remove(path)
   except OSError as error:
-    raise XmcapError(
-      f"{path}: cannot be removed ({error.strerror or error}); remove it or choose another folder"
-    ) from error
+    raise XmcapError(f"{path}: cannot be removed ({error.strerror or error}); remove it yourself") from error
 
 
 def first_few(items: Sequence[str]) -> str:
@@ -89,6 +87,12 @@ def first_few(items: Sequence[str]) -> str:
 def count(number: int, noun: str) -> str:
   """Returns a count with its noun, such as `1 prediction` or `2,000 predictions`."""
   return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def check_counts(number: int, noun: str, wanted: int, of: str) -> None:
+  """Raises UsageError if there is not one `noun` for each `of`."""
+  if number != wanted:
+    raise UsageError(f"{count(number, noun)} for {count(wanted, of)}; give one for each")
 
 
 def unknown_name(noun: str, name: str, known: Collection[str]) -> UsageError:

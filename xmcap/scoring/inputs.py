@@ -177,9 +177,7 @@ class Input:
       if member.filename.endswith(".jsonl") and not member.filename.split("/")[-1].startswith(".")
     ]
     if len(members) != 1:
-      raise UsageError(
-        f"{self.name}: a zip archive with {len(members)} .jsonl files; it must have one, such as captions.jsonl"
-      )
+      raise UsageError(f"{self.name}: a zip archive with {len(members)} .jsonl files; it must have one")
     member = members[0]
     self.name = f"{self.name} ({shown(member.filename)})"
     is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -227,9 +225,7 @@ def check_pipes(paths: Mapping[str, str | os.PathLike | None]) -> None:
       continue
     first = names.setdefault((status.st_dev, status.st_ino), name)
     if first != name:
-      raise UsageError(
-        f"{first} and {name} are the same pipe, which can be read only once: give one of them as a file"
-      )
+      raise UsageError(f"{first} and {name} are the same pipe, which can be read only once: make one a file")
 
 
 @contextlib.contextmanager

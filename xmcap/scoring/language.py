@@ -139,9 +139,7 @@ def _check(language: str, captions: Captions) -> None:
         "shorten or remove it"
       )
   if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
-    raise UsageError(
-      f"{language}: tokeniser 'given' needs one entry in caption/tokenized for each reference of an image"
-    )
+    raise UsageError(f"{language}: tokeniser 'given' needs a caption/tokenized for each reference")
 
 
 def _corpus(

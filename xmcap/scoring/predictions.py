@@ -73,9 +73,7 @@ def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathli
         ".json, .csv, .tsv or .txt); remove it"
       )
   if not entries:
-    raise UsageError(
-      f"{folder}: contains no predictions; it must have one file per language, such as en.jsonl"
-    )
+    raise UsageError(f"{folder}: contains no predictions; give a file per language, such as en.jsonl")
   return list(zip(codes, entries, strict=True))
 
 
@@ -108,9 +106,7 @@ def _read(
       "one per image and language"
     )
   if empty:
-    raise UsageError(
-      f"{source.name}: contains no predictions; give JSONL with one caption per line, or COCO results"
-    )
+    raise UsageError(f"{source.name}: contains no predictions; give JSONL of captions, or COCO results")
 
 
 def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
@@ -192,9 +188,7 @@ def match_references(
     raise Unmatched("no language to score: the references have no captions")
   absent = sorted(set(predicted) - held)
   if absent:
-    raise Unmatched(
-      f"no references in {', '.join(absent)}: score other languages with --languages, or add references"
-    )
+    raise Unmatched(f"no references in {', '.join(absent)}: choose other --languages, or add references")
   if missing == "refuse":
     _refuse_missing(references, predictions, scored)
   _refuse_extra(references, predictions, scored)

@@ -69,15 +69,8 @@ def score_retrieval(
   Raises:
     UsageError: the arguments do not match, or there are fewer candidates than k.
   """
-  if len(keys) != len(pictures):
-    raise UsageError(
-      f"{files.count(len(pictures), 'embedding')} for {files.count(len(keys), 'picture')}; give one for each"
-    )
-  missing = [code for code in captions if code not in texts]
-  if missing:
-    raise UsageError(
-      f"no embeddings of the captions in {files.first_few(missing)}; embed them, or choose --languages"
-    )
+  files.check_counts(len(pictures), "embedding", len(keys), "picture")
+  embedding_files.check_languages(captions, texts, "captions")
   pictures = embedding_files.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}

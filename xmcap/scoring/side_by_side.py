@@ -73,7 +73,5 @@ def _check_scored(
       if code in predicted.get(key, {}):
         continue
       if not empty_if_missing:
-        raise UsageError(
-          f"{predictions_file}: no {code} caption of {key}; score {predictions_file.parent} again"
-        )
+        raise UsageError(f"{predictions_file}: no {code} caption of {key}; score the folder again")
       predicted.setdefault(key, {})[code] = ""

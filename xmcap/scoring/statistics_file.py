@@ -88,9 +88,7 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
       name = member.filename.removesuffix(".npy")
       is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
       if name in arrays or not _is_known(name) or not is_plain:
-        raise ValueError(
-          f"{member.filename!a} is not an array of scores, occurs twice, or has an unsupported compression"
-        )
+        raise ValueError(f"{member.filename!a} is not a plain array of scores, or occurs twice")
       with archive.open(member) as stream:
         header = npy_header.read_header(stream, member.file_size, f"array {name}")
         content = stream.read(member.file_size)

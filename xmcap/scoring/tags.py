@@ -114,7 +114,7 @@ def _check(
     )
   if vocabulary is not None and len(vocabulary) < k:
     raise UsageError(
-      f"P@{k} needs {k} tags or more, and the vocabulary has {len(vocabulary)}; choose fewer by --k"
+      f"P@{k} needs {k} tags or more, and the vocabulary has {len(vocabulary)}; choose smaller --k"
     )
   for of, tags in (("predicted", predicted), ("true", truth)):
     for key, of_picture in tags.items():

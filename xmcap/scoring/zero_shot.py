@@ -195,9 +195,7 @@ def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
   with Input(path) as source:
     for number, line in source.lines():
       if not (line.isascii() and line.isdecimal() and len(line) < 7):
-        raise UsageError(
-          f"{path}, line {number}: '{shown(line)}' is not a {of} index; write one index from 0 per line"
-        )
+        raise UsageError(f"{path}, line {number}: '{shown(line)}' is not a {of} index; write one per line")
       found.append(int(line))
   return np.array(found, np.int64)
 
@@ -220,25 +218,16 @@ def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
     repeated = next(index for index in indices if indices.count(index) > 1)
     raise UsageError(f"{where}: index {repeated} is repeated; give each class once")
   if list(indices) != sorted(indices):
-    raise UsageError(
-      f"{where}: indices are not ascending; sort them, and the embeddings of the labels with them"
-    )
+    raise UsageError(f"{where}: indices are not ascending; sort them and their embeddings")
   return Labels(np.array(indices, np.int64), tuple(names))
 
 
 def _check(pictures, targets, keys, labels, texts) -> None:
-  for name, count in (("targets", len(targets)), ("keys", len(keys))):
-    if count != len(pictures):
-      raise UsageError(
-        f"{files.count(count, name[:-1])} for {files.count(len(pictures), 'picture')}; give one for each"
-      )
+  files.check_counts(len(targets), "target", len(pictures), "picture")
+  files.check_counts(len(keys), "key", len(pictures), "picture")
   if len(set(keys)) < len(keys):
     raise UsageError("two pictures have the same key; give each its own")
-  missing = [code for code in labels if code not in texts]
-  if missing:
-    raise UsageError(
-      f"no embeddings of the labels in {files.first_few(missing)}; embed them, or choose --languages"
-    )
+  embedding_files.check_languages(labels, texts, "labels")
   highest = max(int(held.indices[-1]) for held in labels.values())
   if int(targets.max()) > highest:
     raise UsageError(

@@ -48,9 +48,7 @@ class Meteor(base.CaptionMetric):
     found = java.run("metric 'meteor'", jar, options, "".join(lines)).splitlines()
     counts = np.array([line.split() for line in found], np.float64)
     if counts.shape != (len(lines), _NUMBERS):
-      raise XmcapError(
-        f"metric 'meteor': {jar.name} gave {len(found)} lines for {len(lines)}; leave out meteor"
-      )
+      raise XmcapError(f"metric 'meteor': {_JAR} gave {len(found)} lines for {len(lines)}; leave out meteor")
     chunks, matched, lengths = counts[:, _CHUNKS], counts[:, _CHUNKS + 1 :], counts[:, :2]
     chunks[(chunks == 1) & (matched == lengths).all(axis=1)] = 0
     return counts

@@ -32,9 +32,7 @@ class Ptb(base.Tokenizer):
   def __init__(self, language: str):
     super().__init__(language)
     if language != "en":
-      raise UsageError(
-        f"tokeniser 'ptb' is for English only, not for '{language}'; score only 'en', or use another tokeniser"
-      )
+      raise UsageError(f"tokeniser 'ptb' is for English only, not for '{language}'; use another tokeniser")
 
   @property
   def version(self) -> str:
