@@ -52,7 +52,7 @@ def open_matrix(path: str | os.PathLike) -> Matrix:
     raise UsageError(f"{path}: has shape {list(scores.shape)}; scores are [queries, candidates]")
   if scores.dtype not in tensor_files.FLOATS:
     raise UsageError(f"{path}: holds {shown(str(scores.dtype))}; scores are float32")
-  return Matrix(pathlib.Path(path), scores.shape)
+  return Matrix(pathlib.Path(path), (scores.shape[0], scores.shape[1]))
 
 
 def read_targets(path: str | os.PathLike | None, matrix: Matrix, option: str = "--targets") -> np.ndarray:
