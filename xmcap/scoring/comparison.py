@@ -48,6 +48,10 @@ class Difference:
     """Whether the corrected p-value is below `SIGNIFICANCE`."""
     return self.p_holm < SIGNIFICANCE
 
+  def as_dict(self) -> dict[str, str | float | bool]:
+    """Returns the attributes and properties by name."""
+    return {**dataclasses.asdict(self), "difference": self.difference, "significant": self.significant}
+
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
@@ -97,8 +101,8 @@ class Comparison:
 
   def as_csv(self) -> str:
     """Returns one row per difference, in full precision."""
-    names = [field.name for field in dataclasses.fields(Difference)] + ["difference", "significant"]
-    return grid.write_csv(names, [[getattr(row, name) for name in names] for row in self.rows])
+    rows = [row.as_dict() for row in self.rows]
+    return grid.write_csv(list(rows[0]), [list(row.values()) for row in rows])
 
   def as_json(self) -> str:
     """Returns everything, in full precision."""
@@ -108,10 +112,7 @@ class Comparison:
       "resamples": self.resamples,
       "seed": self.seed,
       "notes": list(self.notes),
-      "differences": [
-        {**dataclasses.asdict(row), "difference": row.difference, "significant": row.significant}
-        for row in self.rows
-      ],
+      "differences": [row.as_dict() for row in self.rows],
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 

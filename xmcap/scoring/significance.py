@@ -73,11 +73,8 @@ def compare(
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
       found = []
-      for code in (*baseline.table.rows, *baseline.table.means):
-        before, after = (
-          (of_system.table.rows.get(code) or of_system.table.means[code])[metric]
-          for of_system in (baseline, held)
-        )
+      for code in baseline.table.scores:
+        before, after = baseline.table.scores[code][metric], held.table.scores[code][metric]
         resampled = redrawn[code][metric] - drawn[code][metric]
         p = _p(exchanged[1][code][metric] - exchanged[0][code][metric], after - before)
         found.append(

@@ -73,9 +73,14 @@ class Table:
     return primary(self.metrics)
 
   @property
+  def scores(self) -> dict[str, dict[str, float]]:
+    """Language code or mean -> scores: the rows, then the means."""
+    return {**self.rows, **self.means}
+
+  @property
   def differences(self) -> dict[str, dict[str, float]]:
     """The primary metric minus each column of `beside`, where both have a score."""
-    scores = {name: row[self.primary] for name, row in [*self.rows.items(), *self.means.items()]}
+    scores = {name: row[self.primary] for name, row in self.scores.items()}
     return {
       heading: {name: score - column[name] for name, score in scores.items() if name in column}
       for heading, column in self.beside.items()
@@ -108,7 +113,7 @@ class Table:
     for metric in self.metrics:
       headings += [metric, *(f"{metric}_{end}" for end, _ in ends)]
     rows = []
-    for name, scores in [*self.rows.items(), *self.means.items()]:
+    for name, scores in self.scores.items():
       row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, self.counts)]
       for metric in self.metrics:
         row += [scores[metric], *(self.intervals[name][metric][place] for _, place in ends)]
@@ -149,9 +154,8 @@ class Table:
 
   def cell(self, name: str, metric: str) -> str:
     """Returns the score of a language or mean for display, such as `0.584 [0.560, 0.610]`."""
-    scores = self.rows.get(name) or self.means[name]
     shown_as = metrics.METRICS[metric].format
-    text = shown_as(scores[metric])
+    text = shown_as(self.scores[name][metric])
     if metric not in self.intervals.get(name, {}):
       return text
     low, high = map(shown_as, self.intervals[name][metric])
