@@ -4,7 +4,6 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
-from typing import Any, NoReturn
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
@@ -118,16 +117,12 @@ def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[
       or not languages_lib.is_known(code)
       or language not in (None, code)
     ):
-      _refuse({"language": language, **row}, f"{source.name}, line {number}", f"{says} {language}")
+      where = f"{source.name}, line {number}"
+      for member in ("image/key", "language", "caption"):
+        layouts.text({"language": language, **row}, member, where, _HINT)
+      files.check_language(code, where)
+      raise UsageError(f"{where}: language is {code}, but {says} {language}; change one")
     yield number, key, code, caption
-
-
-def _refuse(row: dict[str, Any], where: str, says: str) -> NoReturn:
-  """Raises UsageError for a line that is not a prediction in the expected language."""
-  for member in ("image/key", "language", "caption"):
-    layouts.text(row, member, where, _HINT)
-  files.check_language(row["language"], where)
-  raise UsageError(f"{where}: language is {row['language']}, but {says}; change one")
 
 
 def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, str, str]]:
