@@ -1,7 +1,6 @@
 """Scores predictions against references: returns the table and the statistics behind it."""
 
 import dataclasses
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
 from xmcap import languages as languages_lib
@@ -16,7 +15,7 @@ from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import CheckedPredictions, Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.result import Result
-from xmcap.scoring.signature import of_images
+from xmcap.scoring.signature import digest, of_images
 from xmcap.scoring.statistics import Statistics
 from xmcap.scoring.system import make_table
 
@@ -193,7 +192,7 @@ def _signature_of_words(
   )
   frequencies = "".join(f"{code}:{held.document_frequency_hash}\n" for code, held in of_language.items())
   return {
-    "document_frequency": f"{'file' if from_file else 'corpus'}#{_hash(frequencies)}",
+    "document_frequency": f"{'file' if from_file else 'corpus'}#{digest(frequencies)}",
     "tokenizer": f"{tokenizer}-{words}",
     "normalization": tokenizers.get(tokenizer, next(iter(of_language))).normalization,
   }
@@ -206,9 +205,5 @@ def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict
   return {
     "languages": " ".join(of_language),
     "images": of_images(keys),
-    "references": f"{num_references}#{_hash(references)}",
+    "references": f"{num_references}#{digest(references)}",
   }
-
-
-def _hash(text: str) -> str:
-  return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -47,10 +47,10 @@ class Signature:
     """The short form, with abbreviated names and with hashes instead of long values."""
     metrics = [name.removeprefix(METRIC) for name in self.parts if name.startswith(METRIC)]
     parameters = "|".join(self.parts[f"{METRIC}{name}"] for name in metrics)
-    parts = [f"{'+'.join(metrics)}#{_hash(parameters)}"]
+    parts = [f"{'+'.join(metrics)}#{digest(parameters)[:6]}"]
     for name, value in self.parts.items():
       if not name.startswith(METRIC):
-        short = value if len(value) <= _LONGEST_SHORT_VALUE else f"{_head(name, value)}#{_hash(value)}"
+        short = value if len(value) <= _LONGEST_SHORT_VALUE else f"{_head(name, value)}#{digest(value)[:6]}"
         parts.append(f"{_SHORT_NAMES.get(name, name)}:{short}")
     return "|".join(parts)
 
@@ -86,8 +86,13 @@ def of_images(keys: Iterable[str]) -> str:
 def of_texts(texts: Iterable[str]) -> str:
   """Returns the number of texts and a hash of them, in this order, as `NUMBER#16 hex digits`."""
   texts = list(texts)
-  digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
-  return f"{len(texts)}#{digest[:16]}"
+  hashed = digest("\n".join(texts))
+  return f"{len(texts)}#{hashed}"
+
+
+def digest(text: str) -> str:
+  """Returns a hash of a text as 16 hex digits."""
+  return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def shortened(differences: Sequence[str]) -> list[str]:
@@ -102,7 +107,3 @@ def _head(name: str, value: str) -> str:
   for end in "[#=;(, -":
     value = value.partition(end)[0]
   return value if len(value) <= _LONGEST_SHORT_VALUE else ""
-
-
-def _hash(value: str) -> str:
-  return hashlib.sha256(value.encode("utf-8")).hexdigest()[:6]

@@ -15,6 +15,7 @@ from xmcap.scoring import files
 from xmcap.scoring.inputs import Input
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
+from xmcap.scoring.signature import digest
 from xmcap.terminal import shown
 
 _DRAW = "xm600:"
@@ -50,8 +51,8 @@ def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> tuple[t
   if spec.startswith(_DRAW):
     return _drawn(spec, references)
   keys = tuple(sorted(_read_keys(spec, references)))
-  digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()
-  return keys, f"file#{digest[:16]}"
+  hashed = digest("\n".join(keys))
+  return keys, f"file#{hashed}"
 
 
 def take(references: References, keys: Collection[str]) -> References:

@@ -6,11 +6,11 @@ corpus. These can be saved once and reused.
 
 import dataclasses
 import functools
-import hashlib
 
 import numpy as np
 
 from xmcap.scoring.metrics.ngrams import Ngrams
+from xmcap.scoring.signature import digest
 
 ORDERS = 4
 """Length of the longest n-gram, in words."""
@@ -69,8 +69,7 @@ class DocumentFrequency:
       for values in (*ngrams.T, frequency):
         hashes = _mix(hashes, values)
       sums.append(int(hashes.sum(dtype=np.uint64)))  # wraps around, as intended
-    text = "\0".join([str(self.num_images), *map(str, sums), *self.vocabulary])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return digest("\0".join([str(self.num_images), *map(str, sums), *self.vocabulary]))
 
 
 def _words(counts: Ngrams, start: np.ndarray, n: int) -> np.ndarray:
