@@ -131,13 +131,14 @@ def score_language(
 
 
 def _check(language: str, captions: Captions) -> None:
-  for key, hypothesis, texts in zip(captions.keys, captions.hypotheses, captions.references, strict=True):
-    longest = max(map(len, (hypothesis, *texts)))
-    if longest > MAX_CAPTION:
-      raise UsageError(
-        f"{language}, image '{shown(key)}': a caption of {longest:,} characters; at most {MAX_CAPTION:,} are scored: "
-        "shorten or remove it"
-      )
+  longest = max(itertools.chain(captions.hypotheses, *captions.references), key=len)
+  if len(longest) > MAX_CAPTION:
+    texts_of_images = zip(captions.keys, captions.hypotheses, captions.references, strict=True)
+    key = next(key for key, hypothesis, texts in texts_of_images if longest in (hypothesis, *texts))
+    raise UsageError(
+      f"{language}, image '{shown(key)}': a caption of {len(longest):,} characters; at most {MAX_CAPTION:,} are "
+      "scored: shorten or remove it"
+    )
   if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
     raise UsageError(f"{language}: tokeniser 'given' needs a caption/tokenized for each reference")
 
