@@ -89,6 +89,17 @@ class Input:
       if text:
         yield number, text
 
+  def distinct_lines(self) -> dict[str, int]:
+    """Returns stripped text -> line number for lines that are not blank; UsageError if a text is repeated."""
+    found: dict[str, int] = {}
+    for number, text in self.lines():
+      if text in found:
+        raise UsageError(
+          f"{self.name}, line {number}: '{shown(text)}' is already on line {found[text]}; keep one"
+        )
+      found[text] = number
+    return found
+
   def document(self) -> Any:
     """Returns the single JSON value of the file, of at most MAX_DOCUMENT bytes."""
     return strict_json.parse(self._whole(), self.name)

@@ -89,15 +89,9 @@ def _drawn(spec: str, keys: Collection[str]) -> tuple[tuple[str, ...], str]:
 
 
 def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
-  lines: dict[str, int] = {}
-  unknown = []
   with Input(path) as source:
-    for number, key in source.lines():
-      if key in lines:
-        raise UsageError(f"{path}, line {number}: '{shown(key)}' is already on line {lines[key]}; keep one")
-      lines[key] = number
-      if key not in known:
-        unknown.append(f"'{shown(key)}' on line {number}")
+    lines = source.distinct_lines()
+  unknown = [f"'{shown(key)}' on line {number}" for key, number in lines.items() if key not in known]
   if unknown:
     raise UsageError(
       f"{path}: {files.count(len(unknown), 'key')} not among the images of the references "

@@ -48,15 +48,11 @@ def read(
 
 def read_vocabulary(path: str | os.PathLike) -> tuple[str, ...]:
   """Reads tags, one per line, in the order of the file; UsageError if there are none, or if one is repeated."""
-  found: dict[str, int] = {}
   with Input(path) as source:
-    for number, tag in source.lines():
-      if tag in found:
-        raise UsageError(f"{path}, line {number}: '{shown(tag)}' is on line {found[tag]} already; keep one")
-      found[tag] = number
+    found = tuple(source.distinct_lines())
   if not found:
-    raise UsageError(f"{path}: no tag in it; write one a line")
-  return tuple(found)
+    raise UsageError(f"{path}: no tag in it; write one per line")
+  return found
 
 
 def write(path: str | os.PathLike, predictions: Scores) -> None:
