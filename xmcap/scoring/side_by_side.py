@@ -11,6 +11,7 @@ from xmcap.scoring.predictions import Predictions, read_predictions
 from xmcap.scoring.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.signature import Signature
+from xmcap.scoring.statistics import image_keys
 from xmcap.scoring.system import System
 
 
@@ -44,8 +45,8 @@ def write(
     path = pathlib.Path(folders[name], "predictions.jsonl")
     predicted = read_predictions(path)
     _check_scored(system, held, predicted, references, path)
-    images = {key for of_language in system.statistics.values() for key in of_language.keys}
-    results[name] = Result(system.table, system.statistics, subsets.take(held, images), predicted)
+    scored = subsets.take(held, image_keys(system.statistics))
+    results[name] = Result(system.table, system.statistics, scored, predicted)
   report.write_report(
     pathlib.Path(out) / "report.html",
     results,

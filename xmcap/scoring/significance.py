@@ -23,7 +23,7 @@ from xmcap.scoring import options, resampling, tables
 from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
 from xmcap.scoring.result import read_table
 from xmcap.scoring.signature import Signature, of_images
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics import Statistics, image_keys
 from xmcap.scoring.statistics_file import STATISTICS_FILE, read_statistics
 from xmcap.scoring.system import System
 
@@ -109,10 +109,9 @@ def read_system(folder: str | os.PathLike) -> System:
       f"{folder}: has no {STATISTICS_FILE}, because it was written with --only_tables; score again without that option"
     )
   statistics = read_statistics(folder / STATISTICS_FILE)
-  images = {key for of_language in statistics.values() for key in of_language.keys}
-  if Signature.parse(table.signature).parts.get("images") != of_images(images) or not _same_rows(
-    table.rows, {code: of_language.row() for code, of_language in statistics.items()}
-  ):
+  rows = {code: of_language.row() for code, of_language in statistics.items()}
+  images = Signature.parse(table.signature).parts.get("images")
+  if images != of_images(image_keys(statistics)) or not _same_rows(table.rows, rows):
     raise UsageError(f"{folder}: table.json and {STATISTICS_FILE} are from different runs; score again")
   return System(table, {code: statistics[code] for code in table.rows})
 

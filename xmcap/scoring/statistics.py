@@ -83,12 +83,17 @@ def _exact_sums(values: np.ndarray) -> np.ndarray:
   return np.array([math.fsum(column) for column in values.T.tolist()])
 
 
-def joint_columns(statistics: Mapping[str, Statistics]) -> tuple[tuple[str, ...], np.ndarray]:
+def image_keys(statistics: Mapping[str, Statistics]) -> list[str]:
+  """Returns the sorted keys of the images of all languages."""
+  return sorted({key for of_language in statistics.values() for key in of_language.keys})
+
+
+def joint_columns(statistics: Mapping[str, Statistics]) -> tuple[list[str], np.ndarray]:
   """Returns the sorted keys of all images, and the `Statistics.columns` of all languages next to each other.
 
   The columns are float64 [images, sum of columns], with zeros if a language lacks the image.
   """
-  keys = tuple(sorted({key for of_language in statistics.values() for key in of_language.keys}))
+  keys = image_keys(statistics)
   row = {key: i for i, key in enumerate(keys)}
   parts = []
   for of_language in statistics.values():

@@ -12,7 +12,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics import Statistics, image_keys
 from xmcap.tensors import npy_header
 from xmcap.terminal import shown
 
@@ -39,7 +39,7 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
     UsageError: an image key contains a NUL character, which NumPy strips from the end of strings.
     XmcapError: the file cannot be written.
   """
-  keys = sorted({key for of_language in statistics.values() for key in of_language.keys})
+  keys = image_keys(statistics)
   if any("\0" in key for key in keys):
     raise UsageError(f"{path}: an image key contains a NUL character; give the image another key")
   index = {key: i for i, key in enumerate(keys)}

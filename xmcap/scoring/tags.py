@@ -12,7 +12,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.metrics.tags import DEPTHS
 from xmcap.scoring.signature import of_images, of_texts
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics import Statistics, image_keys
 from xmcap.scoring.system import System, make_table
 from xmcap.scoring.tag_files import Scores
 from xmcap.terminal import shown
@@ -76,7 +76,7 @@ def score_tags(
     "without_tags": "left_out",
     "vocabulary": "any" if vocabulary is None else of_texts(sorted(vocabulary)),
     "languages": " ".join(statistics),
-    "images": of_images({key for held in statistics.values() for key in held.keys}),
+    "images": of_images(image_keys(statistics)),
   }
   without = ", ".join(f"{code} {count:,}" for code, count in left_out.items() if count)
   notes = [f"pictures without a true tag are left out: {without}"] if without else []
