@@ -83,12 +83,12 @@ def _exact_sums(values: np.ndarray) -> np.ndarray:
   return np.array([math.fsum(column) for column in values.T.tolist()])
 
 
-def image_keys(statistics: Mapping[str, Statistics]) -> list[str]:
+def image_keys(statistics: Mapping[str, Statistics]) -> tuple[str, ...]:
   """Returns the sorted keys of the images of all languages."""
-  return sorted({key for of_language in statistics.values() for key in of_language.keys})
+  return tuple(sorted({key for of_language in statistics.values() for key in of_language.keys}))
 
 
-def joint_columns(statistics: Mapping[str, Statistics]) -> tuple[list[str], np.ndarray]:
+def joint_columns(statistics: Mapping[str, Statistics]) -> tuple[tuple[str, ...], np.ndarray]:
   """Returns the sorted keys of all images, and the `Statistics.columns` of all languages next to each other.
 
   The columns are float64 [images, sum of columns], with zeros if a language lacks the image.
