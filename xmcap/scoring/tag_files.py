@@ -1,7 +1,6 @@
 """Files of tags: JSONL, or text as COCO-CN's, with lines `ID tag tag ...`; and vocabularies, with one tag per line."""
 
 import json
-import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from xmcap.terminal import shown
 Scores = dict[str, dict[str, dict[str, float]]]
 """Language code -> image key -> tag -> score; the scores of a ranked list are 0, -1, -2, ..."""
 
+_LARGEST = 1e300  # an integer in JSON may be too large for a float
 _HINT = 'a line is {"image/key": ..., "language": ..., "tags": [best first]}, or with "tags": {tag: score}'
 
 
@@ -97,7 +97,8 @@ def _scores(tags: Any, where: str) -> dict[str, float]:
   for name, score in zip(names, scores, strict=True):
     if not isinstance(name, str) or not name.strip():
       raise UsageError(f"{where}: a tag is empty or no text; leave it out")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not is_number or not -_LARGEST <= score <= _LARGEST:
       raise UsageError(f"{where}: the score of '{shown(name)}' is no finite number; mend it")
   if len(set(names)) < len(names):
     repeated = next(name for name in names if names.count(name) > 1)

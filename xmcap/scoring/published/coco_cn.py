@@ -17,11 +17,10 @@ from xmcap.scoring.published.findings import Cell, Check, Findings
 from xmcap.scoring.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
-from xmcap.terminal import shown
 
 _REFERENCES = "merged_captions_coco-cn_test.json"
 _SYSTEMS = {"coco-mt": "COCO-MT", "coco-cn": "COCO-CN", "seqlearn": "Sequential Learning"}
-# Metric -> its column in the printed table, its member in the files, and what makes per cent of it.
+# Metric -> its column in the printed table, its name in the files, and its factor to per cent.
 _METRICS = {
   "bleu_4": ("bleu4", "Bleu_4", 1),
   "meteor_char": ("meteor", "METEOR", 100),
@@ -38,7 +37,7 @@ class _Caption(msgspec.Struct):
 
 
 class _Picture(msgspec.Struct):
-  caption: list[_Caption]
+  caption: tuple[_Caption]  # exactly one
   cider_d: float = msgspec.field(name="CIDEr")
   rouge_l: float = msgspec.field(name="ROUGE_L")
   meteor_char: float = msgspec.field(name="METEOR")
@@ -63,9 +62,10 @@ def recompute(results: str | os.PathLike) -> Findings:
     )
   references = read_references(results / _REFERENCES, language="zh")
   printed = {row["training"]: row for row in published.read("cococn_table8_captioning_auto")}
+  hint = "fetch it again from COCO-CN-Results-Viewer"
   cells, of_pictures = [], {name: [] for name in _OF_PICTURES}
   for system, path in held.items():
-    pictures = _read(path)
+    pictures = files.read_document(path, _File, "no results of COCO-CN", hint).pictures
     predictions = {key: {"zh": picture.caption[0].caption} for key, picture in pictures.items()}
     result = score(references, predictions, metrics=tuple(_METRICS), tokenizer="split")
     for name, (column, heading, factor) in _METRICS.items():
@@ -89,12 +89,3 @@ def _pictures(system: str, name: str, pictures: dict[str, _Picture], result: Res
     Cell(system, f"picture {key}", 100 * getattr(pictures[key], name), score)
     for key, score in zip(statistics.keys, scores.tolist(), strict=True)
   ]
-
-
-def _read(path: pathlib.Path) -> dict[str, _Picture]:
-  hint = "fetch it again from COCO-CN-Results-Viewer"
-  pictures = files.read_document(path, _File, "no results of COCO-CN", hint).pictures
-  for key, picture in pictures.items():
-    if len(picture.caption) != 1:
-      raise UsageError(f"{path}, picture {shown(key)}: {len(picture.caption)} captions; fetch it again")
-  return pictures
