@@ -7,9 +7,9 @@ import csv
 import gc
 import gzip
 import io
+import itertools
 import math
 import os
-import stat
 import struct
 import zipfile
 import zlib
@@ -226,16 +226,13 @@ def check_pipes(paths: Mapping[str, str | os.PathLike | None]) -> None:
   Raises:
     UsageError: two options name the same pipe.
   """
-  names: dict[tuple[int, int], str] = {}
-  for name, path in paths.items():
-    try:
-      status = os.stat(path) if path else None
-    except (OSError, ValueError):
-      continue  # opening it will raise the error
-    if status is None or stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
-      continue
-    first = names.setdefault((status.st_dev, status.st_ino), name)
-    if first != name:
+  streams = [
+    (name, path)
+    for name, path in paths.items()
+    if path and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+  ]
+  for (first, path), (name, other) in itertools.combinations(streams, 2):
+    if os.path.samefile(path, other):
       raise UsageError(f"{first} and {name} are the same pipe, which can be read only once: make one a file")
 
 
