@@ -6,8 +6,8 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring import Difference, compare, significance, tables
-from xmcap.scoring.significance import System
 from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.system import System
 
 _SIGNATURE = "metric.cider:n=4|tokenizer:default-1[all]|languages:en th|xmcap:0.1.0"
 

@@ -128,6 +128,12 @@ _FIVE = '{"image/key": "p", "language": "zh", "tags": ["a", "b", "c", "d", "e"]}
     (_FIVE, _FIVE.replace('"e"', '"a"'), [], "line 1: the tag 'a' is given twice"),
     (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '{"a": NaN}'), [], "line 1"),
     (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '{"a": "1"}'), [], "score of 'a' is no finite number"),
+    (
+      _FIVE,
+      _FIVE.replace('["a", "b", "c", "d", "e"]', f'{{"a": 1{"0" * 400}}}'),
+      [],
+      "score of 'a' is no finite",
+    ),
     (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '"a"'), [], "line 1: 'tags' is missing or no list"),
     (_FIVE, _FIVE.replace('"p"', '"q"'), [], "1 picture of 1 without predicted tags (p)"),
     (

@@ -152,6 +152,12 @@ def _both_names_of_filipino(folder):
   (folder / "labels.json").write_text(json.dumps({"TL": classes, "FIL": classes}))
 
 
+def _claims_a_terabyte(folder):
+  header = {"descr": "<i8", "fortran_order": False, "shape": (2**37,)}
+  with open(folder / "targets.npy", "wb") as file:
+    np.lib.format.write_array_header_1_0(file, header)
+
+
 @pytest.mark.parametrize(
   "change, message",
   [
@@ -178,8 +184,9 @@ def _both_names_of_filipino(folder):
     ),
     (
       lambda folder: np.save(folder / "targets.npy", np.array([{}])),
-      "targets.npy: not an array of class indices",
+      "targets.npy holds Python objects",
     ),
+    (_claims_a_terabyte, "which does not match its shape"),
     (_labels("EN", [0, 1], ["a", "b"]), "class 11 is out of range; the labels end at 1"),
     (_labels("EN", list(range(11)) + [20], ["a"] * 12), None),
     (_labels("EN", [0, 11], ["a", "b"]), "12 embeddings for 2 labels"),

@@ -18,6 +18,7 @@ from xmcap.scoring import tables, tag_files
 from xmcap.scoring import tags as tags_lib
 from xmcap.scoring.metrics.tags import DEPTHS
 from xmcap.scoring.report import embeddings_page
+from xmcap.scoring.system import System
 from xmcap.storage import addresses, outputs
 
 PREDICTIONS = "predictions.jsonl"
@@ -166,7 +167,7 @@ class TagEvaluator:
       for name, of_baseline in found.items()
     }
 
-  def _write(self, found: Mapping[str, tag_files.Scores], results: Mapping[str, tags_lib.Tags]) -> None:
+  def _write(self, found: Mapping[str, tag_files.Scores], results: Mapping[str, System]) -> None:
     result = results[""]
     primary, beside = result.table.primary, {}
     for name, of_baseline in results.items():

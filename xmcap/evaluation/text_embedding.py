@@ -1,6 +1,7 @@
 """What embeds texts, whatever the model: the base class of dual towers' and Word2VisualVec's."""
 
 import abc
+import collections
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -63,7 +64,7 @@ class EmbedsTexts(abc.ABC):
     Each distinct text is embedded once, and no more than the sums of the names are kept.
     """
     unique = list(dict.fromkeys(names))
-    weights = prompts.distinct(templates)
+    weights = collections.Counter(templates)  # translated templates often coincide
     counts = np.array(list(weights.values()), np.float64)
     total, done = None, 0
     filled = (prompts.fill(template, name) for name in unique for template in weights)

@@ -23,11 +23,8 @@ def check_predictions(predictions: Any) -> None:
 
 
 def _are_texts(value: Any) -> bool:
-  return (
-    isinstance(value, Sequence)
-    and not isinstance(value, str)
-    and all(isinstance(text, str) for text in value)
-  )
+  is_list = isinstance(value, Sequence) and not isinstance(value, str)
+  return is_list and all(isinstance(text, str) for text in value)
 
 
 def _check(name: str, captions: Any, is_good: Callable[[Any], bool], wanted: str) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
 
 from xmcap import languages
 from xmcap.scoring import files, grid, tables
@@ -46,6 +47,10 @@ class Difference:
   def significant(self) -> bool:
     """Whether the corrected p-value is below `SIGNIFICANCE`."""
     return self.p_holm < SIGNIFICANCE
+
+  def as_dict(self) -> dict[str, str | float | bool]:
+    """Returns the attributes and properties by name."""
+    return {**dataclasses.asdict(self), "difference": self.difference, "significant": self.significant}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,8 +101,8 @@ class Comparison:
 
   def as_csv(self) -> str:
     """Returns one row per difference, in full precision."""
-    names = [field.name for field in dataclasses.fields(Difference)] + ["difference", "significant"]
-    return grid.write_csv(names, [[getattr(row, name) for name in names] for row in self.rows])
+    rows = [row.as_dict() for row in self.rows]
+    return grid.write_csv(list(rows[0]), [list(row.values()) for row in rows])
 
   def as_json(self) -> str:
     """Returns everything, in full precision."""
@@ -107,10 +112,7 @@ class Comparison:
       "resamples": self.resamples,
       "seed": self.seed,
       "notes": list(self.notes),
-      "differences": [
-        {**dataclasses.asdict(row), "difference": row.difference, "significant": row.significant}
-        for row in self.rows
-      ],
+      "differences": [row.as_dict() for row in self.rows],
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
@@ -120,23 +122,18 @@ class Comparison:
       out, "comparison", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
     )
 
-  def _grids(self) -> list[tuple[str, grid.Grid]]:
-    held = []
+  def _grids(self) -> Iterator[tuple[str, grid.Grid]]:
+    """Yields (title, table) for each system and metric."""
     for system, metric in dict.fromkeys((row.system, row.metric) for row in self.rows):
       rows = [row for row in self.rows if (row.system, row.metric) == (system, metric)]
       headings = ("", "language", self.baseline, system, "difference", "95% interval")
-      held.append(
-        (
-          f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}",
-          grid.Grid(
-            (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
-            tuple(_cells(row) for row in rows if languages.is_known(row.name)),
-            tuple(_cells(row) for row in rows if not languages.is_known(row.name)),
-            num_labels=2,
-          ),
-        )
+      held = grid.Grid(
+        (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
+        tuple(_cells(row) for row in rows if languages.is_known(row.name)),
+        tuple(_cells(row) for row in rows if not languages.is_known(row.name)),
+        num_labels=2,
       )
-    return held
+      yield f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}", held
 
   def _explanation(self) -> list[str]:
     few_references = sorted({row.name for row in self.rows if row.few_references})

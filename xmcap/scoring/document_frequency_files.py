@@ -17,11 +17,10 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring import files, layouts, tokenizers
 from xmcap.scoring.inputs import MAX_UNPACKED
-from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.metrics.document_frequency import ORDERS, DocumentFrequency
 from xmcap.terminal import shown
 
 _MOST_IMAGES = 1 << 40
-_ORDERS = 4  # of n-grams, from 1 word to 4: as many as `DocumentFrequency.of` takes
 _ORDER = ("prefix", "word", "frequency")
 
 
@@ -99,7 +98,7 @@ def _parse(row: dict[str, Any]) -> DocumentFrequency:
       raise ValueError("order")
     ngrams.append(np.column_stack([ngrams[-1][prefix], word]))
     frequencies.append(frequency)
-  if len(frequencies) != _ORDERS:
+  if len(frequencies) != ORDERS:
     raise ValueError("orders")
   return DocumentFrequency(images, tuple(vocabulary), tuple(ngrams[1:]), tuple(frequencies))
 

@@ -2,11 +2,10 @@
 
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.tensors import files as tensor_files
@@ -29,11 +28,8 @@ def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> np.ndarray:
     UsageError: the file cannot be read, is a pickle, has non-finite numbers, or has another number of axes.
   """
   path = pathlib.Path(path)
-  if not path.is_file():
-    raise UsageError(f"{path}: no such file; give embeddings as {' or '.join(SUFFIXES)}")
-  tensor_files.refuse_pickle(path)
   if path.suffix == ".npy":
-    return _checked(_read_npy(path), axes, str(path))
+    return _checked(map_npy(path), axes, str(path))
   if path.suffix != ".safetensors":
     raise UsageError(f"{path}: embeddings are read from {' and '.join(SUFFIXES)}; save them as one of these")
   tensors = tensor_files.read_safetensors(path)
@@ -54,29 +50,21 @@ def by_language(path: str | os.PathLike) -> dict[str, Read]:
     UsageError: there are no embeddings, a name is not a language, or a language occurs twice.
   """
   path = pathlib.Path(path)
-  found: dict[str, Read] = {}
+  named: list[tuple[str, Read]] = []
   if path.is_dir():
-    named = [(file.stem, file) for file in sorted(path.iterdir()) if file.suffix in SUFFIXES]
-    for name, file in named:
-      _add(found, name, str(file), lambda file=file: read(file, (2, 3)))
+    for file in sorted(path.iterdir()):
+      if file.suffix in SUFFIXES:
+        named.append((file.stem, lambda file=file: read(file, (2, 3))))
   elif path.suffix == ".safetensors":
     for name, tensor in tensor_files.read_safetensors(path).items():
       where = f"{path}, tensor {name}"
-      _add(found, name, where, lambda tensor=tensor, where=where: _checked(tensor.read(), (2, 3), where))
-  if not found:
+      named.append((name, lambda tensor=tensor, where=where: _checked(tensor.read(), (2, 3), where)))
+  if not named:
     raise UsageError(
       f"{path}: no embeddings by language; give a folder of CODE.npy or CODE.safetensors, or one safetensors file with"
       " one tensor per language"
     )
-  return found
-
-
-def language(name: str, where: str) -> str:
-  """Returns the code of a language given by a code or alias; UsageError suggests the nearest code."""
-  code = languages.canonical(name)
-  if code is None:
-    raise UsageError(f"{where}: {files.unknown_language(name)}")
-  return code
+  return files.by_code(named, path)
 
 
 def normalized(embeddings: np.ndarray, where: str) -> np.ndarray:
@@ -85,9 +73,7 @@ def normalized(embeddings: np.ndarray, where: str) -> np.ndarray:
   lengths = np.sqrt((wide * wide).sum(axis=-1, keepdims=True))
   if lengths.min(initial=np.inf) < _TINY:
     row = int(np.flatnonzero(lengths.reshape(-1) < _TINY)[0])
-    raise UsageError(
-      f"{where}, row {row}: an embedding of length 0 has no direction; fix it, or use --similarity=dot"
-    )
+    raise UsageError(f"{where}, row {row}: an embedding of length 0; fix it, or use --similarity=dot")
   return (wide / lengths).astype(np.float32)
 
 
@@ -96,7 +82,12 @@ def prepared(embeddings: np.ndarray, similarity: str, where: str) -> np.ndarray:
 
   With the cosine the embedding of each prompt is normalised, and the mean again. With the dot product only the mean
   over prompts is normalised, as in Babel-ImageNet's reference code for models that it does not normalise.
+
+  Raises:
+    UsageError: `similarity` is unknown, or with the cosine an embedding has length 0.
   """
+  if similarity not in SIMILARITIES:
+    raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(SIMILARITIES)}")
   if embeddings.ndim == 2:
     return normalized(embeddings, where) if similarity == "cosine" else embeddings
   total = np.zeros(embeddings.shape[1:])
@@ -105,15 +96,28 @@ def prepared(embeddings: np.ndarray, similarity: str, where: str) -> np.ndarray:
   return normalized(total, f"{where}, mean of prompts")
 
 
-def check_widths(widths: Mapping[str, int]) -> None:
-  """Raises UsageError if embeddings (name -> width) differ in width."""
-  (first, width), *others = widths.items()
-  for name, other in others:
-    if other != width:
-      raise UsageError(f"{name}: width {other}, but {first}: width {width}; take embeddings of one model")
+def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) -> None:
+  """Raises UsageError if a language has no embeddings of its texts."""
+  missing = [code for code in codes if code not in texts]
+  if missing:
+    raise UsageError(
+      f"no embeddings of the {noun} in {files.first_few(missing)}; embed them, or choose --languages"
+    )
 
 
-def _read_npy(path: pathlib.Path) -> np.ndarray:
+def check_width(name: str, embeddings: np.ndarray, other: str, others: np.ndarray) -> None:
+  """Raises UsageError if the embeddings differ in width."""
+  width, wanted = embeddings.shape[-1], others.shape[-1]
+  if width != wanted:
+    raise UsageError(f"{name}: width {width}, but {other}: width {wanted}; take embeddings of one model")
+
+
+def map_npy(path: str | os.PathLike) -> np.ndarray:
+  """Maps an `.npy` file into memory; UsageError if it is a pickle, or if its header does not match its size."""
+  path = pathlib.Path(path)
+  if not path.is_file():
+    raise UsageError(f"{path}: no such file; give an array as .npy")
+  tensor_files.refuse_pickle(path)
   with open(path, "rb") as file:
     header = npy_header.read_header(file, path.stat().st_size, str(path))
   order = "F" if header.fortran_order else "C"
@@ -127,19 +131,10 @@ def _checked(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray
     layout = "[rows, width]" if 3 not in axes else "[rows, width] or [prompts, rows, width]"
     raise UsageError(f"{where}: has shape {shown(str(list(array.shape)))}; embeddings are {layout}")
   if array.dtype not in tensor_files.FLOATS:
-    raise UsageError(
-      f"{where}: dtype {array.dtype}; embeddings must be float16, bfloat16, float32 or float64"
-    )
+    raise UsageError(f"{where}: dtype {array.dtype}; embeddings are float16, bfloat16, float32 or float64")
   array = np.asarray(array, np.float32)
   for part in array if array.ndim == 3 else [array]:
     finite = np.isfinite(part).all(axis=-1)
     if not finite.all():
       raise UsageError(f"{where}, row {int(finite.argmin())}: holds NaN or infinity; embed it again")
   return array
-
-
-def _add(found: dict[str, Read], name: str, where: str, function: Read) -> None:
-  code = language(name, where)
-  if code in found:
-    raise UsageError(f"{where}: the language '{code}' occurs twice; keep one")
-  found[code] = function

@@ -1,10 +1,13 @@
 """Input and output files of scoring: reads JSONL, writes files atomically."""
 
 import contextlib
+import difflib
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
@@ -13,11 +16,27 @@ from xmcap.storage import files as storage_files
 from xmcap.storage import outputs, whole_files
 from xmcap.terminal import shown
 
+T = TypeVar("T")
+
 
 def read_jsonl(path: str | os.PathLike, max_line: int = MAX_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
   """Yields (line number from 1, object) of a JSONL file; UsageError as `Input` and `Input.rows`."""
   with Input(path, max_line) as source:
     yield from source.rows()
+
+
+def read_document(path: str | os.PathLike, kind: type[T], problem: str, hint: str) -> T:
+  """Returns the JSON value of a file as `kind`; UsageError with problem and hint if it has another structure."""
+  with Input(path) as source:
+    return convert(source.document(), kind, path, problem, hint)
+
+
+def convert(content: Any, kind: type[T], path: str | os.PathLike, problem: str, hint: str) -> T:
+  """Does the same as `read_document` for a value that was read from a file."""
+  try:
+    return msgspec.convert(content, kind)
+  except msgspec.ValidationError as error:
+    raise UsageError(f"{path}: {problem} ({shown(error)}); {hint}") from None
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -57,9 +76,7 @@ def remove(path: str | os.PathLike) -> None:
   try:
     whole_files.remove(path)
   except OSError as error:
-    raise XmcapError(
-      f"{path}: cannot be removed ({error.strerror or error}); remove it or choose another folder"
-    ) from error
+    raise XmcapError(f"{path}: cannot be removed ({error.strerror or error}); remove it yourself") from error
 
 
 def first_few(items: Sequence[str]) -> str:
@@ -72,10 +89,50 @@ def count(number: int, noun: str) -> str:
   return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def check_counts(number: int, noun: str, wanted: int, of: str) -> None:
+  """Raises UsageError if there is not one `noun` for each `of`."""
+  if number != wanted:
+    raise UsageError(f"{count(number, noun)} for {count(wanted, of)}; give one for each")
+
+
+def unknown_name(noun: str, name: str, known: Collection[str]) -> UsageError:
+  """Returns the error about a name that is not known; it suggests the nearest one."""
+  nearest = difflib.get_close_matches(name.lower(), known, n=1)
+  hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
+  return UsageError(f"unknown {noun} '{shown(name)}'; {hint}: {', '.join(known)}")
+
+
 def check_language(code: str, where: str) -> None:
   """Raises UsageError, with the place and the nearest code, if a code in a file is not a language."""
   if not languages.is_known(code):
     raise UsageError(f"{where}: {unknown_language(code)}")
+
+
+def by_code(named: Iterable[tuple[str, T]], where: str | os.PathLike) -> dict[str, T]:
+  """Returns language code -> value, given values by code or alias (`TL` for fil).
+
+  Raises:
+    UsageError: a language is unknown, or occurs twice.
+  """
+  found: dict[str, T] = {}
+  for name, value in named:
+    code = languages.canonical(name)
+    if code is None:
+      raise UsageError(f"{where}: {unknown_language(name)}")
+    if code in found:
+      raise UsageError(f"{where}: the language '{code}' occurs twice; keep one")
+    found[code] = value
+  return found
+
+
+def choose(
+  by_language: dict[str, T], codes: Sequence[str] | None, where: str | os.PathLike, noun: str
+) -> dict[str, T]:
+  """Returns the chosen languages, or all if none are named; UsageError if one of them is absent."""
+  absent = [code for code in codes or () if code not in by_language]
+  if absent:
+    raise UsageError(f"{where}: no {noun} in {', '.join(absent)}; leave the language out")
+  return {code: by_language[code] for code in codes or by_language}
 
 
 def unknown_language(code: str) -> str:

@@ -1,7 +1,7 @@
-"""Two matrices of scores made one: w CL + (1 - w) CM, with the w that is best on validation.
+"""Fuses two matrices of scores: w times the first and 1 - w times the second, with the best w on validation.
 
-Li et al., "COCO-CN" (2019), section V: cross-lingual and cross-media similarity, w of 0, 0.01, ... 0.99 by the MRR of
-the validation set. Everything is read some rows at a time.
+Li et al., "COCO-CN" (2019), section V, fuse cross-lingual and cross-media similarity; w is 0, 0.01, ... or 0.99, by the
+MRR of the validation set. Matrices are read some rows at a time.
 """
 
 import dataclasses
@@ -27,9 +27,9 @@ class Choice:
   """The weight that is best on validation.
 
   Attributes:
-    weight: of the first matrix; of several that are equally good, the smallest.
-    mrr: of validation, one for each of `WEIGHTS`.
-    queries: how many validation has.
+    weight: weight of the first matrix; the smallest of several that are equally good.
+    mrr: MRR of validation with each of `WEIGHTS`.
+    queries: number of queries of validation.
   """
 
   weight: float
@@ -53,11 +53,7 @@ class Choice:
 
 
 def choose(first: Matrix, second: Matrix, targets: np.ndarray) -> Choice:
-  """Tries all weights on the matrices of validation.
-
-  Args:
-    first, second: scores [Q, C] of the same queries and candidates.
-    targets: int64 [Q], the right candidates.
+  """Tries all weights on the matrices of validation; `targets` are the right candidates, int64 [Q].
 
   Raises:
     UsageError: the matrices differ in shape, or a score is not finite.
@@ -73,24 +69,22 @@ def choose(first: Matrix, second: Matrix, targets: np.ndarray) -> Choice:
 
 
 def mixed(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
-  """Returns float32, w times the first and 1 - w times the second."""
+  """Returns float32 [rows, C], w times the first and 1 - w times the second."""
   return np.float32(weight) * first + np.float32(1 - weight) * second
 
 
 def write(path: str | os.PathLike, first: Matrix, second: Matrix, choice: Choice) -> None:
-  """Writes the mixture as float32 `.npy`, and the choice as JSON beside it (see `json_of`).
+  """Writes the fused matrix, and the choice as JSON beside it (see `json_of`).
 
   Raises:
     UsageError: the matrices differ in shape, or a score is not finite; then nothing is written.
     XmcapError: the files cannot be written.
   """
   check_shapes(first, second)
-  header = {"descr": "<f4", "fortran_order": False, "shape": first.shape}
+  pairs = zip(first.chunks(), second.chunks(), strict=True)
+  mixtures = (mixed(ours, others, choice.weight) for (_, ours), (_, others) in pairs)
   with outputs.together(path, folder=False):
-    with files.whole(path) as file:
-      np.lib.format.write_array_header_1_0(file, header)
-      for (_, ours), (_, others) in zip(first.chunks(), second.chunks(), strict=True):
-        file.write(mixed(ours, others, choice.weight).astype("<f4", copy=False).tobytes())
+    score_matrices.write(path, first.shape, mixtures)
     files.write_text(json_of(path), choice.as_json())
 
 
@@ -100,7 +94,7 @@ def json_of(path: str | os.PathLike) -> pathlib.Path:
 
 
 def check_shapes(first: Matrix, second: Matrix) -> None:
-  """Raises UsageError where two matrices are of other queries or candidates."""
+  """Raises UsageError if the matrices differ in shape."""
   if first.shape != second.shape:
     raise UsageError(
       f"{second.path}: has shape {list(second.shape)}, and {first.path} has {list(first.shape)}; give scores of the "

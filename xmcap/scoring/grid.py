@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 from xmcap import terminal
 
+_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#"})
+_LATEX = str.maketrans(
+  {c: f"\\{c}" for c in "&%$#_{}"}
+  | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
@@ -71,7 +77,7 @@ def write_csv(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def markdown_text(text: str) -> str:
   """Returns a text on one line, escaped for Markdown."""
-  return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in " ".join(text.split()))
+  return " ".join(text.split()).translate(_MARKDOWN)
 
 
 def _row(cells: Sequence[str], bold: bool = False) -> str:
@@ -80,11 +86,5 @@ def _row(cells: Sequence[str], bold: bool = False) -> str:
 
 
 def _latex_row(cells: Sequence[str]) -> str:
-  special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-  return (
-    " & ".join(
-      "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in " ".join(cell.split()))
-      for cell in cells
-    )
-    + r" \\"
-  )
+  escaped = (" ".join(cell.split()).translate(_LATEX) for cell in cells)
+  return " & ".join(escaped) + r" \\"

@@ -7,8 +7,9 @@ import csv
 import gc
 import gzip
 import io
+import itertools
+import math
 import os
-import stat
 import struct
 import zipfile
 import zlib
@@ -30,15 +31,7 @@ MAX_UNPACKED = 512 << 20
 
 _BLOCK = 1 << 17
 _ENCRYPTED = 1  # a flag of the zip format
-_BROKEN = (
-  zipfile.BadZipFile,
-  zlib.error,
-  struct.error,
-  EOFError,
-  NotImplementedError,
-  RuntimeError,
-  ValueError,
-)
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
 
 
 class _Readable(Protocol):
@@ -60,12 +53,11 @@ class Input:
   def __init__(self, path: str | os.PathLike, max_line: int = MAX_LINE):
     self.path = path
     self.name = str(path)
-    self._max_line = max_line
     self.num_lines = 0
-    self._max_bytes: float = float("inf")
+    self._max_line = max_line
+    self._max_bytes = math.inf
     with contextlib.ExitStack() as stack, self._reading():
-      file = stack.enter_context(open(path, "rb"))
-      self._file = stack.enter_context(self._unpacked(file))
+      self._file = self._unpacked(stack.enter_context(open(path, "rb")), stack)
       self.head = self._file.read(_BLOCK)
       self._opened = stack.pop_all()
 
@@ -96,6 +88,17 @@ class Input:
       text = strict_json.decode(raw, f"{self.name}, line {number}").strip()
       if text:
         yield number, text
+
+  def distinct_lines(self) -> dict[str, int]:
+    """Returns stripped text -> line number for lines that are not blank; UsageError if a text is repeated."""
+    found: dict[str, int] = {}
+    for number, text in self.lines():
+      if text in found:
+        raise UsageError(
+          f"{self.name}, line {number}: '{shown(text)}' is already on line {found[text]}; keep one"
+        )
+      found[text] = number
+    return found
 
   def document(self) -> Any:
     """Returns the single JSON value of the file, of at most MAX_DOCUMENT bytes."""
@@ -163,45 +166,36 @@ class Input:
       yield b"".join(begun)
       self.num_lines += 1
 
-  @contextlib.contextmanager
-  def _unpacked(self, file: io.BufferedReader) -> Iterator[_Readable]:
+  def _unpacked(self, file: io.BufferedReader, stack: contextlib.ExitStack) -> _Readable:
     magic = file.peek(4)[:4]
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
-      archive: BinaryIO = file
-      if not file.seekable():  # a pipe, but a zip archive has its directory at the end
-        content = file.read(MAX_UNPACKED + 1)
-        self._check_size(len(content), MAX_UNPACKED)
-        archive = io.BytesIO(content)
-      with self._member(archive) as unpacked:
-        yield unpacked
-    elif magic.startswith((b"\x1f\x8b", b"BZh")):
+      return self._member(file, stack)
+    if magic.startswith((b"\x1f\x8b", b"BZh")):
       self._max_bytes = MAX_UNPACKED
-      with (bz2 if magic.startswith(b"BZh") else gzip).open(file) as unpacked:
-        yield unpacked
-    else:
-      yield file
+      return stack.enter_context((bz2 if magic.startswith(b"BZh") else gzip).open(file))
+    return file
 
-  @contextlib.contextmanager
-  def _member(self, file: BinaryIO) -> Iterator[_Readable]:
-    with zipfile.ZipFile(file) as archive:
-      members = [
-        member
-        for member in archive.infolist()
-        # macOS adds a hidden file of attributes for each file.
-        if member.filename.endswith(".jsonl") and not member.filename.split("/")[-1].startswith(".")
-      ]
-      if len(members) != 1:
-        raise UsageError(
-          f"{self.name}: a zip archive with {len(members)} .jsonl files; it must have one, such as captions.jsonl"
-        )
-      member = members[0]
-      self.name = f"{self.name} ({shown(member.filename)})"
-      is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-      if member.flag_bits & _ENCRYPTED or not is_plain:
-        raise UsageError(f"{self.name}: encrypted, or compressed in an unsupported way; use plain zip")
-      self._check_size(member.file_size, MAX_UNPACKED)  # zipfile never unpacks more than this stated size
-      with archive.open(member) as unpacked:
-        yield unpacked
+  def _member(self, file: BinaryIO, stack: contextlib.ExitStack) -> _Readable:
+    if not file.seekable():  # a pipe, but a zip archive has its directory at the end
+      content = file.read(MAX_UNPACKED + 1)
+      self._check_size(len(content), MAX_UNPACKED)
+      file = io.BytesIO(content)
+    archive = stack.enter_context(zipfile.ZipFile(file))
+    members = [
+      member
+      for member in archive.infolist()
+      # macOS adds a hidden file of attributes for each file.
+      if member.filename.endswith(".jsonl") and not member.filename.split("/")[-1].startswith(".")
+    ]
+    if len(members) != 1:
+      raise UsageError(f"{self.name}: a zip archive with {len(members)} .jsonl files; it must have one")
+    member = members[0]
+    self.name = f"{self.name} ({shown(member.filename)})"
+    is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    if member.flag_bits & _ENCRYPTED or not is_plain:
+      raise UsageError(f"{self.name}: encrypted, or compressed in an unsupported way; use plain zip")
+    self._check_size(member.file_size, MAX_UNPACKED)  # zipfile never unpacks more than this stated size
+    return stack.enter_context(archive.open(member))
 
   def _check_size(self, size: int, limit: float) -> None:
     if size > limit:
@@ -232,19 +226,14 @@ def check_pipes(paths: Mapping[str, str | os.PathLike | None]) -> None:
   Raises:
     UsageError: two options name the same pipe.
   """
-  names: dict[tuple[int, int], str] = {}
-  for name, path in paths.items():
-    try:
-      status = os.stat(path) if path else None
-    except (OSError, ValueError):
-      continue  # opening it will raise the error
-    if status is None or stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
-      continue
-    first = names.setdefault((status.st_dev, status.st_ino), name)
-    if first != name:
-      raise UsageError(
-        f"{first} and {name} are the same pipe, which can be read only once: give one of them as a file"
-      )
+  streams = [
+    (name, path)
+    for name, path in paths.items()
+    if path and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+  ]
+  for (first, path), (name, other) in itertools.combinations(streams, 2):
+    if os.path.samefile(path, other):
+      raise UsageError(f"{first} and {name} are the same pipe, which can be read only once: make one a file")
 
 
 @contextlib.contextmanager

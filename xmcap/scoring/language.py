@@ -72,16 +72,13 @@ class Tokenized:
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-  """The result for one language.
+  """The result for one language; what was not requested is None.
 
   Attributes:
-    statistics: statistics of the metrics.
     tokenizer: version of the tokeniser.
     document_frequency_hash: hash of the document frequencies that weighted the n-grams.
     references_hash: hash of the keys and references, independent of their order.
-    health: None unless requested; lacks `copy`, which is computed from the `marks` of all languages.
-    words: None unless kept.
-    document_frequency: None unless kept.
+    health: lacks `copy`, which is computed from the `marks` of all languages.
   """
 
   statistics: Statistics
@@ -103,16 +100,7 @@ def score_language(
   health: bool = False,
   keep: Collection[str] = (),
 ) -> Scored:
-  """Scores the captions of one language.
-
-  Args:
-    language: language code.
-    captions: the captions.
-    metrics: names of metrics.
-    tokenizer: name of the tokeniser.
-    document_frequency: document frequencies of another corpus; None: those of the references.
-    health: whether to measure language health.
-    keep: what else to return: `words`, `document_frequency`.
+  """Scores the captions of one language; the arguments are those of `score.score`.
 
   Raises:
     UsageError: a caption is too long, or `tokenized` does not fit the references.
@@ -152,9 +140,7 @@ def _check(language: str, captions: Captions) -> None:
       "scored: shorten or remove it"
     )
   if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
-    raise UsageError(
-      f"{language}: tokeniser 'given' needs one entry in caption/tokenized for each reference of an image"
-    )
+    raise UsageError(f"{language}: tokeniser 'given' needs a caption/tokenized for each reference")
 
 
 def _corpus(

@@ -25,15 +25,11 @@ def score(
   """
   for name, lists in (("references", references), ("predictions", predictions)):
     if not isinstance(lists, Mapping) or not lists:
-      raise UsageError(
-        f"{name}: {shown(repr(lists))} must be a dictionary, language code -> list of captions"
-      )
+      raise UsageError(f"{name}: {shown(repr(lists))} must be a dictionary, language code -> captions")
     for code, captions in lists.items():
       files.check_language(code, name)
       if not isinstance(captions, Sequence) or isinstance(captions, str):
-        raise UsageError(
-          f"{name}[{code!r}]: {shown(repr(captions))} must be a list with one item per picture"
-        )
+        raise UsageError(f"{name}[{code!r}]: {shown(repr(captions))} must be a list, one item per picture")
   for code in [*references, *predictions]:
     if code not in references or code not in predictions:
       raise UsageError(

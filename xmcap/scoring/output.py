@@ -3,7 +3,7 @@
 import concurrent.futures
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
@@ -84,9 +84,9 @@ def score_files(
     names = options_lib.metric_names(options.get("metrics", METRICS))
     beside = read_baseline(baseline, tables.primary(names))
   tokenizer = options.get("tokenizer", "default")
-  frequencies = None
-  if document_frequencies:
-    frequencies = document_frequency_files.read(document_frequencies, tokenizer)
+  frequencies = (
+    document_frequency_files.read(document_frequencies, tokenizer) if document_frequencies else None
+  )
   keep = [] if only_tables else ["words"]
   keep += ["document_frequency"] if save_document_frequencies else []
   with inputs.uncollected():
@@ -110,9 +110,9 @@ def score_files(
       result,
       out,
       only_tables=only_tables,
+      scored=predictions,
       images_dir=images_dir,
       pictures=pictures,
-      scored=predictions,
       processes=options.get("processes", 1),
     )
   return result
@@ -123,12 +123,8 @@ def write(
   out: str | os.PathLike,
   *,
   only_tables: bool = False,
-  images_dir: str | os.PathLike | None = None,
-  pictures: str = "embed",
-  read_picture: Callable[[str], bytes] | None = None,
-  baselines: Mapping[str, tables.Table] | None = None,
   scored: str | os.PathLike | None = None,
-  processes: int = 1,
+  **of_report,
 ) -> None:
   """Writes a result into a folder, which is made if necessary; the files appear together (see `outputs.together`).
 
@@ -140,9 +136,9 @@ def write(
     result: the result.
     out: the folder.
     only_tables: whether to write only the tables.
-    images_dir, pictures, read_picture, baselines, processes: as in `report.write_report`.
     scored: the file that the predictions were read from. If it is `predictions.jsonl` in `out`, it is left alone, as it
       may contain more than was scored.
+    of_report: options of `report.write_report`.
 
   Raises:
     XmcapError: the folder cannot be written.
@@ -169,15 +165,7 @@ def write(
       predictions_lib.write_predictions(out / PREDICTIONS_FILE, scored_captions)
     from xmcap.scoring import report
 
-    report.write_report(
-      out / "report.html",
-      {SYSTEM: result},
-      images_dir=images_dir,
-      pictures=pictures,
-      read_picture=read_picture,
-      baselines=baselines,
-      processes=processes,
-    )
+    report.write_report(out / "report.html", {SYSTEM: result}, **of_report)
 
 
 def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.Path]:

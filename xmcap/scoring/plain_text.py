@@ -50,9 +50,7 @@ def captions(
       yield number, key, code, caption
   for code, of_language in without_key.items():
     if references is None:
-      raise UsageError(
-        f"{source.name}: captions without keys; give CSV with the column 'image/key', or JSONL"
-      )
+      raise UsageError(f"{source.name}: captions without keys; give CSV with 'image/key', or JSONL")
     keys = [key for key, held in references.items() if held.get(code)]
     if len(keys) != len(of_language):
       raise UsageError(

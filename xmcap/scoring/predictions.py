@@ -4,7 +4,6 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
-from typing import Any, NoReturn
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
@@ -73,9 +72,7 @@ def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathli
         ".json, .csv, .tsv or .txt); remove it"
       )
   if not entries:
-    raise UsageError(
-      f"{folder}: contains no predictions; it must have one file per language, such as en.jsonl"
-    )
+    raise UsageError(f"{folder}: contains no predictions; give a file per language, such as en.jsonl")
   return list(zip(codes, entries, strict=True))
 
 
@@ -108,9 +105,7 @@ def _read(
       "one per image and language"
     )
   if empty:
-    raise UsageError(
-      f"{source.name}: contains no predictions; give JSONL with one caption per line, or COCO results"
-    )
+    raise UsageError(f"{source.name}: contains no predictions; give JSONL of captions, or COCO results")
 
 
 def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
@@ -122,16 +117,12 @@ def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[
       or not languages_lib.is_known(code)
       or language not in (None, code)
     ):
-      _refuse({"language": language, **row}, f"{source.name}, line {number}", f"{says} {language}")
+      where = f"{source.name}, line {number}"
+      for member in ("image/key", "language", "caption"):
+        layouts.text({"language": language, **row}, member, where, _HINT)
+      files.check_language(code, where)
+      raise UsageError(f"{where}: language is {code}, but {says} {language}; change one")
     yield number, key, code, caption
-
-
-def _refuse(row: dict[str, Any], where: str, says: str) -> NoReturn:
-  """Raises UsageError for a line that is not a prediction in the expected language."""
-  for member in ("image/key", "language", "caption"):
-    layouts.text(row, member, where, _HINT)
-  files.check_language(row["language"], where)
-  raise UsageError(f"{where}: language is {row['language']}, but {says}; change one")
 
 
 def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, str, str]]:
@@ -192,9 +183,7 @@ def match_references(
     raise Unmatched("no language to score: the references have no captions")
   absent = sorted(set(predicted) - held)
   if absent:
-    raise Unmatched(
-      f"no references in {', '.join(absent)}: score other languages with --languages, or add references"
-    )
+    raise Unmatched(f"no references in {', '.join(absent)}: choose other --languages, or add references")
   if missing == "refuse":
     _refuse_missing(references, predictions, scored)
   _refuse_extra(references, predictions, scored)

@@ -8,6 +8,8 @@ import dataclasses
 
 import numpy as np
 
+from xmcap.scoring import files
+
 _CELLS = 1 << 24  # scores computed at a time: 64 MiB, and as much again for derived arrays
 
 
@@ -97,6 +99,15 @@ def rank(queries: np.ndarray, candidates: np.ndarray, right: np.ndarray, counts:
       )
     )
   return Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def ties_note(undecided: int) -> list[str]:
+  """Returns the note of a table about queries that are `Ranks.undecided`, if there are any."""
+  if not undecided:
+    return []
+  return [
+    f"{files.count(undecided, 'ranking')} tie at the top: each counts as its expected value over all orders"
+  ]
 
 
 def _counted(chosen: np.ndarray, copies: np.ndarray) -> np.ndarray:

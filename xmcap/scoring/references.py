@@ -74,15 +74,11 @@ def read_references(
         "caption, or as COCO annotations"
       )
     elif layouts.is_results(source.head):
-      raise UsageError(
-        f"{source.name}: a list, as in COCO results; give references as JSONL or COCO annotations"
-      )
+      raise UsageError(f"{source.name}: a list, as in COCO results; give JSONL or COCO annotations")
     else:
       references = _of_lines(source, default, wanted, tokenized)
   if not references:
-    raise UsageError(
-      f"{source.name}: contains no images; give JSONL with one image per line, or COCO annotations"
-    )
+    raise UsageError(f"{source.name}: contains no images; give JSONL or COCO annotations")
   return references
 
 

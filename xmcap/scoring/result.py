@@ -11,15 +11,13 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics, tables
 from xmcap.scoring import slices as slices_lib
 from xmcap.scoring.health import Health
-from xmcap.scoring.inputs import Input
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.signature import Signature
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.system import System
 from xmcap.storage import outputs
-from xmcap.terminal import shown
 
 # Larger than any score, and safe to convert to float.
 _Count = Annotated[int, msgspec.Meta(ge=-(10**12), le=10**12)]
@@ -27,12 +25,10 @@ _Score = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class Result(System):
   """The scores of one system's captions.
 
   Attributes:
-    table: scores of the languages, their means, and the signature.
-    statistics: language code -> statistics of its images.
     references: the references that were used (only the subset, if one was chosen).
     predictions: the scored captions, with missing ones filled in.
     health: language code -> health of its captions; {} unless requested.
@@ -40,8 +36,6 @@ class Result:
     document_frequencies: language code -> document frequencies of its references; {} unless kept.
   """
 
-  table: tables.Table
-  statistics: dict[str, Statistics]
   references: References
   predictions: Predictions
   health: dict[str, Health] = dataclasses.field(default_factory=dict)
@@ -72,7 +66,15 @@ class _TableFile(msgspec.Struct):
 
 def read_table(path: str | os.PathLike) -> tables.Table:
   """Reads `table.json` without the columns beside and their notes; UsageError if it is malformed."""
-  held = _read(path)
+  outputs.settle(os.path.dirname(path))
+  held = files.read_document(path, _TableFile, "not a table of xmcap score", "score again")
+  for code, row in held.languages.items():
+    files.check_language(code, str(path))
+    for name in tables.COUNTS:
+      if not isinstance(row.get(name, 0), int):
+        raise UsageError(
+          f"{path}: not a table of xmcap score ({code}: {name} is not an integer); score again"
+        )
   try:
     signature = Signature.parse(held.signature)
   except UsageError as error:
@@ -93,21 +95,3 @@ def read_table(path: str | os.PathLike) -> tables.Table:
         intervals.setdefault(name, {})[metric] = cell.low, cell.high
   table = tables.Table.of_rows(str(signature), rows, held.title, intervals=intervals, notes=tuple(held.notes))
   return dataclasses.replace(table, notes=table.own_notes)
-
-
-def _read(path: str | os.PathLike) -> _TableFile:
-  outputs.settle(os.path.dirname(path))
-  with Input(path) as source:
-    content = source.document()
-  try:
-    held = msgspec.convert(content, _TableFile)
-  except msgspec.ValidationError as error:
-    raise UsageError(f"{path}: not a table of xmcap score ({shown(error)}); score again") from None
-  for code, row in held.languages.items():
-    files.check_language(code, str(path))
-    for name in tables.COUNTS:
-      if not isinstance(row.get(name, 0), int):
-        raise UsageError(
-          f"{path}: not a table of xmcap score ({code}: {name} is not an integer); score again"
-        )
-  return held

@@ -14,16 +14,21 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import embedding_files, files, ranks, tables, zero_shot
-from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import embedding_files, files, ranks
 from xmcap.scoring.inputs import Input
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.references import read_references
-from xmcap.scoring.signature import METRIC, of_images, of_texts
+from xmcap.scoring.signature import of_images, of_texts
 from xmcap.scoring.statistics import Statistics
-from xmcap.terminal import shown
+from xmcap.scoring.system import System, make_table
 
 _DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
+_Pairs = list[tuple[int, str]]  # index of the picture, caption
+
+
+class _PairsFile(msgspec.Struct):
+  images: list[str | int]
+  captions: dict[str, list[list[str]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,19 +44,6 @@ class Captions:
   texts: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Retrieval:
-  """The scores of one model.
-
-  Attributes:
-    table: one row per language, and their means; notes have the median ranks.
-    statistics: language code -> statistics of the pictures, for `xmcap compare`.
-  """
-
-  table: tables.Table
-  statistics: dict[str, Statistics]
-
-
 def score_retrieval(
   pictures: np.ndarray,
   keys: Sequence[str],
@@ -63,8 +55,8 @@ def score_retrieval(
   bootstrap: int = 0,
   seed: int = 0,
   title: str = "",
-) -> Retrieval:
-  """Scores pictures and captions against each other.
+) -> System:
+  """Scores pictures and captions against each other; notes of the table have the median ranks.
 
   Args:
     pictures: float32 [N, D].
@@ -77,24 +69,15 @@ def score_retrieval(
   Raises:
     UsageError: the arguments do not match, or there are fewer candidates than k.
   """
-  if similarity not in embedding_files.SIMILARITIES:
-    raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(embedding_files.SIMILARITIES)}")
-  if len(keys) != len(pictures):
-    raise UsageError(
-      f"{files.count(len(pictures), 'embedding')} for {files.count(len(keys), 'picture')}; give one for each"
-    )
-  missing = [code for code in captions if code not in texts]
-  if missing:
-    raise UsageError(
-      f"no embeddings of the captions in {files.first_few(missing)}; embed them, or choose --languages"
-    )
+  files.check_counts(len(pictures), "embedding", len(keys), "picture")
+  embedding_files.check_languages(captions, texts, "captions")
   pictures = embedding_files.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
   for code in languages_lib.ordered(captions):
     embedded = texts[code]()
     where = f"texts of {code}"
-    embedding_files.check_widths({"pictures": pictures.shape[-1], where: embedded.shape[-1]})
+    embedding_files.check_width(where, embedded, "pictures", pictures)
     held = captions[code]
     if embedded.ndim != 2 or len(embedded) != len(held.texts):
       raise UsageError(
@@ -108,9 +91,6 @@ def score_retrieval(
       tied += found.undecided
       medians[direction].append(f"{code} {np.median(found.expected()):g}")
   parts = {
-    f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in next(iter(statistics.values())).values
-  }
-  parts |= {
     "similarity": similarity,
     "languages": " ".join(statistics),
     "images": of_images(keys),
@@ -126,11 +106,9 @@ def score_retrieval(
   notes = [
     f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
   ]
-  if tied:
-    notes.append(
-      f"{files.count(tied, 'ranking')} tie at the top: each counts as its expected value over all orders"
-    )
-  return Retrieval(zero_shot.finished(parts, statistics, title, notes, bootstrap, seed), statistics)
+  notes += ranks.ties_note(tied)
+  table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
+  return System(table, statistics)
 
 
 def read_captions(
@@ -156,14 +134,16 @@ def read_captions(
       content = source.document()
   is_pairs = isinstance(content, dict) and "captions" in content
   keys, by_language = _pairs(path, content) if is_pairs else _references(path, language)
-  absent = [code for code in languages or () if code not in by_language]
-  if absent:
-    raise UsageError(f"{path}: no captions in {', '.join(absent)}; leave the language out")
-  return keys, {
-    code: Captions(np.array([image for image, _ in pairs], np.int64), tuple(text for _, text in pairs))
-    for code, pairs in by_language.items()
-    if not languages or code in languages
-  }
+  if not any(by_language.values()):
+    raise UsageError(f"{path}: contains no captions")
+  captions = {}
+  for code, pairs in files.choose(by_language, languages, path, "captions").items():
+    for place, (_, text) in enumerate(pairs):
+      if not text.strip():
+        raise UsageError(f"{path}, '{code}', caption {place}: is empty; leave it out")
+    images = np.array([image for image, _ in pairs], np.int64)
+    captions[code] = Captions(images, tuple(text for _, text in pairs))
+  return keys, captions
 
 
 def _of_language(
@@ -185,61 +165,39 @@ def _of_language(
   to_picture = ranks.rank(texts, pictures[used], place, np.ones(len(texts), np.int64))
   to_text = ranks.rank(pictures[used], texts, np.argsort(place, kind="stable"), counts)
   of_pictures = [str(keys[number]) for number in used.tolist()]
-  order = sorted(range(len(used)), key=lambda place: of_pictures[place])
-  values = {}
-  for k in depths:
-    hits = np.bincount(place, to_picture.hits(k), minlength=len(used))
-    values[f"t2i_r{k}"] = np.stack([hits, counts], axis=1)[order].astype(np.float64)
-  reciprocals = np.bincount(place, to_picture.reciprocals(), minlength=len(used))
-  values["t2i_mrr"] = np.stack([reciprocals, counts], axis=1)[order].astype(np.float64)
-  for k in depths:
-    values[f"i2t_r{k}"] = to_text.hits(k)[order, None]
-  values["i2t_mrr"] = to_text.reciprocals()[order, None]
-  statistics = Statistics(tuple(of_pictures[number] for number in order), values, len(texts))
-  return statistics, {"t2i": to_picture, "i2t": to_text}
+
+  def of_captions(scores: np.ndarray) -> np.ndarray:
+    return np.stack([np.bincount(place, scores, minlength=len(used)), counts], axis=1)
+
+  values = {f"t2i_r{k}": of_captions(to_picture.hits(k)) for k in depths}
+  values["t2i_mrr"] = of_captions(to_picture.reciprocals())
+  values |= {f"i2t_r{k}": to_text.hits(k)[:, None] for k in depths}
+  values["i2t_mrr"] = to_text.reciprocals()[:, None]
+  return Statistics.of(of_pictures, values, len(texts)), {"t2i": to_picture, "i2t": to_text}
 
 
-def _references(path: str | os.PathLike, language: str | None):
+def _references(path: str | os.PathLike, language: str | None) -> tuple[tuple[str, ...], dict[str, _Pairs]]:
   references = read_references(path, None, language)
-  by_language: dict[str, list[tuple[int, str]]] = {}
+  by_language: dict[str, _Pairs] = {}
   for image, of_image in enumerate(references.values()):
     for code, texts in of_image.items():
       by_language.setdefault(code, []).extend((image, text) for text in texts)
-  _check_texts(by_language, path)
   return tuple(references), by_language
 
 
-def _pairs(path: str | os.PathLike, content: object):
-  class Pairs(msgspec.Struct):
-    images: list[str | int]
-    captions: dict[str, list[list[str]]]
-
-  try:
-    held = msgspec.convert(content, Pairs)
-  except msgspec.ValidationError as error:
-    raise UsageError(
-      f'{path}: not a file of captions ({shown(error)}); write {{"images": [...], "captions": {{"de": [[...], ...]}}}}'
-    ) from None
+def _pairs(path: str | os.PathLike, content: object) -> tuple[tuple[str, ...], dict[str, _Pairs]]:
+  hint = 'write {"images": [...], "captions": {"de": [[...], ...]}}'
+  held = files.convert(content, _PairsFile, path, "not a file of captions", hint)
   keys = tuple(map(str, held.images))
   if len(set(keys)) < len(keys):
     raise UsageError(f"{path}: an image key occurs twice; give each image its own key")
-  by_language: dict[str, list[tuple[int, str]]] = {}
   for name, lists in held.captions.items():
-    code = embedding_files.language(name, str(path))
-    if len(lists) != len(keys) or code in by_language:
+    if len(lists) != len(keys):
       raise UsageError(
-        f"{path}, '{name}': {len(lists):,} lists of captions for {files.count(len(keys), 'image')}, or the "
-        "language twice; give one for each"
+        f"{path}, '{name}': {len(lists):,} lists of captions for {files.count(len(keys), 'image')}; give one for each"
       )
-    by_language[code] = [(image, text) for image, texts in enumerate(lists) for text in texts]
-  _check_texts(by_language, path)
-  return keys, by_language
-
-
-def _check_texts(by_language: Mapping[str, Sequence[tuple[int, str]]], path: str | os.PathLike) -> None:
-  if not any(by_language.values()):
-    raise UsageError(f"{path}: contains no captions")
-  for code, pairs in by_language.items():
-    empty = next((place for place, (_, text) in enumerate(pairs) if not text.strip()), None)
-    if empty is not None:
-      raise UsageError(f"{path}, '{code}', caption {empty}: is empty; leave it out")
+  by_code = files.by_code(held.captions.items(), path)
+  return keys, {
+    code: [(image, text) for image, texts in enumerate(lists) for text in texts]
+    for code, lists in by_code.items()
+  }

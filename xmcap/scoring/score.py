@@ -1,14 +1,12 @@
 """Scores predictions against references: returns the table and the statistics behind it."""
 
 import dataclasses
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-import xmcap
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import captions as captions_lib
-from xmcap.scoring import files, inputs, options, resampling, subsets, tables, tokenizers, workers
+from xmcap.scoring import files, inputs, options, subsets, tokenizers, workers
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
@@ -17,8 +15,9 @@ from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.predictions import CheckedPredictions, Predictions
 from xmcap.scoring.references import References
 from xmcap.scoring.result import Result
-from xmcap.scoring.signature import METRIC, Signature, of_images
+from xmcap.scoring.signature import digest, of_images
 from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.system import make_table
 
 METRICS = ("cider", "cider_d")
 """The default metrics of a table."""
@@ -122,20 +121,14 @@ def score(
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
-  parts = {f"{METRIC}{name}": metrics_lib.CAPTION_METRICS[name].signature for name in metrics}
-  parts |= _signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies))
-  parts |= _signature_of_images(of_language)
-  parts |= {"subset": subset_label, "missing": missing}
-  samples = {}
-  if bootstrap:
-    parts["bootstrap"] = f"{bootstrap},seed={seed},level=95%,document_frequency=fixed"
-    samples = resampling.bootstrap(statistics, bootstrap, seed)
-  table = tables.Table.of_rows(
-    str(Signature({**parts, "xmcap": xmcap.__version__})),
-    {code: held.row() for code, held in statistics.items()},
-    title,
-    intervals=resampling.intervals(samples),
-    notes=tuple(notes),
+  parts = {
+    **_signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies)),
+    **_signature_of_images(of_language),
+    "subset": subset_label,
+    "missing": missing,
+  }
+  table = make_table(
+    statistics, parts, notes, fixed="document_frequency", title=title, bootstrap=bootstrap, seed=seed
   )
   return Result(
     table,
@@ -199,7 +192,7 @@ def _signature_of_words(
   )
   frequencies = "".join(f"{code}:{held.document_frequency_hash}\n" for code, held in of_language.items())
   return {
-    "document_frequency": f"{'file' if from_file else 'corpus'}#{_hash(frequencies)}",
+    "document_frequency": f"{'file' if from_file else 'corpus'}#{digest(frequencies)}",
     "tokenizer": f"{tokenizer}-{words}",
     "normalization": tokenizers.get(tokenizer, next(iter(of_language))).normalization,
   }
@@ -212,9 +205,5 @@ def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict
   return {
     "languages": " ".join(of_language),
     "images": of_images(keys),
-    "references": f"{num_references}#{_hash(references)}",
+    "references": f"{num_references}#{digest(references)}",
   }
-
-
-def _hash(text: str) -> str:
-  return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -11,7 +11,8 @@ from xmcap.scoring.predictions import Predictions, read_predictions
 from xmcap.scoring.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.signature import Signature
-from xmcap.scoring.significance import System
+from xmcap.scoring.statistics import image_keys
+from xmcap.scoring.system import System
 
 
 def write(
@@ -27,13 +28,8 @@ def write(
 ) -> None:
   """Writes `report.html` of systems side by side into a folder.
 
-  Args:
-    out: the folder.
-    systems: name -> result of `read_system`.
-    folders: name -> folder that it was read from, with the captions in `predictions.jsonl`.
-    references: the file of references that was used.
-    comparison: the differences of the systems.
-    language, images_dir, pictures: as in `score_files`.
+  `systems` are those that `read_system` read from the `folders`, which have the captions in `predictions.jsonl`. The
+  options are those of `score_files`.
 
   Raises:
     UsageError: a file cannot be read, or lacks a scored caption or reference.
@@ -49,8 +45,8 @@ def write(
     path = pathlib.Path(folders[name], "predictions.jsonl")
     predicted = read_predictions(path)
     _check_scored(system, held, predicted, references, path)
-    images = {key for of_language in system.statistics.values() for key in of_language.keys}
-    results[name] = Result(system.table, system.statistics, subsets.take(held, images), predicted)
+    scored = subsets.take(held, image_keys(system.statistics))
+    results[name] = Result(system.table, system.statistics, scored, predicted)
   report.write_report(
     pathlib.Path(out) / "report.html",
     results,
@@ -78,7 +74,5 @@ def _check_scored(
       if code in predicted.get(key, {}):
         continue
       if not empty_if_missing:
-        raise UsageError(
-          f"{predictions_file}: no {code} caption of {key}; score {predictions_file.parent} again"
-        )
+        raise UsageError(f"{predictions_file}: no {code} caption of {key}; score the folder again")
       predicted.setdefault(key, {})[code] = ""

@@ -47,10 +47,10 @@ class Signature:
     """The short form, with abbreviated names and with hashes instead of long values."""
     metrics = [name.removeprefix(METRIC) for name in self.parts if name.startswith(METRIC)]
     parameters = "|".join(self.parts[f"{METRIC}{name}"] for name in metrics)
-    parts = [f"{'+'.join(metrics)}#{_hash(parameters)}"]
+    parts = [f"{'+'.join(metrics)}#{digest(parameters)[:6]}"]
     for name, value in self.parts.items():
       if not name.startswith(METRIC):
-        short = value if len(value) <= _LONGEST_SHORT_VALUE else f"{_head(name, value)}#{_hash(value)}"
+        short = value if len(value) <= _LONGEST_SHORT_VALUE else f"{_head(name, value)}#{digest(value)[:6]}"
         parts.append(f"{_SHORT_NAMES.get(name, name)}:{short}")
     return "|".join(parts)
 
@@ -58,32 +58,24 @@ class Signature:
   def parse(cls, text: str) -> "Signature":
     """Parses the long form; UsageError if the text is not a signature."""
     parts = {name: value for name, _, value in (part.partition(":") for part in text.split("|"))}
-    if (
-      len(parts) != text.count("|") + 1
-      or not all(parts.values())
-      or not {"tokenizer", "similarity", "tags"} & parts.keys()
-    ):
+    is_whole = len(parts) == text.count("|") + 1 and all(parts.values())
+    if not is_whole or not {"tokenizer", "similarity", "tags"} & parts.keys():
       raise UsageError(f"'{shown(text)}' is not a signature of xmcap; score again with xmcap score")
     return cls(parts)
 
   def differences(self, other: "Signature", metrics: tuple[str, ...]) -> list[str]:
     """Returns the parts, such as `tokenizer: A against B`, that make scores in these metrics incomparable."""
-    wanted = {f"{METRIC}{name}" for name in metrics}
-    names = [
-      name
-      for name in dict.fromkeys([*self.parts, *other.parts])
-      if name not in _IMMATERIAL and (not name.startswith(METRIC) or name in wanted)
-    ]
-    return [
-      f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}"
-      for name in names
-      if self._decisive(name) != other._decisive(name)
-    ]
+    found = []
+    for name in dict.fromkeys([*self.parts, *other.parts]):
+      is_of_others = name.startswith(METRIC) and name.removeprefix(METRIC) not in metrics
+      if name not in _IMMATERIAL and not is_of_others and self._decisive(name) != other._decisive(name):
+        found.append(f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}")
+    return found
 
   def _decisive(self, name: str) -> str | None:
     """Returns the value of a part; for document frequencies only their hash, not their source."""
     value = self.parts.get(name)
-    return value.partition("#")[2] if value is not None and name == "document_frequency" else value
+    return value.partition("#")[2] if value and name == "document_frequency" else value
 
 
 def of_images(keys: Iterable[str]) -> str:
@@ -94,8 +86,13 @@ def of_images(keys: Iterable[str]) -> str:
 def of_texts(texts: Iterable[str]) -> str:
   """Returns the number of texts and a hash of them, in this order, as `NUMBER#16 hex digits`."""
   texts = list(texts)
-  digest = hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
-  return f"{len(texts)}#{digest[:16]}"
+  hashed = digest("\n".join(texts))
+  return f"{len(texts)}#{hashed}"
+
+
+def digest(text: str) -> str:
+  """Returns a hash of a text as 16 hex digits."""
+  return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def shortened(differences: Sequence[str]) -> list[str]:
@@ -110,7 +107,3 @@ def _head(name: str, value: str) -> str:
   for end in "[#=;(, -":
     value = value.partition(end)[0]
   return value if len(value) <= _LONGEST_SHORT_VALUE else ""
-
-
-def _hash(value: str) -> str:
-  return hashlib.sha256(value.encode("utf-8")).hexdigest()[:6]

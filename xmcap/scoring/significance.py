@@ -21,22 +21,15 @@ from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import options, resampling, tables
 from xmcap.scoring.comparison import FEW_REFERENCES, Comparison, Difference
-from xmcap.scoring.result import Result, read_table
+from xmcap.scoring.result import read_table
 from xmcap.scoring.signature import Signature, of_images
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics import Statistics, image_keys
 from xmcap.scoring.statistics_file import STATISTICS_FILE, read_statistics
-
-
-@dataclasses.dataclass(frozen=True)
-class System:
-  """A system to compare: its table, and the statistics of its images by language."""
-
-  table: tables.Table
-  statistics: dict[str, Statistics]
+from xmcap.scoring.system import System
 
 
 def compare(
-  systems: Mapping[str, System | Result],
+  systems: Mapping[str, System],
   metrics: str | Sequence[str] | None = None,
   resamples: int = 1000,
   seed: int = 0,
@@ -80,11 +73,8 @@ def compare(
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
       found = []
-      for code in (*baseline.table.rows, *baseline.table.means):
-        before, after = (
-          (of_system.table.rows.get(code) or of_system.table.means[code])[metric]
-          for of_system in (baseline, held)
-        )
+      for code in baseline.table.scores:
+        before, after = baseline.table.scores[code][metric], held.table.scores[code][metric]
         resampled = redrawn[code][metric] - drawn[code][metric]
         p = _p(exchanged[1][code][metric] - exchanged[0][code][metric], after - before)
         found.append(
@@ -119,10 +109,9 @@ def read_system(folder: str | os.PathLike) -> System:
       f"{folder}: has no {STATISTICS_FILE}, because it was written with --only_tables; score again without that option"
     )
   statistics = read_statistics(folder / STATISTICS_FILE)
-  images = {key for of_language in statistics.values() for key in of_language.keys}
-  if Signature.parse(table.signature).parts.get("images") != of_images(images) or not _same_rows(
-    table.rows, {code: of_language.row() for code, of_language in statistics.items()}
-  ):
+  rows = {code: of_language.row() for code, of_language in statistics.items()}
+  images = Signature.parse(table.signature).parts.get("images")
+  if images != of_images(image_keys(statistics)) or not _same_rows(table.rows, rows):
     raise UsageError(f"{folder}: table.json and {STATISTICS_FILE} are from different runs; score again")
   return System(table, {code: statistics[code] for code in table.rows})
 

@@ -1,6 +1,7 @@
 """Scores by the region of the images, and by group and script of the languages."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -64,17 +65,13 @@ def _regions(
   for code, of_language in statistics.items():
     images[code] = sums[:, first].astype(np.int64).tolist()  # the first column of a language is all ones
     first += of_language.columns.shape[1]
-  return {
-    region: {
-      name: {
-        **({"images": images[name][i]} if name in images else {}),
-        **{metric: float(values[i]) for metric, values in of_name.items()},
-      }
-      for name, of_name in found.items()
-      if not any(np.isnan(values[i]) for values in of_name.values())
-    }
-    for i, region in enumerate(regions)
-  }
+  slices: dict[str, dict[str, dict[str, float]]] = {region: {} for region in regions}
+  for i, of_region in enumerate(slices.values()):
+    for name, of_name in found.items():
+      scores = {metric: float(values[i]) for metric, values in of_name.items()}
+      if not any(map(math.isnan, scores.values())):
+        of_region[name] = ({"images": images[name][i]} if name in images else {}) | scores
+  return slices
 
 
 def _groups(statistics: Mapping[str, Statistics]) -> dict[str, dict[str, float]]:
@@ -85,13 +82,5 @@ def _groups(statistics: Mapping[str, Statistics]) -> dict[str, dict[str, float]]
     members.setdefault(f"script:{language.script}", []).append(code)
   rows = {code: of_language.row() for code, of_language in statistics.items()}
   return {
-    name: {
-      "languages": len(codes),
-      **{
-        metric: sum(rows[code][metric] for code in codes) / len(codes)
-        for metric in rows[codes[0]]
-        if metric not in tables.COUNTS
-      },
-    }
-    for name, codes in sorted(members.items())
+    name: {"languages": len(codes), **tables.mean(rows, codes)} for name, codes in sorted(members.items())
   }

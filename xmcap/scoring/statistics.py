@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,16 @@ class Statistics:
   keys: tuple[str, ...]
   values: dict[str, np.ndarray]
   num_counted: int = 0
+
+  @classmethod
+  def of(cls, keys: Sequence[str], values: Mapping[str, np.ndarray], num_counted: int) -> "Statistics":
+    """Sorts images, given in any order, by their keys."""
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return cls(
+      tuple(keys[place] for place in order),
+      {name: columns[order].astype(np.float64) for name, columns in values.items()},
+      num_counted,
+    )
 
   @property
   def counted(self) -> str:
@@ -73,12 +83,17 @@ def _exact_sums(values: np.ndarray) -> np.ndarray:
   return np.array([math.fsum(column) for column in values.T.tolist()])
 
 
+def image_keys(statistics: Mapping[str, Statistics]) -> tuple[str, ...]:
+  """Returns the sorted keys of the images of all languages."""
+  return tuple(sorted({key for of_language in statistics.values() for key in of_language.keys}))
+
+
 def joint_columns(statistics: Mapping[str, Statistics]) -> tuple[tuple[str, ...], np.ndarray]:
   """Returns the sorted keys of all images, and the `Statistics.columns` of all languages next to each other.
 
   The columns are float64 [images, sum of columns], with zeros if a language lacks the image.
   """
-  keys = tuple(sorted({key for of_language in statistics.values() for key in of_language.keys}))
+  keys = image_keys(statistics)
   row = {key: i for i, key in enumerate(keys)}
   parts = []
   for of_language in statistics.values():
@@ -104,7 +119,5 @@ def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict
     scores[code] = of_language.scores(sums[:, first : first + width])
     first += width
   for name, codes in tables.mean_groups({code: held.counts for code, held in statistics.items()}).items():
-    scores[name] = {
-      metric: sum(scores[code][metric] for code in codes) / len(codes) for metric in scores[codes[0]]
-    }
+    scores[name] = tables.mean(scores, codes)
   return scores

@@ -12,7 +12,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics import Statistics, image_keys
 from xmcap.tensors import npy_header
 from xmcap.terminal import shown
 
@@ -39,7 +39,7 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
     UsageError: an image key contains a NUL character, which NumPy strips from the end of strings.
     XmcapError: the file cannot be written.
   """
-  keys = sorted({key for of_language in statistics.values() for key in of_language.keys})
+  keys = image_keys(statistics)
   if any("\0" in key for key in keys):
     raise UsageError(f"{path}: an image key contains a NUL character; give the image another key")
   index = {key: i for i, key in enumerate(keys)}
@@ -88,9 +88,7 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
       name = member.filename.removesuffix(".npy")
       is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
       if name in arrays or not _is_known(name) or not is_plain:
-        raise ValueError(
-          f"{member.filename!a} is not an array of scores, occurs twice, or has an unsupported compression"
-        )
+        raise ValueError(f"{member.filename!a} is not a plain array of scores, or occurs twice")
       with archive.open(member) as stream:
         header = npy_header.read_header(stream, member.file_size, f"array {name}")
         content = stream.read(member.file_size)

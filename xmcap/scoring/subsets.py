@@ -15,6 +15,7 @@ from xmcap.scoring import files
 from xmcap.scoring.inputs import Input
 from xmcap.scoring.predictions import Predictions
 from xmcap.scoring.references import References
+from xmcap.scoring.signature import digest
 from xmcap.terminal import shown
 
 _DRAW = "xm600:"
@@ -50,8 +51,8 @@ def choose(spec: str | os.PathLike, references: Mapping[str, object]) -> tuple[t
   if spec.startswith(_DRAW):
     return _drawn(spec, references)
   keys = tuple(sorted(_read_keys(spec, references)))
-  digest = hashlib.sha256("\n".join(keys).encode()).hexdigest()
-  return keys, f"file#{digest[:16]}"
+  hashed = digest("\n".join(keys))
+  return keys, f"file#{hashed}"
 
 
 def take(references: References, keys: Collection[str]) -> References:
@@ -88,15 +89,9 @@ def _drawn(spec: str, keys: Collection[str]) -> tuple[tuple[str, ...], str]:
 
 
 def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
-  lines: dict[str, int] = {}
-  unknown = []
   with Input(path) as source:
-    for number, key in source.lines():
-      if key in lines:
-        raise UsageError(f"{path}, line {number}: '{shown(key)}' is already on line {lines[key]}; keep one")
-      lines[key] = number
-      if key not in known:
-        unknown.append(f"'{shown(key)}' on line {number}")
+    lines = source.distinct_lines()
+  unknown = [f"'{shown(key)}' on line {number}" for key, number in lines.items() if key not in known]
   if unknown:
     raise UsageError(
       f"{path}: {files.count(len(unknown), 'key')} not among the images of the references "

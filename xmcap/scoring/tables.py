@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xmcap import languages
 from xmcap.scoring import files, grid, metrics
@@ -58,10 +59,7 @@ class Table:
     """Makes a table of the rows and their means; `more` are other attributes."""
     rows = {code: dict(rows[code]) for code in sorted(rows)}
     names = tuple(name for name in next(iter(rows.values())) if name not in COUNTS)
-    means = {
-      name: {metric: sum(rows[code][metric] for code in codes) / len(codes) for metric in names}
-      for name, codes in mean_groups(rows).items()
-    }
+    means = {name: mean(rows, codes) for name, codes in mean_groups(rows).items()}
     return cls(signature, names, rows, means, title, **more)
 
   @property
@@ -75,9 +73,14 @@ class Table:
     return primary(self.metrics)
 
   @property
+  def scores(self) -> dict[str, dict[str, float]]:
+    """Language code or mean -> scores: the rows, then the means."""
+    return {**self.rows, **self.means}
+
+  @property
   def differences(self) -> dict[str, dict[str, float]]:
     """The primary metric minus each column of `beside`, where both have a score."""
-    scores = {name: row[self.primary] for name, row in [*self.rows.items(), *self.means.items()]}
+    scores = {name: row[self.primary] for name, row in self.scores.items()}
     return {
       heading: {name: score - column[name] for name, score in scores.items() if name in column}
       for heading, column in self.beside.items()
@@ -110,7 +113,7 @@ class Table:
     for metric in self.metrics:
       headings += [metric, *(f"{metric}_{end}" for end, _ in ends)]
     rows = []
-    for name, scores in [*self.rows.items(), *self.means.items()]:
+    for name, scores in self.scores.items():
       row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, self.counts)]
       for metric in self.metrics:
         row += [scores[metric], *(self.intervals[name][metric][place] for _, place in ends)]
@@ -130,7 +133,7 @@ class Table:
 
   def as_latex(self) -> str:
     """Returns a LaTeX `tabular` (package booktabs), with title, notes and signature as comments."""
-    comments = [*([self.title] if self.title else []), *self.notes, self.signature]
+    comments = filter(None, [self.title, *self.notes, self.signature])
     return "".join(f"% {' '.join(comment.split())}\n" for comment in comments) + self._grid().latex()
 
   def terminal(self) -> str:
@@ -150,9 +153,13 @@ class Table:
     )
 
   def cell(self, name: str, metric: str) -> str:
-    """Returns the score of a language or mean for display, with its interval if there is one."""
-    scores = self.rows.get(name) or self.means[name]
-    return format_cell(metric, scores[metric], self.intervals.get(name, {}).get(metric))
+    """Returns the score of a language or mean for display, such as `0.584 [0.560, 0.610]`."""
+    shown_as = metrics.METRICS[metric].format
+    text = shown_as(self.scores[name][metric])
+    if metric not in self.intervals.get(name, {}):
+      return text
+    low, high = map(shown_as, self.intervals[name][metric])
+    return f"{text} [{low}, {high}]"
 
   def _grid(self) -> grid.Grid:
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,20 +184,21 @@ class Table:
     )
 
   def _with_intervals(self, name: str, scores: Mapping[str, float]) -> dict:
-    intervals = self.intervals.get(name)
-    if intervals is None:
-      return dict(scores)
-    return {
-      metric: {"score": score, "low": intervals[metric][0], "high": intervals[metric][1]}
-      if metric in intervals
-      else score
-      for metric, score in scores.items()
-    }
+    cells: dict[str, float | dict[str, float]] = dict(scores)
+    for metric, (low, high) in self.intervals.get(name, {}).items():
+      cells[metric] = {"score": scores[metric], "low": low, "high": high}
+    return cells
 
 
 def primary(metrics: Sequence[str]) -> str:
   """Returns the metric to show if there is room for only one: CIDEr-D, or else the first."""
   return "cider_d" if "cider_d" in metrics else metrics[0]
+
+
+def mean(rows: Mapping[str, Mapping[str, Any]], codes: Sequence[str]) -> dict[str, Any]:
+  """Returns metric -> mean over the languages; the scores of the rows may be arrays."""
+  names = [name for name in rows[codes[0]] if name not in COUNTS]
+  return {name: sum(rows[code][name] for code in codes) / len(codes) for name in names}
 
 
 def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
@@ -225,15 +233,6 @@ def mean_label(name: str) -> str:
   It does not say "trained", because a table does not know the training languages of its system.
   """
   return {"35": "35 languages (all but quz)", "36": "all 36 languages"}.get(name, name)
-
-
-def format_cell(metric: str, score: float, interval: Interval | None = None) -> str:
-  """Returns a score for display, such as `0.584 [0.560, 0.610]`."""
-  text = metrics.METRICS[metric].format(score)
-  if interval is None:
-    return text
-  low, high = (metrics.METRICS[metric].format(end) for end in interval)
-  return f"{text} [{low}, {high}]"
 
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:

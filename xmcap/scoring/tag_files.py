@@ -1,7 +1,6 @@
-"""Tags of pictures in files: JSONL, or COCO-CN's text of `ID tag tag ...`; and vocabularies, one tag a line."""
+"""Files of tags: JSONL, or text as COCO-CN's, with lines `ID tag tag ...`; and vocabularies, with one tag per line."""
 
 import json
-import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,8 +12,9 @@ from xmcap.scoring.inputs import Input
 from xmcap.terminal import shown
 
 Scores = dict[str, dict[str, dict[str, float]]]
-"""Language code -> image key -> tag -> score; a ranked list has its places as scores, negative and falling."""
+"""Language code -> image key -> tag -> score; the scores of a ranked list are 0, -1, -2, ..."""
 
+_LARGEST = 1e300  # an integer in JSON may be too large for a float
 _HINT = 'a line is {"image/key": ..., "language": ..., "tags": [best first]}, or with "tags": {tag: score}'
 
 
@@ -26,12 +26,11 @@ def read(
   Args:
     path: JSONL with `image/key` (or `key`), `language` and `tags`, a ranked list or {tag: score}; or lines of
       `ID tag tag ...`, separated by white space. A picture may have no tag.
-    language: the code of lines that name none; text needs it.
+    language: code of lines that name none; text needs it.
     languages: codes to keep; None keeps all. The whole file is checked either way.
 
   Raises:
-    UsageError: the file cannot be read or holds something else, an image is there twice in a language, or a tag twice
-      in an image.
+    UsageError: the file cannot be read or is malformed, or repeats an image of a language or a tag of an image.
   """
   default = None if language is None else languages_lib.get(language).code
   found: Scores = {}
@@ -44,23 +43,16 @@ def read(
       of_language[key] = tags
   if not found:
     raise UsageError(f"{path}: no tags in it; {_HINT}")
-  absent = [code for code in languages or () if code not in found]
-  if absent:
-    raise UsageError(f"{path}: no tags in {', '.join(absent)}; leave the language out")
-  return {code: of_language for code, of_language in found.items() if not languages or code in languages}
+  return files.choose(found, languages, path, "tags")
 
 
 def read_vocabulary(path: str | os.PathLike) -> tuple[str, ...]:
-  """Reads the tags that there are, one a line, in their order; UsageError if there are none or one is there twice."""
-  found: dict[str, int] = {}
+  """Reads tags, one per line, in the order of the file; UsageError if there are none, or if one is repeated."""
   with Input(path) as source:
-    for number, tag in source.lines():
-      if tag in found:
-        raise UsageError(f"{path}, line {number}: '{shown(tag)}' is on line {found[tag]} already; keep one")
-      found[tag] = number
+    found = tuple(source.distinct_lines())
   if not found:
-    raise UsageError(f"{path}: no tag in it; write one a line")
-  return tuple(found)
+    raise UsageError(f"{path}: no tag in it; write one per line")
+  return found
 
 
 def write(path: str | os.PathLike, predictions: Scores) -> None:
@@ -105,7 +97,8 @@ def _scores(tags: Any, where: str) -> dict[str, float]:
   for name, score in zip(names, scores, strict=True):
     if not isinstance(name, str) or not name.strip():
       raise UsageError(f"{where}: a tag is empty or no text; leave it out")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not is_number or not -_LARGEST <= score <= _LARGEST:
       raise UsageError(f"{where}: the score of '{shown(name)}' is no finite number; mend it")
   if len(set(names)) < len(names):
     repeated = next(name for name in names if names.count(name) > 1)

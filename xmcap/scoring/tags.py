@@ -1,35 +1,21 @@
-"""Tags of pictures against people's: precision, recall and F at k, language by language.
+"""Scores predicted tags against those that people gave: precision, recall and F at k, in each language.
 
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV.
 """
 
-import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, tables, zero_shot
-from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import files
 from xmcap.scoring.metrics.tags import DEPTHS
-from xmcap.scoring.signature import METRIC, of_images, of_texts
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.signature import of_images, of_texts
+from xmcap.scoring.statistics import Statistics, image_keys
+from xmcap.scoring.system import System, make_table
 from xmcap.scoring.tag_files import Scores
 from xmcap.terminal import shown
-
-
-@dataclasses.dataclass(frozen=True)
-class Tags:
-  """The scores of one system.
-
-  Attributes:
-    table: a row a language, and their means.
-    statistics: language code -> statistics of the pictures, which `xmcap compare` resamples.
-  """
-
-  table: tables.Table
-  statistics: dict[str, Statistics]
 
 
 def score_tags(
@@ -41,20 +27,20 @@ def score_tags(
   bootstrap: int = 0,
   seed: int = 0,
   title: str = "",
-) -> Tags:
+) -> System:
   """Scores predicted tags against the true ones.
 
-  Pictures without a true tag are left out of all scores, as no tag can be right there; a note counts them.
+  Pictures without a true tag are left out, as no tag can be right there; a note gives their number.
 
   Args:
     references: language code -> image key -> the true tags.
-    predictions: language code -> image key -> tag -> score; languages without references are left aside.
-    depths: the numbers k, of `DEPTHS`.
-    vocabulary: the tags that there are; None: any.
-    bootstrap, seed, title: as of `zero_shot.score_zero_shot`.
+    predictions: language code -> image key -> tag -> score; languages without references are ignored.
+    depths: values of k, from `DEPTHS`.
+    vocabulary: the known tags; None: any tag.
+    bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
-    UsageError: predictions are missing or of other pictures, an image has fewer than k of them, a tag is none of the
+    UsageError: predictions are missing or have no references, a picture has fewer than k of them, a tag is not in the
       vocabulary, or no picture of a language has a true tag.
   """
   unknown = [k for k in depths if k not in DEPTHS]
@@ -80,22 +66,26 @@ def score_tags(
         f"tags_f{k}": (2 * hits / (k + true))[:, None],
       }
     statistics[code] = Statistics(tuple(keys), values, sum(len(set(truth[key])) for key in keys))
-  names = next(iter(statistics.values())).values
-  parts = {f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in names}
-  parts |= {
-    "tags": of_texts(_described(references)),
+  described = sorted(
+    "\t".join([code, key, *sorted(set(tags))])
+    for code, of_language in references.items()
+    for key, tags in of_language.items()
+  )
+  parts = {
+    "tags": of_texts(described),
     "without_tags": "left_out",
     "vocabulary": "any" if vocabulary is None else of_texts(sorted(vocabulary)),
     "languages": " ".join(statistics),
-    "images": of_images({key for held in statistics.values() for key in held.keys}),
+    "images": of_images(image_keys(statistics)),
   }
-  without = {code: count for code, count in left_out.items() if count}
-  notes = [f"pictures without a true tag are left out: {_listed(without)}"] if without else []
-  return Tags(zero_shot.finished(parts, statistics, title, notes, bootstrap, seed), statistics)
+  without = ", ".join(f"{code} {count:,}" for code, count in left_out.items() if count)
+  notes = [f"pictures without a true tag are left out: {without}"] if without else []
+  table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
+  return System(table, statistics)
 
 
 def _hits(truth: Collection[str], predicted: Mapping[str, float], k: int) -> float:
-  """Returns the true tags among the first k, their expected number where tags tie at the k-th place."""
+  """Returns the number of true tags among the first k, its expected value if tags tie at the k-th place."""
   last = sorted(predicted.values(), reverse=True)[k - 1]
   true = [predicted[tag] for tag in set(truth) if tag in predicted]
   above = sum(score > last for score in predicted.values())
@@ -124,7 +114,7 @@ def _check(
     )
   if vocabulary is not None and len(vocabulary) < k:
     raise UsageError(
-      f"P@{k} needs {k} tags or more, and the vocabulary has {len(vocabulary)}; choose fewer by --k"
+      f"P@{k} needs {k} tags or more, and the vocabulary has {len(vocabulary)}; choose smaller --k"
     )
   for of, tags in (("predicted", predicted), ("true", truth)):
     for key, of_picture in tags.items():
@@ -138,15 +128,3 @@ def _check(
         raise UsageError(
           f"'{code}', image '{shown(key)}': the {of} tag '{shown(unknown[0])}' is none of --labels; add or remove it"
         )
-
-
-def _described(references: Mapping[str, Mapping[str, Collection[str]]]) -> Iterable[str]:
-  return sorted(
-    "\t".join([code, key, *sorted(set(tags))])
-    for code, of_language in references.items()
-    for key, tags in of_language.items()
-  )
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-  return ", ".join(f"{code} {count:,}" for code, count in counts.items())

@@ -9,17 +9,15 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 
-import msgspec
 import numpy as np
 
-import xmcap
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import embedding_files, files, grid, ranks, resampling, tables
-from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import embedding_files, files, grid, metrics, ranks
 from xmcap.scoring.inputs import Input
-from xmcap.scoring.signature import METRIC, Signature, of_images, of_texts
+from xmcap.scoring.signature import METRIC, of_images, of_texts
 from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.system import System, make_table
 from xmcap.terminal import shown
 
 _MAX_INDEX = 10**6
@@ -51,18 +49,14 @@ class ClassScores:
 
 
 @dataclasses.dataclass(frozen=True)
-class ZeroShot:
-  """The scores of one model.
+class ZeroShot(System):
+  """The scores of one model; the means of the table are those of Babel-ImageNet's groups.
 
   Attributes:
-    table: one row per language, and the means of Babel-ImageNet's groups.
-    statistics: language code -> statistics of the pictures, for `xmcap compare`.
     classes: language code -> scores by class.
     predicted: language code -> picture key -> index of the predicted class among the labels.
   """
 
-  table: tables.Table
-  statistics: dict[str, Statistics]
   classes: dict[str, ClassScores]
   predicted: dict[str, dict[str, int]]
 
@@ -112,22 +106,20 @@ def score_zero_shot(
   Raises:
     UsageError: the arguments do not match.
   """
-  if similarity not in embedding_files.SIMILARITIES:
-    raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(embedding_files.SIMILARITIES)}")
   keys = [str(number) for number in range(len(pictures))] if keys is None else list(keys)
   _check(pictures, targets, keys, labels, texts)
   pictures = embedding_files.prepared(pictures, similarity, "pictures")
   statistics, classes, predicted, tied = {}, {}, {}, 0
   for code in languages_lib.ordered(labels):
-    names = texts[code]()
-    embedding_files.check_widths({"pictures": pictures.shape[-1], f"texts of {code}": names.shape[-1]})
+    names, where = texts[code](), f"texts of {code}"
+    embedding_files.check_width(where, names, "pictures", pictures)
     of_language = labels[code]
     if names.shape[-2] != len(of_language.names):
       raise UsageError(
-        f"texts of {code}: {names.shape[-2]:,} embeddings for {files.count(len(of_language.names), 'label')}; "
+        f"{where}: {names.shape[-2]:,} embeddings for {files.count(len(of_language.names), 'label')}; "
         "embed the labels of this file, in its order"
       )
-    names = embedding_files.prepared(names, similarity, f"texts of {code}")
+    names = embedding_files.prepared(names, similarity, where)
     chosen = np.flatnonzero(np.isin(targets, of_language.indices))
     if not len(chosen):
       raise UsageError(f"'{code}': no picture is of a class with a label; leave out the language")
@@ -139,20 +131,10 @@ def score_zero_shot(
       draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
       values["top1_fixed"] = _fixed(pictures[chosen], names, place, draws)
     of_pictures: list[str] = [keys[number] for number in chosen.tolist()]
-    order = sorted(range(len(of_pictures)), key=lambda place: of_pictures[place])
-    statistics[code] = Statistics(
-      tuple(of_pictures[number] for number in order),
-      {name: columns[order] for name, columns in values.items()},
-      len(names),
-    )
+    statistics[code] = Statistics.of(of_pictures, values, len(names))
     classes[code] = _by_class(of_language, place, values["top1"][:, 0], ranked.first)
     predicted[code] = dict(zip(of_pictures, ranked.first.tolist(), strict=True))
   parts = {
-    f"{METRIC}{name}": metrics_lib.METRICS[name].signature for name in next(iter(statistics.values())).values
-  }
-  if fixed_classes:
-    parts[f"{METRIC}top1_fixed"] += f",classes={fixed_classes},draws={fixed_draws},seed={seed}"
-  parts |= {
     "similarity": similarity,
     "prompts": prompts,
     "languages": " ".join(statistics),
@@ -166,31 +148,12 @@ def score_zero_shot(
       for index, name in zip(labels[code].indices.tolist(), labels[code].names, strict=True)
     ),
   }
-  notes = _notes(labels, tied)
-  return ZeroShot(finished(parts, statistics, title, notes, bootstrap, seed), statistics, classes, predicted)
-
-
-def finished(
-  parts: Mapping[str, str],
-  statistics: Mapping[str, Statistics],
-  title: str,
-  notes: Sequence[str],
-  bootstrap: int,
-  seed: int,
-) -> tables.Table:
-  """Returns the table for statistics of rankings, with the given parts of the signature, and intervals if requested."""
-  samples: resampling.Samples = {}
-  parts = dict(parts)
-  if bootstrap:
-    parts["bootstrap"] = f"{bootstrap},seed={seed},level=95%,candidates=fixed"
-    samples = resampling.bootstrap(statistics, bootstrap, seed)
-  return tables.Table.of_rows(
-    str(Signature({**parts, "xmcap": xmcap.__version__})),
-    {code: held.row() for code, held in statistics.items()},
-    title,
-    intervals=resampling.intervals(samples),
-    notes=tuple(notes),
-  )
+  if fixed_classes:
+    signature = metrics.METRICS["top1_fixed"].signature
+    parts[f"{METRIC}top1_fixed"] = f"{signature},classes={fixed_classes},draws={fixed_draws},seed={seed}"
+  notes = [*_shared_names(labels), *ranks.ties_note(tied)]
+  table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
+  return ZeroShot(table, statistics, classes, predicted)
 
 
 def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None) -> dict[str, Labels]:
@@ -204,24 +167,10 @@ def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None)
     UsageError: the layout is wrong, a language is unknown or repeated, indices are negative, repeated or do not match
       the labels in number, or a label is empty.
   """
-  with Input(path) as source:
-    content = source.document()
-  try:
-    lists = msgspec.convert(content, dict[str, tuple[list[int], list[str]]])
-  except msgspec.ValidationError as error:
-    raise UsageError(
-      f'{path}: not a file of labels ({shown(error)}); write {{"DE": [[index, ...], [label, ...]]}}'
-    ) from None
-  held: dict[str, Labels] = {}
-  for name, (indices, names) in lists.items():
-    code = embedding_files.language(name, str(path))
-    if code in held:
-      raise UsageError(f"{path}: the language '{code}' occurs twice; keep one")
-    held[code] = _labels(indices, names, f"{path}, '{name}'")
-  absent = [code for code in languages or () if code not in held]
-  if absent:
-    raise UsageError(f"{path}: no labels in {', '.join(absent)}; leave out these languages")
-  return {code: held[code] for code in languages or held}
+  hint = 'write {"DE": [[index, ...], [label, ...]]}'
+  lists = files.read_document(path, dict[str, tuple[list[int], list[str]]], "not a file of labels", hint)
+  labels = ((name, _labels(*of_language, f"{path}, '{name}'")) for name, of_language in lists.items())
+  return files.choose(files.by_code(labels, path), languages, path, "labels")
 
 
 def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
@@ -234,10 +183,7 @@ def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
     UsageError: the file cannot be read, or is malformed.
   """
   if str(path).endswith(".npy"):
-    try:
-      values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-      raise UsageError(f"{path}: not an array of {of} indices ({shown(error)}); use numpy.save") from None
+    values = embedding_files.map_npy(path)
     if values.ndim != 1 or values.dtype.kind not in "iu":
       raise UsageError(
         f"{path}: holds {values.dtype} {list(values.shape)}; targets must be integers, each the index of a {of}"
@@ -249,9 +195,7 @@ def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
   with Input(path) as source:
     for number, line in source.lines():
       if not (line.isascii() and line.isdecimal() and len(line) < 7):
-        raise UsageError(
-          f"{path}, line {number}: '{shown(line)}' is not a {of} index; write one index from 0 per line"
-        )
+        raise UsageError(f"{path}, line {number}: '{shown(line)}' is not a {of} index; write one per line")
       found.append(int(line))
   return np.array(found, np.int64)
 
@@ -274,25 +218,16 @@ def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
     repeated = next(index for index in indices if indices.count(index) > 1)
     raise UsageError(f"{where}: index {repeated} is repeated; give each class once")
   if list(indices) != sorted(indices):
-    raise UsageError(
-      f"{where}: indices are not ascending; sort them, and the embeddings of the labels with them"
-    )
+    raise UsageError(f"{where}: indices are not ascending; sort them and their embeddings")
   return Labels(np.array(indices, np.int64), tuple(names))
 
 
 def _check(pictures, targets, keys, labels, texts) -> None:
-  for name, count in (("targets", len(targets)), ("keys", len(keys))):
-    if count != len(pictures):
-      raise UsageError(
-        f"{files.count(count, name[:-1])} for {files.count(len(pictures), 'picture')}; give one for each"
-      )
+  files.check_counts(len(targets), "target", len(pictures), "picture")
+  files.check_counts(len(keys), "key", len(pictures), "picture")
   if len(set(keys)) < len(keys):
     raise UsageError("two pictures have the same key; give each its own")
-  missing = [code for code in labels if code not in texts]
-  if missing:
-    raise UsageError(
-      f"no embeddings of the labels in {files.first_few(missing)}; embed them, or choose --languages"
-    )
+  embedding_files.check_languages(labels, texts, "labels")
   highest = max(int(held.indices[-1]) for held in labels.values())
   if int(targets.max()) > highest:
     raise UsageError(
@@ -334,17 +269,12 @@ def _by_class(labels: Labels, place: np.ndarray, hits: np.ndarray, first: np.nda
   return ClassScores(labels, images, top1, confused)
 
 
-def _notes(labels: Mapping[str, Labels], tied: int) -> list[str]:
-  shared = {code: len(held.names) - len(set(held.names)) for code, held in labels.items()}
-  shared = {code: count for code, count in shared.items() if count}
-  notes = []
-  if shared:
-    notes.append(
-      f"{files.count(sum(shared.values()), 'label')} in {files.count(len(shared), 'language')} equal that of another "
-      "class, so these classes tie"
-    )
-  if tied:
-    notes.append(
-      f"{files.count(tied, 'ranking')} tie at the top: each counts as its expected value over all orders"
-    )
-  return notes
+def _shared_names(labels: Mapping[str, Labels]) -> list[str]:
+  counts = [len(held.names) - len(set(held.names)) for held in labels.values()]
+  if not any(counts):
+    return []
+  num_languages = sum(count > 0 for count in counts)
+  return [
+    f"{files.count(sum(counts), 'label')} in {files.count(num_languages, 'language')} equal that of another class, so "
+    "these classes tie"
+  ]

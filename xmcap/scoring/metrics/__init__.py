@@ -1,10 +1,10 @@
 """Metrics, one family per file."""
 
-import difflib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.metrics import matrix_ranks, ranked, tags
+from xmcap.scoring import files
+from xmcap.scoring.metrics import ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu
 from xmcap.scoring.metrics.chrf import Chrf
@@ -34,7 +34,7 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
 
 METRICS: dict[str, Metric] = {
   **CAPTION_METRICS,
-  **{metric.name: metric for metric in (*ranked.METRICS, *matrix_ranks.METRICS, *tags.METRICS)},
+  **{metric.name: metric for metric in (*ranked.METRICS, *tags.METRICS)},
 }
 """All metrics of tables: those of captions, zero-shot classification, retrieval and tags."""
 
@@ -53,10 +53,7 @@ def parse(text: str, known: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str
   chosen: set[str] = set()
   for name in (part.strip() for part in text.split(",")):
     if name not in known and name not in _GROUPS:
-      names = [*known, *_GROUPS]
-      nearest = difflib.get_close_matches(name.lower(), names, n=1)
-      hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
-      raise UsageError(f"unknown metric '{shown(name)}'; {hint}: {', '.join(names)}")
+      raise files.unknown_name("metric", name, [*known, *_GROUPS])
     for member in _GROUPS.get(name, (name,)):
       if member in chosen:
         raise UsageError(f"metric '{member}' is named twice in '{shown(text)}'; name it once")

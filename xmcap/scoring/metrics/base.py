@@ -82,12 +82,14 @@ def interleave(hypotheses: Sequence[T], references: Sequence[Sequence[T]]) -> li
   return captions
 
 
-class Metric(abc.ABC):
+class Metric:
   """A metric, which gives one number per language.
 
   Attributes:
     name: name in options, files and columns.
     heading: name in tables for people.
+    signature: the parameters that determine the score, given the words; such as `n=4,stem=no`.
+    width: k, the number of statistics per image.
     percent: whether the score is a share in [0, 1] that tables show in percent.
     decimals: decimals of the score in tables; as a percentage it shows two fewer.
     counted: what a table counts besides images: `references`, `classes` or `captions`.
@@ -95,14 +97,11 @@ class Metric(abc.ABC):
 
   name: str
   heading: str
+  signature: str
+  width: int = 1
   percent: bool = False
   decimals: int = 3
   counted: str = "references"
-
-  @property
-  def width(self) -> int:
-    """k, the number of statistics per image."""
-    return 1
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
     """Returns float64 [...], the scores of sets of images; by default, the mean of the first statistic.
@@ -114,20 +113,15 @@ class Metric(abc.ABC):
     return totals[..., 0] / count
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    """Returns float64 [images], the score of each image; by default, the first statistic."""
-    return statistics[:, 0]
-
-  @property
-  @abc.abstractmethod
-  def signature(self) -> str:
-    """The parameters that determine the score, given the words; such as `n=4,stem=no`."""
+    """Returns float64 [images], the score of each image; by default, that of the set with only this image."""
+    return self.aggregate(statistics, np.float64(1))
 
   def format(self, score: float) -> str:
     """Returns a score as tables print it."""
     return f"{100 * score:.{self.decimals - 2}f}%" if self.percent else f"{score:.{self.decimals}f}"
 
 
-class CaptionMetric(Metric):
+class CaptionMetric(Metric, abc.ABC):
   """A metric that compares captions with references.
 
   Attributes:

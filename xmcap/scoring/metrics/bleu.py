@@ -1,6 +1,6 @@
 """BLEU with sacreBLEU's formula on our own n-gram counts: the same numbers, but faster."""
 
-import weakref
+import functools
 
 import numpy as np
 
@@ -23,12 +23,8 @@ class Bleu(base.CaptionMetric):
   def __init__(self, n: int = _MAX_N):
     """Takes the length of the longest n-gram, 1 to 4 words."""
     self.n = n
-    self.name = f"bleu_{n}"
-    self.heading = f"BLEU-{n}"
-
-  @property
-  def width(self) -> int:
-    return 2 + 2 * self.n
+    self.name, self.heading = f"bleu_{n}", f"BLEU-{n}"
+    self.width = 2 + 2 * n
 
   @property
   def signature(self) -> str:
@@ -46,13 +42,10 @@ class Bleu(base.CaptionMetric):
     The columns are the length of the hypothesis, the length of the closest reference, the matched n-grams of each
     order, and all n-grams of each order.
     """
-    if corpus not in _COUNTED:
-      _COUNTED[corpus] = _count(corpus)
-    lengths, correct, total = np.split(_COUNTED[corpus], [2, 2 + _MAX_N], axis=1)
+    lengths, correct, total = np.split(_count(corpus), [2, 2 + _MAX_N], axis=1)
     return np.concatenate([lengths, correct[:, : self.n], total[:, : self.n]], axis=1)
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
-    del count
     return self._scores(totals, effective_order=False)
 
   def image_scores(self, statistics: np.ndarray) -> np.ndarray:
@@ -61,7 +54,7 @@ class Bleu(base.CaptionMetric):
   def _scores(self, totals: np.ndarray, effective_order: bool) -> np.ndarray:
     from sacrebleu.metrics.bleu import BLEU
 
-    rows = np.rint(totals).astype(np.int64).reshape(-1, 2 + 2 * self.n).tolist()
+    rows = np.rint(totals).astype(np.int64).reshape(-1, self.width).tolist()
     scores = [
       BLEU.compute_bleu(
         correct=row[2 : 2 + self.n],
@@ -77,12 +70,9 @@ class Bleu(base.CaptionMetric):
     return np.array(scores, dtype=np.float64).reshape(totals.shape[:-1])[()]
 
 
-# The four metrics of a table share one count; it lives as long as its corpus.
-_COUNTED: weakref.WeakKeyDictionary[base.Corpus, np.ndarray] = weakref.WeakKeyDictionary()
-
-
+@functools.lru_cache(maxsize=1)
 def _count(corpus: base.Corpus) -> np.ndarray:
-  """Returns the statistics for the largest n."""
+  """Returns the statistics for the largest n; cached, because the four metrics of a table share them."""
   counts = corpus.ngrams
   length = counts.length[~counts.is_reference]
   columns = [length, _closest_reference(corpus)]

@@ -21,44 +21,27 @@ class Chrf(base.CaptionMetric):
   decimals = 1
   n = 6  # length of the longest n-gram, in characters
   beta = 2  # weight of recall relative to precision
-
-  @property
-  def width(self) -> int:
-    return 3 * self.n
-
-  @property
-  def signature(self) -> str:
-    return f"nc={self.n},nw=0,beta={self.beta},case=mixed,eff=yes,space=no,as=sacrebleu-2.6.0"
+  width = 3 * n
+  signature = f"nc={n},nw=0,beta={beta},case=mixed,eff=yes,space=no,as=sacrebleu-2.6.0"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 3n]: for each order, n-grams in the hypothesis, in the best reference, in both."""
+    from sacrebleu.metrics.helpers import extract_all_char_ngrams
+
+    def count(words: Sequence[str]) -> list[collections.Counter[str]]:
+      return extract_all_char_ngrams("".join(words), self.n)
+
     pairs, image = [], []
     for number, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True)):
-      counts = self._count(hypothesis)
-      pairs += [_matches(counts, self._count(reference)) for reference in references]
+      ngrams = count(hypothesis)
+      pairs += [_matches(ngrams, count(reference)) for reference in references]
       image += [number] * len(references)
-    values, image = np.array(pairs, np.float64), np.array(image)
+    values = np.array(pairs, np.float64)
     # A stable sort: in a tie the first reference counts.
-    order = np.lexsort((-self._f_score(values), image))
+    order = np.lexsort((-self.image_scores(values), image))
     return values[order[np.flatnonzero(np.diff(image, prepend=-1))]]
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
-    del count
-    return self._f_score(totals)
-
-  def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    return self._f_score(statistics)
-
-  def _count(self, words: Sequence[str]) -> list[collections.Counter[str]]:
-    """Returns n-gram -> count, for each order."""
-    text = "".join(words)
-    counts = [collections.Counter(text)]
-    for order in range(2, self.n + 1):
-      slices = [text[offset:] for offset in range(order)]
-      counts.append(collections.Counter(map("".join, zip(*slices, strict=False))))
-    return counts
-
-  def _f_score(self, totals: np.ndarray) -> np.ndarray:
     """Returns float64 [...] from float64 [..., 3n], with the operations in the same order as sacreBLEU."""
     shape = totals.shape[:-1]
     precision, recall, orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)

@@ -22,10 +22,7 @@ class Cider(base.CaptionMetric):
   name = "cider"
   heading = "CIDEr"
   n = 4  # length of the longest n-gram, in words
-
-  @property
-  def signature(self) -> str:
-    return f"n={self.n},stem=no,scale={_SCALE:g}"
+  signature = f"n={n},stem=no,scale={_SCALE:g}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1], the score of each image in [0, 10]; the mean is the score of the corpus."""
@@ -35,11 +32,8 @@ class Cider(base.CaptionMetric):
     similarity = np.zeros(num_captions)
     for n, order in enumerate(counts.orders(self.n), 1):
       documents, frequency = num_images, order.document_frequency
-      if corpus.document_frequency is not None:
-        documents, frequency = (
-          corpus.document_frequency.num_images,
-          corpus.document_frequency.frequencies(counts, n),
-        )
+      if (others := corpus.document_frequency) is not None:
+        documents, frequency = others.num_images, others.frequencies(counts, n)
       inverse_document_frequency = np.log(documents) - np.log(np.maximum(1.0, frequency))
       weight = order.count * inverse_document_frequency[order.ngram]
       norm = np.sqrt(np.bincount(order.caption, weight**2, minlength=num_captions))
@@ -56,7 +50,6 @@ class Cider(base.CaptionMetric):
     return hypothesis * reference
 
   def _length_factor(self, counts: ngrams.Ngrams, hypothesis: np.ndarray) -> np.ndarray | float:
-    del counts, hypothesis
     return 1.0
 
 
@@ -73,10 +66,7 @@ class CiderD(Cider):
   def __init__(self, sigma: float = 6.0):
     """Takes the standard deviation of the length penalty, in words."""
     self.sigma = sigma
-
-  @property
-  def signature(self) -> str:
-    return f"n={self.n},sigma={self.sigma:g},stem=no,scale={_SCALE:g}"
+    self.signature = f"n={self.n},sigma={sigma:g},stem=no,scale={_SCALE:g}"
 
   def _product(self, hypothesis: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.minimum(hypothesis, reference) * reference

@@ -6,18 +6,21 @@ corpus. These can be saved once and reused.
 
 import dataclasses
 import functools
-import hashlib
 
 import numpy as np
 
 from xmcap.scoring.metrics.ngrams import Ngrams
+from xmcap.scoring.signature import digest
+
+ORDERS = 4
+"""Length of the longest n-gram, in words."""
 
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64's
 
 
 @dataclasses.dataclass(frozen=True)
 class DocumentFrequency:
-  """The document frequencies of one language, for n-grams of 1 to n words.
+  """The document frequencies of one language, for n-grams of 1 to `ORDERS` words.
 
   Attributes:
     num_images: number of documents.
@@ -32,10 +35,10 @@ class DocumentFrequency:
   frequency: tuple[np.ndarray, ...]
 
   @classmethod
-  def of(cls, counts: Ngrams, n: int = 4) -> "DocumentFrequency":
+  def of(cls, counts: Ngrams) -> "DocumentFrequency":
     """Returns the document frequencies of the references of a corpus."""
     ngrams, frequencies = [], []
-    for length, order in enumerate(counts.orders(n), 1):
+    for length, order in enumerate(counts.orders(ORDERS), 1):
       held = np.flatnonzero(order.document_frequency)
       ngrams.append(_words(counts, order.start[held], length))
       frequencies.append(order.document_frequency[held])
@@ -66,8 +69,7 @@ class DocumentFrequency:
       for values in (*ngrams.T, frequency):
         hashes = _mix(hashes, values)
       sums.append(int(hashes.sum(dtype=np.uint64)))  # wraps around, as intended
-    text = "\0".join([str(self.num_images), *map(str, sums), *self.vocabulary])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return digest("\0".join([str(self.num_images), *map(str, sums), *self.vocabulary]))
 
 
 def _words(counts: Ngrams, start: np.ndarray, n: int) -> np.ndarray:

@@ -10,11 +10,8 @@ class Exact(base.CaptionMetric):
 
   name = "exact"
   heading = "Exact"
+  signature = "unit=words"
   percent = True
-
-  @property
-  def signature(self) -> str:
-    return "unit=words"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1]: 1 if the caption is right, else 0."""

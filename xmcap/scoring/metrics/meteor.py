@@ -28,10 +28,7 @@ class Meteor(base.CaptionMetric):
   heading = "METEOR (pycocoevalcap)"
   languages = ("en",)
   is_extra = True
-
-  @property
-  def width(self) -> int:
-    return _NUMBERS
+  width = _NUMBERS
 
   @property
   def signature(self) -> str:
@@ -51,15 +48,12 @@ class Meteor(base.CaptionMetric):
     found = java.run("metric 'meteor'", jar, options, "".join(lines)).splitlines()
     counts = np.array([line.split() for line in found], np.float64)
     if counts.shape != (len(lines), _NUMBERS):
-      raise XmcapError(
-        f"metric 'meteor': {jar.name} gave {len(found)} lines for {len(lines)}; leave out meteor"
-      )
+      raise XmcapError(f"metric 'meteor': {_JAR} gave {len(found)} lines for {len(lines)}; leave out meteor")
     chunks, matched, lengths = counts[:, _CHUNKS], counts[:, _CHUNKS + 1 :], counts[:, :2]
     chunks[(chunks == 1) & (matched == lengths).all(axis=1)] = 0
     return counts
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
-    del count
     lengths, function = totals[..., :2], totals[..., 2:4]
     # For each stage: content words and function words, each for the caption and the reference.
     stages = totals[..., 4:_CHUNKS].reshape(*totals.shape[:-1], len(_STAGES), 2, 2)
@@ -73,6 +67,3 @@ class Meteor(base.CaptionMetric):
     matched = totals[..., _CHUNKS + 1 :].sum(axis=-1) / 2
     fragments = np.divide(totals[..., _CHUNKS], matched, out=np.zeros_like(matched), where=matched > 0)
     return mean * (1 - _GAMMA * fragments**_BETA)
-
-  def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    return self.aggregate(statistics, np.float64(1))

@@ -1,5 +1,6 @@
 """METEOR on characters, as Chinese captions of COCO-CN were scored: exact matches, no Java, any language."""
 
+import collections
 import re
 from collections.abc import Sequence
 
@@ -31,14 +32,8 @@ class MeteorChar(base.CaptionMetric):
   name = "meteor_char"
   heading = "METEOR (characters)"
   is_extra = True
-
-  @property
-  def width(self) -> int:
-    return 4
-
-  @property
-  def signature(self) -> str:
-    return f"unit=characters,latin=runs,alpha={_ALPHA:g},beta={_BETA:g},gamma={_GAMMA:g},match=exact"
+  width = 4
+  signature = f"unit=characters,latin=runs,alpha={_ALPHA:g},beta={_BETA:g},gamma={_GAMMA:g},match=exact"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 4]: tokens of the caption, tokens of its best reference, matches, chunks."""
@@ -50,16 +45,11 @@ class MeteorChar(base.CaptionMetric):
     return rows
 
   def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
-    """Returns the score of the sums."""
     caption, reference, matches, chunks = np.moveaxis(np.asarray(totals, np.float64), -1, 0)
     precision, recall = _share(matches, caption), _share(matches, reference)
     mean = _share(precision * recall, _ALPHA * precision + (1 - _ALPHA) * recall)
     equal = (matches == caption) & (matches == reference) & (chunks <= count)
     return (mean * (1 - _GAMMA * np.where(equal, 0.0, _share(chunks, matches)) ** _BETA))[()]
-
-  def image_scores(self, statistics: np.ndarray) -> np.ndarray:
-    """Returns float64 [images], the score of each image."""
-    return self.aggregate(statistics, np.float64(1))
 
 
 def align(hypothesis: Sequence[str], reference: Sequence[str]) -> tuple[int, int, int]:
@@ -69,20 +59,18 @@ def align(hypothesis: Sequence[str], reference: Sequence[str]) -> tuple[int, int
   at the same one differ only in what they cost, so the cheaper is kept. All are tried where there are no more than the
   beam holds, as in nearly every caption.
   """
-  places: dict[str, int] = {}  # token -> bits of its places in the reference
+  places = collections.defaultdict(int)  # token -> bits of its places in the reference
   for place, token in enumerate(reference):
-    places[token] = places.get(token, 0) | 1 << place
-  left: dict[str, int] = {}  # token -> how often it is still to come in the hypothesis
-  for token in hypothesis:
-    left[token] = left.get(token, 0) + 1
-  wanted = {token: min(count, places.get(token, 0).bit_count()) for token, count in left.items()}
+    places[token] |= 1 << place
+  left = collections.Counter(hypothesis)  # token -> how often it is still to come in the hypothesis
+  wanted = {token: min(count, places[token].bit_count()) for token, count in left.items()}
   beam = max(1, min(_BEAM, _WORK // max(1, len(hypothesis))))
   nearest = _NEAREST if beam == _BEAM else 1
   # (places used, place of the last token or -1) -> (matches as a negative number, chunks, displacement)
   states = {(0, -1): (0, 0, 0)}
   for number, token in enumerate(hypothesis):
     left[token] -= 1
-    mask = places.get(token, 0)
+    mask = places[token]
     found: dict[tuple[int, int], tuple[int, int, int]] = {}
     for (used, last), (matches, chunks, moved) in states.items():
       free = mask & ~used

@@ -17,10 +17,7 @@ class RougeL(base.CaptionMetric):
   name = "rouge_l"
   heading = "ROUGE-L"
   beta = 1.2  # weight of recall relative to precision
-
-  @property
-  def signature(self) -> str:
-    return f"beta={self.beta:g},precision=max,recall=max"
+  signature = f"beta={beta:g},precision=max,recall=max"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1], the score of each image; the mean is the score of the corpus."""

@@ -14,10 +14,8 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import published
-from xmcap.scoring.inputs import Input
+from xmcap.scoring import files, published
 from xmcap.scoring.published.findings import Cell, Check, Findings
-from xmcap.terminal import shown
 
 # File name -> the paper's name of the model; the other models of its tables have no file.
 _MODELS = {
@@ -61,6 +59,14 @@ class _Recall(msgspec.Struct):
   recall: float = msgspec.field(name="t2i_r@1")
 
 
+class _Accuracies(msgspec.Struct):
+  results: list[_Accuracy]
+
+
+class _Recalls(msgspec.Struct):
+  results: list[_Recall]
+
+
 def recompute(results: str | os.PathLike) -> Findings:
   """Recomputes Tables 2 and 8 to 12, and the correlations of zero-shot accuracy with retrieval.
 
@@ -68,21 +74,18 @@ def recompute(results: str | os.PathLike) -> Findings:
   and the correlations are computed from printed cells, because not all models of the paper have result files. The
   average of Table 11 includes English; those of Tables 10 and 12 do not.
 
-  Args:
-    results: the folder of the result files.
-
   Raises:
     UsageError: the folder has no result files, or a file is malformed.
   """
   results = pathlib.Path(results)
   absent: list[str] = []
   accuracy = dict(_accuracies(results / "babel-imagenet", absent))
-  printed = _printed_by_language("babel_imagenet_tables8_9")
+  printed = _printed("babel_imagenet_tables8_9")
   checks = [_check("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
   correlations = []
   for table, (folder, name) in _RETRIEVAL.items():
     recalls = dict(_recalls(results / "retrieval" / folder, absent))
-    of_table = _printed_by_language(name) if folder == "xm3600" else _printed_by_model(name)
+    of_table = _printed(name)
     cells = {place: value for place, value in of_table.items() if place[1] != _AVERAGE}
     checks += [_check(table, cells, recalls), _averages(table, of_table, recalls, english=folder == "xm3600")]
     correlations.append(_correlation(folder, cells, printed))
@@ -117,15 +120,15 @@ def _means_of_groups(printed: Cells) -> Iterator[Check]:
 
 
 def _averages(table: str, printed: Cells, recomputed: Cells, english: bool) -> Check:
-  cells = []
-  for (model, name), value in printed.items():
-    held = [
-      score
-      for (of_model, code), score in recomputed.items()
-      if of_model == model and (english or code != "en")
-    ]
-    if name == _AVERAGE and held:
-      cells.append(Cell(model, _AVERAGE, value, float(np.mean(held))))
+  scores: dict[str, list[float]] = {}
+  for (model, code), score in recomputed.items():
+    if english or code != "en":
+      scores.setdefault(model, []).append(score)
+  cells = (
+    Cell(model, name, value, float(np.mean(scores[model])))
+    for (model, name), value in printed.items()
+    if name == _AVERAGE and model in scores
+  )
   return Check(f"{table}, averages", tuple(cells), _OF_A_MEAN)
 
 
@@ -140,26 +143,19 @@ def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Cell:
   return Cell("all", f"{folder} (n {len(pairs)})", _PRINTED_CORRELATIONS[folder], coefficient)
 
 
-def _printed_by_language(name: str) -> Cells:
-  return {
-    (model, row["lang"]): float(value)
-    for row in published.read(name)
-    for model, value in row.items()
-    if model != "lang"
-  }
-
-
-def _printed_by_model(name: str) -> Cells:
-  return {
-    (_OTHER_NAMES.get(row["model"], row["model"]), code): float(value)
-    for row in published.read(name)
-    for code, value in row.items()
-    if code != "model"
-  }
+def _printed(name: str) -> Cells:
+  """Returns the cells of a table that has a row per language (and a column per model), or a row per model."""
+  cells: Cells = {}
+  for row in published.read(name):
+    (kind, of_row), *others = row.items()
+    for of_column, value in others:
+      model, code = (of_row, of_column) if kind == "model" else (of_column, of_row)
+      cells[_OTHER_NAMES.get(model, model), code] = float(value)
+  return cells
 
 
 def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, rows in _rows(folder, _Accuracy, absent):
+  for model, rows in _rows(folder, _Accuracies, absent):
     of_prompt: dict[str, dict[str, float]] = {_LABEL: {}, _PROMPTS: {}}
     for row in rows:
       of_prompt.setdefault(row.prompt, {})[row.lang.lower()] = 100 * row.accuracy
@@ -168,7 +164,7 @@ def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple
 
 
 def _recalls(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, rows in _rows(folder, _Recall, absent):
+  for model, rows in _rows(folder, _Recalls, absent):
     for row in rows:
       # xFlickrCo's file has ja, its table jp.
       code = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
@@ -181,13 +177,5 @@ def _rows(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[
     if not path.is_file():
       absent.append(f"{path} ({model})")
       continue
-    with Input(path) as source:
-      content = source.document()
-    try:
-      if not isinstance(content, dict):
-        raise msgspec.ValidationError("no object")
-      yield model, msgspec.convert(content.get("results"), list[kind])
-    except msgspec.ValidationError as error:
-      raise UsageError(
-        f"{path}: not a result file of Babel-ImageNet ({shown(error)}); fetch it again from the paper's repository"
-      ) from None
+    hint = "fetch it again from the paper's repository"
+    yield model, files.read_document(path, kind, "not a result file of Babel-ImageNet", hint).results

@@ -1,7 +1,7 @@
-"""The captioning table of the COCO-CN paper, recomputed from the outputs of three systems that its authors released.
+"""Recomputes the captioning table of the COCO-CN paper from the outputs of three systems that its authors released.
 
-Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Table 8, as printed,
-beside this file. The outputs are `result_SYSTEM.txt` and `merged_captions_coco-cn_test.json` of the repository
+Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Table 8, stored as
+printed in this folder. The outputs are `result_SYSTEM.txt` and `merged_captions_coco-cn_test.json` of the repository
 COCO-CN-Results-Viewer; each `result_SYSTEM.txt` also has the authors' scores of each picture.
 """
 
@@ -12,17 +12,15 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import published
-from xmcap.scoring.inputs import Input
+from xmcap.scoring import files, published
 from xmcap.scoring.published.findings import Cell, Check, Findings
 from xmcap.scoring.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
-from xmcap.terminal import shown
 
 _REFERENCES = "merged_captions_coco-cn_test.json"
 _SYSTEMS = {"coco-mt": "COCO-MT", "coco-cn": "COCO-CN", "seqlearn": "Sequential Learning"}
-# Metric -> its column in the printed table, its member in the files, and what makes per cent of it.
+# Metric -> its column in the printed table, its name in the files, and its factor to per cent.
 _METRICS = {
   "bleu_4": ("bleu4", "Bleu_4", 1),
   "meteor_char": ("meteor", "METEOR", 100),
@@ -39,7 +37,7 @@ class _Caption(msgspec.Struct):
 
 
 class _Picture(msgspec.Struct):
-  caption: list[_Caption]
+  caption: tuple[_Caption]  # exactly one
   cider_d: float = msgspec.field(name="CIDEr")
   rouge_l: float = msgspec.field(name="ROUGE_L")
   meteor_char: float = msgspec.field(name="METEOR")
@@ -50,26 +48,24 @@ class _File(msgspec.Struct):
 
 
 def recompute(results: str | os.PathLike) -> Findings:
-  """Recomputes the rows of Table 8 whose outputs are there, and the score of each picture.
-
-  Args:
-    results: the folder of the files.
+  """Recomputes those rows of Table 8 whose outputs are in the folder, and the score of each picture.
 
   Raises:
-    UsageError: it is none, or a file holds something else.
+    UsageError: the folder has no outputs, or a file is malformed.
   """
   results = pathlib.Path(results)
-  files = {system: results / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
-  held = {system: path for system, path in files.items() if path.is_file()}
+  paths = {system: results / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
+  held = {system: path for system, path in paths.items() if path.is_file()}
   if not held or not (results / _REFERENCES).is_file():
     raise UsageError(
       f"{results}: no outputs of COCO-CN, such as {_REFERENCES} and result_seqlearn.txt; give the folder that has them"
     )
   references = read_references(results / _REFERENCES, language="zh")
   printed = {row["training"]: row for row in published.read("cococn_table8_captioning_auto")}
+  hint = "fetch it again from COCO-CN-Results-Viewer"
   cells, of_pictures = [], {name: [] for name in _OF_PICTURES}
   for system, path in held.items():
-    pictures = _read(path)
+    pictures = files.read_document(path, _File, "no results of COCO-CN", hint).pictures
     predictions = {key: {"zh": picture.caption[0].caption} for key, picture in pictures.items()}
     result = score(references, predictions, metrics=tuple(_METRICS), tokenizer="split")
     for name, (column, heading, factor) in _METRICS.items():
@@ -82,7 +78,7 @@ def recompute(results: str | os.PathLike) -> Findings:
     Check(f"{_METRICS[name][1]} of each picture", tuple(found), _OF_A_PICTURE)
     for name, found in of_pictures.items()
   ]
-  absent = tuple(f"{path} ({system})" for system, path in files.items() if system not in held)
+  absent = tuple(f"{path} ({system})" for system, path in paths.items() if system not in held)
   return Findings(tuple(checks), absent)
 
 
@@ -93,18 +89,3 @@ def _pictures(system: str, name: str, pictures: dict[str, _Picture], result: Res
     Cell(system, f"picture {key}", 100 * getattr(pictures[key], name), score)
     for key, score in zip(statistics.keys, scores.tolist(), strict=True)
   ]
-
-
-def _read(path: pathlib.Path) -> dict[str, _Picture]:
-  with Input(path) as source:
-    content = source.document()
-  try:
-    pictures = msgspec.convert(content, _File).pictures
-  except msgspec.ValidationError as error:
-    raise UsageError(
-      f"{path}: no results of COCO-CN ({shown(error)}); fetch it again from COCO-CN-Results-Viewer"
-    ) from None
-  for key, picture in pictures.items():
-    if len(picture.caption) != 1:
-      raise UsageError(f"{path}, picture {shown(key)}: {len(picture.caption)} captions; fetch it again")
-  return pictures

@@ -1,4 +1,4 @@
-"""Printed numbers beside recomputed ones, and how they are shown."""
+"""Printed numbers next to recomputed ones."""
 
 import dataclasses
 import os
@@ -8,7 +8,7 @@ from xmcap.scoring import files, grid
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """A printed number and the same from the result files: of a model, in a language or mean."""
+  """A number of a model in a language or mean, as printed and as recomputed."""
 
   model: str
   name: str
@@ -18,7 +18,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-  """A table of the paper: its cells that have result files, and how far apart the two numbers of one may be."""
+  """A table of the paper: its cells that have result files, and the largest difference due to rounding."""
 
   table: str
   cells: tuple[Cell, ...]
@@ -26,18 +26,13 @@ class Check:
 
   @property
   def deviations(self) -> tuple[Cell, ...]:
-    """The cells whose numbers are further apart."""
+    """The cells whose numbers differ by more than the tolerance."""
     return tuple(cell for cell in self.cells if not abs(cell.printed - cell.recomputed) <= self.tolerance)
 
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-  """All that was recomputed.
-
-  Attributes:
-    checks: by table.
-    absent: the files of models that were not there, and what they would have been for.
-  """
+  """All checks, and a line for each result file that is absent."""
 
   checks: tuple[Check, ...]
   absent: tuple[str, ...]
@@ -53,7 +48,7 @@ class Findings:
     return "".join([*lines, *(f"absent: {line}\n" for line in self.absent)])
 
   def write(self, out: str | os.PathLike) -> None:
-    """Writes `published.csv`, a row a cell, and `published.md` into a folder, made if need be."""
+    """Writes `published.csv`, with a row per cell, and `published.md` into a folder, which is made if necessary."""
     headings = ["table", "model", "name", "printed", "recomputed", "equal"]
     rows = [
       [check.table, cell.model, cell.name, cell.printed, cell.recomputed, cell not in check.deviations]

@@ -12,10 +12,8 @@ from xmcap import languages
 from xmcap.scoring import files, tables
 from xmcap.scoring.report import captions, elements, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
-from xmcap.scoring.retrieval import Retrieval
-from xmcap.scoring.score_matrices import MatrixRetrieval
 from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
-from xmcap.scoring.tags import Tags
+from xmcap.scoring.system import System
 from xmcap.scoring.zero_shot import ZeroShot
 
 _STYLES = ("base.css", "scores.css", "heat_map.css", "examples.css")
@@ -33,9 +31,7 @@ _MAX_GUESSES = 6  # languages per example
 
 
 def write_results(
-  out: str | os.PathLike,
-  result: ZeroShot | Retrieval | MatrixRetrieval | Tags,
-  images_dir: str | os.PathLike | None = None,
+  out: str | os.PathLike, result: System, images_dir: str | os.PathLike | None = None
 ) -> None:
   """Writes tables, statistics and report into a folder; for zero-shot classification also classes.csv."""
   result.table.write(out)

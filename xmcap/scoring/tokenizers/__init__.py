@@ -1,10 +1,9 @@
 """Tokenisers, which split captions into words; one per file."""
 
-import difflib
 import functools
 
 from xmcap import languages
-from xmcap.errors import UsageError
+from xmcap.scoring import files
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default
@@ -13,7 +12,6 @@ from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
 from xmcap.scoring.tokenizers.split import Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
-from xmcap.terminal import shown
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
   tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Split, Whitespace)
@@ -29,9 +27,7 @@ def get(name: str, language: str) -> Tokenizer:
     UsageError: the tokeniser or language is unknown, or the tokeniser does not support the language.
   """
   if name not in TOKENIZERS:
-    nearest = difflib.get_close_matches(name.lower(), TOKENIZERS, n=1)
-    hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
-    raise UsageError(f"unknown tokeniser '{shown(name)}'; {hint}: {', '.join(TOKENIZERS)}")
+    raise files.unknown_name("tokeniser", name, TOKENIZERS)
   return TOKENIZERS[name](languages.get(language).code)
 
 

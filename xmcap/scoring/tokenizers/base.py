@@ -9,8 +9,6 @@ from xmcap.scoring.words import Words
 class Tokenizer(abc.ABC):
   """Splits captions of one language into words.
 
-  To add one, write a subclass in its own file and add it to `xmcap.scoring.tokenizers.TOKENIZERS`.
-
   Attributes:
     name: name in options and signatures.
     normalization: character normalisation before tokenisation, for signatures.
@@ -45,15 +43,9 @@ class Tokenizer(abc.ABC):
   ) -> list[list[str]]:
     """Returns the words of reference captions; by default, those of `tokenize`.
 
-    Args:
-      texts: the original captions.
-      tokenized: the same captions tokenised by the release (`caption/tokenized`), with words separated by spaces; only
-        used if `needs_tokenized`.
-
-    Raises:
-      UsageError: `tokenized` is needed, but is missing or differs from `texts` in length.
+    If `needs_tokenized`, `tokenized` has the same captions with spaces between the words of the release
+    (`caption/tokenized`); UsageError if it is missing or differs from `texts` in length.
     """
-    del tokenized
     return self.tokenize(texts)
 
   def __call__(self, text: str) -> list[str]:

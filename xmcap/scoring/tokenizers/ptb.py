@@ -1,14 +1,13 @@
 """The English tokeniser of the COCO evaluation, for comparison with scores of pycocoevalcap."""
 
-import pathlib
 import re
-import types
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import java
 from xmcap.scoring.tokenizers import base
 
+_JAR = "stanford-corenlp-3.4.1.jar"
 # All characters that the Java program treats as the end of a line.
 _LINE_END = re.compile("[\n\v\f\r\u2028\u2029]")
 # A line between captions, because the program looks ahead to the next line. Before this word it recognises a full stop
@@ -33,43 +32,28 @@ class Ptb(base.Tokenizer):
   def __init__(self, language: str):
     super().__init__(language)
     if language != "en":
-      raise UsageError(
-        f"tokeniser 'ptb' is for English only, not for '{language}'; score only 'en', or use another tokeniser"
-      )
+      raise UsageError(f"tokeniser 'ptb' is for English only, not for '{language}'; use another tokeniser")
 
   @property
   def version(self) -> str:
-    """Raises XmcapError if pycocoevalcap is not installed."""
-    jar = pathlib.PurePath(_pycocoevalcap().STANFORD_CORENLP_3_4_1_JAR).stem
-    import importlib.metadata
-
-    return f"{self.rules}.{jar}.pycocoevalcap-{importlib.metadata.version('pycocoevalcap')}"
+    return f"{self.rules}.{_JAR.removesuffix('.jar')}.{java.version()}"
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
     """Raises XmcapError if Java or pycocoevalcap is not installed, or if Java fails."""
     if not texts:
       return []
+    jar = java.pycocoevalcap("tokeniser 'ptb'") / "tokenizer" / _JAR
+    from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS
+
     lines = "".join(f"{_LINE_END.sub(' ', text)}\n{_SEPARATOR}\n" for text in texts)
-    tokenizer = _pycocoevalcap()
-    assert tokenizer.__file__ is not None  # it is an ordinary module
-    jar = pathlib.Path(tokenizer.__file__).with_name(tokenizer.STANFORD_CORENLP_3_4_1_JAR)
     program = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
     split = java.run("tokeniser 'ptb'", jar, ["-cp", str(jar), *program], lines).split("\n")
     if len(split) != 2 * len(texts) + 1 or set(split[1::2]) != {_SEPARATOR.lower()}:
       raise XmcapError(
-        f"tokeniser 'ptb': {jar.name} gave {len(split) - 1} lines for {2 * len(texts)}; use another tokeniser"
+        f"tokeniser 'ptb': {_JAR} gave {len(split) - 1} lines for {2 * len(texts)}; use another tokeniser"
       )
-    dropped = frozenset(tokenizer.PUNCTUATIONS)
+    dropped = frozenset(PUNCTUATIONS)
     return [
       [word for token in line.split(" ") if token not in dropped for word in token.split()]
       for line in split[:-1:2]
     ]
-
-
-def _pycocoevalcap() -> types.ModuleType:
-  """Returns the module that has the name of the jar and the list of punctuation."""
-  try:
-    from pycocoevalcap.tokenizer import ptbtokenizer
-  except ImportError as error:
-    raise XmcapError("tokeniser 'ptb' needs pycocoevalcap; pip install 'xmcap[ptb]'") from error
-  return ptbtokenizer
