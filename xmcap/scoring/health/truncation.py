@@ -60,12 +60,10 @@ def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float
   count_last = np.bincount(last[filled & counts.is_reference], minlength=size)
   if count.max(initial=0) < _MIN_COUNT:
     return None, None
-  # Only the last two characters matter, and few of them are distinct.
-  ends = [caption.rstrip()[-2:] for caption in captions]
-  is_unfinished = {end: ends_unfinished(end) for end in set(ends)}
-  unfinished = np.fromiter(map(is_unfinished.__getitem__, ends), np.bool_, len(ends))
-  found = []
-  for left_out, rows in enumerate((filled & ~counts.is_reference, filled & counts.is_reference)):
+  unfinished = np.array([ends_unfinished(caption) for caption in captions])
+
+  def share(rows: np.ndarray, left_out: int) -> float | None:
     truncated = unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]
-    found.append(float(truncated.mean()) if len(truncated) else None)
-  return found[0], found[1]
+    return float(truncated.mean()) if len(truncated) else None
+
+  return share(filled & ~counts.is_reference, 0), share(filled & counts.is_reference, 1)
