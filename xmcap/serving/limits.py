@@ -1,9 +1,7 @@
-"""The limits of the server on size, number and time of requests, and the errors for requests beyond them."""
+"""The server's limits on size, number and time of requests, and the reading of a picture within them."""
 
 import asyncio
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 from concurrent.futures import Executor
 
 import numpy as np
@@ -40,24 +38,6 @@ class Limits:
   upload_seconds: float = 15.0
   caption_seconds: float = 60.0
   idle_seconds: float = 10.0
-
-
-class Queue:
-  """Counts the requests in progress, and rejects more than `most`."""
-
-  def __init__(self, most: int):
-    self.most, self.length = most, 0
-
-  @contextlib.contextmanager
-  def entered(self) -> Iterator[None]:
-    """Holds a place in the queue during a request; Refused if none is free."""
-    if self.length >= self.most:
-      raise Refused(429, f"{self.most} requests are in progress, which is the limit: try again soon")
-    self.length += 1
-    try:
-      yield
-    finally:
-      self.length -= 1
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:

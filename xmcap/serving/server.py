@@ -76,7 +76,7 @@ class _Server(uvicorn.Server):
 
   async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
     """Accepts the connections that are already in the backlog, then stops listening and waits for all responses."""
-    self._service.stop()
+    self._service.stopping = True
     loop = asyncio.get_running_loop()
     waiting = []
     for listening in sockets or []:
@@ -87,11 +87,10 @@ class _Server(uvicorn.Server):
     for server in self.servers:
       server.close()
     for accepted in waiting:
-      await loop.connect_accepted_socket(self._connection, accepted)
+      await loop.connect_accepted_socket(
+        lambda: _Connection(self.config, self.server_state, self.lifespan.state), accepted
+      )
     await super().shutdown(list(sockets or []))
-
-  def _connection(self) -> _Connection:
-    return _Connection(self.config, self.server_state, self.lifespan.state)
 
 
 def bind(host: str, port: int) -> socket.socket:
