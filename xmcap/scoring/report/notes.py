@@ -56,11 +56,14 @@ _BETWEEN = """Scores depend on the tokeniser and on how much the references agre
 not languages of a system."""
 
 
-def short_signature(signature: str) -> str:
-  """Returns the short form of a signature as HTML; a foreign signature stays as it is."""
+def header(title: str, counts: str, signature: str) -> str:
+  """Returns the head of a report, with the short form of its signature; a foreign signature stays as it is."""
   with contextlib.suppress(UsageError):
     signature = Signature.parse(signature).short
-  return f"<code>{_breakable(signature)}</code>"
+  return f"""<header class="page-head"><h1>{escape(title)}</h1>
+<p class="lede">{counts}</p>
+<p class="signature"><code>{_breakable(signature)}</code></p></header>
+"""
 
 
 def notices(table: tables.Table, others: Others, name: str = "") -> str:
