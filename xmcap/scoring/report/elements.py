@@ -177,8 +177,3 @@ def panels(attribute: str, panels_html: Mapping[str, str]) -> str:
 def table_holder(label: str, **attributes: str) -> str:
   """Returns the scrollable box of a table that a script fills; `label` is for screen readers."""
   return tag("div", "", class_="sheet scroll", tabindex=0, role="group", aria_label=label, **attributes)
-
-
-def decimals(metric: str) -> int:
-  """Returns the number of decimals that `Metric.format` shows."""
-  return len(metrics_lib.METRICS[metric].format(0.0).rstrip("%").partition(".")[2])

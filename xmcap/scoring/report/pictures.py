@@ -66,11 +66,6 @@ def check(mode: str, images_dir: str | os.PathLike | None) -> None:
     )
 
 
-def count(keys: Iterable[str], images_dir: str | os.PathLike) -> int:
-  """Returns the number of images that have a file in the folder."""
-  return len(find_all(images_dir, keys))
-
-
 def choose(
   mode: str,
   keys: Sequence[str],
