@@ -100,8 +100,7 @@ class SideBySide(Findings):
       SheetColumn("alpha_side", "alpha, side", ".2f"),
       SheetColumn("alpha_scale", "alpha, scale", ".2f"),
     ]
-    rows = [[getattr(tally, column.name) for column in columns] for tally in self.tallies]
-    return [Sheet("sxs", "Side by side", columns, rows)]
+    return [Sheet.of_objects("sxs", "Side by side", columns, self.tallies)]
 
 
 def read(path: str | os.PathLike) -> list[SxsRating]:

@@ -78,17 +78,20 @@ class ThumbFindings(Findings):
     columns = [SheetColumn("system"), *(SheetColumn(name, name.replace("_", " "), ",") for name in names)]
     rows = [[each.name, *(getattr(each, name) for name in names)] for each in self.systems]
     best = Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
-
-    columns = [
-      SheetColumn("first", "annotator"), SheetColumn("second", "annotator"), SheetColumn("measure"),
-      SheetColumn("captions", format=","), SheetColumn("kappa", format=".2f"),
-      SheetColumn("weighted", "kappa, quadratic", ".2f"),
-    ]  # fmt: skip
-    kappas = Sheet(
-      "thumb_agreement", "Cohen's kappa", columns, list(map(dataclasses.astuple, self.agreement))
-    )
-    correlations = thumb_correlations.sheets(self.metrics) if self.metrics else []
-    return [means, best, *([kappas] if self.agreement else []), *correlations]
+    sheets = [means, best]
+    if self.agreement:
+      columns = [
+        SheetColumn("first", "annotator"),
+        SheetColumn("second", "annotator"),
+        SheetColumn("measure"),
+        SheetColumn("captions", format=","),
+        SheetColumn("kappa", format=".2f"),
+        SheetColumn("weighted", "kappa, quadratic", ".2f"),
+      ]
+      sheets.append(Sheet.of_objects("thumb_agreement", "Cohen's kappa", columns, self.agreement))
+    if self.metrics:
+      sheets += thumb_correlations.sheets(self.metrics)
+    return sheets
 
 
 def evaluate(
