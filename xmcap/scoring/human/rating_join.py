@@ -1,5 +1,6 @@
 """Joins saved ratings with the key of their page, which names the systems, for `human sxs` and `human thumb`."""
 
+import collections
 import dataclasses
 import json
 import os
@@ -54,7 +55,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   unrated = set(items)
   seen: dict[Hashable, str] = {}
   rows: list[dict[str, Any]] = []
-  rated: dict[str, int] = {}
+  rated: collections.Counter[str] = collections.Counter()
   for path in ratings:
     for number, line in files.read_jsonl(path):
       where = f"{path}, line {number}"
@@ -66,7 +67,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
         )
       fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{shown(rater)}'")
       unrated.discard(id)
-      rated[rater] = rated.get(rater, 0) + 1
+      rated[rater] += 1
       criteria = PROTOCOLS[protocol]["criteria"]
       answer = {criterion["name"]: _answer(line, criterion, where) for criterion in criteria}
       rows += (_sxs_rows if protocol == "sxs" else _thumb_rows)(items[id], rater, answer)

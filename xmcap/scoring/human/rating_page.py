@@ -9,7 +9,7 @@ import os
 import pathlib
 import string
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
@@ -77,27 +77,23 @@ def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style:
 
 
 def _picture_sources(
-  keys: Iterable[str], images_dir: str | os.PathLike | None, link_from: pathlib.Path | None
+  keys: Sequence[str], images_dir: str | os.PathLike | None, link_from: pathlib.Path | None
 ) -> list[str]:
   """Returns the `src` of each picture; [] without a folder."""
   if images_dir is None:
     return []
-  sources: dict[str, str | None] = {}
-  keys = list(keys)
   found = pictures.find_all(images_dir, keys)
-  for key in keys:
-    path = found.get(key)
-    if path is None or link_from is None:
-      sources[key] = path and pictures.data_uri(path)
-    else:
-      sources[key] = urllib.parse.quote(os.path.relpath(path, link_from))
-  missing = [key for key, source in sources.items() if source is None]
+  if link_from is None:
+    sources = {key: pictures.data_uri(path) for key, path in found.items()}
+  else:
+    sources = {key: urllib.parse.quote(os.path.relpath(path, link_from)) for key, path in found.items()}
+  missing = [key for key in keys if not sources.get(key)]
   if missing:
     raise UsageError(
-      f"{images_dir}: {len(missing):,} of {len(sources):,} pictures are missing or cannot be read "
+      f"{images_dir}: {len(missing):,} of {len(keys):,} pictures are missing or cannot be read "
       f"({files.first_few(missing)}); add them as KEY.jpg or KEY.png"
     )
-  return [source for source in sources.values() if source is not None]
+  return [sources[key] or "" for key in keys]
 
 
 def _page_data(

@@ -126,10 +126,10 @@ def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[st
   values = np.stack(list(ratings.measures.values()))
   # Drawing images with replacement is the same as drawing the count of each image.
   means = [values @ rng.multinomial(count, np.full(count, 1 / count)) / count for _ in range(resamples)]
-  ends = np.quantile(means, [0.05, 0.95], axis=0) + 0.0  # [2, measures, systems]
+  low, high = (np.quantile(means, [0.05, 0.95], axis=0) + 0.0).tolist()  # each [measures, systems]
   return [
-    dict(zip(ratings.measures, map(tuple, ends[:, :, i].T.tolist()), strict=True))
-    for i in range(ends.shape[2])
+    {measure: (low[row][system], high[row][system]) for row, measure in enumerate(ratings.measures)}
+    for system in range(len(ratings.systems))
   ]
 
 

@@ -88,17 +88,16 @@ def correlate(
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
-    results.append(
-      MetricResult(
-        name,
-        f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
-        f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}",
-        dict(zip(ratings.systems, scores, strict=True)),
-        {pool: _correlations(ratings, image_scores, rows, resamples, seed) for pool, rows in pools.items()},
-        {pool: len(rows) * len(ratings.keys) for pool, rows in pools.items()},
-        removed,
-      )
+    signature = (
+      f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
+      f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}"
     )
+    correlations, captions = {}, {}
+    for pool, rows in pools.items():
+      correlations[pool] = _correlations(ratings, image_scores, rows, resamples, seed)
+      captions[pool] = len(rows) * len(ratings.keys)
+    of_systems = dict(zip(ratings.systems, scores, strict=True))
+    results.append(MetricResult(name, signature, of_systems, correlations, captions, removed))
   return results
 
 
@@ -167,10 +166,8 @@ def _correlations(
   """Returns coefficient -> target -> correlation of scores [S, I] with the ratings of the given systems."""
   pooled = scores[systems].ravel()
   images = np.arange(len(pooled)).reshape(len(systems), -1).T
-  by_target = {
-    target: correlation.correlate(
-      pooled, ratings.measures[target][systems].ravel(), images, resamples if target == "total" else 0, seed
-    )
-    for target in _TARGETS
-  }
-  return {name: {target: by_target[target][name] for target in _TARGETS} for name in correlation.COEFFICIENTS}
+  found = {}
+  for target in _TARGETS:
+    rated = ratings.measures[target][systems].ravel()
+    found[target] = correlation.correlate(pooled, rated, images, resamples if target == "total" else 0, seed)
+  return correlation.by_coefficient(found)
