@@ -35,7 +35,6 @@ function recall() {
 // ---- What is written
 
 const now = () => states[place];
-const tidy = (text) => text.normalize("NFC").replace(/\s+/gu, " ").trim();
 const isDone = (state) => Boolean(state.skipped || tidy(state.caption));
 const isBegun = (state) => isDone(state) || state.tags.length > 0;
 
@@ -224,21 +223,12 @@ function showState() {
   byId("save").classList.toggle("due", unsaved);
 }
 
-function showStart() {
-  for (const id of ["annotating", "nav"]) byId(id).hidden = true;
-  byId("start").hidden = false;
-  document.body.classList.add("starting");
-  byId("annotator").value = annotator;
-  byId("annotator").focus();
-  byId("annotator").select();
-}
+const showStart = () => askName("annotating", "annotator", annotator);
 
 function start(name) {
   annotator = name;
   recall();
-  byId("start").hidden = true;
-  for (const id of ["annotating", "nav"]) byId(id).hidden = false;
-  document.body.classList.remove("starting");
+  showForm("annotating", false);
   byId("annotator-shown").textContent = annotator;
   byId("new-tag").value = "";
   go(place);
@@ -319,16 +309,8 @@ byId("skip-dialog").addEventListener("close", () => {
   changed("skip", reason);
   goOn();
 });
-byId("start-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const name = tidy(byId("annotator").value);
-  if (name) start(name);
-});
-window.addEventListener("beforeunload", (event) => {
-  if (!unsaved) return;
-  event.preventDefault();
-  event.returnValue = true; // what older browsers ask for
-});
+onName("annotator", start);
+guardUnsaved(() => unsaved);
 // The same page in another tab: what is written there counts here too.
 window.addEventListener("storage", (event) => {
   const number = annotator ? items.findIndex((_, each) => event.key === kept(each)) : -1;

@@ -272,21 +272,12 @@ function showTotal(item) {
     ? penalties.reduce((sum, penalty) => sum + penalty, (precision + recall) / 2).toFixed(2) : "–";
 }
 
-function showStart() {
-  for (const id of ["rating", "nav"]) byId(id).hidden = true;
-  byId("start").hidden = false;
-  document.body.classList.add("starting");
-  byId("rater").value = rater || data.rater;
-  byId("rater").focus();
-  byId("rater").select();
-}
+const showStart = () => askName("rating", "rater", rater || data.rater);
 
 function start(name) {
   rater = name;
   recall(rater);
-  byId("start").hidden = true;
-  for (const id of ["rating", "nav"]) byId(id).hidden = false;
-  document.body.classList.remove("starting");
+  showForm("rating", false);
   go(place);
 }
 
@@ -365,16 +356,8 @@ for (const [id, action] of [
     if (event.detail && !["help", "rater-shown"].includes(id)) byId("place").focus({ preventScroll: true });
   });
 }
-byId("start-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const name = byId("rater").value.trim();
-  if (name) start(name);
-});
-window.addEventListener("beforeunload", (event) => {
-  if (!unsaved) return;
-  event.preventDefault();
-  event.returnValue = true;  // for older browsers
-});
+onName("rater", start);
+guardUnsaved(() => unsaved);
 // The same page in another tab: take over its answers, so that neither tab overwrites the other's.
 window.addEventListener("storage", (event) => {
   if (!rater || event.key !== kept(rater) || !event.newValue) return;
