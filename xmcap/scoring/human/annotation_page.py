@@ -17,8 +17,8 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
-from xmcap.scoring.human import fields, rating_page
+from xmcap.scoring import files, tag_files
+from xmcap.scoring.human import rating_page
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
 from xmcap.scoring.references import read_references
 from xmcap.scoring.report import elements, pictures
@@ -65,20 +65,12 @@ def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggest
 
 
 def read_tags(paths: Sequence[str | os.PathLike], language: str) -> Suggestions:
-  """Reads up to five different tags a picture from JSONL of image/key, language and tags; else as `read_sentences`."""
+  """Reads up to five different tags a picture, the best first, from what `tag_files.read` reads; else as sentences."""
   found = []
   for path in paths:
-    tags: Suggestions = {}
-    for number, row in files.read_jsonl(path):
-      where = f"{path}, line {number}"
-      key, code = (fields.text(row, name, where) for name in ("image/key", "language"))
-      files.check_language(code, where)
-      if row.get("tags") != []:
-        of_picture = fields.texts(row, "tags", where)
-        if code == language:
-          tags.setdefault(key, []).extend(of_picture)
-    _check_some(tags, path, "tag", language)
-    found.append(tags)
+    read = tag_files.read(path, language).get(language, {})
+    found.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
+    _check_some(found[-1], path, "tag", language)
   return _merged(found)
 
 
