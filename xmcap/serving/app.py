@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -158,7 +157,7 @@ class _Captions:
 
   def _asked(self, request: Request) -> _Asked:
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
       raise Refused(403, "requests from pages of another origin are not allowed: use this server's own page")
     given = dict(request.query_params)
     if unknown := sorted(set(given) - {*_PARAMETERS}):

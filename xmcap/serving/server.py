@@ -16,7 +16,6 @@ from xmcap.serving.app import Service
 
 _LAST_SECONDS = 1
 """How long an open connection may still send a request while the server is stopping."""
-_BACKLOG = 2048
 _MOST_HEAD = 16 << 10  # bytes
 
 
@@ -129,7 +128,6 @@ def run(app: Starlette, service: Service, bound: socket.socket, started: Callabl
     "access_log": False,
     "server_header": False,
     "proxy_headers": False,
-    "backlog": _BACKLOG,
     "h11_max_incomplete_event_size": _MOST_HEAD,
     "timeout_keep_alive": limits.idle_seconds,
     "timeout_graceful_shutdown": int(limits.upload_seconds + 2 * limits.caption_seconds) + 5,
