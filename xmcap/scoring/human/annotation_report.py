@@ -120,7 +120,7 @@ def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> Annotation
     notes.append(
       f"{replaced:,} annotations were left out for later ones of the same picture, language and annotator"
     )
-  return AnnotationFindings(tuple(work), tuple(agreement), resamples=0, seed=0, notes=notes)
+  return AnnotationFindings(tuple(work), tuple(agreement), notes=notes)
 
 
 def begun_from(annotation: Annotation) -> str | None:

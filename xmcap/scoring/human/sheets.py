@@ -81,8 +81,8 @@ class Findings(abc.ABC):
 
   stem: ClassVar[str]
   level: ClassVar[float] = 0.95  # coverage of the bootstrap intervals
-  resamples: int
-  seed: int
+  resamples: int = 0
+  seed: int = 0
   notes: Sequence[str] = ()
 
   @abc.abstractmethod
