@@ -6,6 +6,7 @@ with the references of all images.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -137,12 +138,12 @@ def _corpora(
   """Returns a corpus per system, and the number of references that were left out."""
   counts = [len(references[key]) for key in ratings.keys]
   words = iter(splitter.tokenize_references([text for key in ratings.keys for text in references[key]]))
-  reference_words = [[next(words) for _ in range(count)] for count in counts]
+  reference_words = [list(itertools.islice(words, count)) for count in counts]
   texts = [ratings.captions[system, key].text for system in ratings.systems for key in ratings.keys]
   words = iter(splitter.tokenize(texts))
   corpora, removed = [], 0
   for system in ratings.systems:
-    hypotheses = [next(words) for _ in ratings.keys]
+    hypotheses = list(itertools.islice(words, len(ratings.keys)))
     kept = reference_words
     if system == without_identical:
       kept = [
