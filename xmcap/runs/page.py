@@ -26,19 +26,12 @@ _SCALES = [("linear", "Linear"), ("log", "Log")]
 
 
 def write(
-  path: str | os.PathLike,
-  runs: Sequence[RunHistory],
-  metrics: Sequence[str],
-  notes: Sequence[str] = (),
-  now: float | None = None,
+  path: str | os.PathLike, runs: Sequence[RunHistory], metrics: Sequence[str], notes: Sequence[str] = ()
 ) -> None:
-  """Writes the page. The same runs at the same time give the same bytes.
-
-  `notes` are lines at the top, such as which folders were left out; for `now` see `read_runs`.
-  """
+  """Writes the page; the same runs give the same bytes. `notes` are lines at the top, such as left-out folders."""
   charts = charts_lib.sections(runs, metrics)
   norms = charts_lib.norms(runs)
-  data = {"table": _table(runs, metrics, now), **_data(runs, charts, norms)}
+  data = {"table": _table(runs, metrics), **_data(runs, charts, norms)}
   codes = sorted(
     {code for chart in charts["evaluation"] for code in chart.languages},
     key=lambda code: languages.get(code).english_name,
@@ -132,14 +125,14 @@ def _notices(runs: Sequence[RunHistory], notes: Sequence[str]) -> str:
   return elements.notices(lines)
 
 
-def _table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None) -> dict:
+def _table(runs: Sequence[RunHistory], metrics: Sequence[str]) -> dict:
   """Returns the headings and cells of the table, for the script."""
   columns = summary.columns(runs, metrics)
   headings = [{"text": "Run", "numeric": False}, {"text": "State", "numeric": False}, {"text": "Step"}]
   headings += [{"text": column.heading, "hint": column.hint} for column in columns]
   rows = []
   for number, run in enumerate(runs):
-    state = summary.state(run, now)
+    state = summary.state(run)
     cells = [
       {"text": run.name, "value": run.name, "head": True, "classes": "first", "mark": number},
       {"text": state, "value": state, "classes": f"state-{run.state}"},
