@@ -53,7 +53,7 @@ def written_number(row: Mapping[str, str], name: str, where: str) -> float:
   return number({name: float(value)}, name, where)
 
 
-def once(seen: dict[Hashable, str], key: Hashable, where: str, what: str) -> None:
+def once(seen: dict[Any, str], key: Hashable, where: str, what: str) -> None:
   """Records the place of a key; UsageError with both places if the key occurred before."""
   if key in seen:
     raise UsageError(f"{where}: {what} before ({seen[key]}); keep one")
