@@ -271,10 +271,7 @@ def _about(service: Service) -> Mapping[str, object]:
     "searches": list(service.model.searches),
     "drawing": service.model.drawing,
     "limits": dataclasses.asdict(service.limits),
-    "languages": [
-      {"code": code, "name": one.english_name, "native": one.native_name, "direction": one.direction}
-      for code, one in languages_lib.LANGUAGES.items()
-    ],
+    "languages": list(map(elements.language, languages_lib.LANGUAGES)),
   }
 
 

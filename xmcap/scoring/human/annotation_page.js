@@ -156,7 +156,7 @@ function save() {
 
 function suggestion(text, keys, copy) {
   const button = create("button", "", { type: "button", className: "suggestion" });
-  button.append(create("kbd", keys), create("span", text, { lang: language.code, dir: language.dir }));
+  button.append(create("kbd", keys), create("span", text, { lang: language.code, dir: language.direction }));
   button.dataset.text = text;
   button.addEventListener("click", () => copy(text));
   return button;
@@ -170,7 +170,7 @@ function showSuggestions(id, texts, keys, copy) {
 function chip(tag) {
   const part = create("span", "", { className: "chip" });
   const field = create("input", "", { value: tag, maxLength: 200, size: Math.max(3, tag.length) });
-  Object.assign(field, { lang: language.code, dir: language.dir, ariaLabel: "Tag" });
+  Object.assign(field, { lang: language.code, dir: language.direction, ariaLabel: "Tag" });
   const remove = create("button", "×", { type: "button", title: "Remove", ariaLabel: `Remove ${tag}` });
   field.addEventListener("change", () => {
     const [before, text] = [tag, tidy(field.value)];
@@ -241,7 +241,7 @@ function translate([title, task, labels]) {
   for (const [selector, text] of Object.entries(texts)) {
     fill(selector, text);
     for (const element of document.querySelectorAll(selector)) {
-      Object.assign(element, { lang: language.code, dir: language.dir });
+      Object.assign(element, { lang: language.code, dir: language.direction });
     }
   }
 }
@@ -320,8 +320,8 @@ window.addEventListener("storage", (event) => {
   else showState();
 });
 
-byId("annotating").dir = language.dir;
-for (const id of ["sentence", "new-tag"]) Object.assign(byId(id), { lang: language.code, dir: language.dir });
+byId("annotating").dir = language.direction;
+for (const id of ["sentence", "new-tag"]) Object.assign(byId(id), { lang: language.code, dir: language.direction });
 byId("progress").max = items.length;
 byId("extent").textContent = `${items.length} picture${items.length === 1 ? "" : "s"}, ${language.name}`;
 if (data.texts) translate(data.texts);

@@ -15,7 +15,6 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files, tag_files
 from xmcap.scoring.human import rating_page
@@ -119,15 +118,14 @@ def write_annotation_page(out: str | os.PathLike, language: str, items: Sequence
 
 
 def _page_data(language: str, items: Sequence[AnnotationItem], sources: Sequence[str]) -> Mapping[str, Any]:
-  known = languages.get(language)
   shown = [
     {"key": item.key, "image": item.image, "sentences": list(item.sentences), "tags": list(item.tags)}
     for item in items
   ]
-  content = json.dumps([known.code, shown]).encode()
+  content = json.dumps([language, shown]).encode()
   return {
     "page": hashlib.sha256(content).hexdigest()[:12],
-    "language": {"code": known.code, "name": known.english_name, "dir": known.direction},
-    "texts": INSTRUCTIONS.get(known.code, {}).get("annotate"),
+    "language": elements.language(language),
+    "texts": INSTRUCTIONS.get(language, {}).get("annotate"),
     "items": [{**item, "picture": source} for item, source in zip(shown, sources, strict=True)],
   }

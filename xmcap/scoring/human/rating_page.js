@@ -73,7 +73,7 @@ function chooseLanguage(code) {
   fill(".task", task);
   for (const element of document.querySelectorAll(".brand, #start-title, .task")) {
     element.lang = translated ? language : "en";
-    element.dir = translated ? data.languages[language].dir : "ltr";
+    element.dir = translated ? data.languages[language].direction : "ltr";
   }
   criteria[0].choices.forEach((button, number) => {
     const meaning = button.querySelector(".meaning");
@@ -221,9 +221,9 @@ function show() {
   byId("place").textContent = `Item ${place + 1} of ${items.length}`;
   byId("place").append(create("span", shown.name, { className: "language" }));
   showPicture(item);
-  captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, shown.dir));
+  captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, shown.direction));
   byId("same").hidden = item.captions.length < 2 || item.captions[0] !== item.captions[1];
-  showReferences(item, shown.dir);
+  showReferences(item, shown.direction);
   criteria.forEach((criterion, number) => {
     const given = answerOf(item, criterion) ?? criterion.fallback;
     for (const choice of criterion.choices) choice.setAttribute("aria-pressed", String(valueOf(choice) === given));

@@ -12,7 +12,6 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_join
@@ -106,18 +105,13 @@ def _page_data(
 ) -> dict[str, Any]:
   """Returns the data for the script; each picture is included once, however many items show it."""
   places = {key: place for place, key in enumerate(keys)}
-  languages = [languages_lib.get(code) for code in sorted({item.language for item in items})]
+  codes = sorted({item.language for item in items})
   return {
     "page": hashlib.sha256("".join(item.id for item in items).encode()).hexdigest()[:12],
     "protocol": {"name": protocol, **PROTOCOLS[protocol]},
     "rater": rater,
-    "languages": {
-      each.code: {"name": each.english_name, "native": each.native_name, "dir": each.direction}
-      for each in languages
-    },
-    "instructions": {
-      each.code: INSTRUCTIONS[each.code][protocol] for each in languages if each.code in INSTRUCTIONS
-    },
+    "languages": {code: elements.language(code) for code in codes},
+    "instructions": {code: INSTRUCTIONS[code][protocol] for code in codes if code in INSTRUCTIONS},
     "pictures": sources,
     # Without pictures the rater needs the keys to find them.
     "keys": [] if sources else keys,

@@ -89,7 +89,6 @@ def section(
 def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
   """Returns the data about systems, metrics and languages that the scripts of every report need."""
   metrics = [metrics_lib.METRICS[name] for name in table.metrics]
-  spoken = {code: languages.get(code) for code in table.rows}
   return {
     "systems": systems,
     "metrics": [
@@ -101,10 +100,7 @@ def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
       }
       for metric in metrics
     ],
-    "languages": {
-      code: {"name": language.english_name, "native": language.native_name, "direction": language.direction}
-      for code, language in spoken.items()
-    },
+    "languages": {code: elements.language(code) for code in table.rows},
   }
 
 

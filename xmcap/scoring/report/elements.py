@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from xmcap import languages
 from xmcap.scoring import files
 from xmcap.scoring import metrics as metrics_lib
 
@@ -127,6 +128,17 @@ def section(name: str, title: str, body_html: str, note_html: str = "", controls
 {body_html}
 </section>
 """
+
+
+def language(code: str) -> dict[str, str]:
+  """Returns what scripts need to know about a language."""
+  known = languages.get(code)
+  return {
+    "code": known.code,
+    "name": known.english_name,
+    "native": known.native_name,
+    "direction": known.direction,
+  }
 
 
 def script_json(name: str, value: object) -> str:
