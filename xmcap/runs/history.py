@@ -28,10 +28,8 @@ class RunHistory:
 
   Attributes:
     name: short name, unique among the runs shown.
-    folder: the run's folder.
     facts: `total_steps`, `parameters`, `devices` and `device_kind` of its last start.
     state: `running`, `finished`, `stopped`, `failed`, or `silent` if it ended without a message.
-    reason: reason of a failure.
     rows: (step, seconds of running, values by name), by ascending step; None is a value that was not finite.
     quiet: seconds from its last line until it was read.
     torn: number of lines that could not be read.

@@ -44,13 +44,7 @@ _HEADERS = {
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-  """A served model.
-
-  Attributes:
-    name: the name shown to users.
-    captioner: captions pictures.
-    searches: searches by the names that requests use; the first is the default.
-  """
+  """A served model, with its searches by the names that requests use; the first is the default."""
 
   name: str
   captioner: Captioner

@@ -98,14 +98,8 @@ def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
   All measures but `wrong_language` use every caption. The identifier is slow, so it reads at most `SAMPLE` captions and
   `SAMPLE` references, evenly spaced: a share of 5% of 3,600 captions then has a standard error of 0.6%.
 
-  Args:
-    language: language code.
-    captions: for each image the hypothesis, then its references, as in the rows of `counts`.
-    counts: n-gram counts of the captions.
-
-  Raises:
-    UsageError: the language is unknown.
-    XmcapError: py3langid is not installed.
+  `captions` has for each image the hypothesis, then its references, as the rows of `counts`. Raises UsageError if the
+  language is unknown, and XmcapError if py3langid is not installed.
   """
   is_hypothesis = ~counts.is_reference
   letters, own = scripts.count_letters(captions, language)

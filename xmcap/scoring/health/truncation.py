@@ -34,9 +34,8 @@ def ends_unfinished(caption: str) -> bool:
 def never_ends(count: np.ndarray, last: np.ndarray, left_out: int = 0) -> np.ndarray:
   """Returns bool [V]: whether each of V words (almost) never ends a caption.
 
-  Args:
-    count, last: int64 [V], how often each word occurs in the references, and how often it ends one.
-    left_out: number of references that end in the word and are left out of both counts.
+  `count` and `last`, int64 [V], say how often each word occurs in the references and how often it ends one; `left_out`
+  references that end in the word are left out of both.
   """
   count = count - left_out
   return (count >= _MIN_COUNT) & ((last - left_out) * _OCCURRENCES_PER_LAST <= count)
@@ -45,11 +44,8 @@ def never_ends(count: np.ndarray, last: np.ndarray, left_out: int = 0) -> np.nda
 def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float | None]:
   """Returns the shares of truncated captions, in [0, 1], among hypotheses with words and references with words.
 
-  A reference is judged against the others. A share is None if no caption has words, or if there are too few references.
-
-  Args:
-    captions: the raw captions, in the order of the rows of `counts`.
-    counts: n-gram counts of the captions.
+  The raw captions are in the order of the rows of `counts`. A reference is judged against the others. A share is None
+  if no caption has words, or if there are too few references.
   """
   size = len(counts.vocabulary)
   filled = counts.length > 0

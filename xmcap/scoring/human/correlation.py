@@ -62,8 +62,8 @@ def correlate(
     x, y: float64 [points].
     units: int [units, points per unit], groups of points that are resampled together, such as an image; None: each
       point by itself.
-    resamples: number of bootstrap resamples; 0 for no intervals.
-    seed: seed of the resamples. Equal seeds draw the same units for any x and y.
+    resamples: 0 for no intervals.
+    seed: equal seeds draw the same units for any x and y.
   """
   units = np.arange(len(x))[:, None] if units is None else units
   rng = np.random.default_rng(seed)

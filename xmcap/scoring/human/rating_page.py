@@ -39,7 +39,6 @@ def write_rating_page(
   """Writes a rating page and, beside it, its key. The same input gives the same bytes.
 
   Args:
-    path: the HTML file.
     protocol, items: as for `rating_items.draw_items`.
     images_dir: folder with `KEY.jpg` or `KEY.png` for each image, else UsageError; None: the page shows the keys, for
       raters who have the pictures elsewhere.
@@ -57,13 +56,10 @@ def write_rating_page(
 
 
 def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "") -> str:
-  """Returns a page of this package: its template `NAME.html` with data and scripts.
+  """Returns a page of this package: its template `NAME.html` with the data for its script.
 
-  Args:
-    name, title: of the page.
-    data: what its script reads.
-    link: whether it shows pictures that lie beside it; else those that it holds.
-    style: a style sheet that goes behind that of the rating page.
+  `link` allows pictures that lie beside the page, instead of those that it holds; `style` follows the style sheet of the
+  rating page.
   """
   css, shared, template, script = (
     elements.resource(file, "xmcap.scoring.human")

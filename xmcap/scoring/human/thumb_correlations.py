@@ -28,7 +28,6 @@ class MetricResult:
 
   Attributes:
     signature: everything needed to get the same scores from the same captions.
-    scores: system -> score of its captions.
     correlations: `without human`, `all systems` -> coefficient -> P, R, total -> value; only totals have intervals.
     captions: `without human`, `all systems` -> number of captions.
     removed: number of references that were left out because they equal the human caption of their image.
@@ -58,7 +57,6 @@ def correlate(
   recomputed for a resample: document frequencies stay those of all images.
 
   Args:
-    ratings: the rated captions.
     references: image key -> references.
     names, tokenizer: metrics and tokeniser, as for `xmcap score`.
     human: name of the system with human captions; if given, correlations without it are added.

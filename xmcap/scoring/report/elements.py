@@ -50,17 +50,11 @@ def write_page(
   images: str = "'none'",
   more_data_html: Iterable[str] = (),
 ) -> None:
-  """Writes a page that loads nothing from a network.
+  """Writes a page that loads nothing from a network; style and images as for `page_head`.
 
   Args:
-    path: the file.
-    title: title for the browser.
-    style: style sheet, in addition to the colours.
-    header_html: what precedes the sections.
-    sections_html: id -> section; "" if there is none.
+    sections_html: id -> section, which may be "".
     data_html: data that the script reads at once.
-    script: the script, without which the page is empty.
-    images: as for `page_head`.
     more_data_html: data behind the script, so that the page is usable while the browser still reads them.
   """
 

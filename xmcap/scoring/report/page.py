@@ -29,7 +29,6 @@ def write_report(
   """Writes the report: one HTML file that loads nothing from a network. The same input gives the same bytes.
 
   Args:
-    path: the file to write.
     systems: name -> result, one or more; the report leads with the first, and shows the others side by side with it,
       for the images and languages that they have.
     images_dir, pictures, read_picture: as in `pictures.choose`, whose errors are raised.

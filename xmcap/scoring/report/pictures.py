@@ -78,7 +78,6 @@ def choose(
   Args:
     mode: `embed`: small copies of up to `BUDGET` characters, evenly spaced over the images; `link`: relative paths;
       `none`.
-    keys: keys of the images.
     images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures, unless there is `read`.
     report: the file of the report, which links are relative to.
     read: returns the bytes of a picture, if there is no folder; called from many threads.
