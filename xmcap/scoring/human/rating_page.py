@@ -58,8 +58,8 @@ def write_rating_page(
 def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "") -> str:
   """Returns a page of this package: its template `NAME.html` with the data for its script.
 
-  `link` allows pictures that lie beside the page, instead of those that it holds; `style` follows the style sheet of the
-  rating page.
+  `link` allows pictures that lie beside the page, instead of those that it holds. `style` follows the style sheet of
+  the rating page.
   """
   css, shared, template, script = (
     elements.resource(file, "xmcap.scoring.human")
