@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 from concurrent.futures import Executor
 
 import numpy as np
@@ -68,16 +69,12 @@ def _too_large(most: int) -> Refused:
 
 async def decode(data: bytes, size: int, limits: Limits, threads: Executor) -> np.ndarray:
   """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""
-  decoding = asyncio.get_running_loop().run_in_executor(threads, _decoded, data, size, limits.pixels)
+  load = functools.partial(images.load, data, "upload", size, max_pixels=limits.pixels)
+  decoding = asyncio.get_running_loop().run_in_executor(threads, load)
   try:
     return await asyncio.wait_for(decoding, limits.caption_seconds)
   except TimeoutError:
     raise Refused(504, f"the picture was not decoded within {limits.caption_seconds:g} s") from None
-
-
-def _decoded(data: bytes, size: int, most: int) -> np.ndarray:
-  try:
-    return images.load(data, "upload", size, max_pixels=most)
   except XmcapError as error:
     raise Refused(422, str(error)) from None
   except MemoryError:
