@@ -88,7 +88,7 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
     (["annotate", "--images=no", "--language=zh", "--out=o"], "no: cannot be read"),
     (["annotate", "--images=photos", "--language=de", "--sentences=s.jsonl", "--out=o"], "s.jsonl: no sentence in de"),
     (["annotate", "--images=photos", "--language=zh", "--sentences=other.jsonl", "--out=o"], "of its 1 picture (x)"),
-    (["annotate", "--images=photos", "--language=zh", "--tags=bad.jsonl", "--out=o"], "line 1: no 'language'"),
+    (["annotate", "--images=photos", "--language=zh", "--tags=bad.jsonl", "--out=o"], "line 1: 'tags' is missing"),
     (["annotate", "--images=photos", "--language=zh"], "required: --out"),
     (["annotations", "no.jsonl", "--out=o"], "no.jsonl: cannot be read"),
     (["annotations", "bad.jsonl", "--out=o"], "bad.jsonl, line 1: no annotation (Object missing required field"),

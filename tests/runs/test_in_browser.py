@@ -15,7 +15,7 @@ def written(tmp_path_factory):
   folder = tmp_path_factory.mktemp("runs")
   now = synthetic.four(folder)
   runs, _ = history.read_runs([str(folder)], now)
-  page_lib.write(folder / "page.html", runs, ["cider_d", "validation/loss"], (), now)
+  page_lib.write(folder / "page.html", runs, ["cider_d", "validation/loss"])
   return folder / "page.html"
 
 

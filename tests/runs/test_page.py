@@ -14,8 +14,8 @@ def written(tmp_path_factory):
   folder = tmp_path_factory.mktemp("runs")
   now = synthetic.four(folder)
   runs, _ = history.read_runs([str(folder)], now)
-  page.write(folder / "page.html", runs, ["cider_d", "validation/loss"], ["old: no metrics.jsonl"], now)
-  page.write(folder / "again.html", runs, ["cider_d", "validation/loss"], ["old: no metrics.jsonl"], now)
+  page.write(folder / "page.html", runs, ["cider_d", "validation/loss"], ["old: no metrics.jsonl"])
+  page.write(folder / "again.html", runs, ["cider_d", "validation/loss"], ["old: no metrics.jsonl"])
   return folder
 
 

@@ -125,7 +125,7 @@ def _say_pictures(arguments, statistics) -> None:
   from xmcap.scoring.report import pictures
 
   keys = {key for of_language in statistics.values() for key in of_language.keys}
-  found = pictures.count(keys, arguments.images)
+  found = len(pictures.find_all(arguments.images, keys))
   if found < len(keys):
     base.say(
       f"xmcap: {found:,} of {len(keys):,} pictures found in {arguments.images}: give the folder with KEY.jpg or KEY.png"

@@ -26,9 +26,6 @@ class CurveChart:
   Attributes:
     curve: name in `metrics.jsonl`.
     axis: `linear`, or the name of the control that selects linear or log.
-    percent: whether the values are shares.
-    from_zero: whether the axis begins at 0.
-    times: factor by which the values are multiplied.
     languages: code -> name of the curve of one language; the reader chooses one.
   """
 

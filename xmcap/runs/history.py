@@ -28,12 +28,10 @@ class RunHistory:
 
   Attributes:
     name: short name, unique among the runs shown.
-    folder: the run's folder.
     facts: `total_steps`, `parameters`, `devices` and `device_kind` of its last start.
     state: `running`, `finished`, `stopped`, `failed`, or `silent` if it ended without a message.
-    reason: reason of a failure.
     rows: (step, seconds of running, values by name), by ascending step; None is a value that was not finite.
-    last_time: time of its last line, seconds since 1970.
+    quiet: seconds from its last line until it was read.
     torn: number of lines that could not be read.
   """
 
@@ -43,7 +41,7 @@ class RunHistory:
   state: str = "running"
   reason: str = ""
   rows: list[tuple[int, float, dict[str, float | None]]] = dataclasses.field(default_factory=list)
-  last_time: float = 0.0
+  quiet: float = 0.0
   torn: int = 0
 
   @property
@@ -97,9 +95,10 @@ def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[Ru
   """
   found, left_out = [], []
   for folder in map(epath.Path, folders):
-    is_run = (folder / FILE).exists()
-    below = sorted(folder.iterdir()) if folder.is_dir() and not is_run else []
-    runs = [folder] if is_run else [each for each in below if (each / FILE).exists()]
+    runs = [folder]
+    if not (folder / FILE).exists():
+      below = sorted(folder.iterdir()) if folder.is_dir() else []
+      runs = [each for each in below if (each / FILE).exists()]
     found += runs
     if not runs:
       left_out.append(f"{folder}: no {FILE}: give the MODEL_DIR of a run, or a folder of runs")
@@ -107,7 +106,8 @@ def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[Ru
     raise UsageError("; ".join(left_out))
   unique = list(dict.fromkeys(os.fspath(path).rstrip("/") for path in found))
   now = time.time() if now is None else now
-  return [_read(*named, now) for named in zip(_short_names(unique), unique, strict=True)], left_out
+  names = _short_names(unique)
+  return [_read(name, folder, now) for name, folder in zip(names, unique, strict=True)], left_out
 
 
 def _short_names(folders: Sequence[str]) -> list[str]:
@@ -133,6 +133,7 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
   history = RunHistory(name, folder)
   rows: dict[int, tuple[float, dict[str, float | None]]] = {}
   ran, longest = 0.0, 0.0  # seconds of running, without the time between starts; and the longest gap
+  last = 0.0
   for line in lines:
     row = _parse(line)
     if row is None:
@@ -140,9 +141,9 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
       continue
     step, event = row["step"], row.get("event")
     if event != "started":
-      passed = max(0.0, row["time"] - (history.last_time or row["time"]))
+      passed = max(0.0, row["time"] - (last or row["time"]))
       ran, longest = ran + passed, max(longest, passed)
-    history.last_time = row["time"]
+    last = row["time"]
     if event == "started":
       # A run that was killed repeats the steps after its last checkpoint.
       rows = {at: values for at, values in rows.items() if at <= step}
@@ -153,7 +154,8 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
       history.state = "running" if event == "started" else event
       history.reason = str(row.get("error", ""))
   history.rows = [(step, *rows[step]) for step in sorted(rows)]
-  if history.state == "running" and now - history.last_time > max(_QUIET, 5 * longest):
+  history.quiet = now - last
+  if history.state == "running" and history.quiet > max(_QUIET, 5 * longest):
     history.state = "silent"
   return history
 

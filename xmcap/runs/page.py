@@ -12,12 +12,9 @@ from xmcap.runs import charts as charts_lib
 from xmcap.runs import summary
 from xmcap.runs.charts import CurveChart
 from xmcap.runs.history import RunHistory
-from xmcap.scoring import files
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.elements import escape
 
-_STYLES = ("base.css", "scores.css")
-_SCRIPTS = ("base.js", "drawing.js", "tables.js")
 _TIME_NOTE = (
   "Shares of the time between two reports; the rest is training. Below: the shares of the whole run."
 )
@@ -29,19 +26,12 @@ _SCALES = [("linear", "Linear"), ("log", "Log")]
 
 
 def write(
-  path: str | os.PathLike,
-  runs: Sequence[RunHistory],
-  metrics: Sequence[str],
-  notes: Sequence[str] = (),
-  now: float | None = None,
+  path: str | os.PathLike, runs: Sequence[RunHistory], metrics: Sequence[str], notes: Sequence[str] = ()
 ) -> None:
-  """Writes the page. The same runs at the same time give the same bytes.
-
-  `notes` are lines at the top, such as which folders were left out; for `now` see `read_runs`.
-  """
+  """Writes the page; the same runs give the same bytes. `notes` are lines at the top, such as left-out folders."""
   charts = charts_lib.sections(runs, metrics)
   norms = charts_lib.norms(runs)
-  data = {"table": _table(runs, metrics, now), **_data(runs, charts, norms)}
+  data = {"table": _table(runs, metrics), **_data(runs, charts, norms)}
   codes = sorted(
     {code for chart in charts["evaluation"] for code in chart.languages},
     key=lambda code: languages.get(code).english_name,
@@ -60,20 +50,17 @@ def write(
     "norms": _section(norms, "norms", "Norms by part", norms_axis, _NORMS_NOTE),
   }
   title = " · ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} runs"
-  styles = "".join(map(elements.resource, _STYLES)) + elements.resource("runs.css", "xmcap.runs")
-  scripts = "".join(map(elements.resource, _SCRIPTS)) + elements.resource("runs.js", "xmcap.runs")
-  page = [
-    elements.page_head(f"{title} – xmcap runs", styles, scripts=True),
-    elements.contents(sections, skip_to="runs"),
-    f'<header class="page-head"><h1>{escape(title)}</h1><p class="lede">{_lede(runs)}</p></header>\n',
-    '<noscript><p class="notices">The page needs a browser that runs JavaScript.</p></noscript>\n',
-    _notices(runs, notes),
-    *sections.values(),
-    "</main>\n",
-    elements.script_json("runs-data", data),
-    f"<script>\n{scripts}</script>\n</body>\n</html>\n",
-  ]
-  files.write_text(path, "".join(page).encode("utf-8", "replace").decode())
+  header = f'<header class="page-head"><h1>{escape(title)}</h1><p class="lede">{_lede(runs)}</p></header>\n'
+  style, script = (elements.resource(name, "xmcap.runs") for name in ("runs.css", "runs.js"))
+  elements.write_page(
+    path,
+    f"{title} – xmcap runs",
+    style=elements.resources("base.css", "scores.css") + style,
+    header_html=header + _notices(runs, notes),
+    sections_html=sections,
+    data_html=elements.script_json("runs-data", data),
+    script=elements.resources("base.js", "drawing.js", "tables.js") + script,
+  )
 
 
 def _data(
@@ -138,14 +125,14 @@ def _notices(runs: Sequence[RunHistory], notes: Sequence[str]) -> str:
   return elements.notices(lines)
 
 
-def _table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None) -> dict:
+def _table(runs: Sequence[RunHistory], metrics: Sequence[str]) -> dict:
   """Returns the headings and cells of the table, for the script."""
   columns = summary.columns(runs, metrics)
   headings = [{"text": "Run", "numeric": False}, {"text": "State", "numeric": False}, {"text": "Step"}]
   headings += [{"text": column.heading, "hint": column.hint} for column in columns]
   rows = []
   for number, run in enumerate(runs):
-    state = summary.state(run, now)
+    state = summary.state(run)
     cells = [
       {"text": run.name, "value": run.name, "head": True, "classes": "first", "mark": number},
       {"text": state, "value": state, "classes": f"state-{run.state}"},

@@ -1,6 +1,6 @@
 // The charts, drawn for what the reader chooses and for the width that there is.
 
-const data = JSON.parse(document.getElementById("runs-data").textContent);
+const data = dataOf("runs-data");
 const LEFT = 54, RIGHT = 16, TOP = 10, BOTTOM = 40, DOTS_UP_TO = 40;
 const HEIGHT = 250, SMALL_HEIGHT = 190;
 const charts = new Map(); // figure -> its entry in `data`

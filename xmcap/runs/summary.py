@@ -1,7 +1,6 @@
 """A table of runs: the state of each, and its last and best numbers."""
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 
 from xmcap.runs.history import RunHistory, evaluations, names_of
@@ -68,11 +67,11 @@ def number(value: float) -> str:
   return f"{value:.3g}" if abs(value) < 0.1 else f"{value:,.5g}"
 
 
-def state(run: RunHistory, now: float | None = None) -> str:
+def state(run: RunHistory) -> str:
   """Returns the state of a run, such as `running` or `silent 3 h`."""
   if run.state != "silent":
     return run.state
-  hours = ((time.time() if now is None else now) - run.last_time) / 3600
+  hours = run.quiet / 3600
   return f"silent {hours:.0f} h" if hours >= 1 else f"silent {60 * hours:.0f} min"
 
 
@@ -82,14 +81,14 @@ def steps(run: RunHistory) -> str:
   return f"{run.step:,} of {total:,}" if isinstance(total, int) and total != run.step else f"{run.step:,}"
 
 
-def table(runs: Sequence[RunHistory], metrics: Sequence[str], now: float | None = None) -> Grid:
+def table(runs: Sequence[RunHistory], metrics: Sequence[str]) -> Grid:
   """Returns the table for a terminal."""
   shown = columns(runs, metrics)
   rows = []
   for run in runs:
     cells = [(column.text(run), column.best(run)) for column in shown]
     texts = [f"{text} ({best})" if best else text for text, best in cells]
-    rows.append((run.name, state(run, now), steps(run), *texts))
+    rows.append((run.name, state(run), steps(run), *texts))
   return Grid(("run", "state", "step", *(column.heading for column in shown)), tuple(rows), (), 2)
 
 

@@ -3,14 +3,12 @@
 import asyncio
 import contextlib
 import dataclasses
-import importlib.resources
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -31,7 +29,6 @@ from xmcap.serving.limits import Limits, Refused
 from xmcap.storage import files
 
 _JSON_LINES = "application/x-ndjson"
-_LATER = {"retry-after": "1"}
 _PARAMETERS = ("languages", "search", "temperature", "seed", "stream")
 _HEADERS = {
   # The page may only load from this server, and fetch pictures from local addresses.
@@ -47,13 +44,7 @@ _HEADERS = {
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-  """A served model.
-
-  Attributes:
-    name: the name shown to users.
-    captioner: captions pictures.
-    searches: searches by the names that requests use; the first is the default.
-  """
+  """A served model, with its searches by the names that requests use; the first is the default."""
 
   name: str
   captioner: Captioner
@@ -69,16 +60,16 @@ class Service:
   """The state of a server: its queue, its threads, and whether it is stopping."""
 
   def __init__(self, model: Model, limits: Limits, batching: Batching):
-    self.model, self.limits, self.batching = model, limits, batching
+    self.model, self.limits = model, limits
+    self.in_progress = 0  # requests for captions
+    self.stopping = False  # health checks report it, and each connection closes after its response
     self.metrics = metrics.Metrics()
-    self.queue = limits_lib.Queue(limits.queue)
-    self.metrics.queue.set_function(lambda: self.queue.length)
-    self.stopping = False
+    self.metrics.queue.set_function(lambda: self.in_progress)
     # One thread calls the model; others decode pictures.
     self._device = ThreadPoolExecutor(1, "model")
     self.threads = ThreadPoolExecutor(files.available_cores(), "pictures")
     self.batcher = Batcher(
-      model.captioner, self._device, batching, lambda: self.queue.length, self.metrics.observe_call
+      model.captioner, self._device, batching, lambda: self.in_progress, self.metrics.observe_call
     )
 
   @contextlib.asynccontextmanager
@@ -94,9 +85,16 @@ class Service:
       self._device.shutdown(wait=False, cancel_futures=True)
       self.threads.shutdown(wait=False, cancel_futures=True)
 
-  def stop(self) -> None:
-    """Marks the server as stopping: health checks report it, and each connection closes after its response."""
-    self.stopping = True
+  @contextlib.contextmanager
+  def counted(self) -> Iterator[None]:
+    """Counts a request as in progress; Refused if there are too many."""
+    if self.in_progress >= self.limits.queue:
+      raise Refused(429, f"{self.limits.queue} requests are in progress, which is the limit: try again soon")
+    self.in_progress += 1
+    try:
+      yield
+    finally:
+      self.in_progress -= 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +107,7 @@ class _Asked:
 
 
 class _Captions:
-  """`POST /v1/captions`, as an ASGI application so that a request stays in the queue until its last byte is sent."""
+  """`POST /v1/captions`, as an ASGI application so that a request is in progress until its last byte is sent."""
 
   def __init__(self, service: Service):
     self._service = service
@@ -125,7 +123,7 @@ class _Captions:
 
     request = Request(scope, receive)
     try:
-      with self._service.queue.entered():
+      with self._service.counted():
         response = await self._response(request)
         await response(scope, receive, noting)
     except Refused as error:
@@ -153,7 +151,7 @@ class _Captions:
 
   def _asked(self, request: Request) -> _Asked:
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
       raise Refused(403, "requests from pages of another origin are not allowed: use this server's own page")
     given = dict(request.query_params)
     if unknown := sorted(set(given) - {*_PARAMETERS}):
@@ -202,7 +200,7 @@ async def _lines(captions) -> AsyncIterator[str]:
 
 
 def _refusal(error: Refused) -> Response:
-  headers = dict(_LATER) if error.status in (429, 503) else {}
+  headers = {"retry-after": "1"} if error.status in (429, 503) else {}
   if error.status == 408:
     headers["connection"] = "close"
   return JSONResponse({"error": str(error)}, error.status, headers)
@@ -217,7 +215,10 @@ def make(
   server's responses.
   """
   service = Service(model, limits, batching)
-  styles = "".join(map(elements.resource, ("colors.css", "base.css"))) + _resource("page.css")
+  page, script, style = (
+    elements.resource(name, "xmcap.serving") for name in ("page.html", "page.js", "page.css")
+  )
+  style = elements.resource("colors.css") + elements.resource("base.css") + style
   description = json.dumps(openapi.document(list(model.searches), limits))
   about = json.dumps(_about(service), ensure_ascii=False)
 
@@ -233,9 +234,9 @@ def make(
     return Response(service.metrics.text(), media_type=metrics.CONTENT_TYPE)
 
   routes = [
-    Route("/", fixed(_resource("page.html"), "text/html")),
-    Route("/page.css", fixed(styles, "text/css")),
-    Route("/page.js", fixed(_resource("page.js"), "text/javascript")),
+    Route("/", fixed(page, "text/html")),
+    Route("/page.css", fixed(style, "text/css")),
+    Route("/page.js", fixed(script, "text/javascript")),
     Route("/openapi.json", fixed(description, "application/json")),
     Route("/v1/model", fixed(about, "application/json")),
     Route("/v1/captions", _Captions(service), methods=["POST"]),
@@ -264,15 +265,8 @@ def _about(service: Service) -> Mapping[str, object]:
     "searches": list(service.model.searches),
     "drawing": service.model.drawing,
     "limits": dataclasses.asdict(service.limits),
-    "languages": [
-      {"code": code, "name": one.english_name, "native": one.native_name, "direction": one.direction}
-      for code, one in languages_lib.LANGUAGES.items()
-    ],
+    "languages": list(map(elements.language, languages_lib.LANGUAGES)),
   }
-
-
-def _resource(name: str) -> str:
-  return importlib.resources.files("xmcap.serving").joinpath(name).read_text(encoding="utf-8")
 
 
 class _Headers:

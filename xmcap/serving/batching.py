@@ -135,11 +135,9 @@ class Batcher:
   async def run(self) -> None:
     """Calls the model until cancelled."""
     while True:
-      await self._wait()
-      if self._jobs:
-        await self._call()
+      await self._call(await self._next())
 
-  async def _wait(self) -> None:
+  async def _next(self) -> list[_Job]:
     """Waits for a first request, then for others that are being received, but no longer than `Batching.seconds`."""
     clock = asyncio.get_running_loop().time
     while True:
@@ -149,7 +147,7 @@ class Batcher:
         first, full = together[0], len(together) == self._batching.pictures
         left = first.arrived + self._batching.seconds - clock()
         if full or left <= 0 or first.seed is not None or self._under_way() <= len(self._jobs):
-          return
+          return together
       with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(self._changed.wait(), left)
 
@@ -161,9 +159,9 @@ class Batcher:
       return same[: self._batching.pictures]
     return first
 
-  async def _call(self) -> None:
-    batch, languages = self._together(), []
-    search, seed = batch[0].search, batch[0].seed
+  async def _call(self, batch: Sequence[_Job]) -> None:
+    """Captions some languages of each request, with the search and seed of the first."""
+    languages = []
     for job in batch:
       languages.append(job.languages[: self._batching.languages])
       del job.languages[: self._batching.languages]
@@ -174,8 +172,8 @@ class Batcher:
     loop = asyncio.get_running_loop()
     began = loop.time()
     pictures, filled = self._batching.filled([job.picture for job in batch], languages)
-    seed = random.getrandbits(31) if seed is None else seed
-    call = functools.partial(self._captioner.caption, pictures, filled, search=search, seed=seed)
+    seed = random.getrandbits(31) if batch[0].seed is None else batch[0].seed
+    call = functools.partial(self._captioner.caption, pictures, filled, search=batch[0].search, seed=seed)
     try:
       found = await loop.run_in_executor(self._device, call)
     except Exception as error:  # a failed call must not end the server

@@ -1,9 +1,8 @@
-"""The limits of the server on size, number and time of requests, and the errors for requests beyond them."""
+"""The server's limits on size, number and time of requests, and the reading of a picture within them."""
 
 import asyncio
-import contextlib
 import dataclasses
-from collections.abc import Iterator
+import functools
 from concurrent.futures import Executor
 
 import numpy as np
@@ -42,24 +41,6 @@ class Limits:
   idle_seconds: float = 10.0
 
 
-class Queue:
-  """Counts the requests in progress, and rejects more than `most`."""
-
-  def __init__(self, most: int):
-    self.most, self.length = most, 0
-
-  @contextlib.contextmanager
-  def entered(self) -> Iterator[None]:
-    """Holds a place in the queue during a request; Refused if none is free."""
-    if self.length >= self.most:
-      raise Refused(429, f"{self.most} requests are in progress, which is the limit: try again soon")
-    self.length += 1
-    try:
-      yield
-    finally:
-      self.length -= 1
-
-
 async def read_body(request: Request, limits: Limits) -> bytes:
   """Reads the body of a request; Refused if it is too large, too slow or empty. Never buffers more than the limit."""
   most = limits.upload_bytes
@@ -88,16 +69,12 @@ def _too_large(most: int) -> Refused:
 
 async def decode(data: bytes, size: int, limits: Limits, threads: Executor) -> np.ndarray:
   """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""
-  decoding = asyncio.get_running_loop().run_in_executor(threads, _decoded, data, size, limits.pixels)
+  load = functools.partial(images.load, data, "upload", size, max_pixels=limits.pixels)
+  decoding = asyncio.get_running_loop().run_in_executor(threads, load)
   try:
     return await asyncio.wait_for(decoding, limits.caption_seconds)
   except TimeoutError:
     raise Refused(504, f"the picture was not decoded within {limits.caption_seconds:g} s") from None
-
-
-def _decoded(data: bytes, size: int, most: int) -> np.ndarray:
-  try:
-    return images.load(data, "upload", size, max_pixels=most)
   except XmcapError as error:
     raise Refused(422, str(error)) from None
   except MemoryError:

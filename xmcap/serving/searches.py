@@ -1,5 +1,6 @@
 """Parses the names of the searches that a server offers."""
 
+import re
 from typing import Any
 
 from xmcap.errors import UsageError
@@ -19,18 +20,11 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _search(name: str) -> Any:
-  kind, _, number = name.partition(":")
-  try:
-    if name == "model":
-      return None
-    if name == "greedy":
-      return Greedy()
-    if kind == "beam":
-      return Beam(beams=int(number))
-    if name == "sample":
-      return Sample()
-  except ValueError:
-    pass  # worded below
-  if kind == "sample":
+  named = {"model": None, "greedy": Greedy(), "sample": Sample()}
+  if name in named:
+    return named[name]
+  if beam := re.fullmatch(r"beam:([0-9]{1,9})", name):
+    return Beam(beams=int(beam[1]))
+  if name.startswith("sample:"):
     raise UsageError(f"--searches: '{name}': give sample; each request sets its own temperature")
   raise UsageError(f"--searches: unknown '{name}': give greedy, beam:BEAMS such as beam:4, sample, or model")

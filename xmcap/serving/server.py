@@ -16,7 +16,6 @@ from xmcap.serving.app import Service
 
 _LAST_SECONDS = 1
 """How long an open connection may still send a request while the server is stopping."""
-_BACKLOG = 2048
 _MOST_HEAD = 16 << 10  # bytes
 
 
@@ -76,7 +75,7 @@ class _Server(uvicorn.Server):
 
   async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
     """Accepts the connections that are already in the backlog, then stops listening and waits for all responses."""
-    self._service.stop()
+    self._service.stopping = True
     loop = asyncio.get_running_loop()
     waiting = []
     for listening in sockets or []:
@@ -87,11 +86,10 @@ class _Server(uvicorn.Server):
     for server in self.servers:
       server.close()
     for accepted in waiting:
-      await loop.connect_accepted_socket(self._connection, accepted)
+      await loop.connect_accepted_socket(
+        lambda: _Connection(self.config, self.server_state, self.lifespan.state), accepted
+      )
     await super().shutdown(list(sockets or []))
-
-  def _connection(self) -> _Connection:
-    return _Connection(self.config, self.server_state, self.lifespan.state)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -130,7 +128,6 @@ def run(app: Starlette, service: Service, bound: socket.socket, started: Callabl
     "access_log": False,
     "server_header": False,
     "proxy_headers": False,
-    "backlog": _BACKLOG,
     "h11_max_incomplete_event_size": _MOST_HEAD,
     "timeout_keep_alive": limits.idle_seconds,
     "timeout_graceful_shutdown": int(limits.upload_seconds + 2 * limits.caption_seconds) + 5,

@@ -126,11 +126,6 @@ def test_format():
   assert health.MEASURES["copy"].format(None) == "-"
 
 
-def test_captions_of_other_words():
-  with pytest.raises(ValueError, match="but counts of"):
-    health.measure("en", ["a"], _counts(["a"], [["a"]]))
-
-
 def test_unknown_language():
   with pytest.raises(UsageError, match="unknown language 'xx'"):
     _measure("xx", ["a"])

@@ -75,12 +75,13 @@ def test_sentences_of_several_files_take_turns(tmp_path):
 
 def test_five_different_tags_are_suggested_at_most(tmp_path):
   rows = [
-    _row("a", tags=["x", "x", "y"]),
-    _row("a", tags=list("zuvw")),
+    _row("a", tags=list("xyzuvw")),
     _row("b", "zh", tags=["二"]),
     _row("c", tags=[]),
+    _row("d", tags={"x": 0.1, "y": 0.9}),
   ]
-  assert annotation_page.read_tags([_write(tmp_path / "t.jsonl", rows)], "en") == {"a": list("xyzuv")}
+  found = annotation_page.read_tags([_write(tmp_path / "t.jsonl", rows)], "en")
+  assert found == {"a": list("xyzuv"), "d": ["y", "x"]}
 
 
 @pytest.mark.parametrize(
@@ -88,8 +89,8 @@ def test_five_different_tags_are_suggested_at_most(tmp_path):
   [
     (_row("a", "zh", tags=["x"]), "t.jsonl: no tag in en"),
     (_row("a", "xx1", tags=["x"]), "t.jsonl, line 1: unknown language 'xx1'"),
-    (_row("a", tags="x"), "t.jsonl, line 1: 'tags' must be a list"),
-    ({"language": "en", "tags": ["x"]}, "t.jsonl, line 1: no 'image/key'"),
+    (_row("a", tags="x"), "t.jsonl, line 1: 'tags' is missing or no list"),
+    ({"language": "en", "tags": ["x"]}, "t.jsonl, line 1: 'image/key' is missing"),
   ],
 )
 def test_tags_that_cannot_be_suggested_are_refused(tmp_path, row, error):

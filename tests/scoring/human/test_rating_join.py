@@ -145,7 +145,7 @@ def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, me
       {"protocol": "thumb", "caption": "", "systems": []},
       "line 1: 'systems' must be a list of one or more strings",
     ),
-    ({"left": 3}, "line 1: 'left' is a number"),
+    ({"left": 3}, "line 1: 'left' is 3"),
     ({"item": "a2"}, "line 2: item 'a2' was in the key before"),
   ],
 )

@@ -69,14 +69,14 @@ def test_one_language_of_several_is_read(tmp_path):
     ({"R": 5.5}, "'R' is 5.5; recall goes from 1 to 5"),
     ({"Fl": 0.1}, "'Fl' is 0.1; a penalty is 0 or less, such as -0.1"),
     ({"human_score": 4.5}, "'human_score' is 4.5, but (P + R) / 2 + Fl + Con + Inc is 3.9"),
-    ({"human_score": "3.9"}, "'human_score' is a string; it must be a number"),
-    ({"P": True}, "'P' is true or false"),
+    ({"human_score": "3.9"}, "'human_score' is \"3.9\"; it must be a number"),
+    ({"P": True}, "'P' is true"),
     ({"P": None}, "'P' is null"),
     ({"Con": -(10**400)}, "'Con' is not a finite number"),
-    ({"seg_id": 1}, "'seg_id' is a number; it must be a string"),
+    ({"seg_id": 1}, "'seg_id' is 1; it must be a string"),
     ({"SYS": " "}, "'SYS' is empty"),
     ({"language": "xx"}, "unknown language 'xx'"),
-    ({"annotator": ["x"]}, "'annotator' is a list"),
+    ({"annotator": ["x"]}, "'annotator' is [\"x\"]"),
   ],
 )
 def test_bad_values_name_the_line(tmp_path, change, message):

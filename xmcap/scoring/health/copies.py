@@ -22,11 +22,8 @@ def marks(keys: Sequence[str], captions: Sequence[str]) -> np.ndarray:
 def copies(marks: Mapping[str, np.ndarray]) -> dict[str, float | None]:
   """Returns language -> share in [0, 1] of its captions that another language has for the same image too.
 
-  Close languages rightly share short captions: "en hund" is a dog in both Danish and Norwegian. The share is None if
-  there is no other language or no caption.
-
-  Args:
-    marks: language -> the `marks` of its captions, at most one per image.
+  Each language has the `marks` of its captions, at most one per image. Close languages rightly share short captions:
+  "en hund" is a dog in both Danish and Norwegian. The share is None if there is no other language or no caption.
   """
   if not marks:
     return {}

@@ -98,31 +98,24 @@ def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
   All measures but `wrong_language` use every caption. The identifier is slow, so it reads at most `SAMPLE` captions and
   `SAMPLE` references, evenly spaced: a share of 5% of 3,600 captions then has a standard error of 0.6%.
 
-  Args:
-    language: language code.
-    captions: for each image the hypothesis, then its references, as in the rows of `counts`.
-    counts: n-gram counts of the captions.
-
-  Raises:
-    ValueError: there is no image, or `counts` has another number of rows.
-    UsageError: the language is unknown.
-    XmcapError: py3langid is not installed.
+  `captions` has for each image the hypothesis, then its references, as the rows of `counts`. Raises UsageError if the
+  language is unknown, and XmcapError if py3langid is not installed.
   """
-  if not counts.num_images or len(captions) != len(counts.length):
-    raise ValueError(f"{len(captions)} captions, but counts of {len(counts.length)}")
   is_hypothesis = ~counts.is_reference
   letters, own = scripts.count_letters(captions, language)
+  has_letters = letters > 0
   lengths = counts.length[is_hypothesis]
   with_words = int(np.count_nonzero(lengths))
   ngrams = counts.orders(_NGRAM)[-1]
   twice = np.unique(ngrams.caption[ngrams.count > 1])
   truncated, truncated_references = truncation.shares(captions, counts)
-  wrong, wrong_references = _wrong_languages(language, captions, letters, counts.is_reference)
   mean, reference_mean = float(lengths.mean()), float(counts.length[counts.is_reference].mean())
   return Health(
-    wrong_script=_share((2 * own < letters)[is_hypothesis & (letters > 0)]),
-    wrong_language=wrong,
-    wrong_language_references=wrong_references,
+    wrong_script=_share((2 * own < letters)[is_hypothesis & has_letters]),
+    wrong_language=_wrong_language(language, captions, np.flatnonzero(is_hypothesis & has_letters)),
+    wrong_language_references=_wrong_language(
+      language, captions, np.flatnonzero(counts.is_reference & has_letters)
+    ),
     empty=1 - with_words / len(lengths),
     repetitive=int(is_hypothesis[twice].sum()) / with_words if with_words else None,
     truncated=truncated,
@@ -133,21 +126,13 @@ def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
   )
 
 
-def _wrong_languages(
-  language: str, captions: Sequence[str], letters: np.ndarray, is_reference: np.ndarray
-) -> tuple[float | None, float | None]:
-  """Returns the shares of hypotheses and of references that the identifier takes for another language."""
-  if not identifier.supports(language):
-    return None, None
-  samples: list[list[int]] = []
-  for rows in (~is_reference, is_reference):
-    with_letters = np.flatnonzero(rows & (letters > 0))
-    size = min(SAMPLE, len(with_letters))
-    samples.append(with_letters[np.arange(size) * len(with_letters) // max(size, 1)].tolist())
-  # In one call, because the identifier takes one step per byte of the longest caption.
-  found = identifier.identify(captions[place] for sample in samples for place in sample)
-  wrong = [code != language for code in found]
-  return _share(wrong[: len(samples[0])]), _share(wrong[len(samples[0]) :])
+def _wrong_language(language: str, captions: Sequence[str], rows: np.ndarray) -> float | None:
+  """Returns the share of a sample of the rows that the identifier takes for another language."""
+  if not len(rows) or not identifier.supports(language):
+    return None
+  size = min(SAMPLE, len(rows))
+  sample = rows[np.arange(size) * len(rows) // size]
+  return _share([code != language for code in identifier.identify(captions[row] for row in sample)])
 
 
 def _share(flags: Sequence[bool] | np.ndarray) -> float | None:

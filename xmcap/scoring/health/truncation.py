@@ -34,9 +34,8 @@ def ends_unfinished(caption: str) -> bool:
 def never_ends(count: np.ndarray, last: np.ndarray, left_out: int = 0) -> np.ndarray:
   """Returns bool [V]: whether each of V words (almost) never ends a caption.
 
-  Args:
-    count, last: int64 [V], how often each word occurs in the references, and how often it ends one.
-    left_out: number of references that end in the word and are left out of both counts.
+  `count` and `last`, int64 [V], say how often each word occurs in the references and how often it ends one; `left_out`
+  references that end in the word are left out of both.
   """
   count = count - left_out
   return (count >= _MIN_COUNT) & ((last - left_out) * _OCCURRENCES_PER_LAST <= count)
@@ -45,11 +44,8 @@ def never_ends(count: np.ndarray, last: np.ndarray, left_out: int = 0) -> np.nda
 def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float | None]:
   """Returns the shares of truncated captions, in [0, 1], among hypotheses with words and references with words.
 
-  A reference is judged against the others. A share is None if no caption has words, or if there are too few references.
-
-  Args:
-    captions: the raw captions, in the order of the rows of `counts`.
-    counts: n-gram counts of the captions.
+  The raw captions are in the order of the rows of `counts`. A reference is judged against the others. A share is None
+  if no caption has words, or if there are too few references.
   """
   size = len(counts.vocabulary)
   filled = counts.length > 0
@@ -60,12 +56,10 @@ def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float
   count_last = np.bincount(last[filled & counts.is_reference], minlength=size)
   if count.max(initial=0) < _MIN_COUNT:
     return None, None
-  # Only the last two characters matter, and few of them are distinct.
-  ends = [caption.rstrip()[-2:] for caption in captions]
-  is_unfinished = {end: ends_unfinished(end) for end in set(ends)}
-  unfinished = np.fromiter(map(is_unfinished.__getitem__, ends), np.bool_, len(ends))
-  found = []
-  for left_out, rows in enumerate((filled & ~counts.is_reference, filled & counts.is_reference)):
+  unfinished = np.array([ends_unfinished(caption) for caption in captions])
+
+  def share(rows: np.ndarray, left_out: int) -> float | None:
     truncated = unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]
-    found.append(float(truncated.mean()) if len(truncated) else None)
-  return found[0], found[1]
+    return float(truncated.mean()) if len(truncated) else None
+
+  return share(filled & ~counts.is_reference, 0), share(filled & counts.is_reference, 1)

@@ -35,7 +35,6 @@ function recall() {
 // ---- What is written
 
 const now = () => states[place];
-const tidy = (text) => text.normalize("NFC").replace(/\s+/gu, " ").trim();
 const isDone = (state) => Boolean(state.skipped || tidy(state.caption));
 const isBegun = (state) => isDone(state) || state.tags.length > 0;
 
@@ -157,7 +156,7 @@ function save() {
 
 function suggestion(text, keys, copy) {
   const button = create("button", "", { type: "button", className: "suggestion" });
-  button.append(create("kbd", keys), create("span", text, { lang: language.code, dir: language.dir }));
+  button.append(create("kbd", keys), create("span", text, { lang: language.code, dir: language.direction }));
   button.dataset.text = text;
   button.addEventListener("click", () => copy(text));
   return button;
@@ -171,7 +170,7 @@ function showSuggestions(id, texts, keys, copy) {
 function chip(tag) {
   const part = create("span", "", { className: "chip" });
   const field = create("input", "", { value: tag, maxLength: 200, size: Math.max(3, tag.length) });
-  Object.assign(field, { lang: language.code, dir: language.dir, ariaLabel: "Tag" });
+  Object.assign(field, { lang: language.code, dir: language.direction, ariaLabel: "Tag" });
   const remove = create("button", "×", { type: "button", title: "Remove", ariaLabel: `Remove ${tag}` });
   field.addEventListener("change", () => {
     const [before, text] = [tag, tidy(field.value)];
@@ -224,21 +223,12 @@ function showState() {
   byId("save").classList.toggle("due", unsaved);
 }
 
-function showStart() {
-  for (const id of ["annotating", "nav"]) byId(id).hidden = true;
-  byId("start").hidden = false;
-  document.body.classList.add("starting");
-  byId("annotator").value = annotator;
-  byId("annotator").focus();
-  byId("annotator").select();
-}
+const showStart = () => askName("annotating", "annotator", annotator);
 
 function start(name) {
   annotator = name;
   recall();
-  byId("start").hidden = true;
-  for (const id of ["annotating", "nav"]) byId(id).hidden = false;
-  document.body.classList.remove("starting");
+  showForm("annotating", false);
   byId("annotator-shown").textContent = annotator;
   byId("new-tag").value = "";
   go(place);
@@ -251,7 +241,7 @@ function translate([title, task, labels]) {
   for (const [selector, text] of Object.entries(texts)) {
     fill(selector, text);
     for (const element of document.querySelectorAll(selector)) {
-      Object.assign(element, { lang: language.code, dir: language.dir });
+      Object.assign(element, { lang: language.code, dir: language.direction });
     }
   }
 }
@@ -319,16 +309,8 @@ byId("skip-dialog").addEventListener("close", () => {
   changed("skip", reason);
   goOn();
 });
-byId("start-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const name = tidy(byId("annotator").value);
-  if (name) start(name);
-});
-window.addEventListener("beforeunload", (event) => {
-  if (!unsaved) return;
-  event.preventDefault();
-  event.returnValue = true; // what older browsers ask for
-});
+onName("annotator", start);
+guardUnsaved(() => unsaved);
 // The same page in another tab: what is written there counts here too.
 window.addEventListener("storage", (event) => {
   const number = annotator ? items.findIndex((_, each) => event.key === kept(each)) : -1;
@@ -338,8 +320,8 @@ window.addEventListener("storage", (event) => {
   else showState();
 });
 
-byId("annotating").dir = language.dir;
-for (const id of ["sentence", "new-tag"]) Object.assign(byId(id), { lang: language.code, dir: language.dir });
+byId("annotating").dir = language.direction;
+for (const id of ["sentence", "new-tag"]) Object.assign(byId(id), { lang: language.code, dir: language.direction });
 byId("progress").max = items.length;
 byId("extent").textContent = `${items.length} picture${items.length === 1 ? "" : "s"}, ${language.name}`;
 if (data.texts) translate(data.texts);

@@ -15,10 +15,9 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
-from xmcap.scoring.human import fields, rating_page
+from xmcap.scoring import files, tag_files
+from xmcap.scoring.human import rating_page
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
 from xmcap.scoring.references import read_references
 from xmcap.scoring.report import elements, pictures
@@ -65,20 +64,12 @@ def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggest
 
 
 def read_tags(paths: Sequence[str | os.PathLike], language: str) -> Suggestions:
-  """Reads up to five different tags a picture from JSONL of image/key, language and tags; else as `read_sentences`."""
+  """Reads up to five different tags a picture, the best first, from what `tag_files.read` reads; else as sentences."""
   found = []
   for path in paths:
-    tags: Suggestions = {}
-    for number, row in files.read_jsonl(path):
-      where = f"{path}, line {number}"
-      key, code = (fields.text(row, name, where) for name in ("image/key", "language"))
-      files.check_language(code, where)
-      if row.get("tags") != []:
-        of_picture = fields.texts(row, "tags", where)
-        if code == language:
-          tags.setdefault(key, []).extend(of_picture)
-    _check_some(tags, path, "tag", language)
-    found.append(tags)
+    read = tag_files.read(path, language).get(language, {})
+    found.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
+    _check_some(found[-1], path, "tag", language)
   return _merged(found)
 
 
@@ -127,15 +118,14 @@ def write_annotation_page(out: str | os.PathLike, language: str, items: Sequence
 
 
 def _page_data(language: str, items: Sequence[AnnotationItem], sources: Sequence[str]) -> Mapping[str, Any]:
-  known = languages.get(language)
   shown = [
     {"key": item.key, "image": item.image, "sentences": list(item.sentences), "tags": list(item.tags)}
     for item in items
   ]
-  content = json.dumps([known.code, shown]).encode()
+  content = json.dumps([language, shown]).encode()
   return {
     "page": hashlib.sha256(content).hexdigest()[:12],
-    "language": {"code": known.code, "name": known.english_name, "dir": known.direction},
-    "texts": INSTRUCTIONS.get(known.code, {}).get("annotate"),
+    "language": elements.language(language),
+    "texts": INSTRUCTIONS.get(language, {}).get("annotate"),
     "items": [{**item, "picture": source} for item, source in zip(shown, sources, strict=True)],
   }

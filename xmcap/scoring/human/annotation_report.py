@@ -87,7 +87,7 @@ class AnnotationFindings(Findings):
       SheetColumn("distance_own", "distance, own", ".1f"),
       SheetColumn("seconds", format=".0f"),
     ]
-    sheets = [_sheet("annotations", "Annotations", columns, self.work)]
+    sheets = [Sheet.of_objects("annotations", "Annotations", columns, self.work)]
     if self.agreement:
       columns = [
         *map(SheetColumn, ("language", "first", "second")),
@@ -95,7 +95,7 @@ class AnnotationFindings(Findings):
         SheetColumn("jaccard", "Jaccard", ".3f"),
         SheetColumn("f", "F", ".3f"),
       ]
-      sheets.append(_sheet("tag_agreement", "Agreement on tags", columns, self.agreement))
+      sheets.append(Sheet.of_objects("tag_agreement", "Agreement on tags", columns, self.agreement))
     return sheets
 
   def as_json(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> Annotation
     notes.append(
       f"{replaced:,} annotations were left out for later ones of the same picture, language and annotator"
     )
-  return AnnotationFindings(tuple(work), tuple(agreement), resamples=0, seed=0, notes=notes)
+  return AnnotationFindings(tuple(work), tuple(agreement), notes=notes)
 
 
 def begun_from(annotation: Annotation) -> str | None:
@@ -136,23 +136,22 @@ def begun_from(annotation: Annotation) -> str | None:
 
 def seconds(annotation: Annotation) -> float:
   """The time that was spent on a picture: from each time that it was opened to the last event before the next."""
-  total = 0
-  opened: int | None = None
-  last = 0
-  for event in annotation.events:
-    if event.event == "open":
-      total += last - opened if opened is not None else 0
-      opened = event.time
-    last = event.time
-  total += last - opened if opened is not None else 0
+  pairs = itertools.pairwise(annotation.events)
+  total = sum(event.time - before.time for before, event in pairs if event.event != "open")
   return max(total, 0) / 1000
 
 
 def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> Work:
   described = [each for each in annotations if each.described]
   tagged = [each for each in described if each.suggested.tags]
-  begun = [(each, copied) for each in described if (copied := begun_from(each)) is not None]
-  own = [each for each in described if begun_from(each) is None and each.suggested.sentences]
+  distances_begun, distances_own = [], []
+  for each in described:
+    copied = begun_from(each)
+    if copied is not None:
+      distances_begun.append(Levenshtein.distance(copied, each.caption))
+    elif each.suggested.sentences:
+      texts = each.suggested.sentences
+      distances_own.append(min(Levenshtein.distance(text, each.caption) for text in texts))
   return Work(
     language,
     annotator,
@@ -163,11 +162,9 @@ def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> W
     tags=_mean(len(set(each.tags)) for each in described),
     recommended=_mean(len(set(each.suggested.tags)) for each in tagged),
     accepted=_mean(len(set(each.suggested.tags) & set(each.tags)) for each in tagged),
-    begun=100 * len(begun) / len(described) if described else None,
-    distance_begun=_mean(Levenshtein.distance(copied, each.caption) for each, copied in begun),
-    distance_own=_mean(
-      min(Levenshtein.distance(text, each.caption) for text in each.suggested.sentences) for each in own
-    ),
+    begun=100 * len(distances_begun) / len(described) if described else None,
+    distance_begun=_mean(distances_begun),
+    distance_own=_mean(distances_own),
     seconds=statistics.median(map(seconds, described)) if described else None,
   )
 
@@ -187,10 +184,6 @@ def _agreement(language: str, annotations: Sequence[Annotation]) -> list[TagAgre
   if len(rows) > 1:
     rows.append(TagAgreement(language, ALL, ALL, len(everything), *_means(everything)))
   return rows
-
-
-def _sheet(name: str, title: str, columns: Sequence[SheetColumn], rows: Sequence[object]) -> Sheet:
-  return Sheet(name, title, columns, [[getattr(row, column.name) for column in columns] for row in rows])
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -62,8 +62,8 @@ def correlate(
     x, y: float64 [points].
     units: int [units, points per unit], groups of points that are resampled together, such as an image; None: each
       point by itself.
-    resamples: number of bootstrap resamples; 0 for no intervals.
-    seed: seed of the resamples. Equal seeds draw the same units for any x and y.
+    resamples: 0 for no intervals.
+    seed: equal seeds draw the same units for any x and y.
   """
   units = np.arange(len(x))[:, None] if units is None else units
   rng = np.random.default_rng(seed)
@@ -77,6 +77,11 @@ def correlate(
   return {
     name: _with_interval(float(coefficient(name, x, y)), np.concatenate(drawn[name])) for name in COEFFICIENTS
   }
+
+
+def by_coefficient(found: Mapping[str, Mapping[str, Correlation]]) -> dict[str, dict[str, Correlation]]:
+  """Turns series -> coefficient -> value into coefficient -> series -> value."""
+  return {name: {series: of_series[name] for series, of_series in found.items()} for name in COEFFICIENTS}
 
 
 def each(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:

@@ -1,5 +1,6 @@
 """Reads and checks fields of users' files; an error is one line that names the place."""
 
+import json
 import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,16 +13,13 @@ from xmcap.terminal import shown
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_TEXT = 10_000
 _LARGEST = 1e12  # so that squares and sums stay finite
-_KINDS = {
-  bool: "true or false", type(None): "null", str: "a string", int: "a number", float: "a number", list: "a list",
-}  # fmt: skip
 
 
 def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> str:
   """Returns a string of a row; UsageError if it is missing, not a string, too long, or blank unless `blank`."""
   value = _member(row, name, where)
   if not isinstance(value, str):
-    raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a string")
+    raise UsageError(f"{where}: '{name}' is {shown(json.dumps(value))}; it must be a string")
   if not blank and not value.strip():
     raise UsageError(f"{where}: '{name}' is empty; give it a value")
   if len(value) > _LONGEST_TEXT:
@@ -41,7 +39,7 @@ def number(row: Mapping[str, Any], name: str, where: str) -> float:
   """Returns a number of a JSON row; UsageError if it is missing, not a number, a boolean, not finite, or too large."""
   value = _member(row, name, where)
   if isinstance(value, bool) or not isinstance(value, int | float):
-    raise UsageError(f"{where}: '{name}' is {_kind(value)}; it must be a number")
+    raise UsageError(f"{where}: '{name}' is {shown(json.dumps(value))}; it must be a number")
   if not abs(value) <= _LARGEST:
     raise UsageError(f"{where}: '{name}' is not a finite number up to {_LARGEST:g}; correct it")
   return float(value)
@@ -55,7 +53,7 @@ def written_number(row: Mapping[str, str], name: str, where: str) -> float:
   return number({name: float(value)}, name, where)
 
 
-def once(seen: dict[Hashable, str], key: Hashable, where: str, what: str) -> None:
+def once(seen: dict[Any, str], key: Hashable, where: str, what: str) -> None:
   """Records the place of a key; UsageError with both places if the key occurred before."""
   if key in seen:
     raise UsageError(f"{where}: {what} before ({seen[key]}); keep one")
@@ -87,7 +85,3 @@ def _member(row: Mapping[str, Any], name: str, where: str) -> Any:
   if name not in row:
     raise UsageError(f"{where}: no '{name}'; add it")
   return row[name]
-
-
-def _kind(value: Any) -> str:
-  return _KINDS.get(type(value), "an object")

@@ -40,3 +40,37 @@ function download(kind, person, lines) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   return link.download;
 }
+
+const tidy = (text) => text.normalize("NFC").replace(/\s+/gu, " ").trim();
+
+// Shows the form that asks for a name, or else the work: the element `work` and the bar below it.
+function showForm(work, isShown) {
+  for (const id of [work, "nav"]) byId(id).hidden = isShown;
+  byId("start").hidden = !isShown;
+  document.body.classList.toggle("starting", isShown);
+}
+
+function askName(work, field, name) {
+  showForm(work, true);
+  byId(field).value = name;
+  byId(field).focus();
+  byId(field).select();
+}
+
+// Calls `start` with the name in the field once the form is sent.
+function onName(field, start) {
+  byId("start-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const name = tidy(byId(field).value);
+    if (name) start(name);
+  });
+}
+
+// Asks before the page is closed while there is unsaved work.
+function guardUnsaved(isUnsaved) {
+  window.addEventListener("beforeunload", (event) => {
+    if (!isUnsaved()) return;
+    event.preventDefault();
+    event.returnValue = true; // for older browsers
+  });
+}

@@ -92,9 +92,8 @@ def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
     given = _deltas(columns)
     names = names or given
     if not given or set(given) != set(names):
-      wanted = (
-        f"those of the previous file ({', '.join(names)})" if names else "one or more, such as delta_cider"
-      )
+      previous = f"those of the previous file ({', '.join(names)})"
+      wanted = previous if names else "one or more, such as delta_cider"
       raise UsageError(f"{path}, line 1: difference columns: {', '.join(given) or 'none'}; give {wanted}")
     if not rows:
       raise UsageError(f"{path}: no comparison below the header; add some")
@@ -152,10 +151,9 @@ def correlate(
   groups |= {name: [pair for pair in pairs if pair.group == name] for name in names}
   cells: correlation.Cells = {}
   for group, members in groups.items():
-    by_delta = {delta: _correlations(members, delta, resamples, seed) for delta in members[0].deltas}
-    cells[group] = {
-      name: {delta: by_delta[delta][name] for delta in by_delta} for name in correlation.COEFFICIENTS
-    }
+    cells[group] = correlation.by_coefficient(
+      {delta: _correlations(members, delta, resamples, seed) for delta in members[0].deltas}
+    )
   points = {group: 2 * len(members) for group, members in groups.items()}
   notes = []
   if resamples:

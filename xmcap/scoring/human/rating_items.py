@@ -12,7 +12,6 @@ wording is this project's; the scales are the papers'. THumB's published penalti
 
 import dataclasses
 import hashlib
-import importlib.resources
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,12 +20,11 @@ from typing import Any
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.report import elements
 from xmcap.terminal import shown
 
 PROTOCOLS: dict[str, dict[str, Any]] = json.loads(
-  importlib.resources.files("xmcap.scoring.human")
-  .joinpath("rating_protocols.json")
-  .read_text(encoding="utf-8")
+  elements.resource("rating_protocols.json", "xmcap.scoring.human")
 )
 """Name -> `title`, `task` (shown first), `advice` (stays on screen), headings of the `captions`, and `criteria`: for
 each question the `name` of its field in the ratings file, `heading`, `question`, `choices` (value and meaning), the
@@ -34,9 +32,7 @@ number key of the first choice, and the `default` if a rater leaves it out.
 """
 
 INSTRUCTIONS: dict[str, dict[str, list[Any]]] = json.loads(
-  importlib.resources.files("xmcap.scoring.human")
-  .joinpath("rating_instructions.json")
-  .read_text(encoding="utf-8")
+  elements.resource("rating_instructions.json", "xmcap.scoring.human")
 )
 """Language code -> protocol -> translated title and task, and for `sxs` the meanings of the choices."""
 

@@ -1,5 +1,6 @@
 """Joins saved ratings with the key of their page, which names the systems, for `human sxs` and `human thumb`."""
 
+import collections
 import dataclasses
 import json
 import os
@@ -51,10 +52,9 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   """
   outputs.settle(key, folder=False)
   protocol, items = _read_key(key)
-  unrated = set(items)
-  seen: dict[Hashable, str] = {}
+  criteria = PROTOCOLS[protocol]["criteria"]
+  seen: dict[tuple[str, str], str] = {}  # (item, rater) -> place
   rows: list[dict[str, Any]] = []
-  rated: dict[str, int] = {}
   for path in ratings:
     for number, line in files.read_jsonl(path):
       where = f"{path}, line {number}"
@@ -65,14 +65,13 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
           "were made on"
         )
       fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{shown(rater)}'")
-      unrated.discard(id)
-      rated[rater] = rated.get(rater, 0) + 1
-      criteria = PROTOCOLS[protocol]["criteria"]
       answer = {criterion["name"]: _answer(line, criterion, where) for criterion in criteria}
       rows += (_sxs_rows if protocol == "sxs" else _thumb_rows)(items[id], rater, answer)
   if not rows:
     named = ", ".join(map(str, ratings))
     raise UsageError(f"{named}: contains no ratings; save them on the page, then join the saved file")
+  rated = collections.Counter(rater for _, rater in seen)
+  unrated = items.keys() - {id for id, _ in seen}
   return JoinedRatings(protocol, rows, rated, len(items), len(unrated))
 
 

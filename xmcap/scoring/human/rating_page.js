@@ -73,7 +73,7 @@ function chooseLanguage(code) {
   fill(".task", task);
   for (const element of document.querySelectorAll(".brand, #start-title, .task")) {
     element.lang = translated ? language : "en";
-    element.dir = translated ? data.languages[language].dir : "ltr";
+    element.dir = translated ? data.languages[language].direction : "ltr";
   }
   criteria[0].choices.forEach((button, number) => {
     const meaning = button.querySelector(".meaning");
@@ -221,9 +221,9 @@ function show() {
   byId("place").textContent = `Item ${place + 1} of ${items.length}`;
   byId("place").append(create("span", shown.name, { className: "language" }));
   showPicture(item);
-  captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, shown.dir));
+  captions.forEach((paragraph, side) => showCaption(paragraph, item.captions[side], item.language, shown.direction));
   byId("same").hidden = item.captions.length < 2 || item.captions[0] !== item.captions[1];
-  showReferences(item, shown.dir);
+  showReferences(item, shown.direction);
   criteria.forEach((criterion, number) => {
     const given = answerOf(item, criterion) ?? criterion.fallback;
     for (const choice of criterion.choices) choice.setAttribute("aria-pressed", String(valueOf(choice) === given));
@@ -272,21 +272,12 @@ function showTotal(item) {
     ? penalties.reduce((sum, penalty) => sum + penalty, (precision + recall) / 2).toFixed(2) : "–";
 }
 
-function showStart() {
-  for (const id of ["rating", "nav"]) byId(id).hidden = true;
-  byId("start").hidden = false;
-  document.body.classList.add("starting");
-  byId("rater").value = rater || data.rater;
-  byId("rater").focus();
-  byId("rater").select();
-}
+const showStart = () => askName("rating", "rater", rater || data.rater);
 
 function start(name) {
   rater = name;
   recall(rater);
-  byId("start").hidden = true;
-  for (const id of ["rating", "nav"]) byId(id).hidden = false;
-  document.body.classList.remove("starting");
+  showForm("rating", false);
   go(place);
 }
 
@@ -365,16 +356,8 @@ for (const [id, action] of [
     if (event.detail && !["help", "rater-shown"].includes(id)) byId("place").focus({ preventScroll: true });
   });
 }
-byId("start-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const name = byId("rater").value.trim();
-  if (name) start(name);
-});
-window.addEventListener("beforeunload", (event) => {
-  if (!unsaved) return;
-  event.preventDefault();
-  event.returnValue = true;  // for older browsers
-});
+onName("rater", start);
+guardUnsaved(() => unsaved);
 // The same page in another tab: take over its answers, so that neither tab overwrites the other's.
 window.addEventListener("storage", (event) => {
   if (!rater || event.key !== kept(rater) || !event.newValue) return;

@@ -9,10 +9,9 @@ import os
 import pathlib
 import string
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_join
@@ -40,7 +39,6 @@ def write_rating_page(
   """Writes a rating page and, beside it, its key. The same input gives the same bytes.
 
   Args:
-    path: the HTML file.
     protocol, items: as for `rating_items.draw_items`.
     images_dir: folder with `KEY.jpg` or `KEY.png` for each image, else UsageError; None: the page shows the keys, for
       raters who have the pictures elsewhere.
@@ -58,13 +56,10 @@ def write_rating_page(
 
 
 def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "") -> str:
-  """Returns a page of this package: its template `NAME.html` with data and scripts.
+  """Returns a page of this package: its template `NAME.html` with the data for its script.
 
-  Args:
-    name, title: of the page.
-    data: what its script reads.
-    link: whether it shows pictures that lie beside it; else those that it holds.
-    style: a style sheet that goes behind that of the rating page.
+  `link` allows pictures that lie beside the page, instead of those that it holds. `style` follows the style sheet of
+  the rating page.
   """
   css, shared, template, script = (
     elements.resource(file, "xmcap.scoring.human")
@@ -77,27 +72,23 @@ def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style:
 
 
 def _picture_sources(
-  keys: Iterable[str], images_dir: str | os.PathLike | None, link_from: pathlib.Path | None
+  keys: Sequence[str], images_dir: str | os.PathLike | None, link_from: pathlib.Path | None
 ) -> list[str]:
   """Returns the `src` of each picture; [] without a folder."""
   if images_dir is None:
     return []
-  sources: dict[str, str | None] = {}
-  keys = list(keys)
   found = pictures.find_all(images_dir, keys)
-  for key in keys:
-    path = found.get(key)
-    if path is None or link_from is None:
-      sources[key] = path and pictures.data_uri(path)
-    else:
-      sources[key] = urllib.parse.quote(os.path.relpath(path, link_from))
-  missing = [key for key, source in sources.items() if source is None]
+  if link_from is None:
+    sources = {key: pictures.data_uri(path) for key, path in found.items()}
+  else:
+    sources = {key: urllib.parse.quote(os.path.relpath(path, link_from)) for key, path in found.items()}
+  missing = [key for key in keys if not sources.get(key)]
   if missing:
     raise UsageError(
-      f"{images_dir}: {len(missing):,} of {len(sources):,} pictures are missing or cannot be read "
+      f"{images_dir}: {len(missing):,} of {len(keys):,} pictures are missing or cannot be read "
       f"({files.first_few(missing)}); add them as KEY.jpg or KEY.png"
     )
-  return [source for source in sources.values() if source is not None]
+  return [sources[key] or "" for key in keys]
 
 
 def _page_data(
@@ -110,18 +101,13 @@ def _page_data(
 ) -> dict[str, Any]:
   """Returns the data for the script; each picture is included once, however many items show it."""
   places = {key: place for place, key in enumerate(keys)}
-  languages = [languages_lib.get(code) for code in sorted({item.language for item in items})]
+  codes = sorted({item.language for item in items})
   return {
     "page": hashlib.sha256("".join(item.id for item in items).encode()).hexdigest()[:12],
     "protocol": {"name": protocol, **PROTOCOLS[protocol]},
     "rater": rater,
-    "languages": {
-      each.code: {"name": each.english_name, "native": each.native_name, "dir": each.direction}
-      for each in languages
-    },
-    "instructions": {
-      each.code: INSTRUCTIONS[each.code][protocol] for each in languages if each.code in INSTRUCTIONS
-    },
+    "languages": {code: elements.language(code) for code in codes},
+    "instructions": {code: INSTRUCTIONS[code][protocol] for code in codes if code in INSTRUCTIONS},
     "pictures": sources,
     # Without pictures the rater needs the keys to find them.
     "keys": [] if sources else keys,

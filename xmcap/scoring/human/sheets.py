@@ -43,6 +43,13 @@ class Sheet:
   columns: Sequence[SheetColumn]
   rows: Sequence[Sequence[Cell]]
 
+  @classmethod
+  def of_objects(
+    cls, name: str, title: str, columns: Sequence[SheetColumn], objects: Sequence[object]
+  ) -> "Sheet":
+    """Makes a sheet with a row for each object; the columns have the names of its attributes."""
+    return cls(name, title, columns, [[getattr(each, column.name) for column in columns] for each in objects])
+
   def terminal(self) -> str:
     """Returns the table for a terminal below its title."""
     return f"{shown(self.title, limit=None)}\n{self._grid().text()}"
@@ -57,8 +64,7 @@ class Sheet:
 
   def csv(self) -> str:
     """Returns the table as CSV in full precision; a missing value is an empty field."""
-    rows = [[float(cell) if isinstance(cell, float) else cell for cell in row] for row in self.rows]
-    return grid.write_csv([column.name for column in self.columns], rows)
+    return grid.write_csv([column.name for column in self.columns], self.rows)
 
   def _grid(self) -> grid.Grid:
     headings = tuple(column.heading or column.name for column in self.columns)
@@ -75,8 +81,8 @@ class Findings(abc.ABC):
 
   stem: ClassVar[str]
   level: ClassVar[float] = 0.95  # coverage of the bootstrap intervals
-  resamples: int
-  seed: int
+  resamples: int = 0
+  seed: int = 0
   notes: Sequence[str] = ()
 
   @abc.abstractmethod
@@ -96,25 +102,25 @@ class Findings(abc.ABC):
 
   def files(self, out: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the files that `write` writes."""
-    names = [
-      f"{self.stem}.json",
-      f"{self.stem}.md",
-      f"{self.stem}.tex",
-      *(f"{sheet.name}.csv" for sheet in self.sheets()),
-    ]
-    return [pathlib.Path(out, name) for name in names]
+    return [pathlib.Path(out, name) for name in self._texts()]
 
   def write(self, out: str | os.PathLike) -> None:
     """Writes `STEM.json`, `.md` and `.tex`, and a CSV file for each sheet, into a folder; XmcapError if it cannot."""
-    sheets = self.sheets()
-    value = json.dumps(self, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
-    notes = [f"- {grid.markdown_text(note)}" for note in self.notes]
-    markdown = "\n".join([*(sheet.markdown() for sheet in sheets), *notes])
-    texts = [value, markdown, "\n".join(sheet.latex() for sheet in sheets)]
-    texts = [*(f"{text.rstrip()}\n" for text in texts), *(sheet.csv() for sheet in sheets)]
     with outputs.together(out):
-      for path, text in zip(self.files(out), texts, strict=True):
-        files.write_text(path, text)
+      for name, text in self._texts().items():
+        files.write_text(pathlib.Path(out, name), text)
+
+  def _texts(self) -> dict[str, str]:
+    """Returns name -> content of the files."""
+    sheets = self.sheets()
+    notes = [f"- {grid.markdown_text(note)}" for note in self.notes]
+    texts = {
+      f"{self.stem}.json": json.dumps(self, ensure_ascii=False, indent=2, allow_nan=False, default=_plain),
+      f"{self.stem}.md": "\n".join([*(sheet.markdown() for sheet in sheets), *notes]),
+      f"{self.stem}.tex": "\n".join(sheet.latex() for sheet in sheets),
+      **{f"{sheet.name}.csv": sheet.csv() for sheet in sheets},
+    }
+    return {name: f"{text.rstrip()}\n" for name, text in texts.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -52,15 +52,12 @@ class Tally:
   """Ratings of one system against another in one language.
 
   Attributes:
-    wins: images on which most raters prefer `system`, in percent.
-    losses: images on which most raters prefer `against`, in percent.
-    ties: the other images, in percent.
+    wins, losses, ties: images on which most raters prefer `system`, `against`, or neither, in percent.
     delta_sxs: wins minus losses: positive if people prefer `system`.
     low, high: ends of the 95% bootstrap interval of delta SxS; None without resamples.
     same_side: share of pairs of raters of an image who choose the same side, or both neither; None if no image has two
       raters.
-    alpha_side: Krippendorff's alpha (nominal) of the sides.
-    alpha_scale: Krippendorff's alpha (interval) of the seven points.
+    alpha_side, alpha_scale: Krippendorff's alpha of the sides (nominal) and of the seven points (interval).
   """
 
   system: str
@@ -100,8 +97,7 @@ class SideBySide(Findings):
       SheetColumn("alpha_side", "alpha, side", ".2f"),
       SheetColumn("alpha_scale", "alpha, scale", ".2f"),
     ]
-    rows = [[getattr(tally, column.name) for column in columns] for tally in self.tallies]
-    return [Sheet("sxs", "Side by side", columns, rows)]
+    return [Sheet.of_objects("sxs", "Side by side", columns, self.tallies)]
 
 
 def read(path: str | os.PathLike) -> list[SxsRating]:
@@ -153,8 +149,7 @@ def evaluate(
   Args:
     ratings: one or more; two systems may appear on either side.
     baseline: a system that becomes `against` in its pairs; in other pairs the alphabetically first is `system`.
-    resamples: bootstrap resamples of the images within each pair and language; 0 for no intervals.
-    seed: seed of the resamples.
+    resamples, seed: of the images within each pair and language; 0 resamples for no intervals.
     raters: expected number of raters per image; the notes report other numbers.
   """
   points: _Points = collections.defaultdict(lambda: collections.defaultdict(list))

@@ -78,17 +78,20 @@ class ThumbFindings(Findings):
     columns = [SheetColumn("system"), *(SheetColumn(name, name.replace("_", " "), ",") for name in names)]
     rows = [[each.name, *(getattr(each, name) for name in names)] for each in self.systems]
     best = Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
-
-    columns = [
-      SheetColumn("first", "annotator"), SheetColumn("second", "annotator"), SheetColumn("measure"),
-      SheetColumn("captions", format=","), SheetColumn("kappa", format=".2f"),
-      SheetColumn("weighted", "kappa, quadratic", ".2f"),
-    ]  # fmt: skip
-    kappas = Sheet(
-      "thumb_agreement", "Cohen's kappa", columns, list(map(dataclasses.astuple, self.agreement))
-    )
-    correlations = thumb_correlations.sheets(self.metrics) if self.metrics else []
-    return [means, best, *([kappas] if self.agreement else []), *correlations]
+    sheets = [means, best]
+    if self.agreement:
+      columns = [
+        SheetColumn("first", "annotator"),
+        SheetColumn("second", "annotator"),
+        SheetColumn("measure"),
+        SheetColumn("captions", format=","),
+        SheetColumn("kappa", format=".2f"),
+        SheetColumn("weighted", "kappa, quadratic", ".2f"),
+      ]
+      sheets.append(Sheet.of_objects("thumb_agreement", "Cohen's kappa", columns, self.agreement))
+    if self.metrics:
+      sheets += thumb_correlations.sheets(self.metrics)
+    return sheets
 
 
 def evaluate(
@@ -123,10 +126,10 @@ def _intervals(ratings: ThumbRatings, resamples: int, seed: int) -> list[dict[st
   values = np.stack(list(ratings.measures.values()))
   # Drawing images with replacement is the same as drawing the count of each image.
   means = [values @ rng.multinomial(count, np.full(count, 1 / count)) / count for _ in range(resamples)]
-  ends = np.quantile(means, [0.05, 0.95], axis=0) + 0.0  # [2, measures, systems]
+  low, high = (np.quantile(means, [0.05, 0.95], axis=0) + 0.0).tolist()  # each [measures, systems]
   return [
-    dict(zip(ratings.measures, map(tuple, ends[:, :, i].T.tolist()), strict=True))
-    for i in range(ends.shape[2])
+    {measure: (low[row][system], high[row][system]) for row, measure in enumerate(ratings.measures)}
+    for system in range(len(ratings.systems))
   ]
 
 

@@ -6,6 +6,7 @@ with the references of all images.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -27,7 +28,6 @@ class MetricResult:
 
   Attributes:
     signature: everything needed to get the same scores from the same captions.
-    scores: system -> score of its captions.
     correlations: `without human`, `all systems` -> coefficient -> P, R, total -> value; only totals have intervals.
     captions: `without human`, `all systems` -> number of captions.
     removed: number of references that were left out because they equal the human caption of their image.
@@ -57,7 +57,6 @@ def correlate(
   recomputed for a resample: document frequencies stay those of all images.
 
   Args:
-    ratings: the rated captions.
     references: image key -> references.
     names, tokenizer: metrics and tokeniser, as for `xmcap score`.
     human: name of the system with human captions; if given, correlations without it are added.
@@ -88,17 +87,16 @@ def correlate(
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
-    results.append(
-      MetricResult(
-        name,
-        f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
-        f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}",
-        dict(zip(ratings.systems, scores, strict=True)),
-        {pool: _correlations(ratings, image_scores, rows, resamples, seed) for pool, rows in pools.items()},
-        {pool: len(rows) * len(ratings.keys) for pool, rows in pools.items()},
-        removed,
-      )
+    signature = (
+      f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
+      f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}"
     )
+    correlations, captions = {}, {}
+    for pool, rows in pools.items():
+      correlations[pool] = _correlations(ratings, image_scores, rows, resamples, seed)
+      captions[pool] = len(rows) * len(ratings.keys)
+    of_systems = dict(zip(ratings.systems, scores, strict=True))
+    results.append(MetricResult(name, signature, of_systems, correlations, captions, removed))
   return results
 
 
@@ -138,12 +136,12 @@ def _corpora(
   """Returns a corpus per system, and the number of references that were left out."""
   counts = [len(references[key]) for key in ratings.keys]
   words = iter(splitter.tokenize_references([text for key in ratings.keys for text in references[key]]))
-  reference_words = [[next(words) for _ in range(count)] for count in counts]
+  reference_words = [list(itertools.islice(words, count)) for count in counts]
   texts = [ratings.captions[system, key].text for system in ratings.systems for key in ratings.keys]
   words = iter(splitter.tokenize(texts))
   corpora, removed = [], 0
   for system in ratings.systems:
-    hypotheses = [next(words) for _ in ratings.keys]
+    hypotheses = list(itertools.islice(words, len(ratings.keys)))
     kept = reference_words
     if system == without_identical:
       kept = [
@@ -167,10 +165,8 @@ def _correlations(
   """Returns coefficient -> target -> correlation of scores [S, I] with the ratings of the given systems."""
   pooled = scores[systems].ravel()
   images = np.arange(len(pooled)).reshape(len(systems), -1).T
-  by_target = {
-    target: correlation.correlate(
-      pooled, ratings.measures[target][systems].ravel(), images, resamples if target == "total" else 0, seed
-    )
-    for target in _TARGETS
-  }
-  return {name: {target: by_target[target][name] for target in _TARGETS} for name in correlation.COEFFICIENTS}
+  found = {}
+  for target in _TARGETS:
+    rated = ratings.measures[target][systems].ravel()
+    found[target] = correlation.correlate(pooled, rated, images, resamples if target == "total" else 0, seed)
+  return correlation.by_coefficient(found)

@@ -15,6 +15,7 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring import references as references_lib
 from xmcap.scoring.human import fields
 from xmcap.scoring.inputs import Input
 from xmcap.terminal import shown
@@ -35,8 +36,6 @@ _FIRST = re.compile(rb'\s*\{[^\n]*?(?<!\\)"seg_id"\s*:')
 class RatedCaption:
   """A caption with its ratings: annotator ("" if unknown) -> values in the order of `MEASURES`."""
 
-  system: str
-  key: str
   text: str
   ratings: dict[str, tuple[float, ...]]
 
@@ -104,7 +103,7 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
       raise UsageError(f"{where}: some lines have '{odd}' and others do not; give it to all or none")
     what = f"caption of '{shown(system)}' for image '{shown(key)}'"
     fields.once(seen, (system, key, code, annotator), where, f"the {what} was rated")
-    caption = captions.setdefault((system, key, code), RatedCaption(system, key, text, {}))
+    caption = captions.setdefault((system, key, code), RatedCaption(text, {}))
     if caption.text != text:
       raise UsageError(
         f"{where}: the {what} differs from an earlier line; a system has one caption per image"
@@ -149,9 +148,7 @@ def read_references(
         fields.once(seen, key, where, f"image '{shown(key)}' had references")
         references[key] = fields.texts(row, "refs", where)
     else:
-      from xmcap.scoring.references import read_references as read_released
-
-      released = read_released(source, languages=[language], language=language)
+      released = references_lib.read_references(source, [language], language)
       references = {key: by_language[language] for key, by_language in released.items() if by_language}
   missing = [key for key in keys if key not in references]
   if missing:

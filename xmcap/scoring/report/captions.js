@@ -44,10 +44,7 @@ async function unpack(language) {
     systems: reportData.systems.map((_, s) => ({
       caption: captions[2 * s],
       words: captions[2 * s + 1],
-      scores: scores[s].map((ofMetric, m) => {
-        const score = ofMetric?.[i];
-        return score ?? null;
-      }),
+      scores: scores[s].map((ofMetric) => ofMetric?.[i] ?? null),
     })),
   }));
 }

@@ -47,24 +47,26 @@ def section(
   """
   first = next(iter(systems.values()))
   table = first.table
-  codes = sorted(table.rows, key=lambda code: languages.get(code).english_name)
-  shown = [(code, f"{languages.get(code).english_name} ({code})") for code in codes]
+  spoken = sorted((languages.get(code).english_name, code) for code in table.rows)
+  shown = [(code, f"{name} ({code})") for name, code in spoken]
   orders = [("file", "file order"), ("worst", "lowest score first"), ("best", "highest score first")]
-  for i, name in enumerate(list(systems)[1:], 1):
+  names = list(systems)
+  for i, name in enumerate(names[1:], 1):
     orders += [
       (f"differ-{i}", f"largest difference to {name}"),
       (f"ahead-{i}", f"furthest above {name}"),
       (f"behind-{i}", f"furthest below {name}"),
     ]
   scored_by = [(str(i), metrics_lib.METRICS[name].heading) for i, name in enumerate(table.metrics)]
-  locales = _locales(first, keys)
-  regions = [(locale, f"{region_name(locale)} ({locale})") for locale in sorted(filter(None, set(locales)))]
+  locales = getattr(first.references, "locales", {})
+  region_of = [locales.get(key, "") for key in keys]
+  regions = sorted({region for region in region_of if region})
   body = string.Template(elements.resource("captions.html")).substitute(
     languages=elements.options(shown, "en" if "en" in table.rows else next(iter(table.rows))),
     orders=elements.options(orders, "file"),
     metrics=elements.options(scored_by, str(table.metrics.index(table.primary))),
     hide_metrics="" if len(table.metrics) > 1 else " hidden",
-    regions=elements.options(regions, ""),
+    regions=elements.options([(region, f"{region_name(region)} ({region})") for region in regions], ""),
     hide_regions="" if regions else " hidden",
     words=_WORDS if any(result.words for result in systems.values()) else "",
     pager=_PAGER,
@@ -73,12 +75,12 @@ def section(
   heading = metrics_lib.METRICS[table.primary].heading
   note = f"All scored images, each with its {heading}. {elements.escape(pictures.note)}".strip()
   data = {
-    **described(table, list(systems)),
+    **described(table, names),
     "pageSize": _PAGE_SIZE,
-    "baseline": 0 if baseline is None else list(systems).index(baseline),
+    "baseline": 0 if baseline is None else names.index(baseline),
     "keys": list(keys),
-    "regions": [{"code": locale, "name": region_name(locale)} for locale, _ in regions],
-    "regionOf": _places(locales, [locale for locale, _ in regions]),
+    "regions": [{"code": region, "name": region_name(region)} for region in regions],
+    "regionOf": _places(region_of, regions),
     "pictures": pictures.data,
   }
   return elements.section("captions", "Captions", body, note) + elements.script_json("report-data", data)
@@ -86,21 +88,19 @@ def section(
 
 def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
   """Returns the data about systems, metrics and languages that the scripts of every report need."""
+  metrics = [metrics_lib.METRICS[name] for name in table.metrics]
   return {
     "systems": systems,
     "metrics": [
       {
-        "name": name,
-        "heading": metrics_lib.METRICS[name].heading,
-        "percent": metrics_lib.METRICS[name].percent,
-        "decimals": elements.decimals(name),
+        "name": metric.name,
+        "heading": metric.heading,
+        "percent": metric.percent,
+        "decimals": metric.decimals - 2 * metric.percent,  # as a percentage it shows two fewer
       }
-      for name in table.metrics
+      for metric in metrics
     ],
-    "languages": {
-      code: {"name": language.english_name, "native": language.native_name, "direction": language.direction}
-      for code, language in ((code, languages.get(code)) for code in table.rows)
-    },
+    "languages": {code: elements.language(code) for code in table.rows},
   }
 
 
@@ -160,15 +160,8 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
 def _scores(scored, metric: str, order: Sequence[int]) -> list[float | None] | None:
   if scored is None or metric not in scored.values:
     return None
-  digits = elements.decimals(metric) + 2 * metrics_lib.METRICS[metric].percent
-  scores = np.round(scored.image_scores(metric), digits).tolist()
+  scores = np.round(scored.image_scores(metric), metrics_lib.METRICS[metric].decimals).tolist()
   return [scores[i] if i >= 0 else None for i in order]
-
-
-def _locales(result: Result, keys: Sequence[str]) -> list[str]:
-  """Returns the `image/locale` of each image, "" if unknown."""
-  locales = getattr(result.references, "locales", {})
-  return [locales.get(key, "") for key in keys]
 
 
 def _places(wanted: Sequence[str], among: Sequence[str]) -> list[int]:

@@ -1,6 +1,6 @@
 // The means and the chart of scores: one column per language in the chosen order, with other systems as marks.
 
-const scoresData = JSON.parse(document.getElementById("scores-data").textContent);
+const scoresData = dataOf("scores-data");
 const CHART = { left: 46, top: 14, bottom: 26, height: 236, widest: 1180, pitch: 30 };
 
 // Pairs of system numbers whose difference is shown.

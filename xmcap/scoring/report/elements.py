@@ -3,8 +3,11 @@
 import html
 import importlib.resources
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from xmcap import languages
+from xmcap.scoring import files
 from xmcap.scoring import metrics as metrics_lib
 
 _MAX_BUTTONS = 4  # more options than this become a drop-down list
@@ -30,6 +33,45 @@ def resource(name: str, package: str = "xmcap.scoring.report") -> str:
   return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
+def resources(*names: str) -> str:
+  """Returns several style sheets or scripts of the reports."""
+  return "\n".join(map(resource, names))
+
+
+def write_page(
+  path: str | os.PathLike,
+  title: str,
+  *,
+  style: str,
+  header_html: str,
+  sections_html: Mapping[str, str],
+  data_html: str,
+  script: str,
+  images: str = "'none'",
+  more_data_html: Iterable[str] = (),
+) -> None:
+  """Writes a page that loads nothing from a network; style and images as for `page_head`.
+
+  Args:
+    sections_html: id -> section, which may be "".
+    data_html: data that the script reads at once.
+    more_data_html: data behind the script, so that the page is usable while the browser still reads them.
+  """
+
+  def parts() -> Iterator[str]:
+    yield page_head(title, style, scripts=True, images=images)
+    yield _contents(sections_html)
+    yield '<noscript><p class="notices">This page needs JavaScript.</p></noscript>\n'
+    yield header_html
+    yield from sections_html.values()
+    yield f"</main>\n{data_html}<script>\n{script}</script>\n"
+    yield from more_data_html
+    yield "</body>\n</html>\n"
+
+  # A name from the command line may contain undecodable bytes, which a page cannot.
+  files.write_lines(path, (part.encode("utf-8", "replace").decode() for part in parts()))
+
+
 def page_head(title: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
   """Returns a page up to `<body>`, with a Content-Security-Policy under which it can load nothing.
 
@@ -52,15 +94,14 @@ def page_head(title: str, style: str, scripts: bool = False, images: str = "'non
 """
 
 
-def contents(sections_html: Mapping[str, str], skip_to: str) -> str:
+def _contents(sections_html: Mapping[str, str]) -> str:
   """Returns the bar of links to the non-empty sections (id -> HTML), and the start tag of `<main>`.
 
-  A hidden first link lets keyboard users skip to the section `skip_to`.
+  A hidden first link lets keyboard users skip to the table, whose section is `table`, or else the first.
   """
-  items = "".join(
-    tag("a", name.capitalize(), href=f"#{name}") for name, body in sections_html.items() if body
-  )
-  return f"""<a class="skip" href="#{skip_to}">Skip to the table</a>
+  names = [name for name, body in sections_html.items() if body]
+  items = "".join(tag("a", name.capitalize(), href=f"#{name}") for name in names)
+  return f"""<a class="skip" href="#{"table" if "table" in names else names[0]}">Skip to the table</a>
 <nav class="contents" aria-label="Sections"><a class="brand" href="#top">xmcap</a>{items}</nav>
 <main id="top">
 """
@@ -81,6 +122,17 @@ def section(name: str, title: str, body_html: str, note_html: str = "", controls
 {body_html}
 </section>
 """
+
+
+def language(code: str) -> dict[str, str]:
+  """Returns what scripts need to know about a language."""
+  known = languages.get(code)
+  return {
+    "code": known.code,
+    "name": known.english_name,
+    "native": known.native_name,
+    "direction": known.direction,
+  }
 
 
 def script_json(name: str, value: object) -> str:
@@ -131,8 +183,3 @@ def panels(attribute: str, panels_html: Mapping[str, str]) -> str:
 def table_holder(label: str, **attributes: str) -> str:
   """Returns the scrollable box of a table that a script fills; `label` is for screen readers."""
   return tag("div", "", class_="sheet scroll", tabindex=0, role="group", aria_label=label, **attributes)
-
-
-def decimals(metric: str) -> int:
-  """Returns the number of decimals that `Metric.format` shows."""
-  return len(metrics_lib.METRICS[metric].format(0.0).rstrip("%").partition(".")[2])

@@ -3,7 +3,6 @@
 import math
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.system import System
 from xmcap.scoring.zero_shot import ZeroShot
 
-_STYLES = ("base.css", "scores.css", "heat_map.css", "examples.css")
 _SCRIPTS = ("base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
 _SYSTEM = "these scores"
 _TITLES = {
@@ -33,91 +31,63 @@ _MAX_GUESSES = 6  # languages per example
 def write_results(
   out: str | os.PathLike, result: System, images_dir: str | os.PathLike | None = None
 ) -> None:
-  """Writes tables, statistics and report into a folder; for zero-shot classification also classes.csv."""
-  result.table.write(out)
+  """Writes tables, statistics and report into a folder; for zero-shot classification also classes.csv.
+
+  The report is one HTML file that loads nothing from a network. The same input gives the same bytes. For zero-shot
+  classification it shows some of the pictures of `images_dir`, a folder with `KEY.jpg` or `KEY.png`.
+  """
+  table = result.table
+  table.write(out)
   write_statistics(pathlib.Path(out, STATISTICS_FILE), result.statistics)
   found = result if isinstance(result, ZeroShot) else None
-  write_report(pathlib.Path(out, "report.html"), result.table, found, images_dir)
   if found:
     files.write_text(pathlib.Path(out, "classes.csv"), found.classes_csv())
-
-
-def write_report(
-  path: str | os.PathLike,
-  table: tables.Table,
-  found: ZeroShot | None = None,
-  images_dir: str | os.PathLike | None = None,
-) -> None:
-  """Writes the report: one HTML file that loads nothing from a network. The same input gives the same bytes.
-
-  Args:
-    path: the file to write.
-    table: the table of `score_zero_shot`, `score_retrieval`, `score_matrix` or `score_tags`.
-    found: scores by class and predictions by picture; None: no such sections.
-    images_dir: folder with `KEY.jpg` or `KEY.png`; some of the pictures are shown.
-  """
-  files.write_lines(
-    path, (part.encode("utf-8", "replace").decode() for part in _parts(table, found, images_dir))
-  )
-
-
-def _parts(
-  table: tables.Table, found: ZeroShot | None, images_dir: str | os.PathLike | None
-) -> Iterator[str]:
   title = table.title or next(title for count, title in _TITLES.items() if count in table.counts)
-  sections = {
-    "languages": scores.chart_section(table),
-    "table": scores.table_section(table),
-    "classes": _classes(found) if found else "",
-    "pictures": _examples(found, pathlib.Path(images_dir)) if found and images_dir else "",
-    "reading": notes.reading(table, ()),
-  }
-  yield elements.page_head(title, "".join(map(elements.resource, _STYLES)), scripts=True, images="data:")
-  yield elements.contents(sections, skip_to="table")
-  yield '<noscript><p class="notices">The report needs JavaScript.</p></noscript>\n'
-  most = max(row["images"] for row in table.rows.values())
-  lede = f"{files.count(int(most), 'image')}, {files.count(len(table.rows), 'language')}"
-  yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
-<p class="lede">{lede}</p>
-<p class="signature">{notes.short_signature(table.signature)}</p></header>
-"""
-  yield notes.notices(table, ())
-  yield scores.tiles_section()
-  yield from sections.values()
-  yield "</main>\n"
-  yield elements.script_json("report-data", captions.described(table, [_SYSTEM]))
-  yield elements.script_json("scores-data", scores.data(table, (), _SYSTEM))
-  yield elements.tag("script", "\n".join(map(elements.resource, _SCRIPTS))) + "\n"
-  yield "</body>\n</html>\n"
+  images = int(max(row["images"] for row in table.rows.values()))
+  counts = f"{files.count(images, 'image')}, {files.count(len(table.rows), 'language')}"
+  header = notes.header(title, counts, table.signature)
+  elements.write_page(
+    pathlib.Path(out, "report.html"),
+    title,
+    style=elements.resources("base.css", "scores.css", "heat_map.css", "examples.css"),
+    header_html=header + notes.notices(table, ()) + scores.TILES,
+    sections_html={
+      "languages": scores.chart_section(table),
+      "table": scores.table_section(table),
+      "classes": _classes(found) if found else "",
+      "pictures": _examples(found, images_dir) if found and images_dir else "",
+      "reading": notes.reading(table, ()),
+    },
+    data_html=elements.script_json("report-data", captions.described(table, [_SYSTEM]))
+    + elements.script_json("scores-data", scores.data(table, (), _SYSTEM)),
+    script=elements.resources(*_SCRIPTS),
+    images="data:",
+  )
 
 
 def _classes(found: ZeroShot) -> str:
   """Returns the heat map of languages and the classes whose scores differ most between languages."""
   codes = list(found.table.rows)
-  held = {
-    code: dict(zip(of.labels.indices.tolist(), zip(of.top1, of.images, strict=True), strict=True))
-    for code, of in found.classes.items()
-  }
-  every = sorted({index for of_language in held.values() for index in of_language})
-  spread = {
-    index: _spread([held[code][index][0] for code in codes if index in held[code]]) for index in every
-  }
-  chosen = sorted(sorted(every, key=lambda index: -spread[index])[:_MAX_CLASSES])
   names = _names(found)
-  rows = []
-  for index in chosen:
-    images = max(int(held[code][index][1]) for code in codes if index in held[code])
-    rows.append({"code": names[index], "name": f"{index}", "images": images})
+  classes = np.array(sorted(names))
+  top1 = np.full((len(classes), len(codes)), np.nan)
+  images = np.zeros(len(classes), np.int64)
+  for column, code in enumerate(codes):
+    of_language = found.classes[code]
+    rows = np.searchsorted(classes, of_language.labels.indices)
+    top1[rows, column] = of_language.top1
+    images[rows] = np.maximum(images[rows], of_language.images)
+  spread = np.full(len(classes), -1.0)
+  in_several = np.count_nonzero(~np.isnan(top1), axis=1) > 1
+  spread[in_several] = np.nanstd(top1[in_several], axis=1)
+  chosen = np.sort(np.argsort(-spread, kind="stable")[:_MAX_CLASSES])
   mean = list(found.table.means)[-1]
-  first = [found.table.rows[code]["top1"] for code in codes]
-  values: list[list[float | None]] = [[*first, found.table.means[mean]["top1"]]]
-  for index in chosen:
-    row = [_share(held[code][index][0]) if index in held[code] else None for code in codes]
-    values.append(
-      [*row, float(np.mean(known)) if (known := [one for one in row if one is not None]) else None]
-    )
+  of_all = [*(found.table.rows[code]["top1"] for code in codes), found.table.means[mean]["top1"]]
   data: dict[str, Any] = {
-    "regions": rows,
+    "regions": [
+      {"code": names[index], "name": f"{index}", "images": count}
+      for index, count in zip(classes[chosen].tolist(), images[chosen].tolist(), strict=True)
+    ],
     "row": "class",
     "column": "names",
     "all": "all classes",
@@ -125,18 +95,25 @@ def _classes(found: ZeroShot) -> str:
       *({"code": code, "name": languages.get(code).english_name} for code in codes),
       {"code": "mean", "name": f"mean of these languages; of all classes, {tables.mean_label(mean)}"},
     ],
-    "scores": [{"top1": values}],
+    "scores": [{"top1": [of_all, *map(_with_mean, top1[chosen])]}],
     "pairs": [],
   }
   note = "A row is a class, a column a language. classes.csv has every class."
-  if len(every) > len(chosen):
-    note = f"The {len(chosen)} of {len(every):,} classes whose scores differ most between languages. {note}"
+  if len(classes) > len(chosen):
+    note = f"The {len(chosen)} of {len(classes):,} classes whose scores differ most between languages. {note}"
   views = [("score", "score"), ("own", "difference to all classes")]
   body = heat_map.holder("Top-1 by class and language", named=True) + elements.script_json("heat-data", data)
   return elements.section("classes", "Class by language", body, note, heat_map.view_controls(views))
 
 
-def _examples(found: ZeroShot, folder: pathlib.Path) -> str:
+def _with_mean(shares: np.ndarray) -> list[float | None]:
+  """Returns the shares of a class in each language, then their mean; None if unknown."""
+  known = shares[~np.isnan(shares)]
+  mean = float(known.mean()) if len(known) else math.nan
+  return [None if math.isnan(share) else round(share, 5) for share in [*shares.tolist(), mean]]
+
+
+def _examples(found: ZeroShot, folder: str | os.PathLike) -> str:
   """Returns pictures with their predicted classes in some languages; "" if the folder has none of the pictures."""
   keys = sorted({key for of_language in found.predicted.values() for key in of_language})
   step = max(1, len(keys) // _MAX_EXAMPLES)
@@ -176,12 +153,3 @@ def _names(found: ZeroShot) -> dict[int, str]:
     labels = found.classes[code].labels
     names = dict(zip(labels.indices.tolist(), labels.names, strict=True)) | names
   return names
-
-
-def _spread(shares: Sequence[float]) -> float:
-  known = [share for share in shares if not math.isnan(share)]
-  return float(np.std(known)) if len(known) > 1 else -1.0
-
-
-def _share(value: float) -> float | None:
-  return None if math.isnan(value) else round(float(value), 5)

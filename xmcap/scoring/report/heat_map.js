@@ -1,8 +1,8 @@
 // The heat map: a table of regions and languages, coloured by this script so that metric and view can be chosen.
 
 const heat = document.getElementById("heat");
-const heatData = heat && JSON.parse(document.getElementById("heat-data").textContent);
-const reportData = JSON.parse(document.getElementById("report-data").textContent);
+const heatData = dataOf("heat-data");
+const reportData = dataOf("report-data");
 
 function metricNamed(name) {
   return reportData.metrics.find((metric) => metric.name === name);

@@ -36,27 +36,26 @@ def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
   if not first.slices.regions:
     note = "The references have no image/locale, so there are no regions."
     return elements.section("regions", "By group and script", groups, note)
+  values = data(systems)
   pairs = [(0, i) for i in range(1, len(names))]
   if baseline is not None:
     pairs = [(i, names.index(baseline)) for i, name in enumerate(names) if name != baseline]
-  values: dict[str, Any] = data(systems)
-  values["pairs"] = pairs = [pair for pair in pairs if all(values["scores"][i] for i in pair)]
+  pairs = [(i, j) for i, j in pairs if values["scores"][i] and values["scores"][j]]
+  values["pairs"] = pairs
   whose = f" of {names[0]}" if len(names) > 1 else ""
   views = [("score", f"score{whose}"), ("own", f"difference{whose} to all regions")]
   views += [
-    (f"pair-{place}", f"difference of {names[one]} to {names[other]}")
-    for place, (one, other) in enumerate(pairs)
+    (f"pair-{place}", f"difference of {names[i]} to {names[j]}") for place, (i, j) in enumerate(pairs)
   ]
   note = "A row is the region of the images, a column the language of the captions. Click a cell to see its captions."
   left_out = len(first.slices.regions) - len(values["regions"])
   if left_out:
     note += f" {left_out:,} regions with fewer images are not shown."
-  explanation = f"<summary>By group of languages and by script</summary>{groups}"
   body = holder("Scores by region and language") + elements.script_json("heat-data", values)
-  body += elements.tag("details", explanation, class_="explanations")
-  controls = elements.metric_choice("heat-metric", first.table.metrics, first.table.primary) + view_controls(
-    views
-  )
+  summary = "<summary>By group of languages and by script</summary>"
+  body += elements.tag("details", summary + groups, class_="explanations")
+  controls = elements.metric_choice("heat-metric", first.table.metrics, first.table.primary)
+  controls += view_controls(views)
   return elements.section("regions", "Region by language", body, note, controls)
 
 
@@ -123,7 +122,7 @@ def _scores(result: Result, metrics: Sequence[str], regions: Sequence[str], name
 def _rounded(metric: str, score: float | None) -> float | None:
   if score is None or math.isnan(score):
     return None
-  return round(score, elements.decimals(metric) + 1 + 2 * metrics_lib.METRICS[metric].percent)
+  return round(score, metrics_lib.METRICS[metric].decimals + 1)
 
 
 def _groups(result: Result) -> str:

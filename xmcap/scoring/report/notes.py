@@ -56,11 +56,14 @@ _BETWEEN = """Scores depend on the tokeniser and on how much the references agre
 not languages of a system."""
 
 
-def short_signature(signature: str) -> str:
-  """Returns the short form of a signature as HTML; a foreign signature stays as it is."""
+def header(title: str, counts: str, signature: str) -> str:
+  """Returns the head of a report, with the short form of its signature; a foreign signature stays as it is."""
   with contextlib.suppress(UsageError):
     signature = Signature.parse(signature).short
-  return f"<code>{_breakable(signature)}</code>"
+  return f"""<header class="page-head"><h1>{escape(title)}</h1>
+<p class="lede">{counts}</p>
+<p class="signature"><code>{_breakable(signature)}</code></p></header>
+"""
 
 
 def notices(table: tables.Table, others: Others, name: str = "") -> str:
@@ -81,16 +84,15 @@ def notices(table: tables.Table, others: Others, name: str = "") -> str:
 
 def reading(table: tables.Table, others: Others) -> str:
   """Returns the section that explains the metrics and gives the signatures."""
-  families = dict.fromkeys(
-    metric.partition("_")[0] if metric.startswith(tuple(f"{family}_" for family in _HEADINGS)) else metric
-    for metric in table.metrics
-  )
-  entries = {
-    _HEADINGS.get(family) or metrics_lib.METRICS[family].heading: _METRICS[family]
-    for family in families
-    if family in _METRICS
-  }
-  entries |= {"Intervals": _INTERVALS} if table.intervals else {}
+  entries = {}
+  for metric in table.metrics:
+    family = metric.partition("_")[0]
+    if family in _HEADINGS:
+      entries[_HEADINGS[family]] = _METRICS[family]
+    elif metric in _METRICS:
+      entries[metrics_lib.METRICS[metric].heading] = _METRICS[metric]
+  if table.intervals:
+    entries["Intervals"] = _INTERVALS
   entries["Between languages"] = _BETWEEN if "references" in table.counts else _BETWEEN_RANKINGS
   items = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in entries.items())
   further = "".join(

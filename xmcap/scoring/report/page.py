@@ -1,7 +1,7 @@
 """Writes the report: its sections in order, in one file."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from xmcap.scoring import baselines as tables_beside
 from xmcap.scoring import comparison as comparison_lib
@@ -10,7 +10,6 @@ from xmcap.scoring.report import captions, differences, elements, health_table, 
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.result import Result
 
-_STYLES = ("base.css", "scores.css", "heat_map.css", "browser.css")
 _SCRIPTS = (
   "base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js", "captions.js", "browser.js",
 )  # fmt: skip
@@ -30,7 +29,6 @@ def write_report(
   """Writes the report: one HTML file that loads nothing from a network. The same input gives the same bytes.
 
   Args:
-    path: the file to write.
     systems: name -> result, one or more; the report leads with the first, and shows the others side by side with it,
       for the images and languages that they have.
     images_dir, pictures, read_picture: as in `pictures.choose`, whose errors are raised.
@@ -39,60 +37,39 @@ def write_report(
       the second leads, the baseline comes last, and all differences are to it.
     processes: number of processes that compress the captions.
   """
-  systems, baseline = dict(systems), None
+  systems, baselines, baseline = dict(systems), baselines or {}, None
   if comparison is not None and len(systems) > 1 and comparison.baseline == next(iter(systems)):
     baseline = comparison.baseline
     systems[baseline] = systems.pop(baseline)
-  keys = captions.keys_of(next(iter(systems.values())))
-  found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
-  parts = _parts(systems, keys, found, baselines or {}, comparison, baseline, processes)
-  # A title or name from the command line may contain undecodable bytes, which a page cannot.
-  files.write_lines(path, (part.encode("utf-8", "replace").decode("utf-8") for part in parts))
-
-
-def _parts(
-  systems: Mapping[str, Result],
-  keys: Sequence[str],
-  pictures: pictures_lib.ReportPictures,
-  baselines: Mapping[str, tables.Table],
-  comparison: comparison_lib.Comparison | None,
-  baseline: str | None,
-  processes: int,
-) -> Iterator[str]:
   (name, first), *rest = systems.items()
   table = first.table
-  others = [(other, result.table) for other, result in rest] + list(baselines.items())
-  shown_already = {tables_beside.heading(other, table.primary) for other in baselines}
-  beside = {heading: column for heading, column in table.beside.items() if heading not in shown_already}
   title = table.title or (name if rest else "Captions in many languages")
   if baseline is not None:
     *most, last = [system for system in systems if system != baseline]
     title = f"{', '.join(most)} and {last} against {baseline}" if most else f"{last} against {baseline}"
-  sections = {
-    "languages": scores.chart_section(table),
-    "table": scores.table_section(table),
-    "differences": differences.section(comparison) if comparison else "",
-    "health": health_table.section({key: result.health for key, result in systems.items()}),
-    "regions": heat_map.section(systems, baseline),
-    "captions": captions.section(systems, keys, pictures, baseline),
-    "reading": notes.reading(table, others),
-  }
-  styles = "".join(map(elements.resource, _STYLES))
-  yield elements.page_head(title, styles, scripts=True, images=pictures.sources)
-  yield elements.contents(sections, skip_to="table")
-  yield '<noscript><p class="notices">The report needs JavaScript.</p></noscript>\n'
-  num_images = f"{len(keys):,} image{'' if len(keys) == 1 else 's'}"
-  num_languages = f"{len(table.rows)} language{'' if len(table.rows) == 1 else 's'}"
-  yield f"""<header class="page-head"><h1>{elements.escape(title)}</h1>
-<p class="lede">{num_images}, {num_languages}</p>
-<p class="signature">{notes.short_signature(table.signature)}</p></header>
-"""
-  yield notes.notices(table, others, name if rest else "")
-  yield scores.tiles_section()
-  yield from sections.values()
-  yield "</main>\n"
-  yield elements.script_json("scores-data", scores.data(table, others, name, beside, baseline))
-  yield elements.tag("script", "\n".join(map(elements.resource, _SCRIPTS))) + "\n"
-  # After the scripts, so that the page is usable while the browser still reads the captions.
-  yield from captions.blocks(systems, keys, pictures, processes)
-  yield "</body>\n</html>\n"
+  others = [(other, result.table) for other, result in rest] + list(baselines.items())
+  shown_already = {tables_beside.heading(other, table.primary) for other in baselines}
+  beside = {heading: column for heading, column in table.beside.items() if heading not in shown_already}
+  keys = captions.keys_of(first)
+  found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
+  counts = f"{files.count(len(keys), 'image')}, {files.count(len(table.rows), 'language')}"
+  header = notes.header(title, counts, table.signature)
+  elements.write_page(
+    path,
+    title,
+    style=elements.resources("base.css", "scores.css", "heat_map.css", "browser.css"),
+    header_html=header + notes.notices(table, others, name if rest else "") + scores.TILES,
+    sections_html={
+      "languages": scores.chart_section(table),
+      "table": scores.table_section(table),
+      "differences": differences.section(comparison) if comparison else "",
+      "health": health_table.section({key: result.health for key, result in systems.items()}),
+      "regions": heat_map.section(systems, baseline),
+      "captions": captions.section(systems, keys, found, baseline),
+      "reading": notes.reading(table, others),
+    },
+    data_html=elements.script_json("scores-data", scores.data(table, others, name, beside, baseline)),
+    script=elements.resources(*_SCRIPTS),
+    images=found.sources,
+    more_data_html=captions.blocks(systems, keys, found, processes),
+  )

@@ -66,11 +66,6 @@ def check(mode: str, images_dir: str | os.PathLike | None) -> None:
     )
 
 
-def count(keys: Iterable[str], images_dir: str | os.PathLike) -> int:
-  """Returns the number of images that have a file in the folder."""
-  return len(find_all(images_dir, keys))
-
-
 def choose(
   mode: str,
   keys: Sequence[str],
@@ -83,7 +78,6 @@ def choose(
   Args:
     mode: `embed`: small copies of up to `BUDGET` characters, evenly spaced over the images; `link`: relative paths;
       `none`.
-    keys: keys of the images.
     images_dir: folder with `KEY.jpg` or `KEY.png`; None: no pictures, unless there is `read`.
     report: the file of the report, which links are relative to.
     read: returns the bytes of a picture, if there is no folder; called from many threads.

@@ -10,13 +10,11 @@ from xmcap.scoring.report import elements
 
 _GROUPS = ("english", "web", "low_resource", "other")
 
+TILES = '<section class="tiles" aria-label="Mean scores"></section>\n'
+"""The section of the means, which a script fills with one tile per metric."""
+
 Others = Sequence[tuple[str, tables.Table]]
 """Names and tables of the systems shown beside the report's own system."""
-
-
-def tiles_section() -> str:
-  """Returns the section of the means, with one tile per metric."""
-  return '<section class="tiles" aria-label="Mean scores"></section>\n'
 
 
 def chart_section(table: tables.Table) -> str:
@@ -58,29 +56,23 @@ def data(
   """
   rows = [*table.rows, *table.means]
   codes = [
-    {
-      "code": code,
-      "group": _GROUPS.index(language.group),
-      "images": row["images"],
-    }
+    {"code": code, "group": _GROUPS.index(languages.get(code).group), "images": row["images"]}
     for code, row in table.rows.items()
-    for language in [languages.get(code)]
   ]
+  names = [name, *(other for other, _ in others)]
   systems = []
   for system, of_system in [(name, table), *others]:
     metrics = [metric for metric in table.metrics if metric in of_system.metrics]
     scores = {metric: [_score(of_system, row, metric) for row in rows] for metric in metrics}
     systems.append({"name": system, "scores": scores})
+  beside = table.beside if beside is None else beside
   return {
     "primary": table.primary,
     "languages": codes,
-    "means": [tables.mean_label(name) for name in table.means],
+    "means": [tables.mean_label(mean) for mean in table.means],
     "systems": systems,
-    "beside": {
-      heading: [column.get(row) for row in rows]
-      for heading, column in (table.beside if beside is None else beside).items()
-    },
-    "baseline": None if baseline is None else [system["name"] for system in systems].index(baseline),
+    "beside": {heading: [column.get(row) for row in rows] for heading, column in beside.items()},
+    "baseline": None if baseline is None else names.index(baseline),
   }
 
 
