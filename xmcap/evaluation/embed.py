@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,9 +21,10 @@ from xmcap.data.columns import parse_columns_and_sources
 from xmcap.data.corpora import plans
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
-from xmcap.evaluation import dual_embedder, picture_features, word_embedder
 from xmcap.evaluation import parts as parts_lib
-from xmcap.evaluation.text_embedding import EmbedsTexts
+from xmcap.evaluation import picture_features
+from xmcap.evaluation.dual_embedder import DualEmbedder
+from xmcap.evaluation.word_embedder import FeatureEmbedder
 from xmcap.models import model_json
 from xmcap.progress import Say
 from xmcap.scoring import prompts as prompts_lib
@@ -36,6 +37,8 @@ from xmcap.training.hosts import join as hosts
 NAME, VERSION = "embeddings", "1"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
 _PART = {"pictures": 4_096, "captions": 16_384, "labels": 1_024}  # rows that are embedded and written at once
+
+Embedder = DualEmbedder | FeatureEmbedder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,23 +74,6 @@ class Inputs:
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
     return {name: [len(held), _hash(held)] for name, held in texts.items()}
-
-
-class Embedder(Protocol):
-  """A dual tower, or a Word2VisualVec with stored features."""
-
-  @property
-  def texts(self) -> EmbedsTexts:
-    """What embeds texts."""
-    ...
-
-  def adapted(self, adapter: str) -> EmbedsTexts:
-    """What embeds texts with an adapter; the tower itself stays as it is."""
-    ...
-
-  def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the embeddings of pictures, float32 [N, E]."""
-    ...
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
@@ -126,14 +112,15 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   """
   folder = epath.Path(model_dir)
   model = _read_model(folder)
-  if _is_converted(model_dir):
+  step = picture_features.chosen_step(model_dir, step)
+  if step is None:
     params = weights.read_all(model_dir)
     params.setdefault("logit_bias", np.zeros((), np.float32))  # CLIP has none
   else:
-    params = read.load_params(model_dir, _step(model_dir, step))
+    params = read.load_params(model_dir, step)
   if model.words is not None:
-    return word_embedder.FeatureEmbedder(folder, model, params, features)
-  return dual_embedder.DualEmbedder(folder, model, params)
+    return FeatureEmbedder(folder, model, params, features)
+  return DualEmbedder(folder, model, params)
 
 
 def write(
@@ -161,7 +148,7 @@ def write(
   """
   out = pathlib.Path(out)
   _read_model(epath.Path(model_dir))
-  step = _step(model_dir, step)
+  step = picture_features.chosen_step(model_dir, step)
   options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
@@ -208,20 +195,6 @@ def _read_model(folder: epath.Path) -> model_json.Model:
       " --part=dual` wrote"
     )
   return model
-
-
-def _is_converted(model_dir: str) -> bool:
-  return (epath.Path(model_dir) / weights.PARAMS).exists()
-
-
-def _step(model_dir: str, step: int | None) -> int | None:
-  if step is not None or _is_converted(model_dir):
-    return step
-  best = read.best_step(model_dir)
-  steps = read.steps_in(read.checkpoints_dir(model_dir))
-  if best is None and not steps:
-    raise UsageError(f"{model_dir} holds no finished checkpoint: give a run that has saved one")
-  return steps[-1] if best is None else best
 
 
 @dataclasses.dataclass(frozen=True)

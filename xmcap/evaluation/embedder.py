@@ -1,7 +1,6 @@
 """Texts to embeddings by a dual tower, on the devices that hold its parameters, in constant memory."""
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gin
@@ -38,33 +37,6 @@ def configured_tower() -> DualTower:
     raise UsageError(
       f"no dual tower is configured ({one_line(error)}): give the folder of a run of runs/contrastive.gin"
     ) from None
-
-
-def of_split(
-  stream: Any,
-  count: int,
-  function: Callable[[Any, Any], tuple[jax.Array, ...]],
-  sharded: sharded_params.ShardedParams,
-  name: str,
-) -> tuple[np.ndarray, ...]:
-  """Returns what a function makes of the first pictures of a stream, all of them whole on every host.
-
-  Args:
-    count: so many pictures; rows beyond them are included, and have weight 0.
-    function: (parameters, batch) -> arrays [B, ...].
-    name: of the evaluation, for the watch over hanging processes.
-  """
-  stream, steps = stream.first(count, sharded.groups)
-  rows = sharding.process_rows(sharded.mesh, stream.pictures)
-  compiled = jax.jit(function, out_shardings=sharded.replicated)
-  found = []
-  with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
-    for number, batch in enumerate(batches, 1):
-      stopping.evaluation_batch(f"batch {number} of {name}")
-      arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
-      with sharded.computing():
-        found.append(jax.device_get(compiled(sharded.params, arrays)))
-  return tuple(np.concatenate(part) for part in zip(*found, strict=True))
 
 
 class TextEmbedder(EmbedsTexts):

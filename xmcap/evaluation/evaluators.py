@@ -125,10 +125,11 @@ class CaptionEvaluator:
 
   def small(self, pictures: int) -> "CaptionEvaluator":
     """An evaluator of a few pictures and two languages that writes nothing; UsageError if any picture is missing."""
-    present = set(addresses.names(self.images_dir))
-    for key in () if self.records else self.references:
-      if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
-        raise self._no_picture(key)
+    if not self.records:
+      present = set(addresses.names(self.images_dir))
+      for key in self.references:
+        if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
+          raise self._no_picture(key)
     evaluator = copy.copy(self)
     evaluator.out_dir, evaluator.baselines = "", None
     evaluator.options = {**self.options, "subset": "", "bootstrap": 0, "health": False}
@@ -139,11 +140,7 @@ class CaptionEvaluator:
       for key, captions in self.references.items()
       if all(code in captions for code in evaluator.languages)
     }
-    few = dict(itertools.islice(few.items(), pictures))
-    tokenized = self.references.tokenized
-    evaluator.references = references_lib.References(
-      few, tokenized={key: tokenized[key] for key in few} if tokenized else None
-    )
+    evaluator.references = references_lib.References(dict(itertools.islice(few.items(), pictures)))
     return evaluator
 
   def run(self, params: Any, step: int | None) -> Iterator[Row]:

@@ -103,7 +103,7 @@ class PictureEncoder:
       vit = dataclasses.replace(vit, pool="none")
     self._resize = "bilinear" if dual is None else dual.resize
     self._size, self._crops = vit.image_size, crops
-    self._sharded = sharded_params.for_evaluation(_tower(checkpoint(model_dir, step)), jax.local_devices())
+    self._sharded = sharded_params.for_evaluation(_tower(_checkpoint(model_dir, step)), jax.local_devices())
     groups = self._sharded.groups
     self._batch_size = -(-max(1, batch_size // crops) // groups) * groups
     module = ViT(vit)
@@ -176,7 +176,7 @@ def write(
   parts = pathlib.Path(f"{os.fspath(out).rstrip(os.sep)}{_PARTS}")
   keys = list(pictures)
   options = {
-    "model": os.fspath(checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
+    "model": os.fspath(_checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
     "pictures": len(keys), "keys": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16],
   }  # fmt: skip
   if len(set(hosts.agree("pictures and options", json.dumps(options)))) > 1:
@@ -227,18 +227,27 @@ def write(
   return len(left_out)
 
 
-def checkpoint(model_dir: str, step: int | None) -> epath.Path:
-  """The folder of the parameters: of a step, of the best or newest, or what `xmcap convert` wrote."""
-  folder = epath.Path(model_dir)
-  if step is None and (folder / weights.PARAMS).exists():
-    return folder
-  if step is None:
-    step = read.best_step(model_dir)
+def chosen_step(model_dir: str, step: int | None) -> int | None:
+  """The step of the parameters: as given, the best or the newest; None: the weights that `xmcap convert` wrote.
+
+  Raises:
+    UsageError: there is no such checkpoint.
+  """
+  if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
+    return None
   steps = read.steps_in(read.checkpoints_dir(model_dir))
-  if not steps or (step is not None and step not in steps):
-    which = "no finished checkpoint" if step is None else f"no checkpoint of step {step}"
-    raise UsageError(f"{model_dir} holds {which}: it has {', '.join(map(str, steps)) or 'none'}")
-  return epath.Path(read.checkpoints_dir(model_dir)) / str(steps[-1] if step is None else step)
+  chosen = read.best_step(model_dir) if step is None else step
+  if not steps:
+    raise UsageError(f"{model_dir} holds no finished checkpoint: give a run that has saved one")
+  if chosen not in (None, *steps):
+    raise UsageError(f"{model_dir} holds no checkpoint of step {chosen}: it has {', '.join(map(str, steps))}")
+  return steps[-1] if chosen is None else chosen
+
+
+def _checkpoint(model_dir: str, step: int | None) -> epath.Path:
+  """The folder of the parameters of `chosen_step`."""
+  step = chosen_step(model_dir, step)
+  return epath.Path(model_dir) if step is None else read.checkpoints_dir(model_dir) / str(step)
 
 
 def read_model(model_dir: str | os.PathLike) -> model_json.Model:
