@@ -97,12 +97,12 @@ def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
       **mask,
     )  # fmt: skip
 
-  apply = tower.module.apply
-  image = apply({"params": tower.sharded.params}, pixels, method="embed_images")
+  apply = tower.texts.module.apply
+  image = apply({"params": tower.texts.sharded.params}, pixels, method="embed_images")
   text = np.concatenate(list(tower.texts([" ".join(map(str, ids)) for ids in texts])))
   np.testing.assert_allclose(image, out.image_embeds, atol=1e-4)
   np.testing.assert_allclose(text, out.text_embeds, atol=1e-4)
-  params = tower.sharded.params
+  params = tower.texts.sharded.params
   logits = np.exp(params["logit_scale"]) * text @ np.asarray(image).T + params["logit_bias"]
   np.testing.assert_allclose(logits, out.logits_per_text, atol=1e-3)
 

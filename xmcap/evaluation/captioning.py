@@ -94,8 +94,7 @@ class PictureCaptioner:
     self._decoding = model_json.Decoding(**model.decoding)
     cast = self._generator(self.search).cast
     self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
-    groups = self._params.groups
-    self.batch_size = -(-batch_size // groups) * groups
+    self.batch_size = self._params.rounded(batch_size)
     self._lock = threading.Lock()  # all devices must start programs in the same order
 
   def caption(

@@ -12,7 +12,6 @@ from etils import epath
 from xmcap.data import text_input
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
-from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import embedder, picture_features, sharded_params
 from xmcap.evaluation.predictor import VOCABULARY
 from xmcap.models import model_json
@@ -31,43 +30,36 @@ class DualEmbedder:
     folder: a run's folder, or what `xmcap convert` wrote, with the files of its tokenizer.
     model: its `model.json`.
     params: its parameters.
-    batch_size: pictures or texts at once, about.
+
+  Attributes:
+    texts: embeds texts.
 
   Raises:
     UsageError: the folder lacks the files of its tokenizer.
   """
 
-  def __init__(self, folder: epath.Path, model: model_json.Model, params: Any, batch_size: int = 256):
-    texts = _tokenizer(folder, _text_config(model))
+  def __init__(self, folder: epath.Path, model: model_json.Model, params: Any):
     vit, dual = model.config("vit"), model.config("dual")
-    assert isinstance(vit, ViTConfig) and isinstance(dual, DualConfig)
-    self.module: Any = embedder.tower(vit, _text_config(model), dual)
-    self.image_size, self.resize = vit.image_size, dual.resize
-    self.sharded = sharded_params.for_evaluation(params, jax.local_devices())
-    self.texts = embedder.TextEmbedder(self.module, self.sharded, texts, batch_size)
-    self._batch_size = self.texts.batch_size
-    self._embed = jax.jit(
-      lambda params, batch: self.module.apply({"params": params}, batch["image"], method="embed_images")
+    text = model.config("t5" if model.text is None else "text")
+    assert (
+      isinstance(vit, ViTConfig) and isinstance(dual, DualConfig) and isinstance(text, T5Config | TextConfig)
     )
-
-  def adapted(self, adapter: str) -> embedder.TextEmbedder:
-    """The embedder of texts with an adapter; the tower itself stays as it is."""
-    return adapters_lib.adapted(self.module, self.sharded, self.texts.text_input, adapter, self._batch_size)
+    module: Any = embedder.tower(vit, text, dual)
+    self._image_size, self._resize = vit.image_size, dual.resize
+    sharded = sharded_params.for_evaluation(params, jax.local_devices())
+    self.texts = embedder.TextEmbedder(module, sharded, _tokenizer(folder, text), batch_size=256)
+    self._embed = jax.jit(
+      lambda params, batch: module.apply({"params": params}, batch["image"], method="embed_images")
+    )
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
     """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
 
     def load(path: str) -> np.ndarray:
-      return picture_features.load_pixels(read(path), path, self.image_size, self.resize)
+      return picture_features.load_pixels(read(path), path, self._image_size, self._resize)
 
-    found = picture_features.in_batches(paths, load, self._embed, self.sharded, self._batch_size)
-    return np.concatenate(list(found))
-
-
-def _text_config(model: model_json.Model) -> T5Config | TextConfig:
-  config = model.config("t5" if model.text is None else "text")
-  assert isinstance(config, T5Config | TextConfig)
-  return config
+    sharded, batch_size = self.texts.sharded, self.texts.batch_size
+    return np.concatenate(list(picture_features.in_batches(paths, load, self._embed, sharded, batch_size)))
 
 
 def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> text_input.TextInput:

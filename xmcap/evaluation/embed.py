@@ -24,6 +24,7 @@ from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import picture_features
 from xmcap.evaluation.dual_embedder import DualEmbedder
+from xmcap.evaluation.embedder import TextEmbedder
 from xmcap.evaluation.word_embedder import FeatureEmbedder
 from xmcap.models import model_json
 from xmcap.progress import Say
@@ -147,7 +148,9 @@ def write(
     XmcapError: a picture cannot be read, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
-  _read_model(epath.Path(model_dir))
+  model = _read_model(epath.Path(model_dir))
+  if adapters and model.words is not None:
+    raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
   step = picture_features.chosen_step(model_dir, step)
   options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
   if adapters:
@@ -242,8 +245,9 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
   """Returns the embeddings of a part, and how many of its texts were cut, and how many captions have no known word."""
-  adapter = adapters_lib.find(adapters, part.code)
-  texts = made.adapted(adapter) if adapter else made.texts
+  texts = made.texts
+  if isinstance(texts, TextEmbedder):
+    texts = adapters_lib.of_language(texts, adapters, part.code)
   cut, unread, rows = texts.cut, texts.unread, slice(part.start, part.stop)
   try:
     if part.kind == "captions":
@@ -254,7 +258,7 @@ def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> 
       found = texts.ensemble(names, prompts, part.code)
   except UsageError as error:
     raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
-  return found, texts.cut - cut, texts.unread - unread if part.kind == "captions" else 0
+  return found, texts.cut - cut, texts.unread - unread
 
 
 def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tuple[int, int]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import gin
-import jax
 import numpy as np
 
 from xmcap import configuration
@@ -17,14 +16,13 @@ from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
-from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
 
 
 def tower(vit: ViTConfig, text: T5Config | TextConfig, dual: DualConfig) -> DualTower:
-  """A dual tower to embed with: what its scale and bias begin with is not asked for."""
+  """A dual tower to embed with, which needs no initial scale and bias."""
   return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
 
 
@@ -33,7 +31,7 @@ def configured_tower() -> DualTower:
   text = TextConfig if gin.get_bindings(TextConfig) else T5Config
   try:
     return tower(configuration.bound(ViTConfig), configuration.bound(text), configuration.bound(DualConfig))
-  except (TypeError, RuntimeError) as error:  # gin, for parameters that nothing binds
+  except (TypeError, RuntimeError) as error:  # gin raises these for missing parameters
     raise UsageError(
       f"no dual tower is configured ({one_line(error)}): give the folder of a run of runs/contrastive.gin"
     ) from None
@@ -53,18 +51,13 @@ class TextEmbedder(EmbedsTexts):
   """
 
   def __init__(
-    self,
-    module: Any,
-    sharded: sharded_params.ShardedParams,
-    text_input: TextInput,
-    batch_size: int = 512,
+    self, module: Any, sharded: sharded_params.ShardedParams, text_input: TextInput, batch_size: int = 512
   ):
-    super().__init__(sharded, batch_size, f"{text_input.max_length} pieces")
-    self.text_input = text_input
-    self._embed = jax.jit(
-      lambda params, batch: module.apply({"params": params}, batch["tokens"], method="embed_texts"),
-      out_shardings=sharded.replicated,  # whole on every host
-    )
+    def embed(params, batch):
+      return module.apply({"params": params}, batch["tokens"], method="embed_texts")
+
+    super().__init__(sharded, embed, batch_size, f"{text_input.max_length} pieces")
+    self.module, self.text_input = module, text_input
 
   def _window(
     self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
@@ -76,27 +69,24 @@ class TextEmbedder(EmbedsTexts):
       place = int(lengths.argmin())
       raise UsageError(f"text {first + place} ('{shown(texts[place])}'): is empty; leave it out")
     self.cut += cut
-    found: np.ndarray | None = None
     order = np.argsort(lengths, kind="stable")
+    parts = []
     for start in range(0, len(order), self.batch_size):
       stopping.evaluation_batch(f"text {first + start}")
-      chosen = order[start : start + self.batch_size]
-      embedded = self._batch([encoded[place] for place in chosen], int(lengths[chosen[-1]]))
-      if found is None:
-        found = np.empty((len(texts), embedded.shape[-1]), np.float32)
-      found[chosen] = embedded[: len(chosen)]
-    assert found is not None
+      chosen = [encoded[place] for place in order[start : start + self.batch_size]]
+      parts.append(self._batch({"tokens": self._padded(chosen)})[: len(chosen)])
+    embedded = np.concatenate(parts)
+    found = np.empty_like(embedded)
+    found[order] = embedded
     return found, np.ones(len(texts), bool)
 
-  def _batch(self, encoded: Sequence[Sequence[int]], longest: int) -> np.ndarray:
+  def _padded(self, encoded: Sequence[Sequence[int]]) -> np.ndarray:
+    """The ids of texts in ascending order of length, int32 [batch_size, T]."""
     most = self.text_input.max_length
     length = most if self.text_input.fixed else _SHORTEST
-    while length < longest:
+    while length < len(encoded[-1]):
       length *= 2
-    length = min(length, most)
-    tokens = np.full((self.batch_size, length), self.text_input.pad_id, np.int32)
+    tokens = np.full((self.batch_size, min(length, most)), self.text_input.pad_id, np.int32)
     for row, ids in zip(tokens, encoded, strict=False):
       row[: len(ids)] = ids
-    batch = sharding.put_batch({"tokens": tokens[self._fed]}, self._sharded.mesh, self.batch_size, self._fed)
-    with self._sharded.computing():
-      return np.asarray(self._embed(self._sharded.params, batch))
+    return tokens

@@ -38,6 +38,7 @@ from xmcap.training.hosts import join as hosts
 _NAME, _VERSION = "features", "1"
 _PARTS = ".parts"
 _PART = 4_096  # pictures that are computed and stored at once
+_CROPS = 256  # crops on the devices at once, about
 _TOWER = "vit/"
 
 
@@ -82,20 +83,12 @@ class PictureEncoder:
     crops: 1 (the picture as the model sees it), or 10 (the mean over `images.ten_crops`).
     vectors: `pooled`, the tower's own vector; or `mean`, the mean over its patch tokens. They are the same if the tower
       has pool `none` or `gap`.
-    batch_size: crops at once, about.
 
   Raises:
     UsageError: the folder holds no image tower, or an option does not fit it.
   """
 
-  def __init__(
-    self,
-    model_dir: str,
-    step: int | None = None,
-    crops: int = 1,
-    vectors: str = "pooled",
-    batch_size: int = 256,
-  ):
+  def __init__(self, model_dir: str, step: int | None = None, crops: int = 1, vectors: str = "pooled"):
     vit, dual = _configs(model_dir)
     if vectors == "mean" and vit.pool == "tok":
       raise UsageError(f"{model_dir}: its ViT pools by a class token (tok): give --vectors=pooled")
@@ -104,8 +97,7 @@ class PictureEncoder:
     self._resize = "bilinear" if dual is None else dual.resize
     self._size, self._crops = vit.image_size, crops
     self._sharded = sharded_params.for_evaluation(_tower(_checkpoint(model_dir, step)), jax.local_devices())
-    groups = self._sharded.groups
-    self._batch_size = -(-max(1, batch_size // crops) // groups) * groups
+    self._batch_size = self._sharded.rounded(_CROPS // crops)
     module = ViT(vit)
 
     def compute(params, batch):

@@ -153,7 +153,7 @@ class Predictor:
   ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yields (position of the first key, tokens [B, L, T], scores [B, L]); the last batch may have extra rows."""
     sharded = sharded_params.for_decoding(params, jax.local_devices(), self.generator.cast)
-    size = -(-self.batch_size // sharded.groups) * sharded.groups
+    size = sharded.rounded(self.batch_size)
     fed = sharding.process_rows(sharded.mesh, size)
     rng = key_on(sharded)
     # The last batch is padded with the last key, so that all batches have the same shape.

@@ -35,6 +35,10 @@ class ShardedParams:
     """The number of devices (or groups of them along `model`) that share a batch; it must divide the batch size."""
     return sharding.axis_size(self.mesh, sharding.BATCH_AXES)
 
+  def rounded(self, batch_size: int) -> int:
+    """The smallest multiple of `groups` that is not below `batch_size`."""
+    return -(-batch_size // self.groups) * self.groups
+
   @property
   def replicated(self) -> NamedSharding:
     """The sharding of an array that is replicated on every device."""

@@ -1,9 +1,11 @@
-"""What embeds texts, whatever the model: the base class of dual towers' and Word2VisualVec's."""
+"""The base class of text embedders, for dual towers and for Word2VisualVec."""
 
 import abc
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
 from xmcap.evaluation import sharded_params
@@ -18,20 +20,26 @@ class EmbedsTexts(abc.ABC):
 
   Args:
     sharded: the model's parameters.
+    embed: (parameters, batch) -> embeddings [B, E].
     batch_size: texts at once; rounded up to what the devices share evenly.
     longest: the longest text that is read whole, as in `64 pieces`.
 
   Attributes:
-    batch_size: texts at once.
-    cut: number of texts so far that were longer than `longest`.
-    unread: number of texts so far that have nothing that the model knows, and are embedded as empty ones.
-    longest: as given.
+    sharded, batch_size, longest: as given.
+    cut: number of embedded texts so far that were longer than `longest`.
+    unread: number of texts of `all` so far that have nothing that the model knows, and are embedded as empty ones.
   """
 
-  def __init__(self, sharded: sharded_params.ShardedParams, batch_size: int, longest: str):
-    self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
-    self.longest, self.cut, self.unread = longest, 0, 0
-    self._sharded = sharded
+  def __init__(
+    self,
+    sharded: sharded_params.ShardedParams,
+    embed: Callable[[Any, Any], Any],
+    batch_size: int,
+    longest: str,
+  ):
+    self.sharded, self.batch_size, self.longest = sharded, sharded.rounded(batch_size), longest
+    self.cut = self.unread = 0
+    self._embed = jax.jit(embed, out_shardings=sharded.replicated)  # whole on every host
     # The rows of a batch that this process feeds.
     self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
 
@@ -40,8 +48,7 @@ class EmbedsTexts(abc.ABC):
 
     UsageError for an empty text, if the model cannot read it. `language`: their code.
     """
-    for embedded, known in self._windows(((text, "") for text in texts), language):
-      self.unread += int((~known).sum())
+    for embedded, _ in self._windows(((text, "") for text in texts), language):
       yield embedded
 
   def all(self, texts: Sequence[str], language: str = "", tokenized: Sequence[str] = ()) -> np.ndarray:
@@ -85,6 +92,13 @@ class EmbedsTexts(abc.ABC):
       texts, tokenized = zip(*window, strict=True)
       yield self._window(texts, tokenized, seen, language)
       seen += len(window)
+
+  def _batch(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns the embeddings of a batch, float32 [B, E]; `arrays` has all its rows."""
+    fed = {name: array[self._fed] for name, array in arrays.items()}
+    batch = sharding.put_batch(fed, self.sharded.mesh, self.batch_size, self._fed)
+    with self.sharded.computing():
+      return np.asarray(self._embed(self.sharded.params, batch))
 
   @abc.abstractmethod
   def _window(

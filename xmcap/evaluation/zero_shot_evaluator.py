@@ -82,17 +82,12 @@ class ZeroShotEvaluator(SplitEvaluator):
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     images, targets, keys = self._images(sharded)
-    whole = embedder_lib.TextEmbedder(self.module, sharded, self.text_input)
-
-    def embedder(code: str) -> embedder_lib.TextEmbedder:
-      adapter = adapters_lib.find(self.adapters, code)
-      return adapters_lib.adapted(self.module, sharded, self.text_input, adapter) if adapter else whole
-
+    embedder = embedder_lib.TextEmbedder(self.module, sharded, self.text_input)
     # All texts are embedded first, because all processes have to embed the same texts in the same order.
-    embedded = {
-      code: embedder(code).ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
-      for code, held in self.labels.items()
-    }
+    embedded = {}
+    for code, held in self.labels.items():
+      adapted = adapters_lib.of_language(embedder, self.adapters, code)
+      embedded[code] = adapted.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
     texts = {code: functools.partial(np.asarray, names) for code, names in embedded.items()}
     result = zero_shot.score_zero_shot(
       images, targets, self.labels, texts, prompts=self.prompts_name, keys=keys, **self.options
