@@ -23,8 +23,7 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import picture_features
-from xmcap.evaluation.dual_embedder import DualEmbedder
-from xmcap.evaluation.embedder import TextEmbedder
+from xmcap.evaluation.embedder import DualEmbedder, TextEmbedder
 from xmcap.evaluation.word_embedder import FeatureEmbedder
 from xmcap.models import model_json
 from xmcap.progress import Say

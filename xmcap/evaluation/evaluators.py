@@ -184,31 +184,23 @@ class CaptionEvaluator:
     # Written before scoring, so that an error there loses no captions.
     predictions_lib.write_predictions(out / _DECODED, predictions.items())
     with outputs.together(out):
-      table = self._write_results(predictions, out)
+      baselines, beside = {}, dict(self.beside)
+      if self.baselines is not None:
+        _say(f"baselines: reading {len(self.baselines.source):,} training pictures")
+        for name, guesses in self.baselines.predict(self.references, self._bytes).items():
+          file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
+          predictions_lib.write_predictions(file, guesses.items())
+          table = score(self.references, guesses, title=name, **self.measured).table
+          scores = {code: row[table.primary] for code, row in table.rows.items()}
+          baselines[name], beside[baselines_lib.heading(name, table.primary)] = table, scores
+      result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
+      result = baselines_lib.with_beside(result, beside)
+      is_local = not self.records and not addresses.is_remote(self.images_dir)
+      images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
+      output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
       files.remove(out / _DECODED)
-    print(table.terminal(), flush=True)
+    print(result.table.terminal(), flush=True)
     _say(f"tables and report are in {out}: open {out / 'report.html'}")
-    return table
-
-  def _write_results(self, predictions: predictions_lib.Predictions, out: pathlib.Path) -> tables.Table:
-    baselines = {}
-    if self.baselines is not None:
-      _say(f"baselines: reading {len(self.baselines.source):,} training pictures")
-      for name, guesses in self.baselines.predict(self.references, self._bytes).items():
-        file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
-        predictions_lib.write_predictions(file, guesses.items())
-        baselines[name] = score(self.references, guesses, title=name, **self.measured).table
-    result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
-    beside = {
-      baselines_lib.heading(name, table.primary): {
-        code: row[table.primary] for code, row in table.rows.items()
-      }
-      for name, table in baselines.items()
-    }
-    result = baselines_lib.with_beside(result, {**self.beside, **beside})
-    is_local = not self.records and not addresses.is_remote(self.images_dir)
-    images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
-    output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
     return result.table
 
   def _bytes(self, key: str) -> bytes:
