@@ -1,11 +1,12 @@
-"""Writes what a dual tower, or a Word2VisualVec, makes of pictures, captions and names of classes, for `xmcap score`.
+"""Writes embeddings of pictures, captions and class names by a dual tower or a Word2VisualVec, for `xmcap score`.
 
-Each output is embedded in parts, and the processes of a run take turns in taking one. A part that is whole is not made
-again, so that a run that was killed goes on and ends with the same bytes.
+The processes of a run share the parts of each output. A finished part is not made again, so a run that was killed goes
+on and ends with the same bytes.
 """
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -43,16 +44,16 @@ Embedder = DualEmbedder | FeatureEmbedder
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-  """What is to be embedded.
+  """The pictures and texts to embed.
 
   Attributes:
-    pictures: key -> file, or what `read` takes.
-    captions: language code -> captions, or none.
-    labels: language code -> classes, or none.
-    prompts: language code -> prompts; a language without them has its names alone.
-    read: what `pictures` has of a key -> the bytes of the picture.
-    tokenized: language code -> the words of each caption, joined by spaces, or ""; or none.
-    features: file or folder of the stored features of pictures, of which `pictures` has the keys; "": none.
+    pictures: key -> argument of `read`, by default a file.
+    captions: language code -> captions.
+    labels: language code -> classes.
+    prompts: language code -> prompts; without prompts the names of classes are embedded alone.
+    read: returns the bytes of a picture.
+    tokenized: language code -> the words of each caption, joined by spaces, or "" where they are unknown.
+    features: file or folder of the stored features of the pictures; "": none.
   """
 
   pictures: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -64,7 +65,7 @@ class Inputs:
   features: str = ""
 
   def described(self) -> dict[str, Any]:
-    """What tells these inputs from others, by number and hash."""
+    """Counts and hashes that identify these inputs."""
     texts = {
       "pictures": list(self.pictures),
       "captions": {code: held.texts for code, held in self.captions.items()},
@@ -73,7 +74,11 @@ class Inputs:
     }
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
-    return {name: [len(held), _hash(held)] for name, held in texts.items()}
+    hashed = {
+      name: hashlib.sha256(json.dumps(held, ensure_ascii=False).encode()).hexdigest()[:16]
+      for name, held in texts.items()
+    }
+    return {name: [len(held), hashed[name]] for name, held in texts.items()}
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
@@ -131,14 +136,14 @@ def write(
   adapters: str = "",
   say: Say = lambda line: None,
 ) -> None:
-  """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy`, of what there is, into a folder.
+  """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy` for the inputs that there are.
 
   All processes of a run must call it, with the same inputs and a folder that all of them see.
 
   Args:
-    out: the folder; what it holds of the same inputs and model is kept.
-    model_dir, step: as of `load`.
-    adapters: a folder with a folder for each language that has an adapter; "": none.
+    out: the folder; finished parts of the same inputs and model are kept.
+    model_dir, step: as in `load`.
+    adapters: as in `adapters.of_language`.
     say: takes lines of progress.
 
   Raises:
@@ -212,23 +217,24 @@ class _Part:
     return work_dir / f"{self.kind}-{self.code}-{self.start}-{self.stop}.npz"
 
 
-def _parts(inputs: Inputs) -> list[_Part]:
+def _outputs(inputs: Inputs) -> list[list[_Part]]:
+  """The parts of each file of embeddings, in order."""
   counts = {
     ("pictures", ""): len(inputs.pictures),
     **{("captions", code): len(held.texts) for code, held in inputs.captions.items()},
     **{("labels", code): len(held.names) for code, held in inputs.labels.items()},
   }
   return [
-    _Part(kind, code, start, min(start + _PART[kind], count))
+    [_Part(kind, code, start, min(start + _PART[kind], count)) for start in range(0, count, _PART[kind])]
     for (kind, code), count in counts.items()
-    for start in range(0, count, _PART[kind])
+    if count
   ]
 
 
 def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapters: str, say: Say) -> None:
   """Writes the parts of this process."""
   # Parts of about the same size stand together.
-  parts = sorted(_parts(inputs), key=lambda part: (part.kind, part.start - part.stop))
+  parts = sorted(itertools.chain(*_outputs(inputs)), key=lambda part: (part.kind, part.start - part.stop))
   paths = list(inputs.pictures.values())
 
   def make_part(number: int) -> dict[str, Any]:
@@ -243,7 +249,7 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
 
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
-  """Returns the embeddings of a part, and how many of its texts were cut, and how many captions have no known word."""
+  """Returns the embeddings of a part, the number of texts that were cut, and of captions without a known word."""
   texts = made.texts
   if isinstance(texts, TextEmbedder):
     texts = adapters_lib.of_language(texts, adapters, part.code)
@@ -261,12 +267,10 @@ def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> 
 
 
 def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tuple[int, int]:
-  """Writes the outputs from their parts; returns how many texts were cut, and how many captions have no known word."""
-  outputs: dict[tuple[str, str], list[_Part]] = {}
-  for part in _parts(inputs):
-    outputs.setdefault((part.kind, part.code), []).append(part)
+  """Writes the outputs from their parts; returns the two numbers of `_embed_texts`, summed."""
   cut = unread = 0
-  for (kind, code), parts in outputs.items():
+  for parts in _outputs(inputs):
+    kind, code = parts[0].kind, parts[0].code
     path = out / kind / f"{code}.npy" if code else out / PICTURES
     files.make_folder(path.parent)
     files.remove_incomplete(path.parent)
@@ -280,7 +284,3 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tu
   if inputs.pictures:
     files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
   return cut, unread
-
-
-def _hash(value: Any) -> str:
-  return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:16]

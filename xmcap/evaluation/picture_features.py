@@ -1,7 +1,6 @@
-"""Writes the vectors of pictures by the image tower of any model: a captioner's, a tagger's, or that of a dual tower.
+"""Writes the vectors of pictures by the image tower of a captioner, a tagger or a dual tower.
 
-The pictures are computed in parts, of which the processes of a run take turns. A complete part is not computed again,
-so that a run that was killed goes on.
+The processes of a run share the parts. A finished part is not computed again, so a run that was killed goes on.
 """
 
 import dataclasses
@@ -31,7 +30,6 @@ from xmcap.models.vit import ViT, ViTConfig
 from xmcap.progress import Say
 from xmcap.scoring.files import count, first_few
 from xmcap.storage import files
-from xmcap.training import sharding
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
 
@@ -49,7 +47,7 @@ def in_batches(
   sharded: sharded_params.ShardedParams,
   batch_size: int,
 ) -> Iterator[np.ndarray]:
-  """Yields what a compiled function makes of pictures in their order, [some, D] at a time; threads decode ahead.
+  """Yields the results of a compiled function for each batch of pictures, [N, D]; threads decode ahead.
 
   Args:
     load: picture -> its pixels, uint8 arrays of the same shape.
@@ -61,9 +59,7 @@ def in_batches(
   for batch, pixels in zip(batches, prefetch(jobs, files.available_cores(), depth=2), strict=True):
     whole = np.zeros((batch_size, *pixels.shape[1:]), np.uint8)
     whole[: len(batch)] = pixels
-    with sharded.computing():
-      arrays = sharding.put_batch({"image": whole}, sharded.mesh)
-      yield np.asarray(compute(sharded.params, arrays))[: len(batch)]
+    yield sharded.compute(compute, {"image": whole})[: len(batch)]
 
 
 def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
@@ -108,30 +104,34 @@ class PictureEncoder:
 
     self._compute = jax.jit(compute)
 
-  def pixels(self, data: bytes, key: str) -> np.ndarray:
-    """The crops of a picture, uint8 [crops, S, S, 3]; XmcapError names a picture that cannot be decoded."""
+  def _pixels(self, data: bytes, key: str) -> np.ndarray:
+    """The crops of a picture, uint8 [crops, S, S, 3]."""
     if self._crops == 10:
       return images.ten_crops(data, key, self._size, bicubic=self._resize != "bilinear")
     return load_pixels(data, key, self._size, self._resize)[None]
 
   def __call__(
-    self, pictures: Sequence[str], read: Callable[[str], bytes], bad: dict[str, str] | None = None
-  ) -> np.ndarray:
-    """Returns the vectors of pictures, float32 [N, D].
+    self, pictures: Sequence[str], read: Callable[[str], bytes], skip_bad: bool = False
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the vectors of pictures, float32 [N, D], and whether each could be decoded, bool [N].
 
-    If `bad` is given, pictures that cannot be decoded are put into it, with the reason, and their vectors mean nothing.
+    Raises:
+      XmcapError: a picture cannot be decoded, unless `skip_bad`.
     """
+    bad = set()
 
     def load(picture: str) -> np.ndarray:
       try:
-        return self.pixels(read(picture), picture)
-      except XmcapError as error:
-        if bad is None:
+        return self._pixels(read(picture), picture)
+      except XmcapError:
+        if not skip_bad:
           raise
-        bad[picture] = str(error)
+        bad.add(picture)
         return np.zeros((self._crops, self._size, self._size, 3), np.uint8)
 
-    return np.concatenate(list(in_batches(pictures, load, self._compute, self._sharded, self._batch_size)))
+    found = in_batches(pictures, load, self._compute, self._sharded, self._batch_size)
+    vectors = np.concatenate(list(found))
+    return vectors, np.array([picture not in bad for picture in pictures])
 
 
 def write(
@@ -153,8 +153,8 @@ def write(
 
   Args:
     out: a file, or a folder for `bigfile`; `OUT.parts` beside it holds complete parts until the end.
-    pictures: key -> file, or what `read` takes.
-    read: what `pictures` has of a key -> the bytes of the picture.
+    pictures: key -> argument of `read`, such as a file.
+    read: returns the bytes of a picture.
     skip_bad: whether to leave out pictures that cannot be decoded, rather than stop.
     say: takes lines of progress.
     model_dir, step, crops, vectors: see `PictureEncoder`.
@@ -184,9 +184,8 @@ def write(
 
   def make_part(number: int) -> dict[str, np.ndarray]:
     chosen = keys[number * _PART : (number + 1) * _PART]
-    bad: dict[str, str] | None = {} if skip_bad else None
-    made = encoder()(chosen, lambda key: read(pictures[key]), bad)
-    return {"vectors": made, "kept": np.array([key not in (bad or {}) for key in chosen])}
+    made, kept = encoder()(chosen, lambda key: read(pictures[key]), skip_bad)
+    return {"vectors": made, "kept": kept}
 
   paths = [parts / f"{start}.npz" for start in range(0, len(keys), _PART)]
   parts_lib.make(paths, make_part, f"parts of {_PART:,} pictures", say)

@@ -32,10 +32,7 @@ def batches_of(
   with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
     for number, batch in enumerate(batches, 1):
       stopping.evaluation_batch(f"batch {number} of {name}")
-      arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
-      with sharded.computing():
-        found = compiled(sharded.params, arrays)
-      yield jax.device_get(jax.device_put(found, sharded.replicated))
+      yield sharded.compute(compiled, batch, stream.pictures, rows)
 
 
 def of_split(
@@ -61,7 +58,7 @@ class SplitEvaluator:
     self.stream = stream
     self.prefix = f"{name}/" if name else ""
     self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
-    self.options = {"bootstrap": bootstrap if out_dir else 0, "title": title}
+    self.options: dict[str, Any] = {"bootstrap": bootstrap if out_dir else 0, "title": title}
 
   @property
   def writes(self) -> bool:

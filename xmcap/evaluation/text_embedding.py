@@ -39,9 +39,7 @@ class EmbedsTexts(abc.ABC):
   ):
     self.sharded, self.batch_size, self.longest = sharded, sharded.rounded(batch_size), longest
     self.cut = self.unread = 0
-    self._embed = jax.jit(embed, out_shardings=sharded.replicated)  # whole on every host
-    # The rows of a batch that this process feeds.
-    self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
+    self._embed = jax.jit(embed)
 
   def __call__(self, texts: Iterable[str], language: str = "") -> Iterator[np.ndarray]:
     """Yields the embeddings of texts in their order, float32 [some, E] at a time, of length 1.
@@ -95,10 +93,9 @@ class EmbedsTexts(abc.ABC):
 
   def _batch(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns the embeddings of a batch, float32 [B, E]; `arrays` has all its rows."""
-    fed = {name: array[self._fed] for name, array in arrays.items()}
-    batch = sharding.put_batch(fed, self.sharded.mesh, self.batch_size, self._fed)
-    with self.sharded.computing():
-      return np.asarray(self._embed(self.sharded.params, batch))
+    fed = sharding.process_rows(self.sharded.mesh, self.batch_size)
+    own = {name: array[fed] for name, array in arrays.items()}
+    return self.sharded.compute(self._embed, own, self.batch_size, fed)
 
   @abc.abstractmethod
   def _window(

@@ -57,7 +57,7 @@ class WordEmbedder(EmbedsTexts):
 
 
 class FeatureEmbedder:
-  """A Word2VisualVec, and the stored features of pictures, which are its space.
+  """A Word2VisualVec and the stored features of pictures.
 
   Args:
     folder: a run's folder.
@@ -80,7 +80,7 @@ class FeatureEmbedder:
     self._features, self._width = features, config.output_dim
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the stored features of pictures, given by their keys, of length 1, float32 [N, F].
+    """Returns the stored features of pictures, normalised, float32 [N, F]; `paths` are keys of the pictures.
 
     Raises:
       UsageError: as `features.read`; or a picture has none, or they have another width than the model predicts.
