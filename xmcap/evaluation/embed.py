@@ -105,11 +105,10 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
 
 
 def load(model_dir: str, step: int | None = None, features: str = "") -> Embedder:
-  """Loads a model: from a run's folder, of a step or the best or newest; a dual tower also as `xmcap convert` wrote it.
+  """Loads a model from a run's folder, or a dual tower that `xmcap convert` wrote.
 
   Args:
-    model_dir: the folder.
-    step: the checkpoint; None: the best, or the newest if the run does not choose one.
+    model_dir, step: as in `picture_features.chosen_step`.
     features: stored features of pictures, for a Word2VisualVec; "": none.
 
   Raises:

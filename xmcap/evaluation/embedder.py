@@ -53,10 +53,9 @@ class TextEmbedder(EmbedsTexts):
   devices, and all get all embeddings.
 
   Args:
-    module: a `DualTower`.
-    sharded: its parameters.
+    module, sharded: the tower and its parameters.
     text_input: the tokenizer that it was trained with.
-    batch_size: texts at once; rounded up to what the devices share evenly.
+    batch_size: as in `EmbedsTexts`.
   """
 
   def __init__(
@@ -102,15 +101,10 @@ class TextEmbedder(EmbedsTexts):
 
 
 class DualEmbedder:
-  """A dual tower and the devices that it computes on.
+  """A dual tower, on the devices of this process; `texts` embeds texts.
 
   Args:
-    folder: a run's folder, or what `xmcap convert` wrote, with the files of its tokenizer.
-    model: its `model.json`.
-    params: its parameters.
-
-  Attributes:
-    texts: embeds texts.
+    folder, model, params: a run's folder, or what `xmcap convert` wrote, and what it holds.
 
   Raises:
     UsageError: the folder lacks the files of its tokenizer.

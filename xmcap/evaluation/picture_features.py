@@ -74,8 +74,7 @@ class PictureEncoder:
   """The image tower of a model and the devices that it computes on.
 
   Args:
-    model_dir: a run's folder, or what `xmcap convert` wrote.
-    step: the checkpoint; None: the best, or the newest if the run does not choose one.
+    model_dir, step: as in `chosen_step`.
     crops: 1 (the picture as the model sees it), or 10 (the mean over `images.ten_crops`).
     vectors: `pooled`, the tower's own vector; or `mean`, the mean over its patch tokens. They are the same if the tower
       has pool `none` or `gap`.
@@ -219,7 +218,7 @@ def write(
 
 
 def chosen_step(model_dir: str, step: int | None) -> int | None:
-  """The step of the parameters: as given, the best or the newest; None: the weights that `xmcap convert` wrote.
+  """The step to read: as given, else the best or newest; None: the weights that `xmcap convert` wrote into `model_dir`.
 
   Raises:
     UsageError: there is no such checkpoint.

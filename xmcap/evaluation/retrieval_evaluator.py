@@ -25,12 +25,7 @@ class Embedded(NamedTuple):
 
 
 class RetrievalBase(SplitEvaluator):
-  """The base class of retrieval evaluators: scores what `_embedded` returns, as `xmcap score retrieval` does.
-
-  Args:
-    num_pictures: number of pictures from the split; 0: all.
-    stream, bootstrap, out_dir, title, name: as in `SplitEvaluator`.
-  """
+  """The base class of retrieval evaluators: scores what `_embedded` returns, as `xmcap score retrieval` does."""
 
   def __init__(self, stream: Any, num_pictures: int, bootstrap: int, out_dir: str, title: str, name: str):
     super().__init__(stream, bootstrap, out_dir, title, name)

@@ -44,15 +44,7 @@ def of_split(
 
 
 class SplitEvaluator:
-  """The base class of evaluators that write the tables of a subcommand of `xmcap score`.
-
-  Args:
-    stream: the stream of the split.
-    bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
-    out_dir: tables and report are written to `out_dir/name`; "": nothing is written.
-    title: title of the tables and the report.
-    name: prefix of the names of the rows, such as `validation`.
-  """
+  """The base class of evaluators with the tables of a subcommand of `xmcap score`, whose arguments they explain."""
 
   def __init__(self, stream: Any, bootstrap: int, out_dir: str, title: str, name: str):
     self.stream = stream

@@ -18,14 +18,10 @@ _WINDOW = 16  # batches that are ordered by length together
 class EmbedsTexts(abc.ABC):
   """Embeds texts in windows of several batches.
 
-  Args:
+  Attributes:
     sharded: the model's parameters.
-    embed: (parameters, batch) -> embeddings [B, E].
     batch_size: texts at once; rounded up to what the devices share evenly.
     longest: the longest text that is read whole, as in `64 pieces`.
-
-  Attributes:
-    sharded, batch_size, longest: as given.
     cut: number of embedded texts so far that were longer than `longest`.
     unread: number of texts of `all` so far that have nothing that the model knows, and are embedded as empty ones.
   """

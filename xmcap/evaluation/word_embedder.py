@@ -24,13 +24,7 @@ _SHORTEST = 1e-6  # length of a vector before it is normalised
 
 
 class WordEmbedder(EmbedsTexts):
-  """Embeds texts by their known words. A text without one is embedded as an empty one.
-
-  Args:
-    module: the network.
-    sharded: its parameters.
-    words: its words.
-  """
+  """Embeds texts by their known words. A text without one is embedded as an empty one."""
 
   def __init__(self, module: Word2VisualVec, sharded: sharded_params.ShardedParams, words: words_lib.Words):
     def embed(params, batch):
@@ -60,10 +54,8 @@ class FeatureEmbedder:
   """A Word2VisualVec and the stored features of pictures.
 
   Args:
-    folder: a run's folder.
-    model: its `model.json`.
-    params: its parameters.
-    features: file or folder of the stored features; "": none, and only texts can be embedded.
+    folder, model, params: a run's folder, and what it holds.
+    features: file or folder of the stored features; "": only texts are embedded.
 
   Raises:
     UsageError: the words are not in the folder, or are those of another run.
