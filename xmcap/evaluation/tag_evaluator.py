@@ -105,11 +105,16 @@ class TagEvaluator(SplitEvaluator):
     truth = {code: tags for code, tags in _truth(self.stream, kept).items() if code in self.languages}
     predictions: tag_files.Scores = {}
     for code, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
-      if code in truth:
-        predictions[code] = self._named(code, keys, scores, places, truth[code])
-    found = {"": predictions}
+      names = self.stream.names[code]
+      # The shortest decimal that stands for the float32, so that files are short and order is kept.
+      predictions[code] = {
+        key: {names[place]: float(str(score)) for score, place in zip(of_picture, numbers, strict=True)}
+        for key, of_picture, numbers in zip(keys, scores, places.tolist(), strict=False)
+      }
+    found = {"": _of_pictures(predictions, truth)}
     if self.baselines is not None:
-      found |= self._baselines(sharded, keys, vectors[:count], truth)
+      for name, predicted in self._baselines(sharded, keys, vectors[:count], truth).items():
+        found[name] = _of_pictures(predicted, truth)
     results = {
       name: tags_lib.score_tags(truth, predicted, **self.options) for name, predicted in found.items()
     }
@@ -117,17 +122,6 @@ class TagEvaluator(SplitEvaluator):
       self._write(found, results)
     for name, result in results.items():
       yield from self.rows(result.table, f"{name}/" if name else "")
-
-  def _named(
-    self, code: str, keys: Sequence[str], scores: np.ndarray, places: np.ndarray, truth: Mapping[str, Any]
-  ) -> dict[str, dict[str, float]]:
-    names = self.stream.names[code]
-    # The shortest decimal that stands for the float32, so that files are short and order is kept.
-    return {
-      key: {names[place]: float(str(score)) for score, place in zip(of_picture, numbers, strict=True)}
-      for key, of_picture, numbers in zip(keys, scores, places.tolist(), strict=False)
-      if key in truth
-    }
 
   def _baselines(
     self, sharded: Any, keys: Sequence[str], vectors: np.ndarray, truth: tag_baselines.Tags
@@ -142,11 +136,7 @@ class TagEvaluator(SplitEvaluator):
     train = {code: tags for code, tags in _truth(stream, train_keys).items() if code in truth}
     frequent = tag_baselines.most_frequent(train, keys, _MOST)
     nearest = tag_baselines.nearest_picture(train, train_keys, train_vectors[kept], keys, vectors, _MOST)
-    found = {"most_frequent": frequent, "nearest_picture": nearest}
-    return {
-      name: {code: {key: predicted[key] for key in truth[code]} for code, predicted in of_baseline.items()}
-      for name, of_baseline in found.items()
-    }
+    return {"most_frequent": frequent, "nearest_picture": nearest}
 
   def _write(self, found: Mapping[str, tag_files.Scores], results: Mapping[str, tags_lib.Tags]) -> None:
     result = results[""]
@@ -184,6 +174,15 @@ def _predicting(objective: Any, with_vectors: bool) -> Callable[[Any, Any], tupl
     return batch["weights"], vectors, *best
 
   return predict
+
+
+def _of_pictures(scores: tag_files.Scores, truth: tag_baselines.Tags) -> tag_files.Scores:
+  """The scores of the pictures that `truth` has in each language."""
+  return {
+    code: {key: of_language[key] for key in truth[code]}
+    for code, of_language in scores.items()
+    if code in truth
+  }
 
 
 def _truth(stream: Any, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
