@@ -257,8 +257,6 @@ class PictureCaptioner:
       tokens, scores = predictor.decode_batch(
         generate, self._params, pixels[places], prompts[places], rng, ids
       )
-    if not hasattr(generate.search, "count"):
-      tokens, scores = tokens[:, :, None], scores[:, :, None]
     found = []
     for of_picture, row_tokens, row_scores in zip(codes, tokens, scores, strict=False):
       found.append({})

@@ -97,7 +97,7 @@ class CaptionEvaluator:
       )
     if sources and not is_records:
       raise UsageError(
-        f"CaptionEvaluator.sources: {references} is not a folder of records, which alone know sources"
+        f"CaptionEvaluator.sources: {references} is not a folder of records, and nothing else has sources: leave it out"
       )
     self.records = RecordReferences(references, split, languages, sources) if is_records else None
     self.images_dir = images_dir or addresses.join(addresses.parent(references), "images")
