@@ -25,6 +25,7 @@ _Made = TypeVar("_Made")
 _MACRO = re.compile(r"^(\w+)\s*=", re.MULTILINE)
 _OTHER_IMPORT = re.compile(r"^\s*(?:import|from)\s+(?!xmcap\.)", re.MULTILINE)
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
+_OF_MODEL_FOLDERS = ("MODEL_DIR", "VOCABULARY", "IMAGE_SIZE", "MIXTURE")  # macros that a model folder defines
 
 _WORTH_SAYING = {
   "Partitioning": ("data", "fsdp", "model", "fsdp_limit"),
@@ -99,48 +100,41 @@ def check_names(
   text = "".join(
     _text_with_includes(_find(file, folders), folders) for file in files if not file.endswith(".json")
   )
-  of_folders = ("MODEL_DIR", "VOCABULARY", "IMAGE_SIZE", "MIXTURE")  # macros of a model folder
-  defined = {*of_folders, *_MACRO.findall(text)}
-  has_model, closed = any(file.endswith(".json") for file in files), not _OTHER_IMPORT.search(text)
-  known: gin_names.Parameters = {}
+  defined = {*_OF_MODEL_FOLDERS, *_MACRO.findall(text)}
+  has_model = any(file.endswith(".json") for file in files)
+  closed = not _OTHER_IMPORT.search(text)
   for override in overrides:
     name, equals, value = override.partition("=")
     if not equals:
       continue
-    if re.fullmatch(r"\w+", name):
-      if name not in defined and not has_model:
-        raise _undefined(override, name, defined)
-    elif parts := re.fullmatch(r"(?:.*/)?(?:[\w.]+\.)?(\w+)\.(\w+)", name):
-      known = known or gin_names.read()
-      _check_parameter(override, parts[1], parts[2], known, closed)
-    if (macro := re.fullmatch(r"%(\w+)", value)) and macro[1] not in defined and not has_model:
-      raise _undefined(override, macro[1], defined)
-    if reference := re.match(r"@(?:[\w.]+[./])*(\w+)", value):
-      known = known or gin_names.read()
-      if closed and reference[1] not in known:
-        raise _no_configurable(override, reference[1], known)
+    for macro in (re.fullmatch(r"(\w+)", name), re.fullmatch(r"%(\w+)", value)):
+      if macro and macro[1] not in defined and not has_model:
+        raise _undefined(override, macro[1], defined)
+    if parts := re.fullmatch(r"(?:.*/)?(?:[\w.]+\.)?(\w+)\.(\w+)", name):
+      _check_parameter(override, parts[1], parts[2], closed)
+    reference = re.match(r"@(?:[\w.]+[./])*(\w+)", value)
+    if closed and reference and reference[1] not in gin_names.read():
+      raise _no_configurable(override, reference[1])
 
 
-def _check_parameter(
-  override: str, name: str, parameter: str, known: gin_names.Parameters, closed: bool
-) -> None:
-  """UsageError for an unknown parameter and, if `known` is complete (`closed`), for an unknown configurable."""
+def _check_parameter(override: str, name: str, parameter: str, closed: bool) -> None:
+  """UsageError for an unknown parameter and, if all configurables are xmcap's (`closed`), an unknown configurable."""
+  known = gin_names.read()
   if name not in known:
     if closed and name not in ("macro", "constant", "singleton"):
-      raise _no_configurable(override, name, known)
+      raise _no_configurable(override, name)
     return
   parameters = known[name]
   if parameters is not None and parameter not in parameters:
-    hint = _did_you_mean(parameter, parameters).rstrip(".")
+    hint = _did_you_mean(parameter, parameters)
     raise UsageError(
       f"--gin.{override}: Configurable '{name}' doesn't have a parameter named '{parameter}'{hint}"
     )
 
 
-def _no_configurable(override: str, name: str, known: Iterable[str]) -> UsageError:
-  return UsageError(
-    f"--gin.{override}: No configurable matching '{name}'{_did_you_mean(name, known)}".rstrip(".")
-  )
+def _no_configurable(override: str, name: str) -> UsageError:
+  hint = _did_you_mean(name, gin_names.read())
+  return UsageError(f"--gin.{override}: No configurable matching '{name}'{hint}")
 
 
 def _text_with_includes(path: pathlib.Path, folders: Sequence[str], depth: int = 8) -> str:
@@ -170,8 +164,9 @@ def _find(file: str, folders: Sequence[str]) -> pathlib.Path:
 
 def _undefined(override: str, name: str, defined: Iterable[str]) -> UsageError:
   known = sorted(defined)
+  hint = _did_you_mean(name, known) or "."
   return UsageError(
-    f"--gin.{override}: no gin file defines {name}{_did_you_mean(name, known)} Defined: {', '.join(known) or 'none'}"
+    f"--gin.{override}: no gin file defines {name}{hint} Defined: {', '.join(known) or 'none'}"
   )
 
 
@@ -277,7 +272,7 @@ def _macros() -> set[str]:
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
   nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-  return f"; did you mean {nearest[0]}?" if nearest else "."
+  return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 @contextlib.contextmanager
@@ -311,4 +306,4 @@ def _one_line(origin: str, error: Exception) -> str:
   elif parameter:
     function = gin_config._REGISTRY.get_match(parameter[1]).wrapped
     hint = _did_you_mean(parameter[2], inspect.signature(function).parameters)
-  return f"{where}: {message}{hint.rstrip('.')}"
+  return f"{where}: {message}{hint}"

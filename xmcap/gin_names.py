@@ -4,6 +4,7 @@ Parameters are unknown for a class with a base outside xmcap, and for a function
 """
 
 import ast
+import functools
 import importlib.util
 import pathlib
 import re
@@ -16,6 +17,7 @@ Parameters = Mapping[str, frozenset[str] | None]
 """Configurable -> the parameters that gin may set, or None if unknown."""
 
 
+@functools.cache
 def read() -> Parameters:
   """All configurables of xmcap except those for t5x; for the corpora in `tasks`, only the names."""
   texts = [

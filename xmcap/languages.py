@@ -81,23 +81,14 @@ WIDE: tuple[str, ...] = tuple(
 """The 101 languages of emoji100: those in which Unicode CLDR 48 names at least 1,000 pictographs."""
 
 _ALIASES = {
-  "cmn": "zh",
-  "tl": "fil",
-  "iw": "he",
-  "in": "id",
-  "qu": "quz",
-  "nb": "no",
-  "nn": "no",
-  "cn": "zh",
-  "jp": "ja",
-  "kr": "ko",
-}
+  "cmn": "zh", "tl": "fil", "iw": "he", "in": "id", "qu": "quz", "nb": "no", "nn": "no",
+  "cn": "zh", "jp": "ja", "kr": "ko",
+}  # fmt: skip
 """Other codes in use for languages of the table: legacy codes, macrolanguages and common mistakes."""
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
-_PRIVATE = re.compile(
-  r"q[a-t][a-z]|und|mul|mis|zxx|art"
-)  # codes for no particular language, or for private use
+# Codes for no particular language, or for private use.
+_PRIVATE = re.compile(r"q[a-t][a-z]|und|mul|mis|zxx|art")
 _RIGHT_TO_LEFT = frozenset(
   {"Adlm", "Arab", "Aran", "Hebr", "Mand", "Mend", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"}
 )
@@ -116,9 +107,7 @@ def get(code: str) -> Language:
   language = LANGUAGES.get(code) or _further(code)
   if language is not None:
     return language
-  nearest = _ALIASES.get(code.lower()) or _standard(code)
-  if nearest is None or not is_known(nearest):
-    nearest = next(iter(difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)), None)
+  nearest = canonical(code) or next(iter(difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)), None)
   hint = f"; did you mean '{nearest}'?" if nearest else "."
   raise UsageError(
     f"unknown language '{code}'{hint} The 36 codes: {' '.join(LANGUAGES)}; others by BCP-47 tag"

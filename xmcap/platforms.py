@@ -34,18 +34,14 @@ def choose() -> None:
   JAX_PLATFORMS and CUDA_VISIBLE_DEVICES, if set, take precedence; TPUs and other plugins are left to jax.
   """
   if "JAX_PLATFORMS" not in os.environ:
-    _choose()
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
+    if not hidden and any(pathlib.Path(path).exists() for path in _NVIDIA):
+      if cuda_installed():
+        os.environ["JAX_PLATFORMS"] = "cuda,cpu"
+    elif all(name.startswith("xla_cuda") for name in _plugins()) and not _may_have_tpu():
+      os.environ["JAX_PLATFORMS"] = "cpu"
   if os.environ.get("JAX_PLATFORMS") == "cpu":
     _keep_memory()
-
-
-def _choose() -> None:
-  hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
-  if not hidden and any(pathlib.Path(path).exists() for path in _NVIDIA):
-    if cuda_installed():
-      os.environ["JAX_PLATFORMS"] = "cuda,cpu"
-  elif all(name.startswith("xla_cuda") for name in _plugins()) and not _may_have_tpu():
-    os.environ["JAX_PLATFORMS"] = "cpu"
 
 
 def _keep_memory() -> None:

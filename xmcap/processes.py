@@ -165,15 +165,10 @@ def _end_with_parent() -> None:
   parent = multiprocessing.parent_process()
   assert parent is not None  # this is a worker
 
-  def is_gone(timeout: float) -> bool:
-    # Forked processes hold copies of each other's sentinels, hence the check of the parent's id.
-    return bool(multiprocessing.connection.wait([parent.sentinel], timeout)) or os.getppid() != parent.pid
-
   def watch() -> None:
-    while not is_gone(_LOOK):
+    # Forked processes hold copies of each other's sentinels, hence the check of the parent's id.
+    while not multiprocessing.connection.wait([parent.sentinel], _LOOK) and os.getppid() == parent.pid:
       pass
     os._exit(1)
 
-  if is_gone(0):
-    os._exit(1)
   threading.Thread(target=watch, daemon=True).start()

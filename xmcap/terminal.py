@@ -36,12 +36,7 @@ def shown(text: object, limit: int | None = _LIMIT) -> str:
 
 def is_plain(text: str) -> bool:
   """Whether `shown` with no limit leaves a text unchanged."""
-  return text.isprintable() or all(map(_is_plain_character, text))
-
-
-def lines(text: str) -> str:
-  """Escapes each line of a text; keeps the newlines and the full length."""
-  return text if text.isprintable() else "\n".join(map(_escaped, text.split("\n")))
+  return _escaped(text) == text
 
 
 def guard() -> None:
@@ -86,7 +81,7 @@ class _Guarded:
 
   def write(self, text: str) -> int:
     with self._named():
-      self._stream.write(lines(text))
+      self._stream.write("\n".join(map(_escaped, text.split("\n"))))
     return len(text)
 
   def writelines(self, texts) -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 from tests.convert.conftest import VIT_SIZES, edit_json
 from xmcap import cli
 from xmcap.data import features, images, text_input
-from xmcap.evaluation import dual_embedder, embed
+from xmcap.evaluation import embed, embedder
 from xmcap.models import model_json
 
 KINDS = ("CLIP", "Siglip", "AltCLIP")
@@ -81,7 +81,7 @@ def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
   theirs = write_dual(tmp_path / "theirs", kind)
   folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
   config = model_json.read(folder / "model.json").config("text")
-  monkeypatch.setattr(dual_embedder, "_tokenizer", lambda *_: Ids(config.pad_id, config.max_length))
+  monkeypatch.setattr(embedder, "_tokenizer", lambda *_: Ids(config.pad_id, config.max_length))
   tower = embed.load(str(folder))
   pixels, texts = rng.integers(0, 256, (3, 12, 12, 3)).astype(np.uint8), texts_of(kind, rng)
 
@@ -97,12 +97,12 @@ def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
       **mask,
     )  # fmt: skip
 
-  apply = tower.module.apply
-  image = apply({"params": tower.sharded.params}, pixels, method="embed_images")
+  apply = tower.texts.module.apply
+  image = apply({"params": tower.texts.sharded.params}, pixels, method="embed_images")
   text = np.concatenate(list(tower.texts([" ".join(map(str, ids)) for ids in texts])))
   np.testing.assert_allclose(image, out.image_embeds, atol=1e-4)
   np.testing.assert_allclose(text, out.text_embeds, atol=1e-4)
-  params = tower.sharded.params
+  params = tower.texts.sharded.params
   logits = np.exp(params["logit_scale"]) * text @ np.asarray(image).T + params["logit_bias"]
   np.testing.assert_allclose(logits, out.logits_per_text, atol=1e-3)
 

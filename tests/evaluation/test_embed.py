@@ -13,8 +13,8 @@ from PIL import Image
 from tests.data.conftest import tiny_dir  # noqa: F401  a fixture
 from tests.evaluation import dual
 from xmcap.cli import main
-from xmcap.evaluation import dual_embedder
 from xmcap.evaluation import embed as embed_lib
+from xmcap.evaluation import embedder
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -95,7 +95,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, mo
   assert "texts of more than 64 pieces, which were cut: 1" in capsys.readouterr().err
   whole = contents(work / "out")
 
-  made = dual_embedder.DualEmbedder.pictures
+  made = embedder.DualEmbedder.pictures
   calls = []
 
   def stopped(self, paths, read):
@@ -105,7 +105,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, mo
     return made(self, paths, read)
 
   (work / "out").rename(work / "first")
-  monkeypatch.setattr(dual_embedder.DualEmbedder, "pictures", stopped)
+  monkeypatch.setattr(embedder.DualEmbedder, "pictures", stopped)
   assert embed(work, *everything(work)) == 130
   assert embed(work, *everything(work)) == 0
   assert [len(paths) for paths in calls] == [5, 5, 5, 2]

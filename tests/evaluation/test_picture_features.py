@@ -16,6 +16,7 @@ from tests.evaluation.dual import DUAL, T5, VIT
 from xmcap.cli import main
 from xmcap.data import features, images
 from xmcap.data.records import RecordSource
+from xmcap.errors import UsageError
 from xmcap.evaluation import picture_features
 from xmcap.models import model_json
 from xmcap.models.vit import ViT
@@ -122,6 +123,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(run, tmp_path, photos
 _SMALL_PARTS = """
 import sys
 from xmcap.cli import main
+from xmcap.errors import UsageError
 from xmcap.evaluation import picture_features
 
 picture_features._PART = 1
@@ -198,3 +200,10 @@ def test_several_splits_in_one_file(run, tmp_path, tiny_dir):  # noqa: F811
   assert features.read(out).keys == (*keys,)
   for split in ("train[20:]", "train[:2]"):
     features.of_source(out, RecordSource(tiny_dir, split))
+
+
+def test_converted_weights_have_no_steps(tmp_path):
+  (tmp_path / "params.safetensors").touch()
+  assert picture_features.chosen_step(str(tmp_path), None) is None
+  with pytest.raises(UsageError, match="holds no finished checkpoint"):
+    picture_features.chosen_step(str(tmp_path), 3)

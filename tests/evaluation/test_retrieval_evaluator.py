@@ -55,3 +55,12 @@ def test_the_batch_and_the_captions_of_the_training_stream_do_not_matter(tiny, p
 
   one, two = rows(batch_size=4), rows(batch_size=8, captions_per_image=2, target_lengths=(4,))
   assert one == pytest.approx(two) and {code for code, _ in one} == {"", "de", "en"}
+
+
+def test_a_second_evaluation_compiles_nothing(tiny, params):  # noqa: F811
+  stream = CaptionStream(
+    tiny.name, split="train", batch_size=4, image_size=16, prompt_length=2, target_length=8, languages=("en",)
+  )
+  evaluator = RetrievalEvaluator(stream, pictures=5, num_pictures=10)
+  assert list(evaluator.run(params, 1)) == list(evaluator.run(params, 2))
+  assert evaluator._embed._cache_size() == 1

@@ -34,9 +34,7 @@ from xmcap.training.checkpoints import read
 Picture = str | os.PathLike | bytes | Image.Image | np.ndarray
 """The path of a picture, the bytes of its file, a Pillow image, or pixels, uint8 [height, width, 3]."""
 
-SEARCHES = {"greedy": Greedy, "beam": Beam, "sample": Sample}
-"""Searches that can be chosen by name, with their default settings."""
-
+_SEARCHES = {"greedy": Greedy, "beam": Beam, "sample": Sample}
 # Languages (times samples) per picture are rounded up to these, so that few programs are compiled.
 _ROWS = (1, 2, 4, 8, 12, 24, 36)
 
@@ -94,10 +92,9 @@ class PictureCaptioner:
     self.vocabulary = vocabulary
     self._prompt_width = predictor.prompts_of(vocabulary, self.languages).shape[1]
     self._decoding = model_json.Decoding(**model.decoding)
-    cast = functools.partial(self._generator(self.search).cast)
+    cast = self._generator(self.search).cast
     self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
-    groups = self._params.groups
-    self.batch_size = -(-batch_size // groups) * groups
+    self.batch_size = self._params.rounded(batch_size)
     self._lock = threading.Lock()  # all devices must start programs in the same order
 
   def caption(
@@ -180,7 +177,10 @@ class PictureCaptioner:
     """The codes of each picture; UsageError for a wrong one."""
     if isinstance(languages, str):
       raise UsageError(f"languages={languages!r}: give a list of codes, such as ['{languages[:20]}']")
-    each = [tuple(codes) for codes in languages] if _are_lists(languages) else [tuple(languages)] * count
+    if languages and not any(isinstance(codes, str) for codes in languages):
+      each = [tuple(codes) for codes in languages]
+    else:
+      each = [tuple(languages)] * count
     if len(each) != count:
       raise UsageError(
         f"languages for {len(each)} pictures, but {count} pictures: give one list of codes for each"
@@ -214,11 +214,11 @@ class PictureCaptioner:
 
   def _searching(self, search: Any, n: int) -> Any:
     if isinstance(search, str):
-      if search not in SEARCHES:
+      if search not in _SEARCHES:
         raise UsageError(
-          f"search={search!r}: give one of {', '.join(SEARCHES)}, or a search such as Beam(beams=8)"
+          f"search={search!r}: give one of {', '.join(_SEARCHES)}, or a search such as Beam(beams=8)"
         )
-      search = SEARCHES[search]()
+      search = _SEARCHES[search]()
     search = self.search if search is None else search
     if n < 1:
       raise UsageError(f"n={n}: it must be at least 1")
@@ -257,8 +257,6 @@ class PictureCaptioner:
       tokens, scores = predictor.decode_batch(
         generate, self._params, pixels[places], prompts[places], rng, ids
       )
-    if not hasattr(generate.search, "count"):
-      tokens, scores = tokens[:, :, None], scores[:, :, None]
     found = []
     for of_picture, row_tokens, row_scores in zip(codes, tokens, scores, strict=False):
       found.append({})
@@ -308,10 +306,6 @@ def _listed(pictures: Any) -> list[Picture]:
   ):
     raise UsageError(f"pictures={type(pictures).__name__}: give a list of pictures, such as ['a.jpg']")
   return list(pictures)
-
-
-def _are_lists(languages: Sequence) -> bool:
-  return bool(languages) and all(not isinstance(codes, str) for codes in languages)
 
 
 def _rounded(count: int, groups: int, most: int) -> int:

@@ -1,16 +1,17 @@
-"""Writes what a dual tower, or a Word2VisualVec, makes of pictures, captions and names of classes, for `xmcap score`.
+"""Writes embeddings of pictures, captions and class names by a dual tower or a Word2VisualVec, for `xmcap score`.
 
-Each output is embedded in parts, and the processes of a run take turns in taking one. A part that is whole is not made
-again, so that a run that was killed goes on and ends with the same bytes.
+The processes of a run share the parts of each output. A finished part is not made again, so a run that was killed goes
+on and ends with the same bytes.
 """
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,9 +22,10 @@ from xmcap.data.columns import parse_columns
 from xmcap.data.corpora import plans
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
-from xmcap.evaluation import dual_embedder, picture_features, word_embedder
 from xmcap.evaluation import parts as parts_lib
-from xmcap.evaluation.text_embedding import EmbedsTexts
+from xmcap.evaluation import picture_features
+from xmcap.evaluation.embedder import DualEmbedder, TextEmbedder
+from xmcap.evaluation.word_embedder import FeatureEmbedder
 from xmcap.models import model_json
 from xmcap.progress import Say
 from xmcap.scoring import prompts as prompts_lib
@@ -37,19 +39,21 @@ NAME, VERSION = "embeddings", "1"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
 _PART = {"pictures": 4_096, "captions": 16_384, "labels": 1_024}  # rows that are embedded and written at once
 
+Embedder = DualEmbedder | FeatureEmbedder
+
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-  """What is to be embedded.
+  """The pictures and texts to embed.
 
   Attributes:
-    pictures: key -> file, or what `read` takes.
-    captions: language code -> captions, or none.
-    labels: language code -> classes, or none.
-    prompts: language code -> prompts; a language without them has its names alone.
-    read: what `pictures` has of a key -> the bytes of the picture.
-    tokenized: language code -> the words of each caption, joined by spaces, or ""; or none.
-    features: file or folder of the stored features of pictures, of which `pictures` has the keys; "": none.
+    pictures: key -> argument of `read`, by default a file.
+    captions: language code -> captions.
+    labels: language code -> classes.
+    prompts: language code -> prompts; without prompts the names of classes are embedded alone.
+    read: returns the bytes of a picture.
+    tokenized: language code -> the words of each caption, joined by spaces, or "" where they are unknown.
+    features: file or folder of the stored features of the pictures; "": none.
   """
 
   pictures: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -61,7 +65,7 @@ class Inputs:
   features: str = ""
 
   def described(self) -> dict[str, Any]:
-    """What tells these inputs from others, by number and hash."""
+    """Counts and hashes that identify these inputs."""
     texts = {
       "pictures": list(self.pictures),
       "captions": {code: held.texts for code, held in self.captions.items()},
@@ -70,24 +74,11 @@ class Inputs:
     }
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
-    return {name: [len(held), _hash(held)] for name, held in texts.items()}
-
-
-class Embedder(Protocol):
-  """A dual tower, or a Word2VisualVec with stored features."""
-
-  @property
-  def texts(self) -> EmbedsTexts:
-    """What embeds texts."""
-    ...
-
-  def adapted(self, adapter: str) -> EmbedsTexts:
-    """What embeds texts with an adapter; the tower itself stays as it is."""
-    ...
-
-  def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the embeddings of pictures, float32 [N, E]."""
-    ...
+    hashed = {
+      name: hashlib.sha256(json.dumps(held, ensure_ascii=False).encode()).hexdigest()[:16]
+      for name, held in texts.items()
+    }
+    return {name: [len(held), hashed[name]] for name, held in texts.items()}
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
@@ -114,11 +105,10 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
 
 
 def load(model_dir: str, step: int | None = None, features: str = "") -> Embedder:
-  """Loads a model: from a run's folder, of a step or the best or newest; a dual tower also as `xmcap convert` wrote it.
+  """Loads a model from a run's folder, or a dual tower that `xmcap convert` wrote.
 
   Args:
-    model_dir: the folder.
-    step: the checkpoint; None: the best, or the newest if the run does not choose one.
+    model_dir, step: as in `picture_features.chosen_step`.
     features: stored features of pictures, for a Word2VisualVec; "": none.
 
   Raises:
@@ -126,14 +116,15 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   """
   folder = epath.Path(model_dir)
   model = _read_model(folder)
-  if _is_converted(model_dir):
+  step = picture_features.chosen_step(model_dir, step)
+  if step is None:
     params = weights.read_all(model_dir)
     params.setdefault("logit_bias", np.zeros((), np.float32))  # CLIP has none
   else:
-    params = read.load_params(model_dir, _step(model_dir, step))
+    params = read.load_params(model_dir, step)
   if model.words is not None:
-    return word_embedder.FeatureEmbedder(folder, model, params, features)
-  return dual_embedder.DualEmbedder(folder, model, params)
+    return FeatureEmbedder(folder, model, params, features)
+  return DualEmbedder(folder, model, params)
 
 
 def write(
@@ -144,14 +135,14 @@ def write(
   adapters: str = "",
   say: Say = lambda line: None,
 ) -> None:
-  """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy`, of what there is, into a folder.
+  """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy` for the inputs that there are.
 
   All processes of a run must call it, with the same inputs and a folder that all of them see.
 
   Args:
-    out: the folder; what it holds of the same inputs and model is kept.
-    model_dir, step: as of `load`.
-    adapters: a folder with a folder for each language that has an adapter; "": none.
+    out: the folder; finished parts of the same inputs and model are kept.
+    model_dir, step: as in `load`.
+    adapters: as in `adapters.of_language`.
     say: takes lines of progress.
 
   Raises:
@@ -160,8 +151,10 @@ def write(
     XmcapError: a picture cannot be read, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
-  _read_model(epath.Path(model_dir))
-  step = _step(model_dir, step)
+  model = _read_model(epath.Path(model_dir))
+  if adapters and model.words is not None:
+    raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
+  step = picture_features.chosen_step(model_dir, step)
   options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
@@ -210,20 +203,6 @@ def _read_model(folder: epath.Path) -> model_json.Model:
   return model
 
 
-def _is_converted(model_dir: str) -> bool:
-  return (epath.Path(model_dir) / weights.PARAMS).exists()
-
-
-def _step(model_dir: str, step: int | None) -> int | None:
-  if step is not None or _is_converted(model_dir):
-    return step
-  best = read.best_step(model_dir)
-  steps = read.steps_in(read.checkpoints_dir(model_dir))
-  if best is None and not steps:
-    raise UsageError(f"{model_dir} holds no finished checkpoint: give a run that has saved one")
-  return steps[-1] if best is None else best
-
-
 @dataclasses.dataclass(frozen=True)
 class _Part:
   """Rows `start` to `stop` of `pictures.npy`, or of the captions or labels of a language."""
@@ -237,23 +216,24 @@ class _Part:
     return work_dir / f"{self.kind}-{self.code}-{self.start}-{self.stop}.npz"
 
 
-def _parts(inputs: Inputs) -> list[_Part]:
+def _outputs(inputs: Inputs) -> list[list[_Part]]:
+  """The parts of each file of embeddings, in order."""
   counts = {
     ("pictures", ""): len(inputs.pictures),
     **{("captions", code): len(held.texts) for code, held in inputs.captions.items()},
     **{("labels", code): len(held.names) for code, held in inputs.labels.items()},
   }
   return [
-    _Part(kind, code, start, min(start + _PART[kind], count))
+    [_Part(kind, code, start, min(start + _PART[kind], count)) for start in range(0, count, _PART[kind])]
     for (kind, code), count in counts.items()
-    for start in range(0, count, _PART[kind])
+    if count
   ]
 
 
 def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapters: str, say: Say) -> None:
   """Writes the parts of this process."""
   # Parts of about the same size stand together.
-  parts = sorted(_parts(inputs), key=lambda part: (part.kind, part.start - part.stop))
+  parts = sorted(itertools.chain(*_outputs(inputs)), key=lambda part: (part.kind, part.start - part.stop))
   paths = list(inputs.pictures.values())
 
   def make_part(number: int) -> dict[str, Any]:
@@ -268,9 +248,10 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
 
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
-  """Returns the embeddings of a part, and how many of its texts were cut, and how many captions have no known word."""
-  adapter = adapters_lib.find(adapters, part.code)
-  texts = made.adapted(adapter) if adapter else made.texts
+  """Returns the embeddings of a part, the number of texts that were cut, and of captions without a known word."""
+  texts = made.texts
+  if isinstance(texts, TextEmbedder):
+    texts = adapters_lib.of_language(texts, adapters, part.code)
   cut, unread, rows = texts.cut, texts.unread, slice(part.start, part.stop)
   try:
     if part.kind == "captions":
@@ -281,16 +262,14 @@ def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> 
       found = texts.ensemble(names, prompts, part.code)
   except UsageError as error:
     raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
-  return found, texts.cut - cut, texts.unread - unread if part.kind == "captions" else 0
+  return found, texts.cut - cut, texts.unread - unread
 
 
 def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tuple[int, int]:
-  """Writes the outputs from their parts; returns how many texts were cut, and how many captions have no known word."""
-  outputs: dict[tuple[str, str], list[_Part]] = {}
-  for part in _parts(inputs):
-    outputs.setdefault((part.kind, part.code), []).append(part)
+  """Writes the outputs from their parts; returns the two numbers of `_embed_texts`, summed."""
   cut = unread = 0
-  for (kind, code), parts in outputs.items():
+  for parts in _outputs(inputs):
+    kind, code = parts[0].kind, parts[0].code
     path = out / kind / f"{code}.npy" if code else out / PICTURES
     files.make_folder(path.parent)
     files.remove_incomplete(path.parent)
@@ -304,7 +283,3 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tu
   if inputs.pictures:
     files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
   return cut, unread
-
-
-def _hash(value: Any) -> str:
-  return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:16]

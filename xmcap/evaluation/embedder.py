@@ -1,31 +1,37 @@
-"""Texts to embeddings by a dual tower, on the devices that hold its parameters, in constant memory."""
+"""Pictures and texts to embeddings by a dual tower, on the devices that hold its parameters."""
 
-import contextlib
+import os
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import gin
 import jax
 import numpy as np
+from etils import epath
 
 from xmcap import configuration
+from xmcap.data import text_input
 from xmcap.data.text_input import TextInput
+from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, one_line
-from xmcap.evaluation import sharded_params
+from xmcap.evaluation import picture_features, sharded_params
+from xmcap.evaluation.predictor import VOCABULARY
 from xmcap.evaluation.text_embedding import EmbedsTexts
+from xmcap.models import model_json
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
-from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
+_LONGEST = 64  # pieces of a text, for towers that read any length
 
 
 def tower(vit: ViTConfig, text: T5Config | TextConfig, dual: DualConfig) -> DualTower:
-  """A dual tower to embed with: what its scale and bias begin with is not asked for."""
+  """A dual tower to embed with, which needs no initial scale and bias."""
   return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
 
 
@@ -34,37 +40,10 @@ def configured_tower() -> DualTower:
   text = TextConfig if gin.get_bindings(TextConfig) else T5Config
   try:
     return tower(configuration.bound(ViTConfig), configuration.bound(text), configuration.bound(DualConfig))
-  except (TypeError, RuntimeError) as error:  # gin, for parameters that nothing binds
+  except (TypeError, RuntimeError) as error:  # gin raises these for missing parameters
     raise UsageError(
       f"no dual tower is configured ({one_line(error)}): give the folder of a run of runs/contrastive.gin"
     ) from None
-
-
-def of_split(
-  stream: Any,
-  count: int,
-  function: Callable[[Any, Any], tuple[jax.Array, ...]],
-  sharded: sharded_params.ShardedParams,
-  name: str,
-) -> tuple[np.ndarray, ...]:
-  """Returns what a function makes of the first pictures of a stream, all of them whole on every host.
-
-  Args:
-    count: so many pictures; rows beyond them are included, and have weight 0.
-    function: (parameters, batch) -> arrays [B, ...].
-    name: of the evaluation, for the watch over hanging processes.
-  """
-  stream, steps = stream.first(count, sharded.groups)
-  rows = sharding.process_rows(sharded.mesh, stream.pictures)
-  compiled = jax.jit(function, out_shardings=sharded.replicated)
-  found = []
-  with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
-    for number, batch in enumerate(batches, 1):
-      stopping.evaluation_batch(f"batch {number} of {name}")
-      arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
-      with sharded.computing():
-        found.append(jax.device_get(compiled(sharded.params, arrays)))
-  return tuple(np.concatenate(part) for part in zip(*found, strict=True))
 
 
 class TextEmbedder(EmbedsTexts):
@@ -74,25 +53,19 @@ class TextEmbedder(EmbedsTexts):
   devices, and all get all embeddings.
 
   Args:
-    module: a `DualTower`.
-    sharded: its parameters.
+    module, sharded: the tower and its parameters.
     text_input: the tokenizer that it was trained with.
-    batch_size: texts at once; rounded up to what the devices share evenly.
+    batch_size: as in `EmbedsTexts`.
   """
 
   def __init__(
-    self,
-    module: Any,
-    sharded: sharded_params.ShardedParams,
-    text_input: TextInput,
-    batch_size: int = 512,
+    self, module: Any, sharded: sharded_params.ShardedParams, text_input: TextInput, batch_size: int = 512
   ):
-    super().__init__(sharded, batch_size, f"{text_input.max_length} pieces")
-    self.text_input = text_input
-    self._embed = jax.jit(
-      lambda params, batch: module.apply({"params": params}, batch["tokens"], method="embed_texts"),
-      out_shardings=sharded.replicated,  # whole on every host
-    )
+    def embed(params, batch):
+      return module.apply({"params": params}, batch["tokens"], method="embed_texts")
+
+    super().__init__(sharded, embed, batch_size, f"{text_input.max_length} pieces")
+    self.module, self.text_input = module, text_input
 
   def _window(
     self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
@@ -104,27 +77,75 @@ class TextEmbedder(EmbedsTexts):
       place = int(lengths.argmin())
       raise UsageError(f"text {first + place} ('{shown(texts[place])}'): is empty; leave it out")
     self.cut += cut
-    found: np.ndarray | None = None
     order = np.argsort(lengths, kind="stable")
+    parts = []
     for start in range(0, len(order), self.batch_size):
       stopping.evaluation_batch(f"text {first + start}")
-      chosen = order[start : start + self.batch_size]
-      embedded = self._batch([encoded[place] for place in chosen], int(lengths[chosen[-1]]))
-      if found is None:
-        found = np.empty((len(texts), embedded.shape[-1]), np.float32)
-      found[chosen] = embedded[: len(chosen)]
-    assert found is not None
+      chosen = [encoded[place] for place in order[start : start + self.batch_size]]
+      parts.append(self._batch({"tokens": self._padded(chosen)})[: len(chosen)])
+    embedded = np.concatenate(parts)
+    found = np.empty_like(embedded)
+    found[order] = embedded
     return found, np.ones(len(texts), bool)
 
-  def _batch(self, encoded: Sequence[Sequence[int]], longest: int) -> np.ndarray:
+  def _padded(self, encoded: Sequence[Sequence[int]]) -> np.ndarray:
+    """The ids of texts in ascending order of length, int32 [batch_size, T]."""
     most = self.text_input.max_length
     length = most if self.text_input.fixed else _SHORTEST
-    while length < longest:
+    while length < len(encoded[-1]):
       length *= 2
-    length = min(length, most)
-    tokens = np.full((self.batch_size, length), self.text_input.pad_id, np.int32)
+    tokens = np.full((self.batch_size, min(length, most)), self.text_input.pad_id, np.int32)
     for row, ids in zip(tokens, encoded, strict=False):
       row[: len(ids)] = ids
-    batch = sharding.put_batch({"tokens": tokens[self._fed]}, self._sharded.mesh, self.batch_size, self._fed)
-    with self._sharded.computing():
-      return np.asarray(self._embed(self._sharded.params, batch))
+    return tokens
+
+
+class DualEmbedder:
+  """A dual tower, on the devices of this process; `texts` embeds texts.
+
+  Args:
+    folder, model, params: a run's folder, or what `xmcap convert` wrote, and what it holds.
+
+  Raises:
+    UsageError: the folder lacks the files of its tokenizer.
+  """
+
+  def __init__(self, folder: epath.Path, model: model_json.Model, params: Any):
+    vit, dual = model.config("vit"), model.config("dual")
+    text = model.config("t5" if model.text is None else "text")
+    assert (
+      isinstance(vit, ViTConfig) and isinstance(dual, DualConfig) and isinstance(text, T5Config | TextConfig)
+    )
+    module: Any = tower(vit, text, dual)
+    self._image_size, self._resize = vit.image_size, dual.resize
+    sharded = sharded_params.for_evaluation(params, jax.local_devices())
+    self.texts = TextEmbedder(module, sharded, _tokenizer(folder, text), batch_size=256)
+    self._embed = jax.jit(
+      lambda params, batch: module.apply({"params": params}, batch["image"], method="embed_images")
+    )
+
+  def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
+    """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
+
+    def load(path: str) -> np.ndarray:
+      return picture_features.load_pixels(read(path), path, self._image_size, self._resize)
+
+    sharded, batch_size = self.texts.sharded, self.texts.batch_size
+    return np.concatenate(list(picture_features.in_batches(paths, load, self._embed, sharded, batch_size)))
+
+
+def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> TextInput:
+  most = _LONGEST if isinstance(config, T5Config) else config.max_length
+  if (folder / VOCABULARY).exists():
+    vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
+    check_rows(vocabulary, config.vocab_size)
+    return text_input.OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
+  if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
+    return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
+  if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
+    path = pathlib.Path(folder / text_input.TOKENIZER)
+    if config.positions == "sinusoidal":
+      return text_input.NllbPieces(path, most, config.pad_id)
+    return text_input.TokenizerJson(path, most, config.pad_id, siglip=config.pool == "last")
+  known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
+  raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")

@@ -97,7 +97,7 @@ class CaptionEvaluator:
       )
     if sources and not is_records:
       raise UsageError(
-        f"CaptionEvaluator.sources: {references} is not a folder of records, which alone know sources"
+        f"CaptionEvaluator.sources: {references} is not a folder of records, and nothing else has sources: leave it out"
       )
     self.records = RecordReferences(references, split, languages, sources) if is_records else None
     self.images_dir = images_dir or addresses.join(addresses.parent(references), "images")
@@ -125,10 +125,11 @@ class CaptionEvaluator:
 
   def small(self, pictures: int) -> "CaptionEvaluator":
     """An evaluator of a few pictures and two languages that writes nothing; UsageError if any picture is missing."""
-    present = set(addresses.names(self.images_dir))
-    for key in () if self.records else self.references:
-      if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
-        raise self._no_picture(key)
+    if not self.records:
+      present = set(addresses.names(self.images_dir))
+      for key in self.references:
+        if not any(f"{key}{suffix}" in present for suffix in _SUFFIXES):
+          raise self._no_picture(key)
     evaluator = copy.copy(self)
     evaluator.out_dir, evaluator.baselines = "", None
     evaluator.options = {**self.options, "subset": "", "bootstrap": 0, "health": False}
@@ -139,11 +140,7 @@ class CaptionEvaluator:
       for key, captions in self.references.items()
       if all(code in captions for code in evaluator.languages)
     }
-    few = dict(itertools.islice(few.items(), pictures))
-    tokenized = self.references.tokenized
-    evaluator.references = references_lib.References(
-      few, tokenized={key: tokenized[key] for key in few} if tokenized else None
-    )
+    evaluator.references = references_lib.References(dict(itertools.islice(few.items(), pictures)))
     return evaluator
 
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
@@ -187,31 +184,23 @@ class CaptionEvaluator:
     # Written before scoring, so that an error there loses no captions.
     predictions_lib.write_predictions(out / _DECODED, predictions.items())
     with outputs.together(out):
-      table = self._write_results(predictions, out)
+      baselines, beside = {}, dict(self.beside)
+      if self.baselines is not None:
+        _say(f"baselines: reading {len(self.baselines.source):,} training pictures")
+        for name, guesses in self.baselines.predict(self.references, self._bytes).items():
+          file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
+          predictions_lib.write_predictions(file, guesses.items())
+          table = score(self.references, guesses, title=name, **self.measured).table
+          scores = {code: row[table.primary] for code, row in table.rows.items()}
+          baselines[name], beside[baselines_lib.heading(name, table.primary)] = table, scores
+      result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
+      result = baselines_lib.with_beside(result, beside)
+      is_local = not self.records and not addresses.is_remote(self.images_dir)
+      images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
+      output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
       files.remove(out / _DECODED)
-    print(table.terminal(), flush=True)
+    print(result.table.terminal(), flush=True)
     _say(f"tables and report are in {out}: open {out / 'report.html'}")
-    return table
-
-  def _write_results(self, predictions: predictions_lib.Predictions, out: pathlib.Path) -> tables.Table:
-    baselines = {}
-    if self.baselines is not None:
-      _say(f"baselines: reading {len(self.baselines.source):,} training pictures")
-      for name, guesses in self.baselines.predict(self.references, self._bytes).items():
-        file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
-        predictions_lib.write_predictions(file, guesses.items())
-        baselines[name] = score(self.references, guesses, title=name, **self.measured).table
-    result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
-    beside = {
-      baselines_lib.heading(name, table.primary): {
-        code: row[table.primary] for code, row in table.rows.items()
-      }
-      for name, table in baselines.items()
-    }
-    result = baselines_lib.with_beside(result, {**self.beside, **beside})
-    is_local = not self.records and not addresses.is_remote(self.images_dir)
-    images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
-    output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
     return result.table
 
   def _bytes(self, key: str) -> bytes:

@@ -8,12 +8,14 @@ that of 98% of them. A single language says little, because a model can be confi
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 from etils import epath
 
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
 from xmcap.storage import files
 from xmcap.training.checkpoints import small_json
 
@@ -22,12 +24,18 @@ FEWEST = 100
 """Smallest number of pictures in an evaluation for which the file is written: the 2% quantile needs as many."""
 _MOST = 500  # pictures in the file, spread evenly over the evaluation
 _SHARE = 0.02  # share of familiar pictures that would get a warning
-_FORMAT = "xmcap.familiar"
+
+_Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 Probabilities = Mapping[tuple[str, str], float]
 """(picture, language) -> mean token probability of its caption."""
 Known = Mapping[str, Sequence[float]]
 """Language -> mean token probabilities of the pictures of an evaluation, in the same order for each."""
+
+
+class _File(msgspec.Struct):
+  format: Literal["xmcap.familiar"]
+  probabilities: dict[str, Annotated[list[_Probability], msgspec.Meta(min_length=1)]]
 
 
 def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
@@ -44,7 +52,7 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
   kept = [keys[place] for place in np.linspace(0, len(keys) - 1, min(len(keys), _MOST)).astype(int)]
   known = {code: [round(probabilities[key, code], 3) for key in kept] for code in codes}
   try:
-    text = json.dumps({"format": _FORMAT, "version": 2, "probabilities": known}) + "\n"
+    text = json.dumps({"format": "xmcap.familiar", "version": 2, "probabilities": known}) + "\n"
     files.write_anywhere(epath.Path(model_dir) / NAME, text.encode())
   except OSError as error:
     return f"{model_dir}: {NAME} cannot be written ({error.strerror}): xmcap caption will not warn of unlike pictures"
@@ -57,12 +65,13 @@ def read(model_dir: str | os.PathLike) -> Known:
   if not file.exists():
     return {}
   try:
-    values = small_json.read(file)
+    known = msgspec.convert(small_json.read(file), _File).probabilities
   except (ValueError, OSError) as error:
-    raise UsageError(f"{file}: cannot be read ({error}): remove it, or run xmcap eval again") from None
-  known = values.get("probabilities")
-  if values.get("format") != _FORMAT or not isinstance(known, dict) or not _is_table(known.values()):
-    raise UsageError(f"{file}: not a {NAME} of this xmcap: remove it, or run xmcap eval again")
+    raise UsageError(
+      f"{file}: cannot be read ({one_line(error)}): remove it, or run xmcap eval again"
+    ) from None
+  if len({len(column) for column in known.values()}) != 1:
+    raise UsageError(f"{file}: the languages have different pictures: remove it, or run xmcap eval again")
   return known
 
 
@@ -79,19 +88,3 @@ def unlike(known: Known, probabilities: Probabilities, key: str, codes: Sequence
     f"may be unlike the pictures that the model knows: mean token probability {found:.2f}, while 98% of the"
     f" pictures of its evaluation have {limit:.2f} or more"
   )
-
-
-def _is_table(columns: Collection[object]) -> bool:
-  """Whether these are non-empty lists of probabilities, all of the same length."""
-  lists = [column for column in columns if isinstance(column, list)]
-  lengths = {len(column) for column in lists}
-  return (
-    len(lists) == len(columns)
-    and len(lengths) == 1
-    and 0 not in lengths
-    and all(_is_share(value) for column in lists for value in column)
-  )
-
-
-def _is_share(value: object) -> bool:
-  return isinstance(value, float | int) and not isinstance(value, bool) and 0 <= value <= 1

@@ -1,6 +1,5 @@
 """Evaluates an objective's loss on a split."""
 
-import contextlib
 import copy
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +8,7 @@ import gin
 import jax
 
 from xmcap.evaluation import sharded_params
-from xmcap.training import sharding
-from xmcap.training.hosts import stopping
+from xmcap.evaluation.split_evaluator import batches_of
 
 
 @gin.configurable
@@ -45,18 +43,8 @@ class LossEvaluator:
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     count = self.num_batches * self.stream.pictures or len(self.stream.source)
-    stream, steps = self.stream.first(count, sharded.groups)
-    rows = sharding.process_rows(sharded.mesh, stream.pictures)
-    found = []
-    with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
-      for number, batch in enumerate(batches, 1):
-        stopping.evaluation_batch(f"batch {number} of {self.prefix}loss")
-        arrays = sharding.put_batch(batch, sharded.mesh, stream.pictures, rows)
-        with sharded.computing():
-          found.append(self._loss(sharded.params, arrays))
-        # Reads the next batch while this one is computed, but keeps no more in the devices' memory.
-        jax.block_until_ready(found[-2:-1])
-    measured = [{**metrics, "loss": loss} for loss, metrics in jax.device_get(found)]
+    found = batches_of(self.stream, count, self._loss, sharded, f"{self.prefix}loss")
+    measured = [{**metrics, "loss": loss} for loss, metrics in found]
     weights = [float(metrics.pop("weight")) for metrics in measured]
     for name in measured[0]:
       total = sum(float(metrics[name]) * weight for metrics, weight in zip(measured, weights, strict=True))

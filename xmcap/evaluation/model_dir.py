@@ -5,7 +5,6 @@ is enough to caption or embed, and it can be moved. `config.gin` beside them is 
 Gin can run code, so xmcap does not parse this file unless the user names it.
 """
 
-import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,11 +52,12 @@ def write_model_dir(step: int) -> None:
     return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
   vocabulary = tasks.registration(configuration.macro("MIXTURE")).vocabulary()
+  objective = _objective()
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
     kept_config.keep(model_dir, step, configuration.explain())
-    files.write_anywhere(model_dir / model_json.NAME, model_json.as_text(_model(_objective())).encode())
-    if words := getattr(_objective(), "words", None):
+    files.write_anywhere(model_dir / model_json.NAME, model_json.as_text(_model(objective)).encode())
+    if words := getattr(objective, "words", None):
       words_lib.copy_to(model_dir / WORDS, words)
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
@@ -120,21 +120,25 @@ def parse(
   those of `configuration.parse`.
   """
   folder = epath.Path(model_dir)
-  model = None
-  if (folder / model_json.NAME).exists():
-    model = model_json.read(folder / model_json.NAME)
-  elif not any(_is_same_file(file, folder / CONFIG) for file in files if not callable(file)):
+  has_model = (folder / model_json.NAME).exists()
+  if not has_model and not any(_is_same_file(file, folder / CONFIG) for file in files if not callable(file)):
     raise UsageError(
       f"{model_dir}: not a model folder ({model_json.NAME} is missing): give the MODEL_DIR of a training run. If an"
       f" earlier xmcap wrote it, and you trust the author of its {CONFIG}, which can run code, add"
       f" --gin_file={folder / CONFIG}"
     )
 
-  def bind_own() -> None:
-    for name, value in {"MODEL_DIR": model_dir, "VOCABULARY": os.fspath(folder / VOCABULARY)}.items():
-      gin.bind_parameter((name, "gin.macro", "value"), value)
+  model = _read_model(model_dir)
 
-  configuration.parse([functools.partial(_bind_folder, model), *files, bind_own], overrides, search_paths)
+  def bind_model() -> None:
+    bind(model)
+    gin.parse_config("Predictor.vocabulary = %VOCABULARY")
+
+  def bind_macros() -> None:
+    _bind_macro("MODEL_DIR", model_dir)
+    _bind_macro("VOCABULARY", os.fspath(folder / VOCABULARY))
+
+  configuration.parse([bind_model, *files, bind_macros], overrides, search_paths)
 
 
 def bind(model: model_json.Model) -> None:
@@ -150,7 +154,7 @@ def bind(model: model_json.Model) -> None:
     for name, value in (given or {}).items():
       if name == "image_size":
         # As in the gin files of models: the streams use this macro too.
-        gin.bind_parameter(("IMAGE_SIZE", "gin.macro", "value"), value)
+        _bind_macro("IMAGE_SIZE", value)
         gin.parse_config("ViTConfig.image_size = %IMAGE_SIZE")
       else:
         gin.bind_parameter(f"{config}.{name}", value)
@@ -160,7 +164,7 @@ def bind(model: model_json.Model) -> None:
     gin.bind_parameter("TagPrompts.most", tags.most)
     gin.bind_parameter("Predictor.prompt_length", tags.prompt_length)
   if model.mixture:
-    gin.bind_parameter(("MIXTURE", "gin.macro", "value"), model.mixture)
+    _bind_macro("MIXTURE", model.mixture)
   if model.search:
     search, given = model.search
     for name, value in given.items():
@@ -168,10 +172,8 @@ def bind(model: model_json.Model) -> None:
     gin.parse_config(f"Predictor.search = @{search}()")
 
 
-def _bind_folder(model: model_json.Model | None) -> None:
-  if model is not None:
-    bind(model)
-  gin.parse_config("Predictor.vocabulary = %VOCABULARY")
+def _bind_macro(name: str, value: Any) -> None:
+  gin.bind_parameter((name, "gin.macro", "value"), value)
 
 
 def _is_same_file(file: str, other: epath.Path) -> bool:
@@ -201,17 +203,15 @@ def evaluate(
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
   with outputs.held_all(held, "xmcap eval"):
-    params = load_params(model_dir, step)
+    params, tags = load_params(model_dir, step), _read_model(model_dir).tags
     for evaluator in evaluators:
-      predictor = getattr(evaluator, "predictor", None)
-      if first and predictor is not None and predictor.prompt_tags is None:
-        _warn_of_no_tags(model_dir, "set Predictor.prompt_tags")
+      predictor = getattr(evaluator, "predictor", None) if first else None
+      if predictor is not None and predictor.prompt_tags is None and tags is not None:
+        _warn(model_json.without_tags("set Predictor.prompt_tags"))
       for language, name, value in evaluator.run(params, step):
         if language in ("", "mean") and first:
           print(f"{name}  {value:.4f}")
-      if (
-        first and predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities))
-      ):
+      if predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities)):
         print(problem)
 
 
@@ -226,10 +226,10 @@ def caption_files(
   Raises:
     UsageError: there are tags for the prompts, but the model was trained without them; or as `Predictor.prompts`.
   """
-  predictor = Predictor()
-  if predictor.prompt_tags is None:
-    _warn_of_no_tags(model_dir, "give --tags=FILE")
-  elif _read_tags_in_prompt(model_dir) is None:
+  predictor, model = Predictor(), _read_model(model_dir)
+  if predictor.prompt_tags is None and model.tags is not None:
+    _warn(model_json.without_tags("give --tags=FILE"))
+  if predictor.prompt_tags is not None and model.tags is None:
     raise UsageError(f"{model_dir}: {model_json.TRAINED_WITHOUT_TAGS}")
   predictor.prompts(list(pictures), codes)  # reports an error in the tags before loading the parameters
   broken = set()
@@ -243,26 +243,23 @@ def caption_files(
       print(f"left out: {terminal.shown(str(error), limit=None)}", file=sys.stderr)
       return np.zeros((predictor.image_size, predictor.image_size, 3), np.uint8)
 
-  file = epath.Path(model_dir) / model_json.NAME
-  trained = model_json.read(file).languages if file.exists() else ()
+  trained = model.languages
   if trained and (others := [code for code in codes if code not in trained]):
-    print(
-      f"warning: the model was trained on {', '.join(trained)}, not on {', '.join(others)}", file=sys.stderr
-    )
+    _warn(f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}")
   params, known = load_params(model_dir, step), familiarity.read(model_dir)
   for key, captions in predictor(params, list(pictures), load, codes):
     if key in broken:
       continue
     if warning := familiarity.unlike(known, predictor.probabilities, key, codes):
-      print(f"warning: {terminal.shown(f'{pictures[key]}: {warning}', limit=None)}", file=sys.stderr)
+      _warn(terminal.shown(f"{pictures[key]}: {warning}", limit=None))
     yield pictures[key], captions
 
 
-def _read_tags_in_prompt(model_dir: str) -> model_json.Fields | None:
+def _read_model(model_dir: str) -> model_json.Model:
+  """The folder's `model.json`; a model that nothing is known of if there is none."""
   file = epath.Path(model_dir) / model_json.NAME
-  return model_json.read(file).tags if file.exists() else None
+  return model_json.read(file) if file.exists() else model_json.Model()
 
 
-def _warn_of_no_tags(model_dir: str, hint: str) -> None:
-  if _read_tags_in_prompt(model_dir) is not None:
-    print(f"warning: {model_json.without_tags(hint)}", file=sys.stderr)
+def _warn(line: str) -> None:
+  print(f"warning: {line}", file=sys.stderr)

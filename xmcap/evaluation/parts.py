@@ -1,4 +1,4 @@
-"""Long work in parts, of which the processes of a run take turns; a part that is whole is not made again."""
+"""Work in parts that the processes of a run share; a finished part is not made again."""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence

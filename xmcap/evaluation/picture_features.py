@@ -1,7 +1,6 @@
-"""Writes the vectors of pictures by the image tower of any model: a captioner's, a tagger's, or that of a dual tower.
+"""Writes the vectors of pictures by the image tower of a captioner, a tagger or a dual tower.
 
-The pictures are computed in parts, of which the processes of a run take turns. A complete part is not computed again,
-so that a run that was killed goes on.
+The processes of a run share the parts. A finished part is not computed again, so a run that was killed goes on.
 """
 
 import dataclasses
@@ -31,13 +30,13 @@ from xmcap.models.vit import ViT, ViTConfig
 from xmcap.progress import Say
 from xmcap.scoring.files import count, first_few
 from xmcap.storage import files
-from xmcap.training import sharding
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
 
 _NAME, _VERSION = "features", "1"
 _PARTS = ".parts"
 _PART = 4_096  # pictures that are computed and stored at once
+_CROPS = 256  # crops on the devices at once, about
 _TOWER = "vit/"
 
 
@@ -48,7 +47,7 @@ def in_batches(
   sharded: sharded_params.ShardedParams,
   batch_size: int,
 ) -> Iterator[np.ndarray]:
-  """Yields what a compiled function makes of pictures in their order, [some, D] at a time; threads decode ahead.
+  """Yields the results of a compiled function for each batch of pictures, [N, D]; threads decode ahead.
 
   Args:
     load: picture -> its pixels, uint8 arrays of the same shape.
@@ -60,9 +59,7 @@ def in_batches(
   for batch, pixels in zip(batches, prefetch(jobs, files.available_cores(), depth=2), strict=True):
     whole = np.zeros((batch_size, *pixels.shape[1:]), np.uint8)
     whole[: len(batch)] = pixels
-    with sharded.computing():
-      arrays = sharding.put_batch({"image": whole}, sharded.mesh)
-      yield np.asarray(compute(sharded.params, arrays))[: len(batch)]
+    yield sharded.compute(compute, {"image": whole})[: len(batch)]
 
 
 def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
@@ -77,25 +74,16 @@ class PictureEncoder:
   """The image tower of a model and the devices that it computes on.
 
   Args:
-    model_dir: a run's folder, or what `xmcap convert` wrote.
-    step: the checkpoint; None: the best, or the newest if the run does not choose one.
+    model_dir, step: as in `chosen_step`.
     crops: 1 (the picture as the model sees it), or 10 (the mean over `images.ten_crops`).
     vectors: `pooled`, the tower's own vector; or `mean`, the mean over its patch tokens. They are the same if the tower
       has pool `none` or `gap`.
-    batch_size: crops at once, about.
 
   Raises:
     UsageError: the folder holds no image tower, or an option does not fit it.
   """
 
-  def __init__(
-    self,
-    model_dir: str,
-    step: int | None = None,
-    crops: int = 1,
-    vectors: str = "pooled",
-    batch_size: int = 256,
-  ):
+  def __init__(self, model_dir: str, step: int | None = None, crops: int = 1, vectors: str = "pooled"):
     vit, dual = _configs(model_dir)
     if vectors == "mean" and vit.pool == "tok":
       raise UsageError(f"{model_dir}: its ViT pools by a class token (tok): give --vectors=pooled")
@@ -103,9 +91,8 @@ class PictureEncoder:
       vit = dataclasses.replace(vit, pool="none")
     self._resize = "bilinear" if dual is None else dual.resize
     self._size, self._crops = vit.image_size, crops
-    self._sharded = sharded_params.for_evaluation(_tower(checkpoint(model_dir, step)), jax.local_devices())
-    groups = self._sharded.groups
-    self._batch_size = -(-max(1, batch_size // crops) // groups) * groups
+    self._sharded = sharded_params.for_evaluation(_tower(_checkpoint(model_dir, step)), jax.local_devices())
+    self._batch_size = self._sharded.rounded(_CROPS // crops)
     module = ViT(vit)
 
     def compute(params, batch):
@@ -116,30 +103,34 @@ class PictureEncoder:
 
     self._compute = jax.jit(compute)
 
-  def pixels(self, data: bytes, key: str) -> np.ndarray:
-    """The crops of a picture, uint8 [crops, S, S, 3]; XmcapError names a picture that cannot be decoded."""
+  def _pixels(self, data: bytes, key: str) -> np.ndarray:
+    """The crops of a picture, uint8 [crops, S, S, 3]."""
     if self._crops == 10:
       return images.ten_crops(data, key, self._size, bicubic=self._resize != "bilinear")
     return load_pixels(data, key, self._size, self._resize)[None]
 
   def __call__(
-    self, pictures: Sequence[str], read: Callable[[str], bytes], bad: dict[str, str] | None = None
-  ) -> np.ndarray:
-    """Returns the vectors of pictures, float32 [N, D].
+    self, pictures: Sequence[str], read: Callable[[str], bytes], skip_bad: bool = False
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the vectors of pictures, float32 [N, D], and whether each could be decoded, bool [N].
 
-    If `bad` is given, pictures that cannot be decoded are put into it, with the reason, and their vectors mean nothing.
+    Raises:
+      XmcapError: a picture cannot be decoded, unless `skip_bad`.
     """
+    bad = set()
 
     def load(picture: str) -> np.ndarray:
       try:
-        return self.pixels(read(picture), picture)
-      except XmcapError as error:
-        if bad is None:
+        return self._pixels(read(picture), picture)
+      except XmcapError:
+        if not skip_bad:
           raise
-        bad[picture] = str(error)
+        bad.add(picture)
         return np.zeros((self._crops, self._size, self._size, 3), np.uint8)
 
-    return np.concatenate(list(in_batches(pictures, load, self._compute, self._sharded, self._batch_size)))
+    found = in_batches(pictures, load, self._compute, self._sharded, self._batch_size)
+    vectors = np.concatenate(list(found))
+    return vectors, np.array([picture not in bad for picture in pictures])
 
 
 def write(
@@ -161,8 +152,8 @@ def write(
 
   Args:
     out: a file, or a folder for `bigfile`; `OUT.parts` beside it holds complete parts until the end.
-    pictures: key -> file, or what `read` takes.
-    read: what `pictures` has of a key -> the bytes of the picture.
+    pictures: key -> argument of `read`, such as a file.
+    read: returns the bytes of a picture.
     skip_bad: whether to leave out pictures that cannot be decoded, rather than stop.
     say: takes lines of progress.
     model_dir, step, crops, vectors: see `PictureEncoder`.
@@ -176,7 +167,7 @@ def write(
   parts = pathlib.Path(f"{os.fspath(out).rstrip(os.sep)}{_PARTS}")
   keys = list(pictures)
   options = {
-    "model": os.fspath(checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
+    "model": os.fspath(_checkpoint(model_dir, step)), "crops": crops, "vectors": vectors,
     "pictures": len(keys), "keys": hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16],
   }  # fmt: skip
   if len(set(hosts.agree("pictures and options", json.dumps(options)))) > 1:
@@ -192,9 +183,8 @@ def write(
 
   def make_part(number: int) -> dict[str, np.ndarray]:
     chosen = keys[number * _PART : (number + 1) * _PART]
-    bad: dict[str, str] | None = {} if skip_bad else None
-    made = encoder()(chosen, lambda key: read(pictures[key]), bad)
-    return {"vectors": made, "kept": np.array([key not in (bad or {}) for key in chosen])}
+    made, kept = encoder()(chosen, lambda key: read(pictures[key]), skip_bad)
+    return {"vectors": made, "kept": kept}
 
   paths = [parts / f"{start}.npz" for start in range(0, len(keys), _PART)]
   parts_lib.make(paths, make_part, f"parts of {_PART:,} pictures", say)
@@ -227,18 +217,27 @@ def write(
   return len(left_out)
 
 
-def checkpoint(model_dir: str, step: int | None) -> epath.Path:
-  """The folder of the parameters: of a step, of the best or newest, or what `xmcap convert` wrote."""
-  folder = epath.Path(model_dir)
-  if step is None and (folder / weights.PARAMS).exists():
-    return folder
-  if step is None:
-    step = read.best_step(model_dir)
+def chosen_step(model_dir: str, step: int | None) -> int | None:
+  """The step to read: as given, else the best or newest; None: the weights that `xmcap convert` wrote into `model_dir`.
+
+  Raises:
+    UsageError: there is no such checkpoint.
+  """
+  if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
+    return None
   steps = read.steps_in(read.checkpoints_dir(model_dir))
-  if not steps or (step is not None and step not in steps):
-    which = "no finished checkpoint" if step is None else f"no checkpoint of step {step}"
-    raise UsageError(f"{model_dir} holds {which}: it has {', '.join(map(str, steps)) or 'none'}")
-  return epath.Path(read.checkpoints_dir(model_dir)) / str(steps[-1] if step is None else step)
+  chosen = read.best_step(model_dir) if step is None else step
+  if not steps:
+    raise UsageError(f"{model_dir} holds no finished checkpoint: give a run that has saved one")
+  if chosen not in (None, *steps):
+    raise UsageError(f"{model_dir} holds no checkpoint of step {chosen}: it has {', '.join(map(str, steps))}")
+  return steps[-1] if chosen is None else chosen
+
+
+def _checkpoint(model_dir: str, step: int | None) -> epath.Path:
+  """The folder of the parameters of `chosen_step`."""
+  step = chosen_step(model_dir, step)
+  return epath.Path(model_dir) if step is None else read.checkpoints_dir(model_dir) / str(step)
 
 
 def read_model(model_dir: str | os.PathLike) -> model_json.Model:

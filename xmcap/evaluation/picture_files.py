@@ -15,11 +15,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files as files_lib
 from xmcap.scoring import keys as keys_lib
 
-ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
-"""Suffixes of pictures; other files in a folder are ignored."""
-
-KEYS = ("key", "stem", "path")
-"""Kinds of keys: as in a corpus of own pictures, the file's name without folder and suffix, or the path as found."""
+_ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in a folder are ignored
 
 
 def find(names: Sequence[str]) -> dict[str, str]:
@@ -54,7 +50,10 @@ def read(file: str) -> bytes:
 
 
 def keys(found: Mapping[str, str], kind: str) -> list[str]:
-  """Returns the key of each file, of one of the kinds `KEYS`; UsageError if two files would have the same key."""
+  """Returns the key of each file; UsageError if two files would have the same key.
+
+  The kinds are `key` (as in a corpus of own pictures), `stem` (the file's name without folder and suffix) and `path`.
+  """
   if kind == "path":
     return list(found)
   stems = [archives.split_suffix(os.path.basename(path))[0] for path in found.values()]
@@ -83,9 +82,9 @@ def _files(name: str) -> Iterator[tuple[str, str]]:
   path = epath.Path(name)
   if path.is_dir():
     inside = sorted(os.fspath(file) for file in path.iterdir())
-    found = [file for file in inside if file.lower().endswith(ENDINGS) and not epath.Path(file).is_dir()]
+    found = [file for file in inside if file.lower().endswith(_ENDINGS) and not epath.Path(file).is_dir()]
     if not found:
-      raise UsageError(f"{name}: no pictures in this folder: name one with {', '.join(ENDINGS)} files")
+      raise UsageError(f"{name}: no pictures in this folder: name one with {', '.join(_ENDINGS)} files")
     yield from ((file, os.path.basename(file)) for file in found)
   elif glob.has_magic(name) and not path.exists():
     # Folders that match are skipped, because the pattern may match their contents too.

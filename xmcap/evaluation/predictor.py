@@ -108,13 +108,11 @@ class Predictor:
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
     prompts = self.prompts(keys, codes, own_tags)
-    for start, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
-      means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1))
-      for key, rows, row_means in zip(keys[start : start + len(tokens)], tokens, means, strict=False):
+    for batch, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
+      means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1)).tolist()
+      for key, rows, row_means in zip(batch, tokens, means, strict=False):
         if self._is_greedy:
-          self.probabilities |= {
-            (key, code): float(mean) for code, mean in zip(codes, row_means, strict=True)
-          }
+          self.probabilities |= {(key, code): mean for code, mean in zip(codes, row_means, strict=True)}
         yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
   def prompts(
@@ -138,44 +136,37 @@ class Predictor:
 
     def of(positions: np.ndarray) -> np.ndarray:
       shape = (len(positions), len(codes))
-      batch = np.broadcast_to(padded, (*shape, width))
-      return tags.extend(
-        batch,
-        [keys[int(position)] for position in positions],
-        np.broadcast_to(np.array(codes), shape),
-        self.vocabulary,
-      )
+      batch, languages = np.broadcast_to(padded, (*shape, width)), np.broadcast_to(np.array(codes), shape)
+      return tags.extend(batch, [keys[position] for position in positions], languages, self.vocabulary)
 
     return of
 
   def _decoded(
     self, params: Any, keys: Sequence[str], load: Callable, prompts: Callable, row_ids: np.ndarray
-  ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yields (position of the first key, tokens [B, L, T], scores [B, L]); the last batch may have extra rows."""
+  ) -> Iterator[tuple[Sequence[str], np.ndarray, np.ndarray]]:
+    """Yields (keys of a batch, tokens [B, L, T], scores [B, L]); the last batch may have extra rows."""
     sharded = sharded_params.for_decoding(params, jax.local_devices(), self.generator.cast)
-    size = -(-self.batch_size // sharded.groups) * sharded.groups
+    size = sharded.rounded(self.batch_size)
     fed = sharding.process_rows(sharded.mesh, size)
     rng = key_on(sharded)
+    starts = range(0, len(keys), size)
     # The last batch is padded with the last key, so that all batches have the same shape.
-    batches = [
-      (start, np.minimum(np.arange(start, start + size), len(keys) - 1))
-      for start in range(0, len(keys), size)
-    ]
+    batches = [np.minimum(np.arange(start, start + size), len(keys) - 1) for start in starts]
 
     def loading(positions: np.ndarray) -> Job[np.ndarray, np.ndarray]:
       unique, rows = np.unique(positions[fed], return_inverse=True)
       calls = [functools.partial(load, keys[position]) for position in unique]
       return Job(calls, lambda found: np.stack(found)[rows])
 
-    images = prefetch((loading(positions) for _, positions in batches), files.available_cores(), depth=2)
+    images = prefetch(map(loading, batches), files.available_cores(), depth=2)
     with contextlib.closing(images):
-      for number, (start, positions) in enumerate(batches, 1):
-        stopping.evaluation_batch(f"batch {number} of the pictures to decode")
-        rows = row_ids[positions]
-        tokens, scores = decode_batch(
-          self.generator, sharded, next(images), prompts(positions), rng, rows, fed
+      for start, positions in zip(starts, batches, strict=True):
+        stopping.evaluation_batch(f"batch {start // size + 1} of the pictures to decode")
+        image, prompt, rows = next(images), prompts(positions), row_ids[positions]
+        yield (
+          keys[start : start + size],
+          *decode_batch(self.generator, sharded, image, prompt, rng, rows, fed),
         )
-        yield start, tokens, scores
 
 
 def prompts_of(vocabulary: Vocabulary, codes: Sequence[str]) -> np.ndarray:
@@ -221,11 +212,11 @@ def decode_batch(
   Returns:
     Tokens and scores of all B pictures, as returned by `Generator`.
   """
-  image = sharding.put_batch({"image": images}, sharded.mesh, len(row_ids), fed)["image"]
-  with sharded.computing():
-    made = generate(sharded.params, image, prompts, rng, row_ids=row_ids)
-  tokens, scores = (np.asarray(jax.device_put(array, sharded.replicated)) for array in made)
-  return tokens, scores
+
+  def compiled(params: Any, batch: Any) -> tuple[jax.Array, jax.Array]:
+    return generate(params, batch["image"], prompts, rng, row_ids=row_ids)
+
+  return sharded.compute(compiled, {"image": images}, len(row_ids), fed)
 
 
 def _captioner() -> Captioner:

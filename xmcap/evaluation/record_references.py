@@ -8,11 +8,9 @@ from xmcap.scoring.references import References
 
 
 class RecordReferences:
-  """The captions of a split as references, and its pictures by key.
+  """The captions of a split as `references`, and the `tags` of its pictures by language; () means all.
 
-  All records are read once. Pictures are not kept in memory, but read again on request. `references` holds the pictures
-  that have captions in these languages and of these sources ((): all), in the order of the records. `tags` are their
-  tags by language.
+  All records are read once; pictures are read again on request. The order is that of the records.
 
   Raises:
     UsageError: there is no such split.

@@ -16,12 +16,6 @@ PICTURES = LANGUAGES = 8
 _FIRST = ("en", "es", "zh", "hi", "ar", "sw", "th", "ru")
 
 
-def choose_languages(codes: Sequence[str]) -> list[str]:
-  """Returns the languages to show, at most `LANGUAGES`."""
-  preferred = [code for code in _FIRST if code in codes]
-  return [*preferred, *(code for code in sorted(codes) if code not in _FIRST)][:LANGUAGES]
-
-
 def of_predictions(
   predictions: Predictions,
   references: ReferenceMapping,
@@ -30,11 +24,12 @@ def of_predictions(
 ) -> dict[str, Any]:
   """Returns `images`, uint8 [N, H, W, 3], and `texts`, name -> Markdown, with a table of captions for each picture.
 
-  The pictures are spread evenly over the split, and are the same at every evaluation.
+  At most `PICTURES` pictures, spread evenly over the split and the same at every evaluation, in at most `LANGUAGES`.
   """
   keys = list(predictions)
   keys = [keys[i * len(keys) // PICTURES] for i in range(PICTURES)] if len(keys) > PICTURES else keys
-  shown = choose_languages(codes)
+  first = [code for code in _FIRST if code in codes]
+  shown = [*first, *sorted(set(codes) - set(first))][:LANGUAGES]
   texts = {
     f"{number}": _table(key, predictions[key], references[key], shown) for number, key in enumerate(keys, 1)
   }

@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -30,10 +31,30 @@ class ShardedParams:
     """The context in which to call programs."""
     return contextlib.nullcontext() if self.rules is None else sharding.use(self.mesh, self.rules)
 
+  def compute(
+    self,
+    compiled: Callable[[Any, Any], Any],
+    batch: Mapping[str, np.ndarray],
+    rows: int | None = None,
+    fed: np.ndarray | None = None,
+  ) -> Any:
+    """Calls `compiled(params, batch)`; returns its arrays with the rows of all processes, as numpy arrays.
+
+    `batch`, `rows` and `fed` are as in `sharding.put_batch`.
+    """
+    placed = sharding.put_batch(batch, self.mesh, rows, fed)
+    with self.computing():
+      found = compiled(self.params, placed)
+    return jax.device_get(jax.device_put(found, self.replicated))
+
   @property
   def groups(self) -> int:
     """The number of devices (or groups of them along `model`) that share a batch; it must divide the batch size."""
     return sharding.axis_size(self.mesh, sharding.BATCH_AXES)
+
+  def rounded(self, batch_size: int) -> int:
+    """The smallest multiple of `groups` that is not below `batch_size`."""
+    return -(-batch_size // self.groups) * self.groups
 
   @property
   def replicated(self) -> NamedSharding:

@@ -3,15 +3,16 @@
 import copy
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import gin
 import jax
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.evaluation import embedder, sharded_params, tag_baselines
+from xmcap.evaluation import sharded_params, tag_baselines
+from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.models.label_tagger import columns
 from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import tables, tag_files
@@ -19,7 +20,7 @@ from xmcap.scoring import tags as tags_lib
 from xmcap.scoring.metrics.tags import DEPTHS
 from xmcap.scoring.report import embeddings_page
 from xmcap.scoring.system import System
-from xmcap.storage import addresses, outputs
+from xmcap.storage import outputs
 
 PREDICTIONS = "predictions.jsonl"
 
@@ -28,7 +29,7 @@ _MOST = max(DEPTHS)
 
 
 @gin.configurable
-class TagEvaluator:
+class TagEvaluator(SplitEvaluator):
   """Predicts the labels of a split and scores them.
 
   Args:
@@ -58,7 +59,9 @@ class TagEvaluator:
     title: str = "",
     name: str = "",
   ):
-    self.objective, self.stream, self.baselines = objective, stream, baselines
+    super().__init__(stream, bootstrap, out_dir, title, name)
+    self.options["depths"] = tuple(depths)
+    self.baselines, self.num_pictures = baselines, num_pictures
     if stream.names != objective.names:
       raise UsageError(
         "TagEvaluator: its stream and its objective have other labels: give both the same folders"
@@ -79,10 +82,7 @@ class TagEvaluator:
           f"TagEvaluator.depths: P@{max(depths)} needs {max(depths)} labels or more, and "
           f"{stream.labels[code]}/labels.txt has {len(stream.names[code])}: choose a smaller depth"
         )
-    self.num_pictures = num_pictures
-    self.prefix = f"{name}/" if name else ""
-    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
-    self.options = {"depths": tuple(depths), "bootstrap": bootstrap if out_dir else 0, "title": title}
+    self._predict = jax.jit(_predicting(objective, with_vectors=baselines is not None))
 
   def small(self, pictures: int) -> "TagEvaluator":
     """An evaluator of a few pictures, without baselines and files."""
@@ -92,14 +92,12 @@ class TagEvaluator:
     return evaluator
 
   def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
-    """Yields (language, name, value) for each language, and ("", name, value) for the mean over all."""
+    """Yields the rows of `SplitEvaluator.rows`, also for each baseline."""
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
     keys = self.stream.keys(count)
-    weights, vectors, *best = embedder.of_split(
-      self.stream, count, self._predict, sharded, f"{self.prefix}tags"
-    )
+    weights, vectors, *best = of_split(self.stream, count, self._predict, sharded, f"{self.prefix}tags")
     # A picture with labels that has weight 0 could not be decoded.
     labelled = self.stream.truth.columns
     kept = [
@@ -108,52 +106,30 @@ class TagEvaluator:
     truth = {code: tags for code, tags in _truth(self.stream, kept).items() if code in self.languages}
     predictions: tag_files.Scores = {}
     for code, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
-      if code in truth:
-        predictions[code] = self._named(code, keys, scores, places, truth[code])
-    found = {"": predictions}
+      names = self.stream.names[code]
+      # The shortest decimal that stands for the float32, so that files are short and order is kept.
+      predictions[code] = {
+        key: {names[place]: float(str(score)) for score, place in zip(of_picture, numbers, strict=True)}
+        for key, of_picture, numbers in zip(keys, scores, places.tolist(), strict=False)
+      }
+    found = {"": _of_pictures(predictions, truth)}
     if self.baselines is not None:
-      found |= self._baselines(sharded, keys, vectors[:count], truth)
+      for name, predicted in self._baselines(sharded, keys, vectors[:count], truth).items():
+        found[name] = _of_pictures(predicted, truth)
     results = {
       name: tags_lib.score_tags(truth, predicted, **self.options) for name, predicted in found.items()
     }
-    if self.out_dir and jax.process_index() == 0:
+    if self.writes:
       self._write(found, results)
     for name, result in results.items():
-      yield from self._rows(result.table, f"{self.prefix}{name}/" if name else self.prefix)
-
-  def _predict(self, params: Any, batch: Any) -> tuple[jax.Array, ...]:
-    """Weights [B], vectors [B, D], and for each language the scores and numbers of its best labels, [B, 10]."""
-    module = self.objective.module
-    inputs = self.objective.inputs(batch)
-    vectors = (
-      module.apply({"params": params}, inputs, method="vector")
-      if self.baselines is not None
-      else inputs[:, :0]
-    )
-    logits = cast(jax.Array, module.apply({"params": params}, inputs))
-    best = []
-    for part in columns(module.sizes).values():
-      scores, places = jax.lax.top_k(jax.nn.sigmoid(logits[:, part]), min(_MOST, part.stop - part.start))
-      best += [scores, places]
-    return batch["weights"], vectors, *best
-
-  def _named(
-    self, code: str, keys: Sequence[str], scores: np.ndarray, places: np.ndarray, truth: Mapping[str, Any]
-  ) -> dict[str, dict[str, float]]:
-    names = self.stream.names[code]
-    # The shortest decimal that stands for the float32, so that files are short and order is kept.
-    return {
-      key: {names[place]: float(str(score)) for score, place in zip(of_picture, numbers, strict=True)}
-      for key, of_picture, numbers in zip(keys, scores, places.tolist(), strict=False)
-      if key in truth
-    }
+      yield from self.rows(result.table, f"{name}/" if name else "")
 
   def _baselines(
     self, sharded: Any, keys: Sequence[str], vectors: np.ndarray, truth: tag_baselines.Tags
   ) -> dict[str, tag_files.Scores]:
     stream = self.baselines
     train_keys = stream.keys(len(stream.source))
-    weights, train_vectors, *_ = embedder.of_split(
+    weights, train_vectors, *_ = of_split(
       stream, len(train_keys), self._predict, sharded, f"{self.prefix}training pictures"
     )
     kept = np.flatnonzero(weights[: len(train_keys)])
@@ -161,11 +137,7 @@ class TagEvaluator:
     train = {code: tags for code, tags in _truth(stream, train_keys).items() if code in truth}
     frequent = tag_baselines.most_frequent(train, keys, _MOST)
     nearest = tag_baselines.nearest_picture(train, train_keys, train_vectors[kept], keys, vectors, _MOST)
-    found = {"most_frequent": frequent, "nearest_picture": nearest}
-    return {
-      name: {code: {key: predicted[key] for key in truth[code]} for code, predicted in of_baseline.items()}
-      for name, of_baseline in found.items()
-    }
+    return {"most_frequent": frequent, "nearest_picture": nearest}
 
   def _write(self, found: Mapping[str, tag_files.Scores], results: Mapping[str, System]) -> None:
     result = results[""]
@@ -183,12 +155,35 @@ class TagEvaluator:
       embeddings_page.write_results(self.out_dir, dataclasses.replace(result, table=table))
     print(table.terminal(), flush=True)
 
-  @staticmethod
-  def _rows(table: tables.Table, prefix: str) -> Iterator[tuple[str, str, float]]:
-    for name in table.metrics:
-      values = {code: row[name] for code, row in table.rows.items()}
-      for code, value in [*values.items(), ("", float(np.mean(list(values.values()))))]:
-        yield code, f"{prefix}{name}", value
+
+def _predicting(objective: Any, with_vectors: bool) -> Callable[[Any, Any], tuple[jax.Array, ...]]:
+  """Returns a function (parameters, batch) -> weights [B], vectors [B, D], and the best labels of each language.
+
+  These are scores and numbers, both [B, 10]. Without vectors, D is 0.
+  """
+  module: Any = objective.module
+
+  def predict(params, batch):
+    inputs = objective.inputs(batch)
+    vectors = inputs[:, :0]
+    if with_vectors:
+      vectors = module.apply({"params": params}, inputs, method="vector")
+    logits = module.apply({"params": params}, inputs)
+    best = []
+    for part in columns(module.sizes).values():
+      best += jax.lax.top_k(jax.nn.sigmoid(logits[:, part]), min(_MOST, part.stop - part.start))
+    return batch["weights"], vectors, *best
+
+  return predict
+
+
+def _of_pictures(scores: tag_files.Scores, truth: tag_baselines.Tags) -> tag_files.Scores:
+  """The scores of the pictures that `truth` has in each language."""
+  return {
+    code: {key: of_language[key] for key in truth[code]}
+    for code, of_language in scores.items()
+    if code in truth
+  }
 
 
 def _truth(stream: Any, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:

@@ -1,10 +1,12 @@
-"""What embeds texts, whatever the model: the base class of dual towers' and Word2VisualVec's."""
+"""The base class of text embedders, for dual towers and for Word2VisualVec."""
 
 import abc
 import collections
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
 from xmcap.evaluation import sharded_params
@@ -17,32 +19,31 @@ _WINDOW = 16  # batches that are ordered by length together
 class EmbedsTexts(abc.ABC):
   """Embeds texts in windows of several batches.
 
-  Args:
+  Attributes:
     sharded: the model's parameters.
     batch_size: texts at once; rounded up to what the devices share evenly.
     longest: the longest text that is read whole, as in `64 pieces`.
-
-  Attributes:
-    batch_size: texts at once.
-    cut: number of texts so far that were longer than `longest`.
-    unread: number of texts so far that have nothing that the model knows, and are embedded as empty ones.
-    longest: as given.
+    cut: number of embedded texts so far that were longer than `longest`.
+    unread: number of texts of `all` so far that have nothing that the model knows, and are embedded as empty ones.
   """
 
-  def __init__(self, sharded: sharded_params.ShardedParams, batch_size: int, longest: str):
-    self.batch_size = -(-batch_size // sharded.groups) * sharded.groups
-    self.longest, self.cut, self.unread = longest, 0, 0
-    self._sharded = sharded
-    # The rows of a batch that this process feeds.
-    self._fed = sharding.process_rows(sharded.mesh, self.batch_size)
+  def __init__(
+    self,
+    sharded: sharded_params.ShardedParams,
+    embed: Callable[[Any, Any], Any],
+    batch_size: int,
+    longest: str,
+  ):
+    self.sharded, self.batch_size, self.longest = sharded, sharded.rounded(batch_size), longest
+    self.cut = self.unread = 0
+    self._embed = jax.jit(embed)
 
   def __call__(self, texts: Iterable[str], language: str = "") -> Iterator[np.ndarray]:
     """Yields the embeddings of texts in their order, float32 [some, E] at a time, of length 1.
 
     UsageError for an empty text, if the model cannot read it. `language`: their code.
     """
-    for embedded, known in self._windows(((text, "") for text in texts), language):
-      self.unread += int((~known).sum())
+    for embedded, _ in self._windows(((text, "") for text in texts), language):
       yield embedded
 
   def all(self, texts: Sequence[str], language: str = "", tokenized: Sequence[str] = ()) -> np.ndarray:
@@ -86,6 +87,12 @@ class EmbedsTexts(abc.ABC):
       texts, tokenized = zip(*window, strict=True)
       yield self._window(texts, tokenized, seen, language)
       seen += len(window)
+
+  def _batch(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns the embeddings of a batch, float32 [B, E]; `arrays` has all its rows."""
+    fed = sharding.process_rows(self.sharded.mesh, self.batch_size)
+    own = {name: array[fed] for name, array in arrays.items()}
+    return self.sharded.compute(self._embed, own, self.batch_size, fed)
 
   @abc.abstractmethod
   def _window(

@@ -17,68 +17,45 @@ from xmcap.evaluation.model_dir import WORDS
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models import model_json
 from xmcap.models.word2visualvec import Word2VisualVec, Word2VisualVecConfig
-from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
-LONGEST = 64
-"""Words of a text; further ones are cut."""
-_SHORTEST = 1e-6  # of a vector before it is divided by its length
+_LONGEST = 64  # words of a text; further ones are cut
+_SHORTEST = 1e-6  # length of a vector before it is normalised
 
 
 class WordEmbedder(EmbedsTexts):
-  """Embeds texts by their known words. A text without one is embedded as an empty one.
+  """Embeds texts by their known words. A text without one is embedded as an empty one."""
 
-  Args:
-    module: the network.
-    sharded: its parameters.
-    words: its words.
-    batch_size: texts at once; rounded up to what the devices share evenly.
-  """
+  def __init__(self, module: Word2VisualVec, sharded: sharded_params.ShardedParams, words: words_lib.Words):
+    def embed(params, batch):
+      return module.apply({"params": params}, batch["words"], batch["vectors"], method="embed")
 
-  def __init__(
-    self,
-    module: Word2VisualVec,
-    sharded: sharded_params.ShardedParams,
-    words: words_lib.Words,
-    batch_size: int = 256,
-  ):
-    super().__init__(sharded, batch_size, f"{LONGEST} words")
+    super().__init__(sharded, embed, 256, f"{_LONGEST} words")
     self.words = words
-    self._embed = jax.jit(
-      lambda params, batch: module.apply(
-        {"params": params}, batch["words"], batch["vectors"], method="embed"
-      ),
-      out_shardings=sharded.replicated,
-    )
 
   def _window(
     self, texts: Sequence[str], tokenized: Sequence[str], first: int, language: str
   ) -> tuple[np.ndarray, np.ndarray]:
     encoded = self.words.encode(language, texts, tokenized)
-    self.cut += sum(len(numbers) > LONGEST for numbers in encoded)
+    self.cut += sum(len(numbers) > _LONGEST for numbers in encoded)
     found = []
     for start in range(0, len(encoded), self.batch_size):
       stopping.evaluation_batch(f"text {first + start}")
       part = encoded[start : start + self.batch_size]
-      numbers = np.zeros((self.batch_size, LONGEST), np.int32)
+      numbers = np.zeros((self.batch_size, _LONGEST), np.int32)
       for row, held in zip(numbers, part, strict=False):
-        row[: len(held)] = held[:LONGEST] + 1
-      numbers = numbers[self._fed]
-      inputs = {"words": numbers, "vectors": self.words.look_up(numbers)}
-      batch = sharding.put_batch(inputs, self._sharded.mesh, self.batch_size, self._fed)
-      with self._sharded.computing():
-        found.append(np.asarray(self._embed(self._sharded.params, batch))[: len(part)])
+        row[: len(held)] = held[:_LONGEST] + 1
+      embedded = self._batch({"words": numbers, "vectors": self.words.look_up(numbers)})
+      found.append(embedded[: len(part)])
     return np.concatenate(found), np.array([len(numbers) > 0 for numbers in encoded])
 
 
 class FeatureEmbedder:
-  """A Word2VisualVec, and the stored features of pictures, which are its space.
+  """A Word2VisualVec and the stored features of pictures.
 
   Args:
-    folder: a run's folder.
-    model: its `model.json`.
-    params: its parameters.
-    features: file or folder of the stored features; "": none, and only texts can be embedded.
+    folder, model, params: a run's folder, and what it holds.
+    features: file or folder of the stored features; "": only texts are embedded.
 
   Raises:
     UsageError: the words are not in the folder, or are those of another run.
@@ -94,12 +71,8 @@ class FeatureEmbedder:
     self.texts = WordEmbedder(module, sharded, words)
     self._features, self._width = features, config.output_dim
 
-  def adapted(self, adapter: str) -> EmbedsTexts:
-    """Raises UsageError: only dual towers have adapters."""
-    raise UsageError(f"{adapter}: a Word2VisualVec takes no adapter: leave --adapters out")
-
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the stored features of pictures, given by their keys, of length 1, float32 [N, F].
+    """Returns the stored features of pictures, normalised, float32 [N, F]; `paths` are keys of the pictures.
 
     Raises:
       UsageError: as `features.read`; or a picture has none, or they have another width than the model predicts.

@@ -1,15 +1,16 @@
 """Evaluates a Word2VisualVec by retrieval: its captions against the stored features of the pictures."""
 
 import copy
-from typing import Any, cast
+from typing import Any
 
 import gin
 import jax
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.evaluation import embedder, sharded_params
-from xmcap.evaluation.retrieval_evaluator import Files, OfSplit
+from xmcap.evaluation import sharded_params
+from xmcap.evaluation.retrieval_evaluator import Embedded, RetrievalBase
+from xmcap.evaluation.split_evaluator import of_split
 from xmcap.models.layers import normalized
 from xmcap.scoring import retrieval
 
@@ -17,7 +18,7 @@ _ZERO = 0.5  # a length below it is 0, others are 1
 
 
 @gin.configurable
-class WordRetrievalEvaluator(OfSplit):
+class WordRetrievalEvaluator(RetrievalBase):
   """MRR, and recall at 1, 5 and 10, in both directions, as in `xmcap score retrieval`, by the cosine.
 
   Args:
@@ -41,9 +42,14 @@ class WordRetrievalEvaluator(OfSplit):
     name: str = "",
   ):
     super().__init__(stream, num_pictures, bootstrap, out_dir, title, name)
-    self._module = objective.module
     # All have the same order, so that the pictures are at the same places.
     self._streams = {code: stream.only(code) for code in stream.languages}
+
+    def embed(params, batch):
+      text = objective.module.apply({"params": params}, batch["words"], batch["vectors"], method="embed")
+      return normalized(batch["features"]), text, batch["weights"]
+
+    self._embed = jax.jit(embed)
 
   def small(self, pictures: int) -> "WordRetrievalEvaluator":
     """An evaluator of a few pictures, without files."""
@@ -52,12 +58,11 @@ class WordRetrievalEvaluator(OfSplit):
     evaluator._streams = {code: stream.resized(pictures) for code, stream in self._streams.items()}
     return evaluator
 
-  def _files(self, sharded: sharded_params.ShardedParams, count: int) -> Files:
+  def _embedded(self, sharded: sharded_params.ShardedParams, count: int) -> Embedded:
     captions, texts, image, shortest = {}, {}, np.zeros((0, 0), np.float32), 1.0
     for code, stream in self._streams.items():
-      image, text, weights = embedder.of_split(
-        stream, count, self._embed, sharded, f"{self.prefix}retrieval in '{code}'"
-      )
+      name = f"{self.prefix}retrieval in '{code}'"
+      image, text, weights = of_split(stream, count, self._embed, sharded, name)
       held = np.flatnonzero(weights > 0)
       if held.size:
         captions[code] = retrieval.Captions(held, ("",) * len(held))
@@ -69,8 +74,4 @@ class WordRetrievalEvaluator(OfSplit):
       )
     # Vectors have length 1, so that the product is the cosine. But a network may predict 0 for a sentence, which has no
     # direction: its product is 0 with every picture.
-    return Files(image, captions, texts, "cosine" if shortest > _ZERO else "dot")
-
-  def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-    found = self._module.apply({"params": params}, batch["words"], batch["vectors"], method="embed")
-    return normalized(batch["features"]), cast(jax.Array, found), batch["weights"]
+    return Embedded(image, captions, texts, "cosine" if shortest > _ZERO else "dot")

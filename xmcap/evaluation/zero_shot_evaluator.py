@@ -16,14 +16,13 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import embedder as embedder_lib
 from xmcap.evaluation import sharded_params
+from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.scoring import prompts as prompts_lib
 from xmcap.scoring import zero_shot
-from xmcap.scoring.report import embeddings_page
-from xmcap.storage import addresses, outputs
 
 
 @gin.configurable
-class ZeroShotEvaluator:
+class ZeroShotEvaluator(SplitEvaluator):
   """Top-1 accuracy on pictures of one class each, as in `xmcap score zero-shot`, for the dual tower configured in gin.
 
   Args:
@@ -56,8 +55,8 @@ class ZeroShotEvaluator:
     adapters: str = "",
     name: str = "",
   ):
-    self.module: Any = embedder_lib.configured_tower()
-    self.stream = stream
+    super().__init__(stream, bootstrap, out_dir, title, name)
+    self.options["fixed_classes"] = fixed_classes
     self.labels = zero_shot.read_labels(labels, tuple(languages) or None)
     if (highest := max(int(held.indices[-1]) for held in self.labels.values())) >= len(stream.tags):
       raise UsageError(
@@ -65,53 +64,41 @@ class ZeroShotEvaluator:
       )
     self.prompts = prompts_lib.read_prompts(prompts) if prompts else {}
     self.prompts_name = pathlib.PurePath(prompts).stem if prompts else "label"
-    self.vocabulary = (
-      Vocabulary(vocabulary) if vocabulary else tasks.registration(stream.mixture).vocabulary()
-    )
-    self.max_length, self.adapters = max_length, adapters
-    self.options = {"fixed_classes": fixed_classes, "bootstrap": bootstrap if out_dir else 0, "title": title}
-    self.out_dir = addresses.join(out_dir, name) if out_dir and name else out_dir
-    self.prefix = f"{name}/" if name else ""
+    self.adapters = adapters
+    module: Any = embedder_lib.configured_tower()
+    self.module = module
+    pieces = Vocabulary(vocabulary) if vocabulary else tasks.registration(stream.mixture).vocabulary()
+    last = getattr(module.text, "pool", "") == "last"  # read at its end, a text is always padded
+    self.text_input = OwnPieces(pieces, max_length, fixed=last)
+
+    def embed(params, batch):
+      image = module.apply({"params": params}, batch["image"], method="embed_images")
+      return image, batch["tags"], batch["weights"]
+
+    self._embed = jax.jit(embed)
 
   def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:
-    """Yields (language, name, value) for each language, and ("", name, value) for the mean over all."""
+    """Yields the rows of `SplitEvaluator.rows`."""
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     images, targets, keys = self._images(sharded)
-    last = getattr(self.module.text, "pool", "") == "last"  # read at its end, a text is always padded
-    text_input = OwnPieces(self.vocabulary, self.max_length, fixed=last)
-    whole = embedder_lib.TextEmbedder(self.module, sharded, text_input)
-
-    def embedder(code: str) -> embedder_lib.TextEmbedder:
-      adapter = adapters_lib.find(self.adapters, code)
-      return adapters_lib.adapted(self.module, sharded, text_input, adapter) if adapter else whole
-
+    embedder = embedder_lib.TextEmbedder(self.module, sharded, self.text_input)
     # All texts are embedded first, because all processes have to embed the same texts in the same order.
-    embedded = {
-      code: embedder(code).ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
-      for code, held in self.labels.items()
-    }
+    embedded = {}
+    for code, held in self.labels.items():
+      adapted = adapters_lib.of_language(embedder, self.adapters, code)
+      embedded[code] = adapted.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
     texts = {code: functools.partial(np.asarray, names) for code, names in embedded.items()}
     result = zero_shot.score_zero_shot(
       images, targets, self.labels, texts, prompts=self.prompts_name, keys=keys, **self.options
     )
-    if self.out_dir and jax.process_index() == 0:
-      with outputs.together(self.out_dir):
-        embeddings_page.write_results(self.out_dir, result)
-      print(result.table.terminal(), flush=True)
-    table = result.table
-    for name in table.metrics:
-      values = {code: row[name] for code, row in table.rows.items()}
-      for code, value in [*values.items(), ("", float(np.mean(list(values.values()))))]:
-        yield code, f"{self.prefix}{name}", value
+    if self.writes:
+      self.write(result)
+    yield from self.rows(result.table)
 
   def _images(self, sharded: sharded_params.ShardedParams) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Embeddings float32 [N, E], classes int64 [N] and numbers of the split's pictures."""
-    count, name = len(self.stream.source), f"{self.prefix}zero-shot"
-    image, tags, weights = embedder_lib.of_split(self.stream, count, self._embed, sharded, name)
+    name = f"{self.prefix}zero-shot"
+    image, tags, weights = of_split(self.stream, len(self.stream.source), self._embed, sharded, name)
     kept = (weights > 0) & (tags[:, 0] > 0)
     return image[kept], tags[kept, 0].astype(np.int64) - 1, [str(number) for number in np.flatnonzero(kept)]
-
-  def _embed(self, params: Any, batch: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-    image = self.module.apply({"params": params}, batch["image"], method="embed_images")
-    return image, batch["tags"], batch["weights"]

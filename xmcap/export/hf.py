@@ -38,8 +38,7 @@ def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[
   exporting.write(tensors, {"t5": captioner.t5, "vit": captioner.vit}, model_dir, folder, say=say)
   for name, content in tokenizer.as_json(program.vocabulary).items():
     files.write_text(folder / "t5" / name, json.dumps(content, ensure_ascii=False) + "\n")
-  features = _features(program.generator.captioner.vit)
-  program.write_beside(folder, image_features=features, generate=generate)
+  program.write_beside(folder, image_features=_features(captioner.vit), generate=generate)
   if isinstance(program.generator.search, Sample):
     say(
       f"{folder}: transformers has other random numbers than jax: samples differ, but have the same distribution"

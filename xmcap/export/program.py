@@ -83,12 +83,12 @@ class Program:
     static, key = self.generator.static, jax.random.key(seed)
     return generator_lib.generate(*static, nested, image, prompts, key, row_ids)
 
-  def manifest(self, **more: Any) -> dict[str, Any]:
-    """The contents of `MANIFEST`: `more`, and the fields that all exports have."""
+  def write_beside(self, folder: pathlib.Path, **more: Any) -> None:
+    """Writes the manifest, with the fields `more`, and the vocabulary."""
     name, fields = model_json.of_search(self.generator.search) or (type(self.generator.search).__name__, {})
     versions = {"xmcap": __version__, **{package: metadata.version(package) for package in ("jax", "jaxlib")}}
     dtypes = {part: getattr(self.generator.captioner, part).dtype for part in ("vit", "t5")}
-    return {
+    manifest = {
       "format": "xmcap.export",
       "version": 1,
       "made_with": versions,
@@ -101,12 +101,7 @@ class Program:
       **more,
       "prompts": dict(self.prompts),
     }
-
-  def write_beside(self, folder: pathlib.Path, **more: Any) -> None:
-    """Writes the manifest and the vocabulary."""
-    files.write_text(
-      folder / MANIFEST, json.dumps(self.manifest(**more), indent=1, ensure_ascii=False) + "\n"
-    )
+    files.write_text(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     files.write_bytes(folder / model_dir.VOCABULARY, self.vocabulary.model)
 
 

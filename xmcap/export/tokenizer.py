@@ -19,11 +19,15 @@ def as_json(vocabulary: Vocabulary) -> dict[str, dict[str, Any]]:
   normalizer, trainer = model.normalizer_spec, model.trainer_spec
   special = {PAD_ID: "pad_token", EOS_ID: "eos_token", UNK_ID: "unk_token"}
   names = {role: model.pieces[token].piece for token, role in special.items()}
+  # Tokens that are never split.
   added = [
-    _added(token, piece.piece, token in special)
+    {
+      "id": token, "content": piece.piece, "single_word": False, "lstrip": False, "rstrip": False,
+      "normalized": False, "special": token in special,
+    }
     for token, piece in enumerate(model.pieces)
     if token in special or piece.type == piece.Type.USER_DEFINED
-  ]
+  ]  # fmt: skip
   steps: list[dict[str, Any]] = []
   if normalizer.precompiled_charsmap:
     charsmap = base64.b64encode(normalizer.precompiled_charsmap).decode()
@@ -58,11 +62,3 @@ def as_json(vocabulary: Vocabulary) -> dict[str, dict[str, Any]]:
   }  # fmt: skip
   config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
   return {"tokenizer.json": content, "tokenizer_config.json": config}
-
-
-def _added(token: int, piece: str, special: bool) -> dict[str, Any]:
-  """A token that is never split."""
-  return {
-    "id": token, "content": piece, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-    "special": special,
-  }  # fmt: skip
