@@ -24,7 +24,7 @@ _TARGET = "target/"
 _LARGEST_MSGPACK = 2**28
 """Largest msgpack file in bytes. It holds small specs and, in public checkpoints, the norms; weights are in zarr."""
 _LONGEST_LIST = 4096
-"""Longest list in it: shapes and chunks. msgpack allocates as many items as a list claims, also in nested lists."""
+"""Longest list in it, such as a shape. msgpack allocates as many items as a list claims, also in nested lists."""
 _MAY_DROP = {
   r"state/.*": "the optimizer's state",
   r"flax_mutables/.*": "not parameters",
@@ -48,24 +48,22 @@ def find(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def read(path: pathlib.Path) -> dict[str, Tensor]:
-  """Reads one checkpoint of either layout as {path in the tree: tensor}; parameters are below `target/`.
+  """Returns {path in the tree: tensor} of a checkpoint of either layout; parameters are below `target/`.
 
-  Raises:
-    UsageError: it cannot be read, or is incomplete.
+  UsageError if it cannot be read, or is incomplete.
   """
   return _read_legacy(path) if (path / _LEGACY).is_file() else read_orbax(path / _ORBAX)
 
 
 def parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """The parameters in the result of `read`, without the prefix `target/`."""
+  """Returns the parameters in the result of `read`, without the prefix `target/`."""
   return {name.removeprefix(_TARGET): tensors[name] for name in tensors if name.startswith(_TARGET)}
 
 
 def open_checkpoint(path: pathlib.Path) -> Source:
   """Opens the T5 in a checkpoint.
 
-  Raises:
-    UsageError: it cannot be read, its layers are stacked, or it is a whole captioner or not a T5.1.1.
+  UsageError if it cannot be read, its layers are stacked, or it is a whole captioner or not a T5.1.1.
   """
   tensors = read(path)
   params = parameters(tensors)
@@ -82,9 +80,9 @@ def open_checkpoint(path: pathlib.Path) -> Source:
   def pairs(paths):
     return [Pair((path,), (_TARGET + path,), SAME) for path in paths]
 
-  notes = ["relpos_max_distance is not in the checkpoint: using t5x's 128"]
+  note = "relpos_max_distance is not in the checkpoint: using t5x's 128"
   return Source(
-    "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=notes
+    "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=[note]
   )
 
 

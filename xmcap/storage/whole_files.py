@@ -21,13 +21,33 @@ from xmcap.errors import XmcapError
 FOLDER_JOURNAL = ".xmcap.results"
 """Name of the journal in an output folder."""
 
+FULL_HINTS = {
+  errno.ENOSPC: "the disk that holds it is full: free space there",
+  errno.EDQUOT: "your quota on the disk that holds it is used up: free space there",
+  errno.EFBIG: "the file system or the shell (`ulimit -f`) allows no larger file: choose another place",
+}
 _MAX_JOURNAL = 1 << 20
 _DEVICES = ("/dev/fd", "/proc/")
 _INCOMPLETE = re.compile(r"\.(.+)\.(\d+)\.incomplete", re.DOTALL)
 
 
+def cannot_write(path: str | os.PathLike, error: OSError) -> XmcapError:
+  """Returns the error for a file that cannot be written: which file, why, and what to do."""
+  hint = FULL_HINTS.get(error.errno or 0, "check free space and permissions there")
+  return XmcapError(f"cannot write {path}: {error.strerror or error}: {hint}, and start again")
+
+
+@contextlib.contextmanager
+def write_errors_name(path: str | os.PathLike) -> Iterator[None]:
+  """Turns OSError into `cannot_write`, so that it is not mistaken for an error of an input."""
+  try:
+    yield
+  except OSError as error:
+    raise cannot_write(path, error) from None
+
+
 class Batch:
-  """A set of files in one folder that appear together, and files that are removed with that."""
+  """Changes of files in one folder that take effect together."""
 
   def __init__(self, folder: pathlib.Path):
     self.folder = os.path.realpath(folder)
@@ -63,7 +83,7 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Gives a temporary name to write to; the file is renamed to `path` if the block succeeds, else removed.
 
   The name contains the process id: a process orphaned by a kill may still write when the next run has begun.
-  `/dev/null`, `/dev/stdout` and the like are written directly.
+  `/dev/null`, `/dev/stdout` and the like are written directly. XmcapError if the file cannot be renamed.
   """
   path = pathlib.Path(path)
   if os.path.dirname(os.path.abspath(path)).startswith(_DEVICES) or os.path.dirname(path) == "/dev":
@@ -73,11 +93,12 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   batch = current.get()
   try:
     yield temporary
-    if batch is not None and batch.takes(path):
-      _refuse_folder(path)
-      batch.renamed[path.name] = temporary.name
-    else:
-      os.replace(temporary, path)
+    with write_errors_name(path):
+      if batch is not None and batch.takes(path):
+        _refuse_folder(path)
+        batch.renamed[path.name] = temporary.name
+      else:
+        os.replace(temporary, path)
   except BaseException:
     temporary.unlink(missing_ok=True)
     raise
@@ -136,8 +157,8 @@ def _alive(process: int) -> bool:
     os.kill(process, 0)
   except (ProcessLookupError, OverflowError):
     return False
-  except OSError:
-    return True
+  except PermissionError:  # another user's process
+    pass
   return True
 
 
