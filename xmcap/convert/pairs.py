@@ -212,9 +212,10 @@ def make_outputs(
   outputs, used = [], set()
   for pair in pairs:
     our_shapes = [tuple(shapes[name]) for name in pair.ours]
-    mine = pair.ours, our_shapes, pair.kind.to_ours
-    other = pair.theirs, [tuple(shape) for shape in pair.kind.their_shapes(our_shapes)], pair.kind.to_theirs
-    (given, given_shapes, _), (made, made_shapes, change) = (mine, other) if export else (other, mine)
+    ours = pair.ours, our_shapes
+    theirs = pair.theirs, [tuple(shape) for shape in pair.kind.their_shapes(our_shapes)]
+    (given, given_shapes), (made, made_shapes) = (ours, theirs) if export else (theirs, ours)
+    change = pair.kind.to_theirs if export else pair.kind.to_ours
     used |= set(given)
     tensors = [
       _given(source, name, wanted, where, asked_by) for name, wanted in zip(given, given_shapes, strict=True)

@@ -6,7 +6,7 @@ Our parameters have t5x's names, so no table is needed; the sizes follow from th
 import math
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def _config(params: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
 
 def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   import msgpack
-  from flax import serialization
+  from flax import serialization, traverse_util
 
   file = path / _LEGACY
   if file.stat().st_size > _LARGEST_MSGPACK:
@@ -128,7 +128,8 @@ def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   if not isinstance(tree, dict) or not isinstance(tree.get("target"), dict):
     raise UsageError(f"{file}: has no optimizer/target: not a checkpoint of t5x")
   tensors = {}
-  for name, leaf in _leaves(tree):
+  for keys, leaf in traverse_util.flatten_dict(tree, is_leaf=_is_spec).items():
+    name = "/".join(map(str, keys))
     check_name(name, str(file))
     if name.startswith(_TARGET):
       tensors[name] = _leaf(name, leaf, path)
@@ -138,13 +139,9 @@ def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   return tensors
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-  for key, value in tree.items():
-    spec = isinstance(value, dict) and ("kvstore" in value or ("driver" in value and "path" in value))
-    if isinstance(value, dict) and not spec:
-      yield from _leaves(value, f"{prefix}{key}/")
-    else:
-      yield f"{prefix}{key}", value
+def _is_spec(keys: tuple[Any, ...], value: Mapping[str, Any]) -> bool:
+  """Whether a value of the tree describes a zarr folder."""
+  return bool(keys) and ("kvstore" in value or ("driver" in value and "path" in value))
 
 
 def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:

@@ -139,12 +139,10 @@ def held_all(
 def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
   """Makes all changes by `whole_files.replacing` and `remove` in a folder take effect together at the end, or never.
 
-  Args:
-    path: the folder, which is made if necessary and locked meanwhile; or the main file of the set, which is locked.
-    folder: whether `path` is a folder.
+  `path` is the folder or, without `folder`, the main file of the set; it is locked meanwhile.
 
   Raises:
-    XmcapError: the folder cannot be written; or as `held`.
+    XmcapError: the files cannot be written; or as `held`.
   """
   place = pathlib.Path(path)
   parent = place if folder else place.parent
@@ -156,12 +154,8 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
     token = whole_files.current.set(batch)
     try:
       yield
-      try:
+      with whole_files.write_errors_name(place):
         batch.commit(_journal_of(place, folder))
-      except OSError as error:
-        raise XmcapError(
-          f"{place}: cannot be written ({error.strerror or error}); free space or choose another folder"
-        ) from error
     except BaseException:
       batch.discard()
       raise
@@ -220,11 +214,8 @@ def _same(path: str, other: str) -> bool:
 def _lock_of(path: str | os.PathLike, folder: bool) -> str | None:
   """Returns the lock file; None if the path is not of the kind that `folder` says."""
   real = os.path.realpath(path)
-  try:
-    mode = os.stat(real).st_mode
-  except (OSError, ValueError):
-    mode = stat.S_IFDIR if folder else stat.S_IFREG
-  if stat.S_IFMT(mode) != (stat.S_IFDIR if folder else stat.S_IFREG):
+  is_right_kind = os.path.isdir(real) if folder else os.path.isfile(real)
+  if os.path.exists(real) and not is_right_kind:
     return None
   if folder:
     return os.path.join(real, FOLDER_LOCK)
