@@ -60,7 +60,10 @@ def test_stacked_layers_and_positions_added_twice(tmp_path, convert):
     (lambda w: w.update({"params/txt/MAPHead_0/probe": np.zeros((1, 1, 16))}), "is pooled by attention"),
     (lambda w: w.update({"params/txt/more": np.zeros(3)}), "txt/more (3,) has no place"),
     (lambda w: w.pop("params/txt/head/bias"), "no tensor txt/head/bias"),
-    (lambda w: w.update({"params/txt/head/kernel": np.zeros((16, 9))}), "images end in 16 numbers, and texts in 9: not one space"),
+    (
+      lambda w: w.update({"params/txt/head/kernel": np.zeros((16, 9))}),
+      "images end in 16 numbers, and texts in 9",
+    ),
   ],
   ids=["other text tower", "map", "extra", "missing", "spaces"],
 )

@@ -2,7 +2,6 @@
 
 import math
 import pathlib
-from collections.abc import Callable
 
 from xmcap.convert import exporting, importing
 from xmcap.convert.pairs import unchanged
@@ -12,7 +11,7 @@ from xmcap.tensors.files import write_safetensors
 from xmcap.training.checkpoints import weights
 
 
-def export(path: str, out: str, say: Callable[[str], None] = print) -> None:
+def export(path: str, out: str) -> None:
   """Writes the parameters of the adapter and a `model.json` of its text tower into the new folder `out`.
 
   `path` is a run of runs/adapter.gin or one of its checkpoints. UsageError if it has no adapter, or `out` is not free.
@@ -27,7 +26,7 @@ def export(path: str, out: str, say: Callable[[str], None] = print) -> None:
   outputs = unchanged(held, given.where)
   importing.make_folder(folder)
   importing.write_model(folder, {"t5": config})
-  write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "adapter"}, say)
+  write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "adapter"}, print)
   count = importing.count(outputs)
   tower = sum(math.prod(tensor.shape) for tensor in given.tensors.values()) - count
-  say(f"{folder}: an adapter of {count:,} parameters, {count / tower:.2%} of the tower's {tower:,}")
+  print(f"{folder}: an adapter of {count:,} parameters, {count / tower:.2%} of the tower's {tower:,}")

@@ -15,7 +15,6 @@ from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.terminal import shown
 
 _FIELDS = {
   "vocab_size": "vocab_size",
@@ -104,13 +103,8 @@ def read_config(
   """
   vit = hf_vit.read_config(towers.vision, given, processor, where, None)
   values = text_values(towers, given)
-  if values["hidden_act"] not in hf_vit.ACTIVATIONS:
-    raise UsageError(
-      f"{where}: text_config.hidden_act is {shown(repr(values['hidden_act']), 60)}; xmcap has "
-      f"{', '.join(hf_vit.ACTIVATIONS)}"
-    )
   fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()} | dict(towers.text)
-  fields["activation"] = hf_vit.ACTIVATIONS[values["hidden_act"]]
+  fields["activation"] = hf_vit.activation(values, f"{where}: text_config")
   fields["max_length"] = values["max_position_embeddings"]
   if towers is _CLIP:
     end = values["eos_token_id"]

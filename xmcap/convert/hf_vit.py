@@ -11,7 +11,7 @@ from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
 
 # gelu_new, gelu_pytorch_tanh and gelu_fast are the same function.
-ACTIVATIONS = {
+_ACTIVATIONS = {
   "gelu": "gelu",
   "gelu_pytorch_tanh": "gelu_tanh",
   "gelu_new": "gelu_tanh",
@@ -181,10 +181,6 @@ def read_config(
     **(given.get("vision_config") or {}),
     **(given.get("vision_config_dict") or {}),
   }
-  if not isinstance(values["hidden_act"], str) or values["hidden_act"] not in ACTIVATIONS:
-    raise UsageError(
-      f"{where}: hidden_act is {shown(repr(values['hidden_act']), 60)}; xmcap has {', '.join(ACTIVATIONS)}"
-    )
   if not values.get("qkv_bias", True) or values["num_channels"] != 3:
     raise UsageError(
       f"{where}: qkv_bias {values.get('qkv_bias')}, num_channels {values['num_channels']}: xmcap's ViT has biases and "
@@ -199,7 +195,7 @@ def read_config(
   fields = {
     **{ours: values[theirs] for ours, theirs in FIELDS.items()},
     "pool": pool or own,
-    "activation": ACTIVATIONS[values["hidden_act"]],
+    "activation": activation(values, where),
     "pre_norm": family.pre_norm,
     "patch_bias": family.patch_bias,
     "image_mean": processor.get("image_mean") or family.mean,
@@ -207,6 +203,14 @@ def read_config(
   }
   beside = {name: f"{name} (of {PROCESSOR})" for name in ("image_mean", "image_std")}
   return make_config(ViTConfig, where, fields, FIELDS | beside)
+
+
+def activation(values: Mapping[str, Any], where: str) -> str:
+  """Returns our name of the activation `hidden_act` of a config.json; UsageError if we do not have it."""
+  name = values["hidden_act"]
+  if not isinstance(name, str) or name not in _ACTIVATIONS:
+    raise UsageError(f"{where}: hidden_act is {shown(repr(name), 60)}; xmcap has {', '.join(_ACTIVATIONS)}")
+  return _ACTIVATIONS[name]
 
 
 def family_of(config: ViTConfig) -> Family | None:
@@ -218,7 +222,7 @@ def family_of(config: ViTConfig) -> Family | None:
 
 def write_config(family: Family, config: ViTConfig, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
   """Returns the config.json and preprocessor_config.json of a ViT of ours."""
-  activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+  activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
   values = {
     "architectures": [family.model],
     "model_type": family.model_type,

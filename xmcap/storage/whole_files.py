@@ -8,13 +8,14 @@ completes it, so after a kill the files are either all old or all new.
 import contextlib
 import contextvars
 import errno
-import json
 import os
 import pathlib
 import re
 import shutil
 import stat
 from collections.abc import Iterator
+
+import msgspec
 
 from xmcap.errors import XmcapError
 
@@ -46,6 +47,13 @@ def write_errors_name(path: str | os.PathLike) -> Iterator[None]:
     raise cannot_write(path, error) from None
 
 
+class _Journal(msgspec.Struct):
+  """The content of a journal: {name: name of the incomplete file}, and the names of files to remove."""
+
+  renamed: dict[str, str]
+  removed: list[str]
+
+
 class Batch:
   """Changes of files in one folder that take effect together."""
 
@@ -60,9 +68,9 @@ class Batch:
 
   def commit(self, journal: pathlib.Path) -> None:
     """Makes all files appear."""
-    content = {"renamed": self.renamed, "removed": sorted(self.removed - self.renamed.keys())}
+    content = _Journal(self.renamed, sorted(self.removed - self.renamed.keys()))
     temporary = _temporary(journal)
-    temporary.write_text(json.dumps(content), encoding="utf-8")
+    temporary.write_bytes(msgspec.json.encode(content))
     os.replace(temporary, journal)
     self.renamed.clear()  # from here on the journal owns them
     carry_out(journal)
@@ -126,10 +134,10 @@ def carry_out(journal: pathlib.Path) -> None:
   content = _read(journal)
   if content is None:
     return
-  for name, temporary in content["renamed"].items():
+  for name, temporary in content.renamed.items():
     with contextlib.suppress(FileNotFoundError):  # done before the kill
       os.replace(journal.parent / temporary, journal.parent / name)
-  for name in content["removed"]:
+  for name in content.removed:
     (journal.parent / name).unlink(missing_ok=True)
   journal.unlink(missing_ok=True)
 
@@ -162,27 +170,26 @@ def _alive(process: int) -> bool:
   return True
 
 
-def _read(journal: pathlib.Path) -> dict | None:
+def _read(journal: pathlib.Path) -> _Journal | None:
   try:
     if not stat.S_ISREG(os.lstat(journal).st_mode):
       raise ValueError("no file")
     with open(journal, "rb") as file:
-      content = json.loads(file.read(_MAX_JOURNAL))
-    renamed, removed = content["renamed"], content["removed"]
-    for name, temporary in renamed.items():
-      found = _INCOMPLETE.fullmatch(temporary)
-      if not _is_name(name) or not _is_name(temporary) or not found or found[1] != name:
-        raise ValueError("names")
-    if not isinstance(removed, list) or not all(map(_is_name, removed)):
+      content = msgspec.json.decode(file.read(_MAX_JOURNAL), type=_Journal)
+    if not all(map(_is_name, [*content.renamed, *content.removed])):
       raise ValueError("names")
+    for name, temporary in content.renamed.items():
+      found = _INCOMPLETE.fullmatch(temporary)
+      if not found or found[1] != name:
+        raise ValueError("names")
     return content
   except FileNotFoundError:
     return None
-  except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+  except (ValueError, msgspec.MsgspecError, RecursionError):
     raise XmcapError(
       f"{journal}: not a journal that xmcap wrote: remove it, and make the results again"
     ) from None
 
 
-def _is_name(name: object) -> bool:
-  return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name and "\0" not in name
+def _is_name(name: str) -> bool:
+  return name not in ("", ".", "..") and "/" not in name and "\0" not in name
