@@ -6,8 +6,8 @@ import pathlib
 from xmcap.convert import exporting, importing
 from xmcap.convert.pairs import unchanged
 from xmcap.errors import UsageError
+from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
-from xmcap.tensors.files import write_safetensors
 from xmcap.training.checkpoints import weights
 
 
@@ -17,16 +17,14 @@ def export(path: str, out: str) -> None:
   `path` is a run of runs/adapter.gin or one of its checkpoints. UsageError if it has no adapter, or `out` is not free.
   """
   place, folder = pathlib.Path(path), pathlib.Path(out)
-  importing.check_free(folder, weights.PARAMS)
+  importing.check_free(folder, weights.PARAMS, model_json.NAME)
   given = weights.open_weights(place)
   config = exporting.read_model(place, given.where).config("t5")
   held = {name: tensor for name, tensor in weights.one_by_one(given.tensors).items() if "adapter" in name}
   if not held or not isinstance(config, T5Config):
     raise UsageError(f"{path}: no adapter found: give a run of runs/adapter.gin")
   outputs = unchanged(held, given.where)
-  importing.make_folder(folder)
-  importing.write_model(folder, {"t5": config})
-  write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "adapter"}, print)
+  importing.write(folder, {"t5": config}, outputs, "adapter")
   count = importing.count(outputs)
   tower = sum(math.prod(tensor.shape) for tensor in given.tensors.values()) - count
   print(f"{folder}: an adapter of {count:,} parameters, {count / tower:.2%} of the tower's {tower:,}")

@@ -3,7 +3,7 @@
 import math
 import pathlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xmcap.convert.pairs import make_outputs
@@ -12,7 +12,7 @@ from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.dual import DualTower
 from xmcap.models.t5 import T5Config
-from xmcap.storage import files, whole_files
+from xmcap.storage import files, outputs, whole_files
 from xmcap.tensors.files import Output, write_safetensors
 from xmcap.training.checkpoints.weights import PARAMS
 
@@ -29,7 +29,6 @@ def convert(
   pool: str | None = None,
   part: str | None = None,
   image_tower: str | None = None,
-  say: Callable[[str], None] = print,
 ) -> None:
   """Converts into the new folder `out`, and prints what was found, what is left out and what to do next.
 
@@ -37,67 +36,67 @@ def convert(
     path, format_name, pool, image_tower: as in `recognise.open_source`.
     out: the folder.
     part: `dual`: both towers of a model that has two, instead of the image tower alone.
-    say: prints a line.
 
   Raises:
     UsageError: the input is not what it claims, or `out` is not free.
     XmcapError: `out` cannot be written.
   """
   folder = pathlib.Path(out)
-  check_free(folder, PARAMS)
+  check_free(folder, PARAMS, model_json.NAME)
   if part not in (None, "dual"):
     raise UsageError(f"--part={part}: of weights that come in, dual alone is taken; else leave it out")
   source = open_source(path, format_name, pool, part == "dual", image_tower)
   shapes = source.present_shapes()
-  outputs, dropped = make_outputs(
+  made, dropped = make_outputs(
     source.pairs(shapes), source.tensors, shapes, source.where, source.asked_by, source.may_drop
   )
-  dtypes = ", ".join(sorted({str(dtype) for output in outputs for dtype in output.dtypes}))
+  dtypes = ", ".join(sorted({str(dtype) for output in made for dtype in output.dtypes}))
   taken = len(source.tensors) - len(dropped)
-  say(f"{source.where}: {source.kind}, {taken} tensors, {count(outputs):,} parameters, {dtypes}")
+  print(f"{source.where}: {source.kind}, {taken} tensors, {count(made):,} parameters, {dtypes}")
   for note in source.notes:
-    say(f"note: {note}")
+    print(f"note: {note}")
   for reason in dict.fromkeys(dropped.values()):
     names = [name for name in dropped if dropped[name] == reason]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    say(f"not taken: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
+    print(f"not taken: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
   for prefix in source.absent:
-    say(f"not there: {prefix}: begins fresh in training")
-  make_folder(folder)
+    print(f"not there: {prefix}: begins fresh in training")
   config = source.config
   if isinstance(config, DualTower):
     configs = {"vit": config.vit, "text": config.text, "dual": config.dual}
   else:
     configs = {"t5" if isinstance(config, T5Config) else "vit": config}
-  write_model(folder, configs)
-  size = write_safetensors(folder / PARAMS, outputs, {"format": "xmcap", "source": source.kind}, say)
-  say(
+  size = write(folder, configs, made, source.kind)
+  print(
     f"{folder / PARAMS}: {len(shapes)} parameters, {size / 1e6:,.1f} MB, each tensor of both sides used once"
   )
   for file in source.beside:
     shutil.copyfile(file, folder / file.name)
-    say(f"{folder / file.name}: the tokenizer")
+    print(f"{folder / file.name}: the tokenizer")
   if "dual" in configs:
     if not source.beside:
-      say(
+      print(
         "note: no tokenizer: put its tokenizer.json, or its SentencePiece model as spiece.model, into --out"
       )
-    say(
+    print(
       f"next: xmcap embed --model_dir={folder} --images=DIR --labels=FILE --out=DIR, then xmcap score zero-shot"
     )
     return
   tower = "T5" if "t5" in configs else "ViT"
-  say(
+  print(
     f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ..."
   )
-  say(f"  and --gin.PRETRAINED=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
+  print(f"  and --gin.PRETRAINED=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
 
 
-def write_model(folder: pathlib.Path, configs: dict[str, Any]) -> None:
-  """Writes the `model.json` of converted weights from the configurations of its parts."""
+def write(folder: pathlib.Path, configs: dict[str, Any], made: Sequence[Output], source: str) -> int:
+  """Writes weights and the `model.json` of their configurations {part: configuration} together; returns the bytes."""
   fields: dict[str, Any] = {part: model_json.of_config(config, _OF_A_RUN) for part, config in configs.items()}
   text = model_json.as_text(model_json.Model(**fields))
-  (folder / model_json.NAME).write_text(text, encoding="utf-8")
+  files.make_folder(folder)
+  with outputs.together(folder):
+    files.write_text(folder / model_json.NAME, text)
+    return write_safetensors(folder / PARAMS, made, {"format": "xmcap", "source": source}, print)
 
 
 def check_free(folder: pathlib.Path, *names: str) -> None:
@@ -115,6 +114,6 @@ def make_folder(folder: pathlib.Path) -> None:
   whole_files.clear(folder)
 
 
-def count(outputs: Sequence[Output]) -> int:
+def count(made: Sequence[Output]) -> int:
   """Returns how many numbers are written."""
-  return sum(math.prod(shape) for output in outputs for shape in output.shapes)
+  return sum(math.prod(shape) for output in made for shape in output.shapes)
