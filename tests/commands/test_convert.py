@@ -104,6 +104,17 @@ def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):
   assert "model.json, which describes the weights, is missing" in convert(run, "--to=hf", code=2)
 
 
+def test_a_captioner_without_its_whole_projection_does_not_go_out(tmp_path, convert):  # noqa: F811
+  ours = convert(write_mt5(tmp_path / "mt5"))
+  flat = captioner(VITS["ViTModel"])
+  flat.pop("projection/bias")
+  save_file(flat, ours / "params.safetensors")
+  model = model_json.Model(vit=model_json.of_config(VITS["ViTModel"]), t5=model_json.of_config(T5))
+  (ours / "model.json").write_text(model_json.as_text(model))
+  assert "no tensor projection/bias, which its configuration asks for" in convert(ours, "--to=hf", code=2)
+  assert not list(tmp_path.rglob("generation_config.json"))
+
+
 @pytest.mark.parametrize(
   "options, message",
   [
@@ -149,6 +160,11 @@ def test_what_is_there_is_not_overwritten(tmp_path, convert):  # noqa: F811
   assert (out / "params.safetensors").read_bytes() == before
   ours = convert(source)
   assert cli.main(["convert", f"--input={ours}", f"--out={source}", "--to=hf"]) == 2
+  run = tmp_path / "run"
+  run.mkdir()
+  (run / "model.json").write_text("of a run")
+  assert cli.main(["convert", f"--input={source}", f"--out={run}"]) == 2
+  assert (run / "model.json").read_text() == "of a run"
 
 
 def test_says_what_comes_next(tmp_path, convert):  # noqa: F811
@@ -169,7 +185,7 @@ def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypa
   monkeypatch.setattr(tensor_files.os, "fsync", full)
   out = tmp_path / "out"
   assert cli.main(["convert", f"--input={source}", f"--out={out}"]) == 1
-  assert [path.name for path in out.iterdir()] == ["model.json"]
+  assert not out.exists()
 
 
 def test_neither_torch_nor_transformers_nor_tensorflow_is_imported(tmp_path):

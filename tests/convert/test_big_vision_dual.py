@@ -33,7 +33,7 @@ def test_embeddings_and_logits_equal_big_vision(tmp_path, convert, kind):
   np.testing.assert_allclose(text[:, :3], of_texts, atol=1e-4)
   np.testing.assert_allclose(logits, of_both, atol=1e-4)
   assert model_json.read(folder / "model.json").config("dual").resize == "bicubic"
-  assert "put its SentencePiece model into --out as spiece.model" in convert.printed
+  assert "or its SentencePiece model as spiece.model, into --out" in convert.printed
 
 
 def test_stacked_layers_and_positions_added_twice(tmp_path, convert):
@@ -60,7 +60,10 @@ def test_stacked_layers_and_positions_added_twice(tmp_path, convert):
     (lambda w: w.update({"params/txt/MAPHead_0/probe": np.zeros((1, 1, 16))}), "is pooled by attention"),
     (lambda w: w.update({"params/txt/more": np.zeros(3)}), "txt/more (3,) has no place"),
     (lambda w: w.pop("params/txt/head/bias"), "no tensor txt/head/bias"),
-    (lambda w: w.update({"params/txt/head/kernel": np.zeros((16, 9))}), "the towers end in 9 and 16 numbers"),
+    (
+      lambda w: w.update({"params/txt/head/kernel": np.zeros((16, 9))}),
+      "images end in 16 numbers, and texts in 9",
+    ),
   ],
   ids=["other text tower", "map", "extra", "missing", "spaces"],
 )

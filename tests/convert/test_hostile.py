@@ -16,13 +16,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests.convert.conftest import edit_json
-from xmcap.convert import big_vision, exporting, hf, t5x
+from xmcap.convert import big_vision, exporting, hf, hf_text, t5x
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError, XmcapError
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.tensors.files import read_safetensors
+from xmcap.tensors.files import Tensor, read_safetensors
 
 CONFIGS = {
   "t5": T5Config(37, 16, 2, 12, 1, 1, 20),
@@ -248,6 +248,14 @@ def test_zarr_that_is_none(tmp_path, convert, text):
   (tmp_path / "x").mkdir()
   (tmp_path / "x/.zarray").write_text(text)
   assert "cannot be read" in convert(tmp_path, code=2)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 8), (3,)])
+def test_a_text_encoder_without_types_of_tokens(shape):
+  names = {"embeddings.word_embeddings.weight": (5, 8), "embeddings.token_type_embeddings.weight": shape}
+  tensors = {name: Tensor(of, np.dtype(np.float32), lambda: np.zeros(0), "a") for name, of in names.items()}
+  with pytest.raises(UsageError, match="^a: "):
+    hf_text.recognise(tensors, "", "a")
 
 
 # ---- a small fuzz ---------------------------------------------------------------------------------

@@ -121,42 +121,42 @@ def test_a_folder_that_nothing_came_to_lie_in_goes_again(tmp_path):
   assert [path.name for path in tmp_path.rglob("*")] == ["a", "b", "kept"]
 
 
-def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeypatch):
+def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeypatch, capsys):
   def flock(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
   monkeypatch.setattr(fcntl, "flock", flock)
-  said = []
-  with outputs.held(tmp_path / "out", "xmcap score", say=said.append):
+  with outputs.held(tmp_path / "out", "xmcap score"):
     pass
-  assert len(said) == 1 and "cannot be locked" in said[0] and "No locks" in said[0]
+  (line,) = capsys.readouterr().err.splitlines()
+  assert "cannot be locked" in line and "No locks" in line
   assert not list(tmp_path.rglob("*"))
 
 
-def test_of_a_bucket_it_is_said_that_nobody_looks_out(tmp_path):
-  said = []
-  with outputs.held("gs://bucket/run", "xmcap train", say=said.append):
+def test_of_a_bucket_it_is_said_that_nobody_looks_out(capsys):
+  with outputs.held("gs://bucket/run", "xmcap train"):
     pass
-  assert said == ["xmcap: gs://bucket/run: a bucket cannot be locked: start only one writer"]
+  line = "xmcap: gs://bucket/run: a bucket cannot be locked: start only one writer\n"
+  assert capsys.readouterr().err == line
 
 
-def test_what_cannot_be_written_is_left_to_the_command(tmp_path):
+def test_what_cannot_be_written_is_left_to_the_command(tmp_path, capsys):
   (tmp_path / "file").write_text("")
   for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
-    with outputs.held(path, "xmcap score", say=pytest.fail):
+    with outputs.held(path, "xmcap score"):
       pass
-  with outputs.held("/dev/null", "xmcap score", folder=False, say=pytest.fail):
+  with outputs.held("/dev/null", "xmcap score", folder=False):
     pass
+  assert not capsys.readouterr().err
 
 
-def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path):
+def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path, capsys):
   (tmp_path / "victim").write_text("mine")
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / ".xmcap.lock").symlink_to(tmp_path / "victim")
-  said = []
-  with outputs.held(tmp_path / "out", "xmcap score", say=said.append):
+  with outputs.held(tmp_path / "out", "xmcap score"):
     pass
-  assert len(said) == 1 and (tmp_path / "victim").read_text() == "mine"
+  assert len(capsys.readouterr().err.splitlines()) == 1 and (tmp_path / "victim").read_text() == "mine"
 
 
 def test_the_name_of_a_holder_is_shown_without_control_characters(tmp_path):
@@ -179,24 +179,25 @@ def _locked(folder, host):
     yield other
 
 
-def test_a_holder_on_another_host_is_waited_for_where_that_may_have_died(tmp_path):
-  said = []
+def test_a_holder_on_another_host_is_waited_for_where_that_may_have_died(tmp_path, capsys):
   with _locked(tmp_path, "elsewhere") as other:
-    with pytest.raises(XmcapError, match="process 1 on elsewhere"), outputs.held(tmp_path, say=said.append):
+    with pytest.raises(XmcapError, match="process 1 on elsewhere"), outputs.held(tmp_path):
       pass
-    assert not said
+    assert not capsys.readouterr().err
     threading.Timer(0.3, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
-    with outputs.held(tmp_path, lease=60, say=said.append):
-      assert len(said) == 1 and "held by process 1 on elsewhere" in said[0]
+    with outputs.held(tmp_path, lease=60):
+      (line,) = capsys.readouterr().err.splitlines()
+      assert "held by process 1 on elsewhere" in line
 
 
-def test_a_holder_on_this_host_is_alive_and_not_waited_for(tmp_path):
+def test_a_holder_on_this_host_is_alive_and_not_waited_for(tmp_path, capsys):
   with (
     _locked(tmp_path, socket.gethostname()),
     pytest.raises(XmcapError),
-    outputs.held(tmp_path, lease=60, say=pytest.fail),
+    outputs.held(tmp_path, lease=60),
   ):
     pass
+  assert not capsys.readouterr().err
 
 
 def _take_turns(folder):

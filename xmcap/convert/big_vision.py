@@ -1,26 +1,16 @@
 """ViTs of big_vision and of vision_transformer, as .npz: either numbering of names, layers one by one or stacked."""
 
+import dataclasses
 import math
 import pathlib
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 
-from xmcap.convert.pairs import (
-  SAME,
-  Kind,
-  Leaf,
-  Pair,
-  Shape,
-  leading_ones,
-  module_pairs,
-  position_pairs,
-  reshaped,
-)
+from xmcap.convert.pairs import SAME, Kind, Leaf, Pair, leading_ones, module_pairs, position_pairs, reshaped
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.vit import ViTConfig
@@ -28,65 +18,50 @@ from xmcap.tensors.files import LastRead, Tensor, check_claim, check_name, refus
 from xmcap.tensors.npy_header import read_header
 from xmcap.terminal import shown
 
-CLASSIFIER = r"head/(kernel|bias)"
 PICTURES = "pictures in [-1, 1], as big_vision's value_range(-1, 1)"
+_KIND = "ViT of big_vision with learned positions"
 _MOST_ARRAYS = 20_000
 _ANCHOR = "embedding/kernel"
 _BLOCK = "Transformer/encoderblock"
+_POSITIONS = tuple(f"{folder}pos_embedding" for folder in ("", "Transformer/", "Transformer/posembed_input/"))
 _INLINE_HEAD = ("probe", "MultiHeadDotProductAttention_0/", "LayerNorm_0/", "MlpBlock_0/")
 _NUMBERINGS = (
-  # Of attention_norm, attention, mlp_norm and mlp. big_vision numbers the parts of a block by their class, the code
-  # before it numbered them all together.
+  # Names of attention_norm, attention, mlp_norm and mlp. big_vision numbers the parts of a block by their class, the
+  # code before it numbered all parts together.
   ("LayerNorm_0", "MultiHeadDotProductAttention_0", "LayerNorm_1", "MlpBlock_0"),
   ("LayerNorm_0", "MultiHeadDotProductAttention_1", "LayerNorm_2", "MlpBlock_3"),
 )
 
 
 def is_file(path: pathlib.Path) -> bool:
-  """Whether it looks like an .npz."""
+  """Whether a file looks like an .npz."""
   return path.is_file() and zipfile.is_zipfile(path)
 
 
-class Found(NamedTuple):
-  """A ViT among tensors: its tensors by layers, configuration and pairs, what may be left out, and what it lacks."""
-
-  tensors: Mapping[str, Tensor]
-  config: ViTConfig
-  pairs: Callable[[Iterable[str]], list[Pair]]
-  may_drop: Mapping[str, str]
-  absent: Sequence[str]
-
-
 def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
-  """The ViT in a file, with `pool` instead of what it holds: `map`, `tok` (a class token), else `gap`.
+  """Opens the ViT in a file; UsageError if the file is not a complete .npz of numbers, or holds no such ViT.
 
-  Raises:
-    UsageError: it is no whole .npz of numbers, or holds no such ViT.
+  `pool` replaces the pooling that the file has: `map`, `tok` if there is a class token, else `gap`.
   """
   tensors = read_npz(path)
   prefix = find_prefix(tensors, _ANCHOR, path)
-  inside = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
+  found = find_vit(below(tensors, prefix), pool, str(path))
   outside = {name: tensors[name] for name in tensors if not name.startswith(prefix)}
-  found = find_vit(inside, pool, str(path))
-  return Source(
-    "ViT of big_vision",
-    str(path),
-    {**found.tensors, **outside},
-    found.config,
-    found.pairs,
-    "its other shapes ask",
-    {
-      **found.may_drop,
-      CLASSIFIER: "the classifier",
-      **{re.escape(name): "beside the ViT" for name in outside},
-    },
-    absent=found.absent,
-    notes=[f"pool {found.config.pool!r}; {PICTURES}"],
-  )
+  may_drop = {
+    **found.may_drop,
+    r"head/(kernel|bias)": "the classifier",
+    **{re.escape(name): "beside the ViT" for name in outside},
+  }
+  return dataclasses.replace(found, tensors={**found.tensors, **outside}, may_drop=may_drop)
+
+
+def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+  """Returns the tensors whose names begin with a prefix, without it."""
+  return {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
 
 
 def find_prefix(tensors: Mapping[str, Tensor], anchor: str, path: pathlib.Path) -> str:
-  """What stands before the only parameter with this name; UsageError if there is none, or several."""
+  """Returns the prefix of the only parameter named PREFIX + `anchor`; UsageError if there is none or several."""
   prefixes = [name.removesuffix(anchor) for name in tensors if name.endswith(anchor)]
   # The optimizer's moments have the same names as the parameters.
   prefixes = [prefix for prefix in prefixes if not re.search(r"(^|/)(opt/state|opt_state|mu|nu)/", prefix)]
@@ -95,17 +70,17 @@ def find_prefix(tensors: Mapping[str, Tensor], anchor: str, path: pathlib.Path) 
   return prefixes[0]
 
 
-def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Found:
-  """The ViT whose tensors these are, names without a prefix.
+def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Source:
+  """Returns the ViT with these tensors, whose names have no prefix.
 
-  Raises:
-    UsageError: it is another model, or its sizes do not fit each other.
+  UsageError if they are another model's, or their sizes do not match.
   """
   tensors = one_by_one(tensors, _BLOCK)
   head = "MAPHead_0/" if "MAPHead_0/probe" in tensors else "" if "probe" in tensors else None
   pool = pool or ("map" if head is not None else "tok" if "cls" in tensors else "gap")
-  config, heads, positions, parts = _sizes(tensors, pool, where)
-  with_token = config.num_patches < tensors[positions].shape[1]
+  positions = next((name for name in _POSITIONS if name in tensors), _POSITIONS[0])
+  parts = numbering(tensors, _BLOCK)
+  config = _config(tensors, positions, parts, pool, where)
   without = f"pool {pool!r} does without"
   may_drop = {r"pre_logits/(kernel|bias)": "the layer before the classifier"}
   if pool != "tok":
@@ -114,25 +89,32 @@ def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Fou
     names = [head] if head else _INLINE_HEAD
     may_drop |= {f"{re.escape(name)}.*": f"the attention pooling: {without}" for name in names}
 
-  def pairs(paths):
+  def pairs(paths: Iterable[str]) -> list[Pair]:
+    with_token = config.num_patches < tensors[positions].shape[1]
     found = position_pairs(pool, (positions, 1), ("cls", 2), with_token)
     if "vit/map_head/probe" in paths:
       found.append(Pair(("vit/map_head/probe",), (f"{head}probe",), leading_ones(1)))
     modules = {"patch_embedding": "embedding", "final_norm": "Transformer/encoder_norm"}
     modules |= block_modules("layers_{n}", [f"{_BLOCK}_{{n}}/{part}" for part in parts])
-    pooling = [
-      f"{head or ''}{part}" for part in ("MultiHeadDotProductAttention_0", "LayerNorm_0", "MlpBlock_0")
-    ]
-    modules |= block_modules("map_head", ["", *pooling])
-    return module_pairs(paths, modules, leaf(heads), "vit/", found)
+    pooling = ("MultiHeadDotProductAttention_0", "LayerNorm_0", "MlpBlock_0")
+    modules |= block_modules("map_head", ["", *(f"{head or ''}{part}" for part in pooling)])
+    return module_pairs(paths, modules, "vit/", found, leaf(config.num_heads))
 
-  return Found(
-    tensors, config, pairs, may_drop, absent=["vit/map_head/"] if pool == "map" and head is None else []
+  return Source(
+    "ViT of big_vision",
+    where,
+    tensors,
+    config,
+    pairs,
+    "its other shapes ask",
+    may_drop,
+    absent=["vit/map_head/"] if pool == "map" and head is None else [],
+    notes=[f"pool {pool!r}; {PICTURES}"],
   )
 
 
 def one_by_one(tensors: Mapping[str, Tensor], block: str) -> dict[str, Tensor]:
-  """The same tensors with stacked layers, `BLOCK/NAME`, cut into `BLOCK_0/NAME` and so on."""
+  """Splits stacked layers, `BLOCK/NAME`, into `BLOCK_0/NAME` and so on; returns all other tensors as they are."""
   last, single = LastRead(), {}
   for name, tensor in tensors.items():
     if name.startswith(f"{block}/") and tensor.shape:
@@ -143,22 +125,14 @@ def one_by_one(tensors: Mapping[str, Tensor], block: str) -> dict[str, Tensor]:
   return single
 
 
-def _sizes(
-  tensors: Mapping[str, Tensor], pool: str, where: str
-) -> tuple[ViTConfig, int, str, tuple[str, ...]]:
-  """The configuration, the heads, the name of the positions, and how the parts of a block are called."""
+def _config(
+  tensors: Mapping[str, Tensor], positions: str, parts: Sequence[str], pool: str, where: str
+) -> ViTConfig:
+  def shape(name: str, rank: int) -> tuple[int, ...]:
+    return shape_of(tensors, name, rank, where, _KIND)
 
-  def shape(name: str, rank: int) -> Shape:
-    return shape_of(tensors, name, rank, where, "ViT of big_vision with learned positions")
-
-  folders = ("", "Transformer/", "Transformer/posembed_input/")
-  positions = next(
-    (name for folder in folders if (name := f"{folder}pos_embedding") in tensors), "pos_embedding"
-  )
   patch, _, _, width = shape(_ANCHOR, 4)
   _, rows, _ = shape(positions, 3)
-  depth = count_layers(tensors, f"{_BLOCK}_")
-  parts = numbering(tensors, _BLOCK)
   _, attention, _, mlp = parts
   _, mlp_dim = shape(f"{_BLOCK}_0/{mlp}/Dense_0/kernel", 2)
   _, heads, _ = shape(f"{_BLOCK}_0/{attention}/query/kernel", 3)
@@ -167,20 +141,20 @@ def _sizes(
   if side * side + with_token != rows:
     raise UsageError(f"{where}: tensor {positions} has {rows} positions: no square of patches")
   fields = dict(
-    width=width, depth=depth, mlp_dim=mlp_dim, num_heads=heads, patch_size=patch, image_size=side * patch, pool=pool,
-    activation="gelu_tanh", norm_epsilon=1e-6,
+    width=width, depth=count_layers(tensors, f"{_BLOCK}_"), mlp_dim=mlp_dim, num_heads=heads, patch_size=patch,
+    image_size=side * patch, pool=pool, activation="gelu_tanh", norm_epsilon=1e-6,
   )  # fmt: skip
-  return make_config(ViTConfig, where, fields), heads, positions, parts
+  return make_config(ViTConfig, where, fields)
 
 
 def numbering(tensors: Mapping[str, Tensor], block: str) -> tuple[str, ...]:
-  """How the parts of a block are called: attention_norm, attention, mlp_norm, mlp."""
+  """Returns the names of attention_norm, attention, mlp_norm and mlp in a block."""
   found = (names for names in _NUMBERINGS if f"{block}_0/{names[-1]}/Dense_0/kernel" in tensors)
   return next(found, _NUMBERINGS[0])
 
 
 def block_modules(ours: str, parts: Sequence[str]) -> dict[str, str]:
-  """Our modules of a block -> theirs, whose names are given as `numbering` orders them."""
+  """Returns our modules of a block -> theirs, whose parts are given in the order of `numbering`."""
   attention_norm, attention, mlp_norm, mlp = parts
   modules = {f"{ours}/attention/{name}": f"{attention}/{name}" for name in ("query", "key", "value", "out")}
   modules |= {f"{ours}/attention_norm": attention_norm, f"{ours}/mlp_norm": mlp_norm}
@@ -188,7 +162,7 @@ def block_modules(ours: str, parts: Sequence[str]) -> dict[str, str]:
 
 
 def leaf(heads: int) -> Leaf:
-  """Their attention's kernels are [embed, heads, head_dim], that of `out` [heads, head_dim, embed]; ours are 2-D."""
+  """Returns the `Leaf` of big_vision: its attention has an axis of heads, which in ours is joined with head_dim."""
   kernel = reshaped(lambda shape: (shape[0], heads, shape[1] // heads))
   bias = reshaped(lambda shape: (heads, shape[0] // heads))
   out = reshaped(lambda shape: (heads, shape[0] // heads, shape[1]))
@@ -205,10 +179,9 @@ def leaf(heads: int) -> Leaf:
 
 
 def read_npz(path: pathlib.Path) -> dict[str, Tensor]:
-  """{name: tensor} of an .npz; only the arrays' headers are read.
+  """Returns {name: tensor} of an .npz, of which it reads only the headers.
 
-  Raises:
-    UsageError: it is a pickle, not a whole zip of arrays, or holds Python objects.
+  UsageError if the file is a pickle, not a complete zip of arrays, or holds Python objects.
   """
   refuse_pickle(path)
   tensors = {}
@@ -222,7 +195,7 @@ def read_npz(path: pathlib.Path) -> dict[str, Tensor]:
         _add(tensors, path, file, info)
   except XmcapError:
     raise
-  # zipfile, zlib and struct each raise errors of their own for bytes that are short or wrong.
+  # zipfile, zlib and struct each raise their own errors for missing or wrong bytes.
   except Exception as error:
     raise UsageError(f"{path}: not a whole .npz ({one_line(error)[:120]}): fetch or copy it again") from None
   return tensors
@@ -241,18 +214,15 @@ def _add(
   with file.open(info) as member:
     header = read_header(member, info.file_size, f"{path}: {name}")
   # numpy does not know bfloat16 and writes its bytes as they are.
-  plain = np.dtype(ml_dtypes.bfloat16) if header.dtype.str == "|V2" else header.dtype
-  tensors[name] = Tensor(header.shape, plain, _reader(path, info.filename, plain), str(path))
+  dtype = np.dtype(ml_dtypes.bfloat16) if header.dtype.str == "|V2" else header.dtype
 
-
-def _reader(path: pathlib.Path, member: str, dtype: np.dtype):
   def read() -> np.ndarray:
     try:
-      with zipfile.ZipFile(path) as file, file.open(member) as stream:
+      with zipfile.ZipFile(path) as file, file.open(info) as stream:
         array = np.lib.format.read_array(stream, allow_pickle=False)
-    # zlib raises an error of its own for numbers that were damaged.
+    # zlib raises its own error for damaged bytes.
     except Exception as error:
-      raise UsageError(f"{path}: {member} cannot be read ({one_line(error)[:120]}): fetch it again") from None
+      raise UsageError(f"{path}: {name} cannot be read ({one_line(error)[:120]}): fetch it again") from None
     return array.view(dtype)
 
-  return read
+  tensors[name] = Tensor(header.shape, dtype, read, str(path))

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from xmcap.convert import big_vision
-from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs
+from xmcap.convert.pairs import SAME, Kind, Pair, below, leading_ones, module_pairs
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
+from xmcap.models.vit import ViTConfig
 from xmcap.tensors.files import Tensor
 
 _ANCHOR = "img/embedding/kernel"
@@ -21,81 +22,77 @@ _KIND = "text_transformer of big_vision"
 
 
 def open_npz(path: pathlib.Path) -> Source:
-  """Both towers in a file. A text is read at its last position, big_vision's default.
+  """Opens both towers in a file; a text's vector is at its last position, big_vision's default.
 
-  Raises:
-    UsageError: it is no whole .npz of numbers, or its towers are others.
+  UsageError if the file is not a complete .npz of numbers, or holds other towers.
   """
   tensors, where = big_vision.read_npz(path), str(path)
   prefix = big_vision.find_prefix(tensors, _ANCHOR, path)
-  inside = {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
-  images, texts = (
-    {name.removeprefix(part): inside[name] for name in inside if name.startswith(part)}
-    for part in ("img/", "txt/")
-  )
+  inside = big_vision.below(tensors, prefix)
+  images = big_vision.below(inside, "img/")
+  texts = big_vision.one_by_one(big_vision.below(inside, "txt/"), _BLOCK)
   vit = big_vision.find_vit(images, None, where)
-  texts = big_vision.one_by_one(texts, _BLOCK)
-  text, heads = _sizes(texts, where)
-  image_head, text_head = ("linear_bias" if "head/kernel" in tower else "none" for tower in (images, texts))
-  widths = {text.width if text_head == "none" else shape_of(texts, "head/kernel", 2, where, _KIND)[1]}
-  widths.add(
-    vit.config.width if image_head == "none" else shape_of(images, "head/kernel", 2, where, _KIND)[1]
-  )
-  if len(widths) != 1:
+  assert isinstance(vit.config, ViTConfig)
+  text = _text_config(texts, where)
+  image_head, image_width = _head(images, vit.config.width, where)
+  text_head, text_width = _head(texts, text.width, where)
+  if image_width != text_width:
     raise UsageError(
-      f"{where}: the towers end in {' and '.join(map(str, sorted(widths)))} numbers: not one space"
+      f"{where}: images end in {image_width} numbers, and texts in {text_width}: not one space"
     )
-  fields = dict(embed_dim=widths.pop(), image_head=image_head, text_head=text_head, resize="bicubic")
-  module = DualTower(vit.config, text, make_config(DualConfig, where, fields), 0.0, 0.0, 0.0)
+  fields = dict(embed_dim=text_width, image_head=image_head, text_head=text_head, resize="bicubic")
   beside = {name: tensors[name] for name in tensors if not name.startswith(prefix)}
-  scalars = {name: inside[name] for name in ("t", "b") if name in inside}
-  towers = [("img/", vit.tensors), ("txt/", texts)]
+  scalars = {"logit_scale": "t", "logit_bias": "b"}
 
   def pairs(paths: Iterable[str]) -> list[Pair]:
-    paths = list(paths)
-    found = _below("img/", vit.pairs([path for path in paths if path.startswith("vit/")]))
-    found += _below(
-      "txt/", _text_pairs(texts, heads, [path for path in paths if path.startswith("text_tower/")])
-    )
-    found += [Pair((ours,), (theirs,), leading_ones(1)) for ours, theirs in (("logit_scale", "t"), ("logit_bias", "b"))
-              if ours in paths]  # fmt: skip
+    found = below("img/", vit.pairs(paths)) + below("txt/", _text_pairs(texts, text.num_heads, paths))
+    found += [Pair((ours,), (theirs,), leading_ones(1)) for ours, theirs in scalars.items() if ours in paths]
     modules = {"image_head": "img/head", "text_head": "txt/head"}
-    return module_pairs(paths, modules, lambda _, name: (f"/{name}", SAME), others=found)
+    return module_pairs(paths, modules, others=found, leaf=lambda _, name: (f"/{name}", SAME))
 
   return Source(
     "two towers of big_vision",
     where,
-    {part + name: tensor for part, tower in towers for name, tensor in tower.items()} | scalars | beside,
-    module,
+    {f"img/{name}": tensor for name, tensor in vit.tensors.items()}
+    | {f"txt/{name}": tensor for name, tensor in texts.items()}
+    | {name: inside[name] for name in scalars.values() if name in inside}
+    | beside,
+    DualTower(vit.config, text, make_config(DualConfig, where, fields), 0.0, 0.0, 0.0),
     pairs,
     "its other shapes ask",
     {f"img/{rule}": reason for rule, reason in vit.may_drop.items()}
     | {re.escape(name): "beside the towers" for name in beside},
     absent=[*vit.absent, *(() if "b" in inside else ("logit_bias",))],
-    notes=[
-      f"pool {vit.config.pool!r} of pictures, 'last' of texts; {big_vision.PICTURES}",
-      "no tokenizer in an .npz: put its SentencePiece model into --out as spiece.model",
-    ],
+    notes=[f"pool {vit.config.pool!r} of pictures, 'last' of texts; {big_vision.PICTURES}"],
   )
 
 
-def _sizes(tensors: Mapping[str, Tensor], where: str) -> tuple[TextConfig, int]:
-  """The configuration of the text tower, and its heads."""
-  vocab_size, width = shape_of(tensors, "Embed_0/embedding", 2, where, _KIND)
+def _head(tower: Mapping[str, Tensor], width: int, where: str) -> tuple[str, int]:
+  """Returns the kind of a tower's head, and the width of its embeddings."""
+  if "head/kernel" not in tower:
+    return "none", width
+  return "linear_bias", shape_of(tower, "head/kernel", 2, where, _KIND)[1]
+
+
+def _text_config(tensors: Mapping[str, Tensor], where: str) -> TextConfig:
+  def shape(name: str, rank: int) -> tuple[int, ...]:
+    return shape_of(tensors, name, rank, where, _KIND)
+
+  vocab_size, width = shape("Embed_0/embedding", 2)
   if any(name.startswith("MAPHead_0/") for name in tensors):
     raise UsageError(f"{where}: txt/MAPHead_0: the text tower is pooled by attention, which xmcap's is not")
   _, attention, _, mlp = big_vision.numbering(tensors, _BLOCK)
-  _, heads, _ = shape_of(tensors, f"{_BLOCK}_0/{attention}/query/kernel", 3, where, _KIND)
+  _, heads, _ = shape(f"{_BLOCK}_0/{attention}/query/kernel", 3)
+  _, mlp_dim = shape(f"{_BLOCK}_0/{mlp}/Dense_0/kernel", 2)
+  _, max_length, _ = shape(_POSITIONS, 3)
   fields = dict(
-    vocab_size=vocab_size, width=width, depth=count_layers(tensors, f"{_BLOCK}_"), num_heads=heads,
-    mlp_dim=shape_of(tensors, f"{_BLOCK}_0/{mlp}/Dense_0/kernel", 2, where, _KIND)[1], pool="last",
-    max_length=shape_of(tensors, _POSITIONS, 3, where, _KIND)[1], pad_id=1, mask_padding=False,
-    activation="gelu_tanh", norm_epsilon=1e-6,
+    vocab_size=vocab_size, width=width, depth=count_layers(tensors, f"{_BLOCK}_"), num_heads=heads, mlp_dim=mlp_dim,
+    pool="last", max_length=max_length, pad_id=1, mask_padding=False, activation="gelu_tanh", norm_epsilon=1e-6,
   )  # fmt: skip
-  return make_config(TextConfig, where, fields), heads
+  return make_config(TextConfig, where, fields)
 
 
-def _text_pairs(tensors: Mapping[str, Tensor], heads: int, paths: list[str]) -> list[Pair]:
+def _text_pairs(tensors: Mapping[str, Tensor], heads: int, paths: Iterable[str]) -> list[Pair]:
   modules = {"final_norm": "Encoder_0/encoder_norm"}
   parts = big_vision.numbering(tensors, _BLOCK)
   modules |= big_vision.block_modules("layers_{n}", [f"{_BLOCK}_{{n}}/{part}" for part in parts])
@@ -104,11 +101,7 @@ def _text_pairs(tensors: Mapping[str, Tensor], heads: int, paths: list[str]) -> 
   if _OLD_POSITIONS in tensors:
     positions = Pair(ours, (_POSITIONS, _OLD_POSITIONS), _TWICE)
   tokens = Pair(("text_tower/token_embedding",), ("Embed_0/embedding",), SAME)
-  return module_pairs(paths, modules, big_vision.leaf(heads), "text_tower/", [tokens, positions])
-
-
-def _below(prefix: str, pairs: Iterable[Pair]) -> list[Pair]:
-  return [Pair(pair.ours, tuple(prefix + name for name in pair.theirs), pair.kind) for pair in pairs]
+  return module_pairs(paths, modules, "text_tower/", [tokens, positions], big_vision.leaf(heads))
 
 
 _TWICE = Kind(

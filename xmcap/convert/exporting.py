@@ -28,7 +28,7 @@ _PROJECTION = [
 class _Folder(NamedTuple):
   """A folder to write for transformers: the class that loads it, its JSON files, its tensors, a note."""
 
-  loader: str
+  model_class: str
   files: Mapping[str, Any]
   outputs: Sequence[Output]
   note: str
@@ -40,8 +40,7 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
   `path` is a run's folder, one of its checkpoints, or converted weights.
 
   Raises:
-    UsageError: there are no weights of xmcap, a part is missing, transformers has no class for the ViT, or `out` is not
-      free.
+    UsageError: these are not weights of xmcap, a part is missing, transformers has no such ViT, or `out` is not free.
   """
   if part not in (None, *PARTS):
     raise UsageError(f"--part={part}: unknown; use one of {', '.join(PARTS)}")
@@ -51,12 +50,11 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
       f"{place}: --to=hf takes a run's folder, one of its checkpoints, or weights that xmcap converted"
     )
   given = weights.open_weights(place)
-  model = _read_model(place, given.where)
+  model = read_model(place, given.where)
   write(given.tensors, {name: model.config(name) for name in ("t5", "vit")}, given.where, folder, part, say)
-  if part not in (None, "all"):
-    taken = T5_PARTS if part == "t5" else ("vit",)
-    if left := [name for name in given.parts() if name not in taken]:
-      say(f"left out because of --part={part}: {', '.join(left)}")
+  taken = {"t5": T5_PARTS, "vit": ("vit",)}.get(part or "all", given.parts())
+  if left := [name for name in given.parts() if name not in taken]:
+    say(f"left out because of --part={part}: {', '.join(left)}")
 
 
 def write(
@@ -67,10 +65,9 @@ def write(
   part: str | None = None,
   say: Callable[[str], None] = print,
 ) -> None:
-  """Like `export`, for stacked parameters {path: tensor} from `where`, and the `configs` of both parts."""
+  """Does the same for stacked parameters {path: tensor} from `where`, and the `configs` of both parts."""
   parts = _split(weights.one_by_one(tensors), where)
-  projection = parts.pop("projection")
-  wanted = [name for name, held in parts.items() if held] if part in (None, "all") else [part]
+  wanted = [name for name in ("t5", "vit") if parts[name]] if part in (None, "all") else [part]
   whole = len(wanted) == 2
   # Everything is checked before anything is written.
   folders = {}
@@ -82,13 +79,15 @@ def write(
     if config is None:
       raise UsageError(f"{where}: its {model_json.NAME} does not describe a {name}")
     target = folder / name if whole else folder
-    made = (
-      _t5(config, parts[name], where) if isinstance(config, T5Config) else _vit(config, parts[name], where)
-    )
-    folders[target] = made
+    make = _t5 if name == "t5" else _vit
+    folders[target] = make(config, parts[name], where)
     check_free(target, hf.WEIGHTS, hf.CONFIG)
+  linear = []
   if whole:
     check_free(folder, PROJECTION)
+    width, embed = configs["vit"].width, configs["t5"].emb_dim
+    shapes = {"projection/kernel": (width, embed), "projection/bias": (embed,)}
+    linear = _outputs(_PROJECTION, parts["projection"], shapes, where)
   for target, made in folders.items():
     make_folder(target)
     size = write_safetensors(target / hf.WEIGHTS, made.outputs, {"format": "pt"}, say)
@@ -96,17 +95,15 @@ def write(
       (target / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     say(f"{target}: {size / 1e6:,.1f} MB, {made.note}")
     # The pooler of a ViTModel is not part of the captioner.
-    option = ", add_pooling_layer=False" if made.loader == "ViTModel" else ""
-    say(f"  transformers.{made.loader}.from_pretrained({str(target)!r}{option})")
-  if whole and projection:
-    shapes = {name: tensor.shape for name, tensor in projection.items()}
-    outputs = _outputs(_PROJECTION, projection, shapes, where)
-    write_safetensors(folder / PROJECTION, outputs, {"format": "pt"}, say)
+    option = ", add_pooling_layer=False" if made.model_class == "ViTModel" else ""
+    say(f"  transformers.{made.model_class}.from_pretrained({str(target)!r}{option})")
+  if linear:
+    write_safetensors(folder / PROJECTION, linear, {"format": "pt"}, say)
     say(f"{folder / PROJECTION}: weight and bias of the torch.nn.Linear between them")
 
 
 def _split(tensors: Mapping[str, Tensor], where: str) -> dict[str, dict[str, Tensor]]:
-  """The parameters of `t5`, `vit` and `projection`."""
+  """Returns the parameters of `t5`, `vit` and `projection`."""
   parts: dict[str, dict[str, Tensor]] = {"t5": {}, "vit": {}, "projection": {}}
   for name, tensor in tensors.items():
     first = name.split("/")[0]
@@ -119,8 +116,8 @@ def _split(tensors: Mapping[str, Tensor], where: str) -> dict[str, dict[str, Ten
   return parts
 
 
-def _read_model(place: pathlib.Path, where: str) -> model_json.Model:
-  """The `model.json` of the weights: beside them, or in the folder of their run."""
+def read_model(place: pathlib.Path, where: str) -> model_json.Model:
+  """Reads the `model.json` beside the weights at `place`, or in the folder of their run; UsageError without one."""
   converted = (place / weights.PARAMS).is_file()
   for folder in (place,) if converted else (place, *place.resolve().parents[:2]):
     if (folder / model_json.NAME).is_file():

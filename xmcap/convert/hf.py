@@ -1,9 +1,10 @@
 """A Hugging Face folder: config.json, model.safetensors or its shards."""
 
+import contextlib
 import functools
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,53 +14,42 @@ from xmcap.convert import hf_dual, hf_t5, hf_vit
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
-from xmcap.tensors.files import PICKLES, Tensor, check_name, is_file_name, read_safetensors, refuse_pickle
+from xmcap.tensors.files import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 PROCESSOR = hf_vit.PROCESSOR
 _ASKS = f"{CONFIG} asks"
 
 
 def is_folder(path: pathlib.Path) -> bool:
-  """Whether it looks like one."""
+  """Whether a folder looks like one of transformers."""
   return (path / CONFIG).is_file()
 
 
 def open_dual(path: pathlib.Path) -> Source:
-  """Both towers of a folder.
-
-  Raises:
-    UsageError: an unknown class, a variant that ours is not, or files that are not whole.
-  """
+  """Opens both towers in a folder; UsageError for an unknown class, an unsupported variant, or damaged files."""
   config = read_json(path / CONFIG)
   name = hf_dual.MODEL_TYPES.get(str(config.get("model_type")))
   if name is None or config.get("architectures") not in (None, [name]):
     raise UsageError(f"{path / CONFIG}: no model of two towers: give {', '.join(hf_dual.MODELS)}")
   towers = hf_dual.MODELS[name]
-  # transformers 5 writes the layers of AltCLIP's image tower by another name than it published them.
+  # transformers 5 renames the layers of AltCLIP's image tower.
   tensors = {name.replace("vision_model.encoder.layer.", "vision_model.encoder.layers."): tensor
              for name, tensor in read_tensors(path).items()}  # fmt: skip
-  processor = read_json(path / PROCESSOR) if (path / PROCESSOR).is_file() else {}
-  try:
-    module = hf_dual.read_config(towers, config, processor, str(path / CONFIG))
+  with reading_fields(path / CONFIG):
+    module = hf_dual.read_config(towers, config, _processor(path), str(path / CONFIG))
     pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
-  except (KeyError, TypeError, ValueError, AttributeError) as error:
-    raise bad_field(path / CONFIG, error) from None
-  files = hf_dual.tokenizer_files(path)
-  notes = (
-    [] if files else ["no tokenizer beside it: put its tokenizer.json (SigLIP: spiece.model) into --out"]
-  )
   absent = () if "logit_bias" in tensors else ("logit_bias",)
-  return Source(name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, notes, files)
+  files = hf_dual.tokenizer_files(path)
+  return Source(name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, beside=files)
 
 
 def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
-  """The mT5 or the vision tower in a folder; a ViT gets `pool` instead of its own.
+  """Opens the mT5 or the vision tower in a folder; a ViT gets `pool` instead of its own.
 
-  Raises:
-    UsageError: an unknown class, a variant that ours is not, or files that are not whole.
+  UsageError for an unknown class, an unsupported variant, or damaged files.
   """
   config = read_json(path / CONFIG)
   classes = config.get("architectures") or []
@@ -72,18 +62,24 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
     found = shown(", ".join(classes), 60) if classes else f"model_type {shown(repr(model_type), 60)}"
     raise UsageError(f"{path / CONFIG}: {found} is not among what xmcap converts: {known}")
   tensors = read_tensors(path)
-  try:
+  with reading_fields(path / CONFIG):
     if model_type in hf_t5.DEFAULTS:
       return _open_t5(path, config, name or hf_t5.CLASSES[0], tensors)
     return _open_vit(path, config, name, tensors, pool)
+
+
+@contextlib.contextmanager
+def reading_fields(file: pathlib.Path) -> Iterator[None]:
+  """Turns the errors of code that reads the fields of a configuration into a UsageError."""
+  try:
+    yield
   except (KeyError, TypeError, ValueError, AttributeError) as error:
-    raise bad_field(path / CONFIG, error) from None
+    reason = f"{type(error).__name__}: {one_line(error)}"
+    raise UsageError(f"{file}: a field is missing or of another type ({reason})") from None
 
 
-def bad_field(file: pathlib.Path, error: Exception) -> UsageError:
-  """What is wrong with a configuration, of which reading a field raised an error."""
-  reason = f"{type(error).__name__}: {one_line(error)}"
-  return UsageError(f"{file}: a field is missing or of another type ({reason})")
+def _processor(path: pathlib.Path) -> dict[str, Any]:
+  return read_json(path / PROCESSOR) if (path / PROCESSOR).is_file() else {}
 
 
 def _open_t5(
@@ -95,21 +91,15 @@ def _open_t5(
     raise UsageError(
       f"{path}: no tensor lm_head.weight: the logits of T5.1.1 and mT5 are not tied to the embedding"
     )
-  notes = []
-  if tied:
-    notes = ["no lm_head.weight: as in transformers the logits begin as the embedding, and are trained apart"]
+  note = "no lm_head.weight: as in transformers the logits begin as the embedding, and are trained apart"
   shared = tensors.get("shared.weight")
   for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-    if copy in tensors and shared is not None and not _equal(tensors[copy], shared):
+    if copy in tensors and shared is not None and not np.array_equal(tensors[copy].read(), shared.read()):
       raise UsageError(
         f"{tensors[copy].where}: {copy} differs from shared.weight: xmcap's stacks share one embedding"
       )
   pairs = functools.partial(hf_t5.t5_pairs, tied=tied)
-  return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=notes)
-
-
-def _equal(a: Tensor, b: Tensor) -> bool:
-  return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a.read(), b.read())
+  return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=[note] if tied else [])
 
 
 def _open_vit(
@@ -120,7 +110,7 @@ def _open_vit(
   pool: str | None,
 ) -> Source:
   family = hf_vit.CLASSES[name] if name else hf_vit.MODEL_TYPES[given["model_type"]]
-  processor = read_json(path / PROCESSOR) if (path / PROCESSOR).is_file() else {}
+  processor = _processor(path)
   config = hf_vit.read_config(family, given, processor, str(path / CONFIG), pool)
   found = [name for name in tensors if name.endswith(family.anchor) and not name.startswith("text_model.")]
   if len(found) != 1:
@@ -129,7 +119,7 @@ def _open_vit(
   prefix = found[0].removesuffix(family.anchor)
   if config.pool == "tok" and not family.token:
     raise UsageError(
-      f"--pool=tok: {family.model} has no class token; use one of {', '.join(set(POOLS) - {'tok'})}"
+      f"--pool=tok: {family.model} has no class token; use one of {', '.join(p for p in POOLS if p != 'tok')}"
     )
   may_drop, absent, without = dict(family.may_drop), [], f"pool {config.pool!r} does without"
   if family.token and config.pool != "tok":
@@ -144,45 +134,41 @@ def _open_vit(
   return Source(name or family.model, str(path), tensors, config, pairs, _ASKS, may_drop, absent, notes)
 
 
-def read_tensors(path: pathlib.Path) -> dict[str, Tensor]:
-  """The tensors of a folder, of one file or of shards.
+def read_tensors(path: pathlib.Path, weights: str = WEIGHTS) -> dict[str, Tensor]:
+  """Reads the tensors of a folder from the file `weights`, or from the shards in its index.
 
-  Raises:
-    UsageError: pickles only, no weights, shards that do not hold what the index says, a path out of the folder.
+  UsageError if there are only pickles or no weights, or if the shards are not those of the index.
   """
-  if not (path / INDEX).is_file():
-    if (path / WEIGHTS).is_file():
-      return read_safetensors(path / WEIGHTS)
-    for file in sorted(path.iterdir()):
-      if file.suffix in PICKLES:
-        refuse_pickle(file)
-    raise UsageError(f"{path}: neither {WEIGHTS} nor {INDEX} there")
-  files = read_json(path / INDEX).get("weight_map")
+  index = path / f"{weights}.index.json"
+  if not index.is_file():
+    if (path / weights).is_file():
+      return read_safetensors(path / weights)
+    refuse_pickles_in(path)
+    raise UsageError(f"{path}: neither {weights} nor {index.name} there")
+  files = read_json(index).get("weight_map")
   if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
-    raise UsageError(f"{path / INDEX}: no weight_map from names to files")
+    raise UsageError(f"{index}: no weight_map from names to files")
   for name in files:
-    check_name(name, str(path / INDEX))
+    check_name(name, str(index))
   shards = sorted(set(files.values()))
   for shard in shards:
     if not is_file_name(shard):
-      raise UsageError(
-        f"{path / INDEX}: {shard[:80]!r} is no file of this folder: shards lie beside their index"
-      )
+      raise UsageError(f"{index}: {shard[:80]!r} is no file of this folder: shards lie beside their index")
     if not (path / shard).is_file():
-      raise UsageError(f"{path / INDEX}: the shard {shard} is absent: fetch it too")
+      raise UsageError(f"{index}: the shard {shard} is absent: fetch it too")
   tensors = {}
   for shard in shards:
     held, wanted = read_safetensors(path / shard), {name for name in files if files[name] == shard}
     for name in wanted - held.keys():
-      raise UsageError(f"{path / shard}: no tensor {name}, which {INDEX} places there")
+      raise UsageError(f"{path / shard}: no tensor {name}, which {index.name} places there")
     for name in held.keys() - wanted:
-      raise UsageError(f"{path / shard}: tensor {name} {held[name].shape} is not in {INDEX}")
+      raise UsageError(f"{path / shard}: tensor {name} {held[name].shape} is not in {index.name}")
     tensors |= held
   return tensors
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """A JSON object from a file; UsageError if it holds none."""
+  """Reads a JSON object from a file; UsageError if there is none."""
   try:
     return small_json.read(epath.Path(path))
   except OSError as error:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from xmcap.convert import hf_text, hf_vit
-from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs, torch_leaf
+from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs
 from xmcap.convert.source import make_config
 from xmcap.data import text_input
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.terminal import shown
 
 _FIELDS = {
   "vocab_size": "vocab_size",
@@ -25,9 +24,9 @@ _FIELDS = {
   "num_heads": "num_attention_heads",
   "norm_epsilon": "layer_norm_eps",
 }
-"""Fields of TextConfig -> of config.json's text_config."""
+"""Field of TextConfig -> field of text_config in config.json."""
 _OLD_END = 2
-"""The eos_token_id of CLIP's first config.json: wrong there, and the highest id is meant."""
+"""The wrong eos_token_id of CLIP's first config.json, which means the highest id."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +35,12 @@ class Towers:
 
   Attributes:
     vision: its vision tower.
-    defaults: transformers' values of text_config.
+    defaults: transformers' values for fields that text_config lacks.
     modules: our modules of the text tower and of the heads -> theirs.
     tokens, positions: names of the two embeddings.
-    text: fields of TextConfig that this model has.
-    resize, text_head, image_head: of DualConfig.
-    may_drop: {pattern of a name: reason}.
+    text: constant fields of TextConfig.
+    resize, text_head, image_head: as in DualConfig.
+    may_drop: as in `pairs.make_outputs`.
   """
 
   vision: hf_vit.Family
@@ -57,27 +56,20 @@ class Towers:
 
 
 _EMBEDDINGS = "text_model.embeddings"
-_LAYER = "text_model.encoder.layers.{n}"
-_BLOCK = {
-  "text_tower/layers_{n}/attention_norm": f"{_LAYER}.layer_norm1",
-  "text_tower/layers_{n}/attention/query": f"{_LAYER}.self_attn.q_proj",
-  "text_tower/layers_{n}/attention/key": f"{_LAYER}.self_attn.k_proj",
-  "text_tower/layers_{n}/attention/value": f"{_LAYER}.self_attn.v_proj",
-  "text_tower/layers_{n}/attention/out": f"{_LAYER}.self_attn.out_proj",
-  "text_tower/layers_{n}/mlp_norm": f"{_LAYER}.layer_norm2",
-  "text_tower/layers_{n}/mlp/wi": f"{_LAYER}.mlp.fc1",
-  "text_tower/layers_{n}/mlp/wo": f"{_LAYER}.mlp.fc2",
+_MODULES = {
+  **{f"text_tower/{ours}": f"text_model.{theirs}" for ours, theirs in hf_vit.CLIP_LAYER_MODULES.items()},
   "text_tower/final_norm": "text_model.final_layer_norm",
 }
-_ROBERTA_BLOCK = {
-  f"text_tower/{ours}": f"text_model.roberta.{theirs}" for ours, theirs in hf_text.XLM_R.theirs().items()
-} | {"text_tower/final_norm": "text_model.pre_LN"}
+_ROBERTA_MODULES = {
+  **{f"text_tower/{ours}": f"text_model.roberta.{theirs}" for ours, theirs in hf_text.XLM_R.modules.items()},
+  "text_tower/final_norm": "text_model.pre_LN",
+}
 _IDS = {r"(.*\.)?embeddings\.(position_ids|token_type_ids)": "numbers, not weights"}
 _CLIP = Towers(
   hf_vit.FAMILIES[1],
   dict(vocab_size=49408, hidden_size=512, num_hidden_layers=12, intermediate_size=2048, num_attention_heads=8,
        max_position_embeddings=77, hidden_act="quick_gelu", layer_norm_eps=1e-5, eos_token_id=49407),
-  _BLOCK | {"image_head": "visual_projection", "text_head": "text_projection"},
+  _MODULES | {"image_head": "visual_projection", "text_head": "text_projection"},
   f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
   dict(pool="end", causal=True, mask_padding=False), "bicubic_crop", may_drop=_IDS,
 )  # fmt: skip
@@ -85,16 +77,15 @@ _SIGLIP = Towers(
   hf_vit.FAMILIES[2],
   dict(vocab_size=32000, hidden_size=768, num_hidden_layers=12, intermediate_size=3072, num_attention_heads=12,
        max_position_embeddings=64, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6),
-  _BLOCK | {"text_head": "text_model.head"},
+  _MODULES | {"text_head": "text_model.head"},
   f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
   dict(pool="last", mask_padding=False, pad_id=1), "bicubic", "linear_bias", "none", _IDS,
 )  # fmt: skip
 _ALTCLIP = Towers(
   hf_vit.FAMILIES[1],
   dict(vocab_size=250002, hidden_size=1024, num_hidden_layers=24, intermediate_size=4096, num_attention_heads=16,
-       max_position_embeddings=514, hidden_act="gelu", layer_norm_eps=1e-5, pad_token_id=1, project_dim=768,
-       type_vocab_size=1),
-  _ROBERTA_BLOCK | {"image_head": "visual_projection"},
+       max_position_embeddings=514, hidden_act="gelu", layer_norm_eps=1e-5, pad_token_id=1, project_dim=768),
+  _ROBERTA_MODULES | {"image_head": "visual_projection"},
   "text_model.roberta.embeddings.word_embeddings.weight", "text_model.roberta.embeddings.position_embeddings.weight",
   dict(pool="first", pre_norm=False, embedding_norm=True, positions="counted"), "bicubic_crop", "linear_bias",
   may_drop=_IDS | {r"text_model\.roberta\.pooler\..*": "the pooler: AltCLIP does without"},
@@ -106,20 +97,14 @@ MODEL_TYPES = {"clip": "CLIPModel", "siglip": "SiglipModel", "altclip": "AltCLIP
 def read_config(
   towers: Towers, given: Mapping[str, Any], processor: Mapping[str, Any], where: str
 ) -> DualTower:
-  """Our dual tower of the sizes that a config.json and perhaps a preprocessor_config.json say.
+  """Returns our dual tower for a config.json and, unless empty, a preprocessor_config.json.
 
-  Raises:
-    UsageError: it is a variant that ours is not.
+  UsageError if our towers do not support the variant.
   """
   vit = hf_vit.read_config(towers.vision, given, processor, where, None)
   values = text_values(towers, given)
-  if values["hidden_act"] not in hf_vit.ACTIVATIONS:
-    raise UsageError(
-      f"{where}: text_config.hidden_act is {shown(repr(values['hidden_act']), 60)}; xmcap has "
-      f"{', '.join(hf_vit.ACTIVATIONS)}"
-    )
   fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()} | dict(towers.text)
-  fields["activation"] = hf_vit.ACTIVATIONS[values["hidden_act"]]
+  fields["activation"] = hf_vit.activation(values, f"{where}: text_config")
   fields["max_length"] = values["max_position_embeddings"]
   if towers is _CLIP:
     end = values["eos_token_id"]
@@ -144,17 +129,16 @@ def read_config(
 
 
 def text_values(towers: Towers, given: Mapping[str, Any]) -> dict[str, Any]:
-  """What a config.json says of the text tower, with transformers' values where it is silent."""
+  """Returns the text_config of a config.json, completed with transformers' defaults."""
   return {**towers.defaults, **(given.get("text_config") or {}), **(given.get("text_config_dict") or {})}
 
 
 def dual_pairs(
   towers: Towers, vit: ViTConfig, values: Mapping[str, Any], paths: Collection[str]
 ) -> list[Pair]:
-  """Every parameter of our dual tower and its name in transformers; `values` are those of text_config."""
-  of_vit = [path for path in paths if path.startswith("vit/")]
+  """Returns the pairs of our dual tower; `values` are those of text_config."""
   pairs = [
-    *hf_vit.vit_pairs(towers.vision, vit, of_vit, "vision_model."),
+    *hf_vit.vit_pairs(towers.vision, vit, paths, "vision_model."),
     Pair(("text_tower/token_embedding",), (towers.tokens,), SAME),
   ]
   scalars = ("logit_scale", "logit_bias") if towers is _SIGLIP else ("logit_scale",)
@@ -162,7 +146,7 @@ def dual_pairs(
   positions = "text_tower/position_embedding"
   if towers is _ALTCLIP:
     types = "text_model.roberta.embeddings.token_type_embeddings.weight"
-    kind = hf_text.positions_and_type(values["max_position_embeddings"], values["type_vocab_size"])
+    kind = hf_text.positions_and_type(values["max_position_embeddings"], types=1)
     pairs.append(Pair((positions,), (towers.positions, types), kind))
     first = "text_model.transformation"
     names = (f"{first}.weight", f"{first}.bias", "text_projection.weight")
@@ -170,16 +154,16 @@ def dual_pairs(
     pairs.append(Pair(("text_head/kernel", "text_head/bias"), names, kind))
   else:
     pairs.append(Pair((positions,), (towers.positions,), SAME))
-  return module_pairs(paths, towers.modules, torch_leaf, others=pairs)
+  return module_pairs(paths, towers.modules, others=pairs)
 
 
 def tokenizer_files(folder: pathlib.Path) -> list[pathlib.Path]:
-  """The files of a tokenizer that lie in a folder and that xmcap reads."""
+  """Returns the tokenizer files in a folder that xmcap reads."""
   return [folder / name for name in (text_input.TOKENIZER, text_input.SIGLIP) if (folder / name).is_file()]
 
 
 def _two_products(between: int) -> Kind:
-  """Our head is their two products, the first with a bias and `between` wide, with nothing between them."""
+  """Our head is the product of their two linear layers, the first of which has a bias and `between` outputs."""
 
   def to_ours(theirs, shapes):
     del shapes

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xmcap.convert.pairs import TIED, Pair, module_pairs, torch_leaf
+from xmcap.convert.pairs import TIED, Pair, module_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.t5 import EOS_ID, PAD_ID, T5Config
@@ -20,7 +20,7 @@ DEFAULTS = {
   | dict(vocab_size=250112, d_ff=1024, num_layers=8, num_heads=6, feed_forward_proj="gated-gelu"),
   "t5": _BOTH | dict(vocab_size=32128, d_ff=2048, num_layers=6, num_heads=8, feed_forward_proj="relu"),
 }
-"""Defaults of transformers for fields that config.json lacks: older releases wrote only those that differ."""
+"""Defaults of transformers, whose older releases wrote only other values into config.json."""
 
 FIELDS = {
   "vocab_size": "vocab_size",
@@ -75,17 +75,13 @@ MODULES = {
 
 
 def t5_pairs(paths: Iterable[str], tied: bool = False) -> list[Pair]:
-  """Each parameter of our T5 and its name in transformers; `tied`: their embedding is also our logits kernel."""
+  """Returns the pairs of our T5; with `tied`, their embedding is also our logits kernel."""
   both = Pair(("token_embedder/embedding", "decoder/logits_dense/kernel"), ("shared.weight",), TIED)
-  return module_pairs(paths, MODULES, torch_leaf, others=[both] if tied else [])
+  return module_pairs(paths, MODULES, others=[both] if tied else [])
 
 
 def read_config(given: Mapping[str, Any], where: str) -> T5Config:
-  """Our configuration for a T5 described by a config.json.
-
-  Raises:
-    UsageError: our T5 does not support the variant.
-  """
+  """Returns our configuration of the T5 in a config.json; UsageError if our T5 does not support the variant."""
   values = {**DEFAULTS[given["model_type"]], **given}
   if values["feed_forward_proj"] != "gated-gelu":
     raise UsageError(
@@ -101,7 +97,7 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
 
 
 def write_config(config: T5Config, dtype: str) -> dict[str, Any]:
-  """The config.json for a T5 of ours."""
+  """Returns the config.json of a T5 of ours."""
   return {
     "architectures": ["MT5ForConditionalGeneration"],
     "model_type": "mt5",

@@ -1,17 +1,17 @@
-"""Vision towers of transformers (ViTModel, CLIPVisionModel, SiglipVisionModel): names, configuration, both ways."""
+"""Vision towers of transformers (ViTModel, CLIPVisionModel, SiglipVisionModel): names and configuration, both ways."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from xmcap.convert.pairs import JOINED, Pair, leading_ones, module_pairs, position_pairs, torch_leaf
+from xmcap.convert.pairs import Pair, below, joined_pairs, leading_ones, module_pairs, position_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
 
 # gelu_new, gelu_pytorch_tanh and gelu_fast are the same function.
-ACTIVATIONS = {
+_ACTIVATIONS = {
   "gelu": "gelu",
   "gelu_pytorch_tanh": "gelu_tanh",
   "gelu_new": "gelu_tanh",
@@ -28,11 +28,11 @@ FIELDS = {
   "image_size": "image_size",
   "norm_epsilon": "layer_norm_eps",
 }
-"""Fields of ViTConfig -> of config.json."""
+"""Field of ViTConfig -> field of config.json."""
 PROCESSOR = "preprocessor_config.json"
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-_BILINEAR = 2  # Pillow's number, for SigLIP's and CLIP's processors would take the bicubic filter
+_BILINEAR = 2  # Pillow's number; the default of SigLIP's and CLIP's processors is bicubic
 _HALF = (0.5, 0.5, 0.5)
 
 
@@ -41,14 +41,14 @@ class Family:
   """One of transformers' vision towers.
 
   Attributes:
-    model, model_type, processor: its class, the type in its config.json, and the class of its preprocessor_config.json.
-    defaults: transformers' values where config.json is silent.
+    model, model_type, processor: its class, `model_type` in config.json, and the class in preprocessor_config.json.
+    defaults: transformers' values for fields that config.json lacks.
     modules: our modules -> theirs.
-    positions, token: names of the positions, and of the class token if there is one; each with the number of axes
-      of size 1 that it begins with.
+    positions, token: names of the position embedding and of the class token, if any, each with its number of leading
+      axes of size 1.
     pool, pre_norm, patch_bias: as in ViTConfig.
-    mean, std: of its pictures, where no preprocessor_config.json says.
-    may_drop: {pattern of a name: reason}.
+    mean, std: `image_mean` and `image_std` without a preprocessor_config.json.
+    may_drop: as in `pairs.make_outputs`.
   """
 
   model: str
@@ -67,7 +67,7 @@ class Family:
 
   @property
   def anchor(self) -> str:
-    """A tensor in every file of it; what stands before it is the prefix of all names."""
+    """A tensor of every such model, which shows the prefix of all names."""
     return f"{self.modules['patch_embedding']}.weight"
 
 
@@ -85,9 +85,7 @@ _VIT_MODULES = {
   "final_norm": "layernorm",
 }
 _CLIP_LAYER = "encoder.layers.{n}"
-_CLIP_MODULES = {
-  "patch_embedding": "embeddings.patch_embedding",
-  "pre_norm": "pre_layrnorm",  # transformers spells it so
+CLIP_LAYER_MODULES = {
   "layers_{n}/attention_norm": f"{_CLIP_LAYER}.layer_norm1",
   "layers_{n}/attention/query": f"{_CLIP_LAYER}.self_attn.q_proj",
   "layers_{n}/attention/key": f"{_CLIP_LAYER}.self_attn.k_proj",
@@ -96,6 +94,11 @@ _CLIP_MODULES = {
   "layers_{n}/mlp_norm": f"{_CLIP_LAYER}.layer_norm2",
   "layers_{n}/mlp/wi": f"{_CLIP_LAYER}.mlp.fc1",
   "layers_{n}/mlp/wo": f"{_CLIP_LAYER}.mlp.fc2",
+}
+"""Also those of CLIP's and SigLIP's text towers."""
+_CLIP_MODULES = CLIP_LAYER_MODULES | {
+  "patch_embedding": "embeddings.patch_embedding",
+  "pre_norm": "pre_layrnorm",  # transformers spells it so
   "final_norm": "post_layernorm",
 }
 _SIGLIP_MODULES = _CLIP_MODULES | {
@@ -105,20 +108,16 @@ _SIGLIP_MODULES = _CLIP_MODULES | {
   "map_head/mlp/wo": "head.mlp.fc2",
 }
 _BESIDE = {
-  r"(.*\.)?embeddings\.position_ids": "numbers from 0 on, not weights",
+  r"(.*\.)?embeddings\.position_ids": "numbers, not weights",
   r"text_model\..*": "the text tower",
   r"text_projection\..*": "the text tower's projection",
   r"visual_projection\..*": "the projection to the space shared with texts",
   r"logit_scale|logit_bias": "of the contrastive loss",
 }
 _SIZES = dict(
-  hidden_size=768,
-  intermediate_size=3072,
-  num_hidden_layers=12,
-  num_attention_heads=12,
-  num_channels=3,
+  hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_channels=3,
   image_size=224,
-)
+)  # fmt: skip
 
 _VIT = Family(
   "ViTModel", "vit", "ViTImageProcessor",
@@ -161,24 +160,20 @@ MODEL_TYPES = {
 
 
 def vit_pairs(family: Family, config: ViTConfig, paths: Collection[str], prefix: str = "") -> list[Pair]:
-  """Every parameter of our ViT and its name in transformers, below `prefix` there."""
+  """Returns the pairs of our ViT and the tower below a prefix."""
   pairs = position_pairs(config.pool, family.positions, family.token, token_has_position=bool(family.token))
   if "vit/map_head/probe" in paths:
     pairs.append(Pair(("vit/map_head/probe",), ("head.probe",), leading_ones(1)))
-    for mine, other in ("kernel", "weight"), ("bias", "bias"):
-      names = tuple(f"vit/map_head/attention/{part}/{mine}" for part in ("query", "key", "value"))
-      pairs.append(Pair(names, (f"head.attention.in_proj_{other}",), JOINED))
-  pairs = module_pairs(paths, family.modules, torch_leaf, "vit/", pairs)
-  return [Pair(pair.ours, tuple(prefix + name for name in pair.theirs), pair.kind) for pair in pairs]
+    pairs += joined_pairs(paths, {"vit/map_head/attention": "head.attention.in_proj_"})
+  return below(prefix, module_pairs(paths, family.modules, "vit/", pairs))
 
 
 def read_config(
   family: Family, given: Mapping[str, Any], processor: Mapping[str, Any], where: str, pool: str | None
 ) -> ViTConfig:
-  """Our configuration of the ViT that a config.json and perhaps a preprocessor_config.json describe.
+  """Returns our configuration of the ViT in a config.json and, unless empty, a preprocessor_config.json.
 
-  Raises:
-    UsageError: it is a variant that ours is not.
+  `pool` replaces the tower's own pooling. UsageError if our ViT does not support the variant.
   """
   values = {
     **family.defaults,
@@ -186,10 +181,6 @@ def read_config(
     **(given.get("vision_config") or {}),
     **(given.get("vision_config_dict") or {}),
   }
-  if not isinstance(values["hidden_act"], str) or values["hidden_act"] not in ACTIVATIONS:
-    raise UsageError(
-      f"{where}: hidden_act is {shown(repr(values['hidden_act']), 60)}; xmcap has {', '.join(ACTIVATIONS)}"
-    )
   if not values.get("qkv_bias", True) or values["num_channels"] != 3:
     raise UsageError(
       f"{where}: qkv_bias {values.get('qkv_bias')}, num_channels {values['num_channels']}: xmcap's ViT has biases and "
@@ -204,7 +195,7 @@ def read_config(
   fields = {
     **{ours: values[theirs] for ours, theirs in FIELDS.items()},
     "pool": pool or own,
-    "activation": ACTIVATIONS[values["hidden_act"]],
+    "activation": activation(values, where),
     "pre_norm": family.pre_norm,
     "patch_bias": family.patch_bias,
     "image_mean": processor.get("image_mean") or family.mean,
@@ -214,16 +205,24 @@ def read_config(
   return make_config(ViTConfig, where, fields, FIELDS | beside)
 
 
+def activation(values: Mapping[str, Any], where: str) -> str:
+  """Returns our name of the activation `hidden_act` of a config.json; UsageError if we do not have it."""
+  name = values["hidden_act"]
+  if not isinstance(name, str) or name not in _ACTIVATIONS:
+    raise UsageError(f"{where}: hidden_act is {shown(repr(name), 60)}; xmcap has {', '.join(_ACTIVATIONS)}")
+  return _ACTIVATIONS[name]
+
+
 def family_of(config: ViTConfig) -> Family | None:
-  """The tower of transformers that our ViT can be written as, if any."""
+  """Returns the tower of transformers that computes the same as our ViT, if any."""
   if config.pool == "tok":
     return {(True, False): _CLIP, (False, True): _VIT}.get((config.pre_norm, config.patch_bias))
   return _SIGLIP if not config.pre_norm and config.patch_bias else None
 
 
 def write_config(family: Family, config: ViTConfig, dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
-  """config.json and preprocessor_config.json of transformers for a ViT of ours."""
-  activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+  """Returns the config.json and preprocessor_config.json of a ViT of ours."""
+  activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
   values = {
     "architectures": [family.model],
     "model_type": family.model_type,

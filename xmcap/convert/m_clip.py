@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from xmcap.convert import hf, hf_text
 from xmcap.convert.hf_dual import tokenizer_files
-from xmcap.convert.pairs import Pair, module_pairs, torch_leaf
-from xmcap.convert.source import Source, make_config, parameter_shapes
+from xmcap.convert.pairs import Pair, below, module_pairs
+from xmcap.convert.source import Source
 from xmcap.errors import UsageError
-from xmcap.models.dual import DualConfig, DualTower
+from xmcap.models.dual import DualTower
 from xmcap.models.text_tower import TextConfig
 from xmcap.storage import strict_json
 from xmcap.tensors.files import Tensor, is_file_name
@@ -26,11 +26,11 @@ _M_CLIP_TYPE, _M_CLIP_PREFIX, _M_CLIP_HEAD = "M-CLIP", "transformer.", "LinearTr
 _LARGEST = 2**20  # bytes of modules.json, which has some hundreds
 _DENSE = "dense/"  # before the names of the tensors of a Dense
 _IMAGE = "image_tower/"
-_OF_IMAGES = ("vit/", "image_head/", "logit_scale", "logit_bias")
+_IMAGE_PARTS = ("vit/", "image_head/", "logit_scale", "logit_bias")
 
 
 class _Text(NamedTuple):
-  """A text tower: its tensors, the prefix of its encoder, the head's module there ("": none), and the rest."""
+  """A text tower: its tensors, the prefix of its encoder and the module of its head there, "" if it has none."""
 
   tensors: Mapping[str, Tensor]
   prefix: str
@@ -40,24 +40,21 @@ class _Text(NamedTuple):
 
 
 def is_folder(path: pathlib.Path) -> bool:
-  """Whether it looks like such a text tower."""
+  """Whether a folder looks like such a text tower."""
   if (path / _MODULES).is_file():
     return True
   return hf.is_folder(path) and hf.read_json(path / hf.CONFIG).get("model_type") == _M_CLIP_TYPE
 
 
 def open_pair(path: pathlib.Path, images: Source) -> Source:
-  """The text tower in a folder and the image tower of a CLIP as one model.
+  """Opens the text tower in a folder and the image tower of a CLIP as one model.
 
-  Raises:
-    UsageError: there is no such text tower, a variant that ours is not, or the two do not share a space.
+  UsageError if there is no such text tower, our tower does not support it, or the two do not share a space.
   """
   if not is_folder(path):
     raise UsageError(f"{path}: --image_tower goes with a text tower of M-CLIP or of sentence-transformers")
-  try:
+  with hf.reading_fields(path / hf.CONFIG):
     text = _open_sentence_transformer(path) if (path / _MODULES).is_file() else _open_m_clip(path)
-  except (KeyError, TypeError, ValueError, AttributeError) as error:
-    raise hf.bad_field(path / hf.CONFIG, error) from None
   other = images.config
   assert isinstance(other, DualTower)
   kernel = text.tensors.get(f"{text.head}.weight")
@@ -68,36 +65,29 @@ def open_pair(path: pathlib.Path, images: Source) -> Source:
       " CLIP that it was taught by"
     )
   head = "none" if not text.head else "linear_bias" if f"{text.head}.bias" in text.tensors else "linear"
-  fields = dict(embed_dim=width, image_head=other.dual.image_head, text_head=head, resize=other.dual.resize)
-  module = dataclasses.replace(other, text=text.config, dual=make_config(DualConfig, str(path), fields))
+  dual = dataclasses.replace(other.dual, text_head=head)
   encoder = hf_text.recognise(text.tensors, text.prefix, str(path))
   # The image tower comes without the texts of its own.
-  shapes = parameter_shapes(other)
-  theirs = images.pairs(
-    {name: shape for name, shape in shapes.items() if not name.startswith(tuple(images.absent))}
-  )
-  of_images = [pair for pair in theirs if pair.ours[0].startswith(_OF_IMAGES)]
+  theirs = images.pairs(images.present_shapes())
+  of_images = [pair for pair in theirs if pair.ours[0].startswith(_IMAGE_PARTS)]
   left = [name for pair in theirs if pair not in of_images for name in pair.theirs]
 
   def pairs(paths: Collection[str]) -> list[Pair]:
-    found = [Pair(pair.ours, tuple(_IMAGE + name for name in pair.theirs), pair.kind) for pair in of_images]
-    found += hf_text.encoder_pairs(encoder, text.tensors, text.prefix, paths)
-    return module_pairs(paths, {"text_head": text.head}, torch_leaf, others=found)
+    found = below(_IMAGE, of_images) + hf_text.encoder_pairs(encoder, text.tensors, text.prefix, paths)
+    return module_pairs(paths, {"text_head": text.head}, others=found)
 
-  files = tokenizer_files(text.folder)
   return Source(
     f"{encoder.name} and the image tower of {images.kind}",
     str(path),
     {**text.tensors, **{_IMAGE + name: tensor for name, tensor in images.tensors.items()}},
-    module,
+    dataclasses.replace(other, text=text.config, dual=dual),
     pairs,
     f"{hf.CONFIG} asks",
     hf_text.may_drop(encoder, text.prefix)
     | {_IMAGE + re.escape(name): "the text tower of --image_tower" for name in left}
     | {_IMAGE + rule: reason for rule, reason in images.may_drop.items()},
     absent=images.absent,
-    notes=[] if files else ["no tokenizer beside it: put its tokenizer.json into --out"],
-    beside=files,
+    beside=tokenizer_files(text.folder),
   )
 
 
@@ -125,7 +115,11 @@ def _open_sentence_transformer(path: pathlib.Path) -> _Text:
     raise UsageError(f"{path / folders[1] / hf.CONFIG}: xmcap has pooling_mode_mean_tokens alone")
   place = path / folders[0]
   given, where = hf.read_json(place / hf.CONFIG), str(place / hf.CONFIG)
-  _check_activation(given, where)
+  activation = given.get("activation", given.get("hidden_act", "gelu"))
+  if activation != "gelu":
+    raise UsageError(
+      f"{where}: the activation is {shown(repr(activation), 40)}; xmcap has gelu for these encoders"
+    )
   tensors, head = dict(hf.read_tensors(place)), ""
   encoder = hf_text.recognise(tensors, "", where)
   limits = place / "sentence_bert_config.json"
@@ -150,11 +144,3 @@ def _read_modules(file: pathlib.Path) -> list[Mapping[str, Any]]:
   if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
     raise UsageError(f"{file}: no list of modules of sentence-transformers")
   return modules
-
-
-def _check_activation(given: Mapping[str, Any], where: str) -> None:
-  activation = given.get("activation", given.get("hidden_act", "gelu"))
-  if activation != "gelu":
-    raise UsageError(
-      f"{where}: the activation is {shown(repr(activation), 40)}; xmcap has gelu for these encoders"
-    )

@@ -11,34 +11,27 @@ from typing import Any
 
 from xmcap.convert import hf, hf_text, hf_vit
 from xmcap.convert.hf_dual import tokenizer_files
-from xmcap.convert.pairs import (
-  SAME,
-  Pair,
-  joined_pairs,
-  leading_ones,
-  module_pairs,
-  position_pairs,
-  torch_leaf,
-)  # fmt: skip
+from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_pairs, position_pairs
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.data.text_input import pad_id_beside
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.tensors.files import PICKLES, Tensor, read_safetensors, refuse_pickle
+from xmcap.tensors.files import Tensor
 from xmcap.terminal import shown
 
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
+_ENCODER = "text.transformer."  # before the names of an encoder of transformers
 
-_CONTEXT = 77  # pieces of a text where the configuration is silent
-_HEADS_OF_WIDTH = {1152: 16, 1536: 16}  # of timm's so400m and giantopt; all others have heads of 64
+_CONTEXT = 77  # default number of pieces of a text
+_HEADS_OF_WIDTH = {1152: 16, 1536: 16}  # timm's so400m and giantopt; heads of all others are 64 wide
 _RESIZES = {"shortest": "bicubic_crop_even", "squash": "bicubic"}
 _POOLERS = {"mean_pooler": "mean", "cls_last_hidden_state_pooler": "first", "cls_pooler": "first"}
 _POOLS = {"argmax": "end", "eos": "end", "last": "last", "first": "first"}
 _HF_HEADS = {"mlp": "mlp", "linear": "linear", None: "none"}
-# Fields that change no number, or that the shapes of the tensors repeat, and those that are read below. Others are
-# refused if they are set.
+# Known fields: those that are read below, that change no number, or that follow from the shapes of the tensors. Others
+# are refused if they are set.
 _MODEL_FIELDS = {
   "embed_dim", "vision_cfg", "text_cfg", "quick_gelu", "custom_text", "init_logit_bias", "init_logit_scale",
   "nonscalar_logit_scale",
@@ -68,20 +61,16 @@ _POOLING = {"attention/query": "q", "attention/out": "proj", "mlp_norm": "norm",
 
 
 def is_folder(path: pathlib.Path) -> bool:
-  """Whether it looks like one."""
+  """Whether a folder looks like one of OpenCLIP."""
   return (path / CONFIG).is_file()
 
 
 def open_folder(path: pathlib.Path) -> Source:
-  """Both towers of a folder.
-
-  Raises:
-    UsageError: files that are not whole, or a variant that ours is not.
-  """
+  """Opens both towers in a folder; UsageError for an unsupported variant or damaged files."""
   where = str(path / CONFIG)
   config = hf.read_json(path / CONFIG)
-  tensors = _read_tensors(path)
-  try:
+  tensors = hf.read_tensors(path, WEIGHTS)
+  with hf.reading_fields(path / CONFIG):
     model = config["model_cfg"]
     vision, text = model["vision_cfg"], model["text_cfg"]
     _check_fields(model, _MODEL_FIELDS, f"{where}: model_cfg")
@@ -93,18 +82,13 @@ def open_folder(path: pathlib.Path) -> Source:
     resize = _resize(config.get("preprocess_cfg") or {}, where)
     fields = dict(embed_dim=model["embed_dim"], image_head=image_head, text_head=text_head, resize=resize)
     dual = make_config(DualConfig, where, fields)
-    if "none" in (
-      image_head if vit.width != dual.embed_dim else "",
-      text_head if tower.width != dual.embed_dim else "",
-    ):
+    timm = bool(vision.get("timm_model_name"))
+  for width, head in ((vit.width, image_head), (tower.width, text_head)):
+    if head == "none" and width != dual.embed_dim:
       raise UsageError(
         f"{where}: embed_dim {dual.embed_dim} is not the width of a tower without a projection"
       )
-  except (KeyError, TypeError, ValueError, AttributeError) as error:
-    raise hf.bad_field(path / CONFIG, error) from None
   module = DualTower(vit, tower, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
-  timm = bool(vision.get("timm_model_name"))
-  files = tokenizer_files(path)
   return Source(
     "OpenCLIP",
     str(path),
@@ -112,24 +96,14 @@ def open_folder(path: pathlib.Path) -> Source:
     module,
     functools.partial(_pairs, module, tensors, timm, str(path)),
     f"{CONFIG} asks",
-    hf_text.may_drop(hf_text.XLM_R, "text.transformer.")
+    hf_text.may_drop(hf_text.XLM_R, _ENCODER)
     | {
       r"(text\.)?attn_mask": "the causal mask",
       r"text\.transformer\.embed_positions\.weights": "computed sinusoids",
     },
     absent=() if "logit_bias" in tensors else ("logit_bias",),
-    notes=[] if files else ["no tokenizer beside it: put its tokenizer.json into --out"],
-    beside=files,
+    beside=tokenizer_files(path),
   )
-
-
-def _read_tensors(path: pathlib.Path) -> dict[str, Tensor]:
-  if (path / WEIGHTS).is_file():
-    return read_safetensors(path / WEIGHTS)
-  for file in sorted(path.iterdir()):
-    if file.suffix in PICKLES:
-      refuse_pickle(file)
-  raise UsageError(f"{path}: no {WEIGHTS} there")
 
 
 def _check_fields(given: Mapping[str, Any], known: Collection[str], where: str) -> None:
@@ -154,10 +128,8 @@ def _epsilon(given: Mapping[str, Any]) -> float:
 
 
 def _resize(preprocess: Mapping[str, Any], where: str) -> str:
-  mode, filter_name = (
-    preprocess.get("resize_mode") or "shortest",
-    preprocess.get("interpolation") or "bicubic",
-  )
+  mode = preprocess.get("resize_mode") or "shortest"
+  filter_name = preprocess.get("interpolation") or "bicubic"
   if mode not in _RESIZES or filter_name != "bicubic":
     raise UsageError(
       f"{where}: preprocess_cfg: resize_mode {shown(repr(mode), 40)}, interpolation {shown(repr(filter_name), 40)}: "
@@ -169,7 +141,7 @@ def _resize(preprocess: Mapping[str, Any], where: str) -> str:
 def _read_vit(
   model: Mapping[str, Any], preprocess: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
 ) -> tuple[ViTConfig, str]:
-  """The configuration of the image tower, and its head."""
+  """Returns the configuration of the image tower, and its head."""
   given, kind = model["vision_cfg"], "ViT of OpenCLIP"
   fields: dict[str, Any] = dict(
     image_mean=preprocess.get("mean") or hf_vit.CLIP_MEAN, image_std=preprocess.get("std") or hf_vit.CLIP_STD
@@ -211,7 +183,7 @@ def _read_vit(
 def _read_text(
   model: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str, pad_id: int | None
 ) -> tuple[TextConfig, str]:
-  """The configuration of OpenCLIP's own text tower, and its head."""
+  """Returns the configuration of OpenCLIP's own text tower, and its head."""
   given, kind = model["text_cfg"], "text tower of OpenCLIP"
   _check_fields({**given, "text_arch": ""}, _TEXT_FIELDS, f"{where}: text_cfg")
   pool = given.get("pool_type", "argmax")
@@ -226,10 +198,10 @@ def _read_text(
     max_length=shape_of(tensors, f"{prefix}positional_embedding", 2, where, kind)[0], pool=_POOLS[pool],
     causal=not given.get("no_causal_mask"), mask_padding=False, norm_epsilon=_epsilon(given),
     activation=_activation(given, bool(model.get("quick_gelu")), f"{where}: text_cfg"),
-    # Of CLIP the highest id ends a text.
+    # In CLIP the highest id ends a text.
     end_id=given["eos_id"] if pool == "eos" else vocab_size - 1,
   )  # fmt: skip
-  if pool == "last":  # SigLIP fills up with the id that ends a text, and sees it
+  if pool == "last":  # SigLIP pads with the id that ends a text, and attends to it
     fields["pad_id"] = given.get("pad_id", 1 if pad_id is None else pad_id)
   head = "none" if given.get("proj_type") == "none" else "linear_bias" if given.get("proj_bias") else "linear"
   return make_config(TextConfig, where, fields, {"num_heads": "text_cfg.heads"}), head
@@ -238,11 +210,11 @@ def _read_text(
 def _read_encoder(
   given: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
 ) -> tuple[TextConfig, str]:
-  """The configuration of a text tower out of transformers, and its head."""
+  """Returns the configuration of a text tower of transformers, and its head."""
   _check_fields(given, _HF_FIELDS, f"{where}: text_cfg")
-  encoder = hf_text.recognise(tensors, "text.transformer.", where)
+  encoder = hf_text.recognise(tensors, _ENCODER, where)
   pooler = given.get("hf_pooler_type", "mean_pooler")
-  # For BERT and XLM-R this one reads the layer above the first token.
+  # In BERT and XLM-R this pooler reads another layer above the first token.
   layer_above = pooler == "cls_pooler" and encoder.types
   head = given.get("hf_proj_type", "mlp")
   if pooler not in _POOLERS or layer_above or head not in _HF_HEADS:
@@ -251,7 +223,7 @@ def _read_encoder(
       f"{encoder.name}: xmcap has mean_pooler and cls_last_hidden_state_pooler (M2M100: cls_pooler), mlp and linear"
     )
   length, heads = given.get("context_length", _CONTEXT), given.get("hf_model_config") or {}
-  config = hf_text.read_config(encoder, tensors, "text.transformer.", where, _POOLERS[pooler], length, heads)
+  config = hf_text.read_config(encoder, tensors, _ENCODER, where, _POOLERS[pooler], length, heads)
   return config, _HF_HEADS[head]
 
 
@@ -262,25 +234,23 @@ def _text_prefix(tensors: Mapping[str, Tensor]) -> str:
 def _pairs(
   module: DualTower, tensors: Mapping[str, Tensor], timm: bool, where: str, paths: Collection[str]
 ) -> list[Pair]:
-  """Every parameter of our dual tower and its name in OpenCLIP."""
+  """Returns the pairs of our dual tower."""
   prefix, heads = _text_prefix(tensors), dict[str, str]()
-  of_vit = _timm_pairs(paths) if timm else _vit_pairs(paths)
-  of_text: list[Pair]
+  pairs = _timm_pairs(paths) if timm else _vit_pairs(paths)
   if f"{prefix}token_embedding.weight" in tensors:
-    of_text = _text_pairs(paths, prefix)
+    pairs += _text_pairs(paths, prefix)
     if module.dual.text_head == "linear":
-      of_text.append(Pair(("text_head/kernel",), (f"{prefix}text_projection",), SAME))
+      pairs.append(Pair(("text_head/kernel",), (f"{prefix}text_projection",), SAME))
     heads["text_head"] = f"{prefix}text_projection"
   else:
-    encoder = hf_text.recognise(tensors, "text.transformer.", where)
-    of_text = hf_text.encoder_pairs(encoder, tensors, "text.transformer.", paths)
+    encoder = hf_text.recognise(tensors, _ENCODER, where)
+    pairs += hf_text.encoder_pairs(encoder, tensors, _ENCODER, paths)
     heads |= {"text_head": "text.proj", "text_head/wi": "text.proj.0", "text_head/wo": "text.proj.2"}
-  scalars = [
-    Pair((name,), (name,), leading_ones(len(tensors[name].shape) if name in tensors else 0))
-    for name in ("logit_scale", "logit_bias")
-    if name in paths
-  ]
-  return module_pairs(paths, heads, torch_leaf, others=[*of_vit, *of_text, *scalars])
+  for name in ("logit_scale", "logit_bias"):
+    if name in paths:
+      axes = len(tensors[name].shape) if name in tensors else 0
+      pairs.append(Pair((name,), (name,), leading_ones(axes)))
+  return module_pairs(paths, heads, others=pairs)
 
 
 def _vit_pairs(paths: Collection[str]) -> list[Pair]:
@@ -291,7 +261,7 @@ def _vit_pairs(paths: Collection[str]) -> list[Pair]:
   pairs = position_pairs("tok", ("visual.positional_embedding", 0), token, token_has_position=True)
   pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.in_proj_"})
   pairs.append(Pair(("image_head/kernel",), ("visual.proj",), SAME))
-  return module_pairs([path for path in paths if path.startswith("vit/")], modules, torch_leaf, "vit/", pairs)
+  return module_pairs(paths, modules, "vit/", pairs)
 
 
 def _timm_pairs(paths: Collection[str]) -> list[Pair]:
@@ -303,7 +273,7 @@ def _timm_pairs(paths: Collection[str]) -> list[Pair]:
   pairs.append(Pair(("vit/map_head/probe",), (f"{pool}latent",), leading_ones(1)))
   pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.qkv."})
   pairs += joined_pairs(paths, {"vit/map_head/attention": f"{pool}kv."}, ("key", "value"))
-  return module_pairs([path for path in paths if path.startswith("vit/")], modules, torch_leaf, "vit/", pairs)
+  return module_pairs(paths, modules, "vit/", pairs)
 
 
 def _text_pairs(paths: Collection[str], prefix: str) -> list[Pair]:
@@ -315,5 +285,4 @@ def _text_pairs(paths: Collection[str], prefix: str) -> list[Pair]:
     Pair(("text_tower/position_embedding",), (f"{prefix}positional_embedding",), SAME),
     *joined_pairs(paths, {"text_tower/layers_{n}/attention": f"{block}attn.in_proj_"}),
   ]
-  inside = [path for path in paths if path.startswith("text_tower/")]
-  return module_pairs(inside, modules, torch_leaf, "text_tower/", pairs)
+  return module_pairs(paths, modules, "text_tower/", pairs)

@@ -1,4 +1,4 @@
-"""The pairs of our parameters and another format's tensors; all are checked before a byte is written."""
+"""Pairs of our parameters and another format's tensors. All are checked before a byte is written."""
 
 import dataclasses
 import re
@@ -15,13 +15,13 @@ Arrays = Sequence[np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-  """How our tensors and theirs that hold the same numbers differ.
+  """How our tensors differ from their tensors with the same numbers.
 
   Attributes:
     their_shapes: our shapes -> theirs.
     to_ours: (their arrays, our shapes) -> our arrays.
-    to_theirs: (our arrays, their shapes) -> their arrays; None: nothing is exported by this kind.
-    added: the indices of our arrays that are a sum of theirs, kept in float32 so that nothing is rounded.
+    to_theirs: (our arrays, their shapes) -> their arrays; None if this kind is never exported.
+    added: indices of our arrays that are sums of theirs; they become float32, so that nothing is rounded.
   """
 
   their_shapes: Callable[[Sequence[Shape]], Sequence[Shape]]
@@ -32,20 +32,30 @@ class Kind:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-  """Names on both sides of the same numbers, one or more each, and how they differ."""
+  """The names of the same numbers on both sides, one or more each, and how they differ."""
 
   ours: tuple[str, ...]
   theirs: tuple[str, ...]
   kind: Kind
 
 
+def below(prefix: str, pairs: Iterable[Pair]) -> list[Pair]:
+  """Returns the pairs with `prefix` before their names."""
+  return [dataclasses.replace(pair, theirs=tuple(prefix + name for name in pair.theirs)) for pair in pairs]
+
+
 def reshaped(their_shape: Callable[[Shape], Shape]) -> Kind:
-  """The same numbers in the same order; `their_shape` maps our shape to theirs."""
+  """Returns the kind of tensors that differ only in shape; `their_shape` maps our shape to theirs."""
   return Kind(
     lambda ours: [their_shape(ours[0])],
     lambda theirs, shapes: [theirs[0].reshape(shapes[0])],
     lambda ours, shapes: [ours[0].reshape(shapes[0])],
   )
+
+
+def leading_ones(count: int) -> Kind:
+  """Returns the kind of tensors to which the other format adds `count` leading axes of size 1."""
+  return reshaped(lambda shape: (1,) * count + shape)
 
 
 SAME = reshaped(lambda shape: shape)
@@ -62,23 +72,18 @@ JOINED = Kind(
   lambda theirs, shapes: [part.T for part in np.split(theirs[0], len(shapes))],
   lambda ours, _: [np.concatenate([part.T for part in ours])],
 )
-"""Our query, key and value (kernels or biases) are one tensor of torch, one below the other."""
+"""Torch concatenates our query, key and value (kernels or biases) along the first axis of one tensor."""
 TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], theirs[0].T])
 """Their embedding is our embedding and, transposed, the kernel of our logits."""
-
-
-def leading_ones(count: int) -> Kind:
-  """Theirs has so many axes of size 1 before ours."""
-  return reshaped(lambda shape: (1,) * count + shape)
 
 
 def position_pairs(
   pool: str, positions: tuple[str, int], token: tuple[str, int] | None, token_has_position: bool
 ) -> list[Pair]:
-  """The pairs of a ViT's `position_embedding` and, with pool `tok`, of its `class_token`.
+  """Returns the pairs of a ViT's `position_embedding` and, with pool `tok`, of its `class_token`.
 
-  Of their positions, and of their class token if there is one, the name is given and how many axes of size 1 come
-  first. `token_has_position`: the first of their positions is the class token's.
+  `positions` and `token` are the names of theirs, each with its number of leading axes of size 1. With
+  `token_has_position` the first of their positions is the class token's.
   """
   name, ones = positions
   ours = ("vit/position_embedding",)
@@ -93,9 +98,9 @@ def position_pairs(
 
 
 def _token_and_positions(token_ones: int, position_ones: int) -> Kind:
-  """Our class token is their token plus the first of their positions; our positions are the others.
+  """Our class token is their token plus their first position; our positions are the others.
 
-  On the way out the first position is zero: only the sum counts.
+  In an export their first position is zero, since only the sum matters.
   """
 
   def their_shapes(ours):
@@ -114,7 +119,7 @@ def _token_and_positions(token_ones: int, position_ones: int) -> Kind:
 
 
 def _later_positions(ones: int) -> Kind:
-  """Our positions are all of theirs but the first, which belongs to a class token that is not taken."""
+  """Our positions are theirs without the first, which belongs to an unused class token."""
   return Kind(
     lambda ours: [(1,) * ones + (ours[0][0] + 1, ours[0][1])],
     lambda theirs, shapes: [theirs[0].reshape(-1, shapes[0][1])[1:]],
@@ -134,46 +139,53 @@ def torch_leaf(module: str, name: str) -> tuple[str, Kind]:
 
 
 def module_pairs(
-  paths: Iterable[str], modules: Mapping[str, str], leaf: Leaf, prefix: str = "", others: Sequence[Pair] = ()
+  paths: Iterable[str],
+  modules: Mapping[str, str],
+  prefix: str = "",
+  others: Sequence[Pair] = (),
+  leaf: Leaf = torch_leaf,
 ) -> list[Pair]:
-  """The pairs of a format for our paths: `others`, and those that follow from a table, our module -> theirs.
+  """Returns the pairs `others`, and those of all other paths below `prefix`, which follow from the table `modules`.
 
-  In the table `{n}` is the number of a layer, and our modules are without `prefix`.
+  The table maps our modules, without `prefix`, to theirs; `{n}` is the number of a layer.
   """
   pairs = list(others)
   paired = {path for pair in others for path in pair.ours}
   for path in paths:
-    if path in paired:
+    if path in paired or not path.startswith(prefix):
       continue
     module, _, name = path.removeprefix(prefix).rpartition("/")
-    layer = re.search(r"layers_(\d+)", module)
-    if layer:
-      module = module.replace(layer[0], "layers_{n}")
+    template, n = _template(module)
     after, kind = leaf(module, name)
-    other = modules[module].replace("{n}", layer[1] if layer else "")
-    pairs.append(Pair((path,), (other + after,), kind))
+    pairs.append(Pair((path,), (modules[template].replace("{n}", n) + after,), kind))
   return pairs
 
 
 def joined_pairs(
   paths: Iterable[str], modules: Mapping[str, str], parts: Sequence[str] = ("query", "key", "value")
 ) -> list[Pair]:
-  """The pairs of projections that torch keeps in one tensor.
+  """Returns the pairs of projections that torch keeps in one tensor.
 
-  `modules`: our attention, `{n}` for the number of a layer -> their name up to `weight` or `bias`.
+  `modules` maps our attention modules to their names up to `weight` or `bias`; `{n}` is the number of a layer.
   """
   pairs = []
   for path in paths:
     found = re.fullmatch(rf"(.*/attention)/{parts[0]}/(kernel|bias)", path)
     if not found:
       continue
-    layer = re.search(r"layers_(\d+)", found[1])
-    module = found[1].replace(layer[0], "layers_{n}") if layer else found[1]
-    if module in modules:
-      name = modules[module].replace("{n}", layer[1] if layer else "")
-      ours = tuple(f"{found[1]}/{part}/{found[2]}" for part in parts)
-      pairs.append(Pair(ours, (name + ("weight" if found[2] == "kernel" else "bias"),), JOINED))
+    attention, name = found.groups()
+    template, n = _template(attention)
+    if template in modules:
+      ours = tuple(f"{attention}/{part}/{name}" for part in parts)
+      theirs = modules[template].replace("{n}", n) + ("weight" if name == "kernel" else "bias")
+      pairs.append(Pair(ours, (theirs,), JOINED))
   return pairs
+
+
+def _template(module: str) -> tuple[str, str]:
+  """Splits our module `layers_3/mlp/wi` into `layers_{n}/mlp/wi` and `3`; outside of layers the number is empty."""
+  layer = re.search(r"layers_(\d+)", module)
+  return (module.replace(layer[0], "layers_{n}"), layer[1]) if layer else (module, "")
 
 
 def make_outputs(
@@ -185,34 +197,29 @@ def make_outputs(
   may_drop: Mapping[str, str] | None = None,
   export: bool = False,
 ) -> tuple[list[Output], dict[str, str]]:
-  """Our outputs from their tensors, or with `export` theirs from ours; every tensor of both sides is used once.
+  """Returns our outputs from their tensors or, with `export`, theirs from ours; and {name: reason} of unused tensors.
 
   Args:
-    pairs: of the format, with all parameters of our model.
-    source: the tensors.
+    pairs: the pairs of all parameters of our model.
+    source: the tensors, from `where`.
     shapes: {path: shape} of our model.
-    where: the source, for messages.
-    asked_by: why the tensors must be there with their shapes, such as `config.json asks`.
-    may_drop: {pattern of a whole name in the source: reason}: tensors that may be there and are not used.
-
-  Returns:
-    The outputs, and {name: reason} of the tensors that are not used.
+    asked_by: why the tensors must have these shapes, such as `config.json asks`.
+    may_drop: {pattern of a whole name in the source: reason} of tensors that need not be used.
 
   Raises:
-    UsageError: a tensor is missing, of another shape, no float, or has no place.
+    UsageError: a tensor is missing, has another shape, is not floating-point, or has no place in our model.
   """
-  outputs, used = [], {}
+  outputs, used = [], set()
   for pair in pairs:
     our_shapes = [tuple(shapes[name]) for name in pair.ours]
-    mine = pair.ours, our_shapes, pair.kind.to_ours
-    other = pair.theirs, [tuple(shape) for shape in pair.kind.their_shapes(our_shapes)], pair.kind.to_theirs
-    (given, given_shapes, _), (made, made_shapes, change) = (mine, other) if export else (other, mine)
-    tensors = []
-    for name, wanted in zip(given, given_shapes, strict=True):
-      tensors.append(_given(source, name, wanted, where, asked_by))
-      if name in used:
-        raise UsageError(f"{where}: tensor {name} would be used twice, for {used[name]} and {made[0]}")
-      used[name] = made[0]
+    ours = pair.ours, our_shapes
+    theirs = pair.theirs, [tuple(shape) for shape in pair.kind.their_shapes(our_shapes)]
+    (given, given_shapes), (made, made_shapes) = (ours, theirs) if export else (theirs, ours)
+    change = pair.kind.to_theirs if export else pair.kind.to_ours
+    used |= set(given)
+    tensors = [
+      _given(source, name, wanted, where, asked_by) for name, wanted in zip(given, given_shapes, strict=True)
+    ]
     dtypes = [tensors[min(i, len(tensors) - 1)].dtype for i in range(len(made))]
     for i in () if export else pair.kind.added:
       dtypes[i] = np.dtype(np.float32)
@@ -228,6 +235,13 @@ def make_outputs(
       )
     dropped[name] = reason
   return outputs, dropped
+
+
+def unchanged(tensors: Mapping[str, Tensor], where: str) -> list[Output]:
+  """Returns outputs that copy tensors; UsageError if one is not floating-point."""
+  pairs = [Pair((name,), (name,), SAME) for name in tensors]
+  shapes = {name: tensor.shape for name, tensor in tensors.items()}
+  return make_outputs(pairs, tensors, shapes, where, "the checkpoint asks")[0]
 
 
 def _given(source: Mapping[str, Tensor], name: str, wanted: Shape, where: str, asked_by: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""The format of an input, by its content and not by its name."""
+"""Recognises the format of weights by their content."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ from xmcap.convert import big_vision, big_vision_dual, hf, m_clip, open_clip, t5
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
-from xmcap.tensors.files import PICKLES, refuse_pickle
+from xmcap.tensors.files import refuse_pickle, refuse_pickles_in
 from xmcap.tensors.orbax import is_orbax
 from xmcap.training.checkpoints.weights import PARAMS
 
@@ -24,11 +24,13 @@ def open_source(
   dual: bool = False,
   image_tower: str | None = None,
 ) -> Source:
-  """The model in a file or folder; it must be of the format named, and a ViT gets `pool` instead of its own.
+  """Opens the model in a file or folder.
 
   Args:
-    path, format_name, pool: see there.
-    dual: both towers of a model that has two.
+    path: the file or folder.
+    format_name: one of FORMATS that it must have; None: any.
+    pool: pooling of a ViT, instead of its own.
+    dual: whether to open both towers of a model that has two.
     image_tower: with `dual`, another model of two towers whose image tower joins the text tower at `path`.
 
   Raises:
@@ -66,7 +68,7 @@ def _open_dual(found: str, place: pathlib.Path, pool: str | None, image_tower: s
 
 
 def is_xmcap(path: pathlib.Path) -> bool:
-  """Whether it is a run's folder, a checkpoint of one, or converted weights."""
+  """Whether a folder is a run's, a checkpoint of one, or one of converted weights."""
   return (
     (path / PARAMS).is_file()
     or is_orbax(path / "params")
@@ -92,7 +94,5 @@ def _recognise(path: pathlib.Path, wanted: str | None) -> tuple[str, pathlib.Pat
   elif is_xmcap(path):
     raise UsageError(f"{path}: holds xmcap's own weights: name it in train.pretrained, or give --to=hf")
   else:
-    for file in sorted(path.iterdir()):
-      if file.suffix in PICKLES:
-        refuse_pickle(file)
+    refuse_pickles_in(path)
   raise UsageError(f"{path}: not what xmcap converts: give {_KNOWN}")

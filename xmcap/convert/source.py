@@ -1,4 +1,4 @@
-"""A model that a format's reader found: tensors by their names, and our configuration of it."""
+"""A model that the reader of a format has opened."""
 
 import dataclasses
 import pathlib
@@ -22,25 +22,25 @@ from xmcap.tensors.files import Tensor
 
 T5_PARTS = ("token_embedder", "encoder", "decoder")
 
-# The other part of a captioner of which one part is wanted.
+# Stand-ins for the other part of a captioner.
 _SMALL_VIT = ViTConfig(8, 1, 8, 1, 8, 8)
 _SMALL_T5 = T5Config(8, 8, 1, 8, 1, 1, 8)
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """A model that was found, not yet read.
+  """A model whose tensors have not been read yet.
 
   Attributes:
     kind: such as `MT5ForConditionalGeneration`.
     where: file or folder.
-    tensors: by their names.
-    config: of our model; a dual tower is one itself.
-    pairs: from the shapes of our parameters to their pairs with the tensors.
-    asked_by, may_drop: see `pairs.make_outputs`.
-    absent: prefixes of parameters that the source cannot have; they begin fresh.
+    tensors: {name: tensor}.
+    config: configuration of our model, or our dual tower.
+    pairs: returns the pairs for {path: shape} of our parameters.
+    asked_by, may_drop: as in `pairs.make_outputs`.
+    absent: prefixes of our parameters that the source does not have; training initialises them.
     notes: further lines for the user.
-    beside: files that go with the weights as they are, such as a tokenizer's.
+    beside: tokenizer files to copy.
   """
 
   kind: str
@@ -54,6 +54,11 @@ class Source:
   notes: Sequence[str] = ()
   beside: Sequence[pathlib.Path] = ()
 
+  def present_shapes(self) -> dict[str, Shape]:
+    """Returns {path: shape} of our parameters that the source has."""
+    shapes = parameter_shapes(self.config)
+    return {path: shape for path, shape in shapes.items() if not path.startswith(tuple(self.absent))}
+
 
 def make_config(
   kind: type[T5Config] | type[ViTConfig] | type[TextConfig] | type[DualConfig],
@@ -61,10 +66,9 @@ def make_config(
   values: Mapping[str, Any],
   names: Mapping[str, str] | None = None,
 ) -> Any:
-  """A configuration with the numbers of a file, in which some fields have other `names`.
+  """Makes a configuration; UsageError if a value has another type or is out of its limits.
 
-  Raises:
-    UsageError: a value is of another type, or out of its limits.
+  `names` maps fields to the names that they have in the file `where`.
   """
   try:
     return kind(**values)
@@ -76,7 +80,7 @@ def make_config(
 
 
 def shape_of(tensors: Mapping[str, Tensor], name: str, rank: int, where: str, kind: str) -> Shape:
-  """The shape of a tensor that every model of this kind has; UsageError if it is absent or has another rank."""
+  """Returns the shape of a tensor of this kind of model; UsageError if it is missing or has another rank."""
   if name not in tensors:
     raise UsageError(f"{where}: no tensor {name}: not a {kind}")
   if len(tensors[name].shape) != rank:
@@ -85,15 +89,16 @@ def shape_of(tensors: Mapping[str, Tensor], name: str, rank: int, where: str, ki
 
 
 def count_layers(names: Iterable[str], prefix: str) -> int:
-  """How many layers there are, by names such as `PREFIX0/NAME` or `PREFIX0.NAME`."""
+  """Returns the number of layers in names such as `PREFIX0/NAME` or `PREFIX0.NAME`."""
   numbers = [re.match(rf"{re.escape(prefix)}(\d{{1,9}})[/.]", name) for name in names]
   return 1 + max((int(match[1]) for match in numbers if match), default=-1)
 
 
 def parameter_shapes(config: T5Config | ViTConfig | DualTower) -> dict[str, Shape]:
-  """{path: shape} of every parameter of a model, its layers one by one, as the model itself makes them."""
+  """Returns {path: shape} of all parameters that a model makes, with separate layers."""
   if isinstance(config, DualTower):
-    size, length = config.vit.image_size, getattr(config.text, "max_length", 1)
+    assert isinstance(config.text, TextConfig)
+    size, length = config.vit.image_size, config.text.max_length
     batch = jnp.zeros((1, size, size, 3), jnp.uint8), jnp.zeros((1, 1, length), jnp.int32)
     parts = jax.eval_shape(config.init, jax.random.key(0), *batch)["params"]
   else:

@@ -6,7 +6,7 @@ Our parameters have t5x's names, so no table is needed; the sizes follow from th
 import math
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ _TARGET = "target/"
 _LARGEST_MSGPACK = 2**28
 """Largest msgpack file in bytes. It holds small specs and, in public checkpoints, the norms; weights are in zarr."""
 _LONGEST_LIST = 4096
-"""Longest list in it: shapes and chunks. msgpack allocates as many items as a list claims, also in nested lists."""
+"""Longest list in it, such as a shape. msgpack allocates as many items as a list claims, also in nested lists."""
 _MAY_DROP = {
   r"state/.*": "the optimizer's state",
   r"flax_mutables/.*": "not parameters",
@@ -48,24 +48,22 @@ def find(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def read(path: pathlib.Path) -> dict[str, Tensor]:
-  """Reads one checkpoint of either layout as {path in the tree: tensor}; parameters are below `target/`.
+  """Returns {path in the tree: tensor} of a checkpoint of either layout; parameters are below `target/`.
 
-  Raises:
-    UsageError: it cannot be read, or is incomplete.
+  UsageError if it cannot be read, or is incomplete.
   """
   return _read_legacy(path) if (path / _LEGACY).is_file() else read_orbax(path / _ORBAX)
 
 
 def parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-  """The parameters in the result of `read`, without the prefix `target/`."""
+  """Returns the parameters in the result of `read`, without the prefix `target/`."""
   return {name.removeprefix(_TARGET): tensors[name] for name in tensors if name.startswith(_TARGET)}
 
 
 def open_checkpoint(path: pathlib.Path) -> Source:
   """Opens the T5 in a checkpoint.
 
-  Raises:
-    UsageError: it cannot be read, its layers are stacked, or it is a whole captioner or not a T5.1.1.
+  UsageError if it cannot be read, its layers are stacked, or it is a whole captioner or not a T5.1.1.
   """
   tensors = read(path)
   params = parameters(tensors)
@@ -82,9 +80,9 @@ def open_checkpoint(path: pathlib.Path) -> Source:
   def pairs(paths):
     return [Pair((path,), (_TARGET + path,), SAME) for path in paths]
 
-  notes = ["relpos_max_distance is not in the checkpoint: using t5x's 128"]
+  note = "relpos_max_distance is not in the checkpoint: using t5x's 128"
   return Source(
-    "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=notes
+    "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=[note]
   )
 
 
@@ -111,7 +109,7 @@ def _config(params: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:
 
 def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   import msgpack
-  from flax import serialization
+  from flax import serialization, traverse_util
 
   file = path / _LEGACY
   if file.stat().st_size > _LARGEST_MSGPACK:
@@ -130,7 +128,8 @@ def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   if not isinstance(tree, dict) or not isinstance(tree.get("target"), dict):
     raise UsageError(f"{file}: has no optimizer/target: not a checkpoint of t5x")
   tensors = {}
-  for name, leaf in _leaves(tree):
+  for keys, leaf in traverse_util.flatten_dict(tree, is_leaf=_is_spec).items():
+    name = "/".join(map(str, keys))
     check_name(name, str(file))
     if name.startswith(_TARGET):
       tensors[name] = _leaf(name, leaf, path)
@@ -140,13 +139,9 @@ def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   return tensors
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-  for key, value in tree.items():
-    spec = isinstance(value, dict) and ("kvstore" in value or ("driver" in value and "path" in value))
-    if isinstance(value, dict) and not spec:
-      yield from _leaves(value, f"{prefix}{key}/")
-    else:
-      yield f"{prefix}{key}", value
+def _is_spec(keys: tuple[Any, ...], value: Mapping[str, Any]) -> bool:
+  """Whether a value of the tree describes a zarr folder."""
+  return bool(keys) and ("kvstore" in value or ("driver" in value and "path" in value))
 
 
 def _leaf(name: str, leaf: Any, path: pathlib.Path) -> Tensor:

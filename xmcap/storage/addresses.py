@@ -21,16 +21,12 @@ def is_remote(address: Address) -> bool:
 
 def join(folder: Address, *names: str) -> str:
   """Returns the address of a file in a folder."""
-  if not is_remote(folder):
-    return os.path.join(os.fspath(folder), *names)
-  return "/".join([os.fspath(folder).rstrip("/"), *names])
+  return os.path.join(os.fspath(folder), *names)
 
 
 def parent(address: Address) -> str:
   """Returns the folder of a file."""
-  if not is_remote(address):
-    return os.path.dirname(os.fspath(address)) or "."
-  return os.fspath(address).rstrip("/").rpartition("/")[0]
+  return os.path.dirname(os.fspath(address).rstrip("/")) or "."
 
 
 def absolute(address: Address) -> str:
@@ -89,6 +85,6 @@ def local_copy(address: Address) -> Iterator[str]:
     yield os.fspath(address)
     return
   with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
-    copy = pathlib.Path(folder, os.fspath(address).rstrip("/").rpartition("/")[2])
+    copy = pathlib.Path(folder, os.path.basename(address))
     files.write_bytes(copy, read_bytes(address))
     yield str(copy)

@@ -1,7 +1,6 @@
 """Atomic writes of local files, with errors that name the file and the reason."""
 
 import contextlib
-import errno
 import io
 import os
 import pathlib
@@ -11,14 +10,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
+from xmcap.storage.whole_files import FULL_HINTS, write_errors_name
+from xmcap.storage.whole_files import cannot_write as cannot_write
 from xmcap.storage.whole_files import replacing as replacing
 
-_FULL = {
-  errno.ENOSPC: "the disk that holds it is full: free space there",
-  errno.EDQUOT: "your quota on the disk that holds it is used up: free space there",
-  errno.EFBIG: "the file system or the shell (`ulimit -f`) allows no larger file: choose another place",
-}
 _BUFFER = 1 << 20
 
 
@@ -27,32 +23,26 @@ def make_folder(path: pathlib.Path) -> None:
   try:
     path.mkdir(parents=True, exist_ok=True)
   except OSError as error:
-    if error.errno in _FULL:
+    if error.errno in FULL_HINTS:
       raise cannot_write(path, error) from None
     raise UsageError(f"cannot make the folder {path}: {error.strerror}; choose another") from None
 
 
-def cannot_write(path: str | os.PathLike, error: OSError) -> XmcapError:
-  """Returns the error for a file that cannot be written: which file, why, and what to do."""
-  hint = _FULL.get(error.errno or 0, "check free space and permissions there")
-  return XmcapError(f"cannot write {path}: {error.strerror or error}: {hint}, and start again")
-
-
 class _Output(io.FileIO):
-  """A file whose write errors name it, so that they are not mistaken for errors of the input."""
+  """A file whose write errors name it."""
 
   def __init__(self, path: str | os.PathLike, mode: str, known_as: str | os.PathLike):
     self._known_as = known_as
-    try:
+    with write_errors_name(known_as):
       super().__init__(path, mode)
-    except OSError as error:
-      raise cannot_write(known_as, error) from None
 
   def write(self, data) -> int | None:
-    try:
+    with write_errors_name(self._known_as):
       return super().write(data)
-    except OSError as error:
-      raise cannot_write(self._known_as, error) from None
+
+  def close(self) -> None:
+    with write_errors_name(self._known_as):
+      super().close()
 
 
 def output(
@@ -92,18 +82,8 @@ def write_anywhere(path: Any, data: bytes) -> None:
 @contextlib.contextmanager
 def whole(path: pathlib.Path) -> Iterator[BinaryIO]:
   """Opens a file as `output`; it gets its name only when the block succeeds."""
-  of_the_caller = False
-  try:
-    with replacing(path) as temporary, output(temporary, known_as=path) as file:
-      try:
-        yield file
-      except OSError:
-        of_the_caller = True
-        raise
-  except OSError as error:
-    if of_the_caller:
-      raise
-    raise cannot_write(path, error) from None
+  with replacing(path) as temporary, output(temporary, known_as=path) as file:
+    yield file
 
 
 def remove_incomplete(folder: pathlib.Path) -> None:

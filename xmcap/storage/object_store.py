@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import gin
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.terminal import shown
 
 T = TypeVar("T")
 
@@ -120,7 +119,7 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
     except TimeoutError:
       reason = f"no answer within {settings.timeout_seconds:g} seconds"
     except Exception as error:  # fsspec's stores raise their own libraries' errors
-      reason = shown(" ".join(str(error).split()) or type(error).__name__, limit=300)
+      reason = one_line(error)
       if "OUT_OF_RANGE" in reason:
         raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
       if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
@@ -136,16 +135,16 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
 class _TensorStore:
   """Objects of gs:// and s3://."""
 
-  def __init__(self, scheme: str):
+  def __init__(self, scheme: str, requests: int):
     import tensorstore  # takes half a second, and local files do not need it
 
     self._tensorstore = tensorstore
-    retries = {"max_retries": 0, "initial_delay": "100ms", "max_delay": "100ms"}  # `Read` tries again
     self._driver = "gcs" if scheme == "gs" else "s3"
-    limit = {"limit": ObjectStore().requests}
-    self._context = tensorstore.Context(
-      {f"{self._driver}_request_retries": retries, f"{self._driver}_request_concurrency": limit}
-    )
+    settings = {
+      f"{self._driver}_request_retries": {"max_retries": 0, "initial_delay": "100ms", "max_delay": "100ms"},
+      f"{self._driver}_request_concurrency": {"limit": requests},
+    }
+    self._context = tensorstore.Context(settings)  # `_tried` tries again
     self._store = functools.cache(self._opened)
 
   def begin(self, address: str, part: slice):
@@ -193,7 +192,7 @@ class _TensorStore:
 class _Fsspec:
   """Objects of all other schemes."""
 
-  def __init__(self, scheme: str):
+  def __init__(self, scheme: str, requests: int):
     import fsspec
 
     try:
@@ -202,7 +201,7 @@ class _Fsspec:
       raise UsageError(
         f"{scheme}:// cannot be read ({one_line(error)}): copy the files to a folder, gs:// or s3://"
       ) from None
-    self._pool = concurrent.futures.ThreadPoolExecutor(min(ObjectStore().requests, 64))
+    self._pool = concurrent.futures.ThreadPoolExecutor(min(requests, 64))
 
   def begin(self, address: str, part: slice):
     return self._pool.submit(self._read, address, part)
@@ -231,9 +230,8 @@ class _Fsspec:
 
 
 @functools.cache
-def _backend_of(scheme: str, requests: int) -> "_TensorStore | _Fsspec":
-  make: Callable[[str], Any] = _TensorStore if scheme in _TENSORSTORE else _Fsspec
-  return make(scheme)
+def _backend_of(scheme: str, requests: int) -> _TensorStore | _Fsspec:
+  return (_TensorStore if scheme in _TENSORSTORE else _Fsspec)(scheme, requests)
 
 
 def _parts(address: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
@@ -64,8 +64,8 @@ os.register_at_fork(before=_mutex.acquire, after_in_parent=_mutex.release, after
 os.register_at_fork(after_in_child=_forget)
 
 
-def _say(line: str) -> None:
-  print(line, file=sys.stderr)
+def _warn(line: str) -> None:
+  print(f"xmcap: {line}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -76,7 +76,6 @@ def held(
   *,
   folder: bool = True,
   lease: float = 0,
-  say: Callable[[str], None] = _say,
 ) -> Iterator[None]:
   """Locks an output against other processes; this process may take the lock again.
 
@@ -88,7 +87,6 @@ def held(
     option: the option that names the output.
     folder: whether the output is a folder rather than a file.
     lease: seconds to wait for a holder on another host; a network disk notices late that a host has died.
-    say: prints that warning.
 
   Raises:
     UsageError: the path is empty, or the path of a file ends in a slash.
@@ -97,15 +95,14 @@ def held(
   check_path(path, option, folder)
   lock = None
   if "://" in os.fspath(path):
-    say(f"xmcap: {path}: a bucket cannot be locked: start only one writer")
+    _warn(f"{path}: a bucket cannot be locked: start only one writer")
   elif lock := _lock_of(path, folder):
     try:
-      _take_patiently(lock, os.fspath(path), command, option, lease, say)
+      _take_patiently(lock, os.fspath(path), command, option, lease)
     except OSError as error:
       # With other errors the output cannot be written either, and the writer will say so.
       if error.errno in _NO_LOCKS or os.path.lexists(lock):
-        reason = f"{lock}: {error.strerror}"
-        say(f"xmcap: {path}: the output cannot be locked ({reason}): start only one writer")
+        _warn(f"{path}: the output cannot be locked ({lock}: {error.strerror}): start only one writer")
         with contextlib.suppress(OSError):
           _put_right(lock)
   try:
@@ -124,14 +121,12 @@ def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = Tr
 
 
 @contextlib.contextmanager
-def held_all(
-  places: Iterable[tuple[str, str | os.PathLike, bool]], command: str, say: Callable[[str], None] = _say
-) -> Iterator[None]:
+def held_all(places: Iterable[tuple[str, str | os.PathLike, bool]], command: str) -> Iterator[None]:
   """Locks several outputs (option, path, whether it is a folder) with `held`, in the same order in all processes."""
   order = sorted(places, key=lambda place: os.path.realpath(place[1]))
   with contextlib.ExitStack() as stack:
     for option, path, folder in order:
-      stack.enter_context(held(path, command, option, folder=folder, say=say))
+      stack.enter_context(held(path, command, option, folder=folder))
     yield
 
 
@@ -139,12 +134,10 @@ def held_all(
 def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
   """Makes all changes by `whole_files.replacing` and `remove` in a folder take effect together at the end, or never.
 
-  Args:
-    path: the folder, which is made if necessary and locked meanwhile; or the main file of the set, which is locked.
-    folder: whether `path` is a folder.
+  `path` is the folder or, without `folder`, the main file of the set; it is locked meanwhile.
 
   Raises:
-    XmcapError: the folder cannot be written; or as `held`.
+    XmcapError: the files cannot be written; or as `held`.
   """
   place = pathlib.Path(path)
   parent = place if folder else place.parent
@@ -156,12 +149,8 @@ def together(path: str | os.PathLike, folder: bool = True) -> Iterator[None]:
     token = whole_files.current.set(batch)
     try:
       yield
-      try:
+      with whole_files.write_errors_name(place):
         batch.commit(_journal_of(place, folder))
-      except OSError as error:
-        raise XmcapError(
-          f"{place}: cannot be written ({error.strerror or error}); free space or choose another folder"
-        ) from error
     except BaseException:
       batch.discard()
       raise
@@ -220,11 +209,8 @@ def _same(path: str, other: str) -> bool:
 def _lock_of(path: str | os.PathLike, folder: bool) -> str | None:
   """Returns the lock file; None if the path is not of the kind that `folder` says."""
   real = os.path.realpath(path)
-  try:
-    mode = os.stat(real).st_mode
-  except (OSError, ValueError):
-    mode = stat.S_IFDIR if folder else stat.S_IFREG
-  if stat.S_IFMT(mode) != (stat.S_IFDIR if folder else stat.S_IFREG):
+  is_right_kind = os.path.isdir(real) if folder else os.path.isfile(real)
+  if os.path.exists(real) and not is_right_kind:
     return None
   if folder:
     return os.path.join(real, FOLDER_LOCK)
@@ -248,9 +234,7 @@ def _put_right(lock: str) -> None:
     whole_files.clear(pathlib.Path(folder), known)
 
 
-def _take_patiently(
-  lock: str, path: str, command: str, option: str, lease: float, say: Callable[[str], None]
-) -> None:
+def _take_patiently(lock: str, path: str, command: str, option: str, lease: float) -> None:
   until = time.monotonic() + lease
   waited = False
   while True:
@@ -261,7 +245,7 @@ def _take_patiently(
       if time.monotonic() >= until or f" on {socket.gethostname()} (" in busy.holder:
         raise
       if not waited:
-        say(f"xmcap: {path}: held by {busy.holder}: waiting {lease:g} s, as that host may have died")
+        _warn(f"{path}: held by {busy.holder}: waiting {lease:g} s, as that host may have died")
       waited = True
     time.sleep(1)
 

@@ -54,11 +54,6 @@ class RecordCache:
     return _opened(os.path.abspath(directory), self.bytes) if self.bytes else None
 
 
-@functools.cache
-def _opened(directory: str, size: int) -> "RangeCache":
-  return RangeCache(directory, size)
-
-
 def key(*parts: object) -> bytes:
   """Returns the key of a range: a 16-byte hash of what identifies it, such as address, version and offset."""
   return hashlib.blake2b("\n".join(map(str, parts)).encode(), digest_size=16).digest()
@@ -139,3 +134,6 @@ class RangeCache:
     if self._full_until != float("inf"):
       logging.warning("%s: the cache takes no more records: %s", self.directory, one_line(error))
     self._full_until = float("inf")
+
+
+_opened = functools.cache(RangeCache)

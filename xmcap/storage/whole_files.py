@@ -8,7 +8,6 @@ completes it, so after a kill the files are either all old or all new.
 import contextlib
 import contextvars
 import errno
-import json
 import os
 import pathlib
 import re
@@ -16,18 +15,47 @@ import shutil
 import stat
 from collections.abc import Iterator
 
+import msgspec
+
 from xmcap.errors import XmcapError
 
 FOLDER_JOURNAL = ".xmcap.results"
 """Name of the journal in an output folder."""
 
+FULL_HINTS = {
+  errno.ENOSPC: "the disk that holds it is full: free space there",
+  errno.EDQUOT: "your quota on the disk that holds it is used up: free space there",
+  errno.EFBIG: "the file system or the shell (`ulimit -f`) allows no larger file: choose another place",
+}
 _MAX_JOURNAL = 1 << 20
 _DEVICES = ("/dev/fd", "/proc/")
 _INCOMPLETE = re.compile(r"\.(.+)\.(\d+)\.incomplete", re.DOTALL)
 
 
+def cannot_write(path: str | os.PathLike, error: OSError) -> XmcapError:
+  """Returns the error for a file that cannot be written: which file, why, and what to do."""
+  hint = FULL_HINTS.get(error.errno or 0, "check free space and permissions there")
+  return XmcapError(f"cannot write {path}: {error.strerror or error}: {hint}, and start again")
+
+
+@contextlib.contextmanager
+def write_errors_name(path: str | os.PathLike) -> Iterator[None]:
+  """Turns OSError into `cannot_write`, so that it is not mistaken for an error of an input."""
+  try:
+    yield
+  except OSError as error:
+    raise cannot_write(path, error) from None
+
+
+class _Journal(msgspec.Struct):
+  """The content of a journal: {name: name of the incomplete file}, and the names of files to remove."""
+
+  renamed: dict[str, str]
+  removed: list[str]
+
+
 class Batch:
-  """A set of files in one folder that appear together, and files that are removed with that."""
+  """Changes of files in one folder that take effect together."""
 
   def __init__(self, folder: pathlib.Path):
     self.folder = os.path.realpath(folder)
@@ -40,9 +68,9 @@ class Batch:
 
   def commit(self, journal: pathlib.Path) -> None:
     """Makes all files appear."""
-    content = {"renamed": self.renamed, "removed": sorted(self.removed - self.renamed.keys())}
+    content = _Journal(self.renamed, sorted(self.removed - self.renamed.keys()))
     temporary = _temporary(journal)
-    temporary.write_text(json.dumps(content), encoding="utf-8")
+    temporary.write_bytes(msgspec.json.encode(content))
     os.replace(temporary, journal)
     self.renamed.clear()  # from here on the journal owns them
     carry_out(journal)
@@ -63,7 +91,7 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Gives a temporary name to write to; the file is renamed to `path` if the block succeeds, else removed.
 
   The name contains the process id: a process orphaned by a kill may still write when the next run has begun.
-  `/dev/null`, `/dev/stdout` and the like are written directly.
+  `/dev/null`, `/dev/stdout` and the like are written directly. XmcapError if the file cannot be renamed.
   """
   path = pathlib.Path(path)
   if os.path.dirname(os.path.abspath(path)).startswith(_DEVICES) or os.path.dirname(path) == "/dev":
@@ -73,11 +101,12 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   batch = current.get()
   try:
     yield temporary
-    if batch is not None and batch.takes(path):
-      _refuse_folder(path)
-      batch.renamed[path.name] = temporary.name
-    else:
-      os.replace(temporary, path)
+    with write_errors_name(path):
+      if batch is not None and batch.takes(path):
+        _refuse_folder(path)
+        batch.renamed[path.name] = temporary.name
+      else:
+        os.replace(temporary, path)
   except BaseException:
     temporary.unlink(missing_ok=True)
     raise
@@ -105,10 +134,10 @@ def carry_out(journal: pathlib.Path) -> None:
   content = _read(journal)
   if content is None:
     return
-  for name, temporary in content["renamed"].items():
+  for name, temporary in content.renamed.items():
     with contextlib.suppress(FileNotFoundError):  # done before the kill
       os.replace(journal.parent / temporary, journal.parent / name)
-  for name in content["removed"]:
+  for name in content.removed:
     (journal.parent / name).unlink(missing_ok=True)
   journal.unlink(missing_ok=True)
 
@@ -136,32 +165,31 @@ def _alive(process: int) -> bool:
     os.kill(process, 0)
   except (ProcessLookupError, OverflowError):
     return False
-  except OSError:
-    return True
+  except PermissionError:  # another user's process
+    pass
   return True
 
 
-def _read(journal: pathlib.Path) -> dict | None:
+def _read(journal: pathlib.Path) -> _Journal | None:
   try:
     if not stat.S_ISREG(os.lstat(journal).st_mode):
       raise ValueError("no file")
     with open(journal, "rb") as file:
-      content = json.loads(file.read(_MAX_JOURNAL))
-    renamed, removed = content["renamed"], content["removed"]
-    for name, temporary in renamed.items():
-      found = _INCOMPLETE.fullmatch(temporary)
-      if not _is_name(name) or not _is_name(temporary) or not found or found[1] != name:
-        raise ValueError("names")
-    if not isinstance(removed, list) or not all(map(_is_name, removed)):
+      content = msgspec.json.decode(file.read(_MAX_JOURNAL), type=_Journal)
+    if not all(map(_is_name, [*content.renamed, *content.removed])):
       raise ValueError("names")
+    for name, temporary in content.renamed.items():
+      found = _INCOMPLETE.fullmatch(temporary)
+      if not found or found[1] != name:
+        raise ValueError("names")
     return content
   except FileNotFoundError:
     return None
-  except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+  except (ValueError, msgspec.MsgspecError, RecursionError):
     raise XmcapError(
       f"{journal}: not a journal that xmcap wrote: remove it, and make the results again"
     ) from None
 
 
-def _is_name(name: object) -> bool:
-  return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name and "\0" not in name
+def _is_name(name: str) -> bool:
+  return name not in ("", ".", "..") and "/" not in name and "\0" not in name

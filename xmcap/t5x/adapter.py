@@ -39,7 +39,7 @@ _GREEDY = Greedy()
 
 
 def captioner() -> Captioner:
-  """The captioner that `ViTConfig` and `T5Config` configure in gin."""
+  """Returns the captioner that `ViTConfig` and `T5Config` configure in gin."""
   return Captioner(ViTConfig(), T5Config())
 
 
@@ -174,7 +174,7 @@ def logical_axis_rules(
 ) -> list[tuple[str, str | None]]:
   """t5x's rules, and one for each additional axis of the captioner."""
   dims = (activation_partitioning_dims, parameter_partitioning_dims)
-  return partitioning.standard_logical_axis_rules(*dims, list(dict.fromkeys(_UNCUT_AXES).items()))
+  return partitioning.standard_logical_axis_rules(*dims, [(axis, None) for axis in _UNCUT_AXES])
 
 
 def factor_rules() -> Mapping[str | None, Any]:

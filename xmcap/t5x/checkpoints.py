@@ -17,7 +17,7 @@ import orbax.checkpoint as ocp
 from xmcap import terminal
 from xmcap.convert import importing
 from xmcap.convert import t5x as t5x_reader
-from xmcap.convert.pairs import SAME, Pair, make_outputs
+from xmcap.convert.pairs import unchanged
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
 from xmcap.models import stacking
@@ -33,8 +33,8 @@ from xmcap.training.checkpoints.read import check_same, flat
 def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Path:
   """Writes OUT/checkpoint_0 for t5x: a run's parameters with a fresh Adafactor state, at step 0.
 
-  Takes the newest readable checkpoint of the run, and holds all parameters in memory at once. Returns the checkpoint,
-  for `RestoreCheckpointConfig.path`.
+  The parameters are those of `weights.open_weights`; they are in memory all at once. Returns the checkpoint, for
+  `RestoreCheckpointConfig.path`.
 
   Raises:
     UsageError: there is no run, or `out` is not free.
@@ -87,14 +87,12 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
   for part in ("vit", "projection", "token_embedder", "encoder", "decoder"):
     if not any(name.startswith(f"{part}/") for name in params):
       raise UsageError(f"{found}: not a captioner, as it has no {part}: for a T5 alone use `xmcap convert`")
-  params = weights.one_by_one(params)
-  pairs = [Pair((name,), (name,), SAME) for name in params]
-  shapes = {name: tensor.shape for name, tensor in params.items()}
-  outputs, _ = make_outputs(pairs, params, shapes, str(found), "the checkpoint asks")
+  outputs = unchanged(weights.one_by_one(params), str(found))
   importing.make_folder(folder)
   size = write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "t5x"})
-  numbers = importing.count(outputs)
-  say(f"{found}: {len(outputs)} parameters, {numbers:,} numbers; the optimizer state is left out")
+  say(
+    f"{found}: {len(outputs)} parameters, {importing.count(outputs):,} numbers; the optimizer state is left out"
+  )
   say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.PRETRAINED={folder}")
   return folder
 

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import pathlib
-import struct
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 
@@ -37,14 +36,14 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
 """Dtypes of weights; integer tensors are buffers, or quantised."""
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 _LONGEST_HEADER = 2**24
 """Bytes of a safetensors header, some 100 per tensor. The library's own limit is 100 MB."""
 _LONGEST_NAME, _LONGEST_FILE_NAME = 500, 255
 _MOST_LAYERS = 1024
 _LARGEST_RATIO, _ALWAYS_FINE = 100, 2**26
-"""Arrays may be this many times larger than their compressed files (constants compress well), plus this many bytes."""
+"""Arrays may have this many times the bytes of their compressed files (constants compress well), plus so many bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +94,7 @@ def check_finite(name: str, array: np.ndarray, where: str) -> None:
 
 
 class LastRead:
-  """Keeps the last array that was read, so that all its slices come from one read."""
+  """Keeps the last array that was read, so that all its slices need only one read."""
 
   def __init__(self):
     self._name, self._array = None, None
@@ -125,11 +124,18 @@ def refuse_pickle(path: str | os.PathLike) -> None:
   with open(path, "rb") as file:
     head = file.read(2)
   zipped = head == b"PK" and _holds_pickle(path)
-  if path.suffix in PICKLES or zipped or (head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05"):
+  if path.suffix in _PICKLES or zipped or (head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05"):
     raise UsageError(
       f"{path}: a pickle, which can run code when it is read, so xmcap refuses it: use the safetensors files of"
       " the same model, or convert it on a machine that trusts it (transformers: save_pretrained)"
     )
+
+
+def refuse_pickles_in(folder: pathlib.Path) -> None:
+  """Raises UsageError if a file of a folder has the name of a pickle."""
+  for file in sorted(folder.iterdir()):
+    if file.suffix in _PICKLES:
+      refuse_pickle(file)
 
 
 def _holds_pickle(path: pathlib.Path) -> bool:
@@ -204,9 +210,9 @@ def write_safetensors(
   metadata: Mapping[str, str],
   say: Callable[[str], None] = lambda line: None,
 ) -> int:
-  """Writes a safetensors file atomically: the header first, then one output after the other.
+  """Writes a safetensors file atomically, one output after the other; those of one group follow each other.
 
-  Outputs of one group are made in a row. `say` receives progress lines. Returns the bytes written.
+  `say` receives progress lines. Returns the bytes written.
   """
   path = pathlib.Path(path)
   entries = {
@@ -223,7 +229,7 @@ def write_safetensors(
   text = json.dumps(header, separators=(",", ":")).encode()
   text += b" " * (-len(text) % 8)
   with whole_files.replacing(path) as temporary, open(temporary, "wb") as file:
-    file.write(struct.pack("<Q", len(text)) + text)
+    file.write(len(text).to_bytes(8, "little") + text)
     start = file.tell()
     file.truncate(start + end)
     progress, done = Progress(say, path.name, end, "bytes"), 0

@@ -51,6 +51,7 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
   import jax
   import orbax.checkpoint as ocp
   from etils import epath
+  from flax.traverse_util import unflatten_dict
 
   folder = epath.Path(addresses.absolute(path))
   handler = ocp.PyTreeCheckpointHandler()
@@ -65,10 +66,8 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
     raise _damaged(folder, error) from None
 
   def read(keys: tuple[str, ...]) -> np.ndarray:
-    wanted: Any = 0
-    for key in reversed(keys):
-      wanted = {key: wanted}
-    as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), wanted)
+    wanted = unflatten_dict({keys: 0})
+    as_numpy = unflatten_dict({keys: ocp.RestoreArgs(restore_type=np.ndarray)})
     arguments = ocp.args.PyTreeRestore(item=wanted, restore_args=as_numpy, partial_restore=True)
     try:
       restored = handler.restore(folder, args=arguments)
