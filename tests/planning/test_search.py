@@ -69,6 +69,15 @@ def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monke
   assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}
 
 
+def test_a_mesh_whose_batch_cannot_be_split_further_is_refused_too(monkeypatch):
+  gin.bind_parameter("CaptionStream.batch_size", 8)  # not divisible by 4 chips x 4 microbatches
+  _compiler(monkeypatch, lambda variant: False)
+  plans, refused = search.search(_V4_8)
+  meshes = {(error.variant.data, error.variant.fsdp, error.variant.model) for error in refused}
+  assert not plans and meshes == {(1, 4, 1), (2, 2, 1), (4, 1, 1), (1, 2, 2), (2, 1, 2)}
+  assert {error.variant.microbatches for error in refused if error.variant.model == 1} == {2}
+
+
 def test_what_does_not_fit_cut_finest_is_not_tried_cut_less(monkeypatch):
   seen = _compiler(
     monkeypatch, lambda variant: variant.remat != "no" and (variant.fsdp > 1 or variant.remat == "all")

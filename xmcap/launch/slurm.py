@@ -39,7 +39,6 @@ class BatchJob:
 
 def script(job: BatchJob, command: Sequence[str]) -> str:
   """Returns the batch script that runs `command` in every task."""
-  asked = ("partition", "account", "qos", "constraint", "chdir")
   directives = {
     "job-name": job.name,
     "nodes": job.nodes,
@@ -48,7 +47,11 @@ def script(job: BatchJob, command: Sequence[str]) -> str:
     "cpus-per-task": job.cpus_per_task,
     "mem": job.mem,
     "time": job.time,
-    **{name: getattr(job, name) for name in asked},
+    "partition": job.partition,
+    "account": job.account,
+    "qos": job.qos,
+    "constraint": job.constraint,
+    "chdir": job.chdir,
     "output": job.log,
     # A requeued job continues in the same file.
     "open-mode": "append",

@@ -134,7 +134,7 @@ def absent_devices(
 
 def parse(name: str) -> GpuNode | None:
   """Reads `h100`, `h100-8`, `a100-80gb-4`; None if the name is not that of a GPU."""
-  match = re.fullmatch(r"([a-z]+\d+(?:-\d+gb)?)(?:-(\d+))?", name)
+  match = re.fullmatch(r"([a-z]+\d+(?:-\d+gb)?)(?:-(\d{1,4}))?", name)
   if match is None or match[1] not in KINDS:
     return None
   chips = int(match[2] or 1)

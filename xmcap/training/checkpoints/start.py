@@ -90,8 +90,7 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
   model = flat(target)
   parts: dict[str, Tensor] = {}
   sources, lines = [], []
-  for item in [pretrained] if isinstance(pretrained, str) else pretrained:
-    folder, prefix = _folder_and_prefix(item)
+  for folder, prefix in folders_and_prefixes(pretrained):
     weights = open_weights(folder)
     taken = _taken(weights, model, folder, prefix)
     fitted = {path: _fitted(path, tensor, model[path].shape, weights) for path, tensor in taken.items()}
@@ -112,6 +111,19 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
   return parts, "; ".join([f"starting with {', '.join(sources)}", *lines])
 
 
+def folders_and_prefixes(pretrained: Pretrained) -> list[tuple[str, str | None]]:
+  """The (folder, prefix) pairs of `pretrained`; the prefix of a folder alone is None. UsageError for other items."""
+  pairs = []
+  for item in [pretrained] if isinstance(pretrained, str | os.PathLike) else pretrained:
+    if isinstance(item, str | os.PathLike):
+      pairs.append((os.fspath(item), None))
+    elif isinstance(item, Sequence) and len(item) == 2 and all(isinstance(part, str) for part in item):
+      pairs.append(tuple(item))
+    else:
+      raise UsageError(f"train.pretrained: {item!r} is neither a folder nor a (folder, prefix) pair")
+  return pairs
+
+
 def overlay(state: TrainState, parts: Mapping[str, Tensor]) -> TrainState:
   """Replaces parameters of a state by tensors, one at a time, keeping dtypes and shardings."""
   paths, (leaves, structure) = list(flat(state.params)), jax.tree.flatten(state.params)
@@ -123,14 +135,6 @@ def overlay(state: TrainState, parts: Mapping[str, Tensor]) -> TrainState:
       shape, sharding = leaves[index].shape, leaves[index].sharding
       leaves[index] = jax.make_array_from_callback(shape, sharding, lambda part, host=host: host[part])
   return state.replace(params=jax.tree.unflatten(structure, leaves))
-
-
-def _folder_and_prefix(item: Any) -> tuple[str, str | None]:
-  if isinstance(item, str | os.PathLike):
-    return os.fspath(item), None
-  if isinstance(item, Sequence) and len(item) == 2 and all(isinstance(part, str) for part in item):
-    return item[0], item[1]
-  raise UsageError(f"train.pretrained: {item!r} is neither a folder nor a (folder, prefix) pair")
 
 
 def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str | None) -> dict[str, Tensor]:
