@@ -73,9 +73,8 @@ def run(
   processes die with this one even if it is killed.
 
   Args:
-    command: the command of each process.
-    processes: number of processes.
-    devices: simulated CPU devices per process; 0: the real devices.
+    command: what each of the `processes` runs.
+    processes, devices: numbers of processes, and of the simulated CPU devices of each; 0: the real devices.
     restart: how often all of them are restarted after exit code 75 or a death by a signal.
     grace: seconds between SIGTERM and SIGKILL.
     env: variables added to those of this process.

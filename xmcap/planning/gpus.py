@@ -109,12 +109,8 @@ def absent_devices(
 ) -> list:
   """Devices to compile for that are not attached to this host.
 
-  Args:
-    platform: jax's name of the platform.
-    name: name of the chips, for messages.
-    installed: whether their compiler is installed.
-    extra: the extra of xmcap that installs the compiler.
-    topology_name, options: the description of the chips for the compiler.
+  `name` is that of the chips, for messages. `extra` is the extra of xmcap that installs their compiler; `installed`
+  says whether it is. `topology_name` and `options` describe the chips to the compiler.
 
   Raises:
     XmcapError: the compiler is not installed, or does not know the chips.

@@ -46,18 +46,14 @@ def plan_mix(
   """Plans the steps for a run's other target lengths; None if it has only one.
 
   Args:
-    run: the run with its longest targets.
+    run, longest: the run with its longest targets, and its plan.
     topology: the chips.
-    longest: the plan of `run`.
     given: length -> share of steps; None: the shares in the run's data, if its index of lengths can be read.
     say: called with a line about each plan.
 
   Returns:
     Values that JSON can hold, with lengths as text: `step_seconds` and `shares` by length, and `mean_step_seconds`. The
     last two are None if the shares are unknown; `why_unknown` says why.
-
-  Raises:
-    XmcapError: see `plan_step`.
   """
   *shorter, last = lengths()
   if not shorter:

@@ -121,13 +121,9 @@ class Topology:
 
 
 def parse(name: str) -> Topology | GpuNode:
-  """Parses the name of TPU slices, or of the GPUs of one node.
+  """Parses `v4:4x4x4`, `v4-128` (v4 and v5p count TensorCores, v5e and v6e chips), `2*v4-128` or `h100-8`.
 
-  Args:
-    name: `v4:4x4x4`, `v4-128` (v4 and v5p count TensorCores, v5e and v6e chips), `2*v4-128`, `h100-8`.
-
-  Raises:
-    UsageError: there is no such chip, or no slice of that size.
+  Raises UsageError if there is no such chip, or no slice of that size.
   """
   node = gpus.parse(name)
   if node is not None:

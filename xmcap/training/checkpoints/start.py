@@ -144,26 +144,28 @@ def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str 
     return [path for path in paths if not prefix or f"{path}/".startswith(f"{prefix.rstrip('/')}/")]
 
   wanted = below(model)
-  missing = [path for path in wanted if path not in weights.tensors]
   extra = sorted(set(below(weights.tensors)) - set(wanted))
-  if prefix is None and extra:
-    raise XmcapError(
-      f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) is not in this"
-      f" model: {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
-    )
+  if prefix is None:
+    if extra:
+      raise XmcapError(
+        f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) is not in this"
+        f" model: {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
+      )
+    return {path: weights.tensors[path] for path in wanted if path in weights.tensors}
   if not wanted:
     parts = sorted({path.split("/")[0] for path in model})
     raise UsageError(
       f"train.pretrained: this model has no parameters below {prefix!r}; its parts are {', '.join(parts)}"
     )
-  if prefix is not None and missing:
-    shape = tuple(model[missing[0]].shape)
-    raise XmcapError(f"{weights.where}: {missing[0]} {shape} of this model is missing: {weights.hint}")
+  for path in wanted:
+    if path not in weights.tensors:
+      shape = tuple(model[path].shape)
+      raise XmcapError(f"{weights.where}: {path} {shape} of this model is missing: {weights.hint}")
   if extra:
     logging.warning(
       "%s: %d parameters below %r are not in this model: %s ...", folder, len(extra), prefix, extra[0]
     )
-  return {path: weights.tensors[path] for path in wanted if path in weights.tensors}
+  return {path: weights.tensors[path] for path in wanted}
 
 
 def _fitted(path: str, tensor: Tensor, shape: tuple[int, ...], weights: Weights) -> tuple[Tensor, str]:

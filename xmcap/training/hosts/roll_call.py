@@ -20,12 +20,8 @@ _NO_MESSAGE = (OSError, ValueError, KeyError, TypeError, OverflowError, Recursio
 def roll_call(address: str, count: int, index: int, seconds: float, me: str) -> list[str]:
   """Waits for all processes, and returns the names of their hosts by process number.
 
-  Args:
-    address: HOST:PORT of process 0.
-    count: number of processes.
-    index: number of this process.
-    seconds: how long to wait for the others; RestartError if some are still missing.
-    me: this host's name.
+  `address` is HOST:PORT of process 0, and `me` the name of this host. Raises RestartError if some of the `count`
+  processes are missing after `seconds`, UsageError if two have the same number or they disagree about `count`.
   """
   host, port = split_address(address)
   said = {"process": index, "host": me, "pid": os.getpid(), "processes": count}

@@ -152,11 +152,9 @@ def _module(frame: FrameType | None) -> str:
 def _location(frame: FrameType | None) -> str:
   while frame and _module(frame).startswith(_LIBRARIES):
     frame = frame.f_back
-  return (
-    f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
-    if frame
-    else ""
-  )
+  if frame is None:
+    return ""
+  return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def behind(states: Mapping[int, State]) -> list[int]:
@@ -173,9 +171,8 @@ def behind(states: Mapping[int, State]) -> list[int]:
 def write_stacks(why: str) -> None:
   """Writes the stacks of all threads of this process to its log."""
   print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
-  with contextlib.suppress(
-    OSError, ValueError, AttributeError
-  ):  # stderr has no file descriptor in a test runner
+  # In a test runner stderr has no file descriptor.
+  with contextlib.suppress(OSError, ValueError, AttributeError):
     faulthandler.dump_traceback(sys.stderr, all_threads=True)
 
 
