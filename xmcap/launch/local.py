@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
 
-_RESTART = 75  # EX_TEMPFAIL: exit code of the commands when they should be restarted
 _MOST_PROCESSES = 1024
 _POLL_SECONDS = 0.05
 # How long the others may take to end by themselves after the first: their own exit codes are more informative.
@@ -27,7 +27,7 @@ _printing = threading.Lock()
 
 def is_restartable(code: int) -> bool:
   """Returns whether an exit code asks for a restart; death by signal N is -N here and 128 + N in a shell."""
-  return code == _RESTART or code < 0 or code > 128
+  return code == RestartError.exit_code or code < 0 or code > 128
 
 
 def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:

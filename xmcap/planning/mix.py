@@ -17,12 +17,13 @@ _STEPS = 128  # from which the shares of lengths are estimated
 
 def parse(text: str) -> dict[int, float]:
   """Parses `16:0.4,32:0.5,64:0.1` to {length: share}, scaled to a sum of 1."""
+  parts = [part.split(":") for part in text.split(",")]
   try:
-    shares = {int(length): float(share) for length, share in (part.split(":") for part in text.split(","))}
+    shares = {int(length): float(share) for length, share in parts}
   except ValueError:
     shares = {}
   total = sum(shares.values())
-  if not shares or min(shares.values()) < 0 or not 0 < total < math.inf:
+  if len(shares) < len(parts) or min(shares.values()) < 0 or not 0 < total < math.inf:
     raise UsageError(f"--length_mix={text}: give the share of each length, such as 16:0.4,32:0.5,64:0.1")
   sizes = lengths()
   if not set(shares) <= set(sizes):

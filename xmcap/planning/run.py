@@ -75,6 +75,7 @@ class Run:
 
   @property
   def pictures(self) -> int:
+    """Pictures per step, of all hosts."""
     return self.batch_size // self.variant.captions_per_image
 
   @property
