@@ -113,12 +113,12 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
 
 def folders_and_prefixes(pretrained: Pretrained) -> list[tuple[str, str | None]]:
   """The (folder, prefix) pairs of `pretrained`; the prefix of a folder alone is None. UsageError for other items."""
-  pairs = []
+  pairs: list[tuple[str, str | None]] = []
   for item in [pretrained] if isinstance(pretrained, str | os.PathLike) else pretrained:
     if isinstance(item, str | os.PathLike):
       pairs.append((os.fspath(item), None))
     elif isinstance(item, Sequence) and len(item) == 2 and all(isinstance(part, str) for part in item):
-      pairs.append(tuple(item))
+      pairs.append((item[0], item[1]))
     else:
       raise UsageError(f"train.pretrained: {item!r} is neither a folder nor a (folder, prefix) pair")
   return pairs
