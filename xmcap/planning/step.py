@@ -53,7 +53,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   devices = topology.devices()
   mesh = run.partitioning.mesh(devices)
   hosts = sorted({device.process_index for device in devices})
-  fed = [sharding.process_rows(mesh, run.pictures, host).tolist() for host in hosts]
+  rows_by_host = [sharding.process_rows(mesh, run.pictures, host).tolist() for host in hosts]
   began = time.monotonic()
   try:
     state, lowered = lower(run, devices)
@@ -93,7 +93,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   return {
     **plan,
     "hosts": topology.hosts,
-    "rows_by_host": fed,
+    "rows_by_host": rows_by_host,
     "flops": flops,
     "model_flops": model_flops,
     "estimated_cycles": cycles,
@@ -104,7 +104,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
       "bound": bound,
       "captions_per_second": run.batch_size / seconds,
       "model_flops_utilisation": model_flops / (seconds * topology.chips * topology.chip.flops),
-      "pictures_per_second_and_host": max(map(len, fed)) / seconds,
+      "pictures_per_second_and_host": max(map(len, rows_by_host)) / seconds,
       "hours": hours,
       "chip_hours": hours and hours * topology.chips,
     },
