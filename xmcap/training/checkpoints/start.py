@@ -126,7 +126,8 @@ def folders_and_prefixes(pretrained: Pretrained) -> list[tuple[str, str | None]]
 
 def overlay(state: TrainState, parts: Mapping[str, Tensor]) -> TrainState:
   """Replaces parameters of a state by tensors, one at a time, keeping dtypes and shardings."""
-  paths, (leaves, structure) = list(flat(state.params)), jax.tree.flatten(state.params)
+  paths = list(flat(state.params))
+  leaves, structure = jax.tree.flatten(state.params)
   # Now only the list refers to the fresh parameters, so each is freed when it is replaced.
   state = state.replace(params=None)
   for index, path in enumerate(paths):
