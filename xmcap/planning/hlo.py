@@ -41,7 +41,7 @@ class Instruction:
       return []
     names = []
     for one, branches in _CALLED.findall(self.rest):
-      names += [one] if one else re.findall(r"%?([\w.-]+)", branches)
+      names += re.findall(r"[\w.-]+", one or branches)
     return names
 
 
