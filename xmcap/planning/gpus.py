@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from xmcap import platforms
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 
 _MOST_GPUS = 8
 # The part of XLA's target description that is common to all kinds: limits of CUDA's programming model (CUDA C++
@@ -125,7 +125,7 @@ def absent_devices(
       raise XmcapError(
         f"the compiler that xmcap plan needs for {name} is not installed: pip install 'xmcap[{extra}]'"
       ) from None
-    raise XmcapError(f"the compiler cannot plan for {name}: {' '.join(str(error).split())[:200]}") from None
+    raise XmcapError(f"the compiler cannot plan for {name}: {one_line(error)}") from None
 
 
 def parse(name: str) -> GpuNode | None:

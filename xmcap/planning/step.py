@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 from xmcap.planning import estimate, hlo
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import Run, Variant
@@ -126,12 +126,11 @@ def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
 
 def explained(error: Exception, variant: Variant, topology: Topology | GpuNode) -> XmcapError:
   """Converts the compiler's error to `DoesNotFit`, or to an XmcapError of one line."""
-  text = " ".join(str(error).split())
-  if "RESOURCE_EXHAUSTED" in text:
-    sizes = re.findall(r"([\d.]+)([KMGT])", text)
+  if "RESOURCE_EXHAUSTED" in str(error):
+    sizes = re.findall(r"([\d.]+)([KMGT])", str(error))
     found = [float(number) * 2 ** (10 * ("KMGT".index(unit) + 1)) for number, unit in sizes]
     return DoesNotFit(variant, max(found, default=topology.allowed), topology.allowed)
-  return XmcapError(f"the compiler cannot compile this program for {topology.name}: {text[:300]}")
+  return XmcapError(f"the compiler cannot compile this program for {topology.name}: {one_line(error)}")
 
 
 def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:
