@@ -350,7 +350,9 @@ class Stream:
   pictures = 12
 
 
-@pytest.mark.parametrize("partitioning, parts", [(Partitioning(fsdp=8), 1), (Partitioning(), 5)])
+@pytest.mark.parametrize(
+  "partitioning, parts", [(Partitioning(fsdp=8), 1), (Partitioning(), 5), (Partitioning(), 0)]
+)
 def test_a_mesh_that_does_not_divide_a_batch(partitioning, parts):
   with pytest.raises(UsageError, match="a batch of 12 pictures cannot be split evenly over data x fsdp"):
     dry_run.make_mesh(partitioning, Stream(), parts)

@@ -252,6 +252,16 @@ def test_more_processes_than_a_machine_has_are_refused(call):
     call(["true"], 10**300 - 1)
 
 
+def test_the_dry_run_keeps_the_flags_that_are_given(tmp_path):
+  command = _child(tmp_path, '(out / "flags").write_text(os.environ["XLA_FLAGS"])')
+  for given, expected in (({}, "--shell"), ({"XLA_FLAGS": "--given"}, "--given")):
+    text = local.dry_run(command, 1, 2, given)
+    environment = {**os.environ, "XLA_FLAGS": "--shell"}
+    assert subprocess.run(["bash", "-e"], input=text.encode(), env=environment, check=False).returncode == 0
+    flags = f"{expected} --xla_force_host_platform_device_count=2"
+    assert (tmp_path / "flags").read_text() == flags
+
+
 def test_the_dry_run_is_what_bash_would_run(tmp_path):
   text = local.dry_run(_child(tmp_path, ""), 2, 2, {"A": "b c"})
   assert subprocess.run(["bash", "-e"], input=text.encode(), env=os.environ, check=False).returncode == 0

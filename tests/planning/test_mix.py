@@ -79,7 +79,7 @@ def test_a_run_of_one_length_has_no_mix():
   assert _mix(None) == (None, None)
 
 
-@pytest.mark.parametrize("text", ["", "8", "8:x", "8:-1,12:2", "8:0", "8:nan", "a:1"])
+@pytest.mark.parametrize("text", ["", "8", "8:x", "8:-1,12:2", "8:0", "8:nan", "a:1", "8:1,8:2"])
 def test_shares_that_are_none(text):
   with pytest.raises(UsageError, match="--length_mix=.*: give the share of each length, such as 16:0.4"):
     mix.parse(text)

@@ -8,6 +8,7 @@ import pytest
 
 from xmcap import cli, configuration
 from xmcap.errors import UsageError
+from xmcap.planning import run as run_lib
 from xmcap.planning import search, topologies
 from xmcap.planning import step as step_lib
 from xmcap.planning.run import Variant
@@ -69,6 +70,15 @@ def test_what_does_not_fit_is_tried_with_less_memory_before_it_is_given_up(monke
   assert {(error.variant.fsdp, error.variant.model) for error in refused} == {(1, 1), (2, 1), (1, 2), (2, 2)}
 
 
+def test_a_mesh_whose_batch_cannot_be_split_further_is_refused_too(monkeypatch):
+  gin.bind_parameter("CaptionStream.batch_size", 8)  # not divisible by 4 chips x 4 microbatches
+  _compiler(monkeypatch, lambda variant: False)
+  plans, refused = search.search(_V4_8)
+  meshes = {(error.variant.data, error.variant.fsdp, error.variant.model) for error in refused}
+  assert not plans and meshes == {(1, 4, 1), (2, 2, 1), (4, 1, 1), (1, 2, 2), (2, 1, 2)}
+  assert {error.variant.microbatches for error in refused if error.variant.model == 1} == {2}
+
+
 def test_what_does_not_fit_cut_finest_is_not_tried_cut_less(monkeypatch):
   seen = _compiler(
     monkeypatch, lambda variant: variant.remat != "no" and (variant.fsdp > 1 or variant.remat == "all")
@@ -116,6 +126,16 @@ def test_the_compilers_refusal_is_understood():
   assert str(error) == "does not fit: it needs 128.0 GiB per chip, and a program may use 30.75 GiB"
   other = step_lib.explained(RuntimeError("INTERNAL: no"), Variant(4, 1, 1, 1, 1, "no", False), _V4_8)
   assert "the compiler cannot compile this program for v4:2x2x1: INTERNAL: no" in str(other)
+
+
+@pytest.mark.parametrize(
+  "name, said",
+  [("CaptionStream.captions_per_image", "by captions_per_image 0"), ("train.microbatches", "0 microbatches")],
+)
+def test_zeros_are_refused(name, said):
+  gin.bind_parameter(name, 0)
+  with pytest.raises(UsageError, match=said):
+    run_lib.of_gin(_V4_8)
 
 
 def test_slices_are_joined_by_data_alone():

@@ -59,6 +59,9 @@ def test_axes_are_rings_as_the_slices_are_wired():
     ("0*v4-8", "no v4 slice"),
     ("0*v4:4x4x4", "sizes of at least 1"),
     ("v4-128; rm -rf /", "give a chip"),
+    ("v4-100000000000000", "give a chip"),
+    (f"v4-{'9' * 5000}", "give a chip"),
+    (f"h100-{'9' * 5000}", "give a chip"),
   ],
 )
 def test_a_wrong_name_is_one_line(name, said):

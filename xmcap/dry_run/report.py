@@ -13,10 +13,9 @@ class Report:
 
   def __init__(self, say: Callable[[str], None]):
     self._say = say
-    self._reasons: dict[str, str] = {}
     self._count = 0
-    self._failed: list[str] = []
-    self._usage = False
+    self._failed: dict[str, str] = {}  # reason -> check
+    self._error: type[XmcapError] = XmcapError
 
   def ask(self, name: str, answer: Callable[[], tuple[str, Any]], **needs: Any) -> Any:
     """Runs a check: `answer` returns a text and a value, or raises. Returns the value, or None if the check failed.
@@ -35,12 +34,12 @@ class Report:
     except Exception as error:
       logging.debug("%s", name, exc_info=True)
       reason = _reason(error)
-      if reason in self._reasons:
-        self._line("skipped", name, f"same error as {self._reasons[reason]}")
+      if reason in self._failed:
+        self._line("skipped", name, f"same error as {self._failed[reason]}")
         return None
-      self._reasons[reason] = name
-      self._failed.append(name)
-      self._usage = self._usage or isinstance(error, UsageError)
+      self._failed[reason] = name
+      if isinstance(error, UsageError):
+        self._error = UsageError
       self._line("FAILED", name, reason)
       return None
     self._line("ok", name, text)
@@ -49,8 +48,8 @@ class Report:
   def end(self) -> None:
     """Raises if anything failed."""
     if self._failed:
-      kind = UsageError if self._usage else XmcapError
-      raise kind(f"dry run: {len(self._failed)} of {self._count} checks failed: {', '.join(self._failed)}")
+      names = ", ".join(self._failed.values())
+      raise self._error(f"dry run: {len(self._failed)} of {self._count} checks failed: {names}")
     self._say(f"dry run: all {self._count} checks are ok; start the run without --dry_run")
 
   def _line(self, status: str, name: str, text: str) -> None:

@@ -1,15 +1,13 @@
 """Makes the state that a run would begin with, without changing the run's folder."""
 
-import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from xmcap.data import vocabulary as vocabulary_lib
-from xmcap.data.vocabulary import ROW_MULTIPLE
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
 from xmcap.training.checkpoints import read, start
@@ -56,8 +54,10 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
     XmcapError: a name or shape does not match, or a parameter holds NaN or infinity.
   """
   if vocabulary is not None and not read.steps_in(own.directory):
-    pretrained = begins["pretrained"] or begins["initial_checkpoint"] or ()
-    _check_same_vocabulary([pretrained] if isinstance(pretrained, str) else pretrained, vocabulary)
+    given = begins["pretrained"] or begins["initial_checkpoint"] or ()
+    for folder, prefix in start.folders_and_prefixes(given):
+      if not prefix or prefix.split("/")[0] in _TEXT_PARTS:
+        _check_same_vocabulary(folder, vocabulary)
   state, origin = start.starting_state(own, plan.create, plan.target, **begins)
   finite = jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), state.params)
   bad = [path for path, good in read.flat(finite).items() if not good]
@@ -67,27 +67,20 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
   return origin, state
 
 
-def _check_same_vocabulary(pretrained: Sequence[Any], vocabulary: Any) -> None:
+def _check_same_vocabulary(given: str, vocabulary: Any) -> None:
   """Checks that text weights belong to this vocabulary: by the file in a run's folder, else by the number of rows."""
-  for item in pretrained:
-    given, prefix = (item, "") if isinstance(item, str | os.PathLike) else item
-    if prefix and prefix.split("/")[0] not in _TEXT_PARTS:
-      continue
-    folder = pathlib.Path(given)
-    # `folder` may be a run's folder, its `checkpoints`, or one checkpoint.
-    files = [above / model_dir.VOCABULARY for above in (folder, *folder.absolute().parents[:2])]
-    other = next((file for file in files if file.is_file()), None)
-    if other is None:
-      _check_rows(given, vocabulary)
-    elif other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
+  folder = pathlib.Path(given)
+  # `folder` may be a run's folder, its `checkpoints`, or one checkpoint.
+  files = [above / model_dir.VOCABULARY for above in (folder, *folder.absolute().parents[:2])]
+  other = next((file for file in files if file.is_file()), None)
+  if other is not None:
+    if other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
       raise UsageError(
         f"{given}: trained with a different vocabulary from {vocabulary.path}: give --gin.VOCABULARY={other}"
       )
-
-
-def _check_rows(given: Any, vocabulary: Any) -> None:
+    return
   embedding = open_weights(given).tensors.get("token_embedder/embedding")
-  if embedding is not None and embedding.shape[0] - vocabulary.size >= ROW_MULTIPLE:
+  if embedding is not None and embedding.shape[0] - vocabulary.size >= vocabulary_lib.ROW_MULTIPLE:
     raise UsageError(
       f"{given}: its embedding has {embedding.shape[0]:,} rows, but {vocabulary.path} has {vocabulary.size:,} tokens: "
       "give the vocabulary of these weights, --gin.VOCABULARY=PATH"

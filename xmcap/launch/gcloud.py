@@ -16,11 +16,15 @@ _RUNTIME_VERSIONS = {
   "v5litepod": "v2-alpha-tpuv5-lite",
   "v6e": "v2-alpha-tpuv6e",
 }
+_SECONDS_TO_SAVE = "120"
 
 
 @dataclasses.dataclass(frozen=True)
 class TpuVm:
-  """A TPU VM, or the queued resource that provides it; several slices always need a queued resource."""
+  """A TPU VM, or the queued resource that provides it; several slices always need a queued resource.
+
+  The methods return commands, as argument lists.
+  """
 
   name: str = option("name of the TPU VM; an existing one is used", rule="name")
   project: str = option("the Google Cloud project; gcloud's default is not used")
@@ -47,7 +51,6 @@ class TpuVm:
       raise UsageError(f"--num_slices={self.num_slices}: several slices need a queued resource: add --queued")
 
   def create(self) -> list[str]:
-    """Returns the command that creates or requests the slice."""
     if not self.accelerator_type:
       raise UsageError("xmcap launch tpu-vm needs --accelerator_type, such as v4-128")
     kind = accelerator_type(self.accelerator_type)
@@ -57,11 +60,11 @@ class TpuVm:
       options += [f"--node-count={self.num_slices}", f"--node-prefix={self.name}"]
     elif self.queued:
       options.append(f"--node-id={self.name}")
-    for name in ("spot", "reserved", "internal_ips"):
-      options += [f"--{name.replace('_', '-')}"] if getattr(self, name) else []
-    for name in ("service_account", "network", "subnetwork"):
+    for name in ("spot", "reserved", "internal_ips", "service_account", "network", "subnetwork"):
       value = getattr(self, name)
-      options += [f"--{name.replace('_', '-')}={value}"] if value else []
+      if value:
+        option_name = f"--{name.replace('_', '-')}"
+        options.append(option_name if value is True else f"{option_name}={value}")
     if self.data_disk:
       source = self.data_disk
       if "/" not in source:
@@ -71,34 +74,38 @@ class TpuVm:
     return self._gcloud(self._resource(), "create", [self.name], *options, "--quiet")
 
   def describe(self) -> list[str]:
-    """Returns the command that prints the state of the queued resource, or of the TPU VM if it was created directly."""
+    """Prints the state of the queued resource, or of the TPU VM if it was created directly."""
     if not self.queued:
       return self.describe_node()
     return self._gcloud("queued-resources", "describe", [self.name], "--format=value(state.state)")
 
   def describe_node(self) -> list[str]:
-    """Returns the command that prints the state of the TPU VM."""
     return self._gcloud("tpu-vm", "describe", [self.name], "--format=value(state)")
 
   def delete(self) -> list[str]:
-    """Returns the command that deletes the slice and everything that runs on it."""
     force = ["--force"] if self.queued else []
     return self._gcloud(self._resource(), "delete", [self.name], *force, "--quiet")
 
   def copy(self, file: pathlib.Path) -> list[str]:
-    """Returns the command that copies a file into the home folder of every worker."""
+    """Copies a file into the home folder of every worker."""
     return self._on_workers("scp", [str(file), f"{self.name}:"], "all")
 
   def mount(self) -> list[str]:
-    """Returns the command that mounts the attached disk at `/mnt/disks/NAME` on every worker, read-only."""
-    return self.ssh("tpu_vm_disk.sh", [self.data_disk.rpartition("/")[2], "/dev/disk/by-id", "/mnt/disks"])
+    """Mounts the attached disk at `/mnt/disks/NAME` on every worker, read-only."""
+    return self._script("disk", [self.data_disk.rpartition("/")[2], "/dev/disk/by-id", "/mnt/disks"], "all")
 
-  def ssh(self, script: str, arguments: Sequence[str], worker: str = "all") -> list[str]:
-    """Returns the command that runs a script of `launch/` on workers.
+  def stop(self) -> list[str]:
+    """Ends the command on every worker: SIGTERM, and SIGKILL if it has not saved in time."""
+    return self.ssh("stop", [_SECONDS_TO_SAVE])
 
-    The script is constant text; each of the `arguments` is one word of the remote shell.
-    """
-    remote = quoting.shown(["bash", "-c", scripts.text(script), "xmcap", *arguments])
+  def ssh(self, script: str, arguments: Sequence[str] = (), worker: str = "all") -> list[str]:
+    """Runs `launch/tpu_vm_SCRIPT.sh NAME ARGUMENTS` on a worker, or on all."""
+    return self._script(script, [self.name, *arguments], worker)
+
+  def _script(self, script: str, arguments: Sequence[str], worker: str) -> list[str]:
+    # The script is constant text; each argument is one word of the remote shell.
+    text = scripts.text(f"tpu_vm_{script}.sh")
+    remote = quoting.shown(["bash", "-c", text, "xmcap", *arguments])
     return self._on_workers("ssh", [self.name], worker, f"--command={remote}")
 
   def _on_workers(self, verb: str, addressed: Sequence[str], worker: str, *options: str) -> list[str]:

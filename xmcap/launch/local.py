@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import socket
@@ -11,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
 
-_RESTART = 75  # EX_TEMPFAIL: exit code of the commands when they should be restarted
 _MOST_PROCESSES = 1024
 _POLL_SECONDS = 0.05
 # How long the others may take to end by themselves after the first: their own exit codes are more informative.
@@ -26,35 +27,35 @@ _printing = threading.Lock()
 
 def is_restartable(code: int) -> bool:
   """Returns whether an exit code asks for a restart; death by signal N is -N here and 128 + N in a shell."""
-  return code == _RESTART or code < 0 or code > 128
-
-
-def commands(command: Sequence[str], processes: int, port: int) -> list[list[str]]:
-  """Returns the command of each process; a single process needs no coordinator."""
-  if processes == 1:
-    return [list(command)]
-  shared = [f"--coordinator_address=127.0.0.1:{port}", f"--num_processes={processes}"]
-  return [[*command, *shared, f"--process_id={index}"] for index in range(processes)]
+  return code == RestartError.exit_code or code < 0 or code > 128
 
 
 def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
   """Returns `given` with variables for `devices` simulated CPU devices; 0: the real devices."""
-  flags = {"XLA_FLAGS": f"{given.get('XLA_FLAGS', '')} {_device_flag(devices)}".strip()} if devices else {}
-  return {**given, **flags, **_simulation(devices)}
+  variables = {**given, "PYTHONUNBUFFERED": "1"}
+  if devices:
+    flag = f"--xla_force_host_platform_device_count={devices}"
+    variables["XLA_FLAGS"] = f"{given.get('XLA_FLAGS', '')} {flag}".strip()
+    variables["JAX_PLATFORMS"] = "cpu"
+    # XLA's CPU threads wait in a collective for those of the other devices. By default there are as many threads as
+    # devices; with two collectives at a time, all may wait for one that has no thread left.
+    variables["NPROC"] = str(8 * devices)
+  return variables
 
 
 def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[str, str]) -> str:
   """Returns the commands for bash: started in the background, then waited for."""
   check_number("processes", processes, most=_MOST_PROCESSES)
   check_number("devices", devices, 0)
-  # The flag is appended to the value in bash's environment, so this word is double-quoted by hand.
-  flags = [f'XLA_FLAGS="${{XLA_FLAGS:-}} {_device_flag(devices)}"'] if devices else []
-  given, simulated = (
-    [quoting.word(f"{name}={value}") for name, value in some.items()] for some in (env, _simulation(devices))
-  )
-  start = " ".join(["env", *given, *flags, *simulated])
+  variables = environment(devices, env)
+  start = ["env"]
+  if devices and "XLA_FLAGS" not in env:
+    # The flag is appended to the value in bash's environment, so this word is double-quoted by hand.
+    start.append(f'XLA_FLAGS="${{XLA_FLAGS:-}} {variables.pop("XLA_FLAGS")}"')
+  start += [quoting.word(f"{name}={value}") for name, value in variables.items()]
   lines = ["# a run uses any free port"] if processes > 1 else []
-  lines += [f"{start} {quoting.words(argv)} &" for argv in commands(command, processes, 12355)]
+  for argv in _commands(command, processes, 12355):
+    lines.append(f"{' '.join(start)} {quoting.words(argv)} &")
   return "\n".join([*lines, "wait"])
 
 
@@ -72,9 +73,8 @@ def run(
   processes die with this one even if it is killed.
 
   Args:
-    command: the command of each process.
-    processes: number of processes.
-    devices: simulated CPU devices per process; 0: the real devices.
+    command: what each of the `processes` runs.
+    processes, devices: numbers of processes, and of the simulated CPU devices of each; 0: the real devices.
     restart: how often all of them are restarted after exit code 75 or a death by a signal.
     grace: seconds between SIGTERM and SIGKILL.
     env: variables added to those of this process.
@@ -88,8 +88,9 @@ def run(
   variables = environment(devices, {**os.environ, **(env or {})})
   with _counted_signals() as num_signals:
     for attempt in range(restart + 1):
-      group = _Processes(commands(command, processes, _free_port()), variables)
+      group = _Processes()
       try:
+        group.start(_commands(command, processes, _free_port()), variables)
         process, code = group.wait(num_signals, grace)
       finally:
         group.kill()
@@ -108,6 +109,14 @@ def exit_code_words(code: int) -> str:
   return f"{name} (exit code {128 + number})" if name else f"exit code {code}"
 
 
+def _commands(command: Sequence[str], processes: int, port: int) -> list[list[str]]:
+  """Returns the command of each process; a single process needs no coordinator."""
+  if processes == 1:
+    return [list(command)]
+  shared = [f"--coordinator_address=127.0.0.1:{port}", f"--num_processes={processes}"]
+  return [[*command, *shared, f"--process_id={index}"] for index in range(processes)]
+
+
 @contextlib.contextmanager
 def _counted_signals() -> Iterator[Callable[[], int]]:
   """Counts the signals that would end the launcher; yields a function that returns their number."""
@@ -123,15 +132,13 @@ def _counted_signals() -> Iterator[Callable[[], int]]:
 class _Processes:
   """The processes of one attempt, each in a session of its own, so that its children can be ended with it."""
 
-  def __init__(self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str]):
+  def __init__(self):
     self._processes: list[subprocess.Popen] = []
     self._readers: list[threading.Thread] = []
-    try:
-      for argv in argvs:
-        self._processes.append(_start(argv, variables))
-    except BaseException:
-      self.kill()
-      raise
+
+  def start(self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str]) -> None:
+    for argv in argvs:
+      self._processes.append(_start(argv, variables))
     for index, process in enumerate(self._processes):
       reader = threading.Thread(target=_copy_lines, args=(process.stdout, index), daemon=True)
       reader.start()
@@ -139,15 +146,13 @@ class _Processes:
 
   def wait(self, num_signals: Callable[[], int], grace: float) -> tuple[int, int]:
     """Waits for all to end; returns the process that failed first and its code (-N: by signal N), or 0 and 0."""
-    while None in self._codes() and not any(self._codes()) and not num_signals():
-      time.sleep(_POLL_SECONDS)
+    self._wait(math.inf, lambda: any(self._codes()) or num_signals() > 0)
     first = self._codes()
-    if not num_signals():
-      self._wait_until(_SETTLE_SECONDS, num_signals)
+    self._wait(_SETTLE_SECONDS, lambda: num_signals() > 0)
     unasked = self._codes()
     self._send(signal.SIGTERM)
     enough = max(num_signals(), 1)
-    self._wait_until(grace, lambda: num_signals() > enough)
+    self._wait(grace, lambda: num_signals() > enough)
     self.kill()
     # A failure takes precedence over the codes of processes that only lost it, and the first to end over the others.
     failures = [code if code and not is_restartable(code) else 0 for code in unasked]
@@ -175,10 +180,10 @@ class _Processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
           os.killpg(process.pid, number)
 
-  def _wait_until(self, seconds: float, hurried: Callable[[], int]) -> None:
-    """Waits until all have ended, at most `seconds`, and stops waiting once `hurried()` is true."""
+  def _wait(self, seconds: float, enough: Callable[[], bool]) -> None:
+    """Waits until all have ended, at most `seconds`, and stops waiting once `enough()` is true."""
     end = time.monotonic() + seconds
-    while None in self._codes() and time.monotonic() < end and not hurried():
+    while None in self._codes() and time.monotonic() < end and not enough():
       time.sleep(_POLL_SECONDS)
 
 
@@ -221,20 +226,6 @@ def _copy_lines(pipe, index: int) -> None:
         # cannot write would die.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _simulation(devices: int) -> dict[str, str]:
-  """Returns the variables of a process besides XLA_FLAGS.
-
-  XLA's CPU threads wait in a collective for those of the other devices. By default there are as many threads as
-  devices; with two collectives at a time, all may wait for one that has no thread left. NPROC requests more threads.
-  """
-  simulated = {"JAX_PLATFORMS": "cpu", "NPROC": str(8 * devices)} if devices else {}
-  return {**simulated, "PYTHONUNBUFFERED": "1"}
-
-
-def _device_flag(devices: int) -> str:
-  return f"--xla_force_host_platform_device_count={devices}"
 
 
 def _free_port() -> int:

@@ -50,13 +50,6 @@ def capture(argv: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
     raise no_program(argv[0], error) from None
 
 
-def complaint(answer: subprocess.CompletedProcess[bytes]) -> str:
-  """Returns the first line of an error, which is where gcloud puts the reason."""
-  every = answer.stderr.decode("utf-8", "replace").splitlines()
-  lines = [line for line in every if line.startswith("ERROR")] or every
-  return terminal.shown(lines[0]) if lines else f"exit code {answer.returncode}"
-
-
 def listing(parts: Sequence[tuple[str, Sequence[str]]]) -> str:
   """Returns commands, (comment, argument list) each, as text for bash."""
   return "\n".join(f"# {comment}\n{quoting.shown(argv)}" for comment, argv in parts)

@@ -1,13 +1,6 @@
 """Reads the scripts of the folder `launch/`, which are part of the package."""
 
 import pathlib
-import string
-
-
-class _Script(string.Template):
-  """A template with the delimiter `%%`, because `$` is used by bash and `%` by SLURM."""
-
-  delimiter = "%%"
 
 
 def folder() -> pathlib.Path:
@@ -22,8 +15,3 @@ def text(name: str) -> str:
   lines = (folder() / name).read_text(encoding="utf-8").splitlines()
   start = next(i for i, line in enumerate(lines) if not line.startswith("#"))
   return "\n".join(lines[start:]).strip() + "\n"
-
-
-def render(name: str, **values: str) -> str:
-  """Returns a script with its placeholders replaced by values that the caller has quoted."""
-  return _Script((folder() / name).read_text(encoding="utf-8")).substitute(values)

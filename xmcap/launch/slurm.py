@@ -2,6 +2,7 @@
 
 import dataclasses
 import getpass
+import string
 from collections.abc import Sequence
 
 from xmcap.launch import quoting, runner, scripts
@@ -9,6 +10,10 @@ from xmcap.launch.options import check_fields, check_text, option
 
 # No line of a rendered script can equal this: lines with a user's text are indented.
 _END = "XMCAP_SBATCH"
+
+
+class _Script(string.Template):
+  delimiter = "%%"  # `$` is used by bash, and `%` by SLURM
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +44,6 @@ class BatchJob:
 
 def script(job: BatchJob, command: Sequence[str]) -> str:
   """Returns the batch script that runs `command` in every task."""
-  asked = ("partition", "account", "qos", "constraint", "chdir")
   directives = {
     "job-name": job.name,
     "nodes": job.nodes,
@@ -48,7 +52,11 @@ def script(job: BatchJob, command: Sequence[str]) -> str:
     "cpus-per-task": job.cpus_per_task,
     "mem": job.mem,
     "time": job.time,
-    **{name: getattr(job, name) for name in asked},
+    "partition": job.partition,
+    "account": job.account,
+    "qos": job.qos,
+    "constraint": job.constraint,
+    "chdir": job.chdir,
     "output": job.log,
     # A requeued job continues in the same file.
     "open-mode": "append",
@@ -59,8 +67,8 @@ def script(job: BatchJob, command: Sequence[str]) -> str:
   if job.cpus_per_task:
     # Since SLURM 22.05, srun no longer inherits this from the batch job.
     srun.append(f"--cpus-per-task={job.cpus_per_task}")
-  return scripts.render(
-    "slurm.sh",
+  template = (scripts.folder() / "slurm.sh").read_text(encoding="utf-8")
+  return _Script(template).substitute(
     directives="\n".join([*lines, "#SBATCH --requeue"]),
     restart=str(job.restart),
     command="\n".join(f"  {quoting.word(text)}" for text in command),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, runner
 from xmcap.launch.gcloud import TpuVm
@@ -20,7 +21,6 @@ _GONE = {"PREEMPTED", "TERMINATED", "SUSPENDED"}
 _NEVER_READY = {"FAILED", "STOPPED", "HIDDEN", "HIDING"}
 _ABSENT = "ABSENT"
 _UNKNOWN = "UNKNOWN"
-_SECONDS_TO_SAVE = "120"
 _MOST_SILENT = 10  # failed polls in a row after which a ready slice counts as unreachable
 
 
@@ -117,11 +117,11 @@ class TpuVmRun:
       parts.append((f"{look}, until it says READY", vm.describe_node()))
     parts += [
       *self.preparation(),
-      (f"{look}, the state on all workers", self._ssh("status")),
-      (f"{look}, the log of worker 0 from the first byte not yet printed", self._ssh("logs", ["1"], "0")),
+      (f"{look}, the state on all workers", vm.ssh("status")),
+      (f"{look}, the log of worker 0 from the first byte not yet printed", vm.ssh("logs", ["1"], "0")),
     ]
     why = "after exit code 75, a death by a signal or a lost worker"
-    stop = runner.function("stop", f"{why}; then start over, at most {restart} times", self._stop())
+    stop = runner.function("stop", f"{why}; then start over, at most {restart} times", vm.stop())
     delete = runner.function("delete", "after a preemption; then start over too", vm.delete())
     return "\n".join([runner.listing(parts), stop, delete])
 
@@ -153,12 +153,12 @@ class TpuVmRun:
     wheel = self._package.wheel()
     if wheel is not None:
       parts.append(("copy the wheel to all workers", self._vm.copy(wheel)))
-    parts.append(("install xmcap on all workers", self._ssh("install", self._package.script_arguments())))
+    parts.append(("install xmcap on all workers", self._vm.ssh("install", self._package.script_arguments())))
     if self._vm.data_disk:
       parts.append(("mount the disk on all workers", self._vm.mount()))
     if self._following.files:
-      parts.append(("copy the files to all workers", self._ssh("files", [self._following.files])))
-    return [*parts, ("start the command on all workers", self._ssh("start", self._command))]
+      parts.append(("copy the files to all workers", self._vm.ssh("files", [self._following.files])))
+    return [*parts, ("start the command on all workers", self._vm.ssh("start", self._command))]
 
   def _make_ready(self, first: bool) -> None:
     """Waits for the slice; creates it if there is none or it was taken away."""
@@ -193,7 +193,8 @@ class TpuVmRun:
     if state == "ACTIVE" and self._vm.num_slices == 1:
       # A queued resource may stay active after its node was preempted or deleted.
       state, complaint = _described(self._vm.describe_node())
-      return ("SUSPENDED" if state == _ABSENT else state), complaint
+      if state == _ABSENT:
+        state = "SUSPENDED"
     return state, complaint
 
   def _attempt(self, first: bool) -> Outcome:
@@ -227,7 +228,7 @@ class TpuVmRun:
       if outcome is None:
         continue
       if outcome.kind != "finished":
-        runner.capture(self._stop())
+        runner.capture(self._vm.stop())
         # A worker that failed while the others were being stopped may be the actual cause.
         outcome = judge(self._workers() or workers) or outcome
         self._print_log()
@@ -235,7 +236,7 @@ class TpuVmRun:
 
   def _workers(self) -> list[tuple[str, str, str]] | None:
     """Returns (host, state, exit code) of each worker, or None if not all of them answer."""
-    answer = runner.capture(self._ssh("status"))
+    answer = runner.capture(self._vm.ssh("status"))
     lines = [line.split() for line in answer.stdout.decode("utf-8", "replace").splitlines()]
     found = [(line[1], line[2], line[3]) for line in lines if len(line) == 4 and line[0] == "xmcap-status"]
     return found if answer.returncode == 0 and found else None
@@ -243,7 +244,7 @@ class TpuVmRun:
   def _print_log(self) -> None:
     """Prints the new whole lines in the log of worker 0."""
     while True:
-      answer = runner.capture(self._ssh("logs", [str(self._printed + 1)], "0"))
+      answer = runner.capture(self._vm.ssh("logs", [str(self._printed + 1)], "0"))
       new = answer.stdout[: answer.stdout.rfind(b"\n") + 1]
       if answer.returncode or not new:
         return
@@ -251,18 +252,14 @@ class TpuVmRun:
       sys.stdout.write(new.decode("utf-8", "replace"))
       sys.stdout.flush()
 
-  def _stop(self) -> list[str]:
-    return self._ssh("stop", [_SECONDS_TO_SAVE])
-
-  def _ssh(self, script: str, arguments: Sequence[str] = (), worker: str = "all") -> list[str]:
-    return self._vm.ssh(f"tpu_vm_{script}.sh", [self._vm.name, *arguments], worker)
-
 
 def _described(argv: Sequence[str]) -> tuple[str, str]:
   answer = runner.capture(argv)
   if answer.returncode == 0:
     return answer.stdout.decode("utf-8", "replace").strip() or _UNKNOWN, ""
-  return (_ABSENT if b"NOT_FOUND" in answer.stderr else _UNKNOWN), runner.complaint(answer)
+  lines = answer.stderr.decode("utf-8", "replace").splitlines() or [f"exit code {answer.returncode}"]
+  reason = next((line for line in lines if line.startswith("ERROR")), lines[0])
+  return (_ABSENT if b"NOT_FOUND" in answer.stderr else _UNKNOWN), terminal.shown(reason)
 
 
 def judge(workers: Sequence[tuple[str, str, str]]) -> Outcome | None:
@@ -286,9 +283,9 @@ def control(action: str, vm: TpuVm, worker: str = "0", dry_run: bool = False) ->
   if not worker.isdecimal():
     raise UsageError(f"--worker={ascii(worker)[1:-1]}: give the number of a worker")
   argvs = {
-    "logs": [vm.ssh("tpu_vm_logs.sh", [vm.name], worker)],
-    "status": [vm.describe(), vm.ssh("tpu_vm_status.sh", [vm.name])],
-    "stop": [vm.ssh("tpu_vm_stop.sh", [vm.name, _SECONDS_TO_SAVE])],
+    "logs": [vm.ssh("logs", worker=worker)],
+    "status": [vm.describe(), vm.ssh("status")],
+    "stop": [vm.stop()],
     "delete": [vm.delete()],
   }[action]
   for argv in argvs:

@@ -13,7 +13,10 @@ _PRIORITIES = ("very-low", "low", "medium", "high", "very-high")
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-  """The options of `xpk workload`: either `tpu_type` or `device_type`, and one of the two images."""
+  """The options of `xpk workload`: either `tpu_type` or `device_type`, and one of the two images.
+
+  The methods return commands, as argument lists.
+  """
 
   name: str = option("name of the workload", rule="name")
   cluster: str = option("a cluster that xpk created", rule="name")
@@ -36,10 +39,7 @@ class Workload:
     check_fields(self)
 
   def create(self, command: Sequence[str]) -> list[str]:
-    """Returns the argument list that creates the workload.
-
-    XPK restarts by itself after exit codes 42 and 127 to 255; 75 is added to these.
-    """
+    """XPK restarts by itself after exit codes 42 and 127 to 255; 75 is added to these."""
     if bool(self.tpu_type) == bool(self.device_type):
       raise UsageError(
         "xmcap launch xpk needs --tpu_type, such as v4-128, or --device_type, such as h100-80gb-8"
@@ -55,8 +55,11 @@ class Workload:
       devices = [f"--tpu-type={gcloud.accelerator_type(self.tpu_type)}", f"--num-slices={self.num_slices}"]
     else:
       devices = [f"--device-type={self.device_type}", f"--num-nodes={self.num_nodes}"]
-    images = {"docker-image": self.docker_image, "base-docker-image": self.base_docker_image}
-    images["script-dir"] = self.script_dir
+    images = {
+      "docker-image": self.docker_image,
+      "base-docker-image": self.base_docker_image,
+      "script-dir": self.script_dir,
+    }
     return [
       *self._xpk("create"),
       f"--workload={self.name}",
@@ -71,11 +74,9 @@ class Workload:
     ]
 
   def status(self) -> list[str]:
-    """Returns the argument list that lists the workload."""
     return [*self._xpk("list"), f"--filter-by-job={self.name}"]
 
   def delete(self) -> list[str]:
-    """Returns the argument list that deletes the workload."""
     return [*self._xpk("delete"), f"--workload={self.name}"]
 
   def _xpk(self, verb: str) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.predictor import Predictor
 from xmcap.languages import LANGUAGES
+from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as decoding
 from xmcap.planning import hlo
 from xmcap.planning import run as run_lib
@@ -16,7 +17,6 @@ from xmcap.planning.step import explained
 from xmcap.planning.topologies import Topology
 from xmcap.scoring.grid import Grid
 from xmcap.training import sharding
-from xmcap.training.state import plan_state
 
 _XM3600 = 129_600  # captions
 _CAVEAT = (
@@ -43,9 +43,9 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   devices = topology.devices()
   of_host = [device for device in devices if device.process_index == devices[0].process_index]
   placed = sharded_params.for_evaluation({}, of_host)
-  assert placed.rules is not None  # since no parameters are on a mesh yet
   pictures = -(-pictures // placed.groups) * placed.groups
-  generator = decoding.Generator(run.objective.module, search, max_length, cache_dtype)
+  captioner = run.objective.module
+  generator = decoding.Generator(captioner, search, max_length, cache_dtype)
   rows = sharding.batch_sharding(placed.mesh)
 
   def replicated(tree: Any) -> Any:
@@ -56,9 +56,8 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   def row(*sizes: int, dtype: Any = np.int32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((pictures, *sizes), dtype, sharding=rows)
 
-  one_row = {name: np.zeros((1, *sizes[1:]), dtype) for name, (sizes, dtype) in run.shapes.items()}
-  state = plan_state(run.objective, run.optimizer, one_row, placed.mesh, placed.rules, run.seed, run.rng_impl)
-  params = replicated(jax.eval_shape(generator.cast, state.target.params))
+  shapes = variable_shapes(captioner.vit, captioner.t5)["params"]
+  params = replicated(jax.eval_shape(generator.cast, shapes))
   image = row(*run.shapes["image"][0][1:], dtype=np.uint8)
   prompts = row(len(LANGUAGES), run.shapes["prompt_tokens"][0][-1])
   key = replicated(jax.eval_shape(lambda: jax.random.key(0)))

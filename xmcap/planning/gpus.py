@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from xmcap import platforms
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError, XmcapError, one_line
 
 _MOST_GPUS = 8
 # The part of XLA's target description that is common to all kinds: limits of CUDA's programming model (CUDA C++
@@ -109,12 +109,8 @@ def absent_devices(
 ) -> list:
   """Devices to compile for that are not attached to this host.
 
-  Args:
-    platform: jax's name of the platform.
-    name: name of the chips, for messages.
-    installed: whether their compiler is installed.
-    extra: the extra of xmcap that installs the compiler.
-    topology_name, options: the description of the chips for the compiler.
+  `name` is that of the chips, for messages. `extra` is the extra of xmcap that installs their compiler; `installed`
+  says whether it is. `topology_name` and `options` describe the chips to the compiler.
 
   Raises:
     XmcapError: the compiler is not installed, or does not know the chips.
@@ -129,12 +125,12 @@ def absent_devices(
       raise XmcapError(
         f"the compiler that xmcap plan needs for {name} is not installed: pip install 'xmcap[{extra}]'"
       ) from None
-    raise XmcapError(f"the compiler cannot plan for {name}: {' '.join(str(error).split())[:200]}") from None
+    raise XmcapError(f"the compiler cannot plan for {name}: {one_line(error)}") from None
 
 
 def parse(name: str) -> GpuNode | None:
   """Reads `h100`, `h100-8`, `a100-80gb-4`; None if the name is not that of a GPU."""
-  match = re.fullmatch(r"([a-z]+\d+(?:-\d+gb)?)(?:-(\d+))?", name)
+  match = re.fullmatch(r"([a-z]+\d+(?:-\d+gb)?)(?:-(\d{1,4}))?", name)
   if match is None or match[1] not in KINDS:
     return None
   chips = int(match[2] or 1)

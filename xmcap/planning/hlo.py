@@ -1,10 +1,9 @@
 """Reads the text of a compiled program (XLA's HLO): functions, loops, collectives and estimated cycles."""
 
-import collections
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 BETWEEN_SLICES = "between slices"
 """The kind of transfers between slices, which the hosts send over the data centre's network."""
@@ -42,7 +41,7 @@ class Instruction:
       return []
     names = []
     for one, branches in _CALLED.findall(self.rest):
-      names += [one] if one else re.findall(r"%?([\w.-]+)", branches)
+      names += re.findall(r"[\w.-]+", one or branches)
     return names
 
 
@@ -63,7 +62,6 @@ class Module:
 
   @property
   def has_loops(self) -> bool:
-    """Whether any function has a loop."""
     return any(one.operation == "while" for instructions in self.functions.values() for one in instructions)
 
   def cycles(self, unknown_trips: int = 1) -> int:
@@ -71,51 +69,43 @@ class Module:
 
     Loops with an unknown trip count count as `unknown_trips` iterations.
     """
-    return self._cycles(self._runs(self.main, unknown_trips))
+    return self._cycles(self.main, unknown_trips)
 
   def loop_cycles(self) -> list[int]:
     """The compiler's estimate of one iteration of each loop with an unknown trip count, wherever the loop is."""
     loops = [
       instruction
-      for name in self._runs(self.main, 1)
-      for instruction in self.functions.get(name, ())
+      for _, _, instruction in self._executed(self.main)
       if instruction.operation == "while" and not self._trips(instruction, 0)
     ]
-    return [sum(self._cycles(self._runs(name, 1)) for name in loop.called) for loop in loops]
-
-  def _cycles(self, runs: Mapping[str, int]) -> int:
-    return sum(
-      times * int(cycles)
-      for name, times in runs.items()
-      for instruction in self.functions.get(name, ())
-      for cycles in _CYCLES.findall(instruction.rest)
-    )
+    return [sum(map(self._cycles, loop.called)) for loop in loops]
 
   def exchanges(self) -> dict[str, dict[str, int]]:
     """The collectives of a chip by kind, such as `all-gather` or `BETWEEN_SLICES`: `count`, and total `bytes`."""
     found: dict[str, dict[str, int]] = {}
-    for name, times in self._runs(self.main, 1).items():
-      for instruction in self.functions.get(name, ()):
-        kind = _exchange_kind(instruction, name)
-        if kind:
-          all_of_kind = found.setdefault(kind, {"count": 0, "bytes": 0})
-          all_of_kind["count"] += times
-          all_of_kind["bytes"] += times * _exchanged_bytes(instruction)
+    for times, function, instruction in self._executed(self.main):
+      kind = _exchange_kind(instruction, function)
+      if kind:
+        all_of_kind = found.setdefault(kind, {"count": 0, "bytes": 0})
+        all_of_kind["count"] += times
+        all_of_kind["bytes"] += times * _exchanged_bytes(instruction)
     return found
 
-  def _runs(self, start: str, unknown_trips: int) -> dict[str, int]:
-    """How often each function runs in one run of the function `start`; functions that never run are left out."""
-    runs = collections.Counter()
+  def _cycles(self, function: str, unknown_trips: int = 1) -> int:
+    total = 0
+    for times, _, instruction in self._executed(function, unknown_trips):
+      total += times * sum(map(int, _CYCLES.findall(instruction.rest)))
+    return total
 
-    def run(name: str, times: int) -> None:
-      runs[name] += times
-      for instruction in self.functions.get(name, ()):
-        trips = self._trips(instruction, unknown_trips) if instruction.operation == "while" else 1
-        for called in instruction.called:
-          run(called, times * trips)
-
-    run(start, 1)
-    return runs
+  def _executed(
+    self, function: str, unknown_trips: int = 1, times: int = 1
+  ) -> Iterator[tuple[int, str, Instruction]]:
+    """Yields (how often, its function, instruction) for all instructions in `times` runs of a function."""
+    for instruction in self.functions.get(function, ()):
+      yield times, function, instruction
+      trips = self._trips(instruction, unknown_trips) if instruction.operation == "while" else 1
+      for called in instruction.called:
+        yield from self._executed(called, unknown_trips, times * trips)
 
   def _trips(self, loop: Instruction, unknown: int) -> int:
     """The trip count of a loop that counts from 0 up to a constant; `unknown` for other loops."""

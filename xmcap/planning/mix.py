@@ -17,12 +17,13 @@ _STEPS = 128  # from which the shares of lengths are estimated
 
 def parse(text: str) -> dict[int, float]:
   """Parses `16:0.4,32:0.5,64:0.1` to {length: share}, scaled to a sum of 1."""
+  parts = [part.split(":") for part in text.split(",")]
   try:
-    shares = {int(length): float(share) for length, share in (part.split(":") for part in text.split(","))}
+    shares = {int(length): float(share) for length, share in parts}
   except ValueError:
     shares = {}
   total = sum(shares.values())
-  if not shares or min(shares.values()) < 0 or not 0 < total < math.inf:
+  if len(shares) < len(parts) or min(shares.values()) < 0 or not 0 < total < math.inf:
     raise UsageError(f"--length_mix={text}: give the share of each length, such as 16:0.4,32:0.5,64:0.1")
   sizes = lengths()
   if not set(shares) <= set(sizes):
@@ -46,18 +47,14 @@ def plan_mix(
   """Plans the steps for a run's other target lengths; None if it has only one.
 
   Args:
-    run: the run with its longest targets.
+    run, longest: the run with its longest targets, and its plan.
     topology: the chips.
-    longest: the plan of `run`.
     given: length -> share of steps; None: the shares in the run's data, if its index of lengths can be read.
     say: called with a line about each plan.
 
   Returns:
     Values that JSON can hold, with lengths as text: `step_seconds` and `shares` by length, and `mean_step_seconds`. The
     last two are None if the shares are unknown; `why_unknown` says why.
-
-  Raises:
-    XmcapError: see `plan_step`.
   """
   *shorter, last = lengths()
   if not shorter:

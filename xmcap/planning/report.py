@@ -41,26 +41,24 @@ def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -
   `recipe` is the configured number of captions per picture; other numbers are marked as another recipe.
   """
 
-  def row(variant: Variant, size: float, step: str, *cells: str) -> tuple[str, ...]:
+  def choices(variant: Variant) -> tuple[str, ...]:
     captions = f"{variant.captions_per_image}{'' if variant.captions_per_image == recipe else '*'}"
-    choices = (variant.mesh, captions, variant.remat, str(variant.microbatches))
-    return *choices, f"{size / _GIB:.1f}", step, *cells
+    return variant.mesh, captions, variant.remat, str(variant.microbatches)
 
   rows = []
   for plan in plans:
     estimate = plan["estimate"]
-    rows.append(
-      row(
-        Variant(**plan["variant"]),
-        plan["memory"]["total"],
-        _ms(estimate["step_seconds"]),
-        estimate["bound"],
-        f"{plan['estimated_cycles'] / 1e6:.1f}",
-        f"{estimate['captions_per_second']:,.0f}",
-        f"{estimate['model_flops_utilisation']:.0%}",
-      )
-    )
-  rows += [row(error.variant, error.needed, "does not fit", "", "", "", "") for error in refused]
+    rows.append((
+      *choices(Variant(**plan["variant"])),
+      f"{plan['memory']['total'] / _GIB:.1f}",
+      _ms(estimate["step_seconds"]),
+      estimate["bound"],
+      f"{plan['estimated_cycles'] / 1e6:.1f}",
+      f"{estimate['captions_per_second']:,.0f}",
+      f"{estimate['model_flops_utilisation']:.0%}",
+    ))  # fmt: skip
+  for error in refused:
+    rows.append((*choices(error.variant), f"{error.needed / _GIB:.1f}", "does not fit", "", "", "", ""))
   headings = (
     "mesh", "K", "remat", "microbatches", "GiB per chip", "step ms", "bound by", "M cycles", "captions/s", "MFU",
   )  # fmt: skip

@@ -48,7 +48,6 @@ class Variant:
 
   @property
   def mesh(self) -> str:
-    """The mesh in words."""
     return f"data {self.data} x fsdp {self.fsdp} x model {self.model}"
 
 
@@ -92,14 +91,9 @@ class Run:
 
 
 def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
-  """The run that is configured in gin, on the given chips.
+  """The run that is configured in gin, on the given chips; UsageError if it is incomplete or inconsistent.
 
-  Args:
-    topology: the chips.
-    changes: fields of a `Variant` that override gin's bindings, for later calls too.
-
-  Raises:
-    UsageError: the configuration is incomplete or inconsistent.
+  `changes` are fields of a `Variant` that override gin's bindings, for later calls too.
   """
   for name, value in bindings(changes).items():
     gin.bind_parameter(name, value)
@@ -122,12 +116,12 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
     remat=next(name for name, both in _REMAT.items() if both == remat),
     scan=option(ViTConfig, "scan") or option(T5Config, "scan"),
   )
-  pictures, rest = divmod(stream["batch_size"], captions_per_image)
-  if rest:
+  if captions_per_image < 1 or stream["batch_size"] % captions_per_image:
     raise UsageError(
       f"BATCH_SIZE {stream['batch_size']:,} is not divisible by captions_per_image {captions_per_image}: change one of"
       " them"
     )
+  pictures = stream["batch_size"] // captions_per_image
   run_arguments.check_batch(pictures, variant.data * variant.fsdp, variant.microbatches)
   try:
     total_steps = arguments["total_steps"]()

@@ -35,7 +35,8 @@ def search(
   refused: list[DoesNotFit] = []
 
   def attempt(changes: dict[str, Any], first: int = 0) -> int:
-    """Tries `_WAYS_TO_FIT` from number `first` on; returns the number of the last one tried."""
+    """Tries `_WAYS_TO_FIT` from number `first` on; returns the number of the last one that was compiled."""
+    compiled, does_not_fit = first, None
     for number, way in enumerate(_WAYS_TO_FIT[first:], first):
       tried = {**changes, **way}
       words = ", ".join(f"{name} {value}" for name, value in tried.items())
@@ -43,17 +44,18 @@ def search(
         plan = _plan(topology, tried)
       except UsageError as error:
         say(f"left out: {words}: {error}")
-        return first
+        break
       except DoesNotFit as error:
         say(f"{words}: {error}")
-        last = error
+        compiled, does_not_fit = number, error
         continue
       plans.append(plan)
       seconds = plan["estimate"]["step_seconds"]
       say(f"{words}: {seconds * 1e3:.1f} ms, compiled in {plan['compile_seconds']:.0f} s")
       return number
-    refused.append(last)
-    return number
+    if does_not_fit is not None:
+      refused.append(does_not_fit)
+    return compiled
 
   # For each `model`, the mesh that shards the parameters most comes first. Ways that do not fit there are not tried on
   # the others.

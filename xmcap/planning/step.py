@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from xmcap.errors import XmcapError
+from xmcap.errors import XmcapError, one_line
 from xmcap.planning import estimate, hlo
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import Run, Variant
@@ -53,7 +53,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   devices = topology.devices()
   mesh = run.partitioning.mesh(devices)
   hosts = sorted({device.process_index for device in devices})
-  fed = [sharding.process_rows(mesh, run.pictures, host).tolist() for host in hosts]
+  rows_by_host = [sharding.process_rows(mesh, run.pictures, host).tolist() for host in hosts]
   began = time.monotonic()
   try:
     state, lowered = lower(run, devices)
@@ -93,7 +93,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   return {
     **plan,
     "hosts": topology.hosts,
-    "rows_by_host": fed,
+    "rows_by_host": rows_by_host,
     "flops": flops,
     "model_flops": model_flops,
     "estimated_cycles": cycles,
@@ -104,7 +104,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
       "bound": bound,
       "captions_per_second": run.batch_size / seconds,
       "model_flops_utilisation": model_flops / (seconds * topology.chips * topology.chip.flops),
-      "pictures_per_second_and_host": max(map(len, fed)) / seconds,
+      "pictures_per_second_and_host": max(map(len, rows_by_host)) / seconds,
       "hours": hours,
       "chip_hours": hours and hours * topology.chips,
     },
@@ -126,12 +126,11 @@ def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
 
 def explained(error: Exception, variant: Variant, topology: Topology | GpuNode) -> XmcapError:
   """Converts the compiler's error to `DoesNotFit`, or to an XmcapError of one line."""
-  text = " ".join(str(error).split())
-  if "RESOURCE_EXHAUSTED" in text:
-    sizes = re.findall(r"([\d.]+)([KMGT])", text)
+  if "RESOURCE_EXHAUSTED" in str(error):
+    sizes = re.findall(r"([\d.]+)([KMGT])", str(error))
     found = [float(number) * 2 ** (10 * ("KMGT".index(unit) + 1)) for number, unit in sizes]
     return DoesNotFit(variant, max(found, default=topology.allowed), topology.allowed)
-  return XmcapError(f"the compiler cannot compile this program for {topology.name}: {text[:300]}")
+  return XmcapError(f"the compiler cannot compile this program for {topology.name}: {one_line(error)}")
 
 
 def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:

@@ -51,9 +51,6 @@ _NO_TPU_HERE = {
   "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
   "TPU_ACCELERATOR_TYPE": "v4-8",
   "TPU_WORKER_HOSTNAMES": "localhost",
-  "TPU_MIN_LOG_LEVEL": "3",
-  "TPU_STDERR_LOG_LEVEL": "3",
-  "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
 
@@ -124,18 +121,14 @@ class Topology:
 
 
 def parse(name: str) -> Topology | GpuNode:
-  """Parses the name of TPU slices, or of the GPUs of one node.
+  """Parses `v4:4x4x4`, `v4-128` (v4 and v5p count TensorCores, v5e and v6e chips), `2*v4-128` or `h100-8`.
 
-  Args:
-    name: `v4:4x4x4`, `v4-128` (v4 and v5p count TensorCores, v5e and v6e chips), `2*v4-128`, `h100-8`.
-
-  Raises:
-    UsageError: there is no such chip, or no slice of that size.
+  Raises UsageError if there is no such chip, or no slice of that size.
   """
   node = gpus.parse(name)
   if node is not None:
     return node
-  match = re.fullmatch(r"(?:(\d+)\*)?(v5litepod|v[0-9]+[a-z]*)(?::(\d+(?:x\d+)*)|-(\d+))", name)
+  match = re.fullmatch(r"(?:(\d{1,4})\*)?(v5litepod|v\d+[a-z]*)(?::(\d{1,4}(?:x\d{1,4})*)|-(\d{1,6}))", name)
   chip = CHIPS.get({"v5litepod": "v5e"}.get(match[2], match[2])) if match else None
   if match is None or chip is None:
     raise UsageError(
@@ -172,6 +165,7 @@ def prepare_host() -> None:
   os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
   for name, value in _NO_TPU_HERE.items():
     os.environ.setdefault(name, value)
+  quiet.guard()
 
 
 def _shape(chips: int, dimensions: int) -> tuple[int, ...] | None:

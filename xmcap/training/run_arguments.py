@@ -17,7 +17,7 @@ from xmcap.training.optimizer import Optimizer
 
 def check_batch(pictures: int, groups: int, microbatches: int) -> None:
   """Raises UsageError if a batch cannot be split evenly over data x fsdp devices and into microbatches."""
-  if pictures % groups or pictures % microbatches:
+  if microbatches < 1 or pictures % groups or pictures % microbatches:
     raise UsageError(
       f"a batch of {pictures:,} pictures cannot be split evenly over data x fsdp = {groups} devices and {microbatches} "
       "microbatches: change one of them"

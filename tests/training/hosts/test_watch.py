@@ -85,9 +85,7 @@ def test_the_location_is_in_the_program(looking):
   assert not state.waits and state.location.startswith("watch.py:"), "the innermost frame of the package"
 
 
-def test_names_are_checked():
-  with pytest.raises(ValueError, match="unknown phase 'evaluate'"):
-    watch.progress("evaluate")
+def test_limits_are_checked():
   with pytest.raises(UsageError, match=r"HangLimits.step is -1"):
     watch.HangLimits(step=-1)
 

@@ -2,8 +2,7 @@
 
 Each process writes the sums of its own files to `crc32-PROCESS.json`. Process 0 writes those of the few shared files,
 and of the files of sums, to `crc32.json`. So no process reads another's files during a save. TensorStore checks only
-its
-indexes: a flipped bit in an array would go unnoticed. CRC-32 does not protect against tampering.
+its indexes: a flipped bit in an array would go unnoticed. CRC-32 does not protect against tampering.
 """
 
 import dataclasses
@@ -31,9 +30,8 @@ Sums = dict[str, tuple[int, int]]
 
 def write_share(folder: epath.Path, process: int) -> None:
   """Writes `crc32-PROCESS.json` for the files in a folder that only this process wrote."""
-  _write(
-    folder, f"crc32-{process}.json", _names(folder / f"ocdbt.process_{process}", f"ocdbt.process_{process}/")
-  )
+  own = f"ocdbt.process_{process}"
+  _write(folder, f"crc32-{process}.json", _names(folder / own, f"{own}/"))
 
 
 def write(folder: epath.Path) -> None:
@@ -92,8 +90,9 @@ def _compare(file: epath.Path, size: int, crc: int) -> str | None:
     found = _sum(file)[1]
   except (FileNotFoundError, NotADirectoryError):
     return f"{file} is missing"
-  same = found == crc
-  return None if same else f"{file} has changed since it was written (CRC-32 {found:08x}, was {crc:08x})"
+  if found != crc:
+    return f"{file} has changed since it was written (CRC-32 {found:08x}, was {crc:08x})"
+  return None
 
 
 def _names(folder: epath.Path, prefix: str = "") -> Iterator[str]:

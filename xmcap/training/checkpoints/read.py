@@ -39,11 +39,8 @@ def restore(
 ) -> TrainState:
   """Reads the state in one checkpoint with the shardings of `target`, whatever mesh wrote it.
 
-  Args:
-    path: folder of the checkpoint.
-    target: `jax.ShapeDtypeStruct`s with shardings.
-    settings: settings of the resuming run, compared by `settings.check`; None: not compared.
-    other_data, say: see `settings.check`.
+  `target` holds `jax.ShapeDtypeStruct`s. `settings.check` compares the settings in the checkpoint with those of the
+  resuming run, unless these are None.
 
   Raises:
     CheckpointDamaged: files are truncated, changed or missing.
@@ -97,11 +94,10 @@ def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
 
 
 def load_params(model_dir: str | os.PathLike, step: int | None = None) -> dict[str, Any]:
-  """Reads the parameters of a run as a nested dict of numpy arrays.
+  """Reads the parameters of a run at `step` (None: the newest readable ones) as a nested dict of numpy arrays.
 
-  Args:
-    model_dir: a run's folder, its `checkpoints` folder, or one checkpoint; UsageError if there is no checkpoint.
-    step: step of the checkpoint; None: the newest readable one. CheckpointDamaged if it, or every one, is damaged.
+  `model_dir` is a run's folder, its `checkpoints` folder, or one checkpoint. Raises UsageError if there is no such
+  checkpoint, CheckpointDamaged if it, or every one, is damaged.
   """
   if step is None:
     path, params = first_readable(model_dir, _read_params)
@@ -128,10 +124,7 @@ def _read_params(path: epath.Path) -> dict[str, Any]:
 
 
 def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any]) -> tuple[epath.Path, Any]:
-  """Calls `read` on one checkpoint, or on those of a run, newest first, until one is not damaged.
-
-  Returns the path of that checkpoint, and what `read` returned.
-  """
+  """Reads one checkpoint, or those of a run, newest first, until one is not damaged; returns its path and content."""
   path = epath.Path(addresses.absolute(folder))
   if (path / PARAMS).exists():
     return path, read(path)
@@ -178,14 +171,14 @@ def damaged_steps(checkpoints: epath.Path) -> list[int]:
   """The steps of the checkpoints in `damaged_dir`."""
   folder = damaged_dir(checkpoints)
   names = [path.name.split(".")[0] for path in folder.iterdir()] if folder.exists() else []
-  return sorted({int(name) for name in names if name.isdigit()})
+  return sorted({int(name) for name in names if name.isdecimal()})
 
 
 def steps_in(root: epath.Path) -> list[int]:
   """The steps of the finished checkpoints in a folder, oldest first."""
   if not root.exists():
     return []
-  names = [path.name for path in root.iterdir() if path.name.isdigit()]
+  names = [path.name for path in root.iterdir() if path.name.isdecimal()]
   return sorted(int(name) for name in names if ocp.utils.is_checkpoint_finalized(root / name))
 
 
@@ -205,22 +198,23 @@ def check_same(
   wanted: Mapping[str, Any], given: Mapping[str, Any], where: str, allow_extra: bool = False
 ) -> None:
   """Compares the {path: leaf} of a model and of a checkpoint; XmcapError names the first difference."""
-  shapes = {path: tuple(leaf.shape) for path, leaf in wanted.items()}
-  for path, shape in shapes.items():
-    if path in given and tuple(given[path].shape) != shape:
+  for path, leaf in wanted.items():
+    shape = tuple(leaf.shape)
+    if path in given:
+      if tuple(given[path].shape) == shape:
+        continue
       raise XmcapError(
         f"{where}: {path} has shape {tuple(given[path].shape)}, but {shape} in this model: "
         "use the configuration it was trained with, or another model_dir"
       )
-    if path not in given and any(name in given for name in stacking.one_by_one(path, 1, lambda n: n)):
+    if any(name in given for name in stacking.one_by_one(path, 1, lambda n: n)):
       raise XmcapError(
         f"{where}: written by an older version of xmcap, which stored each layer separately. To use its parameters, "
         "give it as PRETRAINED to a run in another folder"
       )
-    if path not in given:
-      raise XmcapError(
-        f"{where}: {path} {shape} of this model is missing: use the configuration it was trained with"
-      )
+    raise XmcapError(
+      f"{where}: {path} {shape} of this model is missing: use the configuration it was trained with"
+    )
   extra = sorted(set(given) - set(wanted))
   if extra and not allow_extra:
     raise XmcapError(

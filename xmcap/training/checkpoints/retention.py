@@ -52,7 +52,6 @@ class CheckpointPolicy:
       raise UsageError(f"CheckpointPolicy.best_mode is {self.best_mode!r}: give 'max' or 'min'")
 
   def due(self, step: int) -> bool:
-    """Whether a checkpoint is due at this step."""
     return any(steps > 0 and step % steps == 0 for steps in (self.every, self.keep_every))
 
   def copies(self, total_steps: int) -> int:

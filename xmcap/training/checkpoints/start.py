@@ -90,8 +90,7 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
   model = flat(target)
   parts: dict[str, Tensor] = {}
   sources, lines = [], []
-  for item in [pretrained] if isinstance(pretrained, str) else pretrained:
-    folder, prefix = _folder_and_prefix(item)
+  for folder, prefix in folders_and_prefixes(pretrained):
     weights = open_weights(folder)
     taken = _taken(weights, model, folder, prefix)
     fitted = {path: _fitted(path, tensor, model[path].shape, weights) for path, tensor in taken.items()}
@@ -112,9 +111,23 @@ def pretrained_parts(target: Any, pretrained: Pretrained) -> tuple[dict[str, Ten
   return parts, "; ".join([f"starting with {', '.join(sources)}", *lines])
 
 
+def folders_and_prefixes(pretrained: Pretrained) -> list[tuple[str, str | None]]:
+  """The (folder, prefix) pairs of `pretrained`; the prefix of a folder alone is None. UsageError for other items."""
+  pairs: list[tuple[str, str | None]] = []
+  for item in [pretrained] if isinstance(pretrained, str | os.PathLike) else pretrained:
+    if isinstance(item, str | os.PathLike):
+      pairs.append((os.fspath(item), None))
+    elif isinstance(item, Sequence) and len(item) == 2 and all(isinstance(part, str) for part in item):
+      pairs.append((item[0], item[1]))
+    else:
+      raise UsageError(f"train.pretrained: {item!r} is neither a folder nor a (folder, prefix) pair")
+  return pairs
+
+
 def overlay(state: TrainState, parts: Mapping[str, Tensor]) -> TrainState:
   """Replaces parameters of a state by tensors, one at a time, keeping dtypes and shardings."""
-  paths, (leaves, structure) = list(flat(state.params)), jax.tree.flatten(state.params)
+  paths = list(flat(state.params))
+  leaves, structure = jax.tree.flatten(state.params)
   # Now only the list refers to the fresh parameters, so each is freed when it is replaced.
   state = state.replace(params=None)
   for index, path in enumerate(paths):
@@ -125,14 +138,6 @@ def overlay(state: TrainState, parts: Mapping[str, Tensor]) -> TrainState:
   return state.replace(params=jax.tree.unflatten(structure, leaves))
 
 
-def _folder_and_prefix(item: Any) -> tuple[str, str | None]:
-  if isinstance(item, str | os.PathLike):
-    return os.fspath(item), None
-  if isinstance(item, Sequence) and len(item) == 2 and all(isinstance(part, str) for part in item):
-    return item[0], item[1]
-  raise UsageError(f"train.pretrained: {item!r} is neither a folder nor a (folder, prefix) pair")
-
-
 def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str | None) -> dict[str, Tensor]:
   """The tensors below a prefix, all of which the model needs; None: all in the folder, which need not be complete."""
 
@@ -140,26 +145,28 @@ def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str 
     return [path for path in paths if not prefix or f"{path}/".startswith(f"{prefix.rstrip('/')}/")]
 
   wanted = below(model)
-  missing = [path for path in wanted if path not in weights.tensors]
   extra = sorted(set(below(weights.tensors)) - set(wanted))
-  if prefix is None and extra:
-    raise XmcapError(
-      f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) is not in this"
-      f" model: {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
-    )
+  if prefix is None:
+    if extra:
+      raise XmcapError(
+        f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) is not in this"
+        f" model: {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
+      )
+    return {path: weights.tensors[path] for path in wanted if path in weights.tensors}
   if not wanted:
     parts = sorted({path.split("/")[0] for path in model})
     raise UsageError(
       f"train.pretrained: this model has no parameters below {prefix!r}; its parts are {', '.join(parts)}"
     )
-  if prefix is not None and missing:
-    shape = tuple(model[missing[0]].shape)
-    raise XmcapError(f"{weights.where}: {missing[0]} {shape} of this model is missing: {weights.hint}")
+  for path in wanted:
+    if path not in weights.tensors:
+      shape = tuple(model[path].shape)
+      raise XmcapError(f"{weights.where}: {path} {shape} of this model is missing: {weights.hint}")
   if extra:
     logging.warning(
       "%s: %d parameters below %r are not in this model: %s ...", folder, len(extra), prefix, extra[0]
     )
-  return {path: weights.tensors[path] for path in wanted if path in weights.tensors}
+  return {path: weights.tensors[path] for path in wanted}
 
 
 def _fitted(path: str, tensor: Tensor, shape: tuple[int, ...], weights: Weights) -> tuple[Tensor, str]:

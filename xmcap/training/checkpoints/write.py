@@ -71,12 +71,9 @@ class Checkpoints:
       return
     if pending:
       self._pending.add(step)
-    trees = read.items(state)
-    settings = None if self.settings is None else self.settings.encode()
-    arguments = {
-      read.PARAMS: checksums.SummedSave(trees[read.PARAMS]),
-      read.TRAINING: checksums.SummedSave(trees[read.TRAINING], settings=settings),
-    }
+    arguments = {item: checksums.SummedSave(tree) for item, tree in read.items(state).items()}
+    if self.settings is not None:
+      arguments[read.TRAINING].settings = self.settings.encode()
     with self._writing(f"checkpoint {step}"):
       self._manager.save(step, args=ocp.args.Composite(**arguments), force=True)
 
@@ -160,7 +157,7 @@ class Checkpoints:
     Orbax's own clean-up runs in a thread that nothing waits for, and fails if a run ends immediately.
     """
     for path in self.directory.iterdir():
-      if path.name.split(".")[0].isdigit() and not ocp.utils.is_checkpoint_finalized(path):
+      if path.name.split(".")[0].isdecimal() and not ocp.utils.is_checkpoint_finalized(path):
         path.rmtree()
 
   def _clear_unreadable(self) -> None:

@@ -39,7 +39,7 @@ class Heartbeat:
 
   Args:
     client: client of jax's coordination service, or `Alone`.
-    index, count: number of this process, and of all processes.
+    index, count: the number of this process, and how many there are.
     lost: seconds without a sign of life after which a process counts as lost.
     watch: watches this process for hangs; None: it is not watched.
     describe: names processes by their numbers.
@@ -63,7 +63,6 @@ class Heartbeat:
     self._thread.start()
 
   def stop(self) -> None:
-    """Ends the thread."""
     self._stopped.set()
     self._thread.join()
 

@@ -20,16 +20,12 @@ _NO_MESSAGE = (OSError, ValueError, KeyError, TypeError, OverflowError, Recursio
 def roll_call(address: str, count: int, index: int, seconds: float, me: str) -> list[str]:
   """Waits for all processes, and returns the names of their hosts by process number.
 
-  Args:
-    address: HOST:PORT of process 0.
-    count: number of processes.
-    index: number of this process.
-    seconds: how long to wait for the others; RestartError if some are still missing.
-    me: this host's name.
+  `address` is HOST:PORT of process 0, and `me` the name of this host. Raises RestartError if some of the `count`
+  processes are missing after `seconds`, UsageError if two have the same number or they disagree about `count`.
   """
   host, port = split_address(address)
-  said = {"process": index, "host": me, "pid": os.getpid(), "processes": count}
-  answer = _report(host, port, said, seconds) if index else _collect(port, said, seconds)
+  mine = {"process": index, "host": me, "pid": os.getpid(), "processes": count}
+  answer = _report(host, port, mine, seconds) if index else _collect(port, mine, seconds)
   if answer["problem"]:
     raise UsageError(
       f"{answer['problem']}: start each with its own --process_id and the same --num_processes"
@@ -37,8 +33,8 @@ def roll_call(address: str, count: int, index: int, seconds: float, me: str) -> 
   names = answer["hosts"]
   missing = ", ".join(str(number) for number, name in enumerate(names) if not name)
   if missing:
-    there = ", ".join(f"{number} ({name})" for number, name in enumerate(names) if name)
-    raise RestartError(f"after {seconds:g} s process {missing} of {count} was missing; present: {there}")
+    present = ", ".join(f"{number} ({name})" for number, name in enumerate(names) if name)
+    raise RestartError(f"after {seconds:g} s process {missing} of {count} was missing; present: {present}")
   return names
 
 
@@ -61,38 +57,37 @@ def _collect(port: int, mine: dict, seconds: float) -> dict:
       f"process 0 on {mine['host']}: cannot listen on port {port} ({error.strerror}): give another port in"
       " --coordinator_address"
     ) from None
-  came, connections, problem = {0: mine}, [], None
+  present, connections, problem = {0: mine}, [], None
   deadline = time.monotonic() + seconds
   with server, contextlib.ExitStack() as stack:
-    while len(came) < count and problem is None and (left := deadline - time.monotonic()) > 0:
+    while len(present) < count and problem is None and (left := deadline - time.monotonic()) > 0:
       server.settimeout(left)
       try:
         connection = stack.enter_context(server.accept()[0])
         connection.settimeout(5)
-        read = _read(connection)
-        said = {
-          "host": str(read["host"]),
-          **{name: int(read[name]) for name in ("process", "pid", "processes")},
-        }
+        message = _read(connection)
+        numbers = {name: int(message[name]) for name in ("process", "pid", "processes")}
+        process = {"host": str(message["host"]), **numbers}
       except _NO_MESSAGE:
         continue
       connections.append(connection)
-      number, host = said["process"], said["host"]
+      number, host = process["process"], process["host"]
       # A process whose connection broke reports again.
-      other = came.setdefault(number, said)
-      if said["processes"] != count or not 0 <= number < count:
+      other = present.setdefault(number, process)
+      if process["processes"] != count or not 0 <= number < count:
         problem = (
-          f"process {number} on {host} was started with {said['processes']} processes, process 0 on {mine['host']} with"
-          f" {count}"
+          f"process {number} on {host} was started with {process['processes']} processes, process 0 on {mine['host']}"
+          f" with {count}"
         )
-      elif said != other:
+      elif process != other:
         problem = f"two processes have the number {number}: on {other['host']} and on {host}"
-    hosts = [came[number]["host"] if number in came else None for number in range(count)]
+    hosts = [present[number]["host"] if number in present else None for number in range(count)]
+    answer = {"hosts": hosts, "problem": problem}
     for connection in connections:
       with contextlib.suppress(OSError):
-        connection.sendall(json.dumps({"hosts": hosts, "problem": problem}).encode() + b"\n")
+        connection.sendall(json.dumps(answer).encode() + b"\n")
         connection.recv(1)  # the client closes first, so that the port is free at once
-  return {"hosts": hosts, "problem": problem}
+  return answer
 
 
 def _report(host: str, port: int, mine: dict, seconds: float) -> dict:

@@ -24,7 +24,6 @@ from xmcap.errors import RestartError, UsageError
 BEAT = 3.0
 """Seconds between two checks of the marks, and between two signs of life to the other processes."""
 
-_UNLIMITED = ("data", "")  # `data` has its own limit, `train.data_timeout`; "" is not watched
 # A thread whose innermost frame is in one of these modules waits for its devices or for another process.
 _WAITS = ("jax.", "jaxlib.", "orbax.checkpoint._src.multihost.", "xmcap.training.hosts.join.")
 # Frames in these modules do not tell a reader where the program is.
@@ -60,9 +59,6 @@ class HangLimits:
         raise UsageError(f"HangLimits.{name} is {seconds}: give seconds, or 0 for no limit")
 
 
-_PHASES = {field.name for field in dataclasses.fields(HangLimits)}.union(_UNLIMITED)
-
-
 class _Mark(NamedTuple):
   count: int
   phase: str
@@ -74,10 +70,11 @@ _mark = _Mark(0, "", "", threading.main_thread().ident)
 
 
 def progress(phase: str, what: str = "") -> None:
-  """Marks progress of the calling thread in a phase: one of `HangLimits`, `data`, or "" (not watched)."""
+  """Marks progress of the calling thread in a phase of `HangLimits`.
+
+  Two more have no limit here: `data`, which has its own (`train.data_timeout`), and "", which is not watched.
+  """
   global _mark
-  if phase not in _PHASES:
-    raise ValueError(f"unknown phase {phase!r}; the phases are {sorted(_PHASES)}")
   _mark = _Mark(_mark.count + 1, phase, what or phase, threading.get_ident())
 
 
@@ -152,11 +149,9 @@ def _module(frame: FrameType | None) -> str:
 def _location(frame: FrameType | None) -> str:
   while frame and _module(frame).startswith(_LIBRARIES):
     frame = frame.f_back
-  return (
-    f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
-    if frame
-    else ""
-  )
+  if frame is None:
+    return ""
+  return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def behind(states: Mapping[int, State]) -> list[int]:
@@ -173,9 +168,8 @@ def behind(states: Mapping[int, State]) -> list[int]:
 def write_stacks(why: str) -> None:
   """Writes the stacks of all threads of this process to its log."""
   print(f"xmcap: {terminal.shown(why, limit=None)}: the stacks of its threads", file=sys.stderr, flush=True)
-  with contextlib.suppress(
-    OSError, ValueError, AttributeError
-  ):  # stderr has no file descriptor in a test runner
+  # In a test runner stderr has no file descriptor.
+  with contextlib.suppress(OSError, ValueError, AttributeError):
     faulthandler.dump_traceback(sys.stderr, all_threads=True)
 
 

@@ -46,7 +46,6 @@ class MetricsFile:
     self._last = time.monotonic()
 
   def scalars(self, step: int, values: Mapping[str, Any]) -> None:
-    """Adds a line of numbers."""
     self._lines.append(line(step, time.time(), values))
     if not self._is_remote or time.monotonic() - self._last >= self._every:
       self.close()

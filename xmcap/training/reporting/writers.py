@@ -16,6 +16,7 @@ import jax
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import files
 from xmcap.training.reporting.metrics_file import MetricsFile
 
 _WANDB_RUN = "wandb_run.txt"
@@ -160,6 +161,5 @@ def _run_id(file: epath.Path) -> str:
   if file.exists():
     return file.read_text().strip()
   name = secrets.token_hex(8)
-  file.parent.mkdir(parents=True, exist_ok=True)
-  file.write_text(f"{name}\n")
+  files.write_anywhere(file, f"{name}\n".encode())
   return name
