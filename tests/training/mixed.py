@@ -5,6 +5,7 @@ import signal
 
 import gin
 import numpy as np
+import seqio
 
 from tests.training.toy import CLASSES, WIDTH, ToyObjective
 
@@ -17,9 +18,9 @@ class MixedStream:
   def __init__(self, root, killed_at=-1):
     from xmcap.data.mixtures import Part, register_mixture
     from xmcap.data.stream import CaptionStream
-    from xmcap.data.tasks import register_corpus, registered
+    from xmcap.data.tasks import register_corpus
 
-    if not registered("toy_mixture"):
+    if "toy_mixture" not in seqio.MixtureRegistry.names():
       for name in ("toy_one", "toy_two"):
         register_corpus(name, languages=("de", "en"))
       register_mixture(

@@ -60,11 +60,9 @@ def _add_drawn(corpora, name: str, kind: type[DrawnOptions], pieces: int, summar
   # The corpus's own options first.
   fields = sorted(dataclasses.fields(kind), key=lambda field: field.name in DrawnOptions.__annotations__)
   for field in fields:
-    settings = dict(field.metadata)
-    if "least" in settings:
-      base.number(command, f"--{field.name}", default=field.default, **settings)
-    else:
-      base.text(command, f"--{field.name}", default=field.default, **settings)
+    settings: dict[str, Any] = {"default": field.default, **field.metadata}
+    add = base.number if "least" in settings else base.text
+    add(command, f"--{field.name}", **settings)
   tokens = "tokens of the SentencePiece model trained on the captions"
   base.number(command, "--vocabulary_size", tokens, pieces)
   base.text(command, "--cache", "DIR", "folder for downloaded packages")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from xmcap.convert import big_vision
-from xmcap.convert.pairs import SAME, Kind, Pair, below, leading_ones, module_pairs
+from xmcap.convert.pairs import SAME, Kind, Pair, Shape, below, leading_ones, module_pairs
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
@@ -44,7 +44,7 @@ def open_npz(path: pathlib.Path) -> Source:
   beside = {name: tensors[name] for name in tensors if not name.startswith(prefix)}
   scalars = {"logit_scale": "t", "logit_bias": "b"}
 
-  def pairs(paths: Iterable[str]) -> list[Pair]:
+  def pairs(paths: Mapping[str, Shape]) -> list[Pair]:
     found = below("img/", vit.pairs(paths)) + below("txt/", _text_pairs(texts, text.num_heads, paths))
     found += [Pair((ours,), (theirs,), leading_ones(1)) for ours, theirs in scalars.items() if ours in paths]
     modules = {"image_head": "img/head", "text_head": "txt/head"}

@@ -24,7 +24,7 @@ _CODES = (
   # Other codes of corpora that Babel-ImageNet's authors evaluate.
   " fil tgl_Latn iw heb_Hebr jp jpn_Jpan quz quy_Latn"
 )
-_TABLE = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
+_TABLE: dict[str, str] = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))
 
 
 @functools.lru_cache

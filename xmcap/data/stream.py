@@ -213,10 +213,10 @@ class CaptionStream(PictureStream):
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     weights = self._weights_of(positions, keys)
     cut, empty = [], []
-    for key, weight, of_picture, lines in zip(keys, weights, texts, targets, strict=True):
+    for row, (key, weight, of_picture) in enumerate(zip(keys, weights, texts, strict=True)):
       if weight and not of_picture:
         empty.append(key)
-      for line in lines[: len(of_picture)]:
+      for line in targets[row, : len(of_picture)]:
         ids = [*next(encoded), EOS_ID]
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:

@@ -280,9 +280,10 @@ class Registration:
   @property
   def corpus(self) -> RegisteredCorpus:
     """The only corpus; UsageError if there are several."""
-    if len(self.parts) > 1:
+    part, *others = self.parts
+    if others:
       raise UsageError(f"'{self.name}' mixes {', '.join(self.named)}: give one corpus here")
-    return self.parts[0].corpus
+    return part.corpus
 
   @property
   def rates(self) -> dict[str, float]:

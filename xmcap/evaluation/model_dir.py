@@ -7,7 +7,7 @@ Gin can run code, so xmcap does not parse this file unless the user names it.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -112,8 +112,9 @@ def _tags_in_prompt() -> dict[str, Any] | None:
 
 
 def parse(
-  model_dir: str, files: Sequence[str] = (), overrides: Sequence[str] = (), search_paths: Sequence[str] = ()
-) -> None:
+  model_dir: str, files: Sequence[str | Callable[[], None]] = (), overrides: Sequence[str] = (),
+  search_paths: Sequence[str] = (),
+) -> None:  # fmt: skip
   """Binds a model folder's `model.json` and vocabulary in gin, then gin files and overrides.
 
   The folder needs no `model.json` if its own `config.gin` is among the files. The other arguments and the errors are

@@ -137,7 +137,8 @@ class Predictor:
     def of(positions: np.ndarray) -> np.ndarray:
       shape = (len(positions), len(codes))
       batch, languages = np.broadcast_to(padded, (*shape, width)), np.broadcast_to(np.array(codes), shape)
-      return tags.extend(batch, [keys[position] for position in positions], languages, self.vocabulary)
+      of_batch = [keys[int(position)] for position in positions]
+      return tags.extend(batch, of_batch, languages, self.vocabulary)
 
     return of
 

@@ -172,7 +172,7 @@ def settle(path: str | os.PathLike, folder: bool = True) -> None:
     )
 
 
-def keep_apart(outputs: Mapping[str, Paths], inputs: Mapping[str, Paths]) -> None:
+def keep_apart(outputs: Mapping[str, Paths | None], inputs: Mapping[str, Paths | None]) -> None:
   """Raises UsageError if an output is also an input or another output. Follows links; ignores devices and pipes.
 
   Both map an option to its file or files; "" and None stand for no file.
@@ -189,7 +189,7 @@ def keep_apart(outputs: Mapping[str, Paths], inputs: Mapping[str, Paths]) -> Non
         raise UsageError(f"{other}={place}: would overwrite the input {option}={path}: name another")
 
 
-def _each(places: Mapping[str, Paths]) -> Iterator[tuple[str, str]]:
+def _each(places: Mapping[str, Paths | None]) -> Iterator[tuple[str, str]]:
   for option, paths in places.items():
     if paths is None or isinstance(paths, str | os.PathLike):
       paths = [paths]

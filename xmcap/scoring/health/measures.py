@@ -132,7 +132,7 @@ def _wrong_language(language: str, captions: Sequence[str], rows: np.ndarray) ->
     return None
   size = min(SAMPLE, len(rows))
   sample = rows[np.arange(size) * len(rows) // size]
-  return _share([code != language for code in identifier.identify(captions[row] for row in sample)])
+  return _share([code != language for code in identifier.identify(captions[int(row)] for row in sample)])
 
 
 def _share(flags: Sequence[bool] | np.ndarray) -> float | None:

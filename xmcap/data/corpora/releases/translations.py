@@ -87,8 +87,8 @@ class Parser(abc.ABC):
         problems.add("unknown_id", where, repr(row.id)[:40])
       if found is None or found[0] == LEFT_OUT:
         continue
-      if language is not None and (text := line_check.usable(row.translation_tokenized, where, problems)):
-        rows.append(CaptionRow(*found, language, MT, number, text))
+      if language is not None and (caption := line_check.usable(row.translation_tokenized, where, problems)):
+        rows.append(CaptionRow(*found, language, MT, number, caption))
       if english.get(found) is None:
         # Only the first bad occurrence counts as a problem, because the lines of other languages repeat it.
         known = problems if found not in english else Problems()
