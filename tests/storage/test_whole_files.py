@@ -230,3 +230,10 @@ def test_the_incomplete_journal_of_a_file_goes_too(tmp_path):
   with outputs.held(tmp_path / "page.html", folder=False):
     pass
   assert [path.name for path in tmp_path.iterdir()] == [f".other.html.{2**22 + 1}.incomplete"]
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+  path = tmp_path / os.fsdecode(b"caf\xe9.csv")
+  with outputs.together(path, folder=False):
+    files.write_text(path, "whole")
+  assert path.read_text() == "whole"

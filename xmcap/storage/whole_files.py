@@ -8,6 +8,7 @@ completes it, so after a kill the files are either all old or all new.
 import contextlib
 import contextvars
 import errno
+import json
 import os
 import pathlib
 import re
@@ -70,7 +71,8 @@ class Batch:
     """Makes all files appear."""
     content = _Journal(self.renamed, sorted(self.removed - self.renamed.keys()))
     temporary = _temporary(journal)
-    temporary.write_bytes(msgspec.json.encode(content))
+    # Not by msgspec, which refuses names that are not UTF-8.
+    temporary.write_text(json.dumps(msgspec.to_builtins(content)), encoding="utf-8")
     os.replace(temporary, journal)
     self.renamed.clear()  # from here on the journal owns them
     carry_out(journal)
@@ -175,7 +177,7 @@ def _read(journal: pathlib.Path) -> _Journal | None:
     if not stat.S_ISREG(os.lstat(journal).st_mode):
       raise ValueError("no file")
     with open(journal, "rb") as file:
-      content = msgspec.json.decode(file.read(_MAX_JOURNAL), type=_Journal)
+      content = msgspec.convert(json.loads(file.read(_MAX_JOURNAL)), _Journal)
     if not all(map(_is_name, [*content.renamed, *content.removed])):
       raise ValueError("names")
     for name, temporary in content.renamed.items():
