@@ -76,9 +76,9 @@ _KEYS = np.array(["a", "b", "c", "d", "e"])
     ({"en__cider": np.array([["a"]] * 5)}, "inconsistent arrays"),
     ({"en__cider": np.array([[{}]] * 5, object)}, "Python objects"),
     ({"en__cider": np.zeros((5, 1), [("x", float)])}, "not a file of scores of xmcap"),
-    ({"en__bertscore": np.zeros((5, 1))}, "'en/bertscore.npy' is not an array of scores"),
-    ({"xx__cider": np.zeros((5, 1))}, "'xx/cider.npy' is not an array of scores"),
-    ({"..__..__x": np.zeros((5, 1))}, "is not an array of scores"),
+    ({"en__bertscore": np.zeros((5, 1))}, "'en/bertscore.npy' is not a plain array of scores"),
+    ({"xx__cider": np.zeros((5, 1))}, "'xx/cider.npy' is not a plain array of scores"),
+    ({"..__..__x": np.zeros((5, 1))}, "is not a plain array of scores"),
   ],
 )  # fmt: skip
 def test_changed_arrays_are_refused(capsys, written, folder, changed, message):
@@ -118,7 +118,7 @@ def test_malformed_headers_are_refused(capsys, written, folder, content):
 def test_an_array_that_is_there_twice_is_refused(capsys, written, folder):
   with zipfile.ZipFile(folder / "scores.npz", "a") as archive:
     archive.writestr("en/cider.npy", archive.read("en/cider.npy"))
-  _refused(capsys, written, folder, "'en/cider.npy' is not an array of scores, occurs twice")
+  _refused(capsys, written, folder, "'en/cider.npy' is not a plain array of scores, or occurs twice")
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(capsys, written, folder):
