@@ -34,6 +34,10 @@ from xmcap.models.vit import ViTConfig
 from xmcap.training.optimizer import path_name
 
 _LANGUAGES, _OURS = 36, "xmcap"
+_PEER = (
+  "Best case: the encoder output is shared between languages by custom code. Usual way: one call per language, which"
+  " encodes the picture again."
+)
 _VITS = {
   "b": dict(width=768, depth=12, mlp_dim=3072, num_heads=12, patch_size=16),
   "g": dict(width=1408, depth=40, mlp_dim=6144, num_heads=16, patch_size=14),
@@ -174,8 +178,9 @@ def main():
     rows,
     columns=("", "captions per second", "slowdown relative to xmcap"),
     notes=[
-      f"float32, {chosen.pictures} pictures; captions of {long.mean():.1f} tokens on the mean; "
-      f"medians of {chosen.repeats} turns."
+      f"float32, {chosen.pictures} pictures, all {vit.depth} layers of the ViT; captions have {long.mean():.1f} tokens on"
+      f" average; median of {chosen.repeats} turn(s).",
+      *([_PEER] if peer else []),
     ],
   )
 

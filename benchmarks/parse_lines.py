@@ -173,7 +173,10 @@ def main() -> None:
       "parse_lines" if arguments.order == "image" else "parse_lines_by_language",
       "Parsing of caption files on one core",
       rows,
-      notes=[f"{size / 1e6:,.0f} MB of bz2; CPU time, medians of {arguments.repeats} rounds."],
+      notes=[
+        f"{size / 1e6:,.0f} MB of bz2; CPU time of all threads, medians of {arguments.repeats} rounds. A build"
+        " decompresses bz2 on all cores at once.",
+      ],
     )
 
 
