@@ -178,8 +178,8 @@ def main():
     rows,
     columns=("", "captions per second", "slowdown relative to xmcap"),
     notes=[
-      f"float32, {chosen.pictures} pictures, all {vit.depth} layers of the ViT; captions have {long.mean():.1f} tokens on"
-      f" average; median of {chosen.repeats} turn(s).",
+      f"float32, {chosen.pictures} pictures, all {vit.depth} layers of the ViT; captions have {long.mean():.1f} tokens"
+      f" on average; median of {chosen.repeats} turn(s).",
       *([_PEER] if peer else []),
     ],
   )
