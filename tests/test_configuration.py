@@ -39,6 +39,12 @@ def test_a_bare_path_is_a_string(files):
   assert soup_for_tests() == (2, "/some/where-1/x.gin")
 
 
+def test_a_bare_path_may_start_in_the_home_folder(files, monkeypatch):
+  monkeypatch.setenv("HOME", "/home/me")
+  configuration.parse(["a.gin"], ["NAME=~/runs/one"])
+  assert soup_for_tests() == (2, "/home/me/runs/one")
+
+
 def test_search_paths_and_the_files_that_travel(files):
   (files / "deep").mkdir()
   (files / "deep" / "c.gin").write_text("include 'a.gin'\nSALT = 5\n")

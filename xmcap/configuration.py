@@ -8,6 +8,7 @@ import contextlib
 import copy
 import difflib
 import inspect
+import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +58,7 @@ def parse(
   Args:
     files: gin files, or functions that make bindings; the last one wins.
     overrides: `NAME=VALUE`; NAME is a macro that a file defines, or `configurable.parameter`. A VALUE that is not a gin
-      expression is a string, so a path needs no second quotes.
+      expression is a string, so a path needs no second quotes; `~` at its start is the home folder.
     search_paths: folders to search, after the working folder.
 
   Raises:
@@ -262,7 +263,7 @@ def _expression(value: str) -> str:
   try:
     gin_config.parse_value(value)
   except SyntaxError:
-    return repr(value)
+    return repr(os.path.expanduser(value))  # shells do not expand the `~` of `--gin.NAME=~/runs`
   return value
 
 

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from tests.runs.synthetic import START, Writer
@@ -78,6 +80,13 @@ def test_torn_and_foreign_lines_are_counted(tmp_path):
   writer.write(10, {"train/loss": 3.0})
   run = read(tmp_path / "a")
   assert run.torn == 4 and run.step == 10
+
+
+def test_a_file_without_a_valid_line_is_as_old_as_its_change(tmp_path):
+  (tmp_path / "a").mkdir()
+  (tmp_path / "a" / "metrics.jsonl").write_text("torn\n")
+  os.utime(tmp_path / "a" / "metrics.jsonl", (START, START))
+  assert read(tmp_path / "a", START + 60).quiet == 60
 
 
 def test_best_knows_which_way_is_better(tmp_path):

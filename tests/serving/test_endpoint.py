@@ -6,6 +6,7 @@ import pytest
 
 from tests.serving import servers
 from xmcap import languages
+from xmcap.serving import server as server_lib
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +81,12 @@ def test_pages_of_strangers_may_not_ask(server):
   assert server.ask(servers.picture(), {"Origin": server.address}).status == 200
   # A name of a stranger that leads to this machine.
   assert server.get("/", Host="stranger.example").status == 400
+  assert server.get("/", Host="[::1]:80").status == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
+def test_a_server_for_this_machine_alone_knows_its_host_names(host):
+  assert "*" not in server_lib.hosts(host) and server_lib.hosts("0.0.0.0") == server_lib.hosts("::") == ["*"]
 
 
 def test_the_description_says_what_there_is(server):

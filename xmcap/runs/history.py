@@ -154,7 +154,7 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
       history.state = "running" if event == "started" else event
       history.reason = str(row.get("error", ""))
   history.rows = [(step, *rows[step]) for step in sorted(rows)]
-  history.quiet = now - last
+  history.quiet = now - (last or file.stat().mtime)  # a file without a valid line has no time of its own
   if history.state == "running" and history.quiet > max(_QUIET, 5 * longest):
     history.state = "silent"
   return history

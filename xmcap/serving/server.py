@@ -107,8 +107,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 def hosts(host: str) -> list[str]:
   """The host names that browsers may use for a server at this address; any, if other machines may reach it."""
-  local = ["127.0.0.1", "localhost"]
-  return [*local, host] if host in local or host.startswith("127.") else ["*"]
+  local = ["127.0.0.1", "localhost", "[::1]"]
+  name = f"[{host}]" if ":" in host else host
+  return [*local, name] if name in local or name.startswith("127.") else ["*"]
 
 
 def address(bound: socket.socket) -> str:
