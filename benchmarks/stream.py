@@ -29,8 +29,8 @@ from PIL import Image
 
 from xmcap.data import images
 from xmcap.data.columns import parse_columns
+from xmcap.data.registry import register_corpus
 from xmcap.data.stream import CaptionStream
-from xmcap.data.tasks import register_corpus
 
 _SIZE = 224
 _FAR = 10**9

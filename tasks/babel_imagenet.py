@@ -1,6 +1,6 @@
 """Babel-ImageNet: ImageNet's validation pictures with their classes; for `TagStream`, since they have no captions."""
 
-from xmcap.data.tasks import register_corpus
+from xmcap.data.registry import register_corpus
 
 CORPUS = register_corpus(
   "babel_imagenet",

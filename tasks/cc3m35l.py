@@ -3,7 +3,7 @@
 Mixture `cc3m_35l` and tasks such as `cc3m_35l_th`.
 """
 
-from xmcap.data.tasks import register_corpus
+from xmcap.data.registry import register_corpus
 from xmcap.languages import TRAINED
 
 CORPUS = register_corpus("cc3m_35l", languages=TRAINED, build_hint="`xmcap data build cc3m35l`")

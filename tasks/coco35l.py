@@ -4,7 +4,7 @@ Mixtures `coco_35l` (train and validation) and `coco_35l_dev` (only validation),
 `coco_35l_dev_th`.
 """
 
-from xmcap.data.tasks import register_corpus, register_part
+from xmcap.data.registry import register_corpus, register_part
 from xmcap.languages import TRAINED
 
 CORPUS = register_corpus("coco_35l", languages=TRAINED, build_hint="`xmcap data build coco35l`")

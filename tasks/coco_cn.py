@@ -5,7 +5,7 @@ translated by people for test, machine-translated); the tasks draw from all of t
 built with `--english`.
 """
 
-from xmcap.data.tasks import register_corpus
+from xmcap.data.registry import register_corpus
 
 CORPUS = register_corpus(
   "coco_cn",

@@ -1,6 +1,6 @@
 """emoji100: pictures of emoji by three artists, captions from Unicode CLDR in 101 languages."""
 
-from xmcap.data.tasks import register_corpus
+from xmcap.data.registry import register_corpus
 from xmcap.languages import WIDE
 
 CORPUS = register_corpus(

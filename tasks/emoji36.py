@@ -1,6 +1,6 @@
 """emoji36: pictures of one to three emoji, captions from Unicode CLDR in all 36 languages."""
 
-from xmcap.data.tasks import register_corpus
+from xmcap.data.registry import register_corpus
 from xmcap.languages import LANGUAGES
 
 CORPUS = register_corpus(

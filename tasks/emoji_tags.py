@@ -3,7 +3,7 @@
 Captions of `train_mt` are translated, except English; those of `train`, `val` and `test` are by people.
 """
 
-from xmcap.data.tasks import register_corpus
+from xmcap.data.registry import register_corpus
 from xmcap.languages import LANGUAGES
 
 CORPUS = register_corpus(

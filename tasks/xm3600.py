@@ -5,7 +5,7 @@ pictures were never published: `xm600` is a random sample, the same as that of `
 pictures in the file of keys `xm600.subset`.
 """
 
-from xmcap.data.tasks import register_corpus, register_part
+from xmcap.data.registry import register_corpus, register_part
 from xmcap.languages import LANGUAGES
 
 CORPUS = register_corpus(

@@ -70,7 +70,7 @@ def tagged(number):
 
 
 def registration(name):
-  """Stands for `tasks.registration`: a vocabulary whose captions are their tokens."""
+  """Stands for `registry.registration`: a vocabulary whose captions are their tokens."""
   vocabulary = types.SimpleNamespace(
     prompt=lambda code: [2 + len(code)], decode=lambda tokens: " ".join(map(str, tokens))
   )

@@ -1,7 +1,10 @@
-"""The house as docs/architecture.md draws it: imports go down its floors, files stay short."""
+"""The house as docs/architecture.md draws it: imports go down its floors and never in circles, files stay short."""
 
 import ast
+import functools
+import graphlib
 import pathlib
+import re
 
 import xmcap
 
@@ -95,3 +98,85 @@ def test_every_room_has_a_floor():
 def test_files_stay_short():
   lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
   assert not {path: count for path, count in lines.items() if count > MOST_LINES}
+
+
+# ---- modules -------------------------------------------------------------------------------------
+
+
+def _name(path: pathlib.Path) -> str:
+  parts = path.relative_to(ROOT.parent).with_suffix("").parts
+  return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+TEXTS = {_name(path): path.read_text(encoding="utf-8") for path in FILES}
+MODULES = {name: ast.parse(text) for name, text in TEXTS.items()}
+
+
+def _modules_of(node: ast.AST) -> set[str]:
+  """The modules of xmcap that an import statement loads: those it names, and the packages that they are in."""
+  named: set[str] = set()
+  if isinstance(node, ast.Import):
+    named = {alias.name for alias in node.names}
+  elif isinstance(node, ast.ImportFrom) and node.module:
+    named = {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+  whole = {
+    ".".join(parts[:end]) for name in named if (parts := name.split(".")) for end in range(1, len(parts) + 1)
+  }
+  return whole & set(MODULES)
+
+
+@functools.cache
+def _imported(module: str) -> dict[int, set[str]]:
+  """Line -> modules, of the import statements of a module, also those in functions."""
+  return {node.lineno: found for node in ast.walk(MODULES[module]) if (found := _modules_of(node))}
+
+
+def test_no_module_imports_itself_through_others():
+  graph = {}
+  for module in MODULES:
+    packages = {module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)}
+    # A package is loaded before its modules, which may use what it holds; xmcap itself is a door to all rooms.
+    graph[module] = set().union(*_imported(module).values()) - packages - {module, "xmcap"}
+  del graph["xmcap"]
+  graphlib.TopologicalSorter(graph).prepare()  # CycleError names the circle
+
+
+@functools.cache
+def _imported_at_once(module: str) -> set[str]:
+  """The modules that a module imports outside functions."""
+  top = [node for node in MODULES[module].body if not isinstance(node, ast.FunctionDef | ast.ClassDef)]
+  return set().union(*(_modules_of(node) for outer in top for node in ast.walk(outer)))
+
+
+@functools.cache
+def _loaded_with(module: str) -> frozenset[str]:
+  """All modules of xmcap that are loaded by the time a module is."""
+  found, waiting = set(), {module}
+  while waiting:
+    one = waiting.pop()
+    found.add(one)
+    waiting |= _imported_at_once(one) - found
+    if "." in one:
+      waiting |= {one.rsplit(".", 1)[0]} - found
+  return frozenset(found)
+
+
+@functools.cache
+def _registers_configurables(module: str) -> bool:
+  return bool(re.search(r"\bgin\.(external_)?configurable\b", TEXTS[module]))
+
+
+DOORS = ("xmcap", "xmcap.cli", "xmcap.commands")
+"""They import when a user asks for something, before gin is read."""
+
+
+def test_no_configurable_is_registered_late():
+  """Whoever locks gin before he uses xmcap, as t5x does, can load no module that registers a configurable."""
+  late = []
+  for module in MODULES:
+    if module in DOORS or module.startswith("xmcap.commands."):
+      continue
+    for line, modules in _imported(module).items():
+      loaded = frozenset().union(*map(_loaded_with, modules)) - _loaded_with(module)
+      late += [f"{module}:{line} loads {other}" for other in loaded if _registers_configurables(other)]
+  assert not late, "\n".join(late)

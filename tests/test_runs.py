@@ -171,10 +171,10 @@ def test_fine_tuning_begins_where_pretraining_writes():
 
 @pytest.mark.parametrize("name", ["cc3m_35l", "coco_35l"])
 def test_the_corpora_hold_the_35_trained_languages(name):
-  from xmcap.data import tasks
+  from xmcap.data import registry
   from xmcap.tasks import cc3m35l, coco35l  # noqa: F401
 
-  rates = tasks.registration(name).rates
+  rates = registry.registration(name).rates
   assert tuple(rates) == TRAINED and len(rates) == 35 and "quz" not in rates
   assert set(rates.values()) == {1.0}
 

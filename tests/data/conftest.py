@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from xmcap.data import record_writer, records, tasks, vocabulary
-from xmcap.data.tasks import RegisteredCorpus
+from xmcap.data import record_writer, records, registry, vocabulary
+from xmcap.data.registry import RegisteredCorpus
 
 NUM_PICTURES = 24
 SIDE = 16
@@ -64,7 +64,7 @@ def register():
 
   def _register(data_dir, languages=("ar", "de", "en"), **arguments) -> RegisteredCorpus:
     name = next(_names)
-    corpus = tasks.register_corpus(name, languages=languages, **arguments)
+    corpus = registry.register_corpus(name, languages=languages, **arguments)
     if data_dir:
       with gin.unlock_config():
         gin.bind_parameter(f"{name}.data_dir", str(data_dir))

@@ -24,7 +24,7 @@ _OF_LIGHT = (
 )  # fmt: skip
 _OF_HEAVY = (
   "tensorflow", "xmcap.convert.exporting", "xmcap.convert.importing", "xmcap.data.checking.check",
-  "xmcap.data.checking.show", "xmcap.data.corpora.build", "xmcap.data.tasks", "xmcap.evaluation.evaluators",
+  "xmcap.data.checking.show", "xmcap.data.corpora.build", "xmcap.data.registry", "xmcap.evaluation.evaluators",
   "xmcap.evaluation.model_dir", "xmcap.planning.parameters", "xmcap.dry_run.run", "xmcap.training.loop",
 )  # fmt: skip
 

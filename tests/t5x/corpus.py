@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 
 from tests import small_corpus
-from xmcap.data.tasks import register_corpus
+from xmcap.data.registry import register_corpus
 
 LANGUAGES = ("en", "de", "th")
 CORPUS = register_corpus("three", languages=LANGUAGES)

@@ -13,6 +13,7 @@ import seqio
 from t5x import adafactor, checkpoints, utils
 
 from tests.t5x import corpus
+from xmcap.data import registry
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
 from xmcap.evaluation import predictor
@@ -186,7 +187,8 @@ def test_the_evaluation_holds_a_picture_once_with_all_its_references(configured)
 
 def test_a_language_without_captions_gives_no_pictures(configured):
   indices = seqio.get_mixture_or_task("three_en").source.get_dataset("validation", shuffle=False)
-  assert not list(t5x_adapter._read_pictures(indices, LENGTHS, corpus.CORPUS, "fr"))
+  part = registry.CorpusPart(corpus.CORPUS, {"fr": 1.0})
+  assert not list(t5x_adapter._read_pictures(indices, LENGTHS, part, "fr"))
 
 
 def test_captions_are_scored():

@@ -16,9 +16,8 @@ class MixedStream:
   """The class to learn is the length of the caption; the input has the colour of the picture, and tokens."""
 
   def __init__(self, root, killed_at=-1):
-    from xmcap.data.mixtures import Part, register_mixture
+    from xmcap.data.registry import Part, register_corpus, register_mixture
     from xmcap.data.stream import CaptionStream
-    from xmcap.data.tasks import register_corpus
 
     if "toy_mixture" not in seqio.MixtureRegistry.names():
       for name in ("toy_one", "toy_two"):

@@ -143,13 +143,13 @@ def _add_words(actions) -> None:
 
 
 def _words(arguments) -> None:
-  from xmcap.data import parts, words
+  from xmcap.data import records, words
   from xmcap.data.corpora import word_vectors
   from xmcap.scoring.grid import Grid
   from xmcap.storage import files
 
   sources = [name for name in arguments.sources.split(",") if name]
-  parts.check_sources(sources, "--sources")
+  records.check_sources(sources, "--sources")
   if arguments.vectors and len(arguments.languages) > 1:
     raise UsageError("--vectors has the words of one language: give one of --languages at a time")
   outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--vectors": arguments.vectors})

@@ -11,7 +11,7 @@ from xmcap.data import labels as labels_lib
 from xmcap.data.columns import parse_columns
 from xmcap.data.order import Order
 from xmcap.data.picture_stream import PictureStream, Rows
-from xmcap.data.tasks import registration
+from xmcap.data.registry import registration
 from xmcap.scoring.signature import of_texts
 
 _NONE = "pictures without a label"

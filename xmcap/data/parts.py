@@ -10,7 +10,7 @@ from xmcap.data import records
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import MixedOrder, Order
 from xmcap.data.records import Caption, Record, RecordSource
-from xmcap.data.tasks import Registration
+from xmcap.data.registry import Registration
 from xmcap.errors import UsageError
 
 _WEIGHTS = ("rates", "uniform", "count")
@@ -59,7 +59,7 @@ def open_parts(
   if not temperature > 0:
     raise UsageError(f"{where}.temperature is {temperature}: give a number above 0")
   chosen = _weights_of(registered.rates, stream.languages, weights, where)
-  check_sources(sources, f"{where}.sources")
+  records.check_sources(sources, f"{where}.sources")
   parts = []
   for name, part in registered.named.items():
     held = [code for code in part.rates if code in chosen]
@@ -121,12 +121,3 @@ def parts_of(stream: Any) -> Sequence[StreamPart]:
   """Returns the parts of a stream; for one that draws no captions by parts, its source and languages as one."""
   whole = StreamPart("", stream.source, dict.fromkeys(getattr(stream, "languages", ()), 1.0))
   return getattr(stream, "parts", None) or (whole,)
-
-
-def check_sources(sources: Sequence[str], where: str) -> None:
-  """Raises UsageError if one of the sources of captions does not exist."""
-  unknown = [source for source in sources if source not in records.SOURCES]
-  if unknown:
-    raise UsageError(
-      f"{where}: '{unknown[0]}' is no source of captions: give some of {', '.join(records.SOURCES)}"
-    )

@@ -25,7 +25,9 @@ from xmcap import languages
 from xmcap.data.array_records.local import RecordFiles
 from xmcap.data.messages import Example, Features, parser
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import addresses, files
+
+# `range_cache` for `remote`, which is imported late: its configurable must be registered before gin is locked.
+from xmcap.storage import addresses, files, range_cache  # noqa: F401
 from xmcap.terminal import shown
 
 SOURCES = ("human", "mt", "translated")
@@ -175,6 +177,13 @@ def parse(feature: Features) -> Record:
     locale=texts("image/locale")[0],
     tags_by_language=tags_by_language,
   )
+
+
+def check_sources(sources: Sequence[str], where: str) -> None:
+  """Raises UsageError if one of the sources of captions does not exist."""
+  unknown = [source for source in sources if source not in SOURCES]
+  if unknown:
+    raise UsageError(f"{where}: '{unknown[0]}' is no source of captions: give some of {', '.join(SOURCES)}")
 
 
 def read_tags(directory: addresses.Address) -> list[str]:

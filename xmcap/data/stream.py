@@ -29,8 +29,8 @@ from xmcap.data.order import MixedOrder, Order
 from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.records import read_tags
+from xmcap.data.registry import registration
 from xmcap.data.tag_prompts import TagPrompts, own_tags
-from xmcap.data.tasks import registration
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
 from xmcap.errors import UsageError, XmcapError
 from xmcap.terminal import shown

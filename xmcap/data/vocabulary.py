@@ -18,6 +18,7 @@ import numpy as np
 import sentencepiece
 
 from xmcap import languages as languages_lib
+from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import addresses, files
 
@@ -126,8 +127,6 @@ def train_on_records(
   Raises:
     UsageError: the corpus or split does not exist, or has too little text in these languages.
   """
-  from xmcap.data import records
-
   source = records.RecordSource(directory, split)
   sample = source.read(records.spread(source, _SAMPLE))
   mean = max(1.0, sum(len(record.captions) for record in sample) / len(sample))

@@ -12,7 +12,7 @@ from xmcap.data import draws, words
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
-from xmcap.data.tasks import registration
+from xmcap.data.registry import registration
 from xmcap.errors import UsageError
 
 _EMPTY = "pictures without a caption in these languages"

@@ -15,7 +15,7 @@ import jax
 from jax.sharding import Mesh
 
 from xmcap import configuration
-from xmcap.data import epochs, tasks
+from xmcap.data import epochs, registry
 from xmcap.data.checking import preflight
 from xmcap.data.vocabulary import check_rows
 from xmcap.dry_run import first_step, starting_state, trial_checkpoint
@@ -41,7 +41,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   """
   run = Arguments()
   report = Report(say)
-  vocabulary = Once(lambda: tasks.registration(configuration.macro("MIXTURE")).vocabulary())
+  vocabulary = Once(lambda: registry.registration(configuration.macro("MIXTURE")).vocabulary())
   # A small batch, whatever the run's own batch size for decoding is.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
 
@@ -178,7 +178,7 @@ def _vocabulary(vocabulary: Any, run: Arguments, splits: Iterable[preflight.Spli
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} tokens; the model has no text part", True
   check_rows(vocabulary, rows)
-  mixture = tasks.registration(configuration.macro("MIXTURE"))
+  mixture = registry.registration(configuration.macro("MIXTURE"))
   languages = getattr(run["stream"].peek(), "languages", tuple(mixture.rates))
   captions = {language: texts for split in splits for language, texts in split.captions.items()}
   preflight.check_vocabulary(vocabulary, languages, captions)

@@ -17,7 +17,7 @@ from absl import logging
 from etils import epath
 
 from xmcap import configuration, terminal
-from xmcap.data import images, tasks
+from xmcap.data import images, registry
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
 from xmcap.data.stream import CaptionStream
@@ -40,7 +40,7 @@ def check_model_dir() -> None:
   Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
   """
   configuration.macro("MODEL_DIR")
-  vocabulary = tasks.registration(configuration.macro("MIXTURE")).vocabulary()
+  vocabulary = registry.registration(configuration.macro("MIXTURE")).vocabulary()
   rows = text_rows(_objective())
   if rows is not None:
     vocabulary_lib.check_rows(vocabulary, rows)
@@ -51,7 +51,7 @@ def write_model_dir(step: int) -> None:
   if jax.process_index():
     return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
-  vocabulary = tasks.registration(configuration.macro("MIXTURE")).vocabulary()
+  vocabulary = registry.registration(configuration.macro("MIXTURE")).vocabulary()
   objective = _objective()
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def _model(objective: Any) -> model_json.Model:
   mixture = configuration.macro("MIXTURE")
   chosen = gin.get_bindings("xmcap.data.stream.CaptionStream").get("languages")
   chosen = getattr(objective, "languages", chosen)
-  trained = tuple(chosen or tasks.registration(mixture).rates)
+  trained = tuple(chosen or registry.registration(mixture).rates)
   return model_json.Model(
     **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt()
   )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xmcap import configuration
-from xmcap.data import tasks
+from xmcap.data import registry
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.tag_prompts import TagPrompts, Tags
 from xmcap.data.vocabulary import Vocabulary, check_rows
@@ -65,7 +65,7 @@ class Predictor:
       self.vocabulary = Vocabulary(vocabulary)
       check_rows(self.vocabulary, self.captioner.t5.vocab_size)
     else:
-      self.vocabulary = tasks.registration(mixture).vocabulary()
+      self.vocabulary = registry.registration(mixture).vocabulary()
     self.batch_size = batch_size
     self.prompt_tags = prompt_tags
     self.prompt_length = prompt_length

@@ -9,7 +9,7 @@ import gin
 import jax
 import numpy as np
 
-from xmcap.data import tasks
+from xmcap.data import registry
 from xmcap.data.text_input import OwnPieces
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
@@ -67,7 +67,7 @@ class ZeroShotEvaluator(SplitEvaluator):
     self.adapters = adapters
     module: Any = embedder_lib.configured_tower()
     self.module = module
-    pieces = Vocabulary(vocabulary) if vocabulary else tasks.registration(stream.mixture).vocabulary()
+    pieces = Vocabulary(vocabulary) if vocabulary else registry.registration(stream.mixture).vocabulary()
     last = getattr(module.text, "pool", "") == "last"  # read at its end, a text is always padded
     self.text_input = OwnPieces(pieces, max_length, fixed=last)
 

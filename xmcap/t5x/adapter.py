@@ -23,7 +23,8 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from xmcap.data import images, seqio_tasks, tasks
+from xmcap.data import images, registry
+from xmcap.data.registry import seqio_tasks
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
@@ -91,7 +92,7 @@ class CaptionerModel(models.EncoderDecoderModel):
     z_loss: float = 1e-4,
     loss_normalizing_factor: float | str | None = "NUM_REAL_TARGET_TOKENS",
   ):
-    vocabulary = seqio_tasks.CorpusVocabulary(tasks.registration(mixture).parts[0].corpus)
+    vocabulary = seqio_tasks.CorpusVocabulary(registry.registration(mixture).parts[0].corpus)
     super().__init__(
       module, vocabulary, vocabulary, optimizer_def, label_smoothing=label_smoothing, z_loss=z_loss,
       loss_normalizing_factor=loss_normalizing_factor,
@@ -213,7 +214,7 @@ def evaluation_mixture(mixture: str) -> str:
   name = f"{mixture}_evaluation"
   if name in seqio.MixtureRegistry.names():
     return name
-  registered = tasks.registration(mixture)
+  registered = registry.registration(mixture)
   provider, added = seqio.get_mixture_or_task(mixture), []
   for of_part, part in registered.named.items():
     for language in part.rates:
@@ -233,7 +234,7 @@ def evaluation_mixture(mixture: str) -> str:
 
 
 def _read_pictures(
-  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], part: tasks.CorpusPart, language: str
+  dataset: tf.data.Dataset, sequence_length: Mapping[str, int], part: registry.CorpusPart, language: str
 ) -> tf.data.Dataset:
   """Maps record indices to examples of the pictures with captions in the language; the target is the first caption."""
   size, vocabulary = sequence_length["image"], part.corpus.vocabulary()

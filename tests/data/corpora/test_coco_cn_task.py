@@ -6,8 +6,8 @@ import pytest
 from tests.data import coco_cn_release as releases
 from xmcap import cli
 from xmcap.data import records, vocabulary
+from xmcap.data.registry import registration
 from xmcap.data.stream import CaptionStream
-from xmcap.data.tasks import registration
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from PIL import Image
 
 from xmcap import configuration
 from xmcap import languages as languages_lib
-from xmcap.data import images, records, tasks
+from xmcap.data import images, records, registry
 from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
@@ -97,7 +97,7 @@ def stream_of(
   if not vocabulary and not addresses.is_file(addresses.join(directory, "vocabulary.model")):
     raise UsageError(f"{directory} has no vocabulary.model: give one with --vocabulary=PATH")
   name = next(_names)
-  tasks.register_corpus(name, languages=languages_lib.ordered(held), splits=names)
+  registry.register_corpus(name, languages=languages_lib.ordered(held), splits=names)
   with gin.unlock_config():
     gin.bind_parameter(f"{name}.data_dir", str(directory))
     gin.bind_parameter(f"{name}.vocabulary", str(vocabulary))

@@ -9,8 +9,8 @@ A gin file names the parts of a mixture:
   CaptionStream.mixture = 'coco35l_coco_cn'
 
 and so does Python, with `register_mixture(name, parts)`. The corpora need one vocabulary. A stream draws the pictures
-by the rates (order.py). seqio has a mixture of the same name with the same rates, as soon as `tasks.registration` has
-looked it up; `register_mixture` does that at once, unless a corpus is the user's own.
+by the rates (order.py). seqio has a mixture of the same name with the same rates, as soon as `registration` has looked
+it up; `register_mixture` does that at once, unless a corpus is the user's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ import gin
 import msgspec
 
 from xmcap import configuration
-from xmcap.data import parts as parts_lib
-from xmcap.data import tasks
-from xmcap.data.tasks import CorpusPart, Registration
+from xmcap.data import records
+from xmcap.data.registry import corpora
+from xmcap.data.registry.corpora import CorpusPart, Registration
 from xmcap.errors import UsageError, one_line
 
 
@@ -60,19 +60,25 @@ def register_mixture(name: str, parts: Sequence[Part | Mapping[str, Any]]) -> No
   Raises:
     UsageError: the name is taken, a corpus, language or source is unknown, or a rate is not above 0 or too small.
   """
-  if name in tasks.REGISTERED or name in tasks.OWN:
+  if name in corpora.REGISTERED or name in corpora.OWN:
     raise _taken(name)
   _PYTHON[name] = _parsed(name, parts)
-  if not any(part.corpus in tasks.OWN for part in _PYTHON[name]):
-    settle(name)
+  if not any(part.corpus in corpora.OWN for part in _PYTHON[name]):
+    _settle(name)
 
 
-def names() -> list[str]:
+def registration(mixture: str) -> Registration:
+  """Looks up a mixture or task; UsageError if there is none, or its tasks do not belong to registered corpora."""
+  _settle(mixture)
+  return corpora.registration(mixture, _names())
+
+
+def _names() -> list[str]:
   """Returns the names of the mixtures that are configured in gin or Python."""
   return [*configuration.bound(mixtures), *_PYTHON]
 
 
-def settle(name: str) -> None:
+def _settle(name: str) -> None:
   """Registers the mixture of this name that is configured in gin or Python, if there is one, as it is now."""
   configured = configuration.bound(mixtures)
   if name in configured:
@@ -81,13 +87,13 @@ def settle(name: str) -> None:
     parts = _PYTHON[name]
   else:
     return
-  held = tasks.REGISTERED.get(name)
-  if name in tasks.OWN or (held and held.is_corpus):
+  held = corpora.REGISTERED.get(name)
+  if name in corpora.OWN or (held and held.is_corpus):
     raise _taken(name)
   found = Registration(name, tuple(_resolved(name, part) for part in parts))
   if found != held:
     found.places()
-    tasks.register(found)
+    corpora.register(found)
 
 
 def _parsed(name: str, parts: Sequence[Part | Mapping[str, Any]]) -> Sequence[Part]:
@@ -107,15 +113,15 @@ def _parsed(name: str, parts: Sequence[Part | Mapping[str, Any]]) -> Sequence[Pa
 
 def _resolved(name: str, part: Part) -> CorpusPart:
   where = f"mixture '{name}', {part.corpus}"
-  if part.corpus in names():
+  if part.corpus in _names():
     raise UsageError(f"{where}: it is a mixture too: give the names of corpora")
-  of = tasks.registration(part.corpus)
+  of = corpora.registration(part.corpus)
   if not 0 < part.rate < float("inf"):
     raise UsageError(f"{where}: the rate is {part.rate:g}: give a number above 0")
   absent = [code for code in part.languages if code not in of.rates]
   if absent:
     raise UsageError(f"{where}: it has no language '{absent[0]}': give some of {' '.join(of.rates)}")
-  parts_lib.check_sources(part.sources, where)
+  records.check_sources(part.sources, where)
   rates = {code: of.rates[code] for code in part.languages or of.rates}
   return CorpusPart(of.corpus, rates, part.rate, part.sources, dict(part.splits))
 

@@ -1,35 +1,21 @@
-"""Registers corpora as seqio tasks, one per language, and one mixture over them.
+"""Corpora by name: where their records and vocabularies are, and what a mixture takes from them.
 
-`register_corpus("emoji36")` makes the tasks `emoji36_ar` ... `emoji36_zh` and the mixture `emoji36`, which
-any seqio code can use:
-
-  seqio.get_mixture_or_task("emoji36").get_dataset(sequence_length={"image": 64, "targets": 32})
-
-An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) and `targets` int32 [T], including EOS.
-seqio reads and decodes a picture again for each of its captions. `xmcap.data.stream` reads it once, and takes the
-languages, their rates, the records and the vocabulary from the same registration. The seqio part is in
-`seqio_tasks.py`, which is only imported if seqio is.
-
-Gin gives the location of a corpus, which is needed only for reading:
-
-  emoji36.data_dir = "/data/emoji36"
-  emoji36.vocabulary = "/data/emoji36/vocabulary.model"
+This is the bottom of the registry. Whoever keeps the same mixtures elsewhere, as `seqio_tasks` does in seqio, adds a
+`Mirror`.
 """
 
 import dataclasses
 import difflib
 import functools
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import gin
 import numpy as np
-import wrapt
 
 from xmcap import languages as languages_lib
 from xmcap.data import order, records
-from xmcap.data.records import RecordSource, read_tags
+from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses
@@ -233,22 +219,12 @@ def register_part(
 
 def register(registered: "Registration") -> None:
   """Registers a mixture, in place of one with its name."""
-  name = registered.name
-  held = REGISTERED.get(name)
-  if held and "seqio" in sys.modules:
-    from xmcap.data import seqio_tasks
-
-    seqio_tasks.remove(held)
-  REGISTERED[name] = registered
-
-  def add(_seqio) -> None:
-    if REGISTERED[name] is registered:
-      from xmcap.data import seqio_tasks
-
-      seqio_tasks.add(registered)
-
-  # Runs at once if seqio is imported. seqio imports TensorFlow, for which captioning and `--explain` should not wait.
-  wrapt.register_post_import_hook(add, "seqio")
+  held = REGISTERED.get(registered.name)
+  REGISTERED[registered.name] = registered
+  for mirror in _MIRRORS:
+    if held:
+      mirror.remove(held)
+    mirror.add(registered)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,24 +297,44 @@ REGISTERED: dict[str, Registration] = {}
 """What is registered so far; `registration` looks up a name."""
 
 
-def registration(mixture: str) -> Registration:
-  """Looks up a mixture or task; UsageError if there is none, or its tasks do not belong to registered corpora."""
-  from xmcap.data import mixtures  # which imports this module
+@dataclasses.dataclass(frozen=True)
+class Mirror:
+  """Another registry that holds the same mixtures.
 
-  if mixture in OWN:
-    _settle(OWN[mixture])
-  mixtures.settle(mixture)
-  own = next((held for held in REGISTERED.values() if mixture in held.names), None)
-  if own is None and "seqio" in sys.modules:
-    from xmcap.data import seqio_tasks
+  Attributes:
+    add, remove: take over a mixture, or forget it.
+    find: looks up a mixture or task that other code has added there; None if there is none.
+  """
 
-    return seqio_tasks.registration(mixture)
+  add: Callable[[Registration], None]
+  remove: Callable[[Registration], None]
+  find: Callable[[str], Registration | None]
+
+
+_MIRRORS: list[Mirror] = []
+
+
+def add_mirror(mirror: Mirror) -> None:
+  """Adds a mirror, which takes over all that is registered, now and later."""
+  for registered in REGISTERED.values():
+    mirror.add(registered)
+  _MIRRORS.append(mirror)
+
+
+def registration(name: str, others: Sequence[str] = ()) -> Registration:
+  """Looks up a registered mixture or task; UsageError if there is none. `others` are more known names, to suggest."""
+  if name in OWN:
+    _settle(OWN[name])
+  own = next((held for held in REGISTERED.values() if name in held.names), None)
   if own is None:
-    raise unknown(mixture, [name for held in REGISTERED.values() for name in held.names] + mixtures.names())
+    found = next(filter(None, (mirror.find(name) for mirror in _MIRRORS)), None)
+    if found is None:
+      raise _unknown(name, [*others, *(known for held in REGISTERED.values() for known in held.names)])
+    return found
   if not own.is_corpus:
     return own
-  of_one = {code: 1.0 for code, name in own.corpus.task_names.items() if name == mixture}
-  return of_parts(mixture, [dataclasses.replace(own.parts[0], rates=of_one or own.parts[0].rates)])
+  of_one = {code: 1.0 for code, task in own.corpus.task_names.items() if task == name}
+  return of_parts(name, [dataclasses.replace(own.parts[0], rates=of_one or own.parts[0].rates)])
 
 
 def of_parts(mixture: str, parts: Sequence[CorpusPart]) -> Registration:
@@ -353,28 +349,8 @@ def of_parts(mixture: str, parts: Sequence[CorpusPart]) -> Registration:
   return Registration(mixture, tuple(held))
 
 
-def unknown(mixture: str, known: Iterable[str]) -> UsageError:
+def _unknown(mixture: str, known: Sequence[str]) -> UsageError:
   """Returns the error for an unknown mixture."""
   nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)
   hint = f"did you mean '{nearest[0]}'?" if nearest else "import the module that registers it"
   return UsageError(f"no seqio mixture or task is named '{mixture}': {hint}")
-
-
-@gin.configurable
-def vocabulary_rows(mixture: str) -> int:
-  """Returns the number of embedding rows for the vocabulary of a corpus: the vocab_size of a model for it.
-
-  Args:
-    mixture: name of the mixture.
-  """
-  return registration(mixture).vocabulary().rows
-
-
-@gin.configurable
-def number_of_tags(mixture: str) -> int:
-  """Returns the number of tags of a corpus: the num_classes of a tagger for it.
-
-  Args:
-    mixture: name of the mixture.
-  """
-  return len(read_tags(registration(mixture).corpus.location().data_dir))

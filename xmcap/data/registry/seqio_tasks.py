@@ -1,6 +1,15 @@
-"""seqio tasks, mixtures, vocabulary and data source for the corpora that `tasks.py` registers.
+"""seqio's tasks, one per language, and mixtures for the registered corpora.
 
-Import seqio first; that imports this module for the registered corpora.
+`register_corpus("emoji36")` makes the tasks `emoji36_ar` ... `emoji36_zh` and the mixture `emoji36`, which any seqio
+code can use:
+
+  seqio.get_mixture_or_task("emoji36").get_dataset(sequence_length={"image": 64, "targets": 32})
+
+An example has `image` uint8 [H, W, 3], `inputs` int32 [P] (the LangId prompt) and `targets` int32 [T], including EOS.
+seqio reads and decodes a picture again for each of its captions; `xmcap.data.stream` reads it once.
+
+The package imports this module as soon as seqio is imported, and not before: seqio imports TensorFlow, for which
+captioning and `--explain` should not wait.
 """
 
 import dataclasses
@@ -14,7 +23,8 @@ import tensorflow as tf
 
 from xmcap.data import images
 from xmcap.data.records import Record
-from xmcap.data.tasks import CorpusPart, RegisteredCorpus, Registration, of_parts, unknown
+from xmcap.data.registry import corpora
+from xmcap.data.registry.corpora import CorpusPart, RegisteredCorpus, Registration
 from xmcap.errors import UsageError
 
 _READ_BATCH = 16
@@ -165,7 +175,7 @@ def _tokenize(
   )
 
 
-def add(registered: Registration) -> None:
+def _add(registered: Registration) -> None:
   """Adds a mixture to seqio's registry, and those of its tasks that are not there yet."""
   rates: dict[str, float] = {}
   for name, part, language in _tasks_of(registered):
@@ -212,19 +222,18 @@ def _add_task(name: str, part: CorpusPart, language: str) -> None:
   )
 
 
-def remove(registered: Registration) -> None:
-  """Removes what `add` added."""
+def _remove(registered: Registration) -> None:
+  """Removes what `_add` added."""
   seqio.MixtureRegistry.remove(registered.name)
   for name, part, _ in _tasks_of(registered):
     if registered.is_corpus or _has_own_tasks(part):
       seqio.TaskRegistry.remove(name)
 
 
-def registration(mixture: str) -> Registration:
-  """Does the same as `tasks.registration` for a mixture or task that other code has added to seqio."""
-  known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
-  if mixture not in known:
-    raise unknown(mixture, known)
+def _find(mixture: str) -> Registration | None:
+  """Looks up a mixture or task that other code has added to seqio; UsageError if it has no image records."""
+  if mixture not in {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}:
+    return None
   provider = seqio.get_mixture_or_task(mixture)
   tasks = seqio.get_subtasks(provider)
   sources = {task: task.source for task in tasks if isinstance(task.source, RecordDataSource)}
@@ -238,4 +247,9 @@ def registration(mixture: str) -> Registration:
     key = (part.corpus.name, part.sources, tuple(part.splits.items()))
     rates = {**(parts[key].rates if key in parts else {}), source.language: rate}
     parts[key] = dataclasses.replace(part, rates=rates, rate=sum(rates.values()))
-  return of_parts(mixture, list(parts.values()))
+  return corpora.of_parts(mixture, list(parts.values()))
+
+
+def mirror(_seqio: types.ModuleType) -> None:
+  """Adds all corpora and mixtures to seqio, now and as they are registered."""
+  corpora.add_mirror(corpora.Mirror(_add, _remove, _find))

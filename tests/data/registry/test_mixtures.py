@@ -10,7 +10,7 @@ import seqio
 
 from tests.data.conftest import NUM_PICTURES, SIDE, colour, png, write_corpus
 from tests.data.streams import captions, dealt_out, equal, texts
-from xmcap.data import epochs, mixtures, order, records, tasks
+from xmcap.data import epochs, order, records, registry
 from xmcap.data.checking import preflight, show
 from xmcap.data.order import BLOCK
 from xmcap.data.stream import TagStream
@@ -55,12 +55,12 @@ def configure(parts) -> str:
 
 
 @pytest.fixture(scope="module")
-def mixed(corpora) -> tasks.Registration:
+def mixed(corpora) -> registry.Registration:
   """Three pictures of the tiny corpus to two of the other, whose captions by a machine are left out."""
   one, other = corpora
   people = ("human", "translated")
   name = configure([{"corpus": one.name, "rate": 3}, {"corpus": other.name, "rate": 2, "sources": people}])
-  return tasks.registration(name)
+  return registry.registration(name)
 
 
 def corpus_of(keys) -> list[str]:
@@ -180,7 +180,7 @@ def test_languages_are_those_of_each_corpus(corpora):
   name = configure(
     [{"corpus": one.name, "languages": ["ar", "en"]}, {"corpus": f"{other.name}_de", "rate": 2}]
   )
-  found = tasks.registration(name)
+  found = registry.registration(name)
   assert found.rates == {"ar": 0.25 / 1.5, "de": 1 / 1.5, "en": 0.25 / 1.5}
   stream = captions(found, batch_size=24, captions_per_image=1)
   drawn = {
@@ -198,11 +198,11 @@ def test_splits_of_a_part(corpora):
   one, other = corpora
   splits = {"train": "train[:4]"}
   name = configure([{"corpus": one.name, "splits": splits}, {"corpus": other.name}, {"corpus": one.name}])
-  stream = captions(tasks.registration(name))
+  stream = captions(registry.registration(name))
   assert [len(part.source) for part in stream.parts] == [4, NUM_OTHERS, NUM_PICTURES]
   assert [part.name for part in stream.parts] == [one.name, other.name, f"{one.name}.2"]
   with pytest.raises(UsageError, match="'train' is 'train.:4.' of .*, of which no part can be taken"):
-    captions(tasks.registration(name), split="train[:2]")
+    captions(registry.registration(name), split="train[:2]")
 
 
 def test_an_evaluation_sees_every_picture_once(mixed):
@@ -233,7 +233,7 @@ def test_a_resumed_run_needs_the_same_rates_and_splits(corpora, mixed):
   assert signature["places"] == {one.name: 6_000, other.name: 4_000}
   splits = {"train": "train[4:8]"}
   name = configure([{"corpus": one.name, "rate": 1}, {"corpus": other.name, "rate": 2, "splits": splits}])
-  changed = captions(tasks.registration(name)).signature()
+  changed = captions(registry.registration(name)).signature()
   assert changed["places"] == {one.name: 3_333, other.name: 6_667}
   assert changed["splits"] == {one.name: "train", other.name: "train[4:8]"}
 
@@ -265,20 +265,20 @@ def test_a_mixture_of_seqio_makes_a_stream(corpora):
   one, other = corpora
   name = next(_names)
   seqio.MixtureRegistry.add(name, [(f"{one.name}_en", 1), (f"{one.name}_de", 3), (f"{other.name}_de", 4)])
-  first, second = tasks.registration(name).parts
+  first, second = registry.registration(name).parts
   assert (first.corpus, first.rate, first.rates) == (one, 4.0, {"de": 3.0, "en": 1.0})
   assert (second.corpus, second.rate, second.rates) == (other, 4.0, {"de": 4.0})
-  assert captions(tasks.registration(name)).order.counts.tolist() == [5_000, 5_000]
+  assert captions(registry.registration(name)).order.counts.tolist() == [5_000, 5_000]
 
 
 def test_in_python(corpora):
   one, other = corpora
   name = next(_names)
-  mixtures.register_mixture(name, [mixtures.Part(one.name), mixtures.Part(other.name, rate=3)])
-  assert [part.rate for part in tasks.registration(name).parts] == [1.0, 3.0]
+  registry.register_mixture(name, [registry.Part(one.name), registry.Part(other.name, rate=3)])
+  assert [part.rate for part in registry.registration(name).parts] == [1.0, 3.0]
   assert name in seqio.MixtureRegistry.names()
   with pytest.raises(UsageError, match=f"mixture '{one.name}': a corpus or mixture has this name"):
-    mixtures.register_mixture(one.name, [mixtures.Part(other.name)])
+    registry.register_mixture(one.name, [registry.Part(other.name)])
 
 
 def test_the_corpora_need_one_vocabulary(corpora, tmp_path, register):
@@ -289,7 +289,7 @@ def test_the_corpora_need_one_vocabulary(corpora, tmp_path, register):
   with pytest.raises(
     UsageError, match=f"different vocabularies, .* such as --gin.{different.name}.vocabulary="
   ):
-    captions(tasks.registration(name))
+    captions(registry.registration(name))
 
 
 @pytest.mark.parametrize(
@@ -310,18 +310,18 @@ def test_bad_parts_are_refused_in_one_line(corpora, change, message):
   one, other = corpora
   name = configure([{"corpus": one.name}, {"corpus": other.name, **change}])
   with pytest.raises(UsageError, match=message) as raised:
-    tasks.registration(name)
+    registry.registration(name)
   assert "\n" not in str(raised.value)
 
 
 def test_other_bad_mixtures(corpora, mixed):
   one, _ = corpora
   with pytest.raises(UsageError, match="is empty: give at least one corpus"):
-    tasks.registration(configure([]))
+    registry.registration(configure([]))
   with pytest.raises(UsageError, match="Expected `array`, got `object`"):
-    tasks.registration(configure({"corpus": one.name}))
+    registry.registration(configure({"corpus": one.name}))
   with pytest.raises(UsageError, match="it is a mixture too: give the names of corpora"):
-    tasks.registration(configure([{"corpus": mixed.name}, {"corpus": one.name}]))
+    registry.registration(configure([{"corpus": mixed.name}, {"corpus": one.name}]))
   with pytest.raises(UsageError, match=f"'{mixed.name}' mixes .*: give one corpus here"):
     TagStream(mixed.name)
   with pytest.raises(UsageError, match="CaptionStream.sources: 'machine' is no source"):
@@ -329,8 +329,8 @@ def test_other_bad_mixtures(corpora, mixed):
   with pytest.raises(UsageError, match="CaptionStream.sources: .* has only human, translated"):
     captions(mixed, sources=("mt",))
   with pytest.raises(UsageError, match="did you mean"):
-    tasks.registration(f"{mixed.name}0")
+    registry.registration(f"{mixed.name}0")
   of_seqio = next(_names)
   seqio.MixtureRegistry.add(of_seqio, [(corpus.name, 1) for corpus in corpora])
   with pytest.raises(UsageError, match=f"'{of_seqio}' mixes .*: give one corpus here"):
-    tasks.registration(configure([{"corpus": of_seqio}]))
+    registry.registration(configure([{"corpus": of_seqio}]))

@@ -4,7 +4,7 @@ import gin
 import pytest
 import seqio
 
-from xmcap.data import record_writer, tasks
+from xmcap.data import record_writer, registry
 from xmcap.data.records import LANGUAGES, Caption, Record
 from xmcap.errors import UsageError
 
@@ -25,26 +25,26 @@ def corpus(folder, codes):
 
 
 def test_tasks_of_a_built_corpus(tmp_path):
-  made = tasks.register_built("photographs", str(corpus(tmp_path / "one", ["th", "pt-BR"])))
+  made = registry.register_built("photographs", str(corpus(tmp_path / "one", ["th", "pt-BR"])))
   assert made.languages == ("th", "pt-BR") and made.splits == ("train",)
-  assert tasks.registration("photographs").rates == {"th": 1.0, "pt-BR": 1.0}
+  assert registry.registration("photographs").rates == {"th": 1.0, "pt-BR": 1.0}
   names = {task.name for task in seqio.get_subtasks(seqio.get_mixture_or_task("photographs"))}
   assert names == {"photographs_th", "photographs_pt_BR"}
   with pytest.raises(UsageError, match="already"):
-    tasks.register_built("photographs", str(tmp_path / "one"))
+    registry.register_built("photographs", str(tmp_path / "one"))
 
 
 def test_the_mixture_of_gin_follows_its_folder(tmp_path):
-  tasks.register_own("albums")
+  registry.register_own("albums")
   with gin.unlock_config():
     for name, codes in (("one", ["en"]), ("two", ["de", "pt-BR"])):
       gin.bind_parameter("albums.data_dir", str(corpus(tmp_path / name, codes)))
-      assert tuple(tasks.registration("albums").rates) == tuple(codes)
+      assert tuple(registry.registration("albums").rates) == tuple(codes)
   assert "albums_en" not in seqio.TaskRegistry.names()
 
 
 def test_a_folder_of_another_corpus_is_refused(tmp_path):
   with pytest.raises(UsageError, match="languages.txt is missing"):
-    tasks.register_built("nothing_there", str(tmp_path))
+    registry.register_built("nothing_there", str(tmp_path))
   # Its name is still free.
-  assert tasks.register_built("nothing_there", str(corpus(tmp_path / "one", ["th"]))).languages == ("th",)
+  assert registry.register_built("nothing_there", str(corpus(tmp_path / "one", ["th"]))).languages == ("th",)

@@ -6,7 +6,7 @@ import pytest
 import seqio
 
 from tests.data.conftest import NUM_PICTURES, SIDE, colour, png, tiny_record, write_corpus
-from xmcap.data import records, tasks
+from xmcap.data import records, registry
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES, TRAINED
 from xmcap.scoring import subsets
@@ -128,24 +128,24 @@ def test_no_vocabulary_beside_the_records(tmp_path, register):
 @pytest.mark.parametrize("rates", [{"en": 1.0}, {"en": 1.0, "de": -1.0}, {"en": 0.0, "de": 0.0}])
 def test_bad_rates(rates):
   with pytest.raises(UsageError, match="for exactly its languages"):
-    tasks.register_corpus("never", languages=("en", "de"), rates=rates)
+    registry.register_corpus("never", languages=("en", "de"), rates=rates)
 
 
 def test_bad_language():
   with pytest.raises(UsageError, match="unknown language 'iw'"):
-    tasks.register_corpus("never", languages=("en", "iw"))
+    registry.register_corpus("never", languages=("en", "iw"))
 
 
 def test_registration_by_name(tiny_dir, register):
   corpus = register(tiny_dir, rates={"ar": 0.0, "de": 1.0, "en": 2.0})
-  part = tasks.CorpusPart(corpus, {"de": 1.0, "en": 2.0})
-  assert tasks.registration(corpus.name) == tasks.Registration(corpus.name, (part,))
-  assert tasks.registration(f"{corpus.name}_ar").rates == {"ar": 1.0}
+  part = registry.CorpusPart(corpus, {"de": 1.0, "en": 2.0})
+  assert registry.registration(corpus.name) == registry.Registration(corpus.name, (part,))
+  assert registry.registration(f"{corpus.name}_ar").rates == {"ar": 1.0}
 
 
 def test_an_unknown_mixture_suggests_the_nearest(tiny):
   with pytest.raises(UsageError, match="did you mean '(.*)'") as error:
-    tasks.registration(f"{tiny.name}_dee")
+    registry.registration(f"{tiny.name}_dee")
   (nearest,) = difflib.get_close_matches(f"{tiny.name}_dee", [f"{tiny.name}_de"], n=1)
   assert nearest in str(error.value)
 
@@ -155,7 +155,7 @@ def test_what_is_not_a_corpus_is_refused(tiny_dir, register):
   silent = f"{one.name}_silent"
   seqio.MixtureRegistry.add(silent, [(f"{one.name}_en", 0)])
   with pytest.raises(XmcapError, match="rate 0"):
-    tasks.registration(silent)
+    registry.registration(silent)
   text = f"{one.name}_text"
   seqio.TaskRegistry.add(
     text,
@@ -163,13 +163,13 @@ def test_what_is_not_a_corpus_is_refused(tiny_dir, register):
     output_features={},
   )
   with pytest.raises(UsageError, match="does not consist of image records"):
-    tasks.registration(text)
+    registry.registration(text)
 
 
 def test_emoji36_comes_with_the_package():
   from xmcap.tasks import emoji36
 
-  registered = tasks.registration("emoji36")
+  registered = registry.registration("emoji36")
   assert registered.corpus is emoji36.CORPUS
   assert tuple(registered.rates) == tuple(LANGUAGES)
   assert set(registered.rates.values()) == {1.0}
@@ -188,7 +188,7 @@ def whole(tmp_path, register):
 
 
 def test_a_part_draws_as_the_scores_do(whole):
-  part = tasks.register_part(f"{whole.name}_600", whole, subset="xm600:3")
+  part = registry.register_part(f"{whole.name}_600", whole, subset="xm600:3")
   source = part.source("train")
   keys = [record.key for record in source]
   assert keys == list(subsets.choose("xm600:3", dict.fromkeys(f"{n:016x}" for n in range(640)))[0])
@@ -206,13 +206,13 @@ def test_a_part_by_a_file_of_keys_feeds_a_stream(whole, tmp_path):
   from xmcap.data.stream import CaptionStream
 
   (tmp_path / "keys.txt").write_text(f"{7:016x}\n{3:016x}\n")
-  part = tasks.register_part(f"{whole.name}_two", whole, subset=str(tmp_path / "keys.txt"))
+  part = registry.register_part(f"{whole.name}_two", whole, subset=str(tmp_path / "keys.txt"))
   batch = CaptionStream(part.name, batch_size=4, target_length=24, image_size=8).batch(0)
   assert set(batch["key"]) == {f"{7:016x}", f"{3:016x}"}
 
 
 def test_a_part_of_the_splits(tiny):
-  part = tasks.register_part(f"{tiny.name}_dev", tiny, splits=("validation",))
+  part = registry.register_part(f"{tiny.name}_dev", tiny, splits=("validation",))
   assert part.location() == tiny.location()
   assert part.languages == tiny.languages
   with pytest.raises(UsageError, match=f"{part.name} has no split 'train', only validation"):
@@ -232,11 +232,11 @@ def test_a_part_of_the_splits(tiny):
 def test_the_corpora_of_the_paper(name, languages, splits):
   import xmcap.tasks  # noqa: F401
 
-  assert tuple(tasks.registration(name).rates) == languages
+  assert tuple(registry.registration(name).rates) == languages
   for language in languages:
     assert list(seqio.get_mixture_or_task(f"{name}_{language}").splits) == splits
   with pytest.raises(UsageError, match="data_dir"):
-    tasks.registration(name).corpus.location()
+    registry.registration(name).corpus.location()
 
 
 def test_corpora_with_one_vocabulary_mix(tiny_dir, register):

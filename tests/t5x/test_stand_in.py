@@ -1,0 +1,117 @@
+"""t5x's scripts with the project's gin files and a stand-in for t5x: CI, which cannot install t5x, sees what breaks it.
+
+Gin is locked before anything is built, as in t5x.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests import small_corpus
+from tests.t5x import stand_in
+from xmcap.data import record_writer, records, vocabulary
+from xmcap.languages import LANGUAGES, WIDE
+from xmcap.launch import local
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def _run(*arguments):
+  environment = local.environment(2, {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
+  command = [sys.executable, "-m", "tests.t5x.stand_in", *map(str, arguments)]
+  done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+  assert done.returncode == 0, done.stderr[-3000:]
+
+
+def _arguments(script, model, data, out, **macros):
+  where = {
+    "train": {"MODEL_DIR": out},
+    "eval": {"CHECKPOINT_PATH": out, "EVAL_OUTPUT_DIR": out},
+    "infer": {"CHECKPOINT_PATH": out, "INFER_OUTPUT_DIR": out},
+  }[script]
+  files = (f"models/{model}.gin", data, f"t5x/{script}.gin")
+  values = {name: value if isinstance(value, int) else str(value) for name, value in (where | macros).items()}
+  return (
+    script,
+    *(f"--gin_file={file}" for file in files),
+    *(f"--gin.{name}={value!r}" for name, value in values.items()),
+  )
+
+
+@pytest.mark.slow
+def test_train_runs_with_gin_locked(corpus_dir, tmp_path):
+  macros = {"NUM_PARTITIONS": 2, "TOTAL_STEPS": 4}
+  _run(*_arguments("train", "tiny", corpus_dir / "three.gin", tmp_path, **macros), *small_corpus.SMALLER)
+
+
+# The gin files of corpora with captions, and the macros that say where the corpora are.
+_CORPORA = {
+  "cc3m35l": ("DATA_DIR",),
+  "coco35l": ("DATA_DIR",),
+  "coco35l_coco_cn": ("DATA_DIR", "COCO_CN_DIR"),
+  "coco_cn": ("DATA_DIR",),
+  "emoji36": ("DATA_DIR",),
+  "emoji100": ("DATA_DIR",),
+  "emoji_tags": ("DATA_DIR",),
+  "folder": ("DATA_DIR",),
+}
+_WITHOUT_CAPTIONS = {"babel_imagenet", "inception_crop"}
+
+
+@pytest.fixture(scope="module")
+def wide_dir(tmp_path_factory):
+  """A corpus with captions in all languages, which stands for each of the project's."""
+  out = tmp_path_factory.mktemp("wide")
+  codes = sorted({*LANGUAGES, *WIDE})
+  captions = [records.Caption(code, f"{code} 1", source="human") for code in codes]
+  pictures = [
+    records.Record(f"k{number}", small_corpus.record(number, ()).image, captions) for number in range(2)
+  ]
+  written = record_writer.write_split(out, "train", [pictures], list, dataset="wide", processes=1)
+  record_writer.write_metadata(out, [written], dataset="wide")
+  (out / "text.txt").write_text("".join(f"{code} 1\n" for code in codes))
+  (out / records.LANGUAGES).write_text("en\nth\n")
+  vocabulary.train_vocabulary(str(out / "text.txt"), str(out / "vocabulary.model"), size=400)
+  return out
+
+
+@pytest.mark.slow
+def test_eval_and_infer_run_with_gin_locked_for_all_models_and_corpora(corpus_dir, wide_dir, tmp_path):
+  data = {path.stem for path in (ROOT / "gin" / "data").glob("*.gin")}
+  assert data == {*_CORPORA, *_WITHOUT_CAPTIONS}
+  runs = [_arguments(script, "tiny", corpus_dir / "three.gin", tmp_path) for script in ("eval", "infer")]
+  wide = {"SPLIT": "train", "DATA_DIR": wide_dir}
+  runs += [_arguments("infer", model, "data/coco35l.gin", tmp_path, **wide) for model in ("bb", "bg", "lg")]
+  for name, macros in _CORPORA.items():
+    where = {"SPLIT": "train", **dict.fromkeys(macros, wide_dir)}
+    runs.append(_arguments("infer", "tiny", f"data/{name}.gin", tmp_path, **where))
+  _run(*(argument for run in runs for argument in ("--", *run)))
+  assert len(list(tmp_path.glob("three_evaluation_*-predict.jsonl"))) == 2
+
+
+@pytest.mark.skipif(
+  importlib.util.find_spec("t5x") is None, reason="t5x is not installed: tests/t5x/run.sh runs this"
+)
+@pytest.mark.parametrize("module", stand_in.MODULES)
+def test_the_stand_in_has_the_signatures_of_t5x(module):
+  theirs = importlib.import_module(f"t5x.{module}")
+  for ours in stand_in.MODULES[module]:
+    known = inspect.signature(getattr(theirs, ours.__name__)).parameters
+    assert set(inspect.signature(ours).parameters) <= set(known), ours
+
+
+@pytest.mark.skipif(
+  importlib.util.find_spec("t5x") is None, reason="t5x is not installed: tests/t5x/run.sh runs this"
+)
+@pytest.mark.parametrize("script", stand_in.SCRIPTS)
+def test_the_scripts_have_the_arguments_of_t5x(script):
+  theirs = importlib.import_module(f"t5x.{script}")
+  function = stand_in.SCRIPTS[script]
+  known = inspect.signature(getattr(theirs, function.__name__)).parameters
+  assert set(inspect.signature(function).parameters) <= set(known)
