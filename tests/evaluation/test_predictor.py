@@ -44,7 +44,7 @@ def make(monkeypatch):
     for name, config in zip(("ViTConfig", "T5Config"), _configs(scan), strict=True):
       monkeypatch.setattr(predictor_lib, name, lambda config=config: config)
     registered = type("Registration", (), {"vocabulary": lambda self: _Vocabulary()})()
-    monkeypatch.setattr(predictor_lib.tasks, "registration", lambda name: registered)
+    monkeypatch.setattr(predictor_lib.registry, "registration", lambda name: registered)
     predictor = Predictor("some_mixture", max_length=5, batch_size=batch_size, **options)
     return predictor, _params(scan)
 

@@ -136,7 +136,7 @@ def main(file):
     with (
       mock.patch.object(predictor_lib, "ViTConfig", lambda: objective.module.vit),
       mock.patch.object(predictor_lib, "T5Config", lambda: objective.module.t5),
-      mock.patch.object(predictor_lib.tasks, "registration", pictures.registration),
+      mock.patch.object(predictor_lib.registry, "registration", pictures.registration),
       sharding.use(mesh, rules),
     ):
       planned = plan_state(objective, Optimizer(adam), stream.batch(0), mesh, rules).target.params

@@ -1,12 +1,14 @@
 """A stand-in for t5x, which is on no package index: what xmcap.t5x and gin/t5x use of it, and its three scripts.
 
-  python -m tests.t5x.stand_in train|eval|infer [--gin_file=FILE ...] [--gin.NAME=VALUE ...] [-- train|...]
+  python -m tests.t5x.stand_in train|eval|infer|build [--gin_file=FILE ...] [--gin.NAME=VALUE ...] [-- train|...]
 
-reads gin files and locks gin as t5x's scripts do, once per run of those that `--` separates. In place of computing, a
-script then traces (`jax.eval_shape`) all that t5x calls on the model, and runs all that it calls on the data. `install`
-puts the stand-in in place of t5x; test_stand_in.py holds its signatures against those of t5x where that is installed.
+reads gin files and locks gin as t5x's scripts do, once per run of those that `--` separates, and builds all objects
+that the files name; `build` ends there. In place of computing, a script then traces (`jax.eval_shape`) all that t5x
+calls on the model, and runs all that it calls on the data. `install` puts the stand-in in place of t5x; test_adapter.py
+holds its signatures against those of t5x where that is installed.
 """
 
+import copy
 import dataclasses
 import enum
 import functools
@@ -22,6 +24,7 @@ import jax
 import numpy as np
 import optax
 import seqio
+from gin import config as gin_config
 
 _AXES = (
   "batch", "vocab", "embed", "mlp", "heads", "kv", "joined_kv", "relpos_buckets", "abspos_buckets", "length", "layers",
@@ -314,7 +317,9 @@ def main(script: str, *arguments: str) -> None:
       bindings.append(argument.removeprefix("--gin."))
   gin.add_config_file_search_path(str(configuration.gin_folder()))
   gin.parse_config_files_and_bindings(files, bindings)
-  gin.get_configurable(script)()
+  copy.deepcopy(list(gin_config._CONFIG.values()))  # builds every object that a binding names
+  if script in SCRIPTS:
+    gin.get_configurable(script)()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The adapter within one process, against xmcap's own stream, objective, generator and weights."""
 
+import importlib
+import inspect
 import json
 
 import numpy as np
@@ -12,7 +14,7 @@ import jax
 import seqio
 from t5x import adafactor, checkpoints, utils
 
-from tests.t5x import corpus
+from tests.t5x import corpus, stand_in
 from xmcap.data import registry
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
@@ -323,3 +325,23 @@ def test_the_named_folder_is_not_overwritten(tmp_path):
   (tmp_path / weights.PARAMS).touch()
   with pytest.raises(UsageError, match="is there already"):
     t5x_checkpoints.from_t5x(str(tmp_path), str(tmp_path))
+
+
+# ---- the stand-in of test_stand_in.py ------------------------------------------------------------
+
+
+def _parameters(function):
+  return set(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize("module", stand_in.MODULES)
+def test_the_stand_in_has_the_signatures_of_t5x(module):
+  theirs = importlib.import_module(f"t5x.{module}")
+  for ours in stand_in.MODULES[module]:
+    assert _parameters(ours) <= _parameters(getattr(theirs, ours.__name__)), ours
+
+
+@pytest.mark.parametrize("script", stand_in.SCRIPTS)
+def test_the_scripts_of_the_stand_in_have_the_arguments_of_t5x(script):
+  ours = stand_in.SCRIPTS[script]
+  assert _parameters(ours) <= _parameters(getattr(importlib.import_module(f"t5x.{script}"), ours.__name__))
