@@ -228,7 +228,7 @@ def main() -> None:
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
     ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600",
-     "xmcap.evaluation.model_dir", "xmcap.scoring.output", "xmcap.scoring.report", "xmcap.tasks.emoji36",
+     "xmcap.evaluation.model_dir", "xmcap.scoring.writing.output", "xmcap.scoring.report", "xmcap.tasks.emoji36",
      "xmcap.training.loop"]
   )  # fmt: skip
   counts = {}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xmcap import cli
-from xmcap.scoring import fusion, score_matrices
+from xmcap.scoring.ranked import fusion, score_matrices
 
 
 def _write(folder, count=40, seed=0):

@@ -20,7 +20,7 @@ from tests.fuzz import commands, kills, materials, sandbox
 from xmcap.scoring.health import identifier
 
 _OF_LIGHT = (
-  "xmcap.runs.page", "xmcap.scoring.human.rating_page", "xmcap.scoring.output", "xmcap.scoring.report",
+  "xmcap.runs.page", "xmcap.scoring.human.rating_page", "xmcap.scoring.writing.output", "xmcap.scoring.report",
 )  # fmt: skip
 _OF_HEAVY = (
   "tensorflow", "xmcap.convert.exporting", "xmcap.convert.importing", "xmcap.data.checking.check",

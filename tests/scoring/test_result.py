@@ -7,7 +7,7 @@ import pytest
 from xmcap.errors import UsageError
 from xmcap.scoring import read_system, score
 from xmcap.scoring.result import read_table
-from xmcap.scoring.statistics_file import read_statistics, write_statistics
+from xmcap.scoring.statistics.statistics_file import read_statistics, write_statistics
 
 _REFERENCES = {"b": {"en": ["a dog", "dogs"], "de": ["ein Hund"]}, "a": {"en": ["two cats"]}}
 _SIGNED = '"signature": "tokenizer:x"'

@@ -36,8 +36,9 @@ def add(actions) -> None:
 def _annotate(arguments) -> None:
   language = languages.get(arguments.language)
   from xmcap.evaluation import picture_files
-  from xmcap.scoring import files, inputs
+  from xmcap.scoring import files
   from xmcap.scoring.human import annotation_page
+  from xmcap.scoring.reading import inputs
 
   read = {"--sentences": arguments.sentences, "--tags": arguments.tags}
   inputs.check_pipes({f"{option}={path}": path for option, paths in read.items() for path in paths})
@@ -83,8 +84,9 @@ def _annotate(arguments) -> None:
 
 
 def _annotations(arguments) -> None:
-  from xmcap.scoring import files, inputs
+  from xmcap.scoring import files
   from xmcap.scoring.human import annotation_report, annotations
+  from xmcap.scoring.reading import inputs
 
   inputs.check_pipes({name: name for name in arguments.files})
   read, replaced = annotations.read(arguments.files)

@@ -145,7 +145,7 @@ def _add_words(actions) -> None:
 def _words(arguments) -> None:
   from xmcap.data import records, words
   from xmcap.data.corpora import word_vectors
-  from xmcap.scoring.grid import Grid
+  from xmcap.scoring.writing.grid import Grid
   from xmcap.storage import files
 
   sources = [name for name in arguments.sources.split(",") if name]

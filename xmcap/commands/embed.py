@@ -59,7 +59,8 @@ def _embed(arguments) -> None:
 def _inputs(arguments):
   from xmcap.data import features
   from xmcap.evaluation import embed, picture_files
-  from xmcap.scoring import files, prompts, retrieval, zero_shot
+  from xmcap.scoring import files
+  from xmcap.scoring.ranked import prompts, retrieval, zero_shot
   from xmcap.scoring.report import pictures
 
   codes = arguments.languages

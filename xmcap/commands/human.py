@@ -73,8 +73,8 @@ def _sxs(arguments) -> None:
   for name in ("scores", "baseline"):
     if getattr(arguments, name) and not arguments.ratings:
       raise UsageError(f"--{name} needs --ratings: files of --comparisons already hold pairs and differences")
-  from xmcap.scoring import inputs
   from xmcap.scoring.human import rated_pairs, sxs
+  from xmcap.scoring.reading import inputs
 
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   if arguments.comparisons == ["paper"]:
@@ -103,8 +103,8 @@ def _thumb(arguments) -> None:
   for name in ("human", "drop_identical_references"):
     if getattr(arguments, name) and not arguments.references:
       raise UsageError(f"--{name} is for correlations with metrics, which need --references=FILE")
-  from xmcap.scoring import inputs
   from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
+  from xmcap.scoring.reading import inputs
 
   read = {"--ratings": arguments.ratings, "--references": arguments.references}
   inputs.check_pipes(read)

@@ -142,7 +142,7 @@ def _caption(arguments) -> None:
 
 def _write_captions(out: str, captions: Captions, count: int) -> None:
   from xmcap.progress import Progress
-  from xmcap.scoring import predictions
+  from xmcap.scoring.reading import predictions
 
   progress = Progress(base.say, "pictures captioned", count)
 
@@ -155,7 +155,7 @@ def _write_captions(out: str, captions: Captions, count: int) -> None:
 
 
 def _print_predictions(captions: Captions) -> None:
-  from xmcap.scoring import predictions
+  from xmcap.scoring.reading import predictions
 
   for line in predictions.as_lines(captions):
     print(line, end="")

@@ -39,8 +39,8 @@ def _join(arguments) -> None:
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
   outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
-  from xmcap.scoring import inputs
   from xmcap.scoring.human import rating_join
+  from xmcap.scoring.reading import inputs
 
   inputs.check_pipes({"--join": arguments.join, **{name: name for name in arguments.ratings}})
   with outputs.held(arguments.out, arguments.prog, folder=False):
@@ -70,10 +70,11 @@ def _rate(arguments) -> None:
     )
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
-  from xmcap.scoring import files, inputs
+  from xmcap.scoring import files
   from xmcap.scoring.human import rating_items, rating_page
-  from xmcap.scoring.predictions import read_predictions
-  from xmcap.scoring.references import read_references
+  from xmcap.scoring.reading import inputs
+  from xmcap.scoring.reading.predictions import read_predictions
+  from xmcap.scoring.reading.references import read_references
 
   paths = base.named_paths("--predictions", arguments.predictions)
   inputs.check_pipes(

@@ -35,7 +35,8 @@ def add(commands) -> None:
 
 
 def _scores(arguments) -> None:
-  from xmcap.scoring import embedding_files, score_matrices
+  from xmcap.scoring.ranked import score_matrices
+  from xmcap.scoring.reading import embedding_files
 
   _check_name(arguments.out)
   read = {"--queries": arguments.queries, "--candidates": arguments.candidates}
@@ -52,7 +53,7 @@ def _check_name(out: str) -> None:
 
 
 def _fuse(arguments) -> None:
-  from xmcap.scoring import fusion, score_matrices
+  from xmcap.scoring.ranked import fusion, score_matrices
 
   named = {"--scores": arguments.scores, "--validation_scores": arguments.validation_scores}
   for option, paths in named.items():

@@ -82,7 +82,8 @@ def _add_pictures(command) -> None:
 
 def _score(arguments) -> None:
   from xmcap import processes
-  from xmcap.scoring import metrics, options, output
+  from xmcap.scoring import metrics, options
+  from xmcap.scoring.writing import output
   from xmcap.storage import files
 
   missing = [f"--{name}" for name in ("references", "predictions", "out") if not getattr(arguments, name)]
@@ -151,7 +152,9 @@ def _add_compare(commands) -> None:
 
 
 def _compare(arguments) -> None:
-  from xmcap.scoring import metrics, side_by_side, significance
+  from xmcap.scoring import metrics
+  from xmcap.scoring.statistics import significance
+  from xmcap.scoring.writing import side_by_side
 
   folders = base.named_paths("DIR", arguments.systems, unnamed=True)
   if arguments.references and not arguments.out:

@@ -97,7 +97,8 @@ def _add_output(command) -> None:
 
 
 def _zero_shot(arguments) -> None:
-  from xmcap.scoring import embedding_files, zero_shot
+  from xmcap.scoring.ranked import zero_shot
+  from xmcap.scoring.reading import embedding_files
 
   _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
@@ -120,8 +121,9 @@ def _zero_shot(arguments) -> None:
 
 
 def _retrieval(arguments) -> None:
-  from xmcap.scoring import embedding_files, retrieval
   from xmcap.scoring.metrics.ranked import DEPTHS
+  from xmcap.scoring.ranked import retrieval
+  from xmcap.scoring.reading import embedding_files
 
   depths = _depths(arguments.k, DEPTHS)
   if arguments.scores:
@@ -150,7 +152,7 @@ def _retrieval(arguments) -> None:
 
 
 def _matrix(arguments, depths: Sequence[int]) -> None:
-  from xmcap.scoring import score_matrices
+  from xmcap.scoring.ranked import score_matrices
 
   given = [f"--{name}" for name in ("pictures", "captions", "texts", "languages") if getattr(arguments, name)]
   if given:
@@ -174,8 +176,9 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
 
 
 def _tags(arguments) -> None:
-  from xmcap.scoring import inputs, tag_files, tags
+  from xmcap.scoring import tags
   from xmcap.scoring.metrics.tags import DEPTHS
+  from xmcap.scoring.reading import inputs, tag_files
 
   depths = _depths(arguments.k, DEPTHS)
   read = ("references", "predictions", "labels")
@@ -202,7 +205,7 @@ def _tags(arguments) -> None:
 
 
 def _keys(arguments) -> list[str] | None:
-  from xmcap.scoring.inputs import Input
+  from xmcap.scoring.reading.inputs import Input
 
   if not arguments.keys:
     return None

@@ -22,8 +22,8 @@ from xmcap.data.columns import parse_columns
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError, one_line
-from xmcap.scoring import embedding_files
 from xmcap.scoring.files import count, first_few
+from xmcap.scoring.reading import embedding_files
 from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import tag_files
+from xmcap.scoring.reading import tag_files
 from xmcap.storage import addresses
 
 _HINT = "`xmcap data tags` makes it"

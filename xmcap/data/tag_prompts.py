@@ -16,7 +16,8 @@ from xmcap import languages as languages_lib
 from xmcap.data.parts import StreamPart
 from xmcap.data.vocabulary import PAD_ID, Vocabulary
 from xmcap.errors import UsageError
-from xmcap.scoring import files, tag_files
+from xmcap.scoring import files
+from xmcap.scoring.reading import tag_files
 from xmcap.terminal import shown
 
 OWN = "own"

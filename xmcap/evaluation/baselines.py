@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from xmcap.data import images, records
-from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import References
+from xmcap.scoring.reading.predictions import Predictions
+from xmcap.scoring.reading.references import References
 from xmcap.storage import files
 
 _THUMBNAIL = 16  # pixels per side: 10,000 pictures take 30 MB, and blurring helps the nearest neighbour

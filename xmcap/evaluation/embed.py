@@ -28,9 +28,9 @@ from xmcap.evaluation.embedder import DualEmbedder, TextEmbedder
 from xmcap.evaluation.word_embedder import FeatureEmbedder
 from xmcap.models import model_json
 from xmcap.progress import Say
-from xmcap.scoring import prompts as prompts_lib
-from xmcap.scoring.retrieval import Captions
-from xmcap.scoring.zero_shot import Labels
+from xmcap.scoring.ranked import prompts as prompts_lib
+from xmcap.scoring.ranked.retrieval import Captions
+from xmcap.scoring.ranked.zero_shot import Labels
 from xmcap.storage import files
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts

@@ -26,11 +26,13 @@ from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
 from xmcap.progress import Progress
-from xmcap.scoring import baselines as baselines_lib
-from xmcap.scoring import files, options, output, subsets, tables
-from xmcap.scoring import predictions as predictions_lib
-from xmcap.scoring import references as references_lib
+from xmcap.scoring import files, options
+from xmcap.scoring.reading import predictions as predictions_lib
+from xmcap.scoring.reading import references as references_lib
 from xmcap.scoring.score import METRICS, score
+from xmcap.scoring.statistics import subsets
+from xmcap.scoring.writing import baselines as baselines_lib
+from xmcap.scoring.writing import output, tables
 from xmcap.storage import addresses, outputs
 
 __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]

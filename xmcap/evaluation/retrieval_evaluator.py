@@ -11,8 +11,9 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
-from xmcap.scoring import embedding_files, retrieval
 from xmcap.scoring.metrics.ranked import DEPTHS
+from xmcap.scoring.ranked import retrieval
+from xmcap.scoring.reading import embedding_files
 
 
 class Embedded(NamedTuple):

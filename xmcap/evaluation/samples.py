@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages as languages_lib
-from xmcap.scoring import grid
-from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import ReferenceMapping
+from xmcap.scoring.reading.predictions import Predictions
+from xmcap.scoring.reading.references import ReferenceMapping
+from xmcap.scoring.writing import grid
 
 PICTURES = LANGUAGES = 8
 

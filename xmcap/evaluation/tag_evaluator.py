@@ -14,12 +14,13 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import sharded_params, tag_baselines
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.models.label_tagger import columns
-from xmcap.scoring import baselines as baselines_lib
-from xmcap.scoring import tables, tag_files
 from xmcap.scoring import tags as tags_lib
 from xmcap.scoring.metrics.tags import DEPTHS
+from xmcap.scoring.reading import tag_files
 from xmcap.scoring.report import embeddings_page
 from xmcap.scoring.system import System
+from xmcap.scoring.writing import baselines as baselines_lib
+from xmcap.scoring.writing import tables
 from xmcap.storage import outputs
 
 PREDICTIONS = "predictions.jsonl"

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from xmcap.evaluation import sharded_params
-from xmcap.scoring import embedding_files, prompts
+from xmcap.scoring.ranked import prompts
+from xmcap.scoring.reading import embedding_files
 from xmcap.training import sharding
 
 _WINDOW = 16  # batches that are ordered by length together

@@ -8,7 +8,7 @@ import numpy as np
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
 from xmcap.planning.topologies import GpuNode, Topology
-from xmcap.scoring.grid import Grid
+from xmcap.scoring.writing.grid import Grid
 
 _GIB = 2**30
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from xmcap.runs.history import RunHistory, evaluations, names_of
-from xmcap.scoring.grid import Grid
+from xmcap.scoring.writing.grid import Grid
 
 _FIRST = ("cider_d", "cider", "loss", "accuracy")  # metrics shown before all others
 

@@ -24,17 +24,17 @@ Using a metric directly, on tokenised captions:
   Cider().statistics(corpus)[:, 0]  # the score of each image
 """
 
-from xmcap.scoring.comparison import Comparison, Difference
 from xmcap.scoring.metrics import METRICS, Cider, CiderD, Corpus, Metric
-from xmcap.scoring.output import score_files, write
-from xmcap.scoring.predictions import read_predictions, write_predictions
-from xmcap.scoring.references import References, read_references
+from xmcap.scoring.reading.predictions import read_predictions, write_predictions
+from xmcap.scoring.reading.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
-from xmcap.scoring.signature import Signature
-from xmcap.scoring.significance import compare, read_system
-from xmcap.scoring.statistics import Statistics
-from xmcap.scoring.tables import Table
+from xmcap.scoring.statistics.comparison import Comparison, Difference
+from xmcap.scoring.statistics.significance import compare, read_system
+from xmcap.scoring.statistics.sufficient import Statistics
+from xmcap.scoring.writing.output import score_files, write
+from xmcap.scoring.writing.signature import Signature
+from xmcap.scoring.writing.tables import Table
 
 __all__ = [
   "METRICS",

@@ -11,7 +11,7 @@ import msgspec
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring.inputs import MAX_LINE, Input
+from xmcap.scoring.reading.inputs import MAX_LINE, Input
 from xmcap.storage import files as storage_files
 from xmcap.storage import outputs, whole_files
 from xmcap.terminal import shown

@@ -2,7 +2,7 @@
 
 import re
 
-from xmcap.scoring.signature import digest
+from xmcap.scoring.writing.signature import digest
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _MOST = 96  # characters of a name that are kept in a key

@@ -15,7 +15,7 @@ from xmcap.scoring import health as health_lib
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.words import Words
 from xmcap.terminal import shown
 

@@ -8,7 +8,9 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import predictions, subsets, tokenizers
+from xmcap.scoring import tokenizers
+from xmcap.scoring.reading import predictions
+from xmcap.scoring.statistics import subsets
 from xmcap.terminal import shown
 
 MAX_RESAMPLES = 100_000

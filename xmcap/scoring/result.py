@@ -8,15 +8,16 @@ from typing import Annotated
 import msgspec
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, metrics, tables
-from xmcap.scoring import slices as slices_lib
+from xmcap.scoring import files, metrics
 from xmcap.scoring.health import Health
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.predictions import Predictions
-from xmcap.scoring.references import References
-from xmcap.scoring.signature import Signature
+from xmcap.scoring.reading.predictions import Predictions
+from xmcap.scoring.reading.references import References
+from xmcap.scoring.statistics import slices as slices_lib
 from xmcap.scoring.system import System
+from xmcap.scoring.writing import tables
+from xmcap.scoring.writing.signature import Signature
 from xmcap.storage import outputs
 
 # Larger than any score, and safe to convert to float.

@@ -5,19 +5,21 @@ from collections.abc import Collection, Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import captions as captions_lib
-from xmcap.scoring import files, inputs, options, subsets, tokenizers, workers
+from xmcap.scoring import files, options, tokenizers, workers
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import predictions as predictions_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.predictions import CheckedPredictions, Predictions
-from xmcap.scoring.references import References
+from xmcap.scoring.reading import captions as captions_lib
+from xmcap.scoring.reading import inputs
+from xmcap.scoring.reading import predictions as predictions_lib
+from xmcap.scoring.reading.predictions import CheckedPredictions, Predictions
+from xmcap.scoring.reading.references import References
 from xmcap.scoring.result import Result
-from xmcap.scoring.signature import digest, of_images
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics import subsets
+from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
+from xmcap.scoring.writing.signature import digest, of_images
 
 METRICS = ("cider", "cider_d")
 """The default metrics of a table."""

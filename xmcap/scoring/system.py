@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import xmcap
-from xmcap.scoring import metrics, resampling, tables
-from xmcap.scoring.signature import METRIC, Signature
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring import metrics
+from xmcap.scoring.statistics import resampling
+from xmcap.scoring.statistics.sufficient import Statistics
+from xmcap.scoring.writing import tables
+from xmcap.scoring.writing.signature import METRIC, Signature
 
 
 @dataclasses.dataclass(frozen=True)

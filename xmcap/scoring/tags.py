@@ -11,10 +11,10 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.metrics.tags import DEPTHS
-from xmcap.scoring.signature import of_images, of_texts
-from xmcap.scoring.statistics import Statistics, image_keys
+from xmcap.scoring.reading.tag_files import Scores
+from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.scoring.system import System, make_table
-from xmcap.scoring.tag_files import Scores
+from xmcap.scoring.writing.signature import of_images, of_texts
 from xmcap.terminal import shown
 
 

@@ -14,7 +14,7 @@ from xmcap.data.records import Caption, Record
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import published
-from xmcap.scoring.signature import of_images
+from xmcap.scoring.writing.signature import of_images
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -9,7 +9,7 @@ from tests.data.conftest import NUM_PICTURES, SIDE, colour, png, tiny_record, wr
 from xmcap.data import records, registry
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES, TRAINED
-from xmcap.scoring import subsets
+from xmcap.scoring.statistics import subsets
 
 
 def examples(name, **options) -> list[dict]:

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from xmcap.scoring.references import References
+from xmcap.scoring.reading.references import References
 from xmcap.scoring.score import score
 
 _NOUNS = {

@@ -7,7 +7,7 @@ import pytest
 
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.report import captions
-from xmcap.scoring.statistics import Statistics
+from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.words import Words
 
 

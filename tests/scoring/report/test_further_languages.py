@@ -1,7 +1,7 @@
 """A report of a language that is none of the 36."""
 
-from xmcap.scoring import output
 from xmcap.scoring.score import score
+from xmcap.scoring.writing import output
 
 
 def test_a_language_by_its_tag_is_scored_and_reported(tmp_path):

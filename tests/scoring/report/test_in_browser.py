@@ -6,8 +6,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from xmcap.scoring import baselines, compare, output, report
+from xmcap.scoring import compare, report
 from xmcap.scoring.report import elements
+from xmcap.scoring.writing import baselines, output
 
 
 @pytest.fixture

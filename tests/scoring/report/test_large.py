@@ -9,7 +9,7 @@ import pytest
 from xmcap import languages
 from xmcap.scoring import Result, Statistics, Table, report
 from xmcap.scoring.language import Tokenized
-from xmcap.scoring.references import References
+from xmcap.scoring.reading.references import References
 from xmcap.scoring.words import Words
 
 _IMAGES = 1200

@@ -19,7 +19,7 @@ from xmcap.data import records
 from xmcap.data.corpora import tag_labels
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
-from xmcap.scoring.grid import Grid
+from xmcap.scoring.writing.grid import Grid
 from xmcap.storage import addresses
 
 ALL = "all"

@@ -20,7 +20,7 @@ from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.progress import Say
-from xmcap.scoring.grid import Grid
+from xmcap.scoring.writing.grid import Grid
 from xmcap.storage import databases, files, outputs
 
 _CHUNK = 512  # records hashed at a time by one process

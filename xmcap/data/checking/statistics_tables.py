@@ -6,7 +6,7 @@ from xmcap import languages
 from xmcap.data import records
 from xmcap.data.checking.statistics import Row, Statistics
 from xmcap.scoring import published
-from xmcap.scoring.grid import Grid
+from xmcap.scoring.writing.grid import Grid
 
 # Column or mean of `Row` -> heading, and name in Table 1 of the XM3600 paper.
 _COLUMNS = {

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from xmcap.errors import UsageError
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading.inputs import Input
 from xmcap.storage import files
 
 NAME = "annotations.jsonl"

@@ -18,7 +18,7 @@ from xmcap.data import features, records, words
 from xmcap.data.features import Features
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring.files import count
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading.inputs import Input
 from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, tag_files
+from xmcap.scoring import files
 from xmcap.scoring.human import rating_page
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
-from xmcap.scoring.references import read_references
+from xmcap.scoring.reading import tag_files
+from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.report import elements, pictures
 
 PAGE, FOLDER = "annotate.html", "pictures"

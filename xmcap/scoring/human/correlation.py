@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from xmcap.scoring import resampling
+from xmcap.scoring.statistics import resampling
 
 COEFFICIENTS: dict[str, str] = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall"}
 """Name -> heading. Kendall's is tau-b, which counts ties."""

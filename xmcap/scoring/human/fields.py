@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

@@ -18,7 +18,7 @@ from xmcap.scoring import files, published
 from xmcap.scoring.human import correlation, fields
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
 from xmcap.scoring.result import read_table
-from xmcap.scoring.signature import Signature, shortened
+from xmcap.scoring.writing.signature import Signature, shortened
 from xmcap.terminal import shown
 
 ALL = "ALL"

@@ -19,7 +19,7 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.predictions import Predictions
+from xmcap.scoring.reading.predictions import Predictions
 from xmcap.scoring.report import elements
 from xmcap.terminal import shown
 

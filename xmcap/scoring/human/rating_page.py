@@ -16,7 +16,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_join
 from xmcap.scoring.human.rating_items import INSTRUCTIONS, PROTOCOLS, RatingItem
-from xmcap.scoring.references import References
+from xmcap.scoring.reading.references import References
 from xmcap.scoring.report import elements, pictures
 from xmcap.storage import outputs
 

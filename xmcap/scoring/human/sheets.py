@@ -8,7 +8,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xmcap.scoring import files, grid
+from xmcap.scoring import files
+from xmcap.scoring.writing import grid
 from xmcap.storage import outputs
 from xmcap.terminal import shown
 

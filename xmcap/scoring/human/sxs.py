@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, resampling
+from xmcap.scoring import files
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.scoring.statistics import resampling
 from xmcap.terminal import shown
 
 _FEW_RATINGS = 10  # with fewer ratings, sides that never change may be chance

@@ -15,9 +15,9 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring import references as references_lib
 from xmcap.scoring.human import fields
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading import references as references_lib
+from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
 MEASURES = {

@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 from xmcap.scoring.metrics.ngrams import Ngrams
-from xmcap.scoring.signature import digest
+from xmcap.scoring.writing.signature import digest
 
 ORDERS = 4
 """Length of the longest n-gram, in words."""

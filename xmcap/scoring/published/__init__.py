@@ -8,7 +8,7 @@ import csv
 from collections.abc import Iterable
 from importlib import resources
 
-from xmcap.scoring import signature
+from xmcap.scoring.writing import signature
 
 MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
 """The models of Tables 8 to 11, in the paper's order (see its Table 3)."""

@@ -14,7 +14,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring import files, published
 from xmcap.scoring.published.findings import Cell, Check, Findings
-from xmcap.scoring.references import read_references
+from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 

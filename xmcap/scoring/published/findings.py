@@ -3,7 +3,8 @@
 import dataclasses
 import os
 
-from xmcap.scoring import files, grid
+from xmcap.scoring import files
+from xmcap.scoring.writing import grid
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,11 +15,12 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import tables, workers
+from xmcap.scoring import workers
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.heat_map import region_name
 from xmcap.scoring.report.pictures import ReportPictures
 from xmcap.scoring.result import Result
+from xmcap.scoring.writing import tables
 
 _PAGE_SIZE = 24  # cards
 _LEVEL = 3  # gzip level: a third of the time of level 6 for a sixth more bytes

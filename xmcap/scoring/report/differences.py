@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 
 from xmcap import languages
-from xmcap.scoring import comparison as comparison_lib
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import tables
 from xmcap.scoring.report import elements
+from xmcap.scoring.statistics import comparison as comparison_lib
+from xmcap.scoring.writing import tables
 
 
 def section(comparison: comparison_lib.Comparison) -> str:

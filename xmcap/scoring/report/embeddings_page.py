@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages
-from xmcap.scoring import files, tables
+from xmcap.scoring import files
+from xmcap.scoring.ranked.zero_shot import ZeroShot
 from xmcap.scoring.report import captions, elements, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
-from xmcap.scoring.statistics_file import STATISTICS_FILE, write_statistics
+from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.system import System
-from xmcap.scoring.zero_shot import ZeroShot
+from xmcap.scoring.writing import tables
 
 _SCRIPTS = ("base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
 _SYSTEM = "these scores"

@@ -9,9 +9,9 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import tables
 from xmcap.scoring.report import elements
 from xmcap.scoring.result import Result
+from xmcap.scoring.writing import tables
 
 MAX_REGIONS = 60
 """Largest number of regions shown, those with most images; XM3600 has 36."""

@@ -4,11 +4,11 @@ import contextlib
 
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import tables
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.elements import escape
 from xmcap.scoring.report.scores import Others
-from xmcap.scoring.signature import Signature, shortened
+from xmcap.scoring.writing import tables
+from xmcap.scoring.writing.signature import Signature, shortened
 
 _METRICS = {
   "cider": """Mean cosine of the tf-idf vectors of n-grams (1 to 4 words) in a caption and its references, times 10

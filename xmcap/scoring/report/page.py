@@ -3,12 +3,13 @@
 import os
 from collections.abc import Mapping
 
-from xmcap.scoring import baselines as tables_beside
-from xmcap.scoring import comparison as comparison_lib
-from xmcap.scoring import files, tables
+from xmcap.scoring import files
 from xmcap.scoring.report import captions, differences, elements, health_table, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.result import Result
+from xmcap.scoring.statistics import comparison as comparison_lib
+from xmcap.scoring.writing import baselines as tables_beside
+from xmcap.scoring.writing import tables
 
 _SCRIPTS = (
   "base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js", "captions.js", "browser.js",

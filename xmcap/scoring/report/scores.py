@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap import languages
-from xmcap.scoring import tables
 from xmcap.scoring.report import elements
+from xmcap.scoring.writing import tables
 
 _GROUPS = ("english", "web", "low_resource", "other")
 

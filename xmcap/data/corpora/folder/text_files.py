@@ -11,8 +11,8 @@ from xmcap.data.corpora.folder import fields
 from xmcap.data.corpora.folder.fields import Columns, Row
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.scoring import layouts
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")

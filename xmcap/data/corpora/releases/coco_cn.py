@@ -26,8 +26,8 @@ from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.progress import Say
 from xmcap.scoring import files as scoring_files
-from xmcap.scoring import layouts
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading.inputs import Input
 from xmcap.storage import files
 
 TEXT_NAME = "coco_cn_text"

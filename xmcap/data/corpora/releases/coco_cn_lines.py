@@ -20,7 +20,7 @@ from xmcap.data.corpora import line_check
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
 SPLITS = ("train", "val", "test")

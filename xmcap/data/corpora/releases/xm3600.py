@@ -4,8 +4,8 @@ The inputs are the published files (Thapliyal et al. 2022): `captions.zip` or it
 a folder of its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's
 tokens. Other releases in this layout, such as emoji36's, can be built too.
 
-The layout of a line is described in `xmcap.scoring.layouts`. Here an unusable line, language or caption counts as a
-problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
+The layout of a line is described in `xmcap.scoring.reading.layouts`. Here an unusable line, language or caption counts
+as a problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
 """
 
 import dataclasses
@@ -21,8 +21,8 @@ from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.data.records import Caption
 from xmcap.errors import XmcapError
-from xmcap.scoring import layouts
-from xmcap.scoring.inputs import Input
+from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading.inputs import Input
 
 SPLIT = "test"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

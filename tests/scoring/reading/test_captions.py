@@ -1,0 +1,62 @@
+import collections
+import types
+
+import numpy as np
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import score
+from xmcap.scoring.reading import captions
+
+_REFERENCES = {"k": {"en": ["a dog"]}}
+_PREDICTIONS = {"k": {"en": "a dog"}}
+
+
+@pytest.mark.parametrize(
+  "references, message",
+  [
+    (
+      "captions.jsonl",
+      "references: 'captions.jsonl' must be a dictionary, image key -> language code -> captions",
+    ),
+    ([], r"references: \[\] must be a dictionary"),
+    ({1: {"en": ["a"]}}, r"references: \{1: .* must be a dictionary, .* with strings as keys"),
+    ({"k": ["a"]}, r"references\['k'\]: \['a'\] must be a dictionary"),
+    ({"k": {1: ["a"]}}, r"references\['k'\]: \{1: .* with strings as keys"),
+    ({"k": {"eng": ["a"]}}, r"references\['k'\]: unknown language 'eng'; did you mean 'en'"),
+    ({"k": {"en": "a dog"}}, r"references\['k'\]\['en'\]: 'a dog' must be a list of strings"),
+    ({"k": {"en": None}}, r"references\['k'\]\['en'\]: None must be a list of strings"),
+    ({"k": {"en": ["a", 1]}}, r"references\['k'\]\['en'\]: \['a', 1\] must be a list of strings"),
+    ({"a\nb": {"en": 1}}, r"references\['a\\nb'\]\['en'\]: 1 must be"),
+  ],
+)
+def test_references_that_are_none_are_named(references, message):
+  with pytest.raises(UsageError, match=message) as caught:
+    score(references, _PREDICTIONS)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  "predictions, message",
+  [
+    ("ours.jsonl", "predictions: 'ours.jsonl' must be a dictionary"),
+    ({1: {"en": "a"}}, r"predictions: \{1: .* with strings as keys"),
+    ({"k": "a dog"}, r"predictions\['k'\]: 'a dog' must be a dictionary, language code -> captions"),
+    ({"k": {None: "a"}}, r"predictions\['k'\]: \{None: .* with strings as keys"),
+    ({"k": {"en": ["a"]}}, r"predictions\['k'\]\['en'\]: \['a'\] must be a string"),
+    ({"k": {"en": float("nan")}}, r"predictions\['k'\]\['en'\]: nan must be a string"),
+  ],
+)
+def test_predictions_that_are_none_are_named(predictions, message):
+  with pytest.raises(UsageError, match=message):
+    score(_REFERENCES, predictions)
+
+
+def test_what_behaves_like_texts_and_dictionaries_will_do():
+  text = np.str_("a dog")
+  captions.check_references(
+    types.MappingProxyType(
+      {np.str_("k"): collections.OrderedDict(en=(text,), th=collections.UserList([text]))}
+    )
+  )
+  captions.check_predictions({"k": {"en": text}})

@@ -1,0 +1,134 @@
+import io
+import zipfile
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring.reading import inputs
+from xmcap.scoring.reading.inputs import Input
+
+
+def _rows(path, **limits):
+  with Input(path, **limits) as source:
+    return list(source.rows())
+
+
+def _object(size):
+  return '{"a": "' + "x" * (size - 9) + '"}'
+
+
+def _zip(path, members, **options):
+  with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, **options) as archive:
+    for name, content in members.items():
+      archive.writestr(name, content)
+  return path
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", " \n"])
+def test_rows_over_many_blocks_keep_their_numbers(tmp_path, monkeypatch, end):
+  monkeypatch.setattr(inputs, "_BLOCK", 16)
+  path = tmp_path / "rows.jsonl"
+  path.write_text(end.join(f'{{"n": {n}, "ü": "{"ë" * n}"}}' for n in range(20)), newline="")
+  step = end.count("\n")
+  assert _rows(path) == [(1 + n * step, {"n": n, "ü": "ë" * n}) for n in range(20)]
+
+
+def test_rows_after_the_first_block_are_named(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "_BLOCK", 16)
+  path = tmp_path / "rows.jsonl"
+  path.write_text('{"n": 1}\n' * 30 + '{"n": 1, "n": 2}\n')
+  with pytest.raises(UsageError, match="line 31: names 'n' twice"):
+    _rows(path)
+
+
+def test_a_line_of_the_limit_is_read_and_a_longer_one_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "_BLOCK", 64)
+  path = tmp_path / "rows.jsonl"
+  path.write_text("{}\n" + _object(1 << 20) + "\n{}")
+  assert [number for number, _ in _rows(path, max_line=1 << 20)] == [1, 2, 3]
+  path.write_text("{}\n" + _object((1 << 20) + 1) + "\n{}")
+  with pytest.raises(UsageError, match="line 2: longer than 1 MiB"):
+    _rows(path, max_line=1 << 20)
+
+
+def test_a_long_line_is_refused_before_it_is_read_whole(tmp_path):
+  path = tmp_path / "rows.jsonl"
+  with open(path, "wb") as file:
+    file.truncate(1 << 36)  # a hole: 64 GiB that take no room on the disk
+  with pytest.raises(UsageError, match="line 1: longer than 16 MiB"):
+    _rows(path)
+
+
+def test_a_document_over_the_limit_is_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_DOCUMENT", 1 << 20)
+  path = tmp_path / "results.json"
+  path.write_text("[" + " " * (1 << 20) + "]")
+  with pytest.raises(UsageError, match="over 1 MiB"), Input(path) as source:
+    source.document()
+
+
+def test_errors_in_a_document_have_line_and_column(tmp_path):
+  path = tmp_path / "results.json"
+  for content, message in [
+    (b'[\n  {"a": nan}]', r"broken JSON \(Expecting value at line 2, column 9\)"),
+    (b'[\n  {"a": NaN}]', "NaN is not valid JSON"),
+    (b'[\n  "\xff"]', r"byte 0xff at line 2, column 4"),
+    (b'[{"image_id": 7, "a": 1, "a": 2}]', r"names 'a' twice"),
+  ]:
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=message), Input(path) as source:
+      source.document()
+
+
+def test_one_jsonl_file_of_an_archive_is_read(tmp_path):
+  path = _zip(
+    tmp_path / "x", {"README": "-", "a/captions.jsonl": '{"a": 1}\n', "__MACOSX/._captions.jsonl": ""}
+  )
+  assert _rows(path) == [(1, {"a": 1})]
+
+
+@pytest.mark.parametrize(
+  "members, message",
+  [
+    ({}, "with 0 .jsonl files"),
+    ({"captions.json": "{}"}, "with 0 .jsonl files"),
+    ({"a.jsonl": "{}", "b.jsonl": "{}"}, "with 2 .jsonl files"),
+    ({"../a.jsonl": "{}\n["}, r"x \(../a.jsonl\), line 2: broken JSON"),
+  ],
+)
+def test_what_an_archive_holds_is_checked(tmp_path, members, message):
+  with pytest.raises(UsageError, match=message):
+    _rows(_zip(tmp_path / "x", members))
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
+  with pytest.raises(UsageError, match=r"\(captions.jsonl\): over 1 MiB when decompressed"):
+    _rows(_zip(tmp_path / "x", {"captions.jsonl": b"\n" * ((1 << 20) + 1)}))
+
+
+def test_an_archive_that_states_too_small_a_size_is_not_unpacked_further(tmp_path):
+  path = _zip(tmp_path / "x", {"captions.jsonl": b"{}\n" * (1 << 20)})
+  content = bytearray(path.read_bytes())
+  directory = content.index(b"PK\x01\x02")
+  content[directory + 24 : directory + 28] = (30).to_bytes(4, "little")
+  path.write_bytes(content)
+  with pytest.raises(UsageError, match="cannot be read .*CRC"):
+    _rows(path)
+
+
+def test_broken_encrypted_and_odd_archives_are_refused(tmp_path):
+  whole = _zip(tmp_path / "x", {"captions.jsonl": "{}"}).read_bytes()
+  directory = whole.index(b"PK\x01\x02")
+  encrypted = whole[: directory + 8] + b"\x01" + whole[directory + 9 :]
+  other = io.BytesIO()
+  with zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as archive:
+    archive.writestr("captions.jsonl", "{}")
+  for content, message in [
+    (whole[:-5], "cannot be read .*not a zip file"),
+    (encrypted, "encrypted"),
+    (other.getvalue(), "compressed in an unsupported way"),
+  ]:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+      _rows(tmp_path / "x")

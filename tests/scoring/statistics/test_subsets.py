@@ -1,0 +1,103 @@
+import hashlib
+import random
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring.reading.references import References
+from xmcap.scoring.statistics import subsets
+
+_REFERENCES = References(
+  {"k2": {"en": ["a"]}, "k1": {"en": ["b"]}, "k3": {"en": ["c"]}}, locales={"k1": "de"}
+)
+
+
+def _file(tmp_path, content):
+  path = tmp_path / "keys.txt"
+  path.write_bytes(content)
+  return str(path)
+
+
+def test_a_file_names_images(tmp_path):
+  keys, label = subsets.choose(_file(tmp_path, b"k3\r\n\n k1 \n"), _REFERENCES)
+  assert keys == ("k1", "k3")
+  assert label == f"file#{hashlib.sha256(b'k1' + bytes([10]) + b'k3').hexdigest()[:16]}"
+
+
+@pytest.mark.parametrize(
+  "content, message",
+  [
+    (b"k1\n\nk2\nk1\n", "line 4: 'k1' is already on line 1"),
+    (b"k1\nx\n\ny\n", r"2 keys not among the images of the references \('x' on line 2, 'y' on line 4\)"),
+    (b"a\nb\nc\nd\n", r"4 keys .* \('a' on line 1, 'b' on line 2, 'c' on line 3, \.\.\.\)"),
+    (b"\xff\n", "line 1: not UTF-8"),
+    (b"k1\n\x00\n", "1 key not among"),
+    (b"\n", "contains no keys"),
+    (b"", "contains no keys"),
+  ],
+)
+def test_bad_files_are_named(tmp_path, content, message):
+  with pytest.raises(UsageError, match=message) as caught:
+    subsets.choose(_file(tmp_path, content), _REFERENCES)
+  assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+  with pytest.raises(UsageError, match="absent: no such file of image keys"):
+    subsets.choose(tmp_path / "absent", _REFERENCES)
+  with pytest.raises(UsageError, match="cannot be read"):
+    subsets.choose(tmp_path, _REFERENCES)
+
+
+@pytest.mark.parametrize("spec", ["xm600", "XM600:7"])
+def test_a_draw_without_a_seed_is_told_how_to_name_one(spec):
+  with pytest.raises(UsageError, match="to draw 600 images give xm600:SEED, such as xm600:7"):
+    subsets.check(spec)
+
+
+def test_a_draw_is_the_same_whatever_the_order_of_the_images():
+  keys = [f"{number:016x}" for number in range(3600)]
+  drawn = subsets.choose("xm600:7", dict.fromkeys(keys))
+  random.Random(0).shuffle(keys)
+  assert subsets.choose("xm600:007", dict.fromkeys(keys)) == drawn
+  chosen, label = drawn
+  assert label == "xm600:7"
+  assert len(set(chosen)) == 600
+  assert set(chosen) <= set(keys)
+  # The draw is published by its seed alone, so it must never change: computed with coreutils' sha256sum, as
+  # the 600 keys with the smallest sha256 of "xm600:7:KEY".
+  assert hashlib.sha256("\n".join(chosen).encode()).hexdigest()[:16] == "ad6822b51817b929"
+
+
+def test_draws_of_other_seeds_differ():
+  keys = dict.fromkeys(f"{number:016x}" for number in range(3600))
+  common = set(subsets.choose("xm600:1", keys)[0]) & set(subsets.choose("xm600:2", keys)[0])
+  assert 60 < len(common) < 140  # 100 are expected, with a standard deviation of 8
+
+
+@pytest.mark.parametrize(
+  "spec", ["xm600:", "xm600:-1", "xm600:1.5", "xm600:x\n", "xm600:١", "xm600:" + "9" * 5000]
+)
+def test_a_seed_is_a_whole_number(spec):
+  with pytest.raises(UsageError, match="SEED must be a whole number") as caught:
+    subsets.choose(spec, _REFERENCES)
+  assert "\n" not in str(caught.value)
+
+
+def test_too_few_images_are_refused():
+  assert len(subsets.choose("xm600:1", {str(key): {} for key in range(600)})[0]) == 600
+  with pytest.raises(UsageError, match="draws 600 images, but the references have only 599"):
+    subsets.choose("xm600:1", {str(key): {} for key in range(599)})
+
+
+def test_taken_references_keep_order_regions_and_words():
+  references = References(_REFERENCES, _REFERENCES.locales, {key: {"en": ["w"]} for key in _REFERENCES})
+  taken = subsets.take(references, ("k1", "k2"))
+  assert list(taken.items()) == [("k2", {"en": ["a"]}), ("k1", {"en": ["b"]})]
+  assert taken.locales == {"k1": "de"}
+  assert taken.tokenized == {"k2": {"en": ["w"]}, "k1": {"en": ["w"]}}
+
+
+def test_predictions_of_unknown_images_are_kept_to_be_refused():
+  predictions = {"k1": {"en": ""}, "k2": {"en": ""}, "x": {"en": ""}}
+  assert subsets.take_predictions(predictions, _REFERENCES, ("k2",)) == {"k2": {"en": ""}, "x": {"en": ""}}

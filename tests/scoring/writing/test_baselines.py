@@ -1,0 +1,81 @@
+import dataclasses
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import published, score
+from xmcap.scoring.writing.baselines import check_pictures, read_baseline, with_beside
+from xmcap.scoring.writing.signature import of_images
+
+_REFERENCES = {"k1": {"en": ["a dog"], "de": ["ein Hund"]}, "k2": {"en": ["two cats"], "de": ["Katzen"]}}
+_PREDICTIONS = {"k1": {"en": "a dog", "de": "Hund"}, "k2": {"en": "a cat", "de": "Katze"}}
+
+
+def _score(**options):
+  return score(_REFERENCES, _PREDICTIONS, **options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """A folder with a table in CIDEr and chrF."""
+  _score(title="first", metrics="cider,chrf").table.write(tmp_path)
+  return tmp_path
+
+
+def test_the_metric_that_is_asked_for_is_shown(folder):
+  (column,) = read_baseline(folder, "chrf").items()
+  assert column == ("first (chrF)", {"de": column[1]["de"], "en": column[1]["en"]})
+  assert column[1]["de"] == _score(metrics="chrf").table.rows["de"]["chrf"]
+
+
+def test_else_the_one_that_stands_for_all(folder):
+  assert list(read_baseline(folder)) == ["first (CIDEr)"]
+
+
+def test_a_folder_without_a_title_goes_by_its_name(folder):
+  _score().table.write(folder / "ours")
+  assert list(read_baseline(folder / "ours")) == ["ours (CIDEr-D)"]
+
+
+def test_a_baseline_without_the_metric_is_refused(folder):
+  with pytest.raises(
+    UsageError, match="was not scored in cider_d; score it again with --metrics=cider,chrf,cider_d"
+  ):
+    read_baseline(folder, "cider_d")
+
+
+@pytest.mark.parametrize(
+  "options, note",
+  [
+    ({}, None),
+    ({"bootstrap": 10, "missing": "empty"}, None),
+    (
+      {"tokenizer": "char"},
+      "columns first (chrF): scored in another way, so compare with care; document_frequency",
+    ),
+    ({"languages": ["en"]}, "languages: de en against en"),
+  ],
+)
+def test_what_was_scored_in_another_way_is_noted(folder, options, note):
+  table = with_beside(_score(metrics="chrf", **options), read_baseline(folder, "chrf")).table
+  assert list(table.beside) == ["first (chrF)"]
+  if note is None:
+    assert table.notes == ()
+  else:
+    assert len(table.notes) == 1 and note in table.notes[0]
+
+
+def test_notes_of_the_baseline_are_carried(folder):
+  table = _score(metrics="chrf").table
+  dataclasses.replace(table, notes=("2 missing",)).write(folder / "noted")
+  table = with_beside(_score(metrics="chrf"), read_baseline(folder / "noted", "chrf")).table
+  assert table.notes == ("columns noted (chrF): 2 missing",)
+  assert table.own_notes == ()
+
+
+def test_the_papers_scores_do_not_stand_beside_those_of_other_pictures(monkeypatch):
+  with pytest.raises(UsageError, match="on the 3,600 pictures of XM3600, and the references are for other"):
+    check_pictures("paper", _REFERENCES)
+  check_pictures("a folder", _REFERENCES)
+  monkeypatch.setattr(published, "XM3600_IMAGES", of_images(_REFERENCES))
+  check_pictures("paper", _REFERENCES)

@@ -1,0 +1,140 @@
+import csv
+import dataclasses
+import io
+import json
+
+import pytest
+
+from xmcap import languages
+from xmcap.scoring import Table
+from xmcap.scoring.writing.tables import column, mean_label
+
+_SIGNATURE = "metric.cider:n=4|tokenizer:default-1[all]|xmcap:0.1.0"
+
+
+def _row(score, images=3600):
+  return {"images": images, "references": 2 * images, "cider": score, "cider_d": score / 2, "exact": 0.125}
+
+
+def _table(codes, title="", **more):
+  return Table.of_rows(_SIGNATURE, {code: _row(float(i)) for i, code in enumerate(codes)}, title, **more)
+
+
+def _intervals(table):
+  return {
+    name: {metric: (scores[metric] - 0.5, scores[metric] + 0.5) for metric in table.metrics}
+    for name, scores in [*table.rows.items(), *table.means.items()]
+  }
+
+
+def test_means_over_35_and_36():
+  table = _table(languages.LANGUAGES)
+  quz = table.rows["quz"]["cider"]
+  assert list(table.means) == ["35", "36"]
+  assert table.means["36"]["cider"] == pytest.approx(17.5)
+  assert table.means["35"]["cider"] == pytest.approx((17.5 * 36 - quz) / 35)
+
+
+@pytest.mark.parametrize(
+  "codes, name",
+  [
+    (languages.TRAINED, "35"),
+    ([code for code in languages.LANGUAGES if code != "en"], "35 languages"),
+    (["en", "th", "quz"], "3 languages"),
+    (["en"], "1 language"),
+  ],
+)
+def test_a_mean_is_called_by_what_it_is_over(codes, name):
+  assert list(_table(codes).means) == [name]
+
+
+def test_json_is_as_documented():
+  value = json.loads(_table(["en", "de"], "t", notes=("n",)).as_json())
+  assert value.pop("signature_short").startswith("cider#")
+  assert value == {
+    "title": "t",
+    "signature": _SIGNATURE,
+    "metrics": ["cider", "cider_d", "exact"],
+    "languages": {"de": _row(1.0), "en": _row(0.0)},
+    "means": {"2 languages": {"cider": 0.5, "cider_d": 0.25, "exact": 0.125}},
+    "beside": {},
+    "differences": {},
+    "notes": ["n"],
+  }
+
+
+def test_json_with_intervals():
+  table = _table(["en", "de"])
+  value = json.loads(dataclasses.replace(table, intervals=_intervals(table)).as_json())
+  assert value["languages"]["de"]["cider_d"] == {"score": 0.5, "low": 0.0, "high": 1.0}
+  assert value["languages"]["de"]["images"] == 3600
+  assert value["means"]["2 languages"]["cider"] == {"score": 0.5, "low": 0.0, "high": 1.0}
+
+
+def test_csv_keeps_every_digit():
+  table = Table.of_rows(_SIGNATURE, {"en": _row(1 / 3)})
+  rows = list(csv.DictReader(io.StringIO(table.as_csv())))
+  assert [row["language"] for row in rows] == ["en", "mean_1_language"]
+  assert float(rows[0]["cider"]) == 1 / 3 and rows[1]["images"] == rows[1]["references"] == ""
+
+
+def test_csv_with_intervals_and_a_column_beside():
+  table = _table(["en", "de"])
+  table = dataclasses.replace(table, intervals=_intervals(table), beside={"paper": {"de": 0.25}})
+  rows = list(csv.DictReader(io.StringIO(table.as_csv())))
+  assert (rows[0]["cider_low"], rows[0]["cider"], rows[0]["cider_high"]) == ("0.5", "1.0", "1.5")
+  assert [row["paper"] for row in rows] == ["0.25", "", ""]
+  assert [row["difference to paper"] for row in rows] == ["0.25", "", ""]
+  assert json.loads(table.as_json())["differences"] == {"paper": {"de": 0.25}}
+
+
+def test_markdown_and_latex():
+  table = _table(languages.LANGUAGES, title="a <b> | c")
+  assert "| ar | Arabic | 3,600 | 7,200 | 0.000 | 0.000 | 12.5% |" in table.as_markdown()
+  assert "| **mean** | **35 languages (all but quz)** |  |" in table.as_markdown()
+  assert "### a \\<b\\> \\| c" in table.as_markdown()
+  assert "ar & Arabic & 3,600 & 7,200 & 0.000 & 0.000 & 12.5\\% \\\\" in table.as_latex()
+  assert table.as_latex().count("\\\\\n") == 1 + 36 + 2
+
+
+def test_terminal_shows_what_stands_beside():
+  lines = _table(["en", "de"], beside={"paper": {"de": 0.25}}).terminal().splitlines()
+  assert lines[0].split()[-2:] == ["paper", "difference"]
+  assert lines[2].split() == ["de", "German", "3,600", "7,200", "1.000", "0.500", "12.5%", "0.250", "+0.250"]
+  assert lines[3].split()[-1] == "-"
+
+
+def test_terminal_shows_intervals_notes_and_the_short_signature():
+  table = _table(["en", "de"], notes=("3 missing",))
+  text = dataclasses.replace(table, intervals=_intervals(table)).terminal()
+  assert "1.000 [0.500, 1.500]" in text and "12.5% [-37.5%, 62.5%]" in text
+  assert "note: 3 missing" in text and "signature: cider#" in text
+
+
+def test_the_metric_that_stands_for_all():
+  assert _table(["en"]).primary == "cider_d"
+  assert Table.of_rows(_SIGNATURE, {"en": {"images": 1, "references": 1, "chrf": 50.0}}).primary == "chrf"
+
+
+def test_a_column_has_the_means_that_it_is_enough_for():
+  rows = _table(languages.LANGUAGES).rows
+  held = column(rows, dict.fromkeys(languages.TRAINED, 2.0))
+  assert held["35"] == 2.0 and "36" not in held and "quz" not in held
+
+
+def test_write_makes_four_files(tmp_path):
+  _table(["en"]).write(tmp_path / "a" / "b")
+  assert sorted(file.name for file in (tmp_path / "a" / "b").iterdir()) == [
+    "table.csv",
+    "table.json",
+    "table.md",
+    "table.tex",
+  ]
+
+
+def test_mean_labels():
+  assert [mean_label(name) for name in ("35", "36", "3 languages")] == [
+    "35 languages (all but quz)",
+    "all 36 languages",
+    "3 languages",
+  ]

@@ -1,0 +1,1 @@
+"""Rankings from embeddings: zero-shot classification, retrieval, matrices of scores, fusion."""

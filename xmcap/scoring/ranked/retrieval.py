@@ -1,0 +1,205 @@
+"""Retrieval scores of embeddings: R@k, MRR and median rank of text to image and image to text, by language.
+
+As in Babel-ImageNet (Geigle et al., ACL 2024, section 5): text to image averages over all captions of a language. Image
+to text averages over pictures; it is a hit if any caption of the picture is among the first k. The candidates are the
+pictures with a caption in the language, and their captions.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.metrics.ranked import DEPTHS
+from xmcap.scoring.ranked import ranks
+from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading.inputs import Input
+from xmcap.scoring.reading.references import read_references
+from xmcap.scoring.statistics.sufficient import Statistics
+from xmcap.scoring.system import System, make_table
+from xmcap.scoring.writing.signature import of_images, of_texts
+
+_DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
+_Pairs = list[tuple[int, str]]  # index of the picture, caption
+
+
+class _PairsFile(msgspec.Struct):
+  images: list[str | int]
+  captions: dict[str, list[list[str]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Captions:
+  """The captions of a language, in the order of their embeddings.
+
+  Attributes:
+    images: int64 [T], the index of each caption's picture among all pictures.
+    texts: the captions.
+  """
+
+  images: np.ndarray
+  texts: tuple[str, ...]
+
+
+def score_retrieval(
+  pictures: np.ndarray,
+  keys: Sequence[str],
+  captions: Mapping[str, Captions],
+  texts: Mapping[str, embedding_files.Read],
+  depths: Sequence[int] = DEPTHS,
+  *,
+  similarity: str = "cosine",
+  bootstrap: int = 0,
+  seed: int = 0,
+  title: str = "",
+) -> System:
+  """Scores pictures and captions against each other; notes of the table have the median ranks.
+
+  Args:
+    pictures: float32 [N, D].
+    keys: keys of the pictures.
+    captions: language code -> its captions.
+    texts: language code -> function that returns their embeddings, float32 [T, D].
+    depths: values of k, from `DEPTHS`.
+    similarity, bootstrap, seed, title: as for `score_zero_shot`.
+
+  Raises:
+    UsageError: the arguments do not match, or there are fewer candidates than k.
+  """
+  files.check_counts(len(pictures), "embedding", len(keys), "picture")
+  embedding_files.check_languages(captions, texts, "captions")
+  pictures = embedding_files.prepared(pictures, similarity, "pictures")
+  statistics, tied = {}, 0
+  medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
+  for code in languages_lib.ordered(captions):
+    embedded = texts[code]()
+    where = f"texts of {code}"
+    embedding_files.check_width(where, embedded, "pictures", pictures)
+    held = captions[code]
+    if embedded.ndim != 2 or len(embedded) != len(held.texts):
+      raise UsageError(
+        f"{where}: shape {list(embedded.shape)} for {files.count(len(held.texts), 'caption')}; embed the captions of "
+        "the file, in its order"
+      )
+    statistics[code], ranked = _of_language(
+      code, pictures, keys, held.images, embedding_files.prepared(embedded, similarity, where), depths
+    )
+    for direction, found in ranked.items():
+      tied += found.undecided
+      medians[direction].append(f"{code} {np.median(found.expected()):g}")
+  parts = {
+    "similarity": similarity,
+    "languages": " ".join(statistics),
+    "images": of_images(keys),
+    "captions": of_texts(
+      sorted(
+        f"{code}\t{keys[image]}\t{text}"
+        for code in statistics
+        for image, text in zip(captions[code].images.tolist(), captions[code].texts, strict=True)
+      )
+    ),
+    "candidates": "language",
+  }
+  notes = [
+    f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
+  ]
+  notes += ranks.ties_note(tied)
+  table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
+  return System(table, statistics)
+
+
+def read_captions(
+  path: str | os.PathLike, languages: Sequence[str] | None = None, language: str | None = None
+) -> tuple[tuple[str, ...], dict[str, Captions]]:
+  """Reads captions and the keys of their pictures, in the order of the file.
+
+  Args:
+    path: references as for `xmcap score`, or {"images": [...], "captions": {CODE: [[caption, ...], ...]}}.
+    languages: codes to keep; None keeps all.
+    language: code of captions that come without one.
+
+  Returns:
+    The keys of the pictures in the order of the file, which must be the order of their embeddings; and by language the
+    captions, picture after picture.
+
+  Raises:
+    UsageError: the file cannot be read, is malformed, or lacks a language.
+  """
+  content = None
+  if str(path).endswith(".json"):
+    with Input(path) as source:
+      content = source.document()
+  is_pairs = isinstance(content, dict) and "captions" in content
+  keys, by_language = _pairs(path, content) if is_pairs else _references(path, language)
+  if not any(by_language.values()):
+    raise UsageError(f"{path}: contains no captions")
+  captions = {}
+  for code, pairs in files.choose(by_language, languages, path, "captions").items():
+    for place, (_, text) in enumerate(pairs):
+      if not text.strip():
+        raise UsageError(f"{path}, '{code}', caption {place}: is empty; leave it out")
+    images = np.array([image for image, _ in pairs], np.int64)
+    captions[code] = Captions(images, tuple(text for _, text in pairs))
+  return keys, captions
+
+
+def _of_language(
+  code: str,
+  pictures: np.ndarray,
+  keys: Sequence[str],
+  images: np.ndarray,
+  texts: np.ndarray,
+  depths: Sequence[int],
+) -> tuple[Statistics, dict[str, ranks.Ranks]]:
+  """Returns the statistics of a language, and the ranks of its queries in both directions."""
+  used, place, counts = np.unique(images, return_inverse=True, return_counts=True)
+  place = place.reshape(-1)
+  if len(used) < max(depths):
+    raise UsageError(
+      f"'{code}': R@{max(depths)} needs at least {max(depths)} candidates, but there are only "
+      f"{files.count(len(used), 'picture')}; choose smaller --k"
+    )
+  to_picture = ranks.rank(texts, pictures[used], place, np.ones(len(texts), np.int64))
+  to_text = ranks.rank(pictures[used], texts, np.argsort(place, kind="stable"), counts)
+  of_pictures = [str(keys[number]) for number in used.tolist()]
+
+  def of_captions(scores: np.ndarray) -> np.ndarray:
+    return np.stack([np.bincount(place, scores, minlength=len(used)), counts], axis=1)
+
+  values = {f"t2i_r{k}": of_captions(to_picture.hits(k)) for k in depths}
+  values["t2i_mrr"] = of_captions(to_picture.reciprocals())
+  values |= {f"i2t_r{k}": to_text.hits(k)[:, None] for k in depths}
+  values["i2t_mrr"] = to_text.reciprocals()[:, None]
+  return Statistics.of(of_pictures, values, len(texts)), {"t2i": to_picture, "i2t": to_text}
+
+
+def _references(path: str | os.PathLike, language: str | None) -> tuple[tuple[str, ...], dict[str, _Pairs]]:
+  references = read_references(path, None, language)
+  by_language: dict[str, _Pairs] = {}
+  for image, of_image in enumerate(references.values()):
+    for code, texts in of_image.items():
+      by_language.setdefault(code, []).extend((image, text) for text in texts)
+  return tuple(references), by_language
+
+
+def _pairs(path: str | os.PathLike, content: object) -> tuple[tuple[str, ...], dict[str, _Pairs]]:
+  hint = 'write {"images": [...], "captions": {"de": [[...], ...]}}'
+  held = files.convert(content, _PairsFile, path, "not a file of captions", hint)
+  keys = tuple(map(str, held.images))
+  if len(set(keys)) < len(keys):
+    raise UsageError(f"{path}: an image key occurs twice; give each image its own key")
+  for name, lists in held.captions.items():
+    if len(lists) != len(keys):
+      raise UsageError(
+        f"{path}, '{name}': {len(lists):,} lists of captions for {files.count(len(keys), 'image')}; give one for each"
+      )
+  by_code = files.by_code(held.captions.items(), path)
+  return keys, {
+    code: [(image, text) for image, texts in enumerate(lists) for text in texts]
+    for code, lists in by_code.items()
+  }

@@ -1,0 +1,1 @@
+"""Tables, signatures and the files of a result."""

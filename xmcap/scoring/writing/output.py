@@ -1,0 +1,209 @@
+"""Reads captions from files, scores them, and writes the results to a folder."""
+
+import concurrent.futures
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from xmcap import languages as languages_lib
+from xmcap.errors import UsageError
+from xmcap.scoring import files, health, tokenizers
+from xmcap.scoring import options as options_lib
+from xmcap.scoring.reading import document_frequency_files, inputs
+from xmcap.scoring.reading import predictions as predictions_lib
+from xmcap.scoring.reading.references import read_references
+from xmcap.scoring.result import Result
+from xmcap.scoring.score import METRICS, score
+from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
+from xmcap.scoring.writing import grid, tables
+from xmcap.scoring.writing.baselines import check_pictures, read_baseline, with_beside
+from xmcap.storage import outputs
+
+PREDICTIONS_FILE = "predictions.jsonl"
+
+SYSTEM = "these captions"
+"""Name of the scored system in a report, beside other systems."""
+
+_TABLES = ("table.csv", "table.json", "table.md", "table.tex")
+_OF_HEALTH = ("health.csv", "health.md")
+_BESIDE_TABLES = (STATISTICS_FILE, "slices.csv", *_OF_HEALTH, "report.html")
+
+
+def score_files(
+  references: str | os.PathLike,
+  predictions: str | os.PathLike,
+  out: str | os.PathLike,
+  languages: Sequence[str] | None = None,
+  *,
+  language: str | None = None,
+  document_frequencies: str | os.PathLike = "",
+  save_document_frequencies: str | os.PathLike = "",
+  baseline: str | os.PathLike = "",
+  only_tables: bool = False,
+  images_dir: str | os.PathLike | None = None,
+  pictures: str = "embed",
+  **options,
+) -> Result:
+  """Scores a file of predictions and writes tables, statistics of every image, slices, health and the report.
+
+  Args:
+    references: file of captions for `read_references`.
+    predictions: file of captions for `read_predictions`.
+    out: output folder; files of an earlier run that this one does not write are removed (see `write`).
+    languages: codes to score; None: all that have references.
+    language: code of captions that come without one, such as COCO's; also the only language to score, unless
+      `languages` is given.
+    document_frequencies: file of document frequencies for weighting n-grams; "": those of the references.
+    save_document_frequencies: file for saving the document frequencies of the references; "": none.
+    baseline: output folder of another scoring run, or `paper`; "": none.
+    only_tables: whether to write only the tables.
+    images_dir: folder with `KEY.jpg` or `KEY.png`, for the report.
+    pictures: how the report includes them: `embed`, `link` or `none`.
+    options: the other options of `score`.
+
+  Raises:
+    UsageError: the input cannot be read, or references and predictions do not match.
+    XmcapError: `out` cannot be written, or a package is not installed.
+  """
+  if languages is None and language is not None:
+    languages = (language,)
+  options_lib.check(languages, **options)
+  inputs.check_pipes(
+    {
+      "--references": references,
+      "--predictions": predictions,
+      "--df": document_frequencies,
+      "--subset": options.get("subset"),
+    }
+  )
+  if not only_tables:
+    # Imported here so that scoring without a report does not load Pillow.
+    from xmcap.scoring.report import pictures as pictures_lib
+
+    pictures_lib.check(pictures, images_dir)
+  beside = {}
+  if baseline:
+    names = options_lib.metric_names(options.get("metrics", METRICS))
+    beside = read_baseline(baseline, tables.primary(names))
+  tokenizer = options.get("tokenizer", "default")
+  frequencies = (
+    document_frequency_files.read(document_frequencies, tokenizer) if document_frequencies else None
+  )
+  keep = [] if only_tables else ["words"]
+  keep += ["document_frequency"] if save_document_frequencies else []
+  with inputs.uncollected():
+    tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
+    # The language identifier takes half a second to load, so it loads while the files are read.
+    with concurrent.futures.ThreadPoolExecutor(1) as beside_reading:
+      if options.get("health"):
+        beside_reading.submit(health.load)
+      held = read_references(references, None, language, tokenized)
+      check_pictures(baseline, held)
+      predicted = predictions_lib.read_predictions(predictions, language, held)
+    try:
+      result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
+    except predictions_lib.Unmatched as error:
+      raise UsageError(f"{predictions}, scored against {references}: {error}") from None
+  result = with_beside(result, beside)
+  with outputs.together(out):
+    if save_document_frequencies:
+      document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
+    write(
+      result,
+      out,
+      only_tables=only_tables,
+      scored=predictions,
+      images_dir=images_dir,
+      pictures=pictures,
+      processes=options.get("processes", 1),
+    )
+  return result
+
+
+def write(
+  result: Result,
+  out: str | os.PathLike,
+  *,
+  only_tables: bool = False,
+  scored: str | os.PathLike | None = None,
+  **of_report,
+) -> None:
+  """Writes a result into a folder, which is made if necessary; the files appear together (see `outputs.together`).
+
+  The files are `table.csv`, `.json`, `.md` and `.tex`, and unless `only_tables`: `scores.npz` (every image),
+  `slices.csv`, `health.csv` and `health.md` (if measured), `predictions.jsonl` (the scored captions) and `report.html`.
+  Files of an earlier result that this one lacks are removed, except `predictions.jsonl`.
+
+  Args:
+    result: the result.
+    out: the folder.
+    only_tables: whether to write only the tables.
+    scored: the file that the predictions were read from. If it is `predictions.jsonl` in `out`, it is left alone, as it
+      may contain more than was scored.
+    of_report: options of `report.write_report`.
+
+  Raises:
+    XmcapError: the folder cannot be written.
+  """
+  out = pathlib.Path(out)
+  with outputs.together(out):
+    if (out / "table.json").exists():  # otherwise the files are not from an earlier run
+      for name in _BESIDE_TABLES:
+        if only_tables or (name in _OF_HEALTH and not result.health):
+          files.remove(out / name)
+    result.table.write(out)
+    if only_tables:
+      return
+    write_statistics(out / STATISTICS_FILE, result.statistics)
+    files.write_text(out / "slices.csv", result.slices.as_csv())
+    if result.health:
+      files.write_text(out / "health.csv", health_csv(result.health))
+      files.write_text(out / "health.md", health_grid(result.health).markdown())
+    if scored is None or not _is_same(scored, out / PREDICTIONS_FILE):
+      scored_captions = (
+        (key, {code: result.predictions[key][code] for code in captions if code in result.statistics})
+        for key, captions in result.references.items()
+      )
+      predictions_lib.write_predictions(out / PREDICTIONS_FILE, scored_captions)
+    from xmcap.scoring import report
+
+    report.write_report(out / "report.html", {SYSTEM: result}, **of_report)
+
+
+def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.Path]:
+  """Returns the files that `write` may write; without the predictions if they were read from there."""
+  out = pathlib.Path(out)
+  names = [*_TABLES, *_BESIDE_TABLES]
+  if not _is_same(scored, out / PREDICTIONS_FILE):
+    names.append(PREDICTIONS_FILE)
+  return [out / name for name in names]
+
+
+def _is_same(file: str | os.PathLike, other: str | os.PathLike) -> bool:
+  try:
+    return os.path.samefile(file, other)
+  except OSError:
+    return False
+
+
+def health_grid(of_language: Mapping[str, health.Health]) -> grid.Grid:
+  """Returns the health of each language as a table for display."""
+  return grid.Grid(
+    ("", "language", *(measure.heading for measure in health.MEASURES.values())),
+    tuple(
+      (
+        code,
+        languages_lib.get(code).english_name,
+        *(measure.format(getattr(held, name)) for name, measure in health.MEASURES.items()),
+      )
+      for code, held in of_language.items()
+    ),
+    num_labels=2,
+  )
+
+
+def health_csv(of_language: Mapping[str, health.Health]) -> str:
+  """Returns the health of each language as CSV in full precision; unknown values are empty."""
+  return grid.write_csv(
+    ["language", *health.MEASURES], [[code, *held.as_dict().values()] for code, held in of_language.items()]
+  )
