@@ -6,7 +6,7 @@ from xmcap import languages
 from xmcap.scoring import files
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
-from xmcap.scoring.tokenizers.default import Default
+from xmcap.scoring.tokenizers.default import Default, Morphemes
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
@@ -14,7 +14,7 @@ from xmcap.scoring.tokenizers.split import Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
-  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Split, Whitespace)
+  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Morphemes, Ptb, Split, Whitespace)
 }
 """Name -> class."""
 
