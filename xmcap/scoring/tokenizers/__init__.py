@@ -4,6 +4,7 @@ import functools
 
 from xmcap import languages
 from xmcap.scoring import files
+from xmcap.scoring.tokenizers import orthography
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default, Morphemes
@@ -20,12 +21,18 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {
 
 
 @functools.cache
-def get(name: str, language: str) -> Tokenizer:
+def get(name: str, language: str, normalize: str = "") -> Tokenizer:
   """Returns the named tokeniser for a language, cached because segmenters are slow to load.
 
+  With `normalize="orthography"` its texts are unified first (`orthography.unify`).
+
   Raises:
-    UsageError: the tokeniser or language is unknown, or the tokeniser does not support the language.
+    UsageError: the tokeniser, language or normalisation is unknown, or the tokeniser does not support the language.
   """
+  if normalize not in orthography.NORMALIZATIONS:
+    raise files.unknown_name("normalisation", normalize, ("orthography",))
+  if normalize:
+    return orthography.Unified(get(name, language))
   if name not in TOKENIZERS:
     raise files.unknown_name("tokeniser", name, TOKENIZERS)
   return TOKENIZERS[name](languages.get(language).code)

@@ -30,7 +30,7 @@ def are_between_words(text: str, words: Sequence[str]) -> bool:
 
 def _kept(space: re.Match[str]) -> str:
   text, start, end = space.string, space.start(), space.end()
-  inside = 0 < start and end < len(text)
+  inside = start > 0 and end < len(text)
   return "" if inside and _is_of_script(text[start - 1]) and _is_of_script(text[end]) else space[0]
 
 
