@@ -42,9 +42,10 @@ def test_spaces_between_characters_decide_nothing(language, text):
 
 
 def test_thai_spaces_between_phrases_stay():
-  # newmm of pythainlp 5.4.0 on each phrase; without the space it finds กด | นก.
+  # newmm of pythainlp 5.4.0 on each phrase; without the space it finds one word, ตาแดง.
   tokenizer = tokenizers.get("default", "th")
-  assert tokenizer("เด็กวิ่งเล่น แมวนอนหลับ") == ["เด็ก", "วิ่งเล่น", "แมว", "นอนหลับ"]
+  assert tokenizer("แมวมีตา แดงและขาว") == ["แมว", "มี", "ตา", "แดง", "และ", "ขาว"]
+  assert "ตาแดง" in tokenizer("แมวมีตาแดงและขาว")
   assert tokenizer("เด็กเล่นของเล่นต่าง ๆ") == ["เด็ก", "เล่น", "ของเล่น", "ต่าง", "ๆ"]
 
 
