@@ -3,15 +3,13 @@
 import functools
 import re
 from collections.abc import Sequence
-
-import regex
+from typing import Any
 
 WITHOUT_SPACES = (
   r"\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Yi}"
 )
 """Characters of scripts written without spaces between words, for a character class of `regex`."""
 
-_CHARACTER = regex.compile(f"(?!\\p{{Nd}})[{WITHOUT_SPACES}]")
 # Without the ideographic space: like a comma it is written to part phrases, and never by a tokeniser.
 _SPACES = re.compile(r"[^\S\u3000]+")
 _WORDS_OF_A_PHRASE = 1.5
@@ -36,4 +34,11 @@ def _kept(space: re.Match[str]) -> str:
 
 @functools.lru_cache(1 << 16)
 def _is_of_script(text: str) -> bool:
-  return _CHARACTER.search(text) is not None
+  return _character().search(text) is not None
+
+
+@functools.cache
+def _character() -> Any:
+  import regex  # slow to import, and few languages need it
+
+  return regex.compile(f"(?!\\p{{Nd}})[{WITHOUT_SPACES}]")
