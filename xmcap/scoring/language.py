@@ -16,6 +16,7 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.statistics.sufficient import Statistics
+from xmcap.scoring.tokenizers import variants as variants_lib
 from xmcap.scoring.words import Words
 from xmcap.terminal import shown
 
@@ -76,6 +77,9 @@ class Scored:
 
   Attributes:
     tokenizer: version of the tokeniser.
+    other_words: share of the references whose words in the release are not those of the default tokeniser; 0 unless the
+      tokeniser uses the former.
+    variants: captions that would match more if letters were unified; None if there are none, or letters are unified.
     document_frequency_hash: hash of the document frequencies that weighted the n-grams.
     references_hash: hash of the keys and references, independent of their order.
     health: lacks `copy`, which is computed from the `marks` of all languages.
@@ -83,6 +87,8 @@ class Scored:
 
   statistics: Statistics
   tokenizer: str
+  other_words: float
+  variants: variants_lib.Variants | None
   document_frequency_hash: str
   references_hash: str
   health: health_lib.Health | None
@@ -97,6 +103,7 @@ def score_language(
   metrics: Sequence[str],
   tokenizer: str,
   document_frequency: DocumentFrequency | None = None,
+  normalize: str = "",
   health: bool = False,
   keep: Collection[str] = (),
 ) -> Scored:
@@ -107,10 +114,17 @@ def score_language(
     XmcapError: a word segmenter or another package is not installed.
   """
   _check(language, captions)
-  found = tokenizers.get(tokenizer, language)
+  found = tokenizers.get(tokenizer, language, normalize)
   # Sums of floats depend on their order. Sorting the references makes scores independent of the order in the file.
   references = list(map(sorted, captions.references))
-  corpus = _corpus(found, captions, references, document_frequency)
+  corpus, other_words = _corpus(found, captions, references, document_frequency)
+  variants = None
+  if not normalize:
+    counts = np.fromiter(map(len, references), np.int64, len(references))
+    is_reference = np.ones(len(corpus.words.lengths), np.bool_)
+    is_reference[np.cumsum(counts + 1) - counts - 1] = False
+    texts = metrics_lib.interleave(captions.hypotheses, references)
+    variants = variants_lib.find(found, texts, corpus.words, is_reference)
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
   measured = marks = None
@@ -121,6 +135,8 @@ def score_language(
   return Scored(
     Statistics(tuple(captions.keys), values, sum(map(len, references))),
     found.version,
+    other_words,
+    variants,
     (document_frequency or of_references).fingerprint,
     _hash(captions.keys, references),
     measured,
@@ -148,16 +164,28 @@ def _corpus(
   captions: Captions,
   references: Sequence[Sequence[str]],
   document_frequency: DocumentFrequency | None,
-) -> metrics_lib.Corpus:
+) -> tuple[metrics_lib.Corpus, float]:
+  """Returns the words, and the share of the references that the release splits in another way than the default."""
   counts = np.fromiter(map(len, references), np.int64, len(references))
   if not captions.tokenized:
     words = tokenizer.words(metrics_lib.interleave(captions.hypotheses, references))
-    return metrics_lib.Corpus.of_words(words, counts, document_frequency)
+    return metrics_lib.Corpus.of_words(words, counts, document_frequency), 0.0
   # Equal captions may be tokenised differently, so pairs are sorted.
-  pairs = itertools.chain.from_iterable(map(sorted, _pairs(captions)))
-  flat = iter(tokenizer.tokenize_references(*map(list, zip(*pairs, strict=True))))
-  words = [list(itertools.islice(flat, count)) for count in counts.tolist()]
-  return metrics_lib.Corpus(tokenizer.tokenize(captions.hypotheses), words, document_frequency)
+  texts, tokenized = map(
+    list, zip(*itertools.chain.from_iterable(map(sorted, _pairs(captions))), strict=True)
+  )
+  released, own = tokenizer.tokenize_references(texts, tokenized), tokenizer.tokenize(texts)
+  hypotheses = tokenizer.tokenize(captions.hypotheses)
+  words, start = [], 0
+  for place, count in enumerate(counts.tolist()):
+    of_image = slice(start, start + count)
+    # A prediction with the words of a reference is that reference, however the release splits it.
+    if hypotheses[place] in own[of_image]:
+      hypotheses[place] = released[start + own[of_image].index(hypotheses[place])]
+    words.append(released[of_image])
+    start += count
+  other = sum(map(list.__ne__, released, own)) / len(own)
+  return metrics_lib.Corpus(hypotheses, words, document_frequency), other
 
 
 def _pairs(captions: Captions) -> list[list[tuple[str, str]]]:

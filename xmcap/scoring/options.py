@@ -23,6 +23,7 @@ def check(
   languages: str | Sequence[str] | None = None,
   metrics: str | Sequence[str] = "all",
   tokenizer: str = "default",
+  normalize: str = "",
   subset: str | os.PathLike = "",
   missing: str = "refuse",
   bootstrap: int = 0,
@@ -36,7 +37,7 @@ def check(
   """
   metric_names(metrics)
   for code in language_codes(languages) or ("en",):
-    tokenizers.get(tokenizer, code)
+    tokenizers.get(tokenizer, code, normalize)
   if subset:
     subsets.check(subset)
   predictions.check_missing(missing)

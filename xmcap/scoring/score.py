@@ -24,6 +24,12 @@ from xmcap.scoring.writing.signature import digest, of_images
 METRICS = ("cider", "cider_d")
 """The default metrics of a table."""
 
+MOST_OTHER_WORDS = 0.05
+"""Largest share of a language's references that the release may split in another way than the default tokeniser.
+
+Above it `given` is refused: identical captions would have other words. At most this share of references cannot match.
+"""
+
 
 def score(
   references: Mapping[str, Mapping[str, Sequence[str]]],
@@ -33,6 +39,7 @@ def score(
   title: str = "",
   metrics: str | Sequence[str] = METRICS,
   tokenizer: str = "default",
+  normalize: str = "",
   document_frequencies: Mapping[str, DocumentFrequency] | None = None,
   subset: str = "",
   missing: str = "refuse",
@@ -51,6 +58,8 @@ def score(
     title: title of the table.
     metrics: names from `xmcap.scoring.metrics.CAPTION_METRICS`, or a string as for `--metrics`.
     tokenizer: a name from `xmcap.scoring.tokenizers.TOKENIZERS`.
+    normalize: `orthography` unifies letters with two spellings (`tokenizers.orthography.RULES`); "": a note counts the
+      captions that it would change.
     document_frequencies: language code -> document frequencies for weighting n-grams (CIDEr only); None: those of the
       references.
     subset: a file of image keys, or `xm600:SEED`; "": all images.
@@ -67,7 +76,7 @@ def score(
     UsageError: an option has an invalid value, or the captions are not dictionaries of strings.
     XmcapError: a word segmenter or another package is not installed.
   """
-  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed)
+  options.check(languages, metrics, tokenizer, normalize, subset, missing, bootstrap, seed)
   metrics = options.metric_names(metrics)
   if not isinstance(references, References):
     references = References(references)
@@ -112,7 +121,7 @@ def score(
     )
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
-      code, captions, metrics, tokenizer, frequency, health=health, keep=keep
+      code, captions, metrics, tokenizer, frequency, normalize=normalize, health=health, keep=keep
     )
 
   # Languages that need a segmenter take longest, so they come first.
@@ -120,11 +129,12 @@ def score(
   with inputs.uncollected():
     found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
   of_language = {code: found[code] for code in scored}
+  notes += _notes_of_words(of_language)
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
   parts = {
-    **_signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies)),
+    **_signature_of_words(of_language, tokenizer, normalize, from_file=bool(document_frequencies)),
     **_signature_of_images(of_language),
     "subset": subset_label,
     "missing": missing,
@@ -146,11 +156,36 @@ def score(
 def _further_note(code: str) -> str:
   language = languages_lib.get(code)
   words = (
-    "white space"
+    "its words are split at white space"
     if language.spaces
-    else "white space, but it is written without spaces: --tokenizer=char fits better"
+    else "it is written without spaces, so --tokenizer=default takes each character for a word"
   )
-  return f"{code} ({language.english_name}) is not one of the 36 languages: its words are split at {words}"
+  return f"{code} ({language.english_name}) is not one of the 36 languages: {words}"
+
+
+def _notes_of_words(of_language: Mapping[str, language_lib.Scored]) -> list[str]:
+  """Returns notes on the words of references and on letters with two spellings.
+
+  UsageError if the release splits more than `MOST_OTHER_WORDS` of a language's references in another way.
+  """
+  other = {code: outcome.other_words for code, outcome in of_language.items() if outcome.other_words}
+  if refused := [code for code, share in other.items() if share > MOST_OTHER_WORDS]:
+    shares = ", ".join(f"{code} {other[code]:.0%}" for code in refused)
+    rest = ",".join(code for code in of_language if code not in refused)
+    raise UsageError(
+      f"--tokenizer=given: the release splits these references in another way than predictions can be split: {shares}; "
+      f"use --tokenizer=default or char{f', or score only --languages={rest}' if rest else ''}"
+    )
+  notes = []
+  if other:
+    shares = ", ".join(f"{code} {share:.1%}" for code, share in other.items())
+    notes.append(f"references whose words in the release differ from those of --tokenizer=default: {shares}")
+  variants = "; ".join(
+    f"{code}: {outcome.variants}" for code, outcome in of_language.items() if outcome.variants
+  )
+  if variants:
+    notes.append(f"letters with two spellings: {variants}; --normalize=orthography unifies them")
+  return notes
 
 
 def _missing_notes(filled: Mapping[str, int]) -> list[str]:
@@ -183,7 +218,7 @@ def _health(of_language: Mapping[str, language_lib.Scored]) -> dict[str, health_
 
 
 def _signature_of_words(
-  of_language: Mapping[str, language_lib.Scored], tokenizer: str, from_file: bool
+  of_language: Mapping[str, language_lib.Scored], tokenizer: str, normalize: str, from_file: bool
 ) -> dict[str, str]:
   versions: dict[str, list[str]] = {}
   for code, outcome in of_language.items():
@@ -196,7 +231,7 @@ def _signature_of_words(
   return {
     "document_frequency": f"{'file' if from_file else 'corpus'}#{digest(frequencies)}",
     "tokenizer": f"{tokenizer}-{words}",
-    "normalization": tokenizers.get(tokenizer, next(iter(of_language))).normalization,
+    "normalization": tokenizers.get(tokenizer, next(iter(of_language)), normalize).normalization,
   }
 
 

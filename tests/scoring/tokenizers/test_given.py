@@ -1,7 +1,9 @@
 import pytest
 
+from xmcap import scoring
 from xmcap.errors import UsageError
 from xmcap.scoring import tokenizers
+from xmcap.scoring.reading.references import References
 
 
 def test_references_are_split_as_released():
@@ -36,3 +38,33 @@ def test_missing_words_are_an_error(tokenized, message):
 
 def test_version_names_the_default_and_its_segmenter():
   assert tokenizers.get("default", "zh").version in tokenizers.get("given", "zh").version
+
+
+def _release(**captions):
+  """Returns references of one caption an image: a caption, and its words in the release."""
+  return References(
+    {key: {"zh": [text]} for key, (text, _) in captions.items()},
+    tokenized={key: {"zh": [words]} for key, (_, words) in captions.items()},
+  )
+
+
+def test_languages_that_the_release_splits_in_another_way_are_refused():
+  references = _release(a=("两只猫睡觉", "两 只 猫 睡 觉"), b=("火车", "火车"))
+  predictions = {key: {"zh": captions["zh"][0]} for key, captions in references.items()}
+  with pytest.raises(
+    UsageError, match="in another way than predictions can be split: zh 50%; use --tokenizer=default"
+  ):
+    scoring.score(references, predictions, tokenizer="given")
+
+
+def test_predictions_that_are_a_reference_have_its_words():
+  texts = {f"k{place}": "火车" + "上" * place for place in range(1, 40)}
+  default = tokenizers.get("default", "zh")
+  captions = {key: (text, " ".join(default(text))) for key, text in texts.items()}
+  captions["k0"] = ("两只猫睡觉", "两 只 猫 睡 觉")  # 1 of 40 differs
+  predictions = {key: {"zh": text} for key, (text, _) in captions.items()}
+  table = scoring.score(_release(**captions), predictions, metrics="exact", tokenizer="given").table
+  assert table.rows["zh"]["exact"] == 1
+  assert table.notes == (
+    "references whose words in the release differ from those of --tokenizer=default: zh 2.5%",
+  )

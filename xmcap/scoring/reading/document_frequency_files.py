@@ -25,14 +25,16 @@ _MOST_IMAGES = 1 << 40
 _ORDER = ("prefix", "word", "frequency")
 
 
-def write(path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency], tokenizer: str) -> None:
-  """Writes the document frequencies of languages, counted with the named tokeniser."""
+def write(
+  path: str | os.PathLike, frequencies: Mapping[str, DocumentFrequency], tokenizer: str, normalize: str = ""
+) -> None:
+  """Writes the document frequencies of languages, counted with the named tokeniser and normalisation."""
   # Without time and name in the header, the same frequencies give the same bytes.
   with files.whole(path) as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed:
     for language, held in frequencies.items():
       line = {
         "language": language,
-        "tokenizer": _version(tokenizer, language),
+        "tokenizer": _version(tokenizer, language, normalize),
         "images": held.num_images,
         "vocabulary": held.vocabulary,
         "orders": _orders(held),
@@ -55,18 +57,18 @@ def _orders(held: DocumentFrequency) -> list[dict[str, list[int]]]:
   return orders
 
 
-def read(path: str | os.PathLike, tokenizer: str) -> dict[str, DocumentFrequency]:
-  """Reads document frequencies for use with a tokeniser.
+def read(path: str | os.PathLike, tokenizer: str, normalize: str = "") -> dict[str, DocumentFrequency]:
+  """Reads document frequencies for use with a tokeniser and normalisation.
 
   Raises:
-    UsageError: the file cannot be read, is malformed, or was made with another tokeniser.
+    UsageError: the file cannot be read, is malformed, or was made with another tokeniser or normalisation.
   """
   frequencies = {}
   for number, row in files.read_jsonl(path, max_line=MAX_UNPACKED):
     where = f"{path}, line {number}"
     language, version = layouts.text(row, "language", where), layouts.text(row, "tokenizer", where)
     files.check_language(language, where)
-    wanted = _version(tokenizer, language)
+    wanted = _version(tokenizer, language, normalize)
     if version != wanted:
       raise UsageError(
         f"{where}: {language} was tokenised with {shown(version)}, but {wanted} is in use now; make the file again"
@@ -104,5 +106,5 @@ def _parse(row: dict[str, Any]) -> DocumentFrequency:
   return DocumentFrequency(images, tuple(vocabulary), tuple(ngrams[1:]), tuple(frequencies))
 
 
-def _version(tokenizer: str, language: str) -> str:
-  return f"{tokenizer}-{tokenizers.get(tokenizer, language).version}"
+def _version(tokenizer: str, language: str, normalize: str) -> str:
+  return f"{tokenizer}-{tokenizers.get(tokenizer, language, normalize).version}"

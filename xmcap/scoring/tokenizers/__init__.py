@@ -4,9 +4,10 @@ import functools
 
 from xmcap import languages
 from xmcap.scoring import files
+from xmcap.scoring.tokenizers import orthography
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
-from xmcap.scoring.tokenizers.default import Default
+from xmcap.scoring.tokenizers.default import Default, Morphemes
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
@@ -14,18 +15,24 @@ from xmcap.scoring.tokenizers.split import Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
-  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Split, Whitespace)
+  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Morphemes, Ptb, Split, Whitespace)
 }
 """Name -> class."""
 
 
 @functools.cache
-def get(name: str, language: str) -> Tokenizer:
+def get(name: str, language: str, normalize: str = "") -> Tokenizer:
   """Returns the named tokeniser for a language, cached because segmenters are slow to load.
 
+  With `normalize="orthography"` its texts are unified first (`orthography.unify`).
+
   Raises:
-    UsageError: the tokeniser or language is unknown, or the tokeniser does not support the language.
+    UsageError: the tokeniser, language or normalisation is unknown, or the tokeniser does not support the language.
   """
+  if normalize not in orthography.NORMALIZATIONS:
+    raise files.unknown_name("normalisation", normalize, ("orthography",))
+  if normalize:
+    return orthography.Unified(get(name, language))
   if name not in TOKENIZERS:
     raise files.unknown_name("tokeniser", name, TOKENIZERS)
   return TOKENIZERS[name](languages.get(language).code)

@@ -3,21 +3,22 @@
 import unicodedata
 from collections.abc import Sequence
 
-from xmcap.scoring.tokenizers import base
+from xmcap.scoring.tokenizers import base, composition
 
 
 class Character(base.Tokenizer):
-  """Unicode NFKC, lower case, then each code point is a word.
+  """Unicode NFKC (as `compose`), lower case, then each code point is a word.
 
   Only white space is dropped; punctuation, combining marks and format characters stay. The same for every language.
   """
 
   name = "char"
   normalization = "nfkc,lower"
+  rules = 2
 
   @property
   def version(self) -> str:
     return f"{self.rules}.unicode-{unicodedata.unidata_version}"
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    return [list("".join(unicodedata.normalize("NFKC", text).lower().split())) for text in texts]
+    return [list("".join(composition.compose(text).lower().split())) for text in texts]

@@ -17,6 +17,7 @@ class Given(base.Tokenizer):
 
   name = "given"
   normalization = "nfkc,lower,words"
+  rules = 2
   needs_tokenized = True
 
   def __init__(self, language: str):

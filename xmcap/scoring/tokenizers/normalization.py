@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xmcap.scoring.tokenizers import composition
+
 SPACE = " "
 _APOSTROPHES = frozenset("'\u2018\u2019\u02bc\u05f3\u05f4\"")
 # In these languages an apostrophe (or the Hebrew geresh and gershayim) is part of a word, like a letter.
@@ -19,7 +21,7 @@ _UNKNOWN = 2**32 - 1
 
 
 class Normalizer:
-  """Applies Unicode NFKC and lower case, and keeps only letters, marks and digits.
+  """Applies Unicode NFKC (as `compose`) and lower case, and keeps only letters, marks and digits.
 
   Characters of the categories P (punctuation), S (symbols, including emoji), Z and Cc become a space. Format characters
   (Cf, such as the direction marks U+200E, U+200F and the joiners U+200C, U+200D) and variation selectors are deleted.
@@ -39,7 +41,7 @@ class Normalizer:
     joined = _SEPARATOR.join(texts)
     if joined.count(_SEPARATOR) >= len(texts):
       joined = _SEPARATOR.join(text.replace(_SEPARATOR, SPACE) for text in texts)
-    joined = unicodedata.normalize("NFKC", joined)
+    joined = composition.compose(joined)
     if self._lower:
       joined = joined.translate(self._lower)
     code_points = np.frombuffer(joined.lower().encode("utf-32-le", "surrogatepass"), np.uint32)

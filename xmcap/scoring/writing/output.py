@@ -85,9 +85,11 @@ def score_files(
   if baseline:
     names = options_lib.metric_names(options.get("metrics", METRICS))
     beside = read_baseline(baseline, tables.primary(names))
-  tokenizer = options.get("tokenizer", "default")
+  tokenizer, normalize = options.get("tokenizer", "default"), options.get("normalize", "")
   frequencies = (
-    document_frequency_files.read(document_frequencies, tokenizer) if document_frequencies else None
+    document_frequency_files.read(document_frequencies, tokenizer, normalize)
+    if document_frequencies
+    else None
   )
   keep = [] if only_tables else ["words"]
   keep += ["document_frequency"] if save_document_frequencies else []
@@ -107,7 +109,9 @@ def score_files(
   result = with_beside(result, beside)
   with outputs.together(out):
     if save_document_frequencies:
-      document_frequency_files.write(save_document_frequencies, result.document_frequencies, tokenizer)
+      document_frequency_files.write(
+        save_document_frequencies, result.document_frequencies, tokenizer, normalize
+      )
     write(
       result,
       out,

@@ -1,0 +1,158 @@
+import json
+import re
+
+import pytest
+
+from xmcap import languages, scoring
+from xmcap.errors import UsageError
+from xmcap.scoring import tokenizers
+from xmcap.scoring.tokenizers import orthography
+from xmcap.scoring.writing.output import score_files
+
+
+@pytest.mark.parametrize(
+  "language, one, other",
+  [
+    ("ro", "şi ţară ŢARĂ", "și țară ȚARĂ"),
+    ("ar", "أحمد إلى مُحَمَّد ســـلام", "احمد الي محمد سلام"),
+    ("ar", "علی کتاب", "علي كتاب"),
+    ("fa", "كتاب علي ۲۰", "کتاب علی 20"),
+    ("he", "שָׁלוֹם צה״ל", 'שלום צה"ל'),
+    ("hi", "हिन्दी सफ़ेद चाँद", "हिंदी सफेद चांद"),
+    ("hi", "सफ\u093cेद \u095b", "स\u095eेद ज\u093c"),
+    ("bn", "ড\u09bc ২", "\u09dc 2"),
+    ("te", "క\u0c46\u0c56 ౩", "కై 3"),
+    ("sw", "ng’ombe ng'ombe", "ngʼombe ngʻombe"),
+    ("quz", "q’illu p'unchaw", "qʼillu p´unchaw"),
+    ("mi", "Māori", "Maaori"),
+    ("uk", "м’яч", "мʼяч"),
+    ("vi", "hòa thủy khỏe", "hoà thuỷ khoẻ"),
+    ("vi", "Ða\u0300", "Đà"),
+    ("hr", "ǆep ǈubav", "džep Ljubav"),
+    ("tr", "i̇stanbul", "istanbul"),
+    ("el", "\u1f7d", "\u03ce"),  # oxia, tonos
+    ("ru", "ещё", "еще"),
+    ("de", "Straße", "Strasse"),
+    ("fr", "œuf", "oeuf"),
+    ("hu", "õr", "őr"),
+    ("da", "ö ä", "ø æ"),
+    ("sv", "ø æ", "ö ä"),
+    ("th", "เเมว นํ้า", "แมว น้ำ"),
+    ("ja", "ｶﾞﾗｽ ＡＢ", "ガラス AB"),
+    ("ml", "അവന്\u200d", "അവൻ"),
+    ("ro-MD", "şi", "și"),
+  ],
+)
+def test_spellings_become_one(language, one, other):
+  (a,), (b,) = orthography.unify(language, [one]), orthography.unify(language, [other])
+  assert a == b
+  assert orthography.unify(language, [a]) == [a]
+
+
+@pytest.mark.parametrize(
+  "language, text",
+  [
+    ("tr", "şaşı"),
+    ("en", "'a' ‘b’ café"),
+    ("ps", "ي ی ك"),
+    ("es", "corazón ö"),
+    ("fi", "öljy"),
+    ("sw", "'ng'"),
+  ],
+)
+def test_letters_of_other_languages_and_quotes_stay(language, text):
+  kept = text if language != "sw" else "'ng'"
+  assert orthography.unify(language, [text]) == [kept]
+
+
+def test_each_rule_is_published_and_for_known_languages():
+  for rule in orthography.RULES:
+    assert rule.name and rule.source and rule.pairs
+    assert all(languages.is_known(code) for code in rule.languages)
+    assert not rule.inside or all(len(spelling) == 1 for spelling in rule.pairs)
+  # A replacement that is itself replaced would depend on the order.
+  for code in {"en"}.union(*(rule.languages for rule in orthography.RULES)):
+    for rule in orthography.rules(code):
+      values = [value for key, value in rule.pairs.items() if key != value]
+      assert orthography.unify(code, values) == orthography.unify(code, orthography.unify(code, values))
+
+
+@pytest.mark.parametrize("name", ["default", "char", "whitespace", "split"])
+def test_all_tokenizers_can_be_unified(name):
+  tokenizer = tokenizers.get(name, "ro", "orthography")
+  assert tokenizer("roşie") == tokenizer("roșie") == tokenizers.get(name, "ro")("roșie")
+  assert tokenizer.words(["roşie"]).captions() == [tokenizer("roșie")]
+  assert tokenizer.version != tokenizers.get(name, "ro").version
+  assert tokenizer.normalization.startswith("orthography-1,")
+
+
+def test_an_unknown_normalization_is_refused():
+  with pytest.raises(UsageError, match="unknown normalisation 'orthografy'; did you mean 'orthography'"):
+    scoring.score({"a": {"ro": ["b"]}}, {"a": {"ro": "b"}}, normalize="orthografy")
+
+
+_REFERENCES = {"1": {"ro": ["pisici și mașini"]}, "2": {"ro": ["o piață roșie"]}, "3": {"ro": ["un câine"]}}
+
+
+def _predictions(change=str):
+  return {key: {"ro": change(captions["ro"][0])} for key, captions in _REFERENCES.items()}
+
+
+def _cedilla(text):
+  return text.replace("ș", "ş").replace("ț", "ţ")
+
+
+def _notes(references, predictions, **options):
+  return [
+    note for note in scoring.score(references, predictions, **options).table.notes if "spelling" in note
+  ]
+
+
+def test_a_note_counts_the_captions_that_would_match_more():
+  (note,) = _notes(_REFERENCES, _predictions(_cedilla))
+  assert note == (
+    "letters with two spellings: ro: 2 of 3 captions write ş ţ where the references write ș ț; "
+    "--normalize=orthography unifies them"
+  )
+  # The other way round too.
+  old = {key: {"ro": [_cedilla(captions["ro"][0])]} for key, captions in _REFERENCES.items()}
+  assert "2 of 3 captions write ș ț where the references write ş ţ" in _notes(old, _predictions())[0]
+
+
+def test_no_note_where_unifying_matches_nothing_more():
+  assert _notes(_REFERENCES, _predictions()) == []
+  assert _notes(_REFERENCES, _predictions(lambda text: "şşş")) == []
+  old = {key: {"ro": [_cedilla(captions["ro"][0])]} for key, captions in _REFERENCES.items()}
+  assert _notes(old, _predictions(_cedilla)) == []
+  assert _notes(_REFERENCES, _predictions(_cedilla), normalize="orthography") == []
+  # NFKC composes them already.
+  half = {"1": {"ja": ["ガラス"]}, "2": {"ja": ["犬"]}}
+  assert _notes(half, {"1": {"ja": "ｶﾞﾗｽ"}, "2": {"ja": "犬"}}) == []
+  assert len(_notes(half, {"1": {"ja": "ｶﾞﾗｽ"}, "2": {"ja": "犬"}}, tokenizer="whitespace")) == 1
+
+
+def test_a_note_names_letters_that_are_left_out():
+  references = {"1": {"ar": ["قطة سوداء"]}, "2": {"ar": ["كلب أبيض"]}}
+  (note,) = _notes(references, {"1": {"ar": "قطـــة"}, "2": {"ar": "كلب"}})
+  assert "ar: 1 of 2 captions write ـ where the references write nothing" in note
+
+
+def test_unified_scores_are_those_of_equal_letters():
+  plain = scoring.score(_REFERENCES, _predictions())
+  unified = scoring.score(_REFERENCES, _predictions(_cedilla), normalize="orthography")
+  assert unified.table.rows == plain.table.rows
+  assert "|normalization:orthography-1,nfkc,lower,words|" in unified.table.signature
+  assert scoring.score(_REFERENCES, _predictions(_cedilla)).table.rows != plain.table.rows
+
+
+def test_document_frequencies_are_for_one_normalization(tmp_path):
+  lines = [{"image/key": key, "language": "ro", "caption": of["ro"]} for key, of in _REFERENCES.items()]
+  (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+  lines = [{**line, "caption": line["caption"][0]} for line in lines]
+  (tmp_path / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+  files, saved = (tmp_path / "r.jsonl", tmp_path / "p.jsonl", tmp_path / "out"), tmp_path / "df.gz"
+  options = {"only_tables": True, "normalize": "orthography"}
+  wanted = score_files(*files, save_document_frequencies=saved, **options)
+  assert score_files(*files, document_frequencies=saved, **options).table.rows == wanted.table.rows
+  with pytest.raises(UsageError, match=re.escape("+orthography-1, but default-2.")):
+    score_files(*files, document_frequencies=saved, only_tables=True)

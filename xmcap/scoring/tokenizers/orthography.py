@@ -1,0 +1,234 @@
+"""Letters with two spellings, unified by published rules (`--normalize=orthography`)."""
+
+import dataclasses
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+
+from xmcap.scoring.tokenizers import base, composition
+
+VERSION = "orthography-1"
+"""Version of the rules, for signatures; raise it with each change of a rule."""
+
+NORMALIZATIONS = ("", "orthography")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+  """One difference of spelling that does not make another word.
+
+  Attributes:
+    name: what is unified, in words.
+    languages: codes for which it holds; empty: all.
+    pairs: a spelling -> the one that replaces it; "" deletes it.
+    source: who publishes the rule.
+    inside: whether it holds only between two letters; then its spellings are single characters.
+    in_nfkc: whether NFKC does the same, so that it changes nothing for tokenisers that apply NFKC.
+  """
+
+  name: str
+  languages: frozenset[str]
+  pairs: Mapping[str, str]
+  source: str
+  inside: bool = False
+  in_nfkc: bool = False
+
+
+def _languages(codes: str) -> frozenset[str]:
+  return frozenset(codes.split())
+
+
+def _each(spellings: str, replacement: str = "") -> dict[str, str]:
+  return dict.fromkeys(spellings, replacement)
+
+
+def _cased(pairs: str) -> dict[str, str]:
+  """Returns the pairs of `a=b c=d`, also with capitals."""
+  found = dict(pair.split("=") for pair in pairs.split())
+  for case in (str.capitalize, str.upper):
+    found.update((case(key), case(value)) for key, value in list(found.items()) if case(key) not in found)
+  return found
+
+
+def _folded(*ranges: tuple[int, int]) -> dict[str, str]:
+  """Returns the NFKC (as `compose`) of the characters of ranges, the ends included."""
+  characters = (chr(point) for first, last in ranges for point in range(first, last + 1))
+  folded = ((character, composition.compose(character)) for character in characters)
+  return {character: nfkc for character, nfkc in folded if character != nfkc}
+
+
+def _between(first: int, last: int) -> str:
+  return "".join(map(chr, range(first, last + 1)))
+
+
+def _thai_order() -> dict[str, str]:
+  tones, vowels = _between(0x0E48, 0x0E4B), "\u0e31\u0e34\u0e35\u0e36\u0e37\u0e38\u0e39"
+  found = {tone + vowel: vowel + tone for tone in tones for vowel in vowels}
+  for tone in tones:
+    found |= dict.fromkeys((f"\u0e4d{tone}\u0e32", f"\u0e4d\u0e32{tone}", f"\u0e33{tone}"), f"{tone}\u0e33")
+  return {**found, "\u0e4d\u0e32": "\u0e33", "เเ": "แ"}
+
+
+# Zeros of the decimal digits of the scripts of `languages.WIDE`.
+_ZEROS = (
+  0x0660, 0x06F0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66, 0x0DE6, 0x0E50,
+  0x0ED0, 0x1040, 0x1090, 0x17E0,
+)  # fmt: skip
+_QUOTES = "'‘’`´′＇ʹʻʼ᾽"
+_LUCENE = "Apache Lucene, "
+
+RULES: tuple[Rule, ...] = (
+  Rule(
+    "half and full width", frozenset(), _folded((0xFF01, 0xFF9F)), "Unicode decompositions <wide>, <narrow>",
+    in_nfkc=True,
+  ),
+  Rule(
+    "presentation forms", frozenset(), _folded((0xFB00, 0xFDF9), (0xFE70, 0xFEFC)),
+    "Unicode Standard, chapter 9.2", in_nfkc=True,
+  ),
+  Rule(
+    "two letters as one character", frozenset(),
+    _folded((0x0132, 0x0133), (0x01C4, 0x01CC), (0x01F1, 0x01F3)),
+    "Unicode decompositions <compat>", in_nfkc=True,
+  ),
+  Rule(
+    "digits of other scripts", frozenset(),
+    {chr(zero + digit): str(digit) for zero in _ZEROS for digit in range(10)}, _LUCENE + "DecimalDigitFilter",
+  ),
+  Rule(
+    "apostrophes", frozenset(), _each(_QUOTES[1:], "'"), "Unicode CLDR, lenient parsing of ’ (root)", inside=True,
+  ),
+  Rule(
+    "apostrophe as a letter", _languages("ha mi om so sw to uz"), _each(_QUOTES, "ʼ"),
+    "Unicode Standard, chapter 6.2 (U+02BC for a letter apostrophe)", inside=True,
+  ),
+  Rule("cedilla and comma", _languages("ro"), _cased("ş=ș ţ=ț"), "ISO 8859-16; Unicode, U+0218 to U+021B"),
+  Rule(
+    "i with a dot of its own", _languages("az tr"), {"i\u0307": "i", "İ": "i"}, "Unicode, SpecialCasing.txt (tr, az)",
+  ),
+  Rule("eth and d with stroke", _languages("bs hr sr vi"), _cased("ð=đ ɖ=đ"), "Unicode UTS #39, confusables (Đ)"),
+  Rule("tilde and double acute", _languages("hu"), _cased("õ=ő û=ű"), "ISO 8859-2 read as 8859-1 (F5, FB)"),
+  Rule("sharp s", _languages("de"), {"ß": "ss", "ẞ": "SS"}, "Amtliche Regelung der deutschen Rechtschreibung, § 25 E2"),
+  Rule("ligatures œ, æ", _languages("fr"), _cased("œ=oe æ=ae"), "Unicode CLDR, transform Latin-ASCII"),
+  Rule("ä and æ, ö and ø", _languages("da no"), _cased("ä=æ ö=ø"), _LUCENE + "ScandinavianNormalizationFilter"),
+  Rule("æ and ä, ø and ö", _languages("fi sv"), _cased("æ=ä ø=ö"), _LUCENE + "ScandinavianNormalizationFilter"),
+  Rule(
+    "long vowels", _languages("mi"), _cased("ā=aa ē=ee ī=ii ō=oo ū=uu ä=aa ë=ee ï=ii ö=oo ü=uu"),
+    "Te Taura Whiri i te Reo Māori, Guidelines for Māori Language Orthography",
+  ),
+  Rule(
+    "place of the tone mark", _languages("vi"),
+    _cased("òa=oà óa=oá ỏa=oả õa=oã ọa=oạ òe=oè óe=oé ỏe=oẻ õe=oẽ ọe=oẹ ùy=uỳ úy=uý ủy=uỷ ũy=uỹ ụy=uỵ"),
+    "VinAI, Vietnamese tone normalization (BARTpho)",
+  ),
+  Rule("ё and е", _languages("ru"), _cased("ё=е"), "Rules of Russian Orthography and Punctuation (1956), § 10"),
+  Rule("micro sign and mu", _languages("el"), _each("\u00b5", "μ"), "Unicode decompositions <compat>", in_nfkc=True),
+  Rule(
+    "tatweel", _languages("ar fa ps sd ug ur"), _each("\u0640"), _LUCENE + "ArabicNormalizationFilter",
+  ),
+  Rule(
+    "short vowels (harakat)", _languages("ar fa ps sd ug ur"), _each(_between(0x064B, 0x0652) + "\u0670"),
+    _LUCENE + "ArabicNormalizationFilter",
+  ),
+  Rule(
+    "alef, yeh and kaf", _languages("ar"),
+    {**_each("أإآٱ", "ا"), **_each("ىی", "ي"), "ک": "ك"},
+    _LUCENE + "ArabicNormalizationFilter and PersianNormalizationFilter",
+  ),
+  Rule(
+    "yeh, kaf and heh", _languages("fa ur"), {**_each("يى", "ی"), "ك": "ک", "ۀ": "ه", "ه\u0654": "ه"},
+    _LUCENE + "PersianNormalizationFilter",
+  ),
+  Rule(
+    "points and accents (niqqud)", _languages("he"),
+    _each(_between(0x0591, 0x05BD) + "\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"), "Unicode Standard, chapter 9.1",
+  ),
+  Rule(
+    "geresh and gershayim", _languages("he"), {"׳": "'", "״": '"', "”": '"', "“": '"'},
+    "Unicode Standard, chapter 9.1", inside=True,
+  ),
+  Rule(
+    "nukta, anusvara and candrabindu", _languages("hi"),
+    {"\u093c": "", "ऩ": "न", "ऱ": "र", "ऴ": "ळ", "ँ": "ं", "न्": "ं"}, _LUCENE + "HindiNormalizationFilter",
+  ),
+  Rule("khanda ta", _languages("bn"), {"ত্\u200d": "ৎ"}, "Unicode Standard, chapter 12.2"),
+  Rule(
+    "chillu letters", _languages("ml"),
+    {f"{letter}\u0d4d\u200d": chillu for letter, chillu in zip("ണനരലളക", "ൺൻർൽൾൿ", strict=True)},
+    "Unicode Standard, chapter 12.9",
+  ),
+  Rule("order of vowels and tone marks", _languages("th"), _thai_order(), "pythainlp.util.normalize"),
+)  # fmt: skip
+"""All rules. Before those of the language, letters are composed (NFC), so that each has one sequence of code points."""
+
+
+def rules(language: str) -> tuple[Rule, ...]:
+  """Returns the rules of a language; `pt-BR` has those of `pt`."""
+  code = language.partition("-")[0]
+  # A rule for some languages goes before one for all: it may hold for the same characters.
+  of_language = [rule for rule in RULES if not rule.languages or code in rule.languages]
+  return tuple(sorted(of_language, key=lambda rule: not rule.languages))
+
+
+def unify(language: str, texts: Sequence[str], *, but_nfkc: bool = False) -> list[str]:
+  """Returns the texts with one spelling for each letter that has two; `but_nfkc`: without what NFKC does."""
+  first, *others = _steps(language)
+  if not but_nfkc:
+    texts = _replaced(texts, *first)
+  texts = [unicodedata.normalize("NFC", text) for text in texts]
+  for step in others:
+    texts = _replaced(texts, *step)
+  return texts
+
+
+def _replaced(texts: Iterable[str], pattern: re.Pattern[str], pairs: Mapping[str, str]) -> list[str]:
+  # Most texts hold none of the spellings, and a search without a match is much faster than `sub` with a function.
+  return [
+    pattern.sub(lambda found: pairs[found[0]], text) if pattern.search(text) else text for text in texts
+  ]
+
+
+@functools.cache
+def _steps(language: str) -> list[tuple[re.Pattern[str], dict[str, str]]]:
+  """Returns what to replace by what, one after another: first what NFKC does too, last what needs letters around."""
+  held = rules(language)
+  steps = []
+  for in_nfkc, inside in ((True, False), (False, False), (False, True)):
+    pairs: dict[str, str] = {}
+    for rule in held:
+      if (rule.in_nfkc, rule.inside) == (in_nfkc, inside):
+        pairs = {**rule.pairs, **pairs}  # the first rule wins
+    spellings = "|".join(map(re.escape, sorted(pairs, key=len, reverse=True)))
+    # The letter before is looked for last, because a search is fast if a pattern starts with characters.
+    around = r"(?:{})(?<=[^\W\d_].)(?=[^\W\d_])" if inside else "{}"
+    steps.append((re.compile(around.format(spellings)), pairs))
+  return steps
+
+
+class Unified(base.Tokenizer):
+  """A tokeniser whose texts are unified before it splits them."""
+
+  def __init__(self, tokenizer: base.Tokenizer):
+    super().__init__(tokenizer.language)
+    self._tokenizer = tokenizer
+    self.name = tokenizer.name
+    self.normalization = f"{VERSION},{tokenizer.normalization}"
+    self.needs_tokenized = tokenizer.needs_tokenized
+
+  @property
+  def version(self) -> str:
+    """With the version of the rules, as files of document frequencies are for these words only."""
+    return f"{self._tokenizer.version}+{VERSION}"
+
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    return self._tokenizer.tokenize(unify(self.language, texts))
+
+  def words(self, texts: Sequence[str]):
+    return self._tokenizer.words(unify(self.language, texts))
+
+  def tokenize_references(
+    self, texts: Sequence[str], tokenized: Sequence[str] | None = None
+  ) -> list[list[str]]:
+    of_release = None if tokenized is None else unify(self.language, tokenized)
+    return self._tokenizer.tokenize_references(unify(self.language, texts), of_release)
