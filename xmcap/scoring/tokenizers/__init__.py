@@ -4,6 +4,7 @@ import functools
 
 from xmcap import languages
 from xmcap.scoring import files
+from xmcap.scoring.tokenizers import coco
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default
@@ -14,7 +15,8 @@ from xmcap.scoring.tokenizers.split import Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
-  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Ptb, Split, Whitespace)
+  tokenizer.name: tokenizer
+  for tokenizer in (Default, Character, Given, Ptb, *coco.TOKENIZERS, Split, Whitespace)
 }
 """Name -> class."""
 

@@ -23,13 +23,16 @@ _SHORT_NAMES = {
   "references": "refs",
   "subset": "sub",
   "missing": "miss",
+  "order": "ord",
+  "protocol": "prot",
   "bootstrap": "bs",
   "xmcap": "v",
 }
 _LONGEST_SHORT_VALUE = 14
 # Tables that differ only in these parts are comparable: `compare` draws its own resamples, metrics and tokenisers have
 # their own versions, and the notes of a table report missing predictions.
-_IMMATERIAL = frozenset({"bootstrap", "missing", "xmcap"})
+_IMMATERIAL = frozenset({"bootstrap", "missing", "scale", "xmcap"})
+_DEFAULTS = {"protocol": "xmcap"}  # what a table followed whose signature does not say
 _LONGEST_DIFFERENCE = 120
 
 
@@ -74,7 +77,7 @@ class Signature:
 
   def _decisive(self, name: str) -> str | None:
     """Returns the value of a part; for document frequencies only their hash, not their source."""
-    value = self.parts.get(name)
+    value = self.parts.get(name, _DEFAULTS.get(name))
     return value.partition("#")[2] if value and name == "document_frequency" else value
 
 
