@@ -113,13 +113,15 @@ class CaptionEvaluator:
     self.samples: dict[str, Any] = {}
     self.baselines = baselines
     # The signature of the scores names the subset.
-    self.measured = {
+    self.measured: dict[str, Any] = {
       "metrics": tuple(metrics) or None,
       "subset": "" if limit else subset,
       "protocol": protocol or None,
     }
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
-    settled = options.check(tuple(languages) or None, **(self.measured | {"subset": subset}))
+    settled = options.check(
+      tuple(languages) or None, self.measured["metrics"], subset=subset, protocol=self.measured["protocol"]
+    )
     self.beside_name = beside
     if beside:
       baselines_lib.check_protocol(beside, settled.protocol)

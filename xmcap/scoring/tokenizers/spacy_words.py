@@ -16,8 +16,6 @@ Segment = Callable[[str], Iterable[str]]
 LANGUAGES = ("ja", "th", "zh")
 
 _PACKAGES = {"ja": ("sudachipy", "sudachidict_core"), "th": ("pythainlp",), "zh": ()}
-# Sudachi refuses longer texts, and so does spaCy.
-_LONGEST_BYTES = 49_000
 
 
 def load(language: str) -> Segment:
@@ -56,13 +54,7 @@ def _japanese() -> Segment:
   from sudachipy import Dictionary, SplitMode
 
   tokenizer = Dictionary(dict="core").tokenizer(mode=SplitMode.A)
-  return lambda text: [word.surface() for piece in _pieces(text) for word in tokenizer.tokenize(piece)]
-
-
-def _pieces(text: str) -> Iterable[str]:
-  """Yields the text in pieces that Sudachi takes."""
-  size = len(text) if len(text.encode("utf-8", "replace")) <= _LONGEST_BYTES else _LONGEST_BYTES // 4
-  return (text[start : start + size] for start in range(0, len(text), size or 1))
+  return lambda text: [word.surface() for word in tokenizer.tokenize(text)]
 
 
 def _thai() -> Segment:
