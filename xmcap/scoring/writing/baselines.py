@@ -9,6 +9,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols, published
 from xmcap.scoring.result import Result, read_table
+from xmcap.scoring.statistics.sufficient import image_keys
 from xmcap.scoring.writing import tables
 from xmcap.scoring.writing.signature import Signature, shortened
 
@@ -116,7 +117,7 @@ def with_published(result: Result, baseline: str | os.PathLike) -> Result:
   if name not in published.ROWS:
     return result
   note = f"rows of papers: CIDEr-D by the protocol {name}, as printed"
-  if not published.is_xm3600(key for held in result.statistics.values() for key in held.keys):
+  if not published.is_xm3600(image_keys(result.statistics)):
     note += "; this table is of other pictures, so compare with care"
   if "all but en" not in table.means:
     note += "; this table lacks languages, so it has no mean over all but en"
