@@ -110,7 +110,7 @@ def check_protocol(systems: Mapping[str, System], protocol: str | None) -> None:
     return
   protocols.get(protocol)
   for system, held in systems.items():
-    followed = Signature.parse(held.table.signature).parts.get("protocol", "none by name")
+    followed = Signature.parse(held.table.signature).protocol
     if followed != protocol:
       raise UsageError(
         f"{system}: its protocol is {followed}, not {protocol}; score it again with --protocol={protocol}"
@@ -154,9 +154,12 @@ def _check(
     raise UsageError(
       f"{other} was not scored with {', '.join(absent)}: score it again with --metrics={','.join(metrics)}"
     )
-  differences = Signature.parse(baseline.signature).differences(
-    Signature.parse(table.signature), tuple(metrics)
-  )
+  own, theirs = Signature.parse(baseline.signature), Signature.parse(table.signature)
+  if own.protocol != theirs.protocol:
+    raise UsageError(
+      f"{name} follows the protocol {own.protocol}, and {other} {theirs.protocol}: score both with the same --protocol"
+    )
+  differences = own.differences(theirs, tuple(metrics))
   if differences:
     raise UsageError(
       f"{name} and {other} cannot be compared, because their signatures differ in {'; '.join(differences)}: score both "

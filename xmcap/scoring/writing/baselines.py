@@ -46,8 +46,7 @@ def check_protocol(baseline: str | os.PathLike, followed: str) -> None:
   elif name in _OF_THE_PAPER:
     theirs = ("xm3600", protocols.DEFAULT)
   else:
-    parts = Signature.parse(read_table(pathlib.Path(name, "table.json")).signature).parts
-    theirs = (parts.get("protocol", protocols.DEFAULT),)
+    theirs = (Signature.parse(read_table(pathlib.Path(name, "table.json")).signature).protocol,)
   if own not in theirs:
     raise UsageError(
       f"--baseline={name} follows the protocol {theirs[0]}, and this table {own}: score both with the same --protocol"
