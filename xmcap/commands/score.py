@@ -8,8 +8,8 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _PASSED_ON = (
-  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "normalize", "subset", "missing",
-  "bootstrap", "seed",
+  "language", "baseline", "only_tables", "pictures", "title", "protocol", "tokenizer", "normalize", "subset", "missing",
+  "bootstrap", "seed", "scale",
 )  # fmt: skip
 
 
@@ -41,17 +41,23 @@ def _add_score(commands) -> None:
   base.number(command, "--processes", shared, 0)
 
   words = command.add_argument_group("scoring")
+  protocol = (
+    "how others score, such as paligemma, centurio, mblip, xm100, xm3600: words, metrics, scale; default: xmcap, with "
+    "which any other option goes (docs/scoring.md)"
+  )
   metrics = (
     "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java); "
-    "meteor_char (Chinese)"
+    "meteor_char (Chinese); default: the protocol's, cider,cider_d"
   )
   tokenizer = (
-    "default, char, given (the release's caption/tokenized), ptb (English, needs Java), split (already segmented), "
-    "whitespace, morphemes (default, but Korean by MeCab-ko)"
+    "default, char, given (the release's caption/tokenized), ptb (made for English, needs Java), coco, coco_spacy, "
+    "coco_xm100 (as in the protocols), split (already segmented), whitespace, morphemes (default, but Korean by MeCab-ko); "
+    "default: the protocol's, default"
   )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
-  base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")
-  base.text(words, "--tokenizer", "NAME", tokenizer, "default", short="-t")
+  base.text(words, "--protocol", "NAME", protocol)
+  base.text(words, "--metrics", "NAMES", metrics, short="-m")
+  base.text(words, "--tokenizer", "NAME", tokenizer, short="-t")
   base.text(
     words, "--normalize", "NAME", "orthography: unify letters with two spellings, such as ş and ș", ""
   )
@@ -65,10 +71,19 @@ def _add_score(commands) -> None:
 
   shown = command.add_argument_group("output")
   baseline = (
-    "scores to compare with: a folder of xmcap score, or 'paper' for the four models of the XM3600 paper"
+    "scores to compare with: a folder of xmcap score, or printed ones: 'paper' or 'xm3600' (four models of the XM3600 "
+    "paper), 'paligemma', 'centurio'"
   )
   base.text(shown, "--title", "TEXT", "title of the tables and the report", "")
   base.text(shown, "--baseline", "DIR", baseline, "")
+  base.text(
+    shown,
+    "--scale",
+    "N",
+    "100: scores times 100, as papers have them; default: the protocol's",
+    type=int,
+    choices=(1, 100),
+  )
   _add_pictures(shown)
   base.flag(shown, "--only_tables", "write only the tables")
   kinds = command.add_subparsers(
@@ -112,7 +127,7 @@ def _score(arguments) -> None:
       save_document_frequencies=arguments.save_df,
       images_dir=arguments.images,
       processes=arguments.processes or files.available_cores(),
-      metrics=metrics.parse(arguments.metrics),
+      metrics=None if arguments.metrics is None else metrics.parse(arguments.metrics),
       health=not arguments.no_health,
       **{name: getattr(arguments, name) for name in _PASSED_ON},
     )
@@ -147,6 +162,7 @@ def _add_compare(commands) -> None:
   base.text(command, "systems", "DIR", folders, nargs="+")
   base.text(command, "--out", "DIR", "folder for comparison.* and the report", "", short="-o")
   base.text(command, "--metrics", "NAMES", "default: cider_d, or the first that was scored", "", short="-m")
+  base.text(command, "--protocol", "NAME", "refuse scores that do not follow this protocol")
   references = "the references, to add a report of captions side by side"
   base.text(command, "--references", "FILE", references, "", short="-r")
   base.text(command, "--language", "CODE", "language of references without one", short="-l")
@@ -172,6 +188,7 @@ def _compare(arguments) -> None:
       outputs.keep_apart({"--out": written}, {"--references": arguments.references})
       stack.enter_context(outputs.held(arguments.out, arguments.prog))
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
+    significance.check_protocol(systems, arguments.protocol)
     chosen = metrics.parse(arguments.metrics, metrics.METRICS) if arguments.metrics else None
     comparison = significance.compare(systems, chosen, arguments.resamples, arguments.seed)
     if arguments.out:

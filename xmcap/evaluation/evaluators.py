@@ -29,7 +29,7 @@ from xmcap.progress import Progress
 from xmcap.scoring import files, options
 from xmcap.scoring.reading import predictions as predictions_lib
 from xmcap.scoring.reading import references as references_lib
-from xmcap.scoring.score import METRICS, score
+from xmcap.scoring.score import score
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.writing import baselines as baselines_lib
 from xmcap.scoring.writing import output, tables
@@ -57,13 +57,14 @@ class CaptionEvaluator:
     out_dir: folder for tables, report and predictions; "": nothing is written, as is usual during training.
     title: title of the tables and the report.
     baselines: baselines to compare with; None: none.
-    metrics: names, as for `xmcap score --metrics`.
+    metrics: names, as for `xmcap score --metrics`; (): those of the protocol.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
     subset: `xm600:SEED` or a file of keys; "": all pictures.
-    beside: `paper` or a folder of xmcap score, whose scores are shown for comparison; "": none.
+    beside: as `xmcap score --baseline`, such as `paper` or a folder, whose scores are shown for comparison; "": none.
     split: split of the records.
     sources: sources of the references in records, of `human`, `mt` and `translated`; (): all.
     name: prefix of the names of the rows, such as `xm3600`.
+    protocol: as `xmcap score --protocol`, such as `paligemma`; "": xmcap's own. The rows have no scale.
   """
 
   def __init__(
@@ -76,13 +77,14 @@ class CaptionEvaluator:
     out_dir: str = "",
     title: str = "",
     baselines: Baselines | None = None,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = (),
     bootstrap: int = 0,
     subset: str = "",
     beside: str = "",
     split: str = "test",
     sources: Sequence[str] = (),
     name: str = "",
+    protocol: str = "",
   ):
     if not references:
       raise UsageError(
@@ -111,11 +113,20 @@ class CaptionEvaluator:
     self.samples: dict[str, Any] = {}
     self.baselines = baselines
     # The signature of the scores names the subset.
-    self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
+    self.measured: dict[str, Any] = {
+      "metrics": tuple(metrics) or None,
+      "subset": "" if limit else subset,
+      "protocol": protocol or None,
+    }
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
+    settled = options.check(
+      tuple(languages) or None, self.measured["metrics"], subset=subset, protocol=self.measured["protocol"]
+    )
+    self.beside_name = beside
+    if beside:
+      baselines_lib.check_protocol(beside, settled.protocol)
     # Only of the primary metric, of which the table shows differences.
-    primary = tables.primary(options.metric_names(metrics))
-    self.beside = baselines_lib.read_baseline(beside, primary) if beside else {}
+    self.beside = baselines_lib.read_baseline(beside, tables.primary(settled.metrics)) if beside else {}
     held = self.records.references if self.records else _read_references(references, languages)
     baselines_lib.check_pictures(beside, held)
     keys = subsets.choose(subset, held)[0] if subset else tuple(held)
@@ -196,7 +207,7 @@ class CaptionEvaluator:
           scores = {code: row[table.primary] for code, row in table.rows.items()}
           baselines[name], beside[baselines_lib.heading(name, table.primary)] = table, scores
       result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
-      result = baselines_lib.with_beside(result, beside)
+      result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), self.beside_name)
       is_local = not self.records and not addresses.is_remote(self.images_dir)
       images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
       output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)

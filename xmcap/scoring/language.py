@@ -30,12 +30,14 @@ class Captions:
 
   Attributes:
     tokenized: the references as tokenised in the release; empty unless the tokeniser needs them.
+    order: the indices of the images in the order of the references' file; empty unless the tokeniser needs it.
   """
 
   keys: list[str]
   hypotheses: list[str]
   references: list[Sequence[str]]
   tokenized: list[Sequence[str]]
+  order: Sequence[int] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Scored:
     variants: captions that would match more if letters were unified; None if there are none, or letters are unified.
     document_frequency_hash: hash of the document frequencies that weighted the n-grams.
     references_hash: hash of the keys and references, independent of their order.
+    order_hash: hash of them in their order if the words depend on it, else "".
     health: lacks `copy`, which is computed from the `marks` of all languages.
   """
 
@@ -91,6 +94,7 @@ class Scored:
   variants: variants_lib.Variants | None
   document_frequency_hash: str
   references_hash: str
+  order_hash: str
   health: health_lib.Health | None
   marks: np.ndarray | None
   words: Tokenized | None
@@ -139,6 +143,7 @@ def score_language(
     variants,
     (document_frequency or of_references).fingerprint,
     _hash(captions.keys, references),
+    _order_hash(captions) if found.in_order else "",
     measured,
     marks,
     Tokenized(corpus.words, _order(captions)) if "words" in keep else None,
@@ -166,6 +171,8 @@ def _corpus(
   document_frequency: DocumentFrequency | None,
 ) -> tuple[metrics_lib.Corpus, float]:
   """Returns the words, and the share of the references that the release splits in another way than the default."""
+  if tokenizer.in_order:
+    return metrics_lib.Corpus(*_words_in_order(tokenizer, captions), document_frequency), 0.0
   counts = np.fromiter(map(len, references), np.int64, len(references))
   if not captions.tokenized:
     words = tokenizer.words(metrics_lib.interleave(captions.hypotheses, references))
@@ -188,6 +195,22 @@ def _corpus(
   return metrics_lib.Corpus(hypotheses, words, document_frequency), other
 
 
+def _words_in_order(
+  tokenizer: tokenizers.Tokenizer, captions: Captions
+) -> tuple[list[list[str]], list[list[list[str]]]]:
+  """Returns the words of each hypothesis and of each image's sorted references."""
+  hypotheses, references = tokenizer.together(
+    [captions.hypotheses[place] for place in captions.order],
+    [captions.references[place] for place in captions.order],
+  )
+  held = sorted(zip(captions.order, hypotheses, references, strict=True), key=lambda of_image: of_image[0])
+  # Equal captions may have other words, so the words are ordered as their captions are, not sorted themselves.
+  return [words for _, words, _ in held], [
+    [words[i] for i in sorted(range(len(texts)), key=texts.__getitem__)]
+    for texts, (_, _, words) in zip(captions.references, held, strict=True)
+  ]
+
+
 def _pairs(captions: Captions) -> list[list[tuple[str, str]]]:
   """Returns for each image its references, each with the release's tokenised form."""
   return [
@@ -204,6 +227,11 @@ def _hash(keys: Sequence[str], references: Sequence[Sequence[str]]) -> str:
   except UnicodeEncodeError:  # an unpaired surrogate: impossible in a file, but a caller may pass one
     encoded = json.dumps((keys, references)).encode()
   return hashlib.sha256(encoded).hexdigest()[:16]
+
+
+def _order_hash(captions: Captions) -> str:
+  places = captions.order
+  return _hash([captions.keys[i] for i in places], [captions.references[i] for i in places])
 
 
 def _order(captions: Captions) -> tuple[tuple[int, ...], ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import tokenizers
+from xmcap.scoring import protocols, tokenizers
 from xmcap.scoring.reading import predictions
 from xmcap.scoring.statistics import subsets
 from xmcap.terminal import shown
@@ -21,28 +21,44 @@ MAX_SEED = 2**63 - 1
 
 def check(
   languages: str | Sequence[str] | None = None,
-  metrics: str | Sequence[str] = "all",
-  tokenizer: str = "default",
+  metrics: str | Sequence[str] | None = None,
+  tokenizer: str | None = None,
   normalize: str = "",
   subset: str | os.PathLike = "",
   missing: str = "refuse",
   bootstrap: int = 0,
   seed: int = 0,
+  protocol: str | None = None,
+  scale: int | None = None,
+  document_frequencies: object = None,
   **others: Any,
-) -> None:
+) -> protocols.Settled:
   """Checks those options of `score` that can be checked without the captions; `others` need no check.
+
+  Returns:
+    The options that the protocol determines.
 
   Raises:
     UsageError: an option has an invalid value, or the file of a subset does not exist.
   """
-  metric_names(metrics)
+  settled = protocols.settle(
+    protocol,
+    tokenizer=tokenizer,
+    chosen=None if metrics is None else metric_names(metrics),
+    subset=bool(subset),
+    document_frequencies=bool(document_frequencies),
+    scale=scale,
+    changes={"normalize": normalize},
+  )
+  settled.check_languages(language_codes(languages) or ())
   for code in language_codes(languages) or ("en",):
-    tokenizers.get(tokenizer, code, normalize)
+    tokenizers.get(settled.tokenizer, code, normalize)
   if subset:
     subsets.check(subset)
   predictions.check_missing(missing)
   check_count("bootstrap", bootstrap, MAX_RESAMPLES)
   check_count("seed", seed, MAX_SEED)
+  return settled
 
 
 def metric_names(

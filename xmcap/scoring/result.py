@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -63,10 +63,11 @@ class _TableFile(msgspec.Struct):
   signature: str = ""
   title: str = ""
   notes: list[str] = []
+  scale: Literal[1, 100] = 1
 
 
 def read_table(path: str | os.PathLike) -> tables.Table:
-  """Reads `table.json` without the columns beside and their notes; UsageError if it is malformed."""
+  """Reads `table.json` without published scores and notes about them; UsageError if it is malformed."""
   outputs.settle(os.path.dirname(path))
   held = files.read_document(path, _TableFile, "not a table of xmcap score", "score again")
   for code, row in held.languages.items():
@@ -89,10 +90,23 @@ def read_table(path: str | os.PathLike) -> tables.Table:
     raise UsageError(
       f"{path}: languages differ in their metrics, or a metric is unknown to this version; score again"
     )
+  rows = {
+    code: {name: _unscaled(name, value, held.scale) for name, value in row.items()}
+    for code, row in rows.items()
+  }
   intervals: dict[str, dict[str, tables.Interval]] = {}
   for name, row in {**held.languages, **held.means}.items():
     for metric, cell in row.items():
       if isinstance(cell, _Interval):
-        intervals.setdefault(name, {})[metric] = cell.low, cell.high
-  table = tables.Table.of_rows(str(signature), rows, held.title, intervals=intervals, notes=tuple(held.notes))
+        low, high = (_unscaled(metric, end, held.scale) for end in (cell.low, cell.high))
+        intervals.setdefault(name, {})[metric] = low, high
+  table = tables.Table.of_rows(
+    str(signature), rows, held.title, intervals=intervals, notes=tuple(held.notes), scale=held.scale
+  )
   return dataclasses.replace(table, notes=table.own_notes)
+
+
+def _unscaled(name: str, value: float, scale: int) -> float:
+  """Returns a value of a file without the scale of its table; a count has none."""
+  metric = metrics.METRICS.get(name)
+  return value if metric is None else value / metric.factor(scale)

@@ -21,9 +21,6 @@ from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
 from xmcap.scoring.writing.signature import digest, of_images
 
-METRICS = ("cider", "cider_d")
-"""The default metrics of a table."""
-
 MOST_OTHER_WORDS = 0.05
 """Largest share of a language's references that the release may split in another way than the default tokeniser.
 
@@ -37,14 +34,16 @@ def score(
   languages: str | Sequence[str] | None = None,
   *,
   title: str = "",
-  metrics: str | Sequence[str] = METRICS,
-  tokenizer: str = "default",
+  protocol: str | None = None,
+  metrics: str | Sequence[str] | None = None,
+  tokenizer: str | None = None,
   normalize: str = "",
   document_frequencies: Mapping[str, DocumentFrequency] | None = None,
   subset: str = "",
   missing: str = "refuse",
   bootstrap: int = 0,
   seed: int = 0,
+  scale: int | None = None,
   health: bool = False,
   keep: Collection[str] = (),
   processes: int = 1,
@@ -56,8 +55,9 @@ def score(
     predictions: image key -> language -> caption, one for each pair that has references.
     languages: codes to score, or a string as for `--languages`; None: all that have references.
     title: title of the table.
-    metrics: names from `xmcap.scoring.metrics.CAPTION_METRICS`, or a string as for `--metrics`.
-    tokenizer: a name from `xmcap.scoring.tokenizers.TOKENIZERS`.
+    protocol: a name from `xmcap.scoring.protocols.names()`; None: xmcap's own, with which any other option goes.
+    metrics: names from `xmcap.scoring.metrics.CAPTION_METRICS`, or a string as for `--metrics`; None: the protocol's.
+    tokenizer: a name from `xmcap.scoring.tokenizers.TOKENIZERS`; None: the protocol's.
     normalize: `orthography` unifies letters with two spellings (`tokenizers.orthography.RULES`); "": a note counts the
       captions that it would change.
     document_frequencies: language code -> document frequencies for weighting n-grams (CIDEr only); None: those of the
@@ -67,6 +67,7 @@ def score(
       table gives their number.
     bootstrap: number of resamples for 95% intervals; 0: none.
     seed: seed of the resamples.
+    scale: factor at which the table shows and writes scores, 1 or 100; None: the protocol's. `rows` have none.
     health: whether to measure language health.
     keep: what the result keeps besides the statistics: `words`, `document_frequency`.
     processes: number of processes that share the languages.
@@ -76,8 +77,20 @@ def score(
     UsageError: an option has an invalid value, or the captions are not dictionaries of strings.
     XmcapError: a word segmenter or another package is not installed.
   """
-  options.check(languages, metrics, tokenizer, normalize, subset, missing, bootstrap, seed)
-  metrics = options.metric_names(metrics)
+  settled = options.check(
+    languages,
+    metrics,
+    tokenizer,
+    normalize,
+    subset,
+    missing,
+    bootstrap,
+    seed,
+    protocol,
+    scale,
+    bool(document_frequencies),
+  )
+  metrics, tokenizer = settled.metrics, settled.tokenizer
   if not isinstance(references, References):
     references = References(references)
   if not isinstance(predictions, CheckedPredictions):
@@ -95,6 +108,8 @@ def score(
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
   notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
+  settled.check_languages(scored)
+  notes += settled.notes
   for name in metrics:
     known = metrics_lib.CAPTION_METRICS[name].languages or scored
     if others := [code for code in scored if code not in known]:
@@ -105,6 +120,8 @@ def score(
   for code in scored:
     if document_frequencies is not None and code not in document_frequencies:
       raise UsageError(f"the file of document frequencies lacks '{code}'; score other --languages")
+  in_order = tokenizers.get(tokenizer, scored[0]).in_order
+  file_order = {key: place for place, key in enumerate(references)} if in_order else {}
   needs_tokenized = tokenizers.get(tokenizer, scored[0]).needs_tokenized
   tokenized = references.tokenized if needs_tokenized else {}
   if needs_tokenized and not tokenized:
@@ -118,6 +135,7 @@ def score(
       [predictions[key][code] for key in of_language],
       [references[key][code] for key in of_language],
       [tokenized[key][code] for key in of_language] if tokenized else [],
+      sorted(range(len(of_language)), key=lambda i: file_order[of_language[i]]) if in_order else (),
     )
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
@@ -138,10 +156,13 @@ def score(
     **_signature_of_images(of_language),
     "subset": subset_label,
     "missing": missing,
+    **({"protocol": settled.protocol} if settled.protocol else {}),
+    **({"scale": str(settled.scale)} if settled.scale != 1 else {}),
   }
   table = make_table(
     statistics, parts, notes, fixed="document_frequency", title=title, bootstrap=bootstrap, seed=seed
   )
+  table = dataclasses.replace(table, scale=settled.scale)
   return Result(
     table,
     statistics,
@@ -239,8 +260,12 @@ def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict
   keys = {key for outcome in of_language.values() for key in outcome.statistics.keys}
   num_references = sum(outcome.statistics.num_counted for outcome in of_language.values())
   references = "".join(f"{code}:{outcome.references_hash}\n" for code, outcome in of_language.items())
+  order = "".join(
+    f"{code}:{outcome.order_hash}\n" for code, outcome in of_language.items() if outcome.order_hash
+  )
   return {
     "languages": " ".join(of_language),
     "images": of_images(keys),
     "references": f"{num_references}#{digest(references)}",
+    **({"order": digest(order)} if order else {}),
   }

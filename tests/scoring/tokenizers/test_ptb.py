@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import XmcapError
 from xmcap.scoring import tokenizers
 
 _MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
@@ -81,9 +81,9 @@ def test_the_version_names_jar_and_package(ptb):
   assert ptb.version == "1.stanford-corenlp-3.4.1.pycocoevalcap-1.2"
 
 
-def test_english_only():
-  with pytest.raises(UsageError, match="'ptb' is for English only, not for 'de'"):
-    tokenizers.get("ptb", "de")
+def test_in_other_languages_it_gives_the_same_words(ptb):
+  texts = ["Ein Hund.", "สุนัขวิ่ง", "狗 B."]
+  assert tokenizers.get("ptb", "th").tokenize(texts) == ptb.tokenize(texts)
 
 
 def test_missing_java_says_what_to_install(ptb, monkeypatch):

@@ -2,9 +2,10 @@ import dataclasses
 
 import pytest
 
+from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import published, score
-from xmcap.scoring.writing.baselines import check_pictures, read_baseline, with_beside
+from xmcap.scoring.writing.baselines import check_pictures, read_baseline, with_beside, with_published
 from xmcap.scoring.writing.signature import of_images
 
 _REFERENCES = {"k1": {"en": ["a dog"], "de": ["ein Hund"]}, "k2": {"en": ["two cats"], "de": ["Katzen"]}}
@@ -79,3 +80,30 @@ def test_the_papers_scores_do_not_stand_beside_those_of_other_pictures(monkeypat
   check_pictures("a folder", _REFERENCES)
   monkeypatch.setattr(published, "XM3600_IMAGES", of_images(_REFERENCES))
   check_pictures("paper", _REFERENCES)
+
+
+def test_rows_of_papers_are_as_printed():
+  # PaliGemma 2 (arXiv 2412.03555), Table 13; Centurio (arXiv 2501.05122), Table 5.
+  rows = {row["model"]: row for name in published.ROWS for row in published.protocol_rows(name)}
+  assert len(rows) == 15 + 15
+  assert rows["PaliGemma 2 10B 448"] == {
+    "model": "PaliGemma 2 10B 448",
+    "en": pytest.approx(0.815),
+    "all but en": pytest.approx(0.446),
+    "paper": "arXiv 2412.03555",
+    "table": "Table 13",
+  }
+  assert rows["Centurio Qwen"]["all but en"] == pytest.approx(0.344)
+
+
+def test_rows_of_papers_stand_below_a_table_of_all_languages(monkeypatch):
+  codes = [code for code in languages.LANGUAGES if code not in ("ja", "th", "zh")] + ["ja", "th", "zh"]
+  references = {key: dict.fromkeys(codes, [f"{key} dog"]) for key in ("one", "two")}
+  predictions = {key: dict.fromkeys(codes, "one dog") for key in references}
+  result = score(references, predictions, scale=100)
+  table = with_published(result, "paligemma").table
+  assert len(table.published) == 15 and "  78.0  " in table.terminal()
+  assert table.notes[-1].endswith("this table is of other pictures, so compare with care")
+  monkeypatch.setattr(published, "XM3600_IMAGES", of_images(references))
+  assert with_published(result, "paligemma").table.notes[-1].endswith("by the protocol paligemma, as printed")
+  assert with_published(result, "paper") is result

@@ -6,7 +6,9 @@ import json
 import pytest
 
 from xmcap import languages
+from xmcap.errors import UsageError
 from xmcap.scoring import Table
+from xmcap.scoring.result import read_table
 from xmcap.scoring.writing.tables import column, mean_label
 
 _SIGNATURE = "metric.cider:n=4|tokenizer:default-1[all]|xmcap:0.1.0"
@@ -30,8 +32,9 @@ def _intervals(table):
 def test_means_over_35_and_36():
   table = _table(languages.LANGUAGES)
   quz = table.rows["quz"]["cider"]
-  assert list(table.means) == ["35", "36"]
+  assert list(table.means) == ["35", "all but en", "36"]
   assert table.means["36"]["cider"] == pytest.approx(17.5)
+  assert table.means["all but en"]["cider"] == pytest.approx((17.5 * 36 - table.rows["en"]["cider"]) / 35)
   assert table.means["35"]["cider"] == pytest.approx((17.5 * 36 - quz) / 35)
 
 
@@ -54,11 +57,13 @@ def test_json_is_as_documented():
   assert value == {
     "title": "t",
     "signature": _SIGNATURE,
+    "scale": 1,
     "metrics": ["cider", "cider_d", "exact"],
     "languages": {"de": _row(1.0), "en": _row(0.0)},
     "means": {"2 languages": {"cider": 0.5, "cider_d": 0.25, "exact": 0.125}},
     "beside": {},
     "differences": {},
+    "published": [],
     "notes": ["n"],
   }
 
@@ -69,6 +74,63 @@ def test_json_with_intervals():
   assert value["languages"]["de"]["cider_d"] == {"score": 0.5, "low": 0.0, "high": 1.0}
   assert value["languages"]["de"]["images"] == 3600
   assert value["means"]["2 languages"]["cider"] == {"score": 0.5, "low": 0.0, "high": 1.0}
+
+
+def test_scores_times_100_are_shown_and_written_but_not_kept(tmp_path):
+  table = dataclasses.replace(
+    _table(["en", "de"], beside={"x (CIDEr-D)": {"de": 0.25}}),
+    intervals=_intervals(_table(["en", "de"])),
+    scale=100,
+  )
+  assert table.rows["de"]["cider_d"] == 0.5
+  assert table.cell("de", "cider_d") == "50.0 [0.0, 100.0]"
+  assert table.cell("de", "exact") == "12.5% [-37.5%, 62.5%]"  # per cent already
+  assert "  25.0       +25.0" in table.terminal()
+  value = json.loads(table.as_json())
+  assert value["scale"] == 100
+  assert value["languages"]["de"] == {
+    "images": 3600,
+    "references": 7200,
+    "cider": {"score": 100.0, "low": 50.0, "high": 150.0},
+    "cider_d": {"score": 50.0, "low": 0.0, "high": 100.0},
+    "exact": {"score": 0.125, "low": -0.375, "high": 0.625},
+  }
+  assert (
+    value["beside"] == {"x (CIDEr-D)": {"de": 25.0}} and value["differences"]["x (CIDEr-D)"]["de"] == 25.0
+  )
+  (row,) = [row for row in csv.DictReader(io.StringIO(table.as_csv())) if row["language"] == "de"]
+  assert row["cider"] == "100.0" and row["cider_d_high"] == "100.0" and row["exact"] == "0.125"
+  table.write(tmp_path)
+  read = read_table(tmp_path / "table.json")
+  assert (read.rows, read.means, read.intervals, read.scale) == (
+    table.rows,
+    table.means,
+    table.intervals,
+    100,
+  )
+
+
+@pytest.mark.parametrize("scale", [10, 0, -1, "100", 100.5, None])
+def test_a_file_of_another_scale_is_refused(tmp_path, scale):
+  _table(["en"]).write(tmp_path)
+  value = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+  (tmp_path / "table.json").write_text(json.dumps(value | {"scale": scale}), encoding="utf-8")
+  with pytest.raises(UsageError, match="not a table of xmcap score"):
+    read_table(tmp_path / "table.json")
+
+
+def test_rows_of_papers_stand_below_the_own():
+  rows = ({"model": "m", "paper": "p", "table": "Table 1", "en": 0.78, "all but en": 0.419},)
+  table = dataclasses.replace(_table(languages.LANGUAGES, "ours"), published=rows, scale=100)
+  lines = table.terminal().split("\n")
+  (heading,) = [line for line in lines if "paper" in line]
+  assert heading.split("  ")[-2:] == ["CIDEr-D, en", "CIDEr-D, all but en"]
+  (own,) = [line for line in lines if line.startswith("ours ")]
+  (theirs,) = [line for line in lines if line.startswith("m ")]
+  assert own.split() == ["ours", table.cell("en", "cider_d"), table.cell("all but en", "cider_d")]
+  assert theirs.split() == ["m", "p", "Table", "1", "78.0", "41.9"]
+  assert json.loads(table.as_json())["published"][0]["all but en"] == pytest.approx(41.9)
+  assert "| m | p | Table 1 | 78.0 | 41.9 |" in table.as_markdown() and "41.9" in table.as_latex()
 
 
 def test_csv_keeps_every_digit():
@@ -94,7 +156,7 @@ def test_markdown_and_latex():
   assert "| **mean** | **35 languages (all but quz)** |  |" in table.as_markdown()
   assert "### a \\<b\\> \\| c" in table.as_markdown()
   assert "ar & Arabic & 3,600 & 7,200 & 0.000 & 0.000 & 12.5\\% \\\\" in table.as_latex()
-  assert table.as_latex().count("\\\\\n") == 1 + 36 + 2
+  assert table.as_latex().count("\\\\\n") == 1 + 36 + 3
 
 
 def test_terminal_shows_what_stands_beside():
@@ -133,8 +195,9 @@ def test_write_makes_four_files(tmp_path):
 
 
 def test_mean_labels():
-  assert [mean_label(name) for name in ("35", "36", "3 languages")] == [
+  assert [mean_label(name) for name in ("35", "all but en", "36", "3 languages")] == [
     "35 languages (all but quz)",
+    "all but en",
     "all 36 languages",
     "3 languages",
   ]

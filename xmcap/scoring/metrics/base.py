@@ -91,7 +91,8 @@ class Metric:
     signature: the parameters that determine the score, given the words; such as `n=4,stem=no`.
     width: k, the number of statistics per image.
     percent: whether the score is a share in [0, 1] that tables show in percent.
-    decimals: decimals of the score in tables; as a percentage it shows two fewer.
+    decimals: decimals of the score in tables; as a percentage, or at scale 100, it shows two fewer.
+    scaled: whether a table may show the score times 100, as papers do; not if it is per cent already.
     counted: what a table counts besides images: `references`, `classes` or `captions`.
   """
 
@@ -100,6 +101,7 @@ class Metric:
   signature: str
   width: int = 1
   percent: bool = False
+  scaled: bool = False
   decimals: int = 3
   counted: str = "references"
 
@@ -116,9 +118,16 @@ class Metric:
     """Returns float64 [images], the score of each image; by default, that of the set with only this image."""
     return self.aggregate(statistics, np.float64(1))
 
-  def format(self, score: float) -> str:
-    """Returns a score as tables print it."""
-    return f"{100 * score:.{self.decimals - 2}f}%" if self.percent else f"{score:.{self.decimals}f}"
+  def factor(self, scale: int) -> int:
+    """Returns the factor at which a table of this scale has the score."""
+    return scale if self.scaled else 1
+
+  def format(self, score: float, scale: int = 1) -> str:
+    """Returns a score as tables of this scale print it."""
+    if self.percent:
+      return f"{100 * score:.{self.decimals - 2}f}%"
+    factor = self.factor(scale)
+    return f"{factor * score:.{self.decimals - 2 * (factor == 100)}f}"
 
 
 class CaptionMetric(Metric, abc.ABC):

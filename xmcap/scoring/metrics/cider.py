@@ -22,6 +22,7 @@ class Cider(base.CaptionMetric):
   name = "cider"
   heading = "CIDEr"
   n = 4  # length of the longest n-gram, in words
+  scaled = True
   signature = f"n={n},stem=no,scale={_SCALE:g}"
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:

@@ -26,6 +26,7 @@ class Meteor(base.CaptionMetric):
 
   name = "meteor"
   heading = "METEOR (pycocoevalcap)"
+  scaled = True
   languages = ("en",)
   is_extra = True
   width = _NUMBERS

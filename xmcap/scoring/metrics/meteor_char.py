@@ -31,6 +31,7 @@ class MeteorChar(base.CaptionMetric):
 
   name = "meteor_char"
   heading = "METEOR (characters)"
+  scaled = True
   is_extra = True
   width = 4
   signature = f"unit=characters,latin=runs,alpha={_ALPHA:g},beta={_BETA:g},gamma={_GAMMA:g},match=exact"

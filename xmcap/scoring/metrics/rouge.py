@@ -16,6 +16,7 @@ class RougeL(base.CaptionMetric):
 
   name = "rouge_l"
   heading = "ROUGE-L"
+  scaled = True
   beta = 1.2  # weight of recall relative to precision
   signature = f"beta={beta:g},precision=max,recall=max"
 

@@ -24,6 +24,7 @@ class Spice(base.CaptionMetric):
 
   name = "spice"
   heading = "SPICE (pycocoevalcap)"
+  scaled = True
   languages = ("en",)
   is_extra = True
 

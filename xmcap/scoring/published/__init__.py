@@ -1,7 +1,7 @@
-"""Tables of the XM3600 paper as data, exactly as printed.
+"""Tables of papers as data, exactly as printed: those of the XM3600 paper, and captioning scores on XM3600.
 
-Source: Thapliyal, Pont-Tuset, Chen, Soricut, "Crossmodal-3600: A Massively Multilingual Multimodal Evaluation
-Dataset" (EMNLP 2022), Tables 1 and 5 to 11. `README.md` in this folder lists the files.
+Source of the former: Thapliyal, Pont-Tuset, Chen, Soricut, "Crossmodal-3600: A Massively Multilingual Multimodal
+Evaluation Dataset" (EMNLP 2022), Tables 1 and 5 to 11. `README.md` in this folder lists the files.
 """
 
 import csv
@@ -26,6 +26,27 @@ def read(name: str) -> tuple[dict[str, str], ...]:
   """Returns the rows of a CSV file in this folder, as column -> printed value."""
   text = resources.files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
   return tuple(csv.DictReader(text.splitlines()))
+
+
+ROWS: tuple[str, ...] = ("centurio", "paligemma")
+"""The protocols with scores in other papers, for `protocol_rows`."""
+
+
+def protocol_rows(protocol: str) -> tuple[dict[str, str | float], ...]:
+  """Returns the printed CIDEr of models that were scored by one of the protocols `ROWS`.
+
+  A row has the texts `model`, `paper` and `table`, and the scores of English, `en`, and of the mean `all but en`, in
+  [0, 10] (the papers multiply by 100).
+  """
+  texts = ("model", "paper", "table")
+  return tuple(
+    {
+      name: value if name in texts else float(value) / 100
+      for name, value in row.items()
+      if name != "fidelity"
+    }
+    for row in read(f"{protocol}_xm3600")
+  )
 
 
 def table_rows(model: str) -> dict[str, float]:

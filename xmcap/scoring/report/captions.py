@@ -97,7 +97,8 @@ def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
         "name": metric.name,
         "heading": metric.heading,
         "percent": metric.percent,
-        "decimals": metric.decimals - 2 * metric.percent,  # as a percentage it shows two fewer
+        # As a percentage, or at scale 100, it shows two fewer.
+        "decimals": metric.decimals - 2 * (metric.percent or table.factor(metric.name) == 100),
       }
       for metric in metrics
     ],
@@ -144,7 +145,9 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
       [system.predictions[key][code] if i >= 0 else None for key, i in zip(keys, order, strict=True)]
     )
     columns.append([None if words is None or i < 0 else words[i] for i in order])
-    scores.append([_scores(scored, metric, order) for metric in first.table.metrics])
+    scores.append(
+      [_scores(scored, metric, order, first.table.factor(metric)) for metric in first.table.metrics]
+    )
   value = {
     "images": None if images == list(range(len(places))) else images,
     "rows": list(zip(*columns, strict=True)),
@@ -158,10 +161,10 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
   return base64.b64encode(packed).decode("ascii")
 
 
-def _scores(scored, metric: str, order: Sequence[int]) -> list[float | None] | None:
+def _scores(scored, metric: str, order: Sequence[int], factor: int) -> list[float | None] | None:
   if scored is None or metric not in scored.values:
     return None
-  scores = np.round(scored.image_scores(metric), metrics_lib.METRICS[metric].decimals).tolist()
+  scores = np.round(factor * scored.image_scores(metric), metrics_lib.METRICS[metric].decimals).tolist()
   return [scores[i] if i >= 0 else None for i in order]
 
 

@@ -21,7 +21,8 @@ def section(comparison: comparison_lib.Comparison) -> str:
     panels[place] = elements.tag("p", elements.escape(summary), class_="panel-title")
     panels[place] += elements.table_holder(title, id=f"differences-{place}")
     titles.append((place, title))
-    data.append({"metric": metric, "rows": list(map(_row, rows))})
+    factor = metrics_lib.METRICS[metric].factor(comparison.scale)
+    data.append({"metric": metric, "rows": [_row(row, factor) for row in rows]})
   note = (
     f"95% intervals by the paired bootstrap, with {comparison.resamples:,} resamples of the images, the same in all "
     f"languages. A filled dot means p (Holm) below {comparison_lib.SIGNIFICANCE:g}: the p-value of approximate "
@@ -44,12 +45,12 @@ def _summary(rows: Sequence[comparison_lib.Difference], baseline: str) -> str:
   )
 
 
-def _row(row: comparison_lib.Difference) -> dict:
+def _row(row: comparison_lib.Difference, factor: int) -> dict:
   """Returns the row for the script; `code` is None for a mean, and unknown numbers are None."""
   is_language = languages.is_known(row.name)
   numbers = {
-    "difference": row.difference, "low": row.low, "high": row.high, "bootstrap": row.p_bootstrap,
-    "randomisation": row.p_randomization, "holm": row.p_holm if is_language else None,
+    "difference": factor * row.difference, "low": factor * row.low, "high": factor * row.high,
+    "bootstrap": row.p_bootstrap, "randomisation": row.p_randomization, "holm": row.p_holm if is_language else None,
   }  # fmt: skip
   return {
     "code": row.name if is_language else None,

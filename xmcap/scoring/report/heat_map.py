@@ -98,7 +98,7 @@ def data(systems: Mapping[str, Result]) -> dict[str, Any]:
     "column": "captions",
     "all": "all regions",
     "columns": [*columns, {"code": "mean", "name": f"mean, {tables.mean_label(mean)}"}],
-    "scores": [_scores(result, first.table.metrics, regions, names) for result in systems.values()],
+    "scores": [_scores(result, first.table, regions, names) for result in systems.values()],
   }
 
 
@@ -107,22 +107,26 @@ def region_name(region: str) -> str:
   return languages.get(region).english_name if region in languages.LANGUAGES else region
 
 
-def _scores(result: Result, metrics: Sequence[str], regions: Sequence[str], names: Sequence[str]) -> dict:
+def _scores(result: Result, table: tables.Table, regions: Sequence[str], names: Sequence[str]) -> dict:
+  """Returns the scores of a result at the scale of the first system's table, in its metrics."""
   if not result.slices.regions:
     return {}
   rows = [{**result.table.rows, **result.table.means}]
   rows += [result.slices.regions.get(region, {}) for region in regions]
   return {
-    metric: [[_rounded(metric, row.get(name, {}).get(metric)) for name in names] for row in rows]
-    for metric in metrics
+    metric: [
+      [_rounded(metric, row.get(name, {}).get(metric), table.factor(metric)) for name in names]
+      for row in rows
+    ]
+    for metric in table.metrics
     if metric in result.table.metrics
   }
 
 
-def _rounded(metric: str, score: float | None) -> float | None:
+def _rounded(metric: str, score: float | None, factor: int) -> float | None:
   if score is None or math.isnan(score):
     return None
-  return round(score, metrics_lib.METRICS[metric].decimals + 1)
+  return round(factor * score, metrics_lib.METRICS[metric].decimals + 1)
 
 
 def _groups(result: Result) -> str:
@@ -135,7 +139,10 @@ def _groups(result: Result) -> str:
     kind, _, value = name.partition(":")
     title = _GROUPS[value] if kind == "group" else f"Script {value}"
     count = {"text": str(scores["languages"]), "value": scores["languages"]}
-    numbers = [{"text": each.format(scores[each.name]), "value": scores[each.name]} for each in metrics]
+    numbers = [
+      {"text": result.table.shown(each.name, scores[each.name]), "value": scores[each.name]}
+      for each in metrics
+    ]
     rows.append([{"text": title, "head": True}, count, *numbers])
   values = elements.script_json("groups-data", {"headings": headings, "rows": rows})
   return elements.table_holder("Means over groups of languages", id="groups") + values

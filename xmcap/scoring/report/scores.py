@@ -63,9 +63,12 @@ def data(
   systems = []
   for system, of_system in [(name, table), *others]:
     metrics = [metric for metric in table.metrics if metric in of_system.metrics]
-    scores = {metric: [_score(of_system, row, metric) for row in rows] for metric in metrics}
+    scores = {
+      metric: [_score(of_system, row, metric, table.factor(metric)) for row in rows] for metric in metrics
+    }
     systems.append({"name": system, "scores": scores})
   beside = table.beside if beside is None else beside
+  beside = {heading: tables.scaled(column, table.factor(table.primary)) for heading, column in beside.items()}
   return {
     "primary": table.primary,
     "languages": codes,
@@ -76,10 +79,10 @@ def data(
   }
 
 
-def _score(table: tables.Table, row: str, metric: str) -> list[float | None] | None:
+def _score(table: tables.Table, row: str, metric: str, factor: int) -> list[float | None] | None:
   scores = table.rows.get(row) or table.means.get(row)
   if scores is None:
     return None
   low, high = table.intervals.get(row, {}).get(metric) or (math.nan, math.nan)
-  ends = [None, None] if math.isnan(low) or math.isnan(high) else [low, high]
-  return [scores[metric], *ends]
+  ends = [None, None] if math.isnan(low) or math.isnan(high) else [factor * low, factor * high]
+  return [factor * scores[metric], *ends]

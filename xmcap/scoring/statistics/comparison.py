@@ -64,6 +64,7 @@ class Comparison:
     rows: ordered by system, then metric, then language or mean.
     resamples, seed: settings of the tests.
     notes: notes of the systems' tables, such as missing predictions, each prefixed with the system's name.
+    scale: factor at which scores are shown and written, that of the baseline's table; `rows` are without it.
   """
 
   baseline: str
@@ -72,6 +73,7 @@ class Comparison:
   resamples: int
   seed: int
   notes: tuple[str, ...] = ()
+  scale: int = 1
 
   @property
   def too_few_resamples(self) -> str:
@@ -102,7 +104,7 @@ class Comparison:
 
   def as_csv(self) -> str:
     """Returns one row per difference, in full precision."""
-    rows = [row.as_dict() for row in self.rows]
+    rows = [self._scaled(row).as_dict() for row in self.rows]
     return grid.write_csv(list(rows[0]), [list(row.values()) for row in rows])
 
   def as_json(self) -> str:
@@ -112,8 +114,9 @@ class Comparison:
       "signature": self.signature,
       "resamples": self.resamples,
       "seed": self.seed,
+      "scale": self.scale,
       "notes": list(self.notes),
-      "differences": [row.as_dict() for row in self.rows],
+      "differences": [self._scaled(row).as_dict() for row in self.rows],
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
@@ -123,6 +126,13 @@ class Comparison:
       out, "comparison", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
     )
 
+  def _scaled(self, row: Difference) -> Difference:
+    factor = metrics_lib.METRICS[row.metric].factor(self.scale)
+    if factor == 1:
+      return row
+    names = ("baseline", "score", "low", "high")
+    return dataclasses.replace(row, **{name: factor * getattr(row, name) for name in names})
+
   def _grids(self) -> Iterator[tuple[str, grid.Grid]]:
     """Yields (title, table) for each system and metric."""
     for system, metric in dict.fromkeys((row.system, row.metric) for row in self.rows):
@@ -130,8 +140,8 @@ class Comparison:
       headings = ("", "language", self.baseline, system, "difference", "95% interval")
       held = grid.Grid(
         (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
-        tuple(_cells(row) for row in rows if languages.is_known(row.name)),
-        tuple(_cells(row) for row in rows if not languages.is_known(row.name)),
+        tuple(_cells(row, self.scale) for row in rows if languages.is_known(row.name)),
+        tuple(_cells(row, self.scale) for row in rows if not languages.is_known(row.name)),
         num_labels=2,
       )
       yield f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}", held
@@ -153,16 +163,16 @@ class Comparison:
     return [*lines, *(f"note: {' '.join(note.split())}" for note in self.notes)]
 
 
-def _cells(row: Difference) -> tuple[str, ...]:
+def _cells(row: Difference, scale: int) -> tuple[str, ...]:
   known = languages.is_known(row.name)
   metric = metrics_lib.METRICS[row.metric]
   return (
     row.name if known else "mean",
     languages.get(row.name).english_name if known else tables.mean_label(row.name),
-    metric.format(row.baseline),
-    metric.format(row.score),
-    _signed(metric, row.difference),
-    f"[{_signed(metric, row.low)}, {_signed(metric, row.high)}]",
+    metric.format(row.baseline, scale),
+    metric.format(row.score, scale),
+    _signed(metric, row.difference, scale),
+    f"[{_signed(metric, row.low, scale)}, {_signed(metric, row.high, scale)}]",
     f"{row.p_bootstrap:.3f}",
     f"{row.p_randomization:.3f}",
     f"{row.p_holm:.3f}" if known else "",
@@ -170,6 +180,6 @@ def _cells(row: Difference) -> tuple[str, ...]:
   )
 
 
-def _signed(metric: metrics_lib.Metric, difference: float) -> str:
-  text = metric.format(abs(difference))
+def _signed(metric: metrics_lib.Metric, difference: float, scale: int) -> str:
+  text = metric.format(abs(difference), scale)
   return f"{'-' if difference < 0 else '+'}{text}"

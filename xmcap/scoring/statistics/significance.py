@@ -19,7 +19,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import options
+from xmcap.scoring import options, protocols
 from xmcap.scoring.result import read_table
 from xmcap.scoring.statistics import resampling
 from xmcap.scoring.statistics.comparison import FEW_REFERENCES, Comparison, Difference
@@ -94,8 +94,27 @@ def compare(
           )
         )
       rows += corrected(found)
-  notes = tuple(f"{system}: {note}" for system, held in systems.items() for note in held.table.own_notes)
-  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed, notes)
+  notes = [f"{system}: {note}" for system, held in systems.items() for note in held.table.own_notes]
+  scale = baseline.table.scale
+  notes += [
+    f"{system}: its table is at scale {held.table.scale}; here all scores are at scale {scale}, as {name}'s"
+    for system, held in others
+    if held.table.scale != scale
+  ]
+  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed, tuple(notes), scale)
+
+
+def check_protocol(systems: Mapping[str, System], protocol: str | None) -> None:
+  """Raises UsageError if there is no such protocol, or if the scores of a system do not follow it; None: any."""
+  if protocol is None:
+    return
+  protocols.get(protocol)
+  for system, held in systems.items():
+    followed = Signature.parse(held.table.signature).protocol
+    if followed != protocol:
+      raise UsageError(
+        f"{system}: its protocol is {followed}, not {protocol}; score it again with --protocol={protocol}"
+      )
 
 
 def read_system(folder: str | os.PathLike) -> System:
@@ -135,9 +154,12 @@ def _check(
     raise UsageError(
       f"{other} was not scored with {', '.join(absent)}: score it again with --metrics={','.join(metrics)}"
     )
-  differences = Signature.parse(baseline.signature).differences(
-    Signature.parse(table.signature), tuple(metrics)
-  )
+  own, theirs = Signature.parse(baseline.signature), Signature.parse(table.signature)
+  if own.protocol != theirs.protocol:
+    raise UsageError(
+      f"{name} follows the protocol {own.protocol}, and {other} {theirs.protocol}: score both with the same --protocol"
+    )
+  differences = own.differences(theirs, tuple(metrics))
   if differences:
     raise UsageError(
       f"{name} and {other} cannot be compared, because their signatures differ in {'; '.join(differences)}: score both "

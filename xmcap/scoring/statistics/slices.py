@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from xmcap import languages
+from xmcap.scoring import metrics
 from xmcap.scoring.statistics.sufficient import Statistics, joint_columns, joint_scores
 from xmcap.scoring.writing import grid, tables
 
@@ -24,19 +25,24 @@ class Slices:
   regions: dict[str, dict[str, dict[str, float]]]
   groups: dict[str, dict[str, float]]
 
-  def as_csv(self) -> str:
-    """Returns CSV with a row per slice and language: slice, language (empty for groups), languages, images, metrics."""
+  def as_csv(self, scale: int = 1) -> str:
+    """Returns CSV with a row per slice and language: slice, language (empty for groups), languages, images, metrics.
+
+    Metrics are at the scale, as in a table.
+    """
     names = [name for name in next(iter(self.groups.values())) if name != "languages"]
+    factors = [metrics.METRICS[name].factor(scale) for name in names]
+
+    def scaled(scores: Mapping[str, float]) -> list[float]:
+      return [factor * scores[name] for name, factor in zip(names, factors, strict=True)]
+
     rows = [
-      [group, None, scores["languages"], None, *(scores[name] for name in names)]
-      for group, scores in self.groups.items()
+      [group, None, scores["languages"], None, *scaled(scores)] for group, scores in self.groups.items()
     ]
     for region, by_language in self.regions.items():
       for code, scores in by_language.items():
         label = code if languages.is_known(code) else f"mean_{code.replace(' ', '_')}"
-        rows.append(
-          [f"locale:{region}", label, None, scores.get("images"), *(scores[name] for name in names)]
-        )
+        rows.append([f"locale:{region}", label, None, scores.get("images"), *scaled(scores)])
     return grid.write_csv(["slice", "language", "languages", "images", *names], rows)
 
 

@@ -4,7 +4,7 @@ import functools
 
 from xmcap import languages
 from xmcap.scoring import files
-from xmcap.scoring.tokenizers import orthography
+from xmcap.scoring.tokenizers import coco, orthography
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default, Morphemes
@@ -15,7 +15,8 @@ from xmcap.scoring.tokenizers.split import Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
-  tokenizer.name: tokenizer for tokenizer in (Default, Character, Given, Morphemes, Ptb, Split, Whitespace)
+  tokenizer.name: tokenizer
+  for tokenizer in (Default, Character, Given, Morphemes, Ptb, *coco.TOKENIZERS, Split, Whitespace)
 }
 """Name -> class."""
 

@@ -14,12 +14,14 @@ class Tokenizer(abc.ABC):
     normalization: character normalisation before tokenisation, for signatures.
     rules: version of this tokeniser's own rules; raise it with each change that could change a word.
     needs_tokenized: whether `tokenize_references` needs the tokenised captions of the release.
+    in_order: whether words depend on the other captions and their order, so that `together` has to see all of them.
   """
 
   name: str
   normalization: str
   rules: int = 1
   needs_tokenized: bool = False
+  in_order: bool = False
 
   def __init__(self, language: str):
     """Takes the code of the captions' language; UsageError if the tokeniser does not support it."""
@@ -47,6 +49,15 @@ class Tokenizer(abc.ABC):
     (`caption/tokenized`); UsageError if it is missing or differs from `texts` in length.
     """
     return self.tokenize(texts)
+
+  def together(
+    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+  ) -> tuple[list[list[str]], list[list[list[str]]]]:
+    """Returns the words of the hypothesis and of the references of each image; for tokenisers with `in_order`.
+
+    The images and their references are in the order of the file.
+    """
+    raise NotImplementedError
 
   def __call__(self, text: str) -> list[str]:
     """Returns the words of one caption."""

@@ -215,6 +215,7 @@ class Unified(base.Tokenizer):
     self.name = tokenizer.name
     self.normalization = f"{VERSION},{tokenizer.normalization}"
     self.needs_tokenized = tokenizer.needs_tokenized
+    self.in_order = tokenizer.in_order
 
   @property
   def version(self) -> str:
@@ -232,3 +233,9 @@ class Unified(base.Tokenizer):
   ) -> list[list[str]]:
     of_release = None if tokenized is None else unify(self.language, tokenized)
     return self._tokenizer.tokenize_references(unify(self.language, texts), of_release)
+
+  def together(
+    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+  ) -> tuple[list[list[str]], list[list[list[str]]]]:
+    unified = [unify(self.language, texts) for texts in references]
+    return self._tokenizer.together(unify(self.language, hypotheses), unified)

@@ -1,4 +1,4 @@
-"""Baseline columns of a table: scores from another `xmcap score` folder, or those printed in the XM3600 paper."""
+"""Scores beside those of a table: from another `xmcap score` folder, or as printed in papers."""
 
 import dataclasses
 import os
@@ -7,24 +7,49 @@ from collections.abc import Iterable, Mapping
 
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import published
+from xmcap.scoring import protocols, published
 from xmcap.scoring.result import Result, read_table
+from xmcap.scoring.statistics.sufficient import image_keys
 from xmcap.scoring.writing import tables
 from xmcap.scoring.writing.signature import Signature, shortened
 
 PAPER = "paper"
 """Name of the baseline that means the four models of the XM3600 paper."""
 
+_OF_THE_PAPER = (PAPER, "xm3600")
+_UNREAD = "mblip"  # a protocol whose paper has numbers that `published` lacks
+NAMES = (*_OF_THE_PAPER, *published.ROWS)
+"""The baselines that are printed in papers."""
+
 
 def check_pictures(baseline: str | os.PathLike, keys: Iterable[str]) -> None:
-  """Raises UsageError if the baseline is the paper but the references are not those of XM3600.
+  """Raises UsageError if the baseline is one of `NAMES` but the references are not those of XM3600.
 
   `keys` are the image keys of all references, even if only a subset is scored.
   """
-  if str(baseline) == PAPER and not published.is_xm3600(keys):
+  if str(baseline) in NAMES and not published.is_xm3600(keys):
     raise UsageError(
-      "the baseline 'paper' has scores on the 3,600 pictures of XM3600, and the references are for other pictures: "
-      "leave it out, or score against captions.jsonl of XM3600"
+      f"the baseline '{baseline}' has scores on the 3,600 pictures of XM3600, and the references are for other "
+      "pictures: leave it out, or score against captions.jsonl of XM3600"
+    )
+
+
+def check_protocol(baseline: str | os.PathLike, followed: str) -> None:
+  """Raises UsageError if the scores of the baseline follow another protocol than the one that is followed."""
+  name, own = str(baseline), followed or protocols.DEFAULT
+  if name == _UNREAD and not pathlib.Path(name).exists():
+    raise UsageError(
+      f"--baseline={name}: its printed scores are not among xmcap's; there are {', '.join(NAMES)}"
+    )
+  if name in published.ROWS:
+    theirs = (name,)
+  elif name in _OF_THE_PAPER:
+    theirs = ("xm3600", protocols.DEFAULT)
+  else:
+    theirs = (Signature.parse(read_table(pathlib.Path(name, "table.json")).signature).protocol,)
+  if own not in theirs:
+    raise UsageError(
+      f"--baseline={name} follows the protocol {theirs[0]}, and this table {own}: score both with the same --protocol"
     )
 
 
@@ -45,13 +70,15 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
   """Returns heading -> {language code: score} for the paper's models or for a folder of scores.
 
   Args:
-    baseline: `paper`, or a folder with `table.json`.
+    baseline: `paper` or `xm3600`, or a folder with `table.json`; for one of `published.ROWS` there is no column.
     metric: the metric to read from the folder; None: the primary metric of its table.
 
   Raises:
     UsageError: the folder has no table, or its table lacks the metric.
   """
-  if str(baseline) == PAPER:
+  if str(baseline) in published.ROWS:
+    return {}
+  if str(baseline) in _OF_THE_PAPER:
     return {f"{model} (paper)": published.table_rows(model) for model in published.MODELS}
   table = read_table(pathlib.Path(baseline, "table.json"))
   metric = metric or table.primary
@@ -80,6 +107,22 @@ def with_beside(result: Result, columns: Mapping[str, Mapping[str, float]]) -> R
   return dataclasses.replace(
     result,
     table=dataclasses.replace(table, beside={**table.beside, **beside}, notes=(*table.notes, *notes)),
+  )
+
+
+def with_published(result: Result, baseline: str | os.PathLike) -> Result:
+  """Returns the result with the rows of papers in its table if the baseline is one of `published.ROWS`."""
+  name, table = str(baseline), result.table
+  if name not in published.ROWS:
+    return result
+  note = f"rows of papers: CIDEr-D by the protocol {name}, as printed"
+  if not published.is_xm3600(image_keys(result.statistics)):
+    note += "; this table is of other pictures, so compare with care"
+  if "all but en" not in table.means:
+    note += "; this table lacks languages, so it has no mean over all but en"
+  return dataclasses.replace(
+    result,
+    table=dataclasses.replace(table, published=published.protocol_rows(name), notes=(*table.notes, note)),
   )
 
 

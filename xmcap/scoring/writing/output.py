@@ -13,10 +13,10 @@ from xmcap.scoring.reading import document_frequency_files, inputs
 from xmcap.scoring.reading import predictions as predictions_lib
 from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.result import Result
-from xmcap.scoring.score import METRICS, score
+from xmcap.scoring.score import score
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
+from xmcap.scoring.writing import baselines as baselines_lib
 from xmcap.scoring.writing import grid, tables
-from xmcap.scoring.writing.baselines import check_pictures, read_baseline, with_beside
 from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
@@ -55,7 +55,7 @@ def score_files(
       `languages` is given.
     document_frequencies: file of document frequencies for weighting n-grams; "": those of the references.
     save_document_frequencies: file for saving the document frequencies of the references; "": none.
-    baseline: output folder of another scoring run, or `paper`; "": none.
+    baseline: output folder of another scoring run, or one of `baselines.NAMES`; "": none.
     only_tables: whether to write only the tables.
     images_dir: folder with `KEY.jpg` or `KEY.png`, for the report.
     pictures: how the report includes them: `embed`, `link` or `none`.
@@ -67,7 +67,7 @@ def score_files(
   """
   if languages is None and language is not None:
     languages = (language,)
-  options_lib.check(languages, **options)
+  settled = options_lib.check(languages, document_frequencies=document_frequencies, **options)
   inputs.check_pipes(
     {
       "--references": references,
@@ -83,9 +83,9 @@ def score_files(
     pictures_lib.check(pictures, images_dir)
   beside = {}
   if baseline:
-    names = options_lib.metric_names(options.get("metrics", METRICS))
-    beside = read_baseline(baseline, tables.primary(names))
-  tokenizer, normalize = options.get("tokenizer", "default"), options.get("normalize", "")
+    baselines_lib.check_protocol(baseline, settled.protocol)
+    beside = baselines_lib.read_baseline(baseline, tables.primary(settled.metrics))
+  tokenizer, normalize = settled.tokenizer, options.get("normalize", "")
   frequencies = (
     document_frequency_files.read(document_frequencies, tokenizer, normalize)
     if document_frequencies
@@ -100,13 +100,13 @@ def score_files(
       if options.get("health"):
         beside_reading.submit(health.load)
       held = read_references(references, None, language, tokenized)
-      check_pictures(baseline, held)
+      baselines_lib.check_pictures(baseline, held)
       predicted = predictions_lib.read_predictions(predictions, language, held)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:
       raise UsageError(f"{predictions}, scored against {references}: {error}") from None
-  result = with_beside(result, beside)
+  result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), baseline)
   with outputs.together(out):
     if save_document_frequencies:
       document_frequency_files.write(
@@ -159,7 +159,7 @@ def write(
     if only_tables:
       return
     write_statistics(out / STATISTICS_FILE, result.statistics)
-    files.write_text(out / "slices.csv", result.slices.as_csv())
+    files.write_text(out / "slices.csv", result.slices.as_csv(result.table.scale))
     if result.health:
       files.write_text(out / "health.csv", health_csv(result.health))
       files.write_text(out / "health.md", health_grid(result.health).markdown())

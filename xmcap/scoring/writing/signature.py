@@ -23,13 +23,15 @@ _SHORT_NAMES = {
   "references": "refs",
   "subset": "sub",
   "missing": "miss",
+  "order": "ord",
+  "protocol": "prot",
   "bootstrap": "bs",
   "xmcap": "v",
 }
 _LONGEST_SHORT_VALUE = 14
 # Tables that differ only in these parts are comparable: `compare` draws its own resamples, metrics and tokenisers have
 # their own versions, and the notes of a table report missing predictions.
-_IMMATERIAL = frozenset({"bootstrap", "missing", "xmcap"})
+_IMMATERIAL = frozenset({"bootstrap", "missing", "scale", "xmcap"})
 _LONGEST_DIFFERENCE = 120
 
 
@@ -41,6 +43,11 @@ class Signature:
 
   def __str__(self) -> str:
     return "|".join(f"{name}:{value}" for name, value in self.parts.items())
+
+  @property
+  def protocol(self) -> str:
+    """The protocol that was followed; where no name is, xmcap's own, as before there were others."""
+    return self.parts.get("protocol", "xmcap")
 
   @property
   def short(self) -> str:
@@ -74,7 +81,7 @@ class Signature:
 
   def _decisive(self, name: str) -> str | None:
     """Returns the value of a part; for document frequencies only their hash, not their source."""
-    value = self.parts.get(name)
+    value = self.protocol if name == "protocol" else self.parts.get(name)
     return value.partition("#")[2] if value and name == "document_frequency" else value
 
 

@@ -22,6 +22,9 @@ COUNTS = ("images", "references", "classes", "captions", "tags", "candidates")
 CLASS_GROUPS = (100, 333, 666, math.inf)
 """Upper limits for the number of classes in Babel-ImageNet's groups of languages: very low, low, mid and high."""
 
+ALL_BUT_EN = "all but en"
+"""Name of the mean over the 36 languages without English."""
+
 OF_COLUMNS = "columns "
 """Prefix of notes about the columns beside."""
 
@@ -35,13 +38,16 @@ class Table:
     metrics: names of metrics, in the order of the columns.
     rows: language code -> {"images": count, "references": count, metric: score}; instead of references, zero-shot
       classification counts classes, retrieval captions or candidates, and tagging true tags.
-    means: name -> {metric: mean}. "35" averages the languages of COCO-35L and CC3M-35L, "36" all; each exists only if
-      all of its languages do. Any other set is named by its size, such as "3 languages". With classes, the means are
-      those of Babel-ImageNet: see `mean_groups`.
+    means: name -> {metric: mean}. "35" averages the languages of COCO-35L and CC3M-35L (all but quz), "36" all, and
+      "all but en" all of the 36 but English; each exists only if all of its languages do, "all but en" only beside
+      "36". Any other set is named by its size, such as "3 languages". With classes, the means are those of
+      Babel-ImageNet: see `mean_groups`.
     title: title for readers.
     intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} if there are none.
     beside: heading -> {language code or mean: score}, columns to compare with, such as published scores.
+    published: rows of papers, each of texts under `model`, `paper` and `table` and of scores by language code or mean.
     notes: warnings for readers, such as missing predictions.
+    scale: factor at which metrics that are not per cent already are shown and written. All attributes are without it.
   """
 
   signature: str
@@ -51,7 +57,9 @@ class Table:
   title: str = ""
   intervals: dict[str, dict[str, Interval]] = dataclasses.field(default_factory=dict)
   beside: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+  published: tuple[dict[str, str | float], ...] = ()
   notes: tuple[str, ...] = ()
+  scale: int = 1
 
   @classmethod
   def of_rows(
@@ -93,22 +101,25 @@ class Table:
     return tuple(note for note in self.notes if not note.startswith(OF_COLUMNS))
 
   def as_json(self) -> str:
-    """Returns `table.json`: signature, languages and means, in full precision."""
+    """Returns `table.json`: signature, languages and means, in full precision at the table's scale."""
+    factor = self.factor(self.primary)
     value = {
       "title": self.title,
       "signature": self.signature,
       "signature_short": Signature.parse(self.signature).short,
+      "scale": self.scale,
       "metrics": list(self.metrics),
       "languages": {code: self._with_intervals(code, row) for code, row in self.rows.items()},
       "means": {name: self._with_intervals(name, mean) for name, mean in self.means.items()},
-      "beside": self.beside,
-      "differences": self.differences,
+      "beside": {heading: scaled(column, factor) for heading, column in self.beside.items()},
+      "differences": {heading: scaled(column, factor) for heading, column in self.differences.items()},
+      "published": [scaled(row, factor) for row in self.published],
       "notes": list(self.notes),
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
   def as_csv(self) -> str:
-    """Returns CSV with a row per language and a row per mean (with empty counts), in full precision."""
+    """Returns CSV with a row per language and a row per mean (with empty counts), in full precision and scaled."""
     ends = [("low", 0), ("high", 1)] if self.intervals else []
     headings = ["language", *self.counts]
     for metric in self.metrics:
@@ -117,9 +128,11 @@ class Table:
     for name, scores in self.scores.items():
       row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, self.counts)]
       for metric in self.metrics:
-        row += [scores[metric], *(self.intervals[name][metric][place] for _, place in ends)]
+        factor = self.factor(metric)
+        row += [factor * scores[metric], *(factor * self.intervals[name][metric][place] for _, place in ends)]
+      factor = self.factor(self.primary)
       for heading, column in self.beside.items():
-        row += [column.get(name), self.differences[heading].get(name)]
+        row += [scaled(held, factor).get(name) for held in (column, self.differences[heading])]
       rows.append(row)
     for heading in self.beside:
       headings += [heading, f"difference to {heading}"]
@@ -128,20 +141,23 @@ class Table:
   def as_markdown(self) -> str:
     """Returns a Markdown table, with notes and signature below."""
     lines = [f"### {grid.markdown_text(self.title)}\n\n"] if self.title else []
-    lines += [self._grid().markdown(), "\n"]
+    lines += [held.markdown() + "\n" for held in self._grids()]
     lines += [f"- {grid.markdown_text(note)}\n" for note in self.notes]
     return "".join([*lines, "\n" if self.notes else "", f"Signature: `{self.signature}`\n"])
 
   def as_latex(self) -> str:
     """Returns a LaTeX `tabular` (package booktabs), with title, notes and signature as comments."""
     comments = filter(None, [self.title, *self.notes, self.signature])
-    return "".join(f"% {' '.join(comment.split())}\n" for comment in comments) + self._grid().latex()
+    return "".join(f"% {' '.join(comment.split())}\n" for comment in comments) + "".join(
+      held.latex() for held in self._grids()
+    )
 
   def terminal(self) -> str:
     """Returns the table as text for a terminal, with the short signature."""
     title = f"{shown(self.title, limit=None)}\n" if self.title else ""
     notes = "".join(f"note: {shown(note, limit=None)}\n" for note in self.notes)
-    return f"{title}{self._grid().text()}\n{notes}signature: {Signature.parse(self.signature).short}\n"
+    grids = "".join(f"{held.text()}\n" for held in self._grids())
+    return f"{title}{grids}{notes}signature: {Signature.parse(self.signature).short}\n"
 
   def write(self, out: str | os.PathLike) -> None:
     """Writes `table.csv`, `.json`, `.md` and `.tex` into a folder, which is made if necessary.
@@ -155,20 +171,57 @@ class Table:
 
   def cell(self, name: str, metric: str) -> str:
     """Returns the score of a language or mean for display, such as `0.584 [0.560, 0.610]`."""
-    shown_as = metrics.METRICS[metric].format
-    text = shown_as(self.scores[name][metric])
+    text = self.shown(metric, self.scores[name][metric])
     if metric not in self.intervals.get(name, {}):
       return text
-    low, high = map(shown_as, self.intervals[name][metric])
+    low, high = (self.shown(metric, end) for end in self.intervals[name][metric])
     return f"{text} [{low}, {high}]"
 
+  def factor(self, metric: str) -> int:
+    """Returns the factor at which the table shows a metric."""
+    return metrics.METRICS[metric].factor(self.scale)
+
+  def shown(self, metric: str, score: float) -> str:
+    """Returns a score of a metric as the table shows it."""
+    return metrics.METRICS[metric].format(score, self.scale)
+
+  def _grids(self) -> list[grid.Grid]:
+    """Returns the table, and the rows of papers if there are any."""
+    return [self._grid(), *([self._published_grid()] if self.published else [])]
+
+  def _published_grid(self) -> grid.Grid:
+    names = [name for name in self.scores if any(name in row for row in self.published)]
+    own = {name: self.scores[name][self.primary] for name in names}
+    rows = [{"model": self.title or "this table", "paper": "", "table": "", **own}, *self.published]
+    heading = metrics.METRICS[self.primary].heading
+    return grid.Grid(
+      (
+        "",
+        "paper",
+        "table",
+        *(f"{heading}, {mean_label(name) if name in self.means else name}" for name in names),
+      ),
+      tuple(
+        (
+          *(str(row[name]) for name in ("model", "paper", "table")),
+          *(self.shown(self.primary, row[name]) if name in row else "-" for name in names),
+        )
+        for row in rows
+      ),
+      num_labels=3,
+    )
+
   def _grid(self) -> grid.Grid:
+    # The primary metric is per cent in other tables than those of captions, whose columns beside have no unit.
+    factor = self.factor(self.primary)
+    digits = 1 if factor == 100 else 3
+
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
       beside: list[str] = []
       for heading, column in self.beside.items():
         difference = self.differences[heading].get(name)
-        beside.append(f"{column[name]:.3f}" if name in column else "-")
-        beside.append("-" if difference is None else f"{difference:+.3f}")
+        beside.append(f"{factor * column[name]:.{digits}f}" if name in column else "-")
+        beside.append("-" if difference is None else f"{factor * difference:+.{digits}f}")
       return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
 
     headings = [metrics.METRICS[name].heading for name in self.metrics]
@@ -186,9 +239,18 @@ class Table:
 
   def _with_intervals(self, name: str, scores: Mapping[str, float]) -> dict:
     cells: dict[str, float | dict[str, float]] = dict(scores)
-    for metric, (low, high) in self.intervals.get(name, {}).items():
-      cells[metric] = {"score": scores[metric], "low": low, "high": high}
+    for metric in self.metrics:
+      factor = self.factor(metric)
+      cells[metric] = scores[metric] * factor
+      if metric in self.intervals.get(name, {}):
+        low, high = self.intervals[name][metric]
+        cells[metric] = {"score": scores[metric] * factor, "low": low * factor, "high": high * factor}
     return cells
+
+
+def scaled(scores: Mapping[str, Any], factor: int) -> dict[str, Any]:
+  """Returns the scores times a factor; texts stay."""
+  return {name: held if isinstance(held, str) else held * factor for name, held in scores.items()}
 
 
 def primary(metrics: Sequence[str]) -> str:
@@ -210,7 +272,10 @@ def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str,
   """
   if any("classes" in row for row in rows.values()):
     return _groups_by_classes(rows)
-  groups = {"35": languages.TRAINED, "36": tuple(languages.LANGUAGES)}
+  every = tuple(languages.LANGUAGES)
+  groups = {"35": languages.TRAINED, "36": every}
+  if rows.keys() >= set(every):  # PaliGemma's avg-35 and Centurio's mul
+    groups = {"35": languages.TRAINED, ALL_BUT_EN: tuple(code for code in every if code != "en"), "36": every}
   groups = {name: members for name, members in groups.items() if rows.keys() >= set(members)}
   if not any(len(members) == len(rows) for members in groups.values()):
     groups = {files.count(len(rows), "language"): tuple(rows)}
