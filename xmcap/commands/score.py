@@ -8,7 +8,7 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _PASSED_ON = (
-  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap", "seed",
+  "language", "key", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap", "seed",
 )  # fmt: skip
 
 
@@ -35,6 +35,8 @@ def _add_score(commands) -> None:
   base.text(command, "--predictions", "FILE", captions, short="-p")
   base.text(command, "--out", "DIR", "folder for the tables and the report", short="-o")
   base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
+  group = "regular expression whose group is the image's key in an id, such as '(.*)_en'"
+  base.text(command, "--key", "REGEX", group)
   base.add_languages(command, "only these; default: all in the references")
   shared = "number of processes, at most one per language; 0: one per core"
   base.number(command, "--processes", shared, 0)
