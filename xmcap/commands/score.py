@@ -8,7 +8,8 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _PASSED_ON = (
-  "language", "key", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap", "seed",
+  "language", "key", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap",
+  "seed",
 )  # fmt: skip
 
 
@@ -24,11 +25,12 @@ def _add_score(commands) -> None:
     "Writes table.csv, .json, .md and .tex, scores.npz, slices.csv, health.csv and report.html.",
   )  # fmt: skip
   references = (
-    "captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, language, caption"
+    "captions.jsonl or captions.zip of XM3600, COCO annotations, JSONL of image/key, language, caption, or a layout of "
+    "other programs (docs/scoring.md)"
   )
   captions = (
     'JSONL of {"image/key", "language", "caption"}, COCO results, CSV, text (one per line, in the order of the '
-    "references), or a folder of CODE.jsonl, .json, .csv, .tsv or .txt"
+    "references), a layout of other programs (docs/scoring.md), or a folder of CODE.jsonl, .json, .csv and so on"
   )
   # Required, except by the subcommands.
   base.text(command, "--references", "FILE", references, short="-r")

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pathlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
@@ -9,7 +10,7 @@ from typing import TypeVar
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.reading.rows import Rows, split_name
+from xmcap.scoring.reading.rows import SUFFIXES, Rows, split_name
 from xmcap.terminal import shown
 
 T = TypeVar("T")
@@ -29,7 +30,9 @@ def pattern(key: str | None) -> re.Pattern | None:
   try:
     compiled = re.compile(key)
   except (re.error, OverflowError, RecursionError) as error:
-    raise UsageError(f"--key={shown(key)}: no regular expression ({error}); give one such as '(.*)_en'") from None
+    raise UsageError(
+      f"--key={shown(key)}: no regular expression ({error}); give one such as '(.*)_en'"
+    ) from None
   if compiled.groups - ("language" in compiled.groupindex) != 1:
     raise UsageError(
       f"--key={shown(key)}: needs one group, the image's key, as in '(.*)_en'; a second may be (?P<language>...)"
@@ -76,6 +79,34 @@ class Namer:
         self.note(f"language '{shown(written)}' is read as '{found}'")
     return found
 
+  def files(self, folder: pathlib.Path, language: str | None = None) -> list[tuple[str, pathlib.Path]]:
+    """Returns (language, file) for a folder with one file per language, or the parts of one, by name.
+
+    Names that begin with a dot are skipped. UsageError if a file is of no language, or of another than `language`.
+    """
+    try:
+      entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+      raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
+    found: dict[pathlib.Path, str] = {}
+    for entry in entries:
+      stem, ending = split_name(entry)
+      code = code_of_name(entry) or languages.canonical(stem)
+      is_only = code not in found.values() or "-of-" in stem
+      if code is None or not (
+        is_only and ending in SUFFIXES and entry.is_file() and language in (None, code)
+      ):
+        raise UsageError(
+          f"{folder}: {shown(entry.name)} is not the only file of {self._what} in {language or 'a language'} (CODE"
+          f"{', '.join(SUFFIXES)}); remove it"
+        )
+      if code_of_name(entry) is None:
+        self.code(stem, str(entry))
+      found[entry] = code
+    if not found:
+      raise UsageError(f"{folder}: contains no {self._what}; give a file per language, such as en.jsonl")
+    return [(code, entry) for entry, code in found.items()]
+
   def named(
     self,
     source: Rows,
@@ -103,7 +134,9 @@ class Namer:
     elif first[2] is None:
       items = self._split(list(items), known)
     if language is None and isinstance(items, list) and all(item[2] is None for item in items):
-      language = self._of_name(source.path)
+      language = self.of_name(source.path)
+    if language is not None:
+      self.codes.setdefault(language, language)
     code_of = self.codes.get
     for number, key, written, rest in items:
       if written is None:
@@ -116,12 +149,11 @@ class Namer:
           f"{source.where(number)}: 'language' is missing; give it there, or for all captions with --language=CODE"
         )
       if says and language not in (None, code):
-        raise UsageError(
-          f"{source.where(number)}: language is {code}, but {says} {language}; change one"
-        )
+        raise UsageError(f"{source.where(number)}: language is {code}, but {says} {language}; change one")
       yield number, key, code, rest
 
-  def _of_name(self, path: str | os.PathLike) -> str | None:
+  def of_name(self, path: str | os.PathLike) -> str | None:
+    """Returns the language code in the name of a file, with a note; None if there is none."""
     code = code_of_name(path)
     if code is not None:
       self.note(f"language '{code}' is that of the file's name, {shown(os.path.basename(path))}")
@@ -145,7 +177,9 @@ class Namer:
       if written is not None and item[2] is not None:
         own = self.code(item[2], source.where(item[0]))
         if own != self.code(written, source.where(item[0])):
-          raise UsageError(f"{source.where(item[0])}: language is {own}, but its id says {written}; change one")
+          raise UsageError(
+            f"{source.where(item[0])}: language is {own}, but its id says {written}; change one"
+          )
       matched.append((item[0], match[group], item[2] if written is None else written, item[3]))
     return matched
 
@@ -157,9 +191,7 @@ class Namer:
     if any(item[2] is not None or item[1] in known for item in items):
       return items
     self.note("ids are KEY_CODE, as in big_vision; --key='(.*)' takes them whole")
-    return [
-      (item[0], match[1], match[2], item[3]) for item, match in zip(items, found, strict=True) if match
-    ]
+    return [(item[0], match[1], match[2], item[3]) for item, match in zip(items, found, strict=True) if match]
 
 
 def align(
@@ -176,7 +208,7 @@ def align(
     of_variety = {
       code: base
       for code in sorted(predicted - held)
-      if (base := languages.variety_of(code)) in held and base not in predicted
+      if (base := languages.variety_of(code)) is not None and base in held and base not in predicted
     }
     if len(set(of_variety.values())) == len(of_variety):
       for code, base in of_variety.items():

@@ -55,9 +55,9 @@ class _Readable(Protocol):
 class Input:
   """A file that is read once, front to back; it may be a pipe, and compressed with zip, gzip or bzip2.
 
-  A zip archive must contain one `.jsonl` file, or one `.json` file, or the results for val2014 that COCO's server takes.
-  A byte order mark is left out, and UTF-16 that has one is read. Broken or too large input raises UsageError, and so
-  does a file of another program, which the message names.
+  A zip archive must contain one `.jsonl` file, or the results for val2014 that COCO's server takes, or one `.json`
+  file. A byte order mark is left out (but not by `raw_lines`), and UTF-16 that has one is read. Broken or too large
+  input raises UsageError, and so does a file of another program, which the message names.
 
   Attributes:
     path: the file.
@@ -74,11 +74,11 @@ class Input:
     self._max_bytes = math.inf
     with contextlib.ExitStack() as stack, self._reading():
       self._file = self._unpacked(stack.enter_context(open(path, "rb")), stack)
-      self.head = self._file.read(_BLOCK)
-      if self.head.startswith(_UTF16):
+      self._first = self._file.read(_BLOCK)
+      if self._first.startswith(_UTF16):
         self._file = io.BytesIO(self._whole().decode("utf-16").encode())
-        self.head = self._file.read(_BLOCK)
-      self.head = self.head.removeprefix(codecs.BOM_UTF8)
+        self._first = self._file.read(_BLOCK)
+      self.head = self._first.removeprefix(codecs.BOM_UTF8)
       for what, magic in _FOREIGN.items():
         if re.match(magic, self.head):
           raise UsageError(f"{self.name}: {what}")
@@ -98,6 +98,7 @@ class Input:
         has an unpaired surrogate.
     """
     for block in self._blocks():
+      block = block if self.num_lines else block.removeprefix(codecs.BOM_UTF8)
       yield from strict_json.parse_lines(block, self.name, self.num_lines)
 
   def raw_lines(self) -> Iterator[tuple[int, bytes]]:
@@ -108,6 +109,7 @@ class Input:
   def lines(self) -> Iterator[tuple[int, str]]:
     """Yields (line number from 1, stripped text) for lines that are not blank."""
     for number, raw in self.raw_lines():
+      raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
       text = strict_json.decode(raw, f"{self.name}, line {number}").strip()
       if text:
         yield number, text
@@ -165,10 +167,10 @@ class Input:
       size += len(piece)
       if size > MAX_DOCUMENT:
         raise UsageError(f"{self.name}: a single value of over {MAX_DOCUMENT >> 20} MiB; give JSONL instead")
-    return b"".join(pieces)
+    return b"".join(pieces).removeprefix(codecs.BOM_UTF8)
 
   def _pieces(self) -> Iterator[bytes]:
-    piece, size = self.head, 0
+    piece, size = self._first, 0
     while piece:
       size += len(piece)
       self._check_size(size, self._max_bytes)
@@ -222,7 +224,7 @@ class Input:
     )
     if len(members) != 1:
       raise UsageError(
-        f"{self.name}: a zip archive with {len(members)} .jsonl or .json files; it must have one"
+        f"{self.name}: a zip archive with {len(members)} .jsonl files, or .json files; it must have one"
       )
     member = members[0]
     self.name = f"{self.name} ({shown(member.filename)})"

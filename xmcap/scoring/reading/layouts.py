@@ -99,8 +99,8 @@ def of_rows(first: dict[str, Any], what: str, where: str, ordered: bool = False)
   found = shown(", ".join(names)) or "empty"
   wanted = "captions" if is_reference else "a caption"
   raise UsageError(
-    f"{where}: the columns are '{found}'; wanted are 'caption' ({wanted}), the image's key in one of {', '.join(_KEYS)}, "
-    "and 'language' or --language=CODE; rename or remove columns"
+    f"{where}: the columns are '{found}'; wanted are 'caption' ({wanted}), one of {', '.join(_KEYS)}, and "
+    "'language' or --language=CODE; rename or remove columns"
   )
 
 
@@ -140,7 +140,7 @@ def _list(row: dict[str, Any], where: str) -> list[str]:
 
 
 def _response(row: dict[str, Any], where: str) -> Any:
-  value = row["filtered_resps"] if "filtered_resps" in row else None
+  value = row.get("filtered_resps")
   while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
     value = value[0]
   return value
@@ -239,7 +239,9 @@ def annotations(source: Input) -> tuple[dict[str, list[str]], dict[str, str], li
 
 
 def _is_karpathy(images: Any) -> bool:
-  return isinstance(images, list) and bool(images) and isinstance(images[0], dict) and "sentences" in images[0]
+  return (
+    isinstance(images, list) and bool(images) and isinstance(images[0], dict) and "sentences" in images[0]
+  )
 
 
 def _karpathy(images: list[Any], name: str) -> tuple[dict[str, list[str]], dict[str, str], list[str]]:

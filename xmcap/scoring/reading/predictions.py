@@ -61,7 +61,7 @@ def read_predictions(
   namer = ids.Namer("predictions", key)
   with uncollected():
     if os.path.isdir(path):
-      for code, file in _files(pathlib.Path(path), language):
+      for code, file in namer.files(pathlib.Path(path), language):
         _read(file, code, "the file's name says", predictions, references, namer)
     else:
       _read(path, language, "--language says", predictions, references, namer)
@@ -69,28 +69,6 @@ def read_predictions(
       predictions = CheckedPredictions(ids.align(predictions, references, namer))
   predictions.notes = tuple(namer.notes)
   return predictions
-
-
-def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathlib.Path]]:
-  """Returns (language, file) for a folder with one file per language, or several parts of one."""
-  try:
-    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-  except OSError as error:
-    raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
-  found = []
-  for entry in entries:
-    code = languages_lib.canonical(entry.stem) or ids.code_of_name(entry)
-    is_of_language = code is not None and rows.split_name(entry)[1] in rows.SUFFIXES and entry.is_file()
-    is_single = code not in [other for other, _ in found] or "-of-" in entry.stem
-    if not is_of_language or not is_single or language not in (None, code):
-      raise UsageError(
-        f"{folder}: {shown(entry.name)} is not the only file of predictions in {language or 'a language'} (CODE"
-        f"{', '.join(rows.SUFFIXES)}); remove it"
-      )
-    found.append((code, entry))
-  if not entries:
-    raise UsageError(f"{folder}: contains no predictions; give a file per language, such as en.jsonl")
-  return found
 
 
 def _read(
@@ -136,7 +114,9 @@ def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str
   first = next(source.rows, None)
   if first is None:
     return
-  layout = layouts.of_rows(first[1], "predictions", source.where(first[0]), source.ordered)
+  layout = layouts.of_rows(
+    first[1], "predictions", source.where(1 if source.ordered else first[0]), source.ordered
+  )
   if layout.whose:
     namer.note(layout.whose)
   get_captions = layout.get_captions
@@ -174,7 +154,7 @@ def _in_order(
       yield number, key, written, caption
       continue
     code = language if written is None else namer.code(written, source.where(number))
-    code = code or ids.code_of_name(source.path)
+    code = code or namer.of_name(source.path)
     if code is None:
       raise UsageError(
         f"{source.where(number)}: no language; give it with --language=CODE, or in the CSV column 'language'"

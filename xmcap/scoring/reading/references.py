@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -60,8 +61,8 @@ def read_references(
 
   Args:
     path: the XM3600 release, COCO's or Karpathy's annotations, or rows of any of `layouts` (any number per image; a
-      caption is a string or a list) in any file of `rows`; also an opened `Input`, which is closed. The images of a
-      text are its lines, by number from 1.
+      caption is a string or a list) in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on; also an
+      opened `Input`, which is closed. The images of a text are its lines, by number from 1.
     languages: codes to keep; None keeps all. The whole file is checked either way.
     language: code of captions that come without one, such as COCO's; others keep their own.
     tokenized: whether to read `caption/tokenized` too.
@@ -75,14 +76,20 @@ def read_references(
   default = None if language is None else languages_lib.get(language).code
   references = References()
   namer = ids.Namer("references", key)
-  with uncollected(), rows.opened(path) as source:
-    if isinstance(source, Input) and layouts.is_annotations(source.head):
-      _read_annotations(source, default, wanted, tokenized, references, namer)
-    else:
-      _read_rows(rows.of(source), default, wanted, tokenized, references, namer)
-  if not references:
-    raise UsageError(f"{source.name}: contains no images; give JSONL or COCO annotations")
-  _check_empty(source.name, references, namer)
+  parts = [(default, path)]
+  if not isinstance(path, Input) and os.path.isdir(path):
+    parts = namer.files(pathlib.Path(path), default)
+  with uncollected():
+    for code, part in parts:
+      with rows.opened(part) as source:
+        name = source.name
+        if isinstance(source, Input) and layouts.is_annotations(source.head):
+          _read_annotations(source, code, wanted, tokenized, references, namer)
+        else:
+          _read_rows(rows.of(source), code, wanted, tokenized, references, namer)
+    if not references:
+      raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
+    _check_empty(name, references, namer)
   references.notes = tuple(namer.notes)
   return references
 
@@ -106,17 +113,14 @@ def _read_annotations(
   references: References,
   namer: ids.Namer,
 ) -> None:
-  language = language or ids.code_of_name(source.path)
-  if language is None:
-    raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
   if tokenized:
     raise UsageError(f"{source.name}: COCO's JSON has no caption/tokenized; choose another --tokenizer")
   captions, references.splits, notes = layouts.annotations(source)
   for note in notes:
     namer.note(note)
-  rows_of = rows.Rows(source.path, source.name, "image '{}'", iter(()))
+  of_images = rows.Rows(source.path, source.name, "image '{}'", iter(()))
   items = ((shown(image), image, None, texts) for image, texts in captions.items())
-  for _, image, code, texts in namer.named(rows_of, items, language):
+  for _, image, code, texts in namer.named(of_images, items, language):
     _add(references, image, {code: texts} if texts else {}, wanted)
 
 
@@ -135,7 +139,9 @@ def _read_rows(
   if "image/key" in first[1] and not {"caption", "language"} & first[1].keys():
     _read_release(source, wanted, tokenized, references)
     return
-  layout = layouts.of_rows(first[1], "references", source.where(first[0]), source.ordered)
+  layout = layouts.of_rows(
+    first[1], "references", source.where(1 if source.ordered else first[0]), source.ordered
+  )
   if layout.whose:
     namer.note(layout.whose)
   if not layout.key:

@@ -159,13 +159,16 @@ def _of_parquet(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]
     import pyarrow.parquet as pq
   except ImportError:
     raise UsageError(f"{path}: Parquet needs pyarrow (pip install pyarrow), or save it as JSONL") from None
-  number = 0
+  number, size = 0, 0
   try:
     with pq.ParquetFile(path) as file:
-      names = [name for name in file.schema_arrow.names if name != "image"]  # captions alone: pictures are large
+      names = [
+        name for name in file.schema_arrow.names if name != "image"
+      ]  # captions alone: pictures are large
       for batch in file.iter_batches(_BATCH, columns=names):
-        if batch.nbytes > MAX_UNPACKED:
-          raise UsageError(f"{path}: {_BATCH:,} rows of over {MAX_UNPACKED >> 20} MiB; leave other columns out")
+        size += batch.nbytes
+        if size > MAX_UNPACKED:
+          raise UsageError(f"{path}: over {MAX_UNPACKED >> 20} MiB without pictures; leave other columns out")
         for row in batch.to_pylist():
           yield number, row
           number += 1
@@ -177,9 +180,13 @@ def _of_workbook(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]
   try:
     import python_calamine
   except ImportError:
-    raise UsageError(f"{path}: save the sheet as CSV UTF-8, or pip install 'xmcap[xlsx]' to read it") from None
+    raise UsageError(
+      f"{path}: save the sheet as CSV UTF-8, or pip install 'xmcap[xlsx]' to read it"
+    ) from None
   try:
-    sheet = python_calamine.load_workbook(os.fspath(path)).get_sheet_by_index(0).to_python(skip_empty_area=False)
+    sheet = (
+      python_calamine.load_workbook(os.fspath(path)).get_sheet_by_index(0).to_python(skip_empty_area=False)
+    )
   except (python_calamine.CalamineError, OSError, ValueError) as error:
     raise UsageError(f"{path}: cannot be read ({one_line(error)}); save the sheet as CSV UTF-8") from None
   headings = [str(cell) for cell in sheet[0]] if sheet else []
