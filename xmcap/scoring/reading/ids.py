@@ -185,13 +185,14 @@ class Namer:
 
   def _split(self, items: list, known: Collection[str]) -> list:
     """Takes a code off ids that all end in one, as big_vision's do."""
-    found = [_KEY_CODE.fullmatch(item[1]) for item in items]
-    if not all(match and match[2] in languages.LANGUAGES for match in found):
-      return items
-    if any(item[2] is not None or item[1] in known for item in items):
-      return items
+    split = []
+    for number, key, written, rest in items:
+      match = _KEY_CODE.fullmatch(key)
+      if match is None or match[2] not in languages.LANGUAGES or written is not None or key in known:
+        return items
+      split.append((number, match[1], match[2], rest))
     self.note("ids are KEY_CODE, as in big_vision; --key='(.*)' takes them whole")
-    return [(item[0], match[1], match[2], item[3]) for item, match in zip(items, found, strict=True) if match]
+    return split
 
 
 def align(

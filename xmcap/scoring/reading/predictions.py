@@ -122,7 +122,9 @@ def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str
   get_captions = layout.get_captions
   for number, row in itertools.chain((first,), source.rows):
     key = row.get(layout.key)
-    if layout.get_key or not (isinstance(key, str) and key):
+    if type(key) is int:
+      key = str(key)
+    elif layout.get_key or not (isinstance(key, str) and key):
       key = layouts.key_of(row, layout, source.where(number)) if layout.key else None
     caption = get_captions(row, source.where(number)) if get_captions else row.get(layout.captions)
     if not isinstance(caption, str):

@@ -181,7 +181,7 @@ def _of_workbook(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]
     import python_calamine
   except ImportError:
     raise UsageError(
-      f"{path}: save the sheet as CSV UTF-8, or pip install 'xmcap[xlsx]' to read it"
+      f"{path}: save the sheet as CSV UTF-8, or pip install python-calamine to read it"
     ) from None
   try:
     sheet = (
