@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from xmcap import cli
 from xmcap.errors import UsageError
 from xmcap.scoring import read_predictions, read_references, score
 from xmcap.scoring.reading import ids
@@ -147,3 +148,14 @@ def test_empty_references_are_noted_or_refused(tmp_path):
   rows.append({"image/key": "8", "language": "en", "caption": [""]})
   with pytest.raises(UsageError, match=r"1 image with empty references only \(en 8\)"):
     read_references(_predictions(tmp_path, rows))
+
+
+def test_the_expression_reaches_both_files_from_the_command(tmp_path, capsys):
+  _predictions(
+    tmp_path, [{"id": "a-1", "caption": ["x", "y"]}, {"id": "b-1", "caption": "z"}], "references.jsonl"
+  )
+  _predictions(tmp_path, [{"id": "a-2", "caption": "x"}, {"id": "b-2", "caption": "z"}])
+  files = [f"--references={tmp_path}/references.jsonl", f"--predictions={tmp_path}/p.jsonl"]
+  options = [f"--out={tmp_path}/out", "--language=en", "--only_tables", "--no_health", "--processes=1"]
+  assert cli.main(["score", *files, *options, r"--key=(\w)-\d"]) == 0
+  assert "note: predictions: the key of an image is its id" in capsys.readouterr().out
