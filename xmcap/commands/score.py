@@ -8,8 +8,8 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _PASSED_ON = (
-  "language", "baseline", "only_tables", "pictures", "title", "protocol", "tokenizer", "normalize", "subset", "missing",
-  "bootstrap", "seed", "scale",
+  "language", "key", "baseline", "only_tables", "pictures", "title", "protocol", "tokenizer", "normalize", "subset",
+  "missing", "bootstrap", "seed", "scale",
 )  # fmt: skip
 
 
@@ -25,17 +25,20 @@ def _add_score(commands) -> None:
     "Writes table.csv, .json, .md and .tex, scores.npz, slices.csv, health.csv and report.html.",
   )  # fmt: skip
   references = (
-    "captions.jsonl or captions.zip of XM3600, COCO annotations, or JSONL of image/key, language, caption"
+    "captions.jsonl or captions.zip of XM3600, COCO annotations, JSONL of image/key, language, caption, or a layout of "
+    "other programs (docs/scoring.md)"
   )
   captions = (
     'JSONL of {"image/key", "language", "caption"}, COCO results, CSV, text (one per line, in the order of the '
-    "references), or a folder of CODE.jsonl, .json, .csv, .tsv or .txt"
+    "references), a layout of other programs (docs/scoring.md), or a folder of CODE.jsonl, .json, .csv and so on"
   )
   # Required, except by the subcommands.
   base.text(command, "--references", "FILE", references, short="-r")
   base.text(command, "--predictions", "FILE", captions, short="-p")
   base.text(command, "--out", "DIR", "folder for the tables and the report", short="-o")
   base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
+  group = "regular expression whose group is the image's key in an id, such as '(.*)_en'"
+  base.text(command, "--key", "REGEX", group)
   base.add_languages(command, "only these; default: all in the references")
   shared = "number of processes, at most one per language; 0: one per core"
   base.number(command, "--processes", shared, 0)
@@ -51,8 +54,8 @@ def _add_score(commands) -> None:
   )
   tokenizer = (
     "default, char, given (the release's caption/tokenized), ptb (made for English, needs Java), coco, coco_spacy, "
-    "coco_xm100 (as in the protocols), split (already segmented), whitespace, morphemes (default, but Korean by MeCab-ko); "
-    "default: the protocol's, default"
+    "coco_xm100 (as in the protocols), split (already segmented), whitespace, morphemes (default, but Korean by "
+    "MeCab-ko); default: the protocol's, default"
   )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--protocol", "NAME", protocol)

@@ -14,7 +14,7 @@ from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import inputs
 from xmcap.scoring.reading import predictions as predictions_lib
 from xmcap.scoring.reading.predictions import CheckedPredictions, Predictions
-from xmcap.scoring.reading.references import References
+from xmcap.scoring.reading.references import References, of_split
 from xmcap.scoring.result import Result
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -95,7 +95,8 @@ def score(
     references = References(references)
   if not isinstance(predictions, CheckedPredictions):
     captions_lib.check_predictions(predictions)
-  notes = list(references.notes)
+  references = of_split(references, predictions)
+  notes = [*references.notes, *getattr(predictions, "notes", ())]
   subset_label = "all"
   if subset:
     chosen, subset_label = subsets.choose(subset, references)

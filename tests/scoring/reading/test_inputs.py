@@ -91,7 +91,8 @@ def test_one_jsonl_file_of_an_archive_is_read(tmp_path):
   "members, message",
   [
     ({}, "with 0 .jsonl files"),
-    ({"captions.json": "{}"}, "with 0 .jsonl files"),
+    ({"captions.txt": "{}"}, "with 0 .jsonl files, or .json files"),
+    ({"a.json": "[]", "b.json": "[]"}, "with 2 .jsonl files, or .json files"),
     ({"a.jsonl": "{}", "b.jsonl": "{}"}, "with 2 .jsonl files"),
     ({"../a.jsonl": "{}\n["}, r"x \(../a.jsonl\), line 2: broken JSON"),
   ],
@@ -132,3 +133,50 @@ def test_broken_encrypted_and_odd_archives_are_refused(tmp_path):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(UsageError, match=message):
       _rows(tmp_path / "x")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_marked_encodings_are_read(tmp_path, encoding):
+  path = tmp_path / "x"
+  mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
+  path.write_bytes((mark + '{"a": "é ภ 😀"}\r\n{"a": 2}\r\n').encode(encoding))
+  wanted = [(1, {"a": "é ภ 😀"}), (2, {"a": 2})]
+  assert _rows(path) == wanted
+  with Input(path) as source:
+    assert [line for _, line in source.lines()] == ['{"a": "é ภ 😀"}', '{"a": 2}']
+  with Input(path) as source:
+    assert source.text().startswith("{")
+  assert source.head.startswith(b"{")
+
+
+def test_broken_utf_16_is_one_line(tmp_path):
+  (tmp_path / "x").write_bytes(b"\xff\xfea\x00\x00")
+  with pytest.raises(UsageError, match="cannot be read"):
+    Input(tmp_path / "x")
+
+
+def test_semicolons_of_excel_separate_too(tmp_path):
+  path = tmp_path / "x.csv"
+  path.write_text('a;b\n1;"x; y"\n')
+  with Input(path) as source:
+    assert list(source.csv()) == [(1, ["a", "b"]), (2, ["1", "x; y"])]
+  path.write_text("a,b;c\n1,2\n")
+  with Input(path) as source:
+    assert list(source.csv()) == [(1, ["a", "b;c"]), (2, ["1", "2"])]
+
+
+def test_a_long_cell_is_read(tmp_path):
+  path = tmp_path / "x.csv"
+  path.write_text("a,b\n1," + "x" * 200_000 + "\n")
+  with Input(path) as source:
+    assert len(list(source.csv())[1][1][1]) == 200_000
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [(b"\x93NUMPY\x01", "NumPy"), (b"\x89HDF\r\n\x1a\n", "HDF5"), (b"\x89PNG\r\n", "picture")],
+)
+def test_files_of_other_kinds_are_named(tmp_path, content, message):
+  (tmp_path / "x").write_bytes(content)
+  with pytest.raises(UsageError, match=message):
+    Input(tmp_path / "x")

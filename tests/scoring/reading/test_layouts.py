@@ -52,7 +52,7 @@ def test_another_language_than_wanted_leaves_nothing(tmp_path):
     (_annotations({"image_id": 7, "caption": None}), r"annotations\[0\]: 'caption' is missing"),
     (_annotations({"caption": "a"}), r"annotations\[0\]: 'image_id' is missing"),
     (_annotations({"image_id": True, "caption": "a"}), r"'image_id' is missing or neither"),
-    (_annotations({"image_id": 7.0, "caption": "a"}), r"'image_id' is missing or neither"),
+    (_annotations({"image_id": 7.5, "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": [], "caption": "a"}), r"'image_id' is missing or neither"),
     (_annotations({"image_id": 1, "caption": "a"}), r"annotations\[0\]: image_id 1 is not among the images"),
     (_annotations(images=[{"id": 7}, {"id": "7"}]), r"images\[1\]: id 7 occurs twice"),
@@ -79,15 +79,13 @@ def test_ids_of_annotations_decide_nothing_and_repeated_ones_are_counted(tmp_pat
 
 
 def test_references_need_a_language_and_hold_no_released_words(tmp_path):
-  path = _write(tmp_path, _annotations())
-  with pytest.raises(UsageError, match="names no language; give it with --language=CODE"):
+  path = _write(tmp_path, _annotations({"image_id": 7, "caption": "a"}))
+  with pytest.raises(UsageError, match="'language' is missing; give it there, or .* with --language=CODE"):
     read_references(path)
   with pytest.raises(UsageError, match="unknown language 'xx'"):
     read_references(path, language="xx")
   with pytest.raises(UsageError, match="has no caption/tokenized"):
     read_references(path, language="el", tokenized=True)
-  with pytest.raises(UsageError, match="a list, as in COCO results"):
-    read_references(_write(tmp_path, []), language="el")
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -105,7 +103,10 @@ def test_results_are_predictions_of_one_language(tmp_path, indent):
       r"results\[1\]: 'caption' is missing or not a string",
     ),
     ([{"image_id": None, "caption": "a"}], r"results\[0\]: 'image_id' is missing"),
-    ([{"image_id": 7, "caption": "a"}, {"image_id": "7", "caption": "a"}], r"twice \(el 7 as results\[1\]\)"),
+    (
+      [{"image_id": 7, "caption": "a"}, {"image_id": "7", "caption": "b"}],
+      r"twice, with another caption \(el 7, results\[1\]\)",
+    ),
     ([], "contains no predictions"),
   ],
 )
@@ -115,8 +116,8 @@ def test_bad_results_are_named(tmp_path, results, message):
 
 
 def test_results_need_a_language(tmp_path):
-  with pytest.raises(UsageError, match="names no language; give it with --language=CODE"):
-    read_predictions(_write(tmp_path, []))
+  with pytest.raises(UsageError, match=r"results\[0\]: 'language' is missing; .* --language=CODE"):
+    read_predictions(_write(tmp_path, [{"image_id": 7, "caption": "a"}]))
 
 
 @pytest.mark.parametrize(

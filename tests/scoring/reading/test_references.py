@@ -88,7 +88,7 @@ def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
     tmp_path, {"image/key": "a", "caption": "x"}, {"image/key": "a", "language": "en", "caption": "y"}
   )
   assert read_references(path, language="el") == {"a": {"el": ["x"], "en": ["y"]}}
-  with pytest.raises(UsageError, match="line 1: 'language' is missing or not a string"):
+  with pytest.raises(UsageError, match="line 1: 'language' is missing"):
     read_references(path)
 
 
@@ -99,7 +99,7 @@ def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
     ({"image/key": "k", "language": "xx", "caption": "a"}, "line 2: unknown language 'xx'"),
     ({"image/key": "k", "language": "en"}, "line 2: 'caption' must be a string or a list"),
     ({"image/key": "k", "language": "en", "caption": ["a", None]}, "line 2: 'caption' must be"),
-    ({"image/key": "k", "en": {"caption": ["a"]}}, "line 2: 'language' is missing"),
+    ({"image/key": "k", "en": {"caption": ["a"]}}, "line 2: 'caption' must be a string"),
     (
       {"image/key": "k", "image/locale": "fr", "language": "en", "caption": "a"},
       "line 2: image/locale is 'fr', but 'de' on an earlier line of this image",

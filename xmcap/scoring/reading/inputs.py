@@ -10,6 +10,7 @@ import io
 import itertools
 import math
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -29,6 +30,19 @@ MAX_DOCUMENT = 256 << 20
 MAX_UNPACKED = 512 << 20
 """Largest decompressed size in bytes; XM3600 takes 60 million."""
 
+_FOREIGN = {
+  "a Python pickle, which can run code and is never opened: write its content as JSONL (document frequencies: make "
+  "them from references with xmcap score --save_df)": rb"\x80[\x02-\x05]|[]}]q\x00|\([dl]p[01]\r?\n",
+  "NumPy's arrays, not text: write the captions as JSONL": rb"\x93NUMPY",
+  "an HDF5 file, not text: write the captions as JSONL": rb"\x89HDF\r\n",
+  "a Parquet file, which can be read as captions only, and not from a pipe": rb"PAR1",
+  "a picture, not text: name the file of captions": rb"\x89PNG|\xff\xd8\xff",
+}
+"""What files of other programs are, with a cure; and how they begin."""
+
+_WORKBOOK = "xl/workbook.xml"
+_OF_SERVER = re.compile(r"(.*/)?captions_val\d{4}_.*_results\.json")  # beside the file of test2014
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BLOCK = 1 << 17
 _ENCRYPTED = 1  # a flag of the zip format
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
@@ -41,7 +55,9 @@ class _Readable(Protocol):
 class Input:
   """A file that is read once, front to back; it may be a pipe, and compressed with zip, gzip or bzip2.
 
-  A zip archive must contain one `.jsonl` file. Broken or too large input raises UsageError.
+  A zip archive must contain one `.jsonl` file, or the results for val2014 that COCO's server takes, or one `.json`
+  file. A byte order mark is left out (but not by `raw_lines`), and UTF-16 that has one is read. Broken or too large
+  input raises UsageError, and so does a file of another program, which the message names.
 
   Attributes:
     path: the file.
@@ -58,7 +74,14 @@ class Input:
     self._max_bytes = math.inf
     with contextlib.ExitStack() as stack, self._reading():
       self._file = self._unpacked(stack.enter_context(open(path, "rb")), stack)
-      self.head = self._file.read(_BLOCK)
+      self._first = self._file.read(_BLOCK)
+      if self._first.startswith(_UTF16):
+        self._file = io.BytesIO(self._whole().decode("utf-16").encode())
+        self._first = self._file.read(_BLOCK)
+      self.head = self._first.removeprefix(codecs.BOM_UTF8)
+      for what, magic in _FOREIGN.items():
+        if re.match(magic, self.head):
+          raise UsageError(f"{self.name}: {what}")
       self._opened = stack.pop_all()
 
   def __enter__(self) -> "Input":
@@ -75,6 +98,7 @@ class Input:
         has an unpaired surrogate.
     """
     for block in self._blocks():
+      block = block if self.num_lines else block.removeprefix(codecs.BOM_UTF8)
       yield from strict_json.parse_lines(block, self.name, self.num_lines)
 
   def raw_lines(self) -> Iterator[tuple[int, bytes]]:
@@ -85,6 +109,7 @@ class Input:
   def lines(self) -> Iterator[tuple[int, str]]:
     """Yields (line number from 1, stripped text) for lines that are not blank."""
     for number, raw in self.raw_lines():
+      raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
       text = strict_json.decode(raw, f"{self.name}, line {number}").strip()
       if text:
         yield number, text
@@ -111,10 +136,17 @@ class Input:
   def csv(self, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Yields (last line number, cells) for each row of CSV, header first; skips empty lines.
 
+    A header with semicolons and no comma shows a table of Excel in a language that writes decimals with commas: its
+    cells are separated by semicolons.
+
     Raises:
-      UsageError: as `text` (a byte order mark is accepted), broken CSV, or a row that does not match the header.
+      UsageError: as `text`, broken CSV, or a row that does not match the header.
     """
-    text = strict_json.decode(self._whole().removeprefix(codecs.BOM_UTF8), self.name)
+    text = self.text()
+    first = text.lstrip("\r\n").split("\n", 1)[0]
+    if delimiter == "," and ";" in first and "," not in first:
+      delimiter = ";"
+    csv.field_size_limit(MAX_LINE)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
     try:
@@ -135,10 +167,10 @@ class Input:
       size += len(piece)
       if size > MAX_DOCUMENT:
         raise UsageError(f"{self.name}: a single value of over {MAX_DOCUMENT >> 20} MiB; give JSONL instead")
-    return b"".join(pieces)
+    return b"".join(pieces).removeprefix(codecs.BOM_UTF8)
 
   def _pieces(self) -> Iterator[bytes]:
-    piece, size = self.head, 0
+    piece, size = self._first, 0
     while piece:
       size += len(piece)
       self._check_size(size, self._max_bytes)
@@ -181,14 +213,19 @@ class Input:
       self._check_size(len(content), MAX_UNPACKED)
       file = io.BytesIO(content)
     archive = stack.enter_context(zipfile.ZipFile(file))
-    members = [
-      member
-      for member in archive.infolist()
-      # macOS adds a hidden file of attributes for each file.
-      if member.filename.endswith(".jsonl") and not member.filename.split("/")[-1].startswith(".")
-    ]
+    # macOS adds a hidden file of attributes for each file.
+    held = [member for member in archive.infolist() if not member.filename.split("/")[-1].startswith(".")]
+    if any(member.filename == _WORKBOOK for member in held):
+      raise UsageError(f"{self.name}: an Excel workbook, not text: save the sheet as CSV UTF-8")
+    members = (
+      [member for member in held if member.filename.endswith(".jsonl")]
+      or [member for member in held if _OF_SERVER.fullmatch(member.filename)]
+      or [member for member in held if member.filename.endswith(".json")]
+    )
     if len(members) != 1:
-      raise UsageError(f"{self.name}: a zip archive with {len(members)} .jsonl files; it must have one")
+      raise UsageError(
+        f"{self.name}: a zip archive with {len(members)} .jsonl files, or .json files; it must have one"
+      )
     member = members[0]
     self.name = f"{self.name} ({shown(member.filename)})"
     is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

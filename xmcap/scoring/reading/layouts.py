@@ -1,13 +1,23 @@
-"""Layouts of caption files: XM3600's release, plain JSONL, and COCO's annotations and results.
+"""Layouts of caption files, by the names of their fields: whose they are, and where key, language and captions stand.
 
 Release: one line per image with `image/key`, `image/locale` (optional) and, for each language code, an object with the
 list `caption`, and the list `caption/tokenized` with the same captions split into words by the release.
-Plain: one line per caption, `{"image/key": ..., "language": ..., "caption": ...}`.
+Plain: one row per caption, `{"image/key": ..., "language": ..., "caption": ...}`; the key may also be called `key`,
+`image_id` or `id`.
 COCO: annotations are `{"images": [{"id": ...}, ...], "annotations": [{"image_id": ..., "caption": ...}, ...]}`, results
 `[{"image_id": ..., "caption": ...}, ...]` (https://cocodataset.org/#format-data). Neither names a language. The key of
-an image is its id as a string, so the ids 7 and "7" are the same image.
+an image is its id as a string, so the ids 7, 7.0 and "7" are the same image.
+big_vision: `_preds.json` and `_annotations.json` are COCO results whose ids are KEY_CODE (coco_caption.py); storepreds
+writes `id` instead of `image_id`.
+lmms-eval: `*_samples_*.jsonl` has a row per sample (evaluation_tracker.py), with `image_id` and `answer` in the objects
+of its metrics (tasks/coco_cap/utils.py); its results for COCO's test hold a list of one caption.
+VLMEvalKit: a table of `index`, `prediction` and `answer`, a list written as Python does (dataset/image_caption.py).
+Hugging Face: floschne/xm3600 has a row per image in a file per language, with the list `captions`.
+Karpathy: `{"images": [{"cocoid": ..., "split": ..., "sentences": [{"raw": ...}, ...]}, ...]}`.
 """
 
+import ast
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -23,6 +33,123 @@ Report = Callable[[str, str, str], object]
 
 _FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
 _LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
+_KEYS = ("image/key", "key", "image_id", "id")
+_LONGEST_LIST = 1 << 20
+_TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+  """Where rows have the key of their image and its captions.
+
+  Attributes:
+    key: the field of the key; "" if rows have none.
+    captions: the field of the captions.
+    whose: whose layout it is and what is read, for a note; "" for the layouts that the documentation asks for.
+    tokenized, locale: the fields of the captions in words, and of the region.
+    get_key, get_captions: read the value from a row and its place; None: it stands in the field as it is.
+  """
+
+  key: str
+  captions: str = "caption"
+  whose: str = ""
+  tokenized: str = "caption/tokenized"
+  locale: str = "image/locale"
+  get_key: Callable[[dict[str, Any], str], Any] | None = None
+  get_captions: Callable[[dict[str, Any], str], Any] | None = None
+
+
+def of_rows(first: dict[str, Any], what: str, where: str, ordered: bool = False) -> Layout:
+  """Returns the layout of rows, given the first.
+
+  Args:
+    first: the first row.
+    what: `references` or `predictions`.
+    where: its place in messages.
+    ordered: whether rows without a key are in the order of the references.
+
+  Raises:
+    UsageError: the fields are those of no layout; the message has the fields found and wanted.
+  """
+  names = first.keys()
+  is_reference = what == "references"
+  if {"doc_id", "filtered_resps"} <= names:
+    key = "image_id" if _metrics(first) else "doc_id"
+    return Layout(
+      key,
+      "answer" if is_reference else "filtered_resps",
+      f"lmms-eval's samples: the key of an image is its {key}",
+      get_key=_metrics_id if key == "image_id" else None,
+      get_captions=_metrics_answer if is_reference else _response,
+    )
+  if {"index", "prediction"} <= names:
+    field, get = ("answer", _answer) if is_reference else ("prediction", None)
+    return Layout("index", field, "VLMEvalKit's table: the key of an image is its index", get_captions=get)
+  keys = [name for name in _KEYS if name in names]
+  if keys == ["image_id", "id"]:
+    keys = ["image_id"]  # as in COCO, where `id` is the caption's
+  if len(keys) == 1 and is_reference and "captions" in names and "caption" not in names:
+    whose = "Hugging Face's rows, a picture each"
+    return Layout(keys[0], "captions", whose, "captions_tokenized", "image_locale")
+  others = names - {"caption", "language", *_TABLE_INDEX}
+  if "caption" in names and len(keys) == 1:
+    return Layout(keys[0], whose="the key of an image is its id" if keys == ["id"] else "")
+  if "caption" in names and ordered and not others:
+    return Layout("")
+  found = shown(", ".join(names)) or "empty"
+  wanted = "captions" if is_reference else "a caption"
+  raise UsageError(
+    f"{where}: the columns are '{found}'; wanted are 'caption' ({wanted}), one of {', '.join(_KEYS)}, and "
+    "'language' or --language=CODE; rename or remove columns"
+  )
+
+
+def _metrics(row: dict[str, Any]) -> list[dict[str, Any]]:
+  """Returns the objects of lmms-eval's metrics, which all name the image."""
+  return [value for value in row.values() if isinstance(value, dict) and "image_id" in value]
+
+
+def _metrics_id(row: dict[str, Any], where: str) -> str:
+  found = {id_of(of_metric, "image_id", where) for of_metric in _metrics(row)}
+  if len(found) != 1:
+    raise UsageError(f"{where}: its metrics name {len(found)} images as 'image_id'; keep the row's own")
+  return found.pop()
+
+
+def _metrics_answer(row: dict[str, Any], where: str) -> list[str]:
+  answers = [of_metric["answer"] for of_metric in _metrics(row) if "answer" in of_metric]
+  return _list({"answer": answers[0]} if answers else {"answer": row.get("target")}, where)
+
+
+def _answer(row: dict[str, Any], where: str) -> list[str]:
+  return _list(row, where)
+
+
+def _list(row: dict[str, Any], where: str) -> list[str]:
+  """Returns `answer`, a list, a list that was written as Python does, or a single text."""
+  value = row.get("answer")
+  if isinstance(value, str) and value.lstrip().startswith("[") and len(value) <= _LONGEST_LIST:
+    try:
+      value = ast.literal_eval(value.strip())  # literals only: it runs no code
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+      raise UsageError(f"{where}: 'answer' is a broken list; write it as ['a dog', 'the dog']") from None
+  found = [value] if isinstance(value, str) else texts(value)
+  if not found:
+    raise UsageError(f"{where}: 'answer' is missing or not a list of texts; these rows hold no references")
+  return found
+
+
+def _response(row: dict[str, Any], where: str) -> Any:
+  value = row.get("filtered_resps")
+  while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+    value = value[0]
+  return value
+
+
+def key_of(row: dict[str, Any], layout: Layout, where: str) -> str:
+  """Returns the key of the image of a row; UsageError if it has none."""
+  value = layout.get_key(row, where) if layout.get_key else row.get(layout.key)
+  return value if isinstance(value, str) and value else id_of({layout.key: value}, layout.key, where)
 
 
 def is_annotations(head: bytes) -> bool:
@@ -73,35 +200,62 @@ def released(
     yield name, captions, value.get("caption/tokenized")
 
 
-def annotations(source: Input) -> tuple[dict[str, list[str]], int]:
+def annotations(source: Input) -> tuple[dict[str, list[str]], dict[str, str], list[str]]:
   """Returns image key -> captions, in the order of `images`, or of the annotations if there is no `images`.
 
-  Also returns the number of annotations that repeat the `id` of an earlier one, as in some published files; they are
-  not rejected. UsageError if a field is missing or has the wrong type, an image occurs twice, or the image of a caption
-  is unknown.
+  Also returns image key -> split, if it is Karpathy's file, and notes about what was counted: annotations that repeat
+  the `id` of an earlier one, and images that are listed twice, as in some files of other programs. UsageError if a
+  field is missing or has the wrong type, an image occurs twice and differs, or the image of a caption is unknown.
   """
   document = source.document()
+  if not isinstance(document, dict):
+    raise UsageError(f"{source.name}: must be an object, as COCO's annotations are")
+  if "annotations" not in document and _is_karpathy(document.get("images")):
+    return _karpathy(document["images"], source.name)
   captions: dict[str, list[str]] = {}
+  listed: dict[str, dict[str, Any]] = {}
+  twice = 0
   for where, image in _objects(document.get("images", []), f"{source.name}, images"):
-    key = _id(image, "id", where)
-    if key in captions:
+    key = id_of(image, "id", where)
+    if listed.setdefault(key, image) != image:
       raise UsageError(f"{where}: id {shown(key)} occurs twice; keep one")
+    twice += key in captions
     captions[key] = []
   ids: list[str] = []
   for where, annotation in _objects(document.get("annotations"), f"{source.name}, annotations"):
-    key = _id(annotation, "image_id", where)
+    key = id_of(annotation, "image_id", where)
     if "id" in annotation:
       ids.append(repr(annotation["id"]))
     if key not in captions and "images" in document:
       raise UsageError(f"{where}: image_id {shown(key)} is not among the images; add or remove it")
     captions.setdefault(key, []).append(text(annotation, "caption", where))
-  return captions, len(ids) - len(set(ids))
+  notes = []
+  if repeated := len(ids) - len(set(ids)):
+    have = "has" if repeated == 1 else "have"
+    notes.append(f"{repeated:,} of the annotations {have} the id of an earlier one; all captions count")
+  if twice:
+    notes.append(f"{files.count(twice, 'image')} listed twice in the same words; counted once")
+  return captions, {}, notes
 
 
-def results(source: Input) -> Iterator[tuple[int, str, str]]:
-  """Yields (index from 0, image key, caption) of a list of results; UsageError as `annotations`."""
-  for position, (where, result) in enumerate(_objects(source.document(), f"{source.name}, results")):
-    yield position, _id(result, "image_id", where), text(result, "caption", where)
+def _is_karpathy(images: Any) -> bool:
+  return (
+    isinstance(images, list) and bool(images) and isinstance(images[0], dict) and "sentences" in images[0]
+  )
+
+
+def _karpathy(images: list[Any], name: str) -> tuple[dict[str, list[str]], dict[str, str], list[str]]:
+  captions: dict[str, list[str]] = {}
+  splits: dict[str, str] = {}
+  member = "cocoid" if "cocoid" in images[0] else "filename"
+  for where, image in _objects(images, f"{name}, images"):
+    key = id_of(image, member, where)
+    if key in captions:
+      raise UsageError(f"{where}: {member} {shown(key)} occurs twice; keep one")
+    sentences = _objects(image.get("sentences"), f"{where}, sentences")
+    captions[key] = [text(sentence, "raw", place) for place, sentence in sentences]
+    splits[key] = text(image, "split", where)
+  return captions, splits, [f"Karpathy's file: the key of an image is its {member}"]
 
 
 def _objects(values: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -113,9 +267,12 @@ def _objects(values: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield f"{where}[{position}]", value
 
 
-def _id(item: dict[str, Any], member: str, where: str) -> str:
+def id_of(item: dict[str, Any], member: str, where: str) -> str:
+  """Returns an id as a string; UsageError if it is neither a whole number nor a string."""
   value = item.get(member)
+  if isinstance(value, float) and value.is_integer():
+    value = int(value)  # as pandas writes whole numbers beside missing ones
   # In Python True is an int, but it is not a valid id.
   if not isinstance(value, int | str) or isinstance(value, bool) or value == "":
-    raise UsageError(f"{where}: '{member}' is missing or neither an integer nor a string")
+    raise UsageError(f"{where}: '{member}' is missing or neither a whole number nor a string")
   return str(value)

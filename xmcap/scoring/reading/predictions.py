@@ -1,5 +1,6 @@
 """Predicted captions, one per image and language, and their matching with the references."""
 
+import itertools
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,8 +9,8 @@ from json.encoder import encode_basestring
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.reading import layouts, plain_text
-from xmcap.scoring.reading.inputs import Input, uncollected
+from xmcap.scoring.reading import ids, layouts, rows
+from xmcap.scoring.reading.inputs import uncollected
 from xmcap.scoring.reading.references import ReferenceMapping
 from xmcap.terminal import shown
 
@@ -24,24 +25,32 @@ Predictions = dict[str, dict[str, str]]
 MISSING = ("refuse", "empty")
 """Ways to treat missing predictions."""
 
-_HINT = '; a prediction is {"image/key": ..., "language": ..., "caption": ...}'
-_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".txt")
-
 
 class CheckedPredictions(Predictions):
-  """Predictions whose types the reader has checked, so that `score` need not."""
+  """Predictions whose types the reader has checked, so that `score` need not.
+
+  Attributes:
+    notes: what was recognised and is not evident, for readers of the scores.
+  """
+
+  notes: tuple[str, ...] = ()
 
 
 def read_predictions(
-  path: str | os.PathLike, language: str | None = None, references: ReferenceMapping | None = None
+  path: str | os.PathLike,
+  language: str | None = None,
+  references: ReferenceMapping | None = None,
+  key: str | None = None,
 ) -> Predictions:
-  """Reads predictions in the order of the file. CSV and text are known by suffix, other layouts by content.
+  """Reads predictions in the order of the file; `docs/scoring.md` lists the layouts.
 
   Args:
-    path: plain JSONL, COCO results, CSV (`.csv`, `.tsv`) or text (`.txt`), or a folder of such files, `CODE.jsonl` and
-      so on, which are read in the order of the codes; names that begin with a dot are skipped.
+    path: rows of any of `layouts`, in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on, which are
+      read in the order of the codes; names that begin with a dot are skipped.
     language: code of captions that come without one; captions with a language must agree.
-    references: gives the order of captions without keys, such as those of text files.
+    references: gives the order of captions without keys, such as those of text files, and the keys and languages that
+      others are matched with.
+    key: a regular expression whose group is the image's key in an id; a group `language` gives the language.
 
   Raises:
     UsageError: the file cannot be read, is malformed or empty, repeats predictions, or needs `language`.
@@ -49,32 +58,17 @@ def read_predictions(
   if language is not None:
     language = languages_lib.get(language).code
   predictions = CheckedPredictions()
+  namer = ids.Namer("predictions", key)
   with uncollected():
     if os.path.isdir(path):
-      for code, file in _files(pathlib.Path(path), language):
-        _read(file, code, "the file's name says", predictions, references)
+      for code, file in namer.files(pathlib.Path(path), language):
+        _read(file, code, "the file's name says", predictions, references, namer)
     else:
-      _read(path, language, "--language says", predictions, references)
+      _read(path, language, "--language says", predictions, references, namer)
+    if references is not None:
+      predictions = CheckedPredictions(ids.align(predictions, references, namer))
+  predictions.notes = tuple(namer.notes)
   return predictions
-
-
-def _files(folder: pathlib.Path, language: str | None) -> list[tuple[str, pathlib.Path]]:
-  """Returns (language, file) for a folder with one file per language."""
-  try:
-    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-  except OSError as error:
-    raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
-  codes = [entry.stem for entry in entries]
-  for code, entry in zip(codes, entries, strict=True):
-    is_of_language = languages_lib.is_known(code) and entry.suffix in _SUFFIXES and entry.is_file()
-    if not is_of_language or codes.count(code) > 1 or language not in (None, code):
-      raise UsageError(
-        f"{folder}: {shown(entry.name)} is not the only file of predictions in {language or 'a language'} (CODE.jsonl, "
-        ".json, .csv, .tsv or .txt); remove it"
-      )
-  if not entries:
-    raise UsageError(f"{folder}: contains no predictions; give a file per language, such as en.jsonl")
-  return list(zip(codes, entries, strict=True))
 
 
 def _read(
@@ -83,55 +77,104 @@ def _read(
   says: str,
   predictions: Predictions,
   references: ReferenceMapping | None,
+  namer: ids.Namer,
 ) -> None:
   """Adds the predictions of a file; `says` names the source of `language` in messages."""
-  repeated = []
-  empty = True
-  with Input(path) as source:
-    if plain_text.is_plain(path):
-      rows, place = plain_text.captions(source, language, says, references), "on line {}"
-    elif layouts.is_results(source.head):
-      rows, place = _of_coco(source, language), "as results[{}]"
-    else:
-      rows, place = _of_lines(source, language, says), "on line {}"
-    for number, key, code, caption in rows:
-      empty = False
+  differing, num_read, num_same, num_keys = [], 0, 0, 0
+  with rows.opened(path) as source:
+    held = rows.of(source)
+    known = () if references is None else references
+    items = _in_order(held, _items(held, namer), language, says, references, namer)
+    for number, key, code, caption in namer.named(held, items, language, says, known):
+      num_read += 1
+      num_keys += caption == key
       captions = predictions.setdefault(key, {})
       if code in captions:
-        repeated.append(f"{code} {shown(key)} {place.format(number)}")
+        num_same += captions[code] == caption
+        if captions[code] != caption:
+          differing.append(f"{code} {shown(key)}, {held.place.format(number)}")
       captions[code] = caption
-  if repeated:
+  if differing:
     raise UsageError(
-      f"{source.name}: {files.count(len(repeated), 'prediction')} given twice ({files.first_few(repeated)}); keep "
-      "one per image and language"
+      f"{held.name}: {files.count(len(differing), 'prediction')} given twice, with another caption "
+      f"({files.first_few(differing)}); keep one per image and language"
     )
-  if empty:
-    raise UsageError(f"{source.name}: contains no predictions; give JSONL of captions, or COCO results")
+  if num_same:
+    namer.note(f"{files.count(num_same, 'prediction')} given twice with the same caption; counted once")
+  if not num_read:
+    raise UsageError(f"{held.name}: contains no predictions; give JSONL of captions, or COCO results")
+  if num_read > 1 and num_keys * 2 > num_read:
+    raise UsageError(
+      f"{held.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
+    )
 
 
-def _of_lines(source: Input, language: str | None, says: str) -> Iterator[tuple[int, str, str, str]]:
-  """Yields (line, image key, language, caption)."""
-  for number, row in source.rows():
-    key, code, caption = row.get("image/key"), row.get("language", language), row.get("caption")
-    if (
-      not (isinstance(key, str) and isinstance(code, str) and isinstance(caption, str))
-      or not languages_lib.is_known(code)
-      or language not in (None, code)
-    ):
-      where = f"{source.name}, line {number}"
-      for member in ("image/key", "language", "caption"):
-        layouts.text({"language": language, **row}, member, where, _HINT)
-      files.check_language(code, where)
-      raise UsageError(f"{where}: language is {code}, but {says} {language}; change one")
-    yield number, key, code, caption
+def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str | None, object, str]]:
+  """Yields (number, image key or None, language or None, caption)."""
+  first = next(source.rows, None)
+  if first is None:
+    return
+  layout = layouts.of_rows(
+    first[1], "predictions", source.where(1 if source.ordered else first[0]), source.ordered
+  )
+  if layout.whose:
+    namer.note(layout.whose)
+  get_captions = layout.get_captions
+  for number, row in itertools.chain((first,), source.rows):
+    key = row.get(layout.key)
+    if type(key) is int:
+      key = str(key)
+    elif layout.get_key or not (isinstance(key, str) and key):
+      key = layouts.key_of(row, layout, source.where(number)) if layout.key else None
+    caption = get_captions(row, source.where(number)) if get_captions else row.get(layout.captions)
+    if not isinstance(caption, str):
+      caption = _single(caption, layout.captions, source.where(number))
+    yield number, key, row.get("language") or None, caption
 
 
-def _of_coco(source: Input, language: str | None) -> Iterator[tuple[int, str, str, str]]:
-  """Yields (position, image key, language, caption)."""
-  if language is None:
-    raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
-  for position, key, caption in layouts.results(source):
-    yield position, key, language, caption
+def _single(value: object, member: str, where: str) -> str:
+  """Returns the caption of a list of one, as lmms-eval writes for COCO's test."""
+  if not isinstance(value, list) or not all(isinstance(caption, str) for caption in value):
+    raise UsageError(f"{where}: '{member}' is missing or not a string")
+  if len(value) != 1:
+    raise UsageError(f"{where}: '{member}' has {len(value)} captions; a prediction is one")
+  return value[0]
+
+
+def _in_order(
+  source: rows.Rows,
+  items: Iterator[tuple[int | str, str | None, object, str]],
+  language: str | None,
+  says: str,
+  references: ReferenceMapping | None,
+  namer: ids.Namer,
+) -> Iterator[tuple[int | str, str, object, str]]:
+  """Gives captions without keys those of the references' images, in their order."""
+  without_key: dict[str, list[tuple[int | str, str]]] = {}
+  for number, key, written, caption in items:
+    if key is not None:
+      yield number, key, written, caption
+      continue
+    code = language if written is None else namer.code(written, source.where(number))
+    code = code or namer.of_name(source.path)
+    if code is None:
+      raise UsageError(
+        f"{source.where(number)}: no language; give it with --language=CODE, or in the CSV column 'language'"
+      )
+    if language not in (None, code):
+      raise UsageError(f"{source.where(number)}: language is {code}, but {says} {language}; change one")
+    without_key.setdefault(code, []).append((number, caption))
+  for code, of_language in without_key.items():
+    if references is None:
+      raise UsageError(f"{source.name}: captions without keys; give CSV with 'image/key', or JSONL")
+    keys = [key for key, held in references.items() if held.get(code)]
+    if len(keys) != len(of_language):
+      raise UsageError(
+        f"{source.name}: {files.count(len(of_language), 'caption')} in {code} without keys, but the references have "
+        f"{files.count(len(keys), 'image')}: give one line per image in their order (empty if the caption is), or keys"
+      )
+    for key, (number, caption) in zip(keys, of_language, strict=True):
+      yield number, key, code, caption
 
 
 def write_predictions(path: str | os.PathLike, captions: Iterable[tuple[str, Mapping[str, str]]]) -> None:
@@ -185,9 +228,7 @@ def match_references(
   absent = sorted(set(predicted) - held)
   if absent:
     raise Unmatched(f"no references in {', '.join(absent)}: choose other --languages, or add references")
-  if missing == "refuse":
-    _refuse_missing(references, predictions, scored)
-  _refuse_extra(references, predictions, scored)
+  _refuse_differing(references, predictions, scored, missing)
   return scored
 
 
@@ -217,39 +258,45 @@ def _refuse_foreign(references: ReferenceMapping, predictions: Predictions) -> N
   if not references or not predictions or not references.keys().isdisjoint(predictions):
     return
   theirs, ours = next(iter(predictions)), next(iter(references))
-  stems = {os.path.splitext(os.path.basename(key))[0] for key in predictions}
-  how = "write them as the references do"
-  if not stems.isdisjoint(references):
-    how = "the references use names without folder and suffix"
+  how = "write them as the references do, or give --key, a regular expression whose group is the key, such as '(.*)_en'"
   raise Unmatched(
     f"none of the {len(predictions):,} predicted images is among the {len(references):,} of the references (keys such "
     f"as '{shown(theirs)}' and '{shown(ours)}'); {how}"
   )
 
 
-def _refuse_missing(references: ReferenceMapping, predictions: Predictions, scored: tuple[str, ...]) -> None:
-  missing = list(_missing(references, predictions, scored))
-  if missing:
-    wanted = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
-    raise Unmatched(
-      f"{len(missing):,} of {wanted:,} predictions are missing ({_few_pairs(missing)}); predict them, name the "
-      "languages to score with --languages, or score them as empty captions with --missing=empty"
-    )
-
-
-def _refuse_extra(references: ReferenceMapping, predictions: Predictions, scored: tuple[str, ...]) -> None:
+def _refuse_differing(
+  references: ReferenceMapping, predictions: Predictions, scored: tuple[str, ...], missing: str
+) -> None:
+  """Raises Unmatched if predictions are missing or have no references; it shows both, side by side."""
+  absent = list(_missing(references, predictions, scored)) if missing == "refuse" else []
   extra = sorted(
     (code, key)
     for key, captions in predictions.items()
     for code in captions
     if code in scored and not references.get(key, {}).get(code)
   )
+  problems = []
+  if absent:
+    wanted = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
+    problems.append(f"{len(absent):,} of {wanted:,} predictions are missing ({_few_pairs(absent)})")
   if extra:
     unknown = {key for _, key in extra if key not in references}
-    raise Unmatched(
+    problems.append(
       f"{files.count(len(extra), 'prediction')} without references, {files.count(len(unknown), 'unknown image')} "
-      f"among them ({_few_pairs(extra)}); remove them, or add their references"
+      f"among them ({_few_pairs(extra)})"
     )
+  if absent and extra:
+    cure = "write keys as the references do, or give --key"
+  elif absent:
+    cure = (
+      "predict them, name the languages to score with --languages, or score them as empty captions with "
+      "--missing=empty"
+    )
+  else:
+    cure = "remove them, or add their references"
+  if problems:
+    raise Unmatched(f"{'; '.join(problems)}; {cure}")
 
 
 def _missing(

@@ -1,14 +1,16 @@
-"""Reference captions: the XM3600 release, plain JSONL, or COCO annotations."""
+"""Reference captions: the XM3600 release, COCO's or Karpathy's annotations, or rows of captions."""
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.reading import captions as captions_lib
-from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading import ids, layouts, rows
 from xmcap.scoring.reading.inputs import Input, uncollected
 from xmcap.terminal import shown
 
@@ -27,6 +29,7 @@ class References(Captions):
       unknown.
     tokenized: the same captions, split into words by the release and joined by single spaces; empty unless requested.
     notes: warnings about the file for readers of the scores.
+    splits: image key -> split, for a file that has several, as Karpathy's.
   """
 
   def __init__(
@@ -42,6 +45,7 @@ class References(Captions):
     self.locales: dict[str, str] = dict(locales or {})
     self.tokenized: Captions = dict(tokenized or {})
     self.notes = tuple(notes)
+    self.splits: dict[str, str] = {}
 
 
 def read_references(
@@ -49,77 +53,166 @@ def read_references(
   languages: Sequence[str] | None = None,
   language: str | None = None,
   tokenized: bool = False,
+  key: str | None = None,
 ) -> References:
-  """Reads reference captions unchanged, in the order of the file; the layout is known by content.
+  """Reads reference captions unchanged, in the order of the file; `docs/scoring.md` lists the layouts.
 
   An image has no entry for a language without captions.
 
   Args:
-    path: the XM3600 release, plain JSONL (any number of lines per image; `caption` is a string or a list), or COCO
-      annotations; also an opened `Input`, which is closed.
+    path: the XM3600 release, COCO's or Karpathy's annotations, or rows of any of `layouts` (any number per image; a
+      caption is a string or a list) in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on; also an
+      opened `Input`, which is closed. The images of a text are its lines, by number from 1.
     languages: codes to keep; None keeps all. The whole file is checked either way.
     language: code of captions that come without one, such as COCO's; others keep their own.
     tokenized: whether to read `caption/tokenized` too.
+    key: a regular expression whose group is the image's key in an id; a group `language` gives the language. Ids none
+      of which it matches are keys already.
 
   Raises:
     UsageError: the file cannot be read, is malformed (the message names the line), has no images, or needs `language`.
   """
   wanted = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
-  with uncollected(), path if isinstance(path, Input) else Input(path) as source:
-    if layouts.is_annotations(source.head):
-      references = _of_coco(source, default, wanted, tokenized)
-    elif str(source.path).endswith((".csv", ".tsv", ".txt")) and source.head.lstrip()[:1] not in b"{":
-      raise UsageError(
-        f"{source.name}: text and CSV are only for predictions; give references as JSONL with image/key, language and "
-        "caption, or as COCO annotations"
-      )
-    elif layouts.is_results(source.head):
-      raise UsageError(f"{source.name}: a list, as in COCO results; give JSONL or COCO annotations")
-    else:
-      references = _of_lines(source, default, wanted, tokenized)
-  if not references:
-    raise UsageError(f"{source.name}: contains no images; give JSONL or COCO annotations")
+  references = References()
+  namer = ids.Namer("references", key)
+  parts = [(default, path)]
+  if not isinstance(path, Input) and os.path.isdir(path):
+    parts = namer.files(pathlib.Path(path), default)
+  with uncollected():
+    for code, part in parts:
+      with rows.opened(part) as source:
+        name = source.name
+        if isinstance(source, Input) and layouts.is_annotations(source.head):
+          _read_annotations(source, code, wanted, tokenized, references, namer)
+        else:
+          _read_rows(rows.of(source), code, wanted, tokenized, references, namer)
+    if not references:
+      raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
+    _check_empty(name, references, namer)
+  references.notes = tuple(namer.notes)
   return references
 
 
-def _of_coco(source: Input, language: str | None, wanted: set[str] | None, tokenized: bool) -> References:
-  if language is None:
-    raise UsageError(f"{source.name}: COCO's JSON names no language; give it with --language=CODE")
+def of_split(references: References, predictions: Mapping[str, Any]) -> References:
+  """Returns the references of the split whose images are predicted, with a note; all, if there is no one such split."""
+  splits = {references.splits.get(key, "") for key in predictions}
+  if len(splits) != 1 or splits == {""}:
+    return references
+  (split,) = splits
+  held = {key: value for key, value in references.items() if references.splits[key] == split}
+  note = f"references: {len(held):,} images of the split '{split}', of {len(references):,}"
+  return References(held, notes=[*references.notes, note])
+
+
+def _read_annotations(
+  source: Input,
+  language: str | None,
+  wanted: set[str] | None,
+  tokenized: bool,
+  references: References,
+  namer: ids.Namer,
+) -> None:
   if tokenized:
     raise UsageError(f"{source.name}: COCO's JSON has no caption/tokenized; choose another --tokenizer")
-  captions, repeated = layouts.annotations(source)
-  notes = []
-  if repeated:
-    have = "has" if repeated == 1 else "have"
-    notes.append(
-      f"references: {repeated:,} of the annotations {have} the id of an earlier one; all captions count"
-    )
-  kept = wanted is None or language in wanted
-  held = {key: {language: texts} if texts and kept else {} for key, texts in captions.items()}
-  return References(held, notes=notes)
+  captions, references.splits, notes = layouts.annotations(source)
+  for note in notes:
+    namer.note(note)
+  of_images = rows.Rows(source.path, source.name, "image '{}'", iter(()))
+  items = ((shown(image), image, None, texts) for image, texts in captions.items())
+  for _, image, code, texts in namer.named(of_images, items, language):
+    _add(references, image, {code: texts} if texts else {}, wanted)
 
 
-def _of_lines(source: Input, language: str | None, wanted: set[str] | None, tokenized: bool) -> References:
-  references = References()
-  lines: dict[str, int] = {}
-  plain = None
-  for number, row in source.rows():
-    where = f"{source.name}, line {number}"
-    if plain is None:
-      plain = "caption" in row or "language" in row
+def _read_rows(
+  source: rows.Rows,
+  language: str | None,
+  wanted: set[str] | None,
+  tokenized: bool,
+  references: References,
+  namer: ids.Namer,
+) -> None:
+  first = next(source.rows, None)
+  if first is None:
+    return
+  source.rows = itertools.chain((first,), source.rows)
+  if "image/key" in first[1] and not {"caption", "language"} & first[1].keys():
+    _read_release(source, wanted, tokenized, references)
+    return
+  layout = layouts.of_rows(
+    first[1], "references", source.where(1 if source.ordered else first[0]), source.ordered
+  )
+  if layout.whose:
+    namer.note(layout.whose)
+  if not layout.key:
+    if rows.split_name(source.path)[1] in rows.DELIMITERS:
+      raise UsageError(f"{source.name}, line 1: no column of image keys; name it 'image/key'")
+    namer.note("the images are numbered from 1, a line of text each")
+  items = _items(source, layout, tokenized)
+  for number, key, code, (texts, words, locale) in namer.named(source, items, language):
+    _set_locale(references.locales, key, locale, source.where(number))
+    _add(references, key, {code: texts} if texts else {}, wanted)
+    if tokenized:
+      _add(references.tokenized, key, {code: words} if words else {}, wanted)
+
+
+def _items(source: rows.Rows, layout: layouts.Layout, tokenized: bool) -> Iterator[tuple[Any, str, Any, Any]]:
+  """Yields (number, id, language or None, (captions, words, region)) for rows of captions."""
+  for number, row in source.rows:
+    where = source.where(number)
+    key = layouts.key_of(row, layout, where) if layout.key else str(number)
+    value = layout.get_captions(row, where) if layout.get_captions else row.get(layout.captions)
+    texts = layouts.texts(_listed(value))
+    if texts is None:
+      raise UsageError(f"{where}: '{layout.captions}' must be a string or a list of strings")
+    words = _words(row.get(layout.tokenized), texts, where) if tokenized and texts else []
+    yield number, key, row.get("language") or None, (texts, words, row.get(layout.locale) or "")
+
+
+def _read_release(
+  source: rows.Rows, wanted: set[str] | None, tokenized: bool, references: References
+) -> None:
+  lines: dict[str, int | str] = {}
+  for number, row in source.rows:
+    where = source.where(number)
     key = layouts.text(row, "image/key", where)
     if not key:
       raise UsageError(f"{where}: 'image/key' is empty; name the image")
-    if not plain and key in lines:
+    if key in lines:
       raise UsageError(f"{where}: image/key '{shown(key)}' is already on line {lines[key]}; keep one")
     lines[key] = number
     _set_locale(references.locales, key, row.get("image/locale", ""), where)
-    captions, words = _plain(row, language, tokenized, where) if plain else _released(row, tokenized, where)
+    captions, words = _released(row, tokenized, where)
     _add(references, key, captions, wanted)
     if tokenized:
       _add(references.tokenized, key, words, wanted)
-  return references
+
+
+def _check_empty(name: str, references: References, namer: ids.Namer) -> None:
+  """Notes empty references, which lower scores; UsageError if an image has no other in a language."""
+  empty = [
+    f"{code} {shown(key)}"
+    for key, of_image in references.items()
+    for code, texts in of_image.items()
+    if not all(map(str.strip, texts))
+  ]
+  if not empty:
+    return
+  nothing = [
+    f"{code} {shown(key)}"
+    for key, of_image in references.items()
+    for code, texts in of_image.items()
+    if not any(map(str.strip, texts))
+  ]
+  if nothing:
+    raise UsageError(
+      f"{name}: {files.count(len(nothing), 'image')} with empty references only ({files.first_few(nothing)}); give "
+      "captions, or leave out the image"
+    )
+  namer.note(
+    f"{files.count(len(empty), 'image')} with an empty reference among others ({files.first_few(empty)}), which lowers "
+    "scores"
+  )
 
 
 def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[str] | None) -> None:
@@ -151,20 +244,6 @@ def _released(row: dict[str, Any], tokenized: bool, where: str) -> tuple[dict, d
       if tokenized:
         words[code] = _words(given, texts, f"{where}: '{code}'")
   return captions, words
-
-
-def _plain(row: dict[str, Any], language: str | None, tokenized: bool, where: str) -> tuple[dict, dict]:
-  """Does the same as `_released` for a line of plain JSONL."""
-  if language is not None:
-    row = {"language": language, **row}
-  code = layouts.text(row, "language", where, "; give it here or with --language=CODE")
-  files.check_language(code, where)
-  texts = layouts.texts(_listed(row.get("caption")))
-  if texts is None:
-    raise UsageError(f"{where}: 'caption' must be a string or a list of strings")
-  if not texts:
-    return {}, {}
-  return {code: texts}, {code: _words(row.get("caption/tokenized"), texts, where)} if tokenized else {}
 
 
 def _words(given: Any, texts: list[str], where: str) -> list[str]:

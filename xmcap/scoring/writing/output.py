@@ -36,6 +36,7 @@ def score_files(
   languages: Sequence[str] | None = None,
   *,
   language: str | None = None,
+  key: str | None = None,
   document_frequencies: str | os.PathLike = "",
   save_document_frequencies: str | os.PathLike = "",
   baseline: str | os.PathLike = "",
@@ -53,6 +54,7 @@ def score_files(
     languages: codes to score; None: all that have references.
     language: code of captions that come without one, such as COCO's; also the only language to score, unless
       `languages` is given.
+    key: a regular expression whose group is the image's key in the ids of either file.
     document_frequencies: file of document frequencies for weighting n-grams; "": those of the references.
     save_document_frequencies: file for saving the document frequencies of the references; "": none.
     baseline: output folder of another scoring run, or one of `baselines.NAMES`; "": none.
@@ -99,9 +101,9 @@ def score_files(
     with concurrent.futures.ThreadPoolExecutor(1) as beside_reading:
       if options.get("health"):
         beside_reading.submit(health.load)
-      held = read_references(references, None, language, tokenized)
+      held = read_references(references, None, language, tokenized, key)
       baselines_lib.check_pictures(baseline, held)
-      predicted = predictions_lib.read_predictions(predictions, language, held)
+      predicted = predictions_lib.read_predictions(predictions, language, held, key)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:

@@ -146,7 +146,7 @@ def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], 
   by_number = {coco_ids.number(picture.key): picture for picture in pictures}
   for path in paths:
     with Input(path) as source:
-      captions, _ = layouts.annotations(source)
+      captions, _, _ = layouts.annotations(source)
     for image, texts in captions.items():
       picture = by_number.get(coco_ids.number(image))
       if picture is None:

@@ -42,23 +42,23 @@ def test_csv_may_name_languages_and_hold_line_ends_and_other_columns(tmp_path):
   [
     ("p.txt", "one\n", "en", "1 caption in en without keys, but the references have 2 images"),
     ("p.txt", "one\ntwo\n", None, "line 1: no language; give it with --language=CODE"),
-    ("p.csv", "key,text\na,one\n", "en", "line 1: the columns are 'key, text'"),
-    ("p.csv", "key,image_id,caption\n", "en", "line 1: the columns"),
+    ("p.csv", "key,text\na,one\n", "en", "line 1: the columns are 'key, text'; wanted are 'caption'"),
+    ("p.csv", "key,image_id,caption\na,a,b\n", "en", "line 1: the columns are 'key, image_id, caption'"),
     ("p.csv", "caption,caption\n", "en", "line 1: the columns"),
     (
       "p.csv",
-      "id,caption\nc,one\na,two\n",
+      "name,caption\nc,one\na,two\n",
       "en",
-      "line 1: unknown column 'id'; name the column of image keys",
+      "line 1: the columns are 'name, caption'; wanted are .* one of image/key, key, image_id, id, and",
     ),
     ("p.csv", "", "en", "line 1: the columns"),
     ("p.csv", "key,caption\n", "en", "contains no predictions"),
     ("p.csv", "key,caption\na,one,two\n", "en", "line 2: 3 cells under 2 headings"),
     ("p.csv", 'key,caption\na,"one\n', "en", "line 2: broken CSV"),
-    ("p.csv", "key,caption\n,one\n", "en", "line 2: 'key' is empty"),
-    ("p.csv", "key,caption\na,one\na,two\n", "en", "en a on line 3"),
+    ("p.csv", "key,caption\n,one\n", "en", "line 2: 'key' is missing"),
+    ("p.csv", "key,caption\na,one\na,two\n", "en", r"another caption \(en a, line 3\)"),
     ("p.csv", "key,language,caption\na,de,one\n", "en", "line 2: language is de, but --language says en"),
-    ("p.csv", "key,language,caption\na,iw,one\n", None, "line 2: unknown language 'iw'; did you mean 'he'"),
+    ("p.csv", "key,language,caption\na,xx,one\n", None, "line 2: unknown language 'xx'"),
   ],
 )
 def test_errors_say_where(tmp_path, name, text, language, message):
@@ -72,8 +72,16 @@ def test_without_references_there_is_no_order(tmp_path):
     read_predictions(_write(tmp_path, "p.txt", "one\n"), "en")
 
 
-def test_references_are_no_text(tmp_path):
-  with pytest.raises(UsageError, match="text and CSV are only for predictions; give references as JSONL"):
-    read_references(_write(tmp_path, "r.txt", "one\ntwo\n"), language="en")
+def test_references_of_text_are_numbered_by_line(tmp_path):
+  references = read_references(_write(tmp_path, "r.txt", "one\ntwo\n"), language="en")
+  assert references == {"1": {"en": ["one"]}, "2": {"en": ["two"]}}
+  assert references.notes == ("references: the images are numbered from 1, a line of text each",)
   held = read_references(_write(tmp_path, "r2.txt", '{"image/key": "a", "caption": "one"}\n'), language="en")
   assert held == {"a": {"en": ["one"]}}
+
+
+def test_references_of_csv_gather(tmp_path):
+  path = _write(tmp_path, "r.csv", "id,language,caption\n7,en,one\n7,en,two\n")
+  assert read_references(path) == {"7": {"en": ["one", "two"]}}
+  with pytest.raises(UsageError, match="no column of image keys; name it 'image/key'"):
+    read_references(_write(tmp_path, "r.csv", "caption\none\n"), language="en")
