@@ -146,7 +146,7 @@ def _add_compare(commands) -> None:
   references = "the references, to add a report of captions side by side"
   base.text(command, "--references", "FILE", references, "", short="-r")
   base.text(command, "--language", "CODE", "language of references without one", short="-l")
-  base.number(command, "--resamples", "resamples per test", 1000)
+  base.number(command, "--resamples", "resamples per test", 10_000)
   base.number(command, "--seed", "seed of the resamples", 0)
   _add_pictures(command)
 

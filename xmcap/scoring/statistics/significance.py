@@ -33,7 +33,7 @@ from xmcap.scoring.writing.signature import Signature, of_images
 def compare(
   systems: Mapping[str, System],
   metrics: str | Sequence[str] | None = None,
-  resamples: int = 1000,
+  resamples: int = 10_000,
   seed: int = 0,
 ) -> Comparison:
   """Compares systems that were scored on the same images, each with the first.
@@ -66,12 +66,10 @@ def compare(
     for code, held in baseline.statistics.items()
     if held.counted == "references" and held.num_counted < FEW_REFERENCES * len(held.keys)
   }
-  first = _only(baseline.statistics, metrics)
-  drawn = resampling.bootstrap(first, resamples, seed)
+  first, *seconds = (_only(held.statistics, metrics) for held in systems.values())
+  drawn, *redrawn_of = resampling.bootstraps([first, *seconds], resamples, seed)
   rows: list[Difference] = []
-  for system, held in others:
-    second = _only(held.statistics, metrics)
-    redrawn = resampling.bootstrap(second, resamples, seed)
+  for (system, held), second, redrawn in zip(others, seconds, redrawn_of, strict=True):
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
       found = []
