@@ -67,6 +67,7 @@ def _add_score(commands) -> None:
   base.text(shown, "--baseline", "DIR", baseline, "")
   _add_pictures(shown)
   base.flag(shown, "--only_tables", "write only the tables")
+  _add_latex(shown, "table.tex, such as language,cider_d; default: all")
   kinds = command.add_subparsers(
     metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
     description="score embeddings or tags instead of captions; each has its own --help",
@@ -78,6 +79,18 @@ def _add_pictures(command) -> None:
   how = "pictures in the report: embed thumbnails, link to the files, or none"
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png for the report")
   base.text(command, "--pictures", "WAY", how, "embed", choices=("embed", "link", "none"))
+
+
+def _add_latex(command, columns: str) -> None:
+  base.text(command, "--columns", "NAMES", f"columns of {columns}", "")
+  base.flag(command, "--times_100", "in LaTeX, show CIDEr and other scores below 10 times 100")
+
+
+def _style(arguments):
+  from xmcap.scoring.writing import latex
+
+  names = [name.strip() for name in arguments.columns.split(",")] if arguments.columns else []
+  return latex.Style(tuple(names), arguments.times_100)
 
 
 def _score(arguments) -> None:
@@ -110,6 +123,7 @@ def _score(arguments) -> None:
       processes=arguments.processes or files.available_cores(),
       metrics=metrics.parse(arguments.metrics),
       health=not arguments.no_health,
+      style=_style(arguments),
       **{name: getattr(arguments, name) for name in _PASSED_ON},
     )
   if not arguments.only_tables:
@@ -148,11 +162,17 @@ def _add_compare(commands) -> None:
   base.text(command, "--language", "CODE", "language of references without one", short="-l")
   base.number(command, "--resamples", "resamples per test", 10_000)
   base.number(command, "--seed", "seed of the resamples", 0)
+  base.text(command, "--title", "TEXT", "title of the tables and the report", "")
+  _add_latex(
+    command,
+    "comparison.tex: code, language, baseline, score, difference, interval, p_bootstrap, p_randomization, p_holm",
+  )
   _add_pictures(command)
 
 
 def _compare(arguments) -> None:
   from xmcap.scoring import metrics
+  from xmcap.scoring.statistics import comparison as comparison_lib
   from xmcap.scoring.statistics import significance
   from xmcap.scoring.writing import side_by_side
 
@@ -161,6 +181,8 @@ def _compare(arguments) -> None:
     raise UsageError("--references adds a report: give its folder with --out=DIR")
   if arguments.images and not arguments.references:
     raise UsageError("--images is for the report, which also needs captions: give --references=FILE")
+  style = _style(arguments)
+  style.check(comparison_lib.COLUMNS)
   with contextlib.ExitStack() as stack:
     if arguments.out:
       names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]
@@ -169,10 +191,10 @@ def _compare(arguments) -> None:
       stack.enter_context(outputs.held(arguments.out, arguments.prog))
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
     chosen = metrics.parse(arguments.metrics, metrics.METRICS) if arguments.metrics else None
-    comparison = significance.compare(systems, chosen, arguments.resamples, arguments.seed)
+    comparison = significance.compare(systems, chosen, arguments.resamples, arguments.seed, arguments.title)
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))
-      comparison.write(arguments.out)
+      comparison.write(arguments.out, style)
     if arguments.references:
       side_by_side.write(
         arguments.out,

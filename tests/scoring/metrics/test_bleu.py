@@ -65,7 +65,9 @@ def test_corpus_score_equals_sacrebleu(n, corpus):
   expected = _sacrebleu(n).corpus_score(hypotheses, _sacrebleu_references(references)).score
   metric = metrics.Bleu(n)
   statistics = metric.statistics(_corpus(hypotheses, references))
-  assert metric.aggregate(statistics.sum(axis=0), np.array(float(len(corpus)))) == pytest.approx(expected, rel=1e-12)
+  assert metric.aggregate(statistics.sum(axis=0), np.array(float(len(corpus)))) == pytest.approx(
+    expected, rel=1e-12
+  )
 
 
 @hypothesis.settings(max_examples=40, deadline=None, database=None)

@@ -12,9 +12,9 @@ _MAX_N = 4
 class Bleu(base.CaptionMetric):
   """BLEU (Papineni et al., ACL 2002) with n-grams of up to n words, in [0, 100], as in sacreBLEU.
 
-  It equals, up to rounding, `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` on the words joined by spaces: the brevity
-  penalty uses the reference closest in length (the shorter one in a tie), and precisions without a match are smoothed
-  ("exp"). The score of a set of images is computed from summed counts. The score of an image equals
+  Up to rounding it equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` on the words joined by
+  spaces: the brevity penalty uses the reference closest in length (the shorter one in a tie), and precisions without a
+  match are smoothed ("exp"). The score of a set of images is computed from summed counts. The score of an image equals
   `sacrebleu.sentence_bleu`: a caption of fewer than n words is not penalised for n-grams that it cannot have.
   """
 

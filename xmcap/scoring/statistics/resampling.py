@@ -26,9 +26,7 @@ def bootstrap(statistics: Mapping[str, Statistics], resamples: int, seed: int) -
   return bootstraps([statistics], resamples, seed)[0]
 
 
-def bootstraps(
-  systems: Sequence[Mapping[str, Statistics]], resamples: int, seed: int
-) -> list[Samples]:
+def bootstraps(systems: Sequence[Mapping[str, Statistics]], resamples: int, seed: int) -> list[Samples]:
   """Returns the `bootstrap` of each of several systems with the same images, which are drawn once for all."""
   columns = [joint_columns(statistics)[1] for statistics in systems]
   num_images = len(columns[0])

@@ -35,6 +35,7 @@ def compare(
   metrics: str | Sequence[str] | None = None,
   resamples: int = 10_000,
   seed: int = 0,
+  title: str = "",
 ) -> Comparison:
   """Compares systems that were scored on the same images, each with the first.
 
@@ -43,6 +44,7 @@ def compare(
     metrics: names of metrics; None: the primary metric of the baseline's table.
     resamples: number of resamples of each test.
     seed: seed of the resamples; the same for every system.
+    title: title for readers.
 
   Raises:
     UsageError: there are fewer than two systems, a metric was not scored, or the signatures show that the scores are
@@ -93,7 +95,7 @@ def compare(
         )
       rows += corrected(found)
   notes = tuple(f"{system}: {note}" for system, held in systems.items() for note in held.table.own_notes)
-  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed, notes)
+  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed, notes, title)
 
 
 def read_system(folder: str | os.PathLike) -> System:
