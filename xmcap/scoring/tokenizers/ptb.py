@@ -42,18 +42,41 @@ class Ptb(base.Tokenizer):
     """Raises XmcapError if Java or pycocoevalcap is not installed, or if Java fails."""
     if not texts:
       return []
-    jar = java.pycocoevalcap("tokeniser 'ptb'") / "tokenizer" / _JAR
-    from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS
+    lines = [line for text in texts for line in (_one_line(text), _SEPARATOR)]
+    split = _run(lines)
+    if set(split[1::2]) != {_SEPARATOR.lower()}:
+      raise XmcapError(f"tokeniser 'ptb': {_JAR} moved words to other lines; use another tokeniser")
+    return [[word for token in _kept(line) for word in token.split()] for line in split[::2]]
 
-    lines = "".join(f"{_LINE_END.sub(' ', text)}\n{_SEPARATOR}\n" for text in texts)
-    program = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
-    split = java.run("tokeniser 'ptb'", jar, ["-cp", str(jar), *program], lines).split("\n")
-    if len(split) != 2 * len(texts) + 1 or set(split[1::2]) != {_SEPARATOR.lower()}:
-      raise XmcapError(
-        f"tokeniser 'ptb': {_JAR} gave {len(split) - 1} lines for {2 * len(texts)}; use another tokeniser"
-      )
-    dropped = frozenset(PUNCTUATIONS)
-    return [
-      [word for token in line.split(" ") if token not in dropped for word in token.split()]
-      for line in split[:-1:2]
-    ]
+
+def tokenize_together(texts: Sequence[str]) -> list[str]:
+  """Returns the words of each caption, joined by spaces, exactly as pycocoevalcap's `PTBTokenizer` returns them.
+
+  As there, the next caption can change how the final full stop of a caption is read (see `Ptb`), and a word may contain
+  a no-break space. Deviation: any line end in a caption is a space; in pycocoevalcap, all but the line feed move the
+  captions that follow to other images. Raises XmcapError as `Ptb.tokenize`.
+  """
+  return [" ".join(_kept(line.rstrip())) for line in _run(list(map(_one_line, texts)))] if texts else []
+
+
+def _one_line(text: str) -> str:
+  return _LINE_END.sub(" ", text)
+
+
+def _run(lines: Sequence[str]) -> list[str]:
+  """Returns the lines that the program makes of the given ones."""
+  jar = java.pycocoevalcap("tokeniser 'ptb'") / "tokenizer" / _JAR
+  program = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
+  split = java.run("tokeniser 'ptb'", jar, ["-cp", str(jar), *program], "\n".join(lines)).split("\n")
+  if len(split) != len(lines):
+    raise XmcapError(
+      f"tokeniser 'ptb': {_JAR} gave {len(split)} lines for {len(lines)}; use another tokeniser"
+    )
+  return split
+
+
+def _kept(line: str) -> list[str]:
+  """Returns the tokens of a line without those that pycocoevalcap drops as punctuation."""
+  from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS
+
+  return [token for token in line.split(" ") if token not in PUNCTUATIONS]
