@@ -117,7 +117,9 @@ class COCOEvalCap:
     """Makes `evalImgs` of `imgToEval`."""
     self.evalImgs = list(self.imgToEval.values())
 
-  def _add(self, method: str, score: float | np.floating, scores: Iterable[Any], images: Sequence[Hashable]) -> None:
+  def _add(
+    self, method: str, score: float | np.floating, scores: Iterable[Any], images: Sequence[Hashable]
+  ) -> None:
     self.setEval(score, method)
     self.setImgToEvalImgs(scores, images, method)
     print(f"{method}: {score:0.3f}")
