@@ -159,6 +159,22 @@ def test_bad_usage_is_one_line_and_exits_2(folder, arguments, message, capsys):
   assert message in captured.err and not captured.out
 
 
+def test_a_rating_page_is_made_from_coco_files(tmp_path, capsys):
+  images = [{"id": 7, "file_name": "COCO_val2014_000000000007.jpg"}]
+  annotations = [{"image_id": 7, "id": 1, "caption": "a hound on sand"}]
+  (tmp_path / "r.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+  for name in "ab":
+    (tmp_path / f"{name}.json").write_text(json.dumps([{"image_id": 7, "caption": f"{name} dog"}]))
+  arguments = [f"--predictions={name}={tmp_path}/{name}.json" for name in "ab"]
+  arguments += ["--protocol=sxs", f"--references={tmp_path}/r.json", f"--out={tmp_path}/page.html"]
+  assert _run("rate", *arguments) == 2
+  assert "names no language; give it with --language=CODE" in capsys.readouterr().err
+  assert _run("rate", *arguments, "--language=en") == 0
+  assert "page.html: 1 comparison, 2 systems, 1 picture, 1 language" in capsys.readouterr().out
+  page = (tmp_path / "page.html").read_text()
+  assert "a hound on sand" in page and "b dog" in page
+
+
 @pytest.mark.parametrize(
   "name", ["ratings.jsonl", "core.csv", "A/table.json", "thumb.jsonl", "references.jsonl"]
 )

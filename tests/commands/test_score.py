@@ -176,6 +176,28 @@ def test_compare_says_which_is_better(folder, capsys):
   assert all(row["difference"] > 0 for row in differences)
 
 
+def test_tables_for_a_paper(folder):
+  style = ["--columns=language,{}", "--scale=100", "--title=A & B"]
+  assert _score("bad") == 0
+  assert _score("good", style[0].format("cider_d"), *style[1:]) == 0
+  scored = (folder / "good/table.tex").read_text()
+  assert r"language & CIDEr-D \\" in scored and r"\caption{A \& B}" in scored
+  arguments = ["compare", "bad", "good", "--resamples=50", "--out=compared", "--references=references.jsonl"]
+  assert cli.main([*arguments, style[0].format("baseline,score"), *style[1:]]) == 0
+  compared = (folder / "compared/comparison.tex").read_text()
+  assert r"language & bad & score \\" in compared and r"\caption{A \& B}" in compared
+  assert "<h1>A &amp; B</h1>" in (folder / "compared/report.html").read_text()
+
+
+def test_a_column_that_the_table_lacks_is_told_before_anything_is_scored(folder, capsys):
+  assert _score("good", "--columns=bleu_4") == 2
+  _fails(
+    capsys,
+    "--columns: 'bleu_4' is no column of the table; there are code, language, images, references, cider",
+  )
+  assert not (folder / "good").exists()
+
+
 def test_compare_refuses_other_words(folder, capsys):
   assert _score("bad") == 0 and _score("good", "--tokenizer=char") == 0
   capsys.readouterr()
@@ -196,6 +218,10 @@ def test_compare_refuses_other_words(folder, capsys):
     (["good", "b=good", "--references=references.jsonl"], "with --out=DIR"),
     (["good", "b=good", "--metrics=chrf"], "was not scored with chrf"),
     (["good", "b=good", "--seed=-1"], "--seed=-1: give a number from 0"),
+    (
+      ["good", "b=good", "--columns=cider"],
+      "'cider' is no column of the table; there are code, language, baseline",
+    ),
     (["good", "b=good", "--images=."], "--images is for the report"),
     (
       ["good", "b=good", "--images=x", "--references=references.jsonl", "--out=c"],

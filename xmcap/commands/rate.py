@@ -16,7 +16,7 @@ def add(actions) -> None:
     "because ties count; in thumb, a caption of several systems is rated once for all of them.",
   )  # fmt: skip
   protocol = "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)"
-  system = 'a system and its JSONL of {"image/key", "language", "caption"} (repeatable)'
+  system = "a system and its captions, in any layout of xmcap score, such as COCO results (repeatable)"
   how = "embed pictures in the page, or link to them"
   rater = "default name of the rater; order and sides depend on it"
   base.text(command, "--protocol", None, protocol, choices=("sxs", "thumb"))
@@ -25,6 +25,7 @@ def add(actions) -> None:
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png")
   base.text(command, "--pictures", None, how, "embed", choices=("embed", "link"))
   base.text(command, "--references", "FILE", "human captions, which raters can unfold")
+  base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
   base.add_languages(command, "only these; default: all in the files")
   base.number(command, "--limit", "sample N pictures, each with all its captions", least=1)
   base.number(command, "--seed", "seed of sampled pictures, order and sides", 0)
@@ -34,8 +35,8 @@ def add(actions) -> None:
 
 
 def _join(arguments) -> None:
-  if arguments.predictions or arguments.protocol:
-    raise UsageError("--join takes a key and ratings: leave out --predictions and --protocol")
+  if arguments.predictions or arguments.protocol or arguments.language:
+    raise UsageError("--join takes a key and ratings: leave out --predictions, --protocol and --language")
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
   outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
@@ -86,8 +87,10 @@ def _rate(arguments) -> None:
     {"--predictions": list(paths.values()), "--references": arguments.references},
   )
   with outputs.held_all([("--out", arguments.out, False), ("--out", key, False)], arguments.prog):
-    systems = {name: read_predictions(path) for name, path in paths.items()}
-    references = read_references(arguments.references) if arguments.references else None
+    references = None
+    if arguments.references:
+      references = read_references(arguments.references, language=arguments.language)
+    systems = {name: read_predictions(path, arguments.language, references) for name, path in paths.items()}
     items = rating_items.draw_items(
       arguments.protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater
     )

@@ -79,16 +79,10 @@ def _add_score(commands) -> None:
   )
   base.text(shown, "--title", "TEXT", "title of the tables and the report", "")
   base.text(shown, "--baseline", "DIR", baseline, "")
-  base.text(
-    shown,
-    "--scale",
-    "N",
-    "100: scores times 100, as papers have them; default: the protocol's",
-    type=int,
-    choices=(1, 100),
-  )
+  _add_scale(shown, "the protocol's")
   _add_pictures(shown)
   base.flag(shown, "--only_tables", "write only the tables")
+  _add_latex(shown, "table.tex, such as language,cider_d; default: all")
   kinds = command.add_subparsers(
     metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
     description="score embeddings or tags instead of captions; each has its own --help",
@@ -100,6 +94,22 @@ def _add_pictures(command) -> None:
   how = "pictures in the report: embed thumbnails, link to the files, or none"
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png for the report")
   base.text(command, "--pictures", "WAY", how, "embed", choices=("embed", "link", "none"))
+
+
+def _add_scale(command, default: str) -> None:
+  times_100 = f"100: scores times 100, as papers have them; default: {default}"
+  base.text(command, "--scale", "N", times_100, type=int, choices=(1, 100))
+
+
+def _add_latex(command, columns: str) -> None:
+  base.text(command, "--columns", "NAMES", f"columns of {columns}", "")
+
+
+def _style(arguments):
+  from xmcap.scoring.writing import latex
+
+  names = [name.strip() for name in arguments.columns.split(",")] if arguments.columns else []
+  return latex.Style(tuple(names))
 
 
 def _score(arguments) -> None:
@@ -132,6 +142,7 @@ def _score(arguments) -> None:
       processes=arguments.processes or files.available_cores(),
       metrics=None if arguments.metrics is None else metrics.parse(arguments.metrics),
       health=not arguments.no_health,
+      style=_style(arguments),
       **{name: getattr(arguments, name) for name in _PASSED_ON},
     )
   if not arguments.only_tables:
@@ -169,13 +180,20 @@ def _add_compare(commands) -> None:
   references = "the references, to add a report of captions side by side"
   base.text(command, "--references", "FILE", references, "", short="-r")
   base.text(command, "--language", "CODE", "language of references without one", short="-l")
-  base.number(command, "--resamples", "resamples per test", 1000)
+  base.number(command, "--resamples", "resamples per test", 10_000)
   base.number(command, "--seed", "seed of the resamples", 0)
+  base.text(command, "--title", "TEXT", "title of the tables and the report", "")
+  _add_scale(command, "the first system's")
+  _add_latex(
+    command,
+    "comparison.tex: code, language, baseline, score, difference, interval, p_bootstrap, p_randomization, p_holm",
+  )
   _add_pictures(command)
 
 
 def _compare(arguments) -> None:
   from xmcap.scoring import metrics
+  from xmcap.scoring.statistics import comparison as comparison_lib
   from xmcap.scoring.statistics import significance
   from xmcap.scoring.writing import side_by_side
 
@@ -184,6 +202,8 @@ def _compare(arguments) -> None:
     raise UsageError("--references adds a report: give its folder with --out=DIR")
   if arguments.images and not arguments.references:
     raise UsageError("--images is for the report, which also needs captions: give --references=FILE")
+  style = _style(arguments)
+  style.check(comparison_lib.COLUMNS)
   with contextlib.ExitStack() as stack:
     if arguments.out:
       names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]
@@ -193,10 +213,12 @@ def _compare(arguments) -> None:
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
     significance.check_protocol(systems, arguments.protocol)
     chosen = metrics.parse(arguments.metrics, metrics.METRICS) if arguments.metrics else None
-    comparison = significance.compare(systems, chosen, arguments.resamples, arguments.seed)
+    comparison = significance.compare(
+      systems, chosen, arguments.resamples, arguments.seed, arguments.title, arguments.scale
+    )
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))
-      comparison.write(arguments.out)
+      comparison.write(arguments.out, style)
     if arguments.references:
       side_by_side.write(
         arguments.out,

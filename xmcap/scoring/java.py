@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 import pathlib
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xmcap.errors import XmcapError
 
@@ -25,29 +25,33 @@ def version() -> str:
     return "pycocoevalcap-absent"
 
 
-def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str) -> str:
-  """Runs a program on a text and returns its output.
+def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str | Callable[[], str]) -> str:
+  """Runs a program on a text, or on what a function returns while the program starts, and returns its output.
 
   Raises:
     XmcapError: Java is not installed, or fails; the message begins with `name`.
   """
   try:
-    done = subprocess.run(
-      # The programs read and write UTF-8 in any locale.
-      ["java", *command],
-      input=text.encode("utf-8", "replace"),
-      capture_output=True,
-      check=True,
+    # The programs read and write UTF-8 in any locale.
+    program = subprocess.Popen(
+      ["java", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
   except OSError as error:
     raise XmcapError(
       f"{name} needs Java, which does not start ({error.strerror or error}); install a Java runtime "
       "such as the Debian package default-jre-headless"
     ) from error
-  except subprocess.CalledProcessError as error:
-    said = " ".join(error.stderr.decode("utf-8", "replace").split())
+  with program:
+    try:
+      given = text if isinstance(text, str) else text()
+      found, told = program.communicate(given.encode("utf-8", "replace"))
+    except BaseException:
+      program.kill()
+      raise
+  if program.returncode:
+    said = " ".join(told.decode("utf-8", "replace").split())
     raise XmcapError(
-      f"{name}: Java failed with status {error.returncode} ({said[:200]}); check that "
+      f"{name}: Java failed with status {program.returncode} ({said[:200]}); check that "
       f"{jar.name} of pycocoevalcap is there and that 'java -version' works"
-    ) from error
-  return done.stdout.decode("utf-8")
+    )
+  return found.decode("utf-8")

@@ -27,6 +27,29 @@ def test_csv_and_jsonl_say_the_same(tmp_path):
   assert sxs.read(tmp_path / "ratings.csv")[0] == sxs.SxsRating("k1", "en", "r1", "A", "B", 2)
 
 
+# What spreadsheets and scripts of raters save.
+@pytest.mark.parametrize(
+  "changed",
+  [
+    lambda text: b"\xef\xbb\xbf" + text,
+    lambda text: text.replace(b"\n", b"\r\n"),
+    lambda text: text.replace(b",", b";"),
+    lambda text: b"\xef\xbb\xbf" + text.replace(b",", b";").replace(b"\n", b"\r\n"),
+    lambda text: text.replace(b",-2", b",-2.0"),
+    lambda text: text.replace(b",-2", b",Worse").replace(b",3", b",MUCH_BETTER"),
+    lambda text: (
+      text.replace(b"rating\n", b"rating,seconds\n").replace(b"2\n", b"2,5\n").replace(b"3\n", b"3,5\n")
+    ),
+  ],
+  ids=["bom", "crlf", "semicolons", "excel", "floats", "words", "column"],
+)
+def test_csv_as_people_save_it(tmp_path, changed):
+  text = b"image/key,language,rater,left,right,rating\n1,en,anna,A,B,-2\n1,en,boris,B,A,3\n"
+  (tmp_path / "ratings.csv").write_bytes(changed(text))
+  expected = [sxs.SxsRating("1", "en", "anna", "A", "B", -2), sxs.SxsRating("1", "en", "boris", "B", "A", 3)]
+  assert sxs.read(tmp_path / "ratings.csv") == expected
+
+
 @pytest.mark.parametrize(
   "given, rating",
   [(-3, -3), (0, 0), (1.0, 1), ("2", 2), ("much better", 3), ("Slightly_worse", -1), ("similar", 0)],
@@ -46,7 +69,11 @@ def test_ratings_are_points_or_words(tmp_path, given, rating):
     ({"rating": 10**400}, "'rating' is not a finite number"),
     ({"rating": None}, "'rating' is null"),
     ({"rating": [1]}, "'rating' is [1]"),
-    ({"rating": "good"}, "'rating' is 'good'"),
+    (
+      {"rating": "good"},
+      "'rating' is 'good'; it must be a whole number from -3 to 3, or one of much better, better",
+    ),
+    ({"rating": " "}, "'rating' is empty; rate the pair, or remove the line"),
     ({"language": "xx"}, "unknown language 'xx'"),
     ({"language": 7}, "'language' is 7"),
     ({"right": "A"}, "'A' is on both sides"),

@@ -421,3 +421,58 @@ def test_a_phone_shows_everything_without_scrolling_the_page_sideways(opened, pa
   page.set_viewport_size({"width": 360, "height": 740})
   opened({"ours": ours, "theirs": theirs})
   assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def _cut(page):
+  """The boxes that hide a part of their content below."""
+  return page.evaluate(
+    "[...document.querySelectorAll('.scroll')].filter((x) => x.scrollHeight > x.clientHeight + 1).length"
+  )
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_a_screenshot_has_all_rows_however_low_the_window(opened, page, ours, theirs, width):
+  page.set_viewport_size({"width": width, "height": 300})
+  comparison = compare({"theirs": theirs, "ours": ours}, resamples=20)
+  opened({"theirs": theirs, "ours": ours}, comparison=comparison)
+  assert _cut(page) == 0
+  foot = page.locator("#scores tfoot tr").last
+  assert foot.evaluate("(row) => getComputedStyle(row.cells[0]).bottom") == "auto"
+
+
+def test_print_has_all_rows_and_all_pairs(opened, page, corpus, ours, theirs):
+  systems = {"theirs": theirs, "ours": ours, "again": ours}
+  opened(systems, comparison=compare(systems, resamples=20))
+  page.emulate_media(media="print")
+  assert _cut(page) == 0
+  expect(page.locator("#differences-0")).to_be_visible()
+  expect(page.locator("#differences-1")).to_be_visible()
+  expect(page.locator("#captions .controls")).to_be_hidden()
+  assert (
+    page.locator("#scores thead th").first.evaluate("(cell) => getComputedStyle(cell).position") == "static"
+  )
+
+
+def test_the_chosen_languages_of_a_picture_stand_side_by_side(opened, corpus, ours):
+  page = opened({"ours": ours}, "#language=en&also=de,xx,ar")
+  card = page.locator(".card").nth(1)
+  assert card.locator(".language-name").all_inner_texts() == ["English", "German", "Arabic"]
+  captions = card.locator(".caption")
+  assert captions.all_inner_texts() == [corpus.ours["k01"][code] for code in ("en", "de", "ar")]
+  assert captions.nth(2).get_attribute("lang") == "ar" and captions.nth(2).get_attribute("dir") == "rtl"
+  assert card.locator(".references").nth(1).locator("li").all_inner_texts() == corpus.references["k01"]["de"]
+  page.locator(".also summary").click()
+  page.locator("[name=also][value=ar]").uncheck()
+  expect(card.locator(".in-language")).to_have_count(2)
+  assert "also=de&" in page.url
+  page.locator("[data-also='']").click()
+  expect(card.locator(".in-language")).to_have_count(1)
+  expect(card.locator(".language-name")).to_be_hidden()
+  page.locator("[data-also=all]").click()
+  expect(card.locator(".in-language")).to_have_count(3)
+
+
+def test_a_picture_without_a_caption_in_another_language_shows_the_others(opened, page, shown, ours):
+  opened({"ours": ours}, "#language=en&also=ar&page=2")
+  shown("Showing 25 to 30.")
+  assert page.locator(".card").last.locator(".language-name").all_inner_texts() == ["English"]

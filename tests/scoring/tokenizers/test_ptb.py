@@ -1,6 +1,5 @@
 import pathlib
 import shutil
-import subprocess
 
 import pytest
 
@@ -98,10 +97,9 @@ def test_missing_package_says_what_to_install(monkeypatch):
     tokenizers.get("ptb", "en").tokenize(["a"])
 
 
-def test_java_that_fails_is_one_line(ptb, monkeypatch):
-  def fail(command, **_):
-    raise subprocess.CalledProcessError(1, command, stderr=b"Error: no main class\nCaused by: x\n")
-
-  monkeypatch.setattr(subprocess, "run", fail)
+def test_java_that_fails_is_one_line(ptb, monkeypatch, tmp_path):
+  (tmp_path / "java").write_text("#!/bin/sh\nprintf 'Error: no main class\\nCaused by: x\\n' >&2\nexit 1\n")
+  (tmp_path / "java").chmod(0o755)
+  monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
   with pytest.raises(XmcapError, match=r"^[^\n]*status 1 \(Error: no main class Caused by: x\)[^\n]*$"):
     ptb.tokenize(["a"])

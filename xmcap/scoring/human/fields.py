@@ -63,13 +63,15 @@ def once(seen: dict[Any, str], key: Hashable, where: str, what: str) -> None:
 def read_csv(
   path: str | os.PathLike, required: Sequence[str]
 ) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-  """Reads a UTF-8 CSV file with a header line; skips empty lines.
+  """Reads a UTF-8 CSV file with a header line; skips empty lines. Cells are apart by commas, or else by semicolons.
 
   Returns the columns, `required` and others, and (last line number, {column: text}) for each row. Raises UsageError
   with file and line if the file is malformed.
   """
   with Input(path) as source:
-    rows = source.csv()
+    # A spreadsheet writes semicolons where the comma is the decimal mark.
+    first = source.head.partition(b"\n")[0]
+    rows = source.csv(";" if b";" in first and b"," not in first else ",")
     _, header = next(rows, (1, []))
     columns = [column.strip() for column in header]
     for name in dict.fromkeys([*required, *columns]):

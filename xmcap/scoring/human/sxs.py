@@ -129,13 +129,24 @@ def read(path: str | os.PathLike) -> list[SxsRating]:
 def _rating(row: Mapping[str, Any], where: str) -> int:
   value = row.get("rating")
   if isinstance(value, str):
+    if not value.strip():
+      raise UsageError(f"{where}: 'rating' is empty; rate the pair, or remove the line")
     words = " ".join(value.lower().replace("_", " ").split())
-    points = _WORDS[words] if words in _WORDS else fields.written_number(row, "rating", where)
+    points = _WORDS[words] if words in _WORDS else _written(value, where)
   else:
     points = fields.number(row, "rating", where)
   if points not in _WORDS.values():
     raise UsageError(f"{where}: 'rating' is {points:g}; it must be a whole number from -3 to 3")
   return int(points)
+
+
+def _written(value: str, where: str) -> float:
+  try:
+    return fields.written_number({"rating": value}, "rating", where)
+  except UsageError:
+    raise UsageError(
+      f"{where}: 'rating' is '{shown(value)}'; it must be a whole number from -3 to 3, or one of {', '.join(_WORDS)}"
+    ) from None
 
 
 def evaluate(

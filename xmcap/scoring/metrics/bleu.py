@@ -12,9 +12,9 @@ _MAX_N = 4
 class Bleu(base.CaptionMetric):
   """BLEU (Papineni et al., ACL 2002) with n-grams of up to n words, in [0, 100], as in sacreBLEU.
 
-  It equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` on the words joined by spaces: the brevity
-  penalty uses the reference closest in length (the shorter one in a tie), and precisions without a match are smoothed
-  ("exp"). The score of a set of images is computed from summed counts. The score of an image equals
+  Up to rounding it equals `sacrebleu.BLEU(tokenize="none", force=True, max_ngram_order=n)` on the words joined by
+  spaces: the brevity penalty uses the reference closest in length (the shorter one in a tie), and precisions without a
+  match are smoothed ("exp"). The score of a set of images is computed from summed counts. The score of an image equals
   `sacrebleu.sentence_bleu`: a caption of fewer than n words is not penalised for n-grams that it cannot have.
   """
 
@@ -52,22 +52,18 @@ class Bleu(base.CaptionMetric):
     return self._scores(statistics, effective_order=True)
 
   def _scores(self, totals: np.ndarray, effective_order: bool) -> np.ndarray:
-    from sacrebleu.metrics.bleu import BLEU
-
-    rows = np.rint(totals).astype(np.int64).reshape(-1, self.width).tolist()
-    scores = [
-      BLEU.compute_bleu(
-        correct=row[2 : 2 + self.n],
-        total=row[2 + self.n :],
-        sys_len=row[0],
-        ref_len=row[1],
-        smooth_method="exp",
-        effective_order=effective_order,
-        max_ngram_order=self.n,
-      ).score
-      for row in rows
-    ]
-    return np.array(scores, dtype=np.float64).reshape(totals.shape[:-1])[()]
+    """Does what `sacrebleu.BLEU.compute_bleu` does with smoothing "exp", but for all sets at once."""
+    counts = np.rint(totals)
+    length, reference = counts[..., 0], counts[..., 1]
+    correct, total = counts[..., 2 : 2 + self.n], counts[..., 2 + self.n :]
+    # The k-th precision without a match counts as 1 / 2**k matches.
+    matched = np.where(correct > 0, correct, 0.5 ** np.cumsum(correct == 0, axis=-1))
+    possible = total > 0
+    logs = np.log(100 * matched / np.maximum(total, 1), out=np.zeros_like(matched), where=possible)
+    orders = np.maximum(possible.sum(axis=-1), 1) if effective_order else self.n
+    brevity = np.minimum(1 - reference / np.maximum(length, 1), 0)
+    scored = correct.any(axis=-1) & (effective_order | possible.all(axis=-1))
+    return np.where(scored, np.exp(brevity + logs.sum(axis=-1) / orders), 0.0)[()]
 
 
 @functools.lru_cache(maxsize=1)

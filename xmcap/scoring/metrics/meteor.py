@@ -1,6 +1,7 @@
 """METEOR, computed by the Java program in pycocoevalcap."""
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 
@@ -40,13 +41,22 @@ class Meteor(base.CaptionMetric):
 
     Raises XmcapError if Java or pycocoevalcap is not installed, or if Java fails.
     """
-    lines = []
-    for hypothesis, references in zip(corpus.hypotheses, corpus.references, strict=True):
-      texts = [" ".join(words).replace("|||", "") for words in (*references, hypothesis)]
-      lines.append(f"SCORE ||| {' ||| '.join(texts)}\n")
+    return self.statistics_of(lambda: corpus)
+
+  def statistics_of(self, corpus: Callable[[], base.Corpus]) -> np.ndarray:
+    """Does what `statistics` does, but starts the program before it calls `corpus`: most of the time is the start."""
+    lines: list[str] = []
+
+    def text() -> str:
+      held = corpus()
+      for hypothesis, references in zip(held.hypotheses, held.references, strict=True):
+        texts = [" ".join(words).replace("|||", "") for words in (*references, hypothesis)]
+        lines.append(f"SCORE ||| {' ||| '.join(texts)}\n")
+      return "".join(lines)
+
     jar = java.pycocoevalcap("metric 'meteor'") / "meteor" / _JAR
     options = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
-    found = java.run("metric 'meteor'", jar, options, "".join(lines)).splitlines()
+    found = java.run("metric 'meteor'", jar, options, text).splitlines()
     counts = np.array([line.split() for line in found], np.float64)
     if counts.shape != (len(lines), _NUMBERS):
       raise XmcapError(f"metric 'meteor': {_JAR} gave {len(found)} lines for {len(lines)}; leave out meteor")

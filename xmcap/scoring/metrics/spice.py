@@ -3,6 +3,7 @@
 import json
 import pathlib
 import tempfile
+from typing import Any
 
 import numpy as np
 
@@ -35,28 +36,36 @@ class Spice(base.CaptionMetric):
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1], the F1 score of each image; 0 if the program finds nothing to compare.
 
-    Raises XmcapError if Java, pycocoevalcap or its parser is not installed, or if Java fails.
+    Raises as `details`.
     """
-    folder = java.pycocoevalcap("metric 'spice'") / "spice"
-    if not (folder / _PARSER).is_file():
-      raise XmcapError(f"metric 'spice' needs {folder / _PARSER}; fetch it once: {_FETCH}")
-    items = [
-      {"image_id": place, "test": " ".join(hypothesis), "refs": [" ".join(words) for words in references]}
-      for place, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True))
-    ]
-    with tempfile.TemporaryDirectory() as scratch:
-      captions, found = pathlib.Path(scratch, "captions.json"), pathlib.Path(scratch, "scores.json")
-      captions.write_text(json.dumps(items), encoding="utf-8")
-      # The program's cache of parses is not used: it is machine-dependent and needs an old Java.
-      options = ["-Xmx8G", "-jar", str(folder / _JAR), str(captions), "-out", str(found), "-silent"]
-      java.run("metric 'spice'", folder / _JAR, options, "")
-      try:
-        scores = {
-          each["image_id"]: each["scores"]["All"]["f"] for each in json.loads(found.read_text("utf-8"))
-        }
-        f1 = np.array([scores[place] for place in range(len(items))], np.float64)
-      except (OSError, ValueError, KeyError, TypeError) as error:
-        raise XmcapError(
-          f"metric 'spice': {_JAR} did not write the scores of {len(items):,} captions; leave out spice"
-        ) from error
-    return np.nan_to_num(f1)[:, np.newaxis]
+    f1 = [of_image["All"]["f"] for of_image in details(corpus)]
+    return np.nan_to_num(np.array(f1, np.float64))[:, np.newaxis]
+
+
+def details(corpus: base.Corpus) -> list[dict[str, dict[str, Any]]]:
+  """Returns for each image what the program writes: category (`All`, `Object`, ...) -> `f`, `pr`, `re` and counts.
+
+  Raises XmcapError if Java, pycocoevalcap or its parser is not installed, or if Java fails.
+  """
+  folder = java.pycocoevalcap("metric 'spice'") / "spice"
+  if not (folder / _PARSER).is_file():
+    raise XmcapError(f"metric 'spice' needs {folder / _PARSER}; fetch it once: {_FETCH}")
+  items = [
+    {"image_id": place, "test": " ".join(hypothesis), "refs": [" ".join(words) for words in references]}
+    for place, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True))
+  ]
+  with tempfile.TemporaryDirectory() as scratch:
+    captions, found = pathlib.Path(scratch, "captions.json"), pathlib.Path(scratch, "scores.json")
+    captions.write_text(json.dumps(items), encoding="utf-8")
+    # The program's cache of parses is not used: it is machine-dependent and needs an old Java.
+    options = ["-Xmx8G", "-jar", str(folder / _JAR), str(captions), "-out", str(found), "-subset", "-silent"]
+    java.run("metric 'spice'", folder / _JAR, options, "")
+    try:
+      scores = {each["image_id"]: each["scores"] for each in json.loads(found.read_text("utf-8"))}
+      for of_image in scores.values():
+        np.float64(of_image["All"]["f"] or 0)
+      return [scores[place] for place in range(len(items))]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+      raise XmcapError(
+        f"metric 'spice': {_JAR} did not write the scores of {len(items):,} captions; leave out spice"
+      ) from error

@@ -100,6 +100,12 @@ def get(name: str) -> Protocol:
   return msgspec.convert({"name": name, **held}, Protocol)
 
 
+def check_scale(scale: int | None) -> None:
+  """Raises UsageError if a scale is neither None nor one of `SCALES`."""
+  if scale is not None and scale not in SCALES:
+    raise UsageError(f"--scale={scale}: must be {' or '.join(map(str, SCALES))}")
+
+
 def settle(
   name: str | None = None,
   *,
@@ -124,8 +130,7 @@ def settle(
   Raises:
     UsageError: there is no such protocol or it cannot be followed, or an option contradicts it.
   """
-  if scale is not None and scale not in SCALES:
-    raise UsageError(f"--scale={scale}: must be {' or '.join(map(str, SCALES))}")
+  check_scale(scale)
   protocol = get(DEFAULT if name is None else name)
   if protocol.refused:
     raise UsageError(f"--protocol={name}: {protocol.refused}")

@@ -6,10 +6,11 @@ const control = (name) => captions.querySelector(`[name="${name}"]`);
 // The option selected in the HTML, not the one that the browser may have restored.
 const first = (name) => [...control(name).options].find((option) => option.defaultSelected).value;
 const START = {
-  language: first("language"), order: "file", metric: first("metric"), region: "", text: "", words: false, page: 1,
+  language: first("language"), order: "file", metric: first("metric"), region: "", text: "", words: false, page: 1, also: "",
 };
 const state = { ...START };
 let shownEntries = [];
+let beside = []; // [language, image -> entry] of the other languages that are shown
 let latest = 0; // number of the newest update; older ones that are still running show nothing
 
 // The URL fragment holds the choices that differ from the defaults, such as #language=th&page=3.
@@ -21,9 +22,19 @@ function readAddress() {
     if (name === "page") state.page = Math.max(1, Math.floor(Number(value)) || 1);
     else if (name === "words") state.words = value === "1" && Boolean(control("words"));
     else if (name === "text") state.text = value ?? "";
+    else if (name === "also") state.also = known(value?.split(",") ?? []).join(",");
     else state[name] = value !== null && hasOption(control(name), value) ? value : START[name];
   }
   return true;
+}
+
+// The languages shown beside the chosen one.
+function otherLanguages() {
+  return state.also.split(",").filter((code) => code && code !== state.language);
+}
+
+function known(codes) {
+  return codes.filter((code) => code in reportData.languages);
 }
 
 function hasOption(select, value) {
@@ -48,6 +59,13 @@ function showControls() {
     if (control(name)) control(name).value = state[name];
   }
   if (control("words")) control("words").checked = state.words;
+  const others = otherLanguages();
+  for (const box of captions.querySelectorAll('[name="also"]')) {
+    box.checked = others.includes(box.value);
+    box.disabled = box.value === state.language;
+  }
+  const count = others.length === 1 ? reportData.languages[others[0]].name : `${others.length} others`;
+  captions.querySelector(".also .chosen").textContent = others.length ? count : "no other";
 }
 
 // Decompresses, filters, sorts and shows captions; the URL is updated once the reader has chosen something.
@@ -58,7 +76,10 @@ async function update(change = {}, keepAddress = true) {
   const late = setTimeout(() => cards.setAttribute("aria-busy", "true"), 150);
   try {
     const entries = await captionsOf(state.language);
+    const others = await Promise.all(otherLanguages().map(async (code) =>
+      [code, new Map((await captionsOf(code)).map((entry) => [entry.image, entry]))]));
     if (number !== latest) return;
+    beside = others;
     const metric = Number(state.metric);
     shownEntries = ordered(matching(entries, state.text, state.region), state.order, metric);
     await showPage(number, entries.length);
@@ -84,6 +105,7 @@ async function showPage(number, total) {
   const entries = shownEntries.slice((state.page - 1) * pageSize, state.page * pageSize);
   const pictures = await Promise.all(entries.map((entry) => pictureOf(entry.image)));
   if (number !== latest) return;
+  cards.classList.toggle("wide", beside.length > 0);
   cards.replaceChildren(...entries.map((entry, i) => card(entry, pictures[i])));
   markText();
   document.getElementById("shown").textContent = summary(entries, total);
@@ -121,12 +143,25 @@ function card(entry, picture) {
   made.querySelector(".image-key").textContent = key;
   made.querySelector(".region").textContent = region ? region.name : "";
   made.setAttribute("aria-label", `Image ${key}`);
-  const known = new Set(entry.referenceWords?.flatMap((words) => words.split(" ")) ?? []);
-  made.querySelector(".systems").append(...entry.systems.map((system, i) => systemPart(entry, system, i, known)));
-  const list = made.querySelector(".references");
-  list.append(...entry.references.map((text, i) => {
+  made.querySelector(".spoken").append(inLanguage(state.language, entry));
+  for (const [language, entries] of beside) {
+    if (entries.has(entry.image)) made.querySelector(".spoken").append(inLanguage(language, entries.get(entry.image)));
+  }
+  return made;
+}
+
+// The captions and references of an image in a language.
+function inLanguage(language, entry) {
+  const made = document.getElementById("spoken").content.firstElementChild.cloneNode(true);
+  const name = made.querySelector(".language-name");
+  name.hidden = !beside.length;
+  name.textContent = reportData.languages[language].name;
+  const shared = new Set(entry.referenceWords?.flatMap((words) => words.split(" ")) ?? []);
+  made.querySelector(".systems").append(
+    ...entry.systems.map((system, i) => systemPart(language, entry, system, i, shared)));
+  made.querySelector(".references").append(...entry.references.map((text, i) => {
     const item = element("li");
-    setText(item, state.words && entry.referenceWords ? words(entry.referenceWords[i]) : [text]);
+    setText(language, item, state.words && entry.referenceWords ? words(entry.referenceWords[i]) : [text]);
     return item;
   }));
   return made;
@@ -154,7 +189,7 @@ function fillPicture(holder, image, picture) {
   holder.append(link);
 }
 
-function systemPart(entry, system, number, known) {
+function systemPart(language, entry, system, number, shared) {
   const made = document.getElementById("system").content.firstElementChild.cloneNode(true);
   const metric = reportData.metrics[Number(state.metric)];
   const score = system.scores[Number(state.metric)];
@@ -183,23 +218,23 @@ function systemPart(entry, system, number, known) {
   } else if (state.words && system.words === null) {
     caption.append(element("em", "", "words not available"));
   } else {
-    setText(caption, state.words ? words(system.words, known) : [system.caption]);
+    setText(language, caption, state.words ? words(system.words, shared) : [system.caption]);
   }
   return made;
 }
 
-// Sets text in the chosen language; the parts are strings or elements.
-function setText(holder, parts) {
-  holder.lang = state.language;
-  holder.dir = reportData.languages[state.language].direction;
+// Sets text in a language; the parts are strings or elements.
+function setText(language, holder, parts) {
+  holder.lang = language;
+  holder.dir = reportData.languages[language].direction;
   holder.replaceChildren(...parts);
 }
 
 // The words that the metrics saw; words that also occur in a reference are marked.
-function words(text, known) {
+function words(text, shared) {
   if (!text) return [element("em", "", "no words")];
   return text.split(" ").flatMap((word, i) => [
-    ...(i ? [" "] : []), element("span", known?.has(word) ? "word shared" : "word", word),
+    ...(i ? [" "] : []), element("span", shared?.has(word) ? "word shared" : "word", word),
   ]);
 }
 
@@ -236,6 +271,16 @@ for (const name of ["language", "order", "metric", "region"]) {
   control(name)?.addEventListener("change", (event) => update({ [name]: event.target.value }));
 }
 control("words")?.addEventListener("change", (event) => update({ words: event.target.checked, page: state.page }));
+const showAlso = (codes) => update({ also: codes.join(","), page: state.page });
+for (const box of captions.querySelectorAll('[name="also"]')) {
+  box.addEventListener("change", () => {
+    showAlso([...captions.querySelectorAll('[name="also"]:checked')].map((checked) => checked.value));
+  });
+}
+for (const button of captions.querySelectorAll("[data-also]")) {
+  const codes = [...captions.querySelectorAll('[name="also"]')].map((box) => box.value);
+  button.addEventListener("click", () => showAlso(button.dataset.also ? codes : []));
+}
 let typing = 0;
 control("text").addEventListener("input", (event) => {
   clearTimeout(typing);

@@ -30,7 +30,7 @@ function captionsOf(language) {
   }
   unpacked.delete(language);
   unpacked.set(language, held);
-  if (unpacked.size > KEPT) unpacked.delete(unpacked.keys().next().value);
+  if (unpacked.size > KEPT + otherLanguages().length) unpacked.delete(unpacked.keys().next().value);
   return held;
 }
 

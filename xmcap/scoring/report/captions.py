@@ -64,6 +64,11 @@ def section(
   regions = sorted({region for region in region_of if region})
   body = string.Template(elements.resource("captions.html")).substitute(
     languages=elements.options(shown, "en" if "en" in table.rows else next(iter(table.rows))),
+    also="".join(
+      f'<label class="check"><input type="checkbox" name="also" value="{code}"> {elements.escape(name)}</label>'
+      for code, name in shown
+    ),
+    hide_also="" if len(shown) > 1 else " hidden",
     orders=elements.options(orders, "file"),
     metrics=elements.options(scored_by, str(table.metrics.index(table.primary))),
     hide_metrics="" if len(table.metrics) > 1 else " hidden",

@@ -48,6 +48,8 @@ def write_report(
   if baseline is not None:
     *most, last = [system for system in systems if system != baseline]
     title = f"{', '.join(most)} and {last} against {baseline}" if most else f"{last} against {baseline}"
+  if comparison is not None and comparison.title:
+    title = comparison.title
   others = [(other, result.table) for other, result in rest] + list(baselines.items())
   shown_already = {tables_beside.heading(other, table.primary) for other in baselines}
   beside = {heading: column for heading, column in table.beside.items() if heading not in shown_already}

@@ -93,7 +93,8 @@ function drawDifferences({ metric: name, rows }, number) {
   const metric = metricNamed(name);
   const ends = rows.flatMap(({ low, high, difference }) => [low, high, difference]).filter((end) => end !== null);
   const low = Math.min(0, ...ends), high = Math.max(0, ...ends);
-  const p = (value, classes) => ({ text: value === null ? "\u2013" : value.toFixed(3), value: value ?? "", classes });
+  const shownP = (value) => (value < 0.001 ? "<0.001" : value.toFixed(3)); // resamples never give 0
+  const p = (value, classes) => ({ text: value === null ? "\u2013" : shownP(value), value: value ?? "", classes });
   const cells = rows.map((row) => [
     ...(row.code === null ? [{ text: row.label, head: true, span: 2 }]
       : languageCells(row.code, ...(row.few ? [" ", element("span", "flag", "few references")] : []))),

@@ -84,3 +84,12 @@ function sortTable(heading) {
   rows.sort(([a], [b]) => compare(a, b));
   table.tBodies[0].append(...rows.map(([, row]) => row));
 }
+
+// A box whose content fits does not scroll, so the headings in it can stay at the top of the window; see scores.css.
+const fitting = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    target.classList.remove("fits");
+    target.classList.toggle("fits", target.scrollWidth <= target.clientWidth);
+  }
+});
+document.querySelectorAll(".scroll").forEach((box) => fitting.observe(box));

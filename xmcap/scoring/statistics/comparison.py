@@ -1,19 +1,32 @@
 """Differences between systems and a baseline, formatted for the terminal and for files."""
 
 import dataclasses
+import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from xmcap import languages
 from xmcap.scoring import files
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring.writing import grid, tables
+from xmcap.scoring.writing import grid, latex, tables
 from xmcap.terminal import shown
 
 SIGNIFICANCE = 0.05
 FEW_REFERENCES = 1.5
 """A language with fewer references per image is flagged: bn (1.0) and mi (1.3) in XM3600."""
+
+COLUMNS = (
+  "code", "language", "baseline", "score", "difference", "interval", "p_bootstrap", "p_randomization", "p_holm",
+)  # fmt: skip
+"""Names of the columns of a comparison in LaTeX; those after `baseline` are repeated for each system."""
+
+_LATEX_COLUMNS = ("baseline", "score", "difference", "interval", "p_holm")
+_OF_ROW = ("code", "language", "baseline")
+_HEADINGS = {
+  "code": "", "language": "language", "score": "score", "difference": "difference", "interval": "95% interval",
+  "p_bootstrap": "p (bootstrap)", "p_randomization": "p (randomisation)", "p_holm": "p (Holm)",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +78,7 @@ class Comparison:
     resamples, seed: settings of the tests.
     notes: notes of the systems' tables, such as missing predictions, each prefixed with the system's name.
     scale: factor at which scores are shown and written, that of the baseline's table; `rows` are without it.
+    title: title for readers.
   """
 
   baseline: str
@@ -74,6 +88,7 @@ class Comparison:
   seed: int
   notes: tuple[str, ...] = ()
   scale: int = 1
+  title: str = ""
 
   @property
   def too_few_resamples(self) -> str:
@@ -89,18 +104,27 @@ class Comparison:
   def terminal(self) -> str:
     """Returns the differences as text for a terminal."""
     parts = [f"{shown(title, limit=None)}\n{held.text()}" for title, held in self._grids()]
-    return "\n".join([*parts, *(shown(line, limit=None) for line in self._explanation()), ""])
+    title = [shown(self.title, limit=None)] if self.title else []
+    return "\n".join([*title, *parts, *(shown(line, limit=None) for line in self._explanation()), ""])
 
   def as_markdown(self) -> str:
     """Returns the differences as Markdown."""
     parts = [f"### {grid.markdown_text(title)}\n\n{held.markdown()}" for title, held in self._grids()]
+    if self.title:
+      parts.insert(0, f"## {grid.markdown_text(self.title)}\n")
     lines = [f"- {grid.markdown_text(line)}" for line in self._explanation()]
     return "\n".join([*parts, *lines, "", f"Signature: `{self.signature}`\n"])
 
-  def as_latex(self) -> str:
-    """Returns the differences as LaTeX tables."""
-    comments = "".join(f"% {line}\n" for line in [*self._explanation(), self.signature])
-    return comments + "\n".join(f"% {title}\n{held.latex()}" for title, held in self._grids())
+  def as_latex(self, style: latex.Style | None = None) -> str:
+    """Returns a LaTeX `table` (package booktabs) for each metric, with the systems side by side.
+
+    The best score of a row is bold, and `*` marks a significant difference to the baseline. Raises UsageError if the
+    style names a column that is not in `COLUMNS`.
+    """
+    style = dataclasses.replace(style or latex.Style(), scale=self.scale)
+    style.check(COLUMNS)
+    metrics = dict.fromkeys(row.metric for row in self.rows)
+    return "\n".join(self._latex_table(metric, style) for metric in metrics)
 
   def as_csv(self) -> str:
     """Returns one row per difference, in full precision."""
@@ -115,15 +139,67 @@ class Comparison:
       "resamples": self.resamples,
       "seed": self.seed,
       "scale": self.scale,
+      "title": self.title,
       "notes": list(self.notes),
       "differences": [self._scaled(row).as_dict() for row in self.rows],
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
-  def write(self, out: str | os.PathLike) -> None:
-    """Writes `comparison.csv`, `.json`, `.md` and `.tex` into a folder, which is made if necessary."""
+  def write(self, out: str | os.PathLike, style: latex.Style | None = None) -> None:
+    """Writes `comparison.csv`, `.json`, `.md` and `.tex` (in the style) into a folder, which is made if necessary."""
     files.write_forms(
-      out, "comparison", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
+      out,
+      "comparison",
+      csv=self.as_csv(),
+      json=self.as_json(),
+      md=self.as_markdown(),
+      tex=self.as_latex(style),
+    )
+
+  def _latex_table(self, metric: str, style: latex.Style) -> str:
+    held = {(row.system, row.name): row for row in self.rows if row.metric == metric}
+    systems = tuple(dict.fromkeys(system for system, _ in held))
+    names = tuple(dict.fromkeys(name for _, name in held))
+    chosen = style.chosen(_LATEX_COLUMNS)
+    heading = metrics_lib.METRICS[metric].heading
+    # Bold and marks belong to the scores; without them, the marks to the differences.
+    marked = next((column for column in ("score", "difference") if column in chosen), "")
+    scores = {
+      name: {"": held[systems[0], name].baseline, **{system: held[system, name].score for system in systems}}
+      for name in names
+    }
+
+    def cell(system: str, column: str, name: str) -> str:
+      row = held[system or systems[0], name]
+      text = _latex_cells(row, style)[column]
+      if column in ("score", "baseline") and system in best[name]:
+        text = latex.bold(text)
+      return f"{text}$^{{*}}$" if column == marked and row.significant else text
+
+    of_baseline = [""] if "baseline" in chosen else []
+    of_systems = list(systems) if "score" in chosen else []
+    best = {}
+    for name in names:
+      compared = {system: scores[name][system] for system in (*of_baseline, *of_systems)}
+      shown_as = {
+        system: style.score(metrics_lib.METRICS[metric], score) for system, score in compared.items()
+      }
+      best[name] = latex.best(compared, shown_as)
+    columns = []
+    for system in ("", *systems):
+      of_system = [column for column in chosen if (column in _OF_ROW) != bool(system)]
+      for column in of_system:
+        text = self.baseline if column == "baseline" else _HEADINGS[column]
+        cells = {name: cell(system, column, name) for name in names}
+        columns.append(latex.Column(text, cells, system, column in latex.LABELS))
+    is_language = dict(zip(names, map(languages.is_known, names), strict=True))
+    return latex.table(
+      columns,
+      [name for name in names if is_language[name]],
+      [name for name in names if not is_language[name]],
+      self.title or f"{heading} of {', '.join(systems)} against {self.baseline}",
+      f"tab:comparison-{metric.replace('_', '-')}",
+      [*self._explanation(), self.signature],
     )
 
   def _scaled(self, row: Difference) -> Difference:
@@ -163,23 +239,45 @@ class Comparison:
     return [*lines, *(f"note: {' '.join(note.split())}" for note in self.notes)]
 
 
+def _latex_cells(row: Difference, style: latex.Style) -> dict[str, str]:
+  """Returns column -> cell in LaTeX."""
+  known = languages.is_known(row.name)
+  score = functools.partial(style.score, metrics_lib.METRICS[row.metric])
+  low, high = _signed(score, row.low), _signed(score, row.high)
+  return {
+    "code": latex.text(row.name if known else "mean"),
+    "language": latex.text(languages.get(row.name).english_name if known else tables.mean_label(row.name)),
+    "baseline": latex.number(score(row.baseline)),
+    "score": latex.number(score(row.score)),
+    "difference": latex.number(_signed(score, row.difference)),
+    "interval": latex.number(f"[{low}, {high}]"),
+    "p_bootstrap": latex.number(_p(row.p_bootstrap)),
+    "p_randomization": latex.number(_p(row.p_randomization)),
+    "p_holm": latex.number(_p(row.p_holm)) if known else "",
+  }
+
+
 def _cells(row: Difference, scale: int) -> tuple[str, ...]:
   known = languages.is_known(row.name)
-  metric = metrics_lib.METRICS[row.metric]
+  score = functools.partial(metrics_lib.METRICS[row.metric].format, scale=scale)
   return (
     row.name if known else "mean",
     languages.get(row.name).english_name if known else tables.mean_label(row.name),
-    metric.format(row.baseline, scale),
-    metric.format(row.score, scale),
-    _signed(metric, row.difference, scale),
-    f"[{_signed(metric, row.low, scale)}, {_signed(metric, row.high, scale)}]",
-    f"{row.p_bootstrap:.3f}",
-    f"{row.p_randomization:.3f}",
-    f"{row.p_holm:.3f}" if known else "",
+    score(row.baseline),
+    score(row.score),
+    _signed(score, row.difference),
+    f"[{_signed(score, row.low)}, {_signed(score, row.high)}]",
+    _p(row.p_bootstrap),
+    _p(row.p_randomization),
+    _p(row.p_holm) if known else "",
     " ".join(["*"] * row.significant + ["few"] * row.few_references),
   )
 
 
-def _signed(metric: metrics_lib.Metric, difference: float, scale: int) -> str:
-  text = metric.format(abs(difference), scale)
-  return f"{'-' if difference < 0 else '+'}{text}"
+def _signed(shown_as: Callable[[float], str], difference: float) -> str:
+  return f"{'-' if difference < 0 else '+'}{shown_as(abs(difference))}"
+
+
+def _p(p: float) -> str:
+  """Returns a p-value for display; resamples never give 0, so it is not shown as 0."""
+  return "<0.001" if p < 0.001 else f"{p:.3f}"

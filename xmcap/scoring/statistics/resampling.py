@@ -6,7 +6,7 @@ Significance Tests for Machine Translation Evaluation" (EMNLP 2004); approximate
 otherwise the intervals of the means would be too narrow. Document frequencies are held fixed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -23,15 +23,22 @@ def bootstrap(statistics: Mapping[str, Statistics], resamples: int, seed: int) -
 
   If a set has no image of a language, the score of the language and its means are NaN.
   """
-  _, columns = joint_columns(statistics)
+  return bootstraps([statistics], resamples, seed)[0]
+
+
+def bootstraps(systems: Sequence[Mapping[str, Statistics]], resamples: int, seed: int) -> list[Samples]:
+  """Returns the `bootstrap` of each of several systems with the same images, which are drawn once for all."""
+  columns = [joint_columns(statistics)[1] for statistics in systems]
+  num_images = len(columns[0])
   rng = np.random.default_rng(seed)
-  parts = []
+  parts: list[list[Samples]] = [[] for _ in systems]
   for count in _chunks(resamples):
-    drawn = rng.integers(0, len(columns), (count, len(columns)))
-    drawn += len(columns) * np.arange(count)[:, None]
-    weights = np.bincount(drawn.ravel(), minlength=count * len(columns)).reshape(count, -1)
-    parts.append(joint_scores(statistics, weights.astype(np.float64) @ columns))
-  return _joined(parts)
+    drawn = rng.integers(0, num_images, (count, num_images))
+    drawn += num_images * np.arange(count)[:, None]
+    weights = np.bincount(drawn.ravel(), minlength=count * num_images).reshape(count, -1).astype(np.float64)
+    for part, statistics, of_system in zip(parts, systems, columns, strict=True):
+      part.append(joint_scores(statistics, weights @ of_system))
+  return [_joined(part) for part in parts]
 
 
 def exchanged(
@@ -39,12 +46,13 @@ def exchanged(
 ) -> tuple[Samples, Samples]:
   """Returns the scores of two systems after exchanging their captions for a random half of the images."""
   (_, columns), (_, others) = joint_columns(first), joint_columns(second)
+  sums, other_sums, change = columns.sum(axis=0), others.sum(axis=0), others - columns
   rng = np.random.default_rng(seed)
   parts: tuple[list[Samples], list[Samples]] = ([], [])
   for count in _chunks(resamples):
-    moved = rng.integers(0, 2, (count, len(columns))).astype(np.float64) @ (others - columns)
-    parts[0].append(joint_scores(first, columns.sum(axis=0) + moved))
-    parts[1].append(joint_scores(second, others.sum(axis=0) - moved))
+    moved = rng.integers(0, 2, (count, len(columns))).astype(np.float64) @ change
+    parts[0].append(joint_scores(first, sums + moved))
+    parts[1].append(joint_scores(second, other_sums - moved))
   return _joined(parts[0]), _joined(parts[1])
 
 

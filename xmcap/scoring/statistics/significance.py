@@ -33,8 +33,10 @@ from xmcap.scoring.writing.signature import Signature, of_images
 def compare(
   systems: Mapping[str, System],
   metrics: str | Sequence[str] | None = None,
-  resamples: int = 1000,
+  resamples: int = 10_000,
   seed: int = 0,
+  title: str = "",
+  scale: int | None = None,
 ) -> Comparison:
   """Compares systems that were scored on the same images, each with the first.
 
@@ -43,6 +45,8 @@ def compare(
     metrics: names of metrics; None: the primary metric of the baseline's table.
     resamples: number of resamples of each test.
     seed: seed of the resamples; the same for every system.
+    title: title for readers.
+    scale: factor at which scores are shown and written, 1 or 100; None: that of the baseline's table.
 
   Raises:
     UsageError: there are fewer than two systems, a metric was not scored, or the signatures show that the scores are
@@ -54,6 +58,7 @@ def compare(
   if not resamples:
     raise UsageError("--resamples=0: must be 1 or more")
   options.check_count("seed", seed, options.MAX_SEED)
+  protocols.check_scale(scale)
   (name, baseline), *others = systems.items()
   metrics = options.metric_names(metrics, metrics_lib.METRICS) if metrics else (baseline.table.primary,)
   for system, held in systems.items():
@@ -66,12 +71,10 @@ def compare(
     for code, held in baseline.statistics.items()
     if held.counted == "references" and held.num_counted < FEW_REFERENCES * len(held.keys)
   }
-  first = _only(baseline.statistics, metrics)
-  drawn = resampling.bootstrap(first, resamples, seed)
+  first, *seconds = (_only(held.statistics, metrics) for held in systems.values())
+  drawn, *redrawn_of = resampling.bootstraps([first, *seconds], resamples, seed)
   rows: list[Difference] = []
-  for system, held in others:
-    second = _only(held.statistics, metrics)
-    redrawn = resampling.bootstrap(second, resamples, seed)
+  for (system, held), second, redrawn in zip(others, seconds, redrawn_of, strict=True):
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
       found = []
@@ -95,13 +98,15 @@ def compare(
         )
       rows += corrected(found)
   notes = [f"{system}: {note}" for system, held in systems.items() for note in held.table.own_notes]
-  scale = baseline.table.scale
+  shown_at = scale or baseline.table.scale
   notes += [
-    f"{system}: its table is at scale {held.table.scale}; here all scores are at scale {scale}, as {name}'s"
-    for system, held in others
-    if held.table.scale != scale
+    f"{system}: its table is at scale {held.table.scale}; here all scores are at scale {shown_at}"
+    for system, held in systems.items()
+    if held.table.scale != shown_at
   ]
-  return Comparison(name, baseline.table.signature, tuple(rows), resamples, seed, tuple(notes), scale)
+  return Comparison(
+    name, baseline.table.signature, tuple(rows), resamples, seed, tuple(notes), shown_at, title
+  )
 
 
 def check_protocol(systems: Mapping[str, System], protocol: str | None) -> None:

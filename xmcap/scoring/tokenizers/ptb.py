@@ -39,14 +39,29 @@ class Ptb(base.Tokenizer):
     """Raises XmcapError if Java or pycocoevalcap is not installed, or if Java fails."""
     if not texts:
       return []
-    jar = java.pycocoevalcap(f"tokeniser '{self.name}'") / "tokenizer" / JAR
-    lines = "".join(f"{one_line(text)}\n{_SEPARATOR}\n" for text in texts)
-    split = java.run(f"tokeniser '{self.name}'", jar, ["-cp", str(jar), *PROGRAM], lines).split("\n")
-    if len(split) != 2 * len(texts) + 1 or set(split[1::2]) != {_SEPARATOR.lower()}:
-      raise XmcapError(
-        f"tokeniser 'ptb': {JAR} gave {len(split) - 1} lines for {2 * len(texts)}; use another tokeniser"
-      )
-    return words_of(split[:-1:2])
+    lines = [line for text in texts for line in (one_line(text), _SEPARATOR)]
+    split = self._run(lines)
+    if set(split[1::2]) != {_SEPARATOR.lower()}:
+      raise XmcapError(f"tokeniser '{self.name}': {JAR} moved words to other lines; use another tokeniser")
+    return words_of(split[::2])
+
+  def tokenize_together(self, texts: Sequence[str]) -> list[str]:
+    """Returns the words of each caption, joined by spaces, exactly as pycocoevalcap's `PTBTokenizer` returns them.
+
+    As there, the next caption can change how the final full stop of a caption is read, and a word may contain a no-break
+    space. Deviation: any line end in a caption is a space; in pycocoevalcap, all but the line feed move the captions that
+    follow to other images. Raises XmcapError as `tokenize`.
+    """
+    return [" ".join(_kept(line)) for line in self._run(list(map(one_line, texts)))] if texts else []
+
+  def _run(self, lines: Sequence[str]) -> list[str]:
+    """Returns the lines that the program makes of the given ones."""
+    whose = f"tokeniser '{self.name}'"
+    jar = java.pycocoevalcap(whose) / "tokenizer" / JAR
+    split = java.run(whose, jar, ["-cp", str(jar), *PROGRAM], "\n".join(lines)).split("\n")
+    if len(split) != len(lines):
+      raise XmcapError(f"{whose}: {JAR} gave {len(split)} lines for {len(lines)}; use another tokeniser")
+    return split
 
 
 def one_line(text: str) -> str:
@@ -56,10 +71,11 @@ def one_line(text: str) -> str:
 
 def words_of(lines: Sequence[str]) -> list[list[str]]:
   """Returns the words of lines of the Java program's output, without the punctuation that pycocoevalcap leaves out."""
+  return [[word for token in _kept(line) for word in token.split()] for line in lines]
+
+
+def _kept(line: str) -> list[str]:
+  """Returns the tokens of a line without those that pycocoevalcap drops as punctuation."""
   from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS
 
-  dropped = frozenset(PUNCTUATIONS)
-  return [
-    [word for token in line.rstrip().split(" ") if token not in dropped for word in token.split()]
-    for line in lines
-  ]
+  return [token for token in line.rstrip().split(" ") if token not in PUNCTUATIONS]

@@ -6,12 +6,9 @@ import io
 from collections.abc import Sequence
 
 from xmcap import terminal
+from xmcap.scoring.writing import latex
 
 _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#"})
-_LATEX = str.maketrans(
-  {c: f"\\{c}" for c in "&%$#_{}"}
-  | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +49,11 @@ class Grid:
 
   def latex(self) -> str:
     """Returns a LaTeX `tabular` (package booktabs)."""
-    columns = "l" * self.num_labels + "r" * (len(self.headings) - self.num_labels)
-    lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", _latex_row(self.headings), "\\midrule"]
-    lines += [_latex_row(row) for row in self.body]
+    spec = "l" * self.num_labels + "r" * (len(self.headings) - self.num_labels)
+    lines = [latex.row(self.headings), "\\midrule", *map(latex.row, self.body)]
     if self.foot:
-      lines += ["\\midrule", *(_latex_row(row) for row in self.foot)]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+      lines += ["\\midrule", *map(latex.row, self.foot)]
+    return "\n".join([*latex.tabular(spec, lines), ""])
 
   def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(
@@ -83,8 +79,3 @@ def markdown_text(text: str) -> str:
 def _row(cells: Sequence[str], bold: bool = False) -> str:
   shown = [markdown_text(cell) for cell in cells]
   return "| " + " | ".join(f"**{cell}**" if bold and cell else cell for cell in shown) + " |"
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-  escaped = (" ".join(cell.split()).translate(_LATEX) for cell in cells)
-  return " & ".join(escaped) + r" \\"

@@ -16,7 +16,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.writing import baselines as baselines_lib
-from xmcap.scoring.writing import grid, tables
+from xmcap.scoring.writing import grid, latex, tables
 from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
@@ -43,6 +43,7 @@ def score_files(
   only_tables: bool = False,
   images_dir: str | os.PathLike | None = None,
   pictures: str = "embed",
+  style: latex.Style | None = None,
   **options,
 ) -> Result:
   """Scores a file of predictions and writes tables, statistics of every image, slices, health and the report.
@@ -61,6 +62,7 @@ def score_files(
     only_tables: whether to write only the tables.
     images_dir: folder with `KEY.jpg` or `KEY.png`, for the report.
     pictures: how the report includes them: `embed`, `link` or `none`.
+    style: of the table in LaTeX.
     options: the other options of `score`.
 
   Raises:
@@ -87,6 +89,8 @@ def score_files(
   if baseline:
     baselines_lib.check_protocol(baseline, settled.protocol)
     beside = baselines_lib.read_baseline(baseline, tables.primary(settled.metrics))
+  if style:
+    style.check(tables.latex_columns(("images", "references"), settled.metrics, tuple(beside)))
   tokenizer, normalize = settled.tokenizer, options.get("normalize", "")
   frequencies = (
     document_frequency_files.read(document_frequencies, tokenizer, normalize)
@@ -118,6 +122,7 @@ def score_files(
       result,
       out,
       only_tables=only_tables,
+      style=style,
       scored=predictions,
       images_dir=images_dir,
       pictures=pictures,
@@ -131,6 +136,7 @@ def write(
   out: str | os.PathLike,
   *,
   only_tables: bool = False,
+  style: latex.Style | None = None,
   scored: str | os.PathLike | None = None,
   **of_report,
 ) -> None:
@@ -144,6 +150,7 @@ def write(
     result: the result.
     out: the folder.
     only_tables: whether to write only the tables.
+    style: of the table in LaTeX.
     scored: the file that the predictions were read from. If it is `predictions.jsonl` in `out`, it is left alone, as it
       may contain more than was scored.
     of_report: options of `report.write_report`.
@@ -157,7 +164,7 @@ def write(
       for name in _BESIDE_TABLES:
         if only_tables or (name in _OF_HEALTH and not result.health):
           files.remove(out / name)
-    result.table.write(out)
+    result.table.write(out, style)
     if only_tables:
       return
     write_statistics(out / STATISTICS_FILE, result.statistics)

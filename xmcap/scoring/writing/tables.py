@@ -1,16 +1,17 @@
 """The table of scores: one row per language, then the means, with the signature that reproduces them."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages
 from xmcap.scoring import files, metrics
-from xmcap.scoring.writing import grid
+from xmcap.scoring.writing import grid, latex
 from xmcap.scoring.writing.signature import Signature
 from xmcap.terminal import shown
 
@@ -145,11 +146,47 @@ class Table:
     lines += [f"- {grid.markdown_text(note)}\n" for note in self.notes]
     return "".join([*lines, "\n" if self.notes else "", f"Signature: `{self.signature}`\n"])
 
-  def as_latex(self) -> str:
-    """Returns a LaTeX `tabular` (package booktabs), with title, notes and signature as comments."""
-    comments = filter(None, [self.title, *self.notes, self.signature])
-    return "".join(f"% {' '.join(comment.split())}\n" for comment in comments) + "".join(
-      held.latex() for held in self._grids()
+  def as_latex(self, style: latex.Style | None = None) -> str:
+    """Returns a LaTeX `table` (package booktabs), with notes and signature as comments.
+
+    The best of the primary metric and the columns beside is bold. Raises UsageError if the style names an unknown
+    column; there are `latex_columns`.
+    """
+    style, rows = dataclasses.replace(style or latex.Style(), scale=self.scale), tuple(self.scores)
+    known = latex_columns(self.counts, self.metrics, tuple(self.beside))
+    style.check(known)
+    cells: dict[str, dict[str, str]] = {
+      "code": {name: latex.text(name if name in self.rows else "mean") for name in rows},
+      "language": {name: latex.text(_row_label(name, name in self.rows)) for name in rows},
+      **{
+        count: {code: latex.text(f"{row[count]:,}") for code, row in self.rows.items()}
+        for count in self.counts
+      },
+    }
+    for name in self.metrics:
+      shown_as = functools.partial(style.score, metrics.METRICS[name])
+      cells[name] = {row: latex.number(self.cell(row, name, shown_as)) for row in rows}
+    primary = functools.partial(style.score, metrics.METRICS[self.primary])
+    for heading, column in self.beside.items():
+      cells[heading] = {row: latex.text(primary(column[row]) if row in column else "-") for row in rows}
+      cells[f"difference to {heading}"] = {
+        row: latex.number(f"{'-' if value < 0 else '+'}{primary(abs(value))}")
+        for row, value in self.differences[heading].items()
+      }
+    chosen = style.chosen(known)
+    for row in rows:
+      scores = {self.primary: self.scores[row][self.primary]}
+      scores |= {heading: column[row] for heading, column in self.beside.items() if row in column}
+      scores = {name: score for name, score in scores.items() if name in chosen}
+      for name in latex.best(scores, {name: primary(score) for name, score in scores.items()}):
+        cells[name][row] = latex.bold(cells[name][row])
+    return latex.table(
+      [latex.Column(_latex_heading(name), cells[name], is_label=name in latex.LABELS) for name in chosen],
+      tuple(self.rows),
+      tuple(self.means),
+      self.title or f"{metrics.METRICS[self.primary].heading} of each language",
+      "tab:scores",
+      (*self.notes, self.signature),
     )
 
   def terminal(self) -> str:
@@ -159,19 +196,20 @@ class Table:
     grids = "".join(f"{held.text()}\n" for held in self._grids())
     return f"{title}{grids}{notes}signature: {Signature.parse(self.signature).short}\n"
 
-  def write(self, out: str | os.PathLike) -> None:
-    """Writes `table.csv`, `.json`, `.md` and `.tex` into a folder, which is made if necessary.
+  def write(self, out: str | os.PathLike, style: latex.Style | None = None) -> None:
+    """Writes `table.csv`, `.json`, `.md` and `.tex` (in the style) into a folder, which is made if necessary.
 
     Raises:
       XmcapError: the folder cannot be written.
     """
     files.write_forms(
-      out, "table", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex()
+      out, "table", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex(style)
     )
 
-  def cell(self, name: str, metric: str) -> str:
+  def cell(self, name: str, metric: str, shown_as: Callable[[float], str] | None = None) -> str:
     """Returns the score of a language or mean for display, such as `0.584 [0.560, 0.610]`."""
-    text = self.shown(metric, self.scores[name][metric])
+    shown_as = shown_as or functools.partial(self.shown, metric)
+    text = shown_as(self.scores[name][metric])
     if metric not in self.intervals.get(name, {}):
       return text
     low, high = (self.shown(metric, end) for end in self.intervals[name][metric])
@@ -299,6 +337,24 @@ def mean_label(name: str) -> str:
   It does not say "trained", because a table does not know the training languages of its system.
   """
   return {"35": "35 languages (all but quz)", "36": "all 36 languages"}.get(name, name)
+
+
+def latex_columns(counts: Sequence[str], metrics: Sequence[str], beside: Sequence[str]) -> tuple[str, ...]:
+  """Returns the names of the columns of a table in LaTeX."""
+  of_beside = itertools.chain.from_iterable((heading, f"difference to {heading}") for heading in beside)
+  return (*latex.LABELS, *counts, *metrics, *of_beside)
+
+
+def _latex_heading(name: str) -> str:
+  if name == "code":
+    return ""
+  if name.startswith("difference to "):
+    return "difference"
+  return metrics.METRICS[name].heading if name in metrics.METRICS else name
+
+
+def _row_label(name: str, is_language: bool) -> str:
+  return languages.get(name).english_name if is_language else mean_label(name)
 
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:

@@ -1,0 +1,138 @@
+"""LaTeX tables for papers: a `table` with caption and label, in the style of the package booktabs."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from xmcap.errors import UsageError
+from xmcap.scoring import metrics as metrics_lib
+from xmcap.terminal import shown
+
+LABELS = ("code", "language")
+"""The columns that name a row; both are shown if `Style.columns` has neither."""
+
+_TEXT = str.maketrans(
+  {c: f"\\{c}" for c in "&%$#_{}"}
+  | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Style:
+  """How a table is shown in LaTeX.
+
+  Attributes:
+    columns: names of columns in their order; (): those that the table shows by default.
+    scale: factor of the scores, that of the table.
+  """
+
+  columns: tuple[str, ...] = ()
+  scale: int = 1
+
+  def check(self, known: Collection[str]) -> None:
+    """Raises UsageError if a column is not among the known ones, or is named twice."""
+    for name in self.columns:
+      if name not in known or self.columns.count(name) > 1:
+        what = "is named twice" if name in known else "is no column of the table"
+        raise UsageError(f"--columns: '{shown(name)}' {what}; there are {', '.join(known)}")
+
+  def chosen(self, default: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of the columns to show, those of the labels first."""
+    columns = self.columns or tuple(default)
+    return columns if set(columns) & set(LABELS) else (*LABELS, *columns)
+
+  def score(self, metric: metrics_lib.Metric, score: float) -> str:
+    """Returns a score for display."""
+    return metric.format(score, self.scale)
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+  """A column: its heading as text, and row -> cell in LaTeX; columns of the same `group` stand under its name."""
+
+  heading: str
+  cells: Mapping[str, str]
+  group: str = ""
+  is_label: bool = False
+
+
+def table(
+  columns: Sequence[Column],
+  body: Sequence[str],
+  foot: Sequence[str],
+  caption: str,
+  label: str,
+  comments: Sequence[str] = (),
+) -> str:
+  """Returns a `table`: the rows of the body and, below a rule, those of the foot. Caption and comments are text."""
+  spec = "".join("l" if column.is_label else "r" for column in columns)
+  rows = [[column.cells.get(name, "") for column in columns] for name in (*body, *foot)]
+  lines = [*_groups(columns), row([column.heading for column in columns]), "\\midrule"]
+  lines += map(_joined, rows[: len(body)])
+  if foot:
+    lines += ["\\midrule", *map(_joined, rows[len(body) :])]
+  made = [
+    *(f"% {' '.join(comment.split())}" for comment in comments if comment),
+    "\\begin{table}",
+    "\\centering",
+    f"\\caption{{{text(caption)}}}",
+    f"\\label{{{label}}}",
+    *tabular(spec, lines),
+    "\\end{table}",
+  ]
+  return "\n".join(made) + "\n"
+
+
+def tabular(spec: str, lines: Sequence[str]) -> list[str]:
+  """Returns the lines of a `tabular` between booktabs' outer rules."""
+  return [f"\\begin{{tabular}}{{{spec}}}", "\\toprule", *lines, "\\bottomrule", "\\end{tabular}"]
+
+
+def row(cells: Sequence[str]) -> str:
+  """Returns a row of texts, escaped."""
+  return _joined(list(map(text, cells)))
+
+
+def text(value: str) -> str:
+  """Returns text on one line, escaped."""
+  return " ".join(value.split()).translate(_TEXT)
+
+
+def number(value: str) -> str:
+  """Returns a number, an interval or a bound such as `<0.001` with LaTeX's minus sign and comparison."""
+  return _MINUS.sub("$-$", text(value)).replace("<", "$<$")
+
+
+def bold(cell: str) -> str:
+  """Returns a cell in bold."""
+  return f"\\textbf{{{cell}}}"
+
+
+def best(scores: Mapping[str, float], cells: Mapping[str, str]) -> set[str]:
+  """Returns the names whose cells show the highest score: several if they read alike, none without a choice."""
+  if len(scores) < 2:
+    return set()
+  highest = cells[max(scores, key=scores.__getitem__)]
+  return {name for name in scores if cells[name] == highest}
+
+
+def _groups(columns: Sequence[Column]) -> list[str]:
+  """Returns the row of the groups' names with rules below it; [] without groups."""
+  if not any(column.group for column in columns):
+    return []
+  cells, rules, first = [], [], 1
+  for name, members in itertools.groupby(columns, key=lambda column: column.group):
+    count = len(list(members))
+    if name:
+      cells.append(f"\\multicolumn{{{count}}}{{c}}{{{text(name)}}}")
+      rules.append(f"\\cmidrule(lr){{{first}-{first + count - 1}}}")
+    else:
+      cells += [""] * count
+    first += count
+  return [_joined(cells), " ".join(rules)]
+
+
+def _joined(cells: Sequence[str]) -> str:
+  return " & ".join(cells) + r" \\"
