@@ -19,6 +19,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
+from xmcap.scoring.writing import language_fidelity
 from xmcap.scoring.writing.signature import digest, of_images
 
 METRICS = ("cider", "cider_d")
@@ -38,6 +39,7 @@ def score(
   missing: str = "refuse",
   bootstrap: int = 0,
   seed: int = 0,
+  wrong_language: str = "keep",
   health: bool = False,
   keep: Collection[str] = (),
   processes: int = 1,
@@ -58,7 +60,9 @@ def score(
       table gives their number.
     bootstrap: number of resamples for 95% intervals; 0: none.
     seed: seed of the resamples.
-    health: whether to measure language health.
+    wrong_language: `keep`, or `zero`: a caption in another language is scored as an empty caption, and a note of the
+      table gives their number. The words of all references, also of languages that are not scored, help to tell.
+    health: whether to measure language health, and to show language fidelity beside the scores.
     keep: what the result keeps besides the statistics: `words`, `document_frequency`.
     processes: number of processes that share the languages.
 
@@ -67,7 +71,7 @@ def score(
     UsageError: an option has an invalid value, or the captions are not dictionaries of strings.
     XmcapError: a word segmenter or another package is not installed.
   """
-  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed)
+  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed, wrong_language)
   metrics = options.metric_names(metrics)
   if not isinstance(references, References):
     references = References(references)
@@ -101,6 +105,7 @@ def score(
   if needs_tokenized and not tokenized:
     raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
   keys = sorted(references)
+  known = language_fidelity.read(keys, references) if health or wrong_language == "zero" else None
 
   def score_one(code: str) -> language_lib.Scored:
     of_language = [key for key in keys if references[key].get(code)]
@@ -112,7 +117,15 @@ def score(
     )
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
-      code, captions, metrics, tokenizer, frequency, health=health, keep=keep
+      code,
+      captions,
+      metrics,
+      tokenizer,
+      frequency,
+      health=health,
+      keep=keep,
+      known=known,
+      wrong_language=wrong_language,
     )
 
   # Languages that need a segmenter take longest, so they come first.
@@ -129,15 +142,21 @@ def score(
     "subset": subset_label,
     "missing": missing,
   }
+  if known is not None and wrong_language == "zero":
+    parts["wrong_language"] = language_fidelity.signature(known)
+    notes += language_fidelity.notes_on_emptied(
+      {code: held.num_emptied for code, held in of_language.items()}
+    )
   table = make_table(
     statistics, parts, notes, fixed="document_frequency", title=title, bootstrap=bootstrap, seed=seed
   )
+  measured = _health(of_language)
   return Result(
-    table,
+    language_fidelity.with_fidelity(table, measured),
     statistics,
     references,
     predictions,
-    _health(of_language),
+    measured,
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )

@@ -23,6 +23,7 @@ _SHORT_NAMES = {
   "references": "refs",
   "subset": "sub",
   "missing": "miss",
+  "wrong_language": "wl",
   "bootstrap": "bs",
   "xmcap": "v",
 }

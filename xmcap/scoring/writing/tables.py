@@ -40,6 +40,7 @@ class Table:
       those of Babel-ImageNet: see `mean_groups`.
     title: title for readers.
     intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} if there are none.
+    shares: heading -> {language code or mean: share in [0, 1]}, columns beside the scores, such as language fidelity.
     beside: heading -> {language code or mean: score}, columns to compare with, such as published scores.
     notes: warnings for readers, such as missing predictions.
   """
@@ -50,6 +51,7 @@ class Table:
   means: dict[str, dict[str, float]]
   title: str = ""
   intervals: dict[str, dict[str, Interval]] = dataclasses.field(default_factory=dict)
+  shares: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
   beside: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
   notes: tuple[str, ...] = ()
 
@@ -101,6 +103,7 @@ class Table:
       "metrics": list(self.metrics),
       "languages": {code: self._with_intervals(code, row) for code, row in self.rows.items()},
       "means": {name: self._with_intervals(name, mean) for name, mean in self.means.items()},
+      "shares": self.shares,
       "beside": self.beside,
       "differences": self.differences,
       "notes": list(self.notes),
@@ -118,9 +121,11 @@ class Table:
       row = [name if name in self.rows else f"mean_{name.replace(' ', '_')}", *map(scores.get, self.counts)]
       for metric in self.metrics:
         row += [scores[metric], *(self.intervals[name][metric][place] for _, place in ends)]
+      row += [column.get(name) for column in self.shares.values()]
       for heading, column in self.beside.items():
         row += [column.get(name), self.differences[heading].get(name)]
       rows.append(row)
+    headings += self.shares
     for heading in self.beside:
       headings += [heading, f"difference to {heading}"]
     return grid.write_csv(headings, rows)
@@ -164,14 +169,14 @@ class Table:
 
   def _grid(self) -> grid.Grid:
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
-      beside: list[str] = []
+      beside = [f"{column[name]:.1%}" if name in column else "-" for column in self.shares.values()]
       for heading, column in self.beside.items():
         difference = self.differences[heading].get(name)
         beside.append(f"{column[name]:.3f}" if name in column else "-")
         beside.append("-" if difference is None else f"{difference:+.3f}")
       return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
 
-    headings = [metrics.METRICS[name].heading for name in self.metrics]
+    headings = [*(metrics.METRICS[name].heading for name in self.metrics), *self.shares]
     for heading in self.beside:
       headings += [heading, "difference"]
     return grid.Grid(
