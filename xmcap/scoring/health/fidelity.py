@@ -1,6 +1,6 @@
 """Decides for each caption whether it is in its language, demonstrably in another one, or cannot be told.
 
-1. Script. A caption is wrong with fewer than a quarter of its letters in the scripts of the language, and not right with
+1. Script. A caption is wrong with fewer than a quarter of its letters in the language's scripts, and not right with
    fewer than half: a long name among Chinese characters. If no other language of the table or of the references shares
    a script with the language, nothing else is asked.
 2. Else the language is compared with each neighbour that shares a script, by the logarithm of a likelihood ratio: that
@@ -110,7 +110,7 @@ def _margins(
   identified = [code for code in neighbours if _identifies(code)]
   ratios = {code: np.zeros(len(captions)) for code in identified}
   if _identifies(language) and len(rows):
-    found = identifier.log_likelihoods([captions[row] for row in rows], [language, *identified])
+    found = identifier.log_likelihoods([captions[row] for row in rows.tolist()], [language, *identified])
     for place, code in enumerate(identified, 1):
       ratios[code][rows] = _IDENTIFIER_WEIGHT * (found[:, 0] - found[:, place])
   # A neighbour that neither has references nor is known to the identifier is never met.

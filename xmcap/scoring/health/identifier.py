@@ -95,7 +95,9 @@ def _automaton() -> tuple[np.ndarray, ...]:
 def _parameters(columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
   """Returns float32 [features, columns] and [columns], the log probabilities of features and of classes."""
   identifier, _ = load()
-  return np.ascontiguousarray(identifier.nb_ptc[:, columns]), np.float32(identifier.nb_pc[list(columns)])
+  return np.ascontiguousarray(identifier.nb_ptc[:, columns]), np.asarray(
+    identifier.nb_pc[list(columns)], np.float32
+  )
 
 
 @functools.cache

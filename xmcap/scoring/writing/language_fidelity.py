@@ -26,7 +26,7 @@ def read(keys: Sequence[str], references: References) -> Vocabularies:
 
 
 def _sample(references: Sequence[Sequence[str]]) -> list[str]:
-  """Returns references of up to `SAMPLE` images, taken in turns from those of an image, as their order has a meaning."""
+  """Returns references of up to `SAMPLE` images, taken in turns from those of an image: their order has a meaning."""
   size = min(SAMPLE, len(references))
   of_image = SAMPLE // size
   chosen = [sorted(references[place * len(references) // size]) for place in range(size)]
