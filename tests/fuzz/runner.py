@@ -64,7 +64,7 @@ def _warm(heavy: bool, made: pathlib.Path, out: pathlib.Path) -> None:
       case = commands.prepare(command, made, folder, random.Random(1))
       with contextlib.chdir(folder), contextlib.suppress(RuntimeError):
         materials.call(*case.arguments)
-    identifier.identify(["a"])
+    identifier.log_likelihoods(["a"], ["en"])
 
 
 def _case(

@@ -9,7 +9,7 @@ from xmcap.storage import outputs
 
 _PASSED_ON = (
   "language", "key", "baseline", "only_tables", "pictures", "title", "protocol", "tokenizer", "normalize", "subset",
-  "missing", "bootstrap", "seed", "scale",
+  "missing", "wrong_language", "bootstrap", "seed", "scale",
 )  # fmt: skip
 
 
@@ -68,6 +68,8 @@ def _add_score(commands) -> None:
   base.text(words, "--save_df", "FILE", "write the document frequencies of the references", "")
   base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 random ones", "")
   base.text(words, "--missing", "WAY", missing, "refuse")
+  wrong = "captions in another language: keep, or score them as empty captions (zero)"
+  base.text(words, "--wrong_language", "WAY", wrong, "keep")
   base.number(words, "--bootstrap", "resamples for 95%% intervals, such as 1000", 0)
   base.number(words, "--seed", "seed of the resamples", 0)
   base.flag(words, "--no_health", "skip the check for wrong languages and similar problems")

@@ -14,6 +14,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
+from xmcap.scoring.health import fidelity
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
@@ -86,6 +87,7 @@ class Scored:
     references_hash: hash of the keys and references, independent of their order.
     order_hash: hash of them in their order if the words depend on it, else "".
     health: lacks `copy`, which is computed from the `marks` of all languages.
+    num_emptied: number of captions in another language that were scored as empty.
   """
 
   statistics: Statistics
@@ -99,6 +101,7 @@ class Scored:
   marks: np.ndarray | None
   words: Tokenized | None
   document_frequency: DocumentFrequency | None
+  num_emptied: int = 0
 
 
 def score_language(
@@ -110,8 +113,12 @@ def score_language(
   normalize: str = "",
   health: bool = False,
   keep: Collection[str] = (),
+  known: health_lib.Vocabularies | None = None,
+  wrong_language: str = "keep",
 ) -> Scored:
   """Scores the captions of one language; the arguments are those of `score.score`.
+
+  `known` are the words of the references of all languages, which health and `wrong_language="zero"` need.
 
   Raises:
     UsageError: a caption is too long, or `tokenized` does not fit the references.
@@ -121,20 +128,27 @@ def score_language(
   found = tokenizers.get(tokenizer, language, normalize)
   # Sums of floats depend on their order. Sorting the references makes scores independent of the order in the file.
   references = list(map(sorted, captions.references))
-  corpus, other_words = _corpus(found, captions, references, document_frequency)
+  verdicts, scored = None, captions
+  if known is not None:
+    verdicts = fidelity.judge(language, captions.hypotheses, known)
+    if wrong_language == "zero":
+      scored = dataclasses.replace(captions, hypotheses=fidelity.emptied(captions.hypotheses, verdicts))
+  corpus, other_words = _corpus(found, scored, references, document_frequency)
   variants = None
   if not normalize:
     counts = np.fromiter(map(len, references), np.int64, len(references))
     is_reference = np.ones(len(corpus.words.lengths), np.bool_)
     is_reference[np.cumsum(counts + 1) - counts - 1] = False
-    texts = metrics_lib.interleave(captions.hypotheses, references)
+    texts = metrics_lib.interleave(scored.hypotheses, references)
     variants = variants_lib.find(found, texts, corpus.words, is_reference)
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
   measured = marks = None
-  if health:
+  if health and known is not None and verdicts is not None:
+    # Health is that of the captions as they were given.
+    given = corpus if scored is captions else _corpus(found, captions, references, None)
     texts = metrics_lib.interleave(captions.hypotheses, references)
-    measured = health_lib.measure(language, texts, corpus.ngrams)
+    measured = health_lib.measure(language, texts, given.ngrams, known, verdicts)
     marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(
     Statistics(tuple(captions.keys), values, sum(map(len, references))),
@@ -148,6 +162,7 @@ def score_language(
     marks,
     Tokenized(corpus.words, _order(captions)) if "words" in keep else None,
     of_references if "document_frequency" in keep else None,
+    0 if scored is captions else int((verdicts == fidelity.Verdict.WRONG).sum()),
   )
 
 

@@ -16,6 +16,9 @@ from xmcap.terminal import shown
 MAX_RESAMPLES = 100_000
 """Largest number of resamples of the images; on all of XM3600 they take minutes."""
 
+WRONG_LANGUAGE = ("keep", "zero")
+"""What can be done with captions in another language: score them as they are, or as empty captions."""
+
 MAX_SEED = 2**63 - 1
 
 
@@ -31,6 +34,7 @@ def check(
   protocol: str | None = None,
   scale: int | None = None,
   document_frequencies: object = None,
+  wrong_language: str = "keep",
   **others: Any,
 ) -> protocols.Settled:
   """Checks those options of `score` that can be checked without the captions; `others` need no check.
@@ -48,7 +52,7 @@ def check(
     subset=bool(subset),
     document_frequencies=bool(document_frequencies),
     scale=scale,
-    changes={"normalize": normalize},
+    changes={"normalize": normalize, "wrong_language": wrong_language.replace("keep", "")},
   )
   settled.check_languages(language_codes(languages) or ())
   for code in language_codes(languages) or ("en",):
@@ -56,6 +60,8 @@ def check(
   if subset:
     subsets.check(subset)
   predictions.check_missing(missing)
+  if wrong_language not in WRONG_LANGUAGE:
+    raise UsageError(f"--wrong_language={shown(str(wrong_language))}: must be {' or '.join(WRONG_LANGUAGE)}")
   check_count("bootstrap", bootstrap, MAX_RESAMPLES)
   check_count("seed", seed, MAX_SEED)
   return settled

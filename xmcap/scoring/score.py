@@ -19,6 +19,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
+from xmcap.scoring.writing import language_fidelity
 from xmcap.scoring.writing.signature import digest, of_images
 
 MOST_OTHER_WORDS = 0.05
@@ -44,6 +45,7 @@ def score(
   bootstrap: int = 0,
   seed: int = 0,
   scale: int | None = None,
+  wrong_language: str = "keep",
   health: bool = False,
   keep: Collection[str] = (),
   processes: int = 1,
@@ -68,7 +70,9 @@ def score(
     bootstrap: number of resamples for 95% intervals; 0: none.
     seed: seed of the resamples.
     scale: factor at which the table shows and writes scores, 1 or 100; None: the protocol's. `rows` have none.
-    health: whether to measure language health.
+    wrong_language: `keep`, or `zero`: a caption in another language is scored as an empty caption, and a note of the
+      table gives their number. The words of all references, also of languages that are not scored, help to tell.
+    health: whether to measure language health, and to show language fidelity beside the scores.
     keep: what the result keeps besides the statistics: `words`, `document_frequency`.
     processes: number of processes that share the languages.
 
@@ -89,6 +93,7 @@ def score(
     protocol,
     scale,
     bool(document_frequencies),
+    wrong_language,
   )
   metrics, tokenizer = settled.metrics, settled.tokenizer
   if not isinstance(references, References):
@@ -128,6 +133,7 @@ def score(
   if needs_tokenized and not tokenized:
     raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
   keys = sorted(references)
+  known = language_fidelity.read(keys, references) if health or wrong_language == "zero" else None
 
   def score_one(code: str) -> language_lib.Scored:
     of_language = [key for key in keys if references[key].get(code)]
@@ -140,7 +146,16 @@ def score(
     )
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
-      code, captions, metrics, tokenizer, frequency, normalize=normalize, health=health, keep=keep
+      code,
+      captions,
+      metrics,
+      tokenizer,
+      frequency,
+      normalize=normalize,
+      health=health,
+      keep=keep,
+      known=known,
+      wrong_language=wrong_language,
     )
 
   # Languages that need a segmenter take longest, so they come first.
@@ -160,16 +175,22 @@ def score(
     **({"protocol": settled.protocol} if settled.protocol else {}),
     **({"scale": str(settled.scale)} if settled.scale != 1 else {}),
   }
+  if known is not None and wrong_language == "zero":
+    parts["wrong_language"] = language_fidelity.signature(known)
+    notes += language_fidelity.notes_on_emptied(
+      {code: held.num_emptied for code, held in of_language.items()}
+    )
   table = make_table(
     statistics, parts, notes, fixed="document_frequency", title=title, bootstrap=bootstrap, seed=seed
   )
   table = dataclasses.replace(table, scale=settled.scale)
+  measured = _health(of_language)
   return Result(
-    table,
+    language_fidelity.with_fidelity(table, measured),
     statistics,
     references,
     predictions,
-    _health(of_language),
+    measured,
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )

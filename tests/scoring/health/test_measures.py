@@ -4,7 +4,7 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring import health, metrics
-from xmcap.scoring.health import identifier, measures
+from xmcap.scoring.health import fidelity
 
 _ENGLISH = [
   "a black dog runs on the beach",
@@ -16,7 +16,10 @@ _ENGLISH = [
 
 def _measure(language, hypotheses, references=None):
   references = [["a reference"]] * len(hypotheses) if references is None else references
-  return health.measure(language, metrics.interleave(hypotheses, references), _counts(hypotheses, references))
+  known = health.Vocabularies.of({language: [text for texts in references for text in texts]})
+  verdicts = fidelity.judge(language, hypotheses, known)
+  texts = metrics.interleave(hypotheses, references)
+  return health.measure(language, texts, _counts(hypotheses, references), known, verdicts)
 
 
 def _counts(hypotheses, references):
@@ -31,6 +34,8 @@ def test_healthy_captions():
     wrong_script=0.0,
     wrong_language=0.0,
     wrong_language_references=0.0,
+    undecided=0.0,
+    undecided_references=0.0,
     empty=0.0,
     repetitive=0.0,
     truncated=None,
@@ -56,17 +61,10 @@ def test_wrong_language():
   assert (found.wrong_language, found.wrong_language_references) == (3 / 4, 1 / 2)
 
 
-def test_wrong_language_of_a_language_that_the_identifier_does_not_know():
+def test_a_language_that_cannot_be_told():
   found = _measure("mi", ["Etahi motuka tawhito kei roto i tetahi whare"])
   assert (found.wrong_language, found.wrong_language_references) == (None, None)
-
-
-def test_identifier_reads_a_sample_evenly_spaced(monkeypatch):
-  read = []
-  monkeypatch.setattr(measures, "SAMPLE", 3)
-  monkeypatch.setattr(identifier, "identify", lambda captions: read.extend(captions) or ["en"] * 3)
-  _measure("en", ["1", *"abcdefg"], [["x", "y", "z"]] + [["x"]] * 7)
-  assert read == ["a", "c", "e", "x", "x", "x"]
+  assert (found.undecided, found.undecided_references) == (1.0, 1.0)
 
 
 def test_empty():

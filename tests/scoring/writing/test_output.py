@@ -48,7 +48,7 @@ def files(tmp_path):
 def test_files_in_and_out(files, tmp_path):
   result = score_files(*files, tmp_path / "out", title="t", health=True)
   assert sorted(os.listdir(tmp_path / "out")) == _FILES
-  assert result.table == score(_REFERENCES, _PREDICTIONS, title="t").table
+  assert result.table == score(_REFERENCES, _PREDICTIONS, title="t", health=True).table
   assert json.loads((tmp_path / "out" / "table.json").read_text())["languages"] == result.table.rows
   assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _PREDICTIONS
   assert read_system(tmp_path / "out").table.rows == result.table.rows
@@ -175,7 +175,7 @@ def test_another_folder_stands_beside(files, tmp_path):
 
 
 def test_health_is_empty_where_it_cannot_be_said():
-  health = score({"k": {"mi": ["he kurī"]}}, {"k": {"mi": "he kurī"}}, health=True).health
+  health = score({"k": {"mi": ["he kurī"]}}, {"k": {"mi": "ngeru"}}, health=True).health
   (row,) = csv.DictReader(io.StringIO(output.health_csv(health)))
   assert row["language"] == "mi" and row["wrong_language"] == "" and row["empty"] == "0.0"
 

@@ -61,6 +61,7 @@ def test_json_is_as_documented():
     "metrics": ["cider", "cider_d", "exact"],
     "languages": {"de": _row(1.0), "en": _row(0.0)},
     "means": {"2 languages": {"cider": 0.5, "cider_d": 0.25, "exact": 0.125}},
+    "shares": {},
     "beside": {},
     "differences": {},
     "published": [],
@@ -201,3 +202,18 @@ def test_mean_labels():
     "all 36 languages",
     "3 languages",
   ]
+
+
+def test_shares_stand_between_scores_and_columns_beside():
+  rows = {
+    "en": {"images": 1, "references": 2, "cider": 0.5},
+    "mi": {"images": 1, "references": 1, "cider": 0.1},
+  }
+  table = Table.of_rows(_SIGNATURE, rows, shares={"fidelity": {"en": 0.957}}, beside={"other": {"en": 0.4}})
+  assert json.loads(table.as_json())["shares"] == {"fidelity": {"en": 0.957}}
+  header, en, mi, mean = table.as_csv().splitlines()
+  assert header == "language,images,references,cider,fidelity,other,difference to other"
+  assert en.startswith("en,1,2,0.5,0.957,0.4,") and mi == "mi,1,1,0.1,,," and mean.endswith(",,,")
+  assert "| 0.500 | 95.7% | 0.400 |" in table.as_markdown()
+  assert r" & 0.500 & 95.7\% & 0.400 & " in table.as_latex()
+  assert "fidelity" in table.terminal()

@@ -1,12 +1,13 @@
 """Language identification with py3langid (naive Bayes over byte n-grams; Lui and Baldwin 2012).
 
-The candidates are the languages of `xmcap.languages` that it knows (all but Maori), and "no language". Its other
-hundred languages would only add confusions such as Slovak for Czech or Galician for Spanish.
+Only languages of `xmcap.languages` are told apart, all but Maori, which py3langid does not know. Its other hundred
+languages would only add confusions such as Slovak for Czech or Galician for Spanish.
 """
 
 import functools
+import importlib.metadata
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from xmcap.errors import XmcapError
 _UNKNOWN = frozenset({"mi"})
 # py3langid's labels where they differ from our codes. It separates the two written forms of Norwegian.
 _LABELS = {"fil": ("tl",), "no": ("no", "nn"), "quz": ("qu",)}
-_NO_LANGUAGE = "zxx"
 
 
 def supports(language: str) -> bool:
@@ -24,29 +24,34 @@ def supports(language: str) -> bool:
   return languages.get(language).code in languages.LANGUAGES.keys() - _UNKNOWN
 
 
-def identify(captions: Iterable[str]) -> list[str]:
-  """Returns the code of the most likely language of each caption, "" for no language (numbers, markup, gibberish).
+def version() -> str:
+  """Returns the library and its version for signatures; XmcapError if it is not installed."""
+  load()
+  return f"py3langid-{importlib.metadata.version('py3langid')}"
+
+
+def log_likelihoods(captions: Sequence[str], codes: Sequence[str]) -> np.ndarray:
+  """Returns float32 [captions, codes], the log likelihood of each caption in each of these languages.
+
+  The features overlap, so differences are larger than true log ratios. A caption without features has 0 everywhere.
 
   Raises:
     XmcapError: py3langid is not installed.
   """
-  captions = list(captions)
-  distinct = list(dict.fromkeys(captions))
-  guesses = dict(zip(distinct, _guesses(distinct), strict=True))
-  return [guesses[caption] for caption in captions]
+  import scipy.sparse
 
-
-def _guesses(captions: Sequence[str]) -> list[str]:
-  """Does the same as `LanguageIdentifier.classify` for all captions at once, ten times as fast."""
-  identifier, codes = load()
+  identifier, columns = load()
   caption, feature, count = _features(captions)
-  # A caption without features scores 0 for all languages.
-  scores = np.zeros((len(captions), len(identifier.nb_classes)), np.float32)
-  with_features, first = np.unique(caption, return_index=True)
-  if len(first):
-    log_likelihoods = np.log1p(count.astype(np.float32))[:, None] * identifier.nb_ptc[feature]
-    scores[with_features] = np.add.reduceat(log_likelihoods, first) + identifier.nb_pc
-  return [codes[identifier.nb_classes[column]] for column in scores.argmax(axis=1).tolist()]
+  held = scipy.sparse.csr_array(
+    (np.log1p(count.astype(np.float32)), (caption, feature)),
+    shape=(len(captions), len(identifier.nb_ptc)),
+  )
+  wanted = tuple(column for code in codes for column in columns[code])
+  of_features, of_classes = _parameters(wanted)
+  found = held @ of_features + of_classes * (np.diff(held.indptr) > 0)[:, None]
+  # The likelihood of a language with several labels is that of the best one.
+  first = np.cumsum([0, *(len(columns[code]) for code in codes)])[:-1]
+  return np.maximum.reduceat(found, first, axis=1) if len(captions) else np.zeros((0, len(codes)), np.float32)
 
 
 def _features(captions: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,22 +91,28 @@ def _automaton() -> tuple[np.ndarray, ...]:
   return np.asarray(identifier.tk_nextmove), row, output
 
 
+@functools.lru_cache(maxsize=2)
+def _parameters(columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+  """Returns float32 [features, columns] and [columns], the log probabilities of features and of classes."""
+  identifier, _ = load()
+  return np.ascontiguousarray(identifier.nb_ptc[:, columns]), np.asarray(
+    identifier.nb_pc[list(columns)], np.float32
+  )
+
+
 @functools.cache
 def load():
-  """Returns the identifier and {label: our code}; the first call takes half a second to load it."""
+  """Returns the identifier and {our code: its columns}; the first call takes half a second to load it."""
   try:
     import py3langid.langid
   except ImportError as error:
     raise XmcapError(
       f"the language identifier does not load ({' '.join(str(error).split())}); pip install py3langid"
     ) from error
-  codes = {
-    label: code for code in languages.LANGUAGES if supports(code) for label in _LABELS.get(code, (code,))
-  }
-  codes[_NO_LANGUAGE] = ""
+  labels = {code: _LABELS.get(code, (code,)) for code in languages.LANGUAGES if supports(code)}
   # A separate identifier, because `py3langid.set_languages` changes the global one.
   identifier = py3langid.langid.LanguageIdentifier.from_model_file(py3langid.langid.MODEL_FILE)
-  identifier.set_languages(sorted(codes))
-  # Row-major, which is how they are read.
-  identifier.nb_ptc = np.ascontiguousarray(identifier.nb_ptc, dtype=np.float32)
-  return identifier, codes
+  identifier.set_languages(sorted(label for of_code in labels.values() for label in of_code))
+  identifier.nb_ptc = np.asarray(identifier.nb_ptc, np.float32)
+  places = {label: place for place, label in enumerate(identifier.nb_classes)}
+  return identifier, {code: [places[label] for label in of_code] for code, of_code in labels.items()}

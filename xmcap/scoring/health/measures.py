@@ -5,11 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xmcap.scoring.health import identifier, scripts, truncation
+from xmcap.scoring.health import fidelity, scripts, truncation
+from xmcap.scoring.health.vocabularies import Vocabularies
 from xmcap.scoring.metrics.ngrams import Ngrams
-
-SAMPLE = 1000
-"""Largest number of captions, and of references, per language that the identifier reads."""
 
 _NGRAM = 4
 
@@ -24,6 +22,8 @@ class Health:
   wrong_script: float | None
   wrong_language: float | None
   wrong_language_references: float | None
+  undecided: float | None
+  undecided_references: float | None
   empty: float
   repetitive: float | None
   truncated: float | None
@@ -60,13 +60,17 @@ MEASURES: dict[str, Measure] = {
   ),
   "wrong_language": Measure(
     "Wrong language",
-    f"Share of captions that py3langid takes for another language, among up to {SAMPLE:,} evenly spaced ones with "
-    "letters; - if it does not know the language.",
+    "Share of captions in another language, by script, the words of the references and py3langid, among those that "
+    "these decide; the rest of 100% is the language fidelity.",
   ),
   "wrong_language_references": Measure(
     "Wrong language, references",
-    "The same for the references: the error rate of the identifier on human text.",
+    "The same for a sample of the references, each judged by the others: the error rate on human text.",
   ),
+  "undecided": Measure(
+    "Undecided", "Share of captions that may be in the language or in another one, among those with letters."
+  ),
+  "undecided_references": Measure("Undecided, references", "The same for the references."),
   "empty": Measure("Empty", "Share of captions without a word."),
   "repetitive": Measure(
     "Repetitive", f"Share of captions that repeat a sequence of {_NGRAM} words, among those with words."
@@ -92,14 +96,18 @@ MEASURES: dict[str, Measure] = {
 """Measures by name, in the order of the columns."""
 
 
-def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
+def measure(
+  language: str,
+  captions: Sequence[str],
+  counts: Ngrams,
+  known: Vocabularies,
+  verdicts: np.ndarray,
+) -> Health:
   """Measures the captions of one language.
 
-  All measures but `wrong_language` use every caption. The identifier is slow, so it reads at most `SAMPLE` captions and
-  `SAMPLE` references, evenly spaced: a share of 5% of 3,600 captions then has a standard error of 0.6%.
-
-  `captions` has for each image the hypothesis, then its references, as the rows of `counts`. Raises UsageError if the
-  language is unknown, and XmcapError if py3langid is not installed.
+  `captions` has for each image the hypothesis, then its references, as the rows of `counts`; `verdicts` are those of
+  `fidelity.judge` on the hypotheses, and `known` the words of the references. Raises UsageError if the language is
+  unknown, and XmcapError if py3langid is not installed.
   """
   is_hypothesis = ~counts.is_reference
   letters, own = scripts.count_letters(captions, language)
@@ -109,13 +117,14 @@ def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
   ngrams = counts.orders(_NGRAM)[-1]
   twice = np.unique(ngrams.caption[ngrams.count > 1])
   truncated, truncated_references = truncation.shares(captions, counts)
+  of_references = fidelity.judge(language, known.samples[language], known, are_references=True)
   mean, reference_mean = float(lengths.mean()), float(counts.length[counts.is_reference].mean())
   return Health(
     wrong_script=_share((2 * own < letters)[is_hypothesis & has_letters]),
-    wrong_language=_wrong_language(language, captions, np.flatnonzero(is_hypothesis & has_letters)),
-    wrong_language_references=_wrong_language(
-      language, captions, np.flatnonzero(counts.is_reference & has_letters)
-    ),
+    wrong_language=fidelity.share_wrong(verdicts),
+    wrong_language_references=fidelity.share_wrong(of_references),
+    undecided=fidelity.share_undecided(verdicts),
+    undecided_references=fidelity.share_undecided(of_references),
     empty=1 - with_words / len(lengths),
     repetitive=int(is_hypothesis[twice].sum()) / with_words if with_words else None,
     truncated=truncated,
@@ -124,15 +133,6 @@ def measure(language: str, captions: Sequence[str], counts: Ngrams) -> Health:
     words=mean,
     length_ratio=mean / reference_mean if reference_mean else None,
   )
-
-
-def _wrong_language(language: str, captions: Sequence[str], rows: np.ndarray) -> float | None:
-  """Returns the share of a sample of the rows that the identifier takes for another language."""
-  if not len(rows) or not identifier.supports(language):
-    return None
-  size = min(SAMPLE, len(rows))
-  sample = rows[np.arange(size) * len(rows) // size]
-  return _share([code != language for code in identifier.identify(captions[int(row)] for row in sample)])
 
 
 def _share(flags: Sequence[bool] | np.ndarray) -> float | None:

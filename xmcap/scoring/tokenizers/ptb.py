@@ -48,9 +48,9 @@ class Ptb(base.Tokenizer):
   def tokenize_together(self, texts: Sequence[str]) -> list[str]:
     """Returns the words of each caption, joined by spaces, exactly as pycocoevalcap's `PTBTokenizer` returns them.
 
-    As there, the next caption can change how the final full stop of a caption is read, and a word may contain a no-break
-    space. Deviation: any line end in a caption is a space; in pycocoevalcap, all but the line feed move the captions that
-    follow to other images. Raises XmcapError as `tokenize`.
+    As there, the next caption can change how the final full stop of a caption is read, and a word may contain a
+    no-break space. Deviation: any line end in a caption is a space; in pycocoevalcap, all but the line feed move the
+    captions that follow to other images. Raises XmcapError as `tokenize`.
     """
     return [" ".join(_kept(line)) for line in self._run(list(map(one_line, texts)))] if texts else []
 

@@ -103,7 +103,7 @@ def score_files(
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
     # The language identifier takes half a second to load, so it loads while the files are read.
     with concurrent.futures.ThreadPoolExecutor(1) as beside_reading:
-      if options.get("health"):
+      if options.get("health") or options.get("wrong_language") == "zero":
         beside_reading.submit(health.load)
       held = read_references(references, None, language, tokenized, key)
       baselines_lib.check_pictures(baseline, held)

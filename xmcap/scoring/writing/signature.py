@@ -25,6 +25,7 @@ _SHORT_NAMES = {
   "missing": "miss",
   "order": "ord",
   "protocol": "prot",
+  "wrong_language": "wl",
   "bootstrap": "bs",
   "xmcap": "v",
 }

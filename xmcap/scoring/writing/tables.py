@@ -45,6 +45,7 @@ class Table:
       Babel-ImageNet: see `mean_groups`.
     title: title for readers.
     intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} if there are none.
+    shares: heading -> {language code or mean: share in [0, 1]}, columns beside the scores, such as language fidelity.
     beside: heading -> {language code or mean: score}, columns to compare with, such as published scores.
     published: rows of papers, each of texts under `model`, `paper` and `table` and of scores by language code or mean.
     notes: warnings for readers, such as missing predictions.
@@ -57,6 +58,7 @@ class Table:
   means: dict[str, dict[str, float]]
   title: str = ""
   intervals: dict[str, dict[str, Interval]] = dataclasses.field(default_factory=dict)
+  shares: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
   beside: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
   published: tuple[dict[str, str | float], ...] = ()
   notes: tuple[str, ...] = ()
@@ -112,6 +114,7 @@ class Table:
       "metrics": list(self.metrics),
       "languages": {code: self._with_intervals(code, row) for code, row in self.rows.items()},
       "means": {name: self._with_intervals(name, mean) for name, mean in self.means.items()},
+      "shares": self.shares,
       "beside": {heading: scaled(column, factor) for heading, column in self.beside.items()},
       "differences": {heading: scaled(column, factor) for heading, column in self.differences.items()},
       "published": [scaled(row, factor) for row in self.published],
@@ -131,10 +134,12 @@ class Table:
       for metric in self.metrics:
         factor = self.factor(metric)
         row += [factor * scores[metric], *(factor * self.intervals[name][metric][place] for _, place in ends)]
+      row += [column.get(name) for column in self.shares.values()]
       factor = self.factor(self.primary)
       for heading, column in self.beside.items():
         row += [scaled(held, factor).get(name) for held in (column, self.differences[heading])]
       rows.append(row)
+    headings += self.shares
     for heading in self.beside:
       headings += [heading, f"difference to {heading}"]
     return grid.write_csv(headings, rows)
@@ -255,14 +260,14 @@ class Table:
     digits = 1 if factor == 100 else 3
 
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
-      beside: list[str] = []
+      beside = [f"{column[name]:.1%}" if name in column else "-" for column in self.shares.values()]
       for heading, column in self.beside.items():
         difference = self.differences[heading].get(name)
         beside.append(f"{factor * column[name]:.{digits}f}" if name in column else "-")
         beside.append("-" if difference is None else f"{factor * difference:+.{digits}f}")
       return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
 
-    headings = [metrics.METRICS[name].heading for name in self.metrics]
+    headings = [*(metrics.METRICS[name].heading for name in self.metrics), *self.shares]
     for heading in self.beside:
       headings += [heading, "difference"]
     return grid.Grid(

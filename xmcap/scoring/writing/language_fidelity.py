@@ -1,0 +1,77 @@
+"""Language fidelity beside the scores of a table: the share of captions in the right language."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from xmcap.scoring import files
+from xmcap.scoring.health import Health, Vocabularies, fidelity
+from xmcap.scoring.reading.references import References
+from xmcap.scoring.writing import tables
+from xmcap.scoring.writing.signature import digest
+
+HEADING = "fidelity"
+OF_REFERENCES = "fidelity of references"
+SAMPLE = 1000
+"""Number of images whose references are read in each language, evenly spaced; of fewer, several references each."""
+
+
+def read(keys: Sequence[str], references: References) -> Vocabularies:
+  """Returns the words of the references of all languages; the keys are those of the images, sorted."""
+  of_language: dict[str, list[Sequence[str]]] = {}
+  for key in keys:
+    for code, texts in references[key].items():
+      if texts:
+        of_language.setdefault(code, []).append(texts)
+  return Vocabularies.of({code: _sample(of_language[code]) for code in sorted(of_language)})
+
+
+def _sample(references: Sequence[Sequence[str]]) -> list[str]:
+  """Returns references of up to `SAMPLE` images, taken in turns from those of an image: their order has a meaning."""
+  size = min(SAMPLE, len(references))
+  of_image = SAMPLE // size
+  chosen = [sorted(references[place * len(references) // size]) for place in range(size)]
+  return [
+    texts[(place + i) % len(texts)]
+    for place, texts in enumerate(chosen)
+    for i in range(min(of_image, len(texts)))
+  ]
+
+
+def signature(known: Vocabularies) -> str:
+  """Returns the part of the signature of scores whose captions in another language count as empty."""
+  samples = "\n".join(f"{code}:{text}" for code, texts in known.samples.items() for text in texts)
+  return f"zero-{fidelity.version()}#{digest(samples)}"
+
+
+def notes_on_emptied(counts: Mapping[str, int]) -> list[str]:
+  """Returns the notes of a table on language code -> number of captions in another language scored as empty."""
+  found = {code: count for code, count in counts.items() if count}
+  if not found:
+    return []
+  where = ", ".join(f"{code} {count:,}" for code, count in found.items())
+  captions = files.count(sum(found.values()), "caption")
+  return [f"{captions} in another language scored as empty captions: {where}"]
+
+
+def with_fidelity(table: tables.Table, healths: Mapping[str, Health]) -> tables.Table:
+  """Returns the table with the language fidelity of captions and references, and a note on undecided captions."""
+  shares = {
+    HEADING: {
+      code: 1 - wrong for code, held in healths.items() if (wrong := held.wrong_language) is not None
+    },
+    OF_REFERENCES: {
+      code: 1 - wrong
+      for code, held in healths.items()
+      if (wrong := held.wrong_language_references) is not None
+    },
+  }
+  if not any(shares.values()):
+    return table
+  columns = {heading: tables.column(table.rows, column) for heading, column in shares.items()}
+  undecided = {code: held.undecided for code, held in healths.items() if held.undecided}
+  note = ""
+  if undecided:
+    where = ", ".join(f"{code} {share:.1%}" for code, share in undecided.items())
+    note = f"{tables.OF_COLUMNS}fidelity: without captions whose language cannot be told: {where}"
+  notes = (*table.notes, note) if note else table.notes
+  return dataclasses.replace(table, shares=columns, notes=notes)
