@@ -1,0 +1,113 @@
+"""Removes residue from captions by kind, and counts what it removed."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from xmcap.errors import UsageError
+from xmcap.scoring.residue import affixes
+from xmcap.scoring.residue.forms import FORMS
+
+KINDS = ("think", "loc", "tokens", "json", "html", "latex", "markdown", "prefix", "lines", "suffix")
+"""Kinds of residue, in the order in which they are removed. `prefix` and `suffix` are found by counting."""
+
+_ROUNDS = 3  # "Sure! Here it is:" may be followed by "Caption:"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cleaned:
+  """Captions of one language without residue.
+
+  Attributes:
+    captions: the captions in their order.
+    rows: kind -> rows of the captions that had it; only kinds that were found.
+    examples: kind -> what was removed from one of them; for `prefix` and `suffix` the most frequent.
+    emptied: number of captions that became empty.
+  """
+
+  captions: list[str]
+  rows: dict[str, list[int]]
+  examples: dict[str, str]
+  emptied: int
+
+
+def parse(kinds: str | Sequence[str]) -> tuple[str, ...]:
+  """Returns the named kinds in the order of `KINDS`; `all` names all of them, "" none.
+
+  Raises:
+    UsageError: a kind is unknown.
+  """
+  names = [name.strip() for name in kinds.split(",")] if isinstance(kinds, str) and kinds else list(kinds)
+  for name in names:
+    if name != "all" and name not in KINDS:
+      raise UsageError(f"--clean={name}: unknown kind; there are {', '.join(KINDS)}, or all")
+  return KINDS if "all" in names else tuple(kind for kind in KINDS if kind in names)
+
+
+def clean(captions: Sequence[str], references: Sequence[str], kinds: Iterable[str] = KINDS) -> Cleaned:
+  """Removes the kinds of residue from the captions of a language.
+
+  A caption without residue keeps its bytes. `references` are those of the language, which say what `prefix` and `suffix`
+  are not; without references these are not looked for.
+  """
+  kinds = set(kinds)
+  found, rows, examples = list(captions), {}, {}
+  joined = "\n".join(found)
+  for kind in KINDS:
+    if kind not in kinds:
+      continue
+    if kind in FORMS:
+      changed, example = _remove_form(kind, found, joined)
+    else:
+      changed, example = _remove_affix(kind, found, references)
+    if changed:
+      rows[kind], examples[kind] = changed, example
+      joined = "\n".join(found)
+  emptied = sum(not new.strip() and bool(old.strip()) for new, old in zip(found, captions, strict=True))
+  return Cleaned(found, rows, examples, emptied)
+
+
+def _remove_form(kind: str, captions: list[str], joined: str) -> tuple[list[int], str]:
+  """Removes a form from the captions in place; returns the rows that changed, and an example."""
+  form = FORMS[kind]
+  changed, example = [], ""
+  for row in form.rows(captions, joined):
+    cleaned = form.remove(captions[row])
+    if cleaned != captions[row]:
+      example = example or form.example(captions[row])
+      captions[row] = cleaned
+      changed.append(row)
+  return changed, example
+
+
+def _remove_affix(kind: str, captions: list[str], references: Sequence[str]) -> tuple[list[int], str]:
+  """Does the same as `_remove_form` for shared beginnings or ends."""
+  changed: dict[int, None] = {}
+  examples: dict[str, int] = {}
+  stripped = [text.strip() for text in references]
+  for _ in range(_ROUNDS):
+    texts = [text.strip() for text in captions]
+    found = (affixes.beginnings if kind == "prefix" else affixes.ends)(texts, stripped)
+    if not found:
+      break
+    remove = _without_beginning if kind == "prefix" else _without_end
+    for row, text in enumerate(texts):
+      affix = next(filter(text.startswith if kind == "prefix" else text.endswith, found), None)
+      if affix is not None:
+        captions[row] = remove(text, affix)
+        changed[row] = None
+        examples[affix.strip()] = examples.get(affix.strip(), 0) + 1
+  return sorted(changed), max(examples, key=lambda affix: examples[affix], default="")
+
+
+def _without_beginning(text: str, affix: str) -> str:
+  rest = text[len(affix) :]
+  # The closing quotation mark of one that the beginning opened.
+  for opening, closing in ('""', "\u201c\u201d", "\u201e\u201c", "\u00ab\u00bb", "\u300c\u300d", "\u300e\u300f"):
+    if affix.count(opening) % 2 and affix.rstrip().endswith(opening) and rest.rstrip(" .\u3002").endswith(closing):
+      place = rest.rindex(closing)
+      rest = rest[:place] + rest[place + 1 :]
+  return rest.strip()
+
+
+def _without_end(text: str, affix: str) -> str:
+  return text[: len(text) - len(affix)].strip()
