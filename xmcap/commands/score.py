@@ -8,7 +8,8 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _PASSED_ON = (
-  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "bootstrap", "seed",
+  "language", "baseline", "only_tables", "pictures", "title", "tokenizer", "subset", "missing", "clean", "bootstrap",
+  "seed",
 )  # fmt: skip
 
 
@@ -49,12 +50,17 @@ def _add_score(commands) -> None:
     "whitespace"
   )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
+  clean = (
+    "remove from the predictions what models leave: think, loc, tokens, json, html, latex, markdown, prefix, lines, "
+    "suffix, or all"
+  )
   base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")
   base.text(words, "--tokenizer", "NAME", tokenizer, "default", short="-t")
   base.text(words, "--df", "FILE", "document frequencies; default: those of the references", "")
   base.text(words, "--save_df", "FILE", "write the document frequencies of the references", "")
   base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 random ones", "")
   base.text(words, "--missing", "WAY", missing, "refuse")
+  base.text(words, "--clean", "KINDS", clean, "")
   base.number(words, "--bootstrap", "resamples for 95%% intervals, such as 1000", 0)
   base.number(words, "--seed", "seed of the resamples", 0)
   base.flag(words, "--no_health", "skip the check for wrong languages and similar problems")
@@ -116,7 +122,7 @@ def _score(arguments) -> None:
     _say_pictures(arguments, result.statistics)
   print(result.table.terminal())
   if result.health:
-    print(output.health_grid(result.health).text())
+    print(output.health_text(result.health))
 
 
 def _say_pictures(arguments, statistics) -> None:

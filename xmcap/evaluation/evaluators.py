@@ -60,6 +60,7 @@ class CaptionEvaluator:
     metrics: names, as for `xmcap score --metrics`.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
     subset: `xm600:SEED` or a file of keys; "": all pictures.
+    clean: kinds of residue to remove from the captions, as for `xmcap score --clean`; "": none.
     beside: `paper` or a folder of xmcap score, whose scores are shown for comparison; "": none.
     split: split of the records.
     sources: sources of the references in records, of `human`, `mt` and `translated`; (): all.
@@ -79,6 +80,7 @@ class CaptionEvaluator:
     metrics: Sequence[str] = METRICS,
     bootstrap: int = 0,
     subset: str = "",
+    clean: str = "",
     beside: str = "",
     split: str = "test",
     sources: Sequence[str] = (),
@@ -110,8 +112,8 @@ class CaptionEvaluator:
     self.title = title
     self.samples: dict[str, Any] = {}
     self.baselines = baselines
-    # The signature of the scores names the subset.
-    self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset}
+    # The signature of the scores names the subset and the cleaning.
+    self.measured = {"metrics": tuple(metrics), "subset": "" if limit else subset, "clean": clean}
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
     # Only of the primary metric, of which the table shows differences.
     primary = tables.primary(options.metric_names(metrics))

@@ -8,7 +8,7 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import tokenizers
+from xmcap.scoring import residue, tokenizers
 from xmcap.scoring.reading import predictions
 from xmcap.scoring.statistics import subsets
 from xmcap.terminal import shown
@@ -27,6 +27,7 @@ def check(
   missing: str = "refuse",
   bootstrap: int = 0,
   seed: int = 0,
+  clean: str | Sequence[str] = "",
   **others: Any,
 ) -> None:
   """Checks those options of `score` that can be checked without the captions; `others` need no check.
@@ -40,6 +41,7 @@ def check(
   if subset:
     subsets.check(subset)
   predictions.check_missing(missing)
+  residue.parse(clean)
   check_count("bootstrap", bootstrap, MAX_RESAMPLES)
   check_count("seed", seed, MAX_SEED)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, options, tokenizers, workers
+from xmcap.scoring import files, options, residue, tokenizers, workers
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
@@ -36,6 +36,7 @@ def score(
   document_frequencies: Mapping[str, DocumentFrequency] | None = None,
   subset: str = "",
   missing: str = "refuse",
+  clean: str | Sequence[str] = "",
   bootstrap: int = 0,
   seed: int = 0,
   health: bool = False,
@@ -56,6 +57,8 @@ def score(
     subset: a file of image keys, or `xm600:SEED`; "": all images.
     missing: `refuse`: a missing prediction is an error; `empty`: it is scored as an empty caption, and a note of the
       table gives their number.
+    clean: kinds of residue from `xmcap.scoring.residue.KINDS` that are removed from the predictions before everything
+      else, or a string as for `--clean`; a note of the table gives what was removed.
     bootstrap: number of resamples for 95% intervals; 0: none.
     seed: seed of the resamples.
     health: whether to measure language health.
@@ -67,7 +70,7 @@ def score(
     UsageError: an option has an invalid value, or the captions are not dictionaries of strings.
     XmcapError: a word segmenter or another package is not installed.
   """
-  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed)
+  options.check(languages, metrics, tokenizer, subset, missing, bootstrap, seed, clean)
   metrics = options.metric_names(metrics)
   if not isinstance(references, References):
     references = References(references)
@@ -85,6 +88,11 @@ def score(
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
+  kinds = residue.parse(clean)
+  if kinds:
+    predictions, removed = residue.clean_all(references, predictions, scored, kinds)
+    notes += removed
+  captions_lib.check_lengths(references, predictions, scored)
   notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
   for name in metrics:
     known = metrics_lib.CAPTION_METRICS[name].languages or scored
@@ -123,11 +131,14 @@ def score(
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
+  healths = _health(of_language)
+  notes += health_lib.notes(healths, metrics)
   parts = {
     **_signature_of_words(of_language, tokenizer, from_file=bool(document_frequencies)),
     **_signature_of_images(of_language),
     "subset": subset_label,
     "missing": missing,
+    **({"clean": ",".join(kinds)} if kinds else {}),
   }
   table = make_table(
     statistics, parts, notes, fixed="document_frequency", title=title, bootstrap=bootstrap, seed=seed
@@ -137,7 +148,7 @@ def score(
     statistics,
     references,
     predictions,
-    _health(of_language),
+    healths,
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )

@@ -1,11 +1,14 @@
-"""Checks dictionaries of captions that a caller built in memory."""
+"""Checks dictionaries of captions that a caller built in memory, and the lengths of captions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.terminal import shown
+
+MAX_CAPTION = 10_000
+"""Longest caption in characters. Some normalisations and segmenters take quadratic time."""
 
 
 def check_references(references: Any) -> None:
@@ -20,6 +23,38 @@ def check_references(references: Any) -> None:
 def check_predictions(predictions: Any) -> None:
   """Checks image key -> language code -> caption, as `check_references` does."""
   _check("predictions", predictions, lambda value: isinstance(value, str), "a string")
+
+
+def check_lengths(
+  references: Mapping[str, Mapping[str, Sequence[str]]],
+  predictions: Mapping[str, Mapping[str, str]],
+  languages: Iterable[str],
+) -> None:
+  """Raises UsageError if captions in these languages have over MAX_CAPTION characters; it names them all together."""
+  long = []
+  for code in languages:
+    for key, of_image in references.items():
+      if texts := of_image.get(code):
+        long += [
+          (f"{code} {shown(key)}", len(text))
+          for text in (predictions[key][code], *texts)
+          if len(text) > MAX_CAPTION
+        ]
+  refuse_long(long)
+
+
+def refuse_long(long: Sequence[tuple[str, int]], where: str = "", hint: str = "") -> None:
+  """Raises UsageError if there are captions that are too long, each given by its place and its length.
+
+  A reader collects them while it reads, so that one run names the number of all; `where` names the file, and `hint`
+  says what else may help.
+  """
+  if long:
+    few = files.first_few([f"{place}: {length:,}" for place, length in long])
+    raise UsageError(
+      f"{where}{files.count(len(long), 'caption')} of more than {MAX_CAPTION:,} characters ({few}); shorten or "
+      f"remove them{hint}"
+    )
 
 
 def _are_texts(value: Any) -> bool:

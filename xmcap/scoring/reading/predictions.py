@@ -8,6 +8,7 @@ from json.encoder import encode_basestring
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import layouts, plain_text
 from xmcap.scoring.reading.inputs import Input, uncollected
 from xmcap.scoring.reading.references import ReferenceMapping
@@ -33,7 +34,10 @@ class CheckedPredictions(Predictions):
 
 
 def read_predictions(
-  path: str | os.PathLike, language: str | None = None, references: ReferenceMapping | None = None
+  path: str | os.PathLike,
+  language: str | None = None,
+  references: ReferenceMapping | None = None,
+  longest: int | None = None,
 ) -> Predictions:
   """Reads predictions in the order of the file. CSV and text are known by suffix, other layouts by content.
 
@@ -42,9 +46,11 @@ def read_predictions(
       so on, which are read in the order of the codes; names that begin with a dot are skipped.
     language: code of captions that come without one; captions with a language must agree.
     references: gives the order of captions without keys, such as those of text files.
+    longest: the most characters of a caption; None: any number.
 
   Raises:
-    UsageError: the file cannot be read, is malformed or empty, repeats predictions, or needs `language`.
+    UsageError: the file cannot be read, is malformed or empty, repeats predictions, has too long captions, or needs
+      `language`.
   """
   if language is not None:
     language = languages_lib.get(language).code
@@ -52,9 +58,9 @@ def read_predictions(
   with uncollected():
     if os.path.isdir(path):
       for code, file in _files(pathlib.Path(path), language):
-        _read(file, code, "the file's name says", predictions, references)
+        _read(file, code, "the file's name says", predictions, references, longest)
     else:
-      _read(path, language, "--language says", predictions, references)
+      _read(path, language, "--language says", predictions, references, longest)
   return predictions
 
 
@@ -83,9 +89,10 @@ def _read(
   says: str,
   predictions: Predictions,
   references: ReferenceMapping | None,
+  longest: int | None,
 ) -> None:
   """Adds the predictions of a file; `says` names the source of `language` in messages."""
-  repeated = []
+  repeated, long = [], []
   empty = True
   with Input(path) as source:
     if plain_text.is_plain(path):
@@ -100,6 +107,9 @@ def _read(
       if code in captions:
         repeated.append(f"{code} {shown(key)} {place.format(number)}")
       captions[code] = caption
+      if longest is not None and len(caption) > longest:
+        long.append((f"{code} {shown(key)} {place.format(number)}", len(caption)))
+  captions_lib.refuse_long(long, f"{source.name}: ", ", or what a model left there with --clean")
   if repeated:
     raise UsageError(
       f"{source.name}: {files.count(len(repeated), 'prediction')} given twice ({files.first_few(repeated)}); keep "

@@ -1,5 +1,6 @@
 """Reference captions: the XM3600 release, plain JSONL, or COCO annotations."""
 
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -49,6 +50,7 @@ def read_references(
   languages: Sequence[str] | None = None,
   language: str | None = None,
   tokenized: bool = False,
+  longest: int | None = None,
 ) -> References:
   """Reads reference captions unchanged, in the order of the file; the layout is known by content.
 
@@ -60,9 +62,11 @@ def read_references(
     languages: codes to keep; None keeps all. The whole file is checked either way.
     language: code of captions that come without one, such as COCO's; others keep their own.
     tokenized: whether to read `caption/tokenized` too.
+    longest: the most characters of a caption in JSONL; None: any number.
 
   Raises:
-    UsageError: the file cannot be read, is malformed (the message names the line), has no images, or needs `language`.
+    UsageError: the file cannot be read, is malformed (the message names the line), has no images or too long captions,
+      or needs `language`.
   """
   wanted = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
@@ -77,7 +81,7 @@ def read_references(
     elif layouts.is_results(source.head):
       raise UsageError(f"{source.name}: a list, as in COCO results; give JSONL or COCO annotations")
     else:
-      references = _of_lines(source, default, wanted, tokenized)
+      references = _of_lines(source, default, wanted, tokenized, longest)
   if not references:
     raise UsageError(f"{source.name}: contains no images; give JSONL or COCO annotations")
   return references
@@ -100,10 +104,13 @@ def _of_coco(source: Input, language: str | None, wanted: set[str] | None, token
   return References(held, notes=notes)
 
 
-def _of_lines(source: Input, language: str | None, wanted: set[str] | None, tokenized: bool) -> References:
+def _of_lines(
+  source: Input, language: str | None, wanted: set[str] | None, tokenized: bool, longest: int | None
+) -> References:
   references = References()
   lines: dict[str, int] = {}
   plain = None
+  long = []
   for number, row in source.rows():
     where = f"{source.name}, line {number}"
     if plain is None:
@@ -116,9 +123,17 @@ def _of_lines(source: Input, language: str | None, wanted: set[str] | None, toke
     lines[key] = number
     _set_locale(references.locales, key, row.get("image/locale", ""), where)
     captions, words = _plain(row, language, tokenized, where) if plain else _released(row, tokenized, where)
+    if longest is not None and len(max(itertools.chain(*captions.values()), key=len, default="")) > longest:
+      long += [
+        (f"{code} {shown(key)} on line {number}", len(text))
+        for code, texts in captions.items()
+        for text in texts
+        if len(text) > longest
+      ]
     _add(references, key, captions, wanted)
     if tokenized:
       _add(references.tokenized, key, words, wanted)
+  captions_lib.refuse_long(long, f"{source.name}: ")
   return references
 
 

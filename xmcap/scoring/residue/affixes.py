@@ -2,11 +2,13 @@
 
 They are found by counting, in any language. Characters are read from the first on, as in a trie of all captions, as
 long as a tenth of the distinct captions share what was read. What is left is a frame and, often, the first words of a
-caption: "The image shows a". References begin with "a" too, so the frame is what comes before the longest end with which
-references begin: "The image shows". It is residue if hardly a reference begins with it, by a test of two shares, and if
-it has two words, or three letters of a script without spaces, or a colon. Ends are the beginnings of reversed captions.
+caption: "The image shows a". References begin with "a" too, so the frame is what comes before the longest end with
+which references begin: "The image shows". It is residue if hardly a reference begins with it, by a test of two shares,
+and if it has two words, or three letters of a script without spaces, or a colon. Ends are the beginnings of reversed
+captions.
 """
 
+import bisect
 import functools
 import math
 import unicodedata
@@ -20,16 +22,17 @@ _Z = 4.0
 _NATURAL = 0.01  # share of references that begin with what belongs to a caption
 _LONGEST = 1000
 _TRIES = 20
+_SAMPLE = 250  # of the references, for a first look
 
 
 def beginnings(captions: Sequence[str], references: Sequence[str]) -> list[str]:
-  """Returns the residual beginnings of stripped captions, the longest first."""
+  """Returns the residual beginnings of captions that are stripped, the longest first."""
   return _shared(captions, references, reverse=False)
 
 
 def ends(captions: Sequence[str], references: Sequence[str]) -> list[str]:
-  """Returns the residual ends of stripped captions, the longest first."""
-  return [text[::-1] for text in _shared([text[::-1] for text in captions], [text[::-1] for text in references], True)]
+  """Returns the residual ends of captions that are stripped, the longest first."""
+  return [text[::-1] for text in _shared([text[::-1] for text in captions], references, reverse=True)]
 
 
 def exceeds(count: int, total: int, reference_count: int, reference_total: int) -> bool:
@@ -42,17 +45,19 @@ def exceeds(count: int, total: int, reference_count: int, reference_total: int) 
 
 
 def _shared(captions: Sequence[str], references: Sequence[str], reverse: bool) -> list[str]:
-  distinct = sorted(set(filter(None, captions)))
-  least = max(2, math.ceil(_SHARE * len(distinct)))
-  if not exceeds(max(least, _fewest(len(distinct), len(references))), len(distinct), 0, len(references)):
+  distinct = list(dict.fromkeys(filter(None, captions)))
+  least = max(2, math.ceil(_SHARE * len(distinct)), _fewest(len(distinct), len(references)))
+  paths = _paths(distinct, least)
+  if paths:
+    some = [_lowered(text, reverse) for text in references[:: 1 + len(references) // _SAMPLE]]
+    paths = [path for path in paths if not _is_usual(path.lower(), some)][:_TRIES]
+  if not paths:
     return []
+  distinct, lowered = sorted(distinct), sorted(_lowered(text, reverse) for text in references)
   found: dict[str, None] = {}
-  lowered: list[str] = []
-  for path in _paths(distinct, max(least, _fewest(len(distinct), len(references))))[:_TRIES]:
-    lowered = lowered or [text.lower() for text in references]
+  for path in paths:
     for frame in _frames(path, lowered, reverse):
-      count = sum(text.startswith(frame) for text in distinct)
-      of_references = sum(text.startswith(frame.lower()) for text in lowered)
+      count, of_references = _begin(distinct, frame), _begin(lowered, frame.lower())
       is_rare = of_references * len(distinct) * _RARER <= count * len(references)
       if is_rare and exceeds(count, len(distinct), of_references, len(references)):
         found[frame] = None
@@ -60,9 +65,24 @@ def _shared(captions: Sequence[str], references: Sequence[str], reverse: bool) -
   return sorted(found, key=len, reverse=True)
 
 
+def _lowered(text: str, reverse: bool) -> str:
+  text = text.strip().lower()
+  return text[::-1] if reverse else text
+
+
+def _is_usual(path: str, some: Sequence[str]) -> bool:
+  """Returns whether so many of some references begin with a path that no part of it can be residue."""
+  return sum(text.startswith(path) for text in some) * _RARER > 2 * len(some)
+
+
+def _begin(texts: Sequence[str], beginning: str) -> int:
+  """Returns how many of the sorted texts begin so."""
+  return bisect.bisect_left(texts, beginning + "\U0010ffff") - bisect.bisect_left(texts, beginning)
+
+
 def _fewest(total: int, reference_total: int) -> int:
-  """Returns the smallest count of captions that is significant if no reference has it."""
-  low, high = 1, total
+  """Returns the smallest count of captions that is significant if no reference has it, at most `total` + 1."""
+  low, high = 1, total + 1
   while low < high:
     middle = (low + high) // 2
     low, high = (low, middle) if exceeds(middle, total, 0, reference_total) else (middle + 1, high)
@@ -80,25 +100,23 @@ def _paths(captions: list[str], least: int) -> list[str]:
     alive = rows[lengths[rows] > depth]
     children = []
     if len(alive) >= least and depth < _LONGEST:
-      values, places, counts = np.unique(
-        code_points[starts[alive] + depth], return_inverse=True, return_counts=True
-      )
-      children = [(alive[places == child], depth + 1) for child in np.flatnonzero(counts >= least).tolist()]
-      del values
+      values = code_points[starts[alive] + depth]
+      frequent = np.flatnonzero(np.bincount(values) >= least).tolist()
+      children = [(alive[values == value], depth + 1) for value in frequent]
     if depth and not children:
       paths.append(captions[int(rows[0])][:depth])
     nodes += children
   return paths
 
 
-def _frames(path: str, references: Sequence[str], reverse: bool) -> list[str]:
+def _frames(path: str, lowered: Sequence[str], reverse: bool) -> list[str]:
   """Returns what may be residue of a path, the most likely first: see the docstring of the module."""
-  least = max(1, math.ceil(_NATURAL * len(references)))
+  least = max(1, math.ceil(_NATURAL * len(lowered)))
   cuts = [place for place in range(1, len(path) + 1) if _is_boundary(path, place, reverse)]
   frames = []
   for cut in cuts:
     rest = path[cut:].lstrip().lower()
-    if _is_long(path[:cut]) and (not rest or sum(text.startswith(rest) for text in references) >= least):
+    if _is_long(path[:cut]) and (not rest or _begin(lowered, rest) >= least):
       frames.append(path[:cut])
   return frames
 

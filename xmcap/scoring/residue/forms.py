@@ -3,13 +3,15 @@ r"""Residue that is known by its form in a single caption, and its removal.
 A caption has a kind of residue if, and only if, removing that kind changes it. So what is measured is what `--clean`
 removes, and a caption without residue keeps its bytes.
 
-Tokens are known by their form, since every model has its own. These models were looked at: Qwen-VL, InternVL, LLaVA,
-Gemma, PaliGemma, Florence-2, Kosmos-2, Molmo, SmolVLM, Idefics, CogVLM, GLM-4.1V, DeepSeek-VL, Kimi-VL, Pixtral, gpt-oss.
+Tokens are known by their form, since every model has its own. The forms are those of Qwen-VL, InternVL, LLaVA, Gemma,
+PaliGemma, Florence-2, Kosmos-2, Molmo, SmolVLM, Idefics, CogVLM, GLM-4.1V, DeepSeek-VL, Kimi-VL, Pixtral and gpt-oss.
 Human captions such as "I <3 you", "# 8 of Iowa State" and "1. FC K\u00f6ln" have none of these forms.
 """
 
 import ast
+import bisect
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -33,7 +35,9 @@ _ANY_REASONING = re.compile(rf"{_OPEN}|{_CLOSE}|<\|channel\|>|<answer>", _DOTALL
 # Places: <loc0012>, <seg001>, <loc_123>, <patch_index_0044>; boxes of coordinates; tags around what is placed.
 _COORDINATES = r"[\s\d.,;()\[\]]*"
 _PLACED = r"(?:box|bbox|quad|poly|polygon|point|points|ref|object_ref|object|phrase|grounding|det)"
-_PLACE_TOKEN = r"<(?!h[1-6]>|(?:image|img|frame|video|audio|unused|extra_id|reserved|mask)_?\d)[A-Za-z_]{1,20}\d{1,4}>"
+_PLACE_TOKEN = (
+  r"<(?!h[1-6]>|(?:image|img|frame|video|audio|unused|extra_id|reserved|mask)_?\d)[A-Za-z_]{1,20}\d{1,4}>"
+)
 _PLACES = re.compile(
   rf"<(\|?)({_PLACED})(?:_start)?\1>{_COORDINATES}<\1/?\2(?:_end)?\1>|{_PLACE_TOKEN}|"
   rf"</?{_PLACED}(?:\s[^<>]*)?/?>|<\|/?{_PLACED}(?:_start|_end)?\|>|"
@@ -85,7 +89,9 @@ _MARKDOWN = (
   (re.compile(r"^[ \t]*[-*+\u2022\u2023\u25e6\u25aa][ \t]+(?=\S)", _MULTILINE), ""),
 )
 _ITEM = re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=\S)", _MULTILINE)
-_ANY_MARKDOWN = re.compile("|".join(["```", *(f"(?:{p.pattern})".replace(r"\1", r"[-*_]+") for p, _ in _MARKDOWN)]), _MULTILINE)
+_ANY_MARKDOWN = re.compile(
+  "|".join(["```", *(f"(?:{p.pattern})".replace(r"\1", r"[-*_]+") for p, _ in _MARKDOWN)]), _MULTILINE
+)
 
 # The member of an object that is the caption; otherwise its first string.
 _CAPTIONS = ("caption", "description", "answer", "text", "response", "output", "content", "label")
@@ -111,14 +117,17 @@ class Form:
   remove: Callable[[str], str]
 
   def rows(self, captions: Sequence[str], joined: str) -> list[int]:
-    """Returns the rows of captions that may have this residue; `joined` has all captions."""
-    marks = [mark for mark in self.marks if mark in joined]
-    if not marks:
-      return []
-    if len(marks) == 1:
-      return [row for row, caption in enumerate(captions) if marks[0] in caption]
-    search = re.compile("|".join(map(re.escape, marks))).search
-    return [row for row, caption in enumerate(captions) if search(caption)]
+    """Returns the rows of captions that may have this residue; `joined` has all, with NUL between them."""
+    ends: list[int] = []
+    found: set[int] = set()
+    for mark in self.marks:
+      place = joined.find(mark)
+      while place >= 0:
+        ends = ends or list(itertools.accumulate(len(caption) + 1 for caption in captions))
+        row = bisect.bisect_right(ends, place)
+        found.add(row)
+        place = joined.find(mark, ends[row])
+    return sorted(found)
 
   def example(self, caption: str) -> str:
     """Returns the first residue in a caption."""

@@ -23,6 +23,7 @@ _SHORT_NAMES = {
   "references": "refs",
   "subset": "sub",
   "missing": "miss",
+  "clean": "cl",
   "bootstrap": "bs",
   "xmcap": "v",
 }
