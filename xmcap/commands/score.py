@@ -51,7 +51,7 @@ def _add_score(commands) -> None:
   )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
   clean = (
-    "remove from the predictions what models leave: think, loc, tokens, json, html, latex, markdown, prefix, lines, "
+    "remove from the predictions what models leave: think, tokens, json, loc, html, latex, markdown, prefix, lines, "
     "suffix, or all"
   )
   base.text(words, "--metrics", "NAMES", metrics, "cider,cider_d", short="-m")

@@ -4,8 +4,8 @@ They are found by counting, in any language. Characters are read from the first 
 long as a tenth of the distinct captions share what was read. What is left is a frame and, often, the first words of a
 caption: "The image shows a". References begin with "a" too, so the frame is what comes before the longest end with
 which references begin: "The image shows". It is residue if hardly a reference begins with it, by a test of two shares,
-and if it has two words, or three letters of a script without spaces, or a colon. Ends are the beginnings of reversed
-captions.
+and if it has two words, or three letters of a script without spaces, or a colon, or is in no reference at all. Ends are
+the beginnings of reversed captions.
 """
 
 import bisect
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _SHARE = 0.1  # of the distinct captions
+_FEWEST = 8  # distinct captions
 _RARER = 50  # so many times as rare must it be among the references
 _Z = 4.0
 _NATURAL = 0.01  # share of references that begin with what belongs to a caption
@@ -46,7 +47,7 @@ def exceeds(count: int, total: int, reference_count: int, reference_total: int) 
 
 def _shared(captions: Sequence[str], references: Sequence[str], reverse: bool) -> list[str]:
   distinct = list(dict.fromkeys(filter(None, captions)))
-  least = max(2, math.ceil(_SHARE * len(distinct)), _fewest(len(distinct), len(references)))
+  least = max(_FEWEST, math.ceil(_SHARE * len(distinct)), _fewest(len(distinct), len(references)))
   paths = _paths(distinct, least)
   if paths:
     some = [_lowered(text, reverse) for text in references[:: 1 + len(references) // _SAMPLE]]
@@ -60,7 +61,8 @@ def _shared(captions: Sequence[str], references: Sequence[str], reverse: bool) -
       count, of_references = _begin(distinct, frame), _begin(lowered, frame.lower())
       is_rare = of_references * len(distinct) * _RARER <= count * len(references)
       if is_rare and exceeds(count, len(distinct), of_references, len(references)):
-        found[frame] = None
+        if _is_long(frame) or not any(frame.strip().lower() in text for text in lowered):
+          found[frame] = None
         break
   return sorted(found, key=len, reverse=True)
 
@@ -116,7 +118,7 @@ def _frames(path: str, lowered: Sequence[str], reverse: bool) -> list[str]:
   frames = []
   for cut in cuts:
     rest = path[cut:].lstrip().lower()
-    if _is_long(path[:cut]) and (not rest or _begin(lowered, rest) >= least):
+    if not rest or _begin(lowered, rest) >= least:
       frames.append(path[:cut])
   return frames
 

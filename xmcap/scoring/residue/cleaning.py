@@ -8,7 +8,7 @@ from xmcap.scoring import files
 from xmcap.scoring.residue import affixes
 from xmcap.scoring.residue.forms import FORMS
 
-KINDS = ("think", "loc", "tokens", "json", "html", "latex", "markdown", "prefix", "lines", "suffix")
+KINDS = ("think", "tokens", "json", "loc", "html", "latex", "markdown", "prefix", "lines", "suffix")
 """Kinds of residue, in the order in which they are removed. `prefix` and `suffix` are found by counting."""
 
 _ROUNDS = 3  # "Sure! Here it is:" may be followed by "Caption:"

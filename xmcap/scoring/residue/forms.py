@@ -14,6 +14,7 @@ import dataclasses
 import itertools
 import json
 import re
+import warnings
 from collections.abc import Callable, Sequence
 
 LINE_ENDS = ("\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029")
@@ -25,12 +26,12 @@ _DOTALL = re.DOTALL | re.IGNORECASE
 
 # Reasoning: the tags of DeepSeek-R1 and Qwen3, Kimi's, Magistral's, and the analysis channel of gpt-oss.
 _REASONING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|seed:think)"
-_OPEN = rf"(?:<{_REASONING}>|\u25c1think\u25b7|\[THINK\])"
-_CLOSE = rf"(?:</{_REASONING}>|\u25c1/think\u25b7|\[/THINK\])"
-_CHANNEL = r"<\|channel\|>\s*(?:analysis|commentary)\s*<\|message\|>.*?(?:<\|end\|>|\Z)"
-_BLOCK = re.compile(rf"{_OPEN}.*?{_CLOSE}|{_CHANNEL}", _DOTALL)
+_OPEN = re.compile(rf"<{_REASONING}>|\u25c1think\u25b7|\[THINK\]", _DOTALL)
+_CLOSE = re.compile(rf"</{_REASONING}>|\u25c1/think\u25b7|\[/THINK\]", _DOTALL)
+_CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary)\s*<\|message\|>.*?(?:<\|end\|>|\Z)", _DOTALL)
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", _DOTALL)
-_ANY_REASONING = re.compile(rf"{_OPEN}|{_CLOSE}|<\|channel\|>|<answer>", _DOTALL)
+_ANSWER_END = re.compile("</answer>", _DOTALL)
+_ANY_REASONING = re.compile(rf"{_OPEN.pattern}|{_CLOSE.pattern}|<\|channel\|>|<answer>", _DOTALL)
 
 # Places: <loc0012>, <seg001>, <loc_123>, <patch_index_0044>; boxes of coordinates; tags around what is placed.
 _COORDINATES = r"[\s\d.,;()\[\]]*"
@@ -38,18 +39,22 @@ _PLACED = r"(?:box|bbox|quad|poly|polygon|point|points|ref|object_ref|object|phr
 _PLACE_TOKEN = (
   r"<(?!h[1-6]>|(?:image|img|frame|video|audio|unused|extra_id|reserved|mask)_?\d)[A-Za-z_]{1,20}\d{1,4}>"
 )
+_PLACE_MARK = rf"<\|/?{_PLACED}(?:_start|_end)?\|>"
 _PLACES = re.compile(
   rf"<(\|?)({_PLACED})(?:_start)?\1>{_COORDINATES}<\1/?\2(?:_end)?\1>|{_PLACE_TOKEN}|"
-  rf"</?{_PLACED}(?:\s[^<>]*)?/?>|<\|/?{_PLACED}(?:_start|_end)?\|>|"
+  rf"</?{_PLACED}(?:\s[^<>]*)?/?>|{_PLACE_MARK}|"
   r"\[{1,2}\s*\d+(?:\.\d+)?(?:\s*,\s*\d+(?:\.\d+)?){3}\s*\]{1,2}"
 )
 
 # Special tokens: <|im_end|>, <start_of_turn>, </s>, [INST], <0x0A>, and the spaces of SentencePiece.
-_BARE = r"(?i:s|bos|eos|pad|unk|mask|cls|sep|bot|eot|eom|eod|eop|sop|gmask|image|img|video|audio|vision|sys)"
+_BARE = (
+  r"(?i:s|bos|eos|pad|unk|mask|cls|sep|bot|eot|eom|eod|eop|sop|gmask|image|img|frame|video|audio|vision|sys)"
+)
 _TOKENS = re.compile(
+  rf"(?!{_PLACE_TOKEN}|{_PLACE_MARK})(?:"
   r"<[|\uff5c][^|\uff5c<>\n]{1,60}[|\uff5c]?>|<[\w\u2581 /]{1,60}[|\uff5c]>|"
   rf"<{{1,2}}/?{_BARE}(?:_?\d+)?>{{1,2}}|</?[A-Za-z]+(?:_[A-Za-z0-9]+)+>|<unused\d+>|(?:<0x[0-9A-Fa-f]{{2}}>)+|"
-  r"\[/?(?:INST|CLS|SEP|PAD|UNK|MASK|BOS|EOS|IMG|gMASK|[A-Z]+_[A-Z_]+)\]|\u2581"
+  r"\[/?(?:INST|CLS|SEP|PAD|UNK|MASK|BOS|EOS|IMG|gMASK|[A-Z]+_[A-Z_]+)\]|\u2581)"
 )
 _TURN = r"(?:<\|im_start\|>|<start_of_turn>|<\|start_header_id\|>|<\|start\|>|<\|turn>)[ \t]*"
 _ROLE_END = r"[ \t]*(?:<\|end_header_id\|>|(?=<\|)|\n|\Z)"
@@ -65,7 +70,8 @@ _BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+", re.IGNORECASE)
 
 _NAME = r"[A-Za-z][A-Za-z0-9:-]*"
 _TAGS = re.compile(
-  rf"<!--.*?-->|</?{_NAME}(?:\s+[\w:-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+))?)*\s*/?>", re.DOTALL
+  rf"<!--.{{0,1000}}?-->|</?{_NAME}(?:\s+[\w:-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+))?)*\s*/?>",
+  re.DOTALL,
 )
 _BREAKING = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
 
@@ -81,7 +87,7 @@ _MARKDOWN = (
   (re.compile(r"^\*\*(?=\S)|(?<=\S)\*\*$"), ""),  # of a pair that was cut
   (re.compile(r"(?<!\w)__(?=\S)(.+?)(?<=\S)__(?!\w)"), r"\1"),
   (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]*?[^\s*])\*(?![\w*])"), r"\1"),
-  (re.compile(r"(?<!\w)_(?=[^\s_])([^_\n]*[^\s_])_(?!\w)"), r"\1"),
+  (re.compile(r"(?<!\w)_(?=\w)([^_\n]*[^\W_])_(?!\w)"), r"\1"),
   (re.compile(r"~~(?=\S)(.+?)(?<=\S)~~"), r"\1"),
   (re.compile(r"(?<!`)`([^`\n]+)`(?!`)"), r"\1"),
   (re.compile(r"^[ \t]*#{1,6}[ \t]+(?=\D)", _MULTILINE), ""),
@@ -123,7 +129,7 @@ class Form:
     for mark in self.marks:
       place = joined.find(mark)
       while place >= 0:
-        ends = ends or list(itertools.accumulate(len(caption) + 1 for caption in captions))
+        ends = ends or list(itertools.accumulate(map((1).__add__, map(len, captions))))
         row = bisect.bisect_right(ends, place)
         found.add(row)
         place = joined.find(mark, ends[row])
@@ -136,12 +142,12 @@ class Form:
 
 
 def _without_reasoning(caption: str) -> str:
-  caption = _BLOCK.sub(" ", caption)
+  caption = _CHANNEL.sub(" ", caption)
   # The opening tag may be in the prompt, and the closing one beyond the limit of tokens.
-  caption = re.split(_CLOSE, caption, flags=re.IGNORECASE)[-1]
-  caption = re.split(_OPEN, caption, maxsplit=1, flags=re.IGNORECASE)[0]
+  after = _CLOSE.split(caption)[-1]
+  caption = _OPEN.split(after if after.strip() else caption, maxsplit=1)[0]
   answers = _ANSWER.findall(caption)
-  return answers[-1] if answers else re.sub(r"</answer>", " ", caption, flags=re.IGNORECASE)
+  return answers[-1] if answers else _ANSWER_END.sub(" ", caption)
 
 
 def _without_places(caption: str) -> str:
@@ -149,10 +155,10 @@ def _without_places(caption: str) -> str:
 
 
 def _without_tokens(caption: str) -> str:
-  caption = _OTHER_TURN.sub(" ", caption)
+  caption = _OTHER_TURN.sub(" ", _BYTES.sub(_decode, caption))
   turns = [turn for turn in _ASSISTANT.split(caption) if _TOKENS.sub("", turn).strip()]
   caption = _CHANNEL_NAME.sub(" ", turns[0] if turns else "")
-  return _TOKENS.sub(" ", _BYTES.sub(_decode, caption))
+  return _TOKENS.sub(" ", caption)
 
 
 def _decode(found: re.Match[str]) -> str:
@@ -173,6 +179,8 @@ def _without_latex(caption: str) -> str:
 
 
 def _without_markdown(caption: str) -> str:
+  if not any(map(str.isalnum, caption)):
+    return caption
   caption = _FENCE.sub("", caption)
   for pattern, kept in _MARKDOWN:
     caption = pattern.sub(kept, caption)
@@ -194,11 +202,13 @@ def _without_json(caption: str) -> str:
 
 def _value(text: str) -> object:
   """Returns the value of JSON, or of a Python literal; None if it is neither."""
-  for parse in (json.loads, ast.literal_eval):
-    try:
-      return parse(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-      continue
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of a literal with escapes that Python does not know
+    for parse in (json.loads, ast.literal_eval):
+      try:
+        return parse(text)
+      except (ValueError, SyntaxError, RecursionError, MemoryError):
+        continue
   return None
 
 
@@ -233,13 +243,13 @@ def _tidy(remove: Callable[[str], str]) -> Callable[[str], str]:
 
 FORMS: dict[str, Form] = {
   "think": Form("a block of reasoning", ("<", "\u25c1", "THINK]"), _ANY_REASONING, _tidy(_without_reasoning)),
-  "loc": Form("tokens or coordinates of places", ("<", "["), _PLACES, _tidy(_without_places)),
   "tokens": Form("special tokens", ("<", "[", "\u2581"), _TOKENS, _tidy(_without_tokens)),
   "json": Form("JSON around them", ("{", "["), re.compile(r"\A.{1,40}", re.DOTALL), _tidy(_without_json)),
+  "loc": Form("tokens or coordinates of places", ("<", "["), _PLACES, _tidy(_without_places)),
   "html": Form("HTML", ("<",), _TAGS, _tidy(_without_html)),
   "latex": Form("LaTeX", ("\\", "$$"), re.compile(r"\\\w*\s*[{()\[\]]?|\$\$"), _tidy(_without_latex)),
   "markdown": Form(
-    "Markdown", ("*", "_", "~~", "`", "](", "#", ">", "- ", "+ ", "\u2022", "\u2023", "\u25e6", "\u25aa", "1.", "1)"),
+    "Markdown", ("*", "_", "~~", "`", "](", "#", ">", "- ", "+ ", "---", *"\u2022\u2023\u25e6\u25aa", "1.", "1)"),
     _ANY_MARKDOWN, _tidy(_without_markdown),
   ),
   "lines": Form("several lines", LINE_ENDS, re.compile(r"\A.*"), _tidy(_without_lines)),
