@@ -78,8 +78,9 @@ def test_length_ratio_says_what_it_does_to_cider_d():
 
 
 def test_languages_share_a_sentence():
-  references = {"k": dict.fromkeys(("de", "en", "fr", "it", "es"), ["ein Hund"])}
-  predictions = {"k": dict.fromkeys(references["k"], "ein Hund</s>")}
+  codes: list[str] = ["de", "en", "fr", "it", "es"]
+  references = {"k": dict.fromkeys(codes, ["ein Hund"])}
+  predictions = {"k": dict.fromkeys(codes, "ein Hund</s>")}
   note = score(references, predictions, metrics="exact", health=True).table.notes[0]
   assert note.startswith(
     "de, en, es and 2 more languages: 5 of 5 captions have special tokens, such as '</s>'"

@@ -89,7 +89,7 @@ def files(tmp_path):
 
 
 def test_the_scored_captions_are_written(files, tmp_path):
-  score_files(*files, tmp_path / "out", clean="tokens")
+  score_files(files[0], files[1], tmp_path / "out", clean="tokens")
   assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _CLEAN
   with pytest.raises(UsageError, match="would write the cleaned captions over it"):
     score_files(files[0], tmp_path / "out" / "predictions.jsonl", tmp_path / "out", clean="tokens")
@@ -100,14 +100,14 @@ def test_captions_that_are_too_long_are_named_together(files, tmp_path):
   write_predictions(files[1], long.items())
   places = r"\(en k1 on line 2: 10,001, en k4 on line 5: 20,021\)"
   with pytest.raises(UsageError, match=rf"given.jsonl: 2 captions of more than 10,000 characters {places}"):
-    score_files(*files, tmp_path / "out")
+    score_files(files[0], files[1], tmp_path / "out")
   # What is removed does not count.
   with pytest.raises(UsageError, match=r"^1 caption of more than 10,000 characters \(en k1: 10,001\)"):
-    score_files(*files, tmp_path / "out", clean="think")
+    score_files(files[0], files[1], tmp_path / "out", clean="think")
 
 
 def test_references_that_are_too_long_are_named_with_their_lines(files, tmp_path):
   with open(files[0], "a") as file:
     file.write(json.dumps({"image/key": "k0", "language": "en", "caption": ["a", "b" * 10_002]}) + "\n")
   with pytest.raises(UsageError, match=r"references.jsonl: 1 caption .*\(en k0 on line 13: 10,002\)"):
-    score_files(*files, tmp_path / "out")
+    score_files(files[0], files[1], tmp_path / "out")

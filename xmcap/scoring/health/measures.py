@@ -33,18 +33,18 @@ class Health:
   copy: float | None
   words: float
   length_ratio: float | None
-  markup: float
-  markup_references: float
-  prefix: float
-  suffix: float
-  lines: float
-  lines_references: float
-  most_frequent: float
-  most_frequent_references: float
-  no_letter: float
-  no_letter_references: float
-  over_long: float
-  over_long_references: float
+  markup: float = 0.0
+  markup_references: float = 0.0
+  prefix: float = 0.0
+  suffix: float = 0.0
+  lines: float = 0.0
+  lines_references: float = 0.0
+  most_frequent: float = 0.0
+  most_frequent_references: float = 0.0
+  no_letter: float = 0.0
+  no_letter_references: float = 0.0
+  over_long: float = 0.0
+  over_long_references: float = 0.0
   most_frequent_caption: str = ""
   findings: tuple[leftovers.Finding, ...] = ()
 
