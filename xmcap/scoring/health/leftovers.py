@@ -131,5 +131,7 @@ def _most_frequent(captions: Sequence[str]) -> tuple[str, int]:
   counts = collections.Counter(captions)
   for blank in ("", " "):
     counts.pop(blank, None)
-  times = max(counts.values(), default=0)
-  return (min(text for text, count in counts.items() if count == times), times) if times > 1 else ("", 0)
+  times = max(counts.values(), default=0) if len(counts) < len(captions) else 0
+  if times < 2:
+    return "", 0
+  return min(text for text, count in counts.items() if count == times), times

@@ -50,7 +50,7 @@ def _shared(captions: Sequence[str], references: Sequence[str], reverse: bool) -
   least = max(_FEWEST, math.ceil(_SHARE * len(distinct)), _fewest(len(distinct), len(references)))
   paths = _paths(distinct, least)
   if paths:
-    some = [_lowered(text, reverse) for text in references[:: 1 + len(references) // _SAMPLE]]
+    some = sorted(_lowered(text, reverse) for text in references[:: 1 + len(references) // _SAMPLE])
     paths = [path for path in paths if not _is_usual(path.lower(), some)][:_TRIES]
   if not paths:
     return []
@@ -73,8 +73,8 @@ def _lowered(text: str, reverse: bool) -> str:
 
 
 def _is_usual(path: str, some: Sequence[str]) -> bool:
-  """Returns whether so many of some references begin with a path that no part of it can be residue."""
-  return sum(text.startswith(path) for text in some) * _RARER > 2 * len(some)
+  """Returns whether so many of some sorted references begin with a path that no part of it can be residue."""
+  return _begin(some, path) * _RARER > 2 * len(some)
 
 
 def _begin(texts: Sequence[str], beginning: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.residue import affixes
-from xmcap.scoring.residue.forms import FORMS
+from xmcap.scoring.residue.forms import FORMS, Joined
 
 KINDS = ("think", "tokens", "json", "loc", "html", "latex", "markdown", "prefix", "lines", "suffix")
 """Kinds of residue, in the order in which they are removed. `prefix` and `suffix` are found by counting."""
@@ -52,7 +52,7 @@ def clean(captions: Sequence[str], references: Sequence[str], kinds: Iterable[st
   """
   kinds = set(kinds)
   found, rows, examples = list(captions), {}, {}
-  joined = "\0".join(found)
+  joined = Joined(found)
   for kind in KINDS:
     if kind not in kinds:
       continue
@@ -62,16 +62,16 @@ def clean(captions: Sequence[str], references: Sequence[str], kinds: Iterable[st
       changed, example = _remove_affix(kind, found, references)
     if changed:
       rows[kind], examples[kind] = changed, example
-      joined = "\0".join(found)
+      joined = Joined(found)
   emptied = sum(not found[row].strip() for row in set().union(*rows.values()))
   return Cleaned(found, rows, examples, emptied)
 
 
-def _remove_form(kind: str, captions: list[str], joined: str) -> tuple[list[int], tuple[str, ...]]:
+def _remove_form(kind: str, captions: list[str], joined: Joined) -> tuple[list[int], tuple[str, ...]]:
   """Removes a form from the captions in place; returns the rows that changed, and an example."""
   form = FORMS[kind]
   changed, example = [], ""
-  for row in form.rows(captions, joined):
+  for row in joined.rows(form.marks):
     cleaned = form.remove(captions[row])
     if cleaned != captions[row]:
       example = example or form.example(captions[row])
@@ -87,7 +87,7 @@ def _remove_affix(
   changed: dict[int, None] = {}
   examples: dict[str, int] = {}
   for _ in range(_ROUNDS):
-    texts = [text.strip() for text in captions]
+    texts = list(map(str.strip, captions))
     found = (affixes.beginnings if kind == "prefix" else affixes.ends)(texts, references)
     if not found:
       break
@@ -104,13 +104,8 @@ def _remove_affix(
 def _without_beginning(text: str, affix: str) -> str:
   rest = text[len(affix) :]
   # The closing quotation mark of one that the beginning opened.
-  for opening, closing in (
-    '""',
-    "\u201c\u201d",
-    "\u201e\u201c",
-    "\u00ab\u00bb",
-    "\u300c\u300d",
-    "\u300e\u300f",
+  for opening, closing in zip(
+    '"\u201c\u201e\u00ab\u300c\u300e', '"\u201d\u201c\u00bb\u300d\u300f', strict=True
   ):
     if (
       affix.count(opening) % 2
