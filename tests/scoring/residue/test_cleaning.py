@@ -35,7 +35,8 @@ def test_scores_are_those_of_the_clean_captions(kind, make):
   result = score(_REFERENCES, _dirty(make), clean=kind)
   assert result.predictions == _CLEAN
   assert result.table.rows == score(_REFERENCES, _CLEAN).table.rows
-  assert Signature.parse(result.table.signature).parts["clean"] == kind
+  signature = Signature.parse(result.table.signature)
+  assert signature.parts["clean"] == kind and f"|cl:{kind}|" in signature.short
   assert re.search(rf"--clean={kind} removed.* from 12 captions: en 12", "\n".join(result.table.notes))
 
 
