@@ -148,7 +148,9 @@ def clean_all(
       found[kind][code] = of_language
     if of_language.emptied:
       emptied[code] = of_language.emptied
-  notes = [_removed(kind, of_languages) for kind, of_languages in found.items()]
+  notes = [_removed(kind, of_languages) for kind, of_languages in found.items() if of_languages]
+  if absent := [kind for kind, of_languages in found.items() if not of_languages]:
+    notes.append(f"--clean found no {', '.join(absent)}")
   if emptied:
     notes.append(
       f"{files.count(sum(emptied.values()), 'caption')} empty after --clean, and scored so: {_counts(emptied)}"
@@ -158,8 +160,6 @@ def clean_all(
 
 def _removed(kind: str, found: Mapping[str, Cleaned]) -> str:
   counts = {code: len(held.rows[kind]) for code, held in found.items()}
-  if not counts:
-    return f"--clean={kind} removed nothing"
   which = ""
   if kind in ("prefix", "suffix"):
     texts = dict.fromkeys(text for held in found.values() for text in held.examples[kind])
