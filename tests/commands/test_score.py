@@ -52,7 +52,7 @@ def test_score_prints_table_health_and_signature(folder, capsys):
   assert _score("bad", "--bootstrap=20", "--only_tables") == 0
   printed = capsys.readouterr().out
   assert "CIDEr-D" in printed and "German" in printed and "signature: cider+cider_d#" in printed
-  assert "[" in printed and "Wrong script" in printed
+  assert "[" in printed and "Length ratio" in printed and "health.csv" in printed
 
 
 def test_short_options(folder, capsys):
@@ -158,7 +158,7 @@ def test_a_name_that_is_too_long_for_a_disk_is_one_line(folder, capsys, length):
 def test_a_caption_beyond_all_measure_is_one_line(folder, capsys):
   _write_predictions("long.jsonl", {"en": ["a" * 10_001, *_TEXTS["en"][1:]], "de": _TEXTS["de"]})
   assert _score("long") == 2
-  _fails(capsys, "en, image 'a1': a caption of 10,001 characters; at most 10,000 are scored")
+  _fails(capsys, "long.jsonl: 1 caption of more than 10,000 characters (en a1 on line 1: 10,001)")
 
 
 def test_compare_says_which_is_better(folder, capsys):

@@ -9,7 +9,7 @@ from xmcap.storage import outputs
 
 _PASSED_ON = (
   "language", "key", "baseline", "only_tables", "pictures", "title", "protocol", "tokenizer", "normalize", "subset",
-  "missing", "wrong_language", "bootstrap", "seed", "scale",
+  "missing", "clean", "wrong_language", "bootstrap", "seed", "scale",
 )  # fmt: skip
 
 
@@ -64,6 +64,11 @@ def _add_score(commands) -> None:
   base.text(
     words, "--normalize", "NAME", "orthography: unify letters with two spellings, such as ş and ș", ""
   )
+  clean = (
+    "remove from the predictions what models leave: think, tokens, json, loc, html, latex, markdown, prefix, lines, "
+    "suffix, or all"
+  )
+  base.text(words, "--clean", "KINDS", clean, "")
   base.text(words, "--df", "FILE", "document frequencies; default: those of the references", "")
   base.text(words, "--save_df", "FILE", "write the document frequencies of the references", "")
   base.text(words, "--subset", "KEYS", "a file of image keys, or xm600:SEED for 600 random ones", "")
@@ -151,7 +156,7 @@ def _score(arguments) -> None:
     _say_pictures(arguments, result.statistics)
   print(result.table.terminal())
   if result.health:
-    print(output.health_grid(result.health).text())
+    print(output.health_text(result.health))
 
 
 def _say_pictures(arguments, statistics) -> None:

@@ -60,6 +60,7 @@ class CaptionEvaluator:
     metrics: names, as for `xmcap score --metrics`; (): those of the protocol.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
     subset: `xm600:SEED` or a file of keys; "": all pictures.
+    clean: kinds of residue to remove from the captions, as for `xmcap score --clean`; "": none.
     beside: as `xmcap score --baseline`, such as `paper` or a folder, whose scores are shown for comparison; "": none.
     split: split of the records.
     sources: sources of the references in records, of `human`, `mt` and `translated`; (): all.
@@ -80,6 +81,7 @@ class CaptionEvaluator:
     metrics: Sequence[str] = (),
     bootstrap: int = 0,
     subset: str = "",
+    clean: str = "",
     beside: str = "",
     split: str = "test",
     sources: Sequence[str] = (),
@@ -112,11 +114,12 @@ class CaptionEvaluator:
     self.title = title
     self.samples: dict[str, Any] = {}
     self.baselines = baselines
-    # The signature of the scores names the subset.
+    # The signature of the scores names the subset and the cleaning.
     self.measured: dict[str, Any] = {
       "metrics": tuple(metrics) or None,
       "subset": "" if limit else subset,
       "protocol": protocol or None,
+      "clean": clean,
     }
     self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
     settled = options.check(

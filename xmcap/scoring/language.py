@@ -19,10 +19,6 @@ from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
 from xmcap.scoring.words import Words
-from xmcap.terminal import shown
-
-MAX_CAPTION = 10_000
-"""Longest caption in characters. Some normalisations and segmenters take quadratic time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +117,7 @@ def score_language(
   `known` are the words of the references of all languages, which health and `wrong_language="zero"` need.
 
   Raises:
-    UsageError: a caption is too long, or `tokenized` does not fit the references.
+    UsageError: `tokenized` does not fit the references.
     XmcapError: a word segmenter or another package is not installed.
   """
   _check(language, captions)
@@ -167,14 +163,6 @@ def score_language(
 
 
 def _check(language: str, captions: Captions) -> None:
-  longest = max(itertools.chain(captions.hypotheses, *captions.references), key=len)
-  if len(longest) > MAX_CAPTION:
-    texts_of_images = zip(captions.keys, captions.hypotheses, captions.references, strict=True)
-    key = next(key for key, hypothesis, texts in texts_of_images if longest in (hypothesis, *texts))
-    raise UsageError(
-      f"{language}, image '{shown(key)}': a caption of {len(longest):,} characters; at most {MAX_CAPTION:,} are "
-      "scored: shorten or remove it"
-    )
   if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
     raise UsageError(f"{language}: tokeniser 'given' needs a caption/tokenized for each reference")
 

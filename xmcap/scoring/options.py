@@ -8,7 +8,7 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import protocols, tokenizers
+from xmcap.scoring import protocols, residue, tokenizers
 from xmcap.scoring.reading import predictions
 from xmcap.scoring.statistics import subsets
 from xmcap.terminal import shown
@@ -35,6 +35,7 @@ def check(
   scale: int | None = None,
   document_frequencies: object = None,
   wrong_language: str = "keep",
+  clean: str | Sequence[str] = "",
   **others: Any,
 ) -> protocols.Settled:
   """Checks those options of `score` that can be checked without the captions; `others` need no check.
@@ -52,7 +53,7 @@ def check(
     subset=bool(subset),
     document_frequencies=bool(document_frequencies),
     scale=scale,
-    changes={"normalize": normalize, "wrong_language": wrong_language.replace("keep", "")},
+    changes={"normalize": normalize, "clean": clean, "wrong_language": wrong_language.replace("keep", "")},
   )
   settled.check_languages(language_codes(languages) or ())
   for code in language_codes(languages) or ("en",):
@@ -62,6 +63,7 @@ def check(
   predictions.check_missing(missing)
   if wrong_language not in WRONG_LANGUAGE:
     raise UsageError(f"--wrong_language={shown(str(wrong_language))}: must be {' or '.join(WRONG_LANGUAGE)}")
+  residue.parse(clean)
   check_count("bootstrap", bootstrap, MAX_RESAMPLES)
   check_count("seed", seed, MAX_SEED)
   return settled

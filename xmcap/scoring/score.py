@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, options, tokenizers, workers
+from xmcap.scoring import files, options, residue, tokenizers, workers
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
@@ -42,6 +42,7 @@ def score(
   document_frequencies: Mapping[str, DocumentFrequency] | None = None,
   subset: str = "",
   missing: str = "refuse",
+  clean: str | Sequence[str] = "",
   bootstrap: int = 0,
   seed: int = 0,
   scale: int | None = None,
@@ -67,6 +68,8 @@ def score(
     subset: a file of image keys, or `xm600:SEED`; "": all images.
     missing: `refuse`: a missing prediction is an error; `empty`: it is scored as an empty caption, and a note of the
       table gives their number.
+    clean: kinds of residue from `xmcap.scoring.residue.KINDS` that are removed from the predictions before everything
+      else, or a string as for `--clean`; a note of the table gives what was removed.
     bootstrap: number of resamples for 95% intervals; 0: none.
     seed: seed of the resamples.
     scale: factor at which the table shows and writes scores, 1 or 100; None: the protocol's. `rows` have none.
@@ -94,6 +97,7 @@ def score(
     scale,
     bool(document_frequencies),
     wrong_language,
+    clean,
   )
   metrics, tokenizer = settled.metrics, settled.tokenizer
   if not isinstance(references, References):
@@ -113,6 +117,11 @@ def score(
   if missing == "empty":
     predictions, filled = predictions_lib.fill_missing(references, predictions, scored)
     notes += _missing_notes(filled)
+  kinds = residue.parse(clean)
+  if kinds:
+    predictions, removed = residue.clean_all(references, predictions, scored, kinds)
+    notes += removed
+  captions_lib.check_lengths(references, predictions, scored)
   notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
   settled.check_languages(scored)
   notes += settled.notes
@@ -167,6 +176,8 @@ def score(
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
+  healths = _health(of_language)
+  notes += health_lib.notes(healths, metrics)
   parts = {
     **_signature_of_words(of_language, tokenizer, normalize, from_file=bool(document_frequencies)),
     **_signature_of_images(of_language),
@@ -174,6 +185,7 @@ def score(
     "missing": missing,
     **({"protocol": settled.protocol} if settled.protocol else {}),
     **({"scale": str(settled.scale)} if settled.scale != 1 else {}),
+    **({"clean": ",".join(kinds)} if kinds else {}),
   }
   if known is not None and wrong_language == "zero":
     parts["wrong_language"] = language_fidelity.signature(known)
@@ -184,13 +196,12 @@ def score(
     statistics, parts, notes, fixed="document_frequency", title=title, bootstrap=bootstrap, seed=seed
   )
   table = dataclasses.replace(table, scale=settled.scale)
-  measured = _health(of_language)
   return Result(
-    language_fidelity.with_fidelity(table, measured),
+    language_fidelity.with_fidelity(table, healths),
     statistics,
     references,
     predictions,
-    measured,
+    healths,
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )

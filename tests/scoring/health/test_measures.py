@@ -43,6 +43,7 @@ def test_healthy_captions():
     copy=None,
     words=21 / 4,
     length_ratio=1.0,
+    most_frequent_references=2 / 8,
   )
 
 

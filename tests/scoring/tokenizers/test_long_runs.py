@@ -5,7 +5,7 @@ import time
 import pytest
 
 from xmcap.scoring import tokenizers
-from xmcap.scoring.language import MAX_CAPTION
+from xmcap.scoring.reading.captions import MAX_CAPTION
 from xmcap.scoring.tokenizers import normalization, segmenters
 
 _SECONDS = 20

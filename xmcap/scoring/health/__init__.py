@@ -4,8 +4,21 @@
 """
 
 from xmcap.scoring.health.copies import copies, marks
+from xmcap.scoring.health.findings import notes
 from xmcap.scoring.health.identifier import load
+from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.measures import MEASURES, Health, Measure, measure
 from xmcap.scoring.health.vocabularies import Vocabularies
 
-__all__ = ["MEASURES", "Health", "Measure", "Vocabularies", "copies", "load", "marks", "measure"]
+__all__ = [
+  "MEASURES",
+  "Finding",
+  "Health",
+  "Measure",
+  "Vocabularies",
+  "copies",
+  "load",
+  "marks",
+  "measure",
+  "notes",
+]

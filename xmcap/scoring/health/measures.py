@@ -1,11 +1,12 @@
 """Measures of language health for the captions of one language."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from xmcap.scoring.health import fidelity, scripts, truncation
+from xmcap.scoring.health import fidelity, leftovers, scripts, truncation
 from xmcap.scoring.health.vocabularies import Vocabularies
 from xmcap.scoring.metrics.ngrams import Ngrams
 
@@ -16,7 +17,8 @@ _NGRAM = 4
 class Health:
   """The measures of one language, explained in `MEASURES`; None if unknown.
 
-  `measure` leaves `copy` at None, as it needs the captions of other languages: see `copies`.
+  `measure` leaves `copy` at None, as it needs the captions of other languages: see `copies`. The `findings` are what is
+  clearly more frequent than in the references: see `notes`.
   """
 
   wrong_script: float | None
@@ -31,10 +33,24 @@ class Health:
   copy: float | None
   words: float
   length_ratio: float | None
+  markup: float = 0.0
+  markup_references: float = 0.0
+  prefix: float = 0.0
+  suffix: float = 0.0
+  lines: float = 0.0
+  lines_references: float = 0.0
+  most_frequent: float = 0.0
+  most_frequent_references: float = 0.0
+  no_letter: float = 0.0
+  no_letter_references: float = 0.0
+  over_long: float = 0.0
+  over_long_references: float = 0.0
+  most_frequent_caption: str = ""
+  findings: tuple[leftovers.Finding, ...] = ()
 
   def as_dict(self) -> dict[str, float | None]:
     """Returns measure -> value, in the order of `MEASURES`."""
-    return dataclasses.asdict(self)
+    return {name: getattr(self, name) for name in MEASURES}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +108,28 @@ MEASURES: dict[str, Measure] = {
   "length_ratio": Measure(
     "Length ratio", "Mean words per caption divided by mean words per reference.", percent=False, decimals=2
   ),
+  "markup": Measure(
+    "Markup",
+    "Share of captions with reasoning, special tokens, tokens or coordinates of places, JSON, HTML, LaTeX or Markdown.",
+  ),
+  "markup_references": Measure("Markup, references", "The same for the references."),
+  "prefix": Measure(
+    "Beginning",
+    "Share of captions that begin with words that many captions share and hardly a reference has.",
+  ),
+  "suffix": Measure("End", "The same for the ends of captions."),
+  "lines": Measure("Lines", "Share of captions with several lines, after markup and shared beginnings."),
+  "lines_references": Measure("Lines, references", "The same for the references."),
+  "most_frequent": Measure(
+    "Most frequent", "Share of the most frequent caption among those that are not empty."
+  ),
+  "most_frequent_references": Measure("Most frequent, references", "The same for the references."),
+  "no_letter": Measure("No letter", "Share of captions without a letter, though not empty."),
+  "no_letter_references": Measure("No letter, references", "The same for the references."),
+  "over_long": Measure(
+    "Over-long", "Share of captions with more than twice as many words as 99 of 100 references have."
+  ),
+  "over_long_references": Measure("Over-long, references", "The same for the references."),
 }
 """Measures by name, in the order of the columns."""
 
@@ -118,6 +156,14 @@ def measure(
   twice = np.unique(ngrams.caption[ngrams.count > 1])
   truncated, truncated_references = truncation.shares(captions, counts)
   of_references = fidelity.judge(language, known.samples[language], known, are_references=True)
+  left = leftovers.measure(
+    list(itertools.compress(captions, is_hypothesis)),
+    list(itertools.compress(captions, counts.is_reference)),
+    has_letters[is_hypothesis],
+    has_letters[counts.is_reference],
+    lengths,
+    counts.length[counts.is_reference],
+  )
   mean, reference_mean = float(lengths.mean()), float(counts.length[counts.is_reference].mean())
   return Health(
     wrong_script=_share((2 * own < letters)[is_hypothesis & has_letters]),
@@ -132,6 +178,9 @@ def measure(
     copy=None,
     words=mean,
     length_ratio=mean / reference_mean if reference_mean else None,
+    **left.values,
+    most_frequent_caption=left.most_frequent_caption,
+    findings=left.findings,
   )
 
 

@@ -9,6 +9,7 @@ from json.encoder import encode_basestring
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import ids, layouts, rows
 from xmcap.scoring.reading.inputs import uncollected
 from xmcap.scoring.reading.references import ReferenceMapping
@@ -41,6 +42,7 @@ def read_predictions(
   language: str | None = None,
   references: ReferenceMapping | None = None,
   key: str | None = None,
+  longest: int | None = None,
 ) -> Predictions:
   """Reads predictions in the order of the file; `docs/scoring.md` lists the layouts.
 
@@ -51,9 +53,11 @@ def read_predictions(
     references: gives the order of captions without keys, such as those of text files, and the keys and languages that
       others are matched with.
     key: a regular expression whose group is the image's key in an id; a group `language` gives the language.
+    longest: the most characters of a caption; None: any number.
 
   Raises:
-    UsageError: the file cannot be read, is malformed or empty, repeats predictions, or needs `language`.
+    UsageError: the file cannot be read, is malformed or empty, repeats predictions, has too long captions, or needs
+      `language`.
   """
   if language is not None:
     language = languages_lib.get(language).code
@@ -62,9 +66,9 @@ def read_predictions(
   with uncollected():
     if os.path.isdir(path):
       for code, file in namer.files(pathlib.Path(path), language):
-        _read(file, code, "the file's name says", predictions, references, namer)
+        _read(file, code, "the file's name says", predictions, references, namer, longest)
     else:
-      _read(path, language, "--language says", predictions, references, namer)
+      _read(path, language, "--language says", predictions, references, namer, longest)
     if references is not None:
       predictions = CheckedPredictions(ids.align(predictions, references, namer))
   predictions.notes = tuple(namer.notes)
@@ -78,9 +82,11 @@ def _read(
   predictions: Predictions,
   references: ReferenceMapping | None,
   namer: ids.Namer,
+  longest: int | None,
 ) -> None:
   """Adds the predictions of a file; `says` names the source of `language` in messages."""
   differing, num_read, num_same, num_keys = [], 0, 0, 0
+  lengths = captions_lib.Lengths(longest)
   with rows.opened(path) as source:
     held = rows.of(source)
     known = () if references is None else references
@@ -88,12 +94,14 @@ def _read(
     for number, key, code, caption in namer.named(held, items, language, says, known):
       num_read += 1
       num_keys += caption == key
+      lengths.see(key, {code: [caption]}, held.place, number)
       captions = predictions.setdefault(key, {})
       if code in captions:
         num_same += captions[code] == caption
         if captions[code] != caption:
           differing.append(f"{code} {shown(key)}, {held.place.format(number)}")
       captions[code] = caption
+  lengths.refuse(f"{held.name}: ", ", or what a model left there with --clean")
   if differing:
     raise UsageError(
       f"{held.name}: {files.count(len(differing), 'prediction')} given twice, with another caption "

@@ -54,6 +54,7 @@ def read_references(
   language: str | None = None,
   tokenized: bool = False,
   key: str | None = None,
+  longest: int | None = None,
 ) -> References:
   """Reads reference captions unchanged, in the order of the file; `docs/scoring.md` lists the layouts.
 
@@ -68,9 +69,11 @@ def read_references(
     tokenized: whether to read `caption/tokenized` too.
     key: a regular expression whose group is the image's key in an id; a group `language` gives the language. Ids none
       of which it matches are keys already.
+    longest: the most characters of a caption; None: any number.
 
   Raises:
-    UsageError: the file cannot be read, is malformed (the message names the line), has no images, or needs `language`.
+    UsageError: the file cannot be read, is malformed (the message names the line), has no images or too long captions,
+      or needs `language`.
   """
   wanted = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
@@ -81,12 +84,14 @@ def read_references(
     parts = namer.files(pathlib.Path(path), default)
   with uncollected():
     for code, part in parts:
+      lengths = captions_lib.Lengths(longest)
       with rows.opened(part) as source:
         name = source.name
         if isinstance(source, Input) and layouts.is_annotations(source.head):
-          _read_annotations(source, code, wanted, tokenized, references, namer)
+          _read_annotations(source, code, wanted, tokenized, references, namer, lengths)
         else:
-          _read_rows(rows.of(source), code, wanted, tokenized, references, namer)
+          _read_rows(rows.of(source), code, wanted, tokenized, references, namer, lengths)
+      lengths.refuse(f"{name}: ")
     if not references:
       raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
     _check_empty(name, references, namer)
@@ -112,6 +117,7 @@ def _read_annotations(
   tokenized: bool,
   references: References,
   namer: ids.Namer,
+  lengths: captions_lib.Lengths,
 ) -> None:
   if tokenized:
     raise UsageError(f"{source.name}: COCO's JSON has no caption/tokenized; choose another --tokenizer")
@@ -120,7 +126,8 @@ def _read_annotations(
     namer.note(note)
   of_images = rows.Rows(source.path, source.name, "image '{}'", iter(()))
   items = ((shown(image), image, None, texts) for image, texts in captions.items())
-  for _, image, code, texts in namer.named(of_images, items, language):
+  for number, image, code, texts in namer.named(of_images, items, language):
+    lengths.see(image, {code: texts}, of_images.place, number)
     _add(references, image, {code: texts} if texts else {}, wanted)
 
 
@@ -131,13 +138,14 @@ def _read_rows(
   tokenized: bool,
   references: References,
   namer: ids.Namer,
+  lengths: captions_lib.Lengths,
 ) -> None:
   first = next(source.rows, None)
   if first is None:
     return
   source.rows = itertools.chain((first,), source.rows)
   if "image/key" in first[1] and not {"caption", "language"} & first[1].keys():
-    _read_release(source, wanted, tokenized, references)
+    _read_release(source, wanted, tokenized, references, lengths)
     return
   layout = layouts.of_rows(
     first[1], "references", source.where(1 if source.ordered else first[0]), source.ordered
@@ -151,6 +159,7 @@ def _read_rows(
   items = _items(source, layout, tokenized)
   for number, key, code, (texts, words, locale) in namer.named(source, items, language):
     _set_locale(references.locales, key, locale, source.where(number))
+    lengths.see(key, {code: texts}, source.place, number)
     _add(references, key, {code: texts} if texts else {}, wanted)
     if tokenized:
       _add(references.tokenized, key, {code: words} if words else {}, wanted)
@@ -170,7 +179,11 @@ def _items(source: rows.Rows, layout: layouts.Layout, tokenized: bool) -> Iterat
 
 
 def _read_release(
-  source: rows.Rows, wanted: set[str] | None, tokenized: bool, references: References
+  source: rows.Rows,
+  wanted: set[str] | None,
+  tokenized: bool,
+  references: References,
+  lengths: captions_lib.Lengths,
 ) -> None:
   lines: dict[str, int | str] = {}
   for number, row in source.rows:
@@ -183,6 +196,7 @@ def _read_release(
     lines[key] = number
     _set_locale(references.locales, key, row.get("image/locale", ""), where)
     captions, words = _released(row, tokenized, where)
+    lengths.see(key, captions, source.place, number)
     _add(references, key, captions, wanted)
     if tokenized:
       _add(references.tokenized, key, words, wanted)

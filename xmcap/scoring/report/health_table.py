@@ -6,7 +6,7 @@ from typing import Any
 from xmcap.scoring.health import MEASURES, Health
 from xmcap.scoring.report import elements
 
-_REFERENCES = {"wrong_language": "wrong_language_references", "truncated": "truncated_references"}
+_REFERENCES = {name: f"{name}_references" for name in MEASURES if f"{name}_references" in MEASURES}
 _STRONGEST = 0.25  # excess over the share of the references at which the tint is strongest
 _WEAKEST = 0.02  # a weaker tint would only mark noise
 

@@ -1,6 +1,7 @@
 """Reads captions from files, scores them, and writes the results to a folder."""
 
 import concurrent.futures
+import functools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from xmcap.scoring import files, health, tokenizers
 from xmcap.scoring import options as options_lib
 from xmcap.scoring.reading import document_frequency_files, inputs
 from xmcap.scoring.reading import predictions as predictions_lib
+from xmcap.scoring.reading.captions import MAX_CAPTION
 from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
@@ -24,6 +26,8 @@ PREDICTIONS_FILE = "predictions.jsonl"
 SYSTEM = "these captions"
 """Name of the scored system in a report, beside other systems."""
 
+_TERMINAL = 100  # columns
+_NOTABLE = 0.01  # a share above that of the references
 _TABLES = ("table.csv", "table.json", "table.md", "table.tex")
 _OF_HEALTH = ("health.csv", "health.md")
 _BESIDE_TABLES = (STATISTICS_FILE, "slices.csv", *_OF_HEALTH, "report.html")
@@ -72,6 +76,8 @@ def score_files(
   if languages is None and language is not None:
     languages = (language,)
   settled = options_lib.check(languages, document_frequencies=document_frequencies, **options)
+  if options.get("clean") and _is_same(predictions, pathlib.Path(out, PREDICTIONS_FILE)):
+    raise UsageError(f"{predictions}: --clean would write the cleaned captions over it; give another --out")
   inputs.check_pipes(
     {
       "--references": references,
@@ -105,9 +111,11 @@ def score_files(
     with concurrent.futures.ThreadPoolExecutor(1) as beside_reading:
       if options.get("health") or options.get("wrong_language") == "zero":
         beside_reading.submit(health.load)
-      held = read_references(references, None, language, tokenized, key)
+      held = read_references(references, None, language, tokenized, key, MAX_CAPTION)
       baselines_lib.check_pictures(baseline, held)
-      predicted = predictions_lib.read_predictions(predictions, language, held, key)
+      # What --clean removes may be what makes a caption too long.
+      longest = None if options.get("clean") else MAX_CAPTION
+      predicted = predictions_lib.read_predictions(predictions, language, held, key, longest)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:
@@ -143,7 +151,8 @@ def write(
   """Writes a result into a folder, which is made if necessary; the files appear together (see `outputs.together`).
 
   The files are `table.csv`, `.json`, `.md` and `.tex`, and unless `only_tables`: `scores.npz` (every image),
-  `slices.csv`, `health.csv` and `health.md` (if measured), `predictions.jsonl` (the scored captions) and `report.html`.
+  `slices.csv`, `health.csv` and `health.md` (if measured), `predictions.jsonl` (the scored captions, as `clean` left
+  them) and `report.html`.
   Files of an earlier result that this one lacks are removed, except `predictions.jsonl`.
 
   Args:
@@ -199,15 +208,16 @@ def _is_same(file: str | os.PathLike, other: str | os.PathLike) -> bool:
     return False
 
 
-def health_grid(of_language: Mapping[str, health.Health]) -> grid.Grid:
-  """Returns the health of each language as a table for display."""
+def health_grid(of_language: Mapping[str, health.Health], names: Sequence[str] = ()) -> grid.Grid:
+  """Returns the health of each language as a table for display; `names` are the measures, by default all."""
+  names = names or list(health.MEASURES)
   return grid.Grid(
-    ("", "language", *(measure.heading for measure in health.MEASURES.values())),
+    ("", "language", *(health.MEASURES[name].heading for name in names)),
     tuple(
       (
         code,
         languages_lib.get(code).english_name,
-        *(measure.format(getattr(held, name)) for name, measure in health.MEASURES.items()),
+        *(health.MEASURES[name].format(getattr(held, name)) for name in names),
       )
       for code, held in of_language.items()
     ),
@@ -215,8 +225,35 @@ def health_grid(of_language: Mapping[str, health.Health]) -> grid.Grid:
   )
 
 
+def health_text(of_language: Mapping[str, health.Health]) -> str:
+  """Returns the health for a terminal: the measures that exceed the references in a language, in some 100 columns."""
+  above = [
+    name for name in health.MEASURES if any(map(functools.partial(_is_above, name), of_language.values()))
+  ]
+  shown = list(above)
+  while len(health_grid(of_language, shown).text().partition("\n")[0]) > _TERMINAL and len(shown) > 1:
+    shown.pop()
+  more = (
+    f"{', '.join(health.MEASURES[name].heading for name in above[len(shown) :])} and "
+    if len(above) > len(shown)
+    else ""
+  )
+  return f"{health_grid(of_language, shown).text() if shown else ''}{more}all other measures: health.csv, report.html\n"
+
+
+def _is_above(name: str, held: health.Health) -> bool:
+  value = getattr(held, name)
+  if not health.MEASURES[name].percent:
+    return name == "length_ratio"
+  return (
+    not name.endswith("_references")
+    and (value or 0) > (getattr(held, f"{name}_references", 0) or 0) + _NOTABLE
+  )
+
+
 def health_csv(of_language: Mapping[str, health.Health]) -> str:
   """Returns the health of each language as CSV in full precision; unknown values are empty."""
   return grid.write_csv(
-    ["language", *health.MEASURES], [[code, *held.as_dict().values()] for code, held in of_language.items()]
+    ["language", *health.MEASURES, "most_frequent_caption"],
+    [[code, *held.as_dict().values(), held.most_frequent_caption] for code, held in of_language.items()],
   )

@@ -26,6 +26,7 @@ _SHORT_NAMES = {
   "order": "ord",
   "protocol": "prot",
   "wrong_language": "wl",
+  "clean": "cl",
   "bootstrap": "bs",
   "xmcap": "v",
 }

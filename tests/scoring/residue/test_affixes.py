@@ -1,0 +1,125 @@
+"""Shared beginnings and ends, around the human captions of Multi30K and COCO-CN."""
+
+import json
+import pathlib
+
+import pytest
+
+from xmcap.scoring import residue
+from xmcap.scoring.residue import affixes
+
+_SHARED = pathlib.Path(__file__).parents[4] / "shared"
+_CAPTIONS = [
+  f"{a} {b} {c}."
+  for a in ("A dog", "Two men", "The girl")
+  for b in ("sits", "runs")
+  for c in ("here", "fast")
+]
+_REFERENCES = [
+  f"{a} {b}" for a in ("a dog", "two men", "a girl", "the girl") for b in ("sits", "runs", "jumps", "waits")
+]
+
+
+def _clean(captions, references, kind="prefix"):
+  return residue.clean(captions, references, [kind])
+
+
+def _lower(text):
+  return text[0].lower() + text[1:]
+
+
+@pytest.mark.parametrize(
+  "beginning", ["Sure! Here is a caption:", "Caption:", "arafed", "caption en\n", "In this image we see"]
+)
+def test_a_shared_beginning(beginning):
+  found = _clean([f"{beginning} {_lower(text)}" for text in _CAPTIONS], _REFERENCES)
+  assert found.captions == list(map(_lower, _CAPTIONS))
+  assert found.examples == {"prefix": (beginning.strip(),)}
+
+
+def test_a_shared_end():
+  found = _clean([f"{text} The mood is calm." for text in _CAPTIONS], _REFERENCES, "suffix")
+  assert [text.rstrip(".") for text in found.captions] == [text.rstrip(".") for text in _CAPTIONS]
+
+
+def test_quotation_marks_go_together():
+  found = _clean([f'Here it is: "{text}"' for text in _CAPTIONS], _REFERENCES)
+  assert found.captions == _CAPTIONS
+
+
+def test_a_beginning_within_a_beginning():
+  captions = [begun + text for begun in ("Sure! Caption: ", "Caption: ") for text in _CAPTIONS]
+  assert _clean(captions, _REFERENCES * 10).captions == _CAPTIONS * 2
+
+
+def test_what_references_share_too_stays():
+  captions = [f"a photo of {_lower(text)}" for text in _CAPTIONS]
+  assert _clean(captions, [f"a photo of {text}" for text in _REFERENCES]).captions == captions
+
+
+def test_one_caption_for_all_is_no_beginning():
+  captions = ["a man riding a wave"] * 50 + ["a man riding a horse"] * 50
+  assert _clean(captions, _REFERENCES * 10).captions == captions
+
+
+def test_without_references_there_is_none():
+  assert _clean([f"Caption: {text}" for text in _CAPTIONS], []).rows == {}
+
+
+@pytest.fixture(scope="module")
+def human():
+  """Name -> captions by people."""
+  if not (_SHARED / "multi30k").exists():
+    pytest.skip("Multi30K and COCO-CN are not on this machine")
+  sets = {
+    path.name: path.read_text(encoding="utf-8").split("\n")[:-1]
+    for path in sorted((_SHARED / "multi30k").glob("task*_test_*.??"))
+  }
+  document = json.loads(
+    (_SHARED / "coco_cn" / "merged_captions_coco-cn_test.json").read_text(encoding="utf-8")
+  )
+  sets["coco_cn"] = [annotation["caption"].replace(" ", "") for annotation in document["annotations"]]
+  row = json.loads((_SHARED / "xm3600_sample" / "captions.jsonl").read_text(encoding="utf-8").split("\n")[0])
+  sets |= {code: held["caption"] for code, held in row.items() if not code.startswith("image/")}
+  return sets
+
+
+def test_cleaning_leaves_human_captions_as_they_are(human):
+  assert sum(map(len, human.values())) > 25_000
+  for name, captions in human.items():
+    for half in (captions[::2], captions[: len(captions) // 2]):
+      found = residue.clean(half, captions[1::2], residue.KINDS)
+      assert found.captions == half and not found.rows, name
+
+
+def test_beginnings_around_human_captions(human):
+  around = {
+    "task1_test_2016_flickr.en": ("task2_test_2016.1.en", "The image shows", " "),
+    "task1_test_2017_flickr.de": ("task2_test_2016.2.de", "Das Bild zeigt", " "),
+    "task1_test_2016_flickr.fr": ("task1_test_2017_flickr.fr", "Sur l'image, on voit", " "),
+    "task1_test_2016_flickr.cs": ("task1_test_2018_flickr.cs", "Na obr\u00e1zku je", " "),
+  }
+  for name, (references, beginning, space) in around.items():
+    captions = list(map(_lower, human[name]))
+    found = _clean([f"{beginning}{space}{text}" for text in captions], human[references])
+    assert found.captions == [text.strip() for text in captions], name
+  shown = human["coco_cn"][::2]
+  assert (
+    _clean(
+      [f"\u8fd9\u5f20\u56fe\u7247\u663e\u793a\u4e86{text}" for text in shown], human["coco_cn"][1::2]
+    ).captions
+    == shown
+  )
+
+
+def test_three_beginnings_and_some_without(human):
+  captions = list(map(_lower, human["task1_test_2016_flickr.en"]))
+  verbs = ("The image shows ", "The image features ", "This is a photo of ", "")
+  found = _clean([verbs[row % 4] + text for row, text in enumerate(captions)], human["task2_test_2016.1.en"])
+  assert found.captions == [text.strip() if row % 4 < 3 else text for row, text in enumerate(captions)]
+  assert len(found.examples["prefix"]) == 3
+
+
+def test_share_clearly_above_another():
+  assert affixes.exceeds(100, 100, 0, 200) and affixes.exceeds(12, 12, 0, 24)
+  assert not affixes.exceeds(1, 2, 0, 4) and not affixes.exceeds(30, 1000, 50, 2000)

@@ -1,0 +1,114 @@
+import json
+import re
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import compare, read_predictions, residue, score, score_files, write_predictions
+from xmcap.scoring.writing.signature import Signature
+
+_NOUNS = ("dog", "cat", "man", "woman", "boat", "train", "child", "horse", "bird", "car", "girl", "cow")
+_REFERENCES = {
+  f"k{i}": {"en": [f"a {noun} on a road", f"one {noun} outside"]} for i, noun in enumerate(_NOUNS)
+}
+_CLEAN = {f"k{i}": {"en": f"{noun} and {_NOUNS[i - 1]}"} for i, noun in enumerate(_NOUNS)}
+
+
+def _dirty(make):
+  return {key: {"en": make(held["en"])} for key, held in _CLEAN.items()}
+
+
+@pytest.mark.parametrize(
+  ("kind", "make"),
+  [
+    ("think", "<think>Hm. A road.</think>\n\n{}".format),
+    ("tokens", "<|im_start|>assistant\n{}<|im_end|>".format),
+    ("json", '{{"caption": "{}"}}'.format),
+    ("loc", "<loc0012><loc0345><loc0678><loc0901> {}".format),
+    ("markdown", "**{}**".format),
+    ("prefix", "Sure! Here is a caption: {}".format),
+    ("suffix", "{}. It is a bright day.".format),
+    ("lines", "{}\n\nIt is bright.".format),
+  ],
+)
+def test_scores_are_those_of_the_clean_captions(kind, make):
+  result = score(_REFERENCES, _dirty(make), clean=kind)
+  assert result.predictions == _CLEAN
+  assert result.table.rows == score(_REFERENCES, _CLEAN).table.rows
+  signature = Signature.parse(result.table.signature)
+  assert signature.parts["clean"] == kind and f"|cl:{kind}|" in signature.short
+  assert re.search(rf"--clean={kind} removed.* from 12 captions: en 12", "\n".join(result.table.notes))
+
+
+def test_a_clean_caption_gains_nothing_and_its_note_says_so():
+  result = score(_REFERENCES, _CLEAN, clean=["json", "think"])
+  assert result.predictions == _CLEAN
+  assert result.table.notes == ("--clean found no think, json",)
+
+
+def test_without_cleaning_the_signature_has_no_such_part():
+  table = score(_REFERENCES, _CLEAN).table
+  assert "clean" not in Signature.parse(table.signature).parts and table.notes == ()
+  assert score(_REFERENCES, _CLEAN, clean="").table == table
+
+
+def test_an_empty_result_stays_an_empty_caption_that_is_counted():
+  predictions = {**_CLEAN, "k0": {"en": "<think>It is a"}}
+  result = score(_REFERENCES, predictions, clean="think")
+  assert result.predictions["k0"]["en"] == "" and result.table.rows["en"]["images"] == 12
+  assert "1 caption empty after --clean, and scored so: en 1" in result.table.notes
+
+
+def test_other_languages_and_the_callers_captions_stay():
+  predictions = {key: {**held, "de": "a</s>"} for key, held in _dirty("{}</s>".format).items()}
+  result = score(_REFERENCES, predictions, "en", clean="tokens")
+  assert result.predictions["k0"] == {"en": "dog and cow", "de": "a</s>"}
+  assert predictions["k0"]["en"] == "dog and cow</s>"
+
+
+def test_compare_refuses_to_mix():
+  systems = {"raw": score(_REFERENCES, _CLEAN), "cleaned": score(_REFERENCES, _CLEAN, clean="all")}
+  with pytest.raises(UsageError, match="clean: absent against think,tokens"):
+    compare(systems)
+
+
+def test_unknown_kind():
+  with pytest.raises(UsageError, match="--clean=thnk: unknown kind; there are think, tokens"):
+    score(_REFERENCES, _CLEAN, clean="thnk")
+  assert residue.parse("lines, think") == ("think", "lines") and residue.parse("all") == residue.KINDS
+  assert residue.parse("") == residue.parse(()) == ()
+
+
+@pytest.fixture
+def files(tmp_path):
+  references = tmp_path / "references.jsonl"
+  lines = [{"image/key": key, "language": "en", "caption": held["en"]} for key, held in _REFERENCES.items()]
+  references.write_text("".join(json.dumps(line) + "\n" for line in lines))
+  predictions = tmp_path / "given.jsonl"
+  write_predictions(predictions, _dirty("{}</s>".format).items())
+  return references, predictions
+
+
+def test_the_scored_captions_are_written(files, tmp_path):
+  score_files(files[0], files[1], tmp_path / "out", clean="tokens")
+  assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _CLEAN
+  with pytest.raises(UsageError, match="would write the cleaned captions over it"):
+    score_files(files[0], tmp_path / "out" / "predictions.jsonl", tmp_path / "out", clean="tokens")
+
+
+def test_captions_that_are_too_long_are_named_together(files, tmp_path):
+  long = {**_CLEAN, "k1": {"en": "a" * 10_001}, "k4": {"en": f"<think>{'b' * 20_000}</think>a boat"}}
+  write_predictions(files[1], long.items())
+  places = r"\(en k1 on line 2: 10,001, en k4 on line 5: 20,021\)"
+  with pytest.raises(UsageError, match=rf"given.jsonl: 2 captions of more than 10,000 characters {places}"):
+    score_files(files[0], files[1], tmp_path / "out")
+  # What is removed does not count.
+  with pytest.raises(UsageError, match=r"^1 caption of more than 10,000 characters \(en k1: 10,001\)"):
+    score_files(files[0], files[1], tmp_path / "out", clean="think")
+
+
+def test_references_that_are_too_long_are_named_with_their_lines(files, tmp_path):
+  with open(files[0], "a") as file:
+    file.write(json.dumps({"image/key": "k0", "language": "en", "caption": ["a", "b" * 10_002]}) + "\n")
+  with pytest.raises(UsageError, match=r"references.jsonl: 1 caption .*\(en k0 on line 13: 10,002\)"):
+    score_files(files[0], files[1], tmp_path / "out")

@@ -1,0 +1,77 @@
+"""Says in sentences what captions have that references have not, and what it does to the scores."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xmcap.scoring import residue
+from xmcap.scoring.health.leftovers import Finding
+from xmcap.scoring.health.measures import Health
+from xmcap.scoring.residue.forms import FORMS
+from xmcap.terminal import shown
+
+_FEW = 3  # languages that are named
+_SIGMA = 6.0  # of CIDEr-D
+
+
+def notes(healths: Mapping[str, Health], metrics: Sequence[str] = ()) -> list[str]:
+  """Returns a sentence for each kind of finding, over all languages; `metrics` are those of the table.
+
+  There is none if the captions are as the references are.
+  """
+  found: dict[str, dict[str, Finding]] = {}
+  for code, health in healths.items():
+    for finding in health.findings:
+      found.setdefault(finding.kind, {})[code] = finding
+  lengths = found.pop("length_ratio", None)
+  order = [*residue.KINDS, "no_letter", "most_frequent", "over_long"]
+  sentences = [_sentence(kind, found[kind]) for kind in order if kind in found]
+  return [*sentences, _lengths(lengths, metrics)] if lengths else sentences
+
+
+def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
+  worst = max(of_language.values(), key=lambda finding: finding.count / finding.total)
+  count, total = (sum(getattr(held, name) for held in of_language.values()) for name in ("count", "total"))
+  captions = f"{_named(list(of_language))}: {count:,} of {total:,} captions"
+  of_references = [held.reference_count / held.reference_total for held in of_language.values()]
+  share = 100 * sum(of_references) / len(of_references)
+  example = f"'{shown(worst.examples[0], limit=60)}'" if worst.examples else ""
+  if kind in ("prefix", "suffix"):
+    verb = "begin" if kind == "prefix" else "end"
+    several = len(of_language) > 1 or len(worst.examples) > 1
+    what = f"a text that many share, such as {example}" if several else example
+    who = f"{share:.1g}% of the references do" if share else "no reference does"
+    return f"{captions} {verb} with {what}, which {who}; --clean={kind} removes it"
+  who = f"{share:.1g}% of the references have" if share else "no reference has"
+  if kind == "lines":
+    return f"{captions} have several lines, which {who}; --clean=lines keeps the first"
+  if kind in FORMS:
+    return f"{captions} have {FORMS[kind].noun}, such as {example}, which {who}; --clean={kind} removes it"
+  if kind == "no_letter":
+    return f"{captions} have no letter, which {who}"
+  if kind == "over_long":
+    limit = f"more than {worst.examples[0]} words" if len(of_language) == 1 else "too many words"
+    return f"{captions} have {limit}: more than twice as many as 99 of 100 references have"
+  return f"{captions} are the most frequent of their language, such as {example}; of the references it is {share:.1g}%"
+
+
+def _lengths(of_language: Mapping[str, Finding], metrics: Sequence[str]) -> str:
+  means = {
+    code: (held.count / held.total, held.reference_count / held.reference_total)
+    for code, held in of_language.items()
+  }
+  worst = max(means, key=lambda code: means[code][0] / means[code][1])
+  mean, reference_mean = means[worst]
+  text = (
+    f"{_named(list(means))}: captions have {mean / reference_mean:.1f} times as many words as references "
+    f"({f'in {worst} ' if len(means) > 1 else ''}{mean:.1f} against {reference_mean:.1f})"
+  )
+  if "cider_d" in metrics:
+    factor = math.exp(-((mean - reference_mean) ** 2) / (2 * _SIGMA**2))
+    text += f"; for such a difference CIDEr-D's length penalty multiplies the score by {factor:.2g}"
+  return text
+
+
+def _named(codes: Sequence[str]) -> str:
+  if len(codes) <= _FEW + 1:
+    return ", ".join(codes)
+  return f"{', '.join(codes[:_FEW])} and {len(codes) - _FEW} more languages"

@@ -1,0 +1,272 @@
+r"""Residue that is known by its form in a single caption, and its removal.
+
+A caption has a kind of residue if, and only if, removing that kind changes it. So what is measured is what `--clean`
+removes, and a caption without residue keeps its bytes.
+
+Tokens are known by their form, since every model has its own. The forms are those of Qwen-VL, InternVL, LLaVA, Gemma,
+PaliGemma, Florence-2, Kosmos-2, Molmo, SmolVLM, Idefics, CogVLM, GLM-4.1V, DeepSeek-VL, Kimi-VL, Pixtral and gpt-oss.
+Human captions such as "I <3 you", "# 8 of Iowa State" and "1. FC K\u00f6ln" have none of these forms.
+"""
+
+import ast
+import bisect
+import dataclasses
+import functools
+import itertools
+import json
+import re
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+LINE_ENDS = ("\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029")
+"""Characters that end a line."""
+
+_LINE_END = re.compile(f"[{''.join(LINE_ENDS)}]")
+_MULTILINE = re.MULTILINE
+_DOTALL = re.DOTALL | re.IGNORECASE
+
+# Reasoning: the tags of DeepSeek-R1 and Qwen3, Kimi's, Magistral's, and the analysis channel of gpt-oss.
+_REASONING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|seed:think)"
+_OPEN = re.compile(rf"<{_REASONING}>|\u25c1think\u25b7|\[THINK\]", _DOTALL)
+_CLOSE = re.compile(rf"</{_REASONING}>|\u25c1/think\u25b7|\[/THINK\]", _DOTALL)
+_CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary)\s*<\|message\|>.*?(?:<\|end\|>|\Z)", _DOTALL)
+_ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", _DOTALL)
+_ANSWER_END = re.compile("</answer>", _DOTALL)
+_ANY_REASONING = re.compile(rf"{_OPEN.pattern}|{_CLOSE.pattern}|<\|channel\|>|<answer>", _DOTALL)
+
+# Places: <loc0012>, <seg001>, <loc_123>, <patch_index_0044>; boxes of coordinates; tags around what is placed.
+_COORDINATES = r"[\s\d.,;()\[\]]*"
+_PLACED = r"(?:box|bbox|quad|poly|polygon|point|points|ref|object_ref|object|phrase|grounding|det)"
+_PLACE_TOKEN = (
+  r"<(?!h[1-6]>|(?:image|img|frame|video|audio|unused|extra_id|reserved|mask)_?\d)[A-Za-z_]{1,20}\d{1,4}>"
+)
+_PLACE_MARK = rf"<\|/?{_PLACED}(?:_start|_end)?\|>"
+_PLACES = re.compile(
+  rf"<(\|?)({_PLACED})(?:_start)?\1>{_COORDINATES}<\1/?\2(?:_end)?\1>|{_PLACE_TOKEN}|"
+  rf"</?{_PLACED}(?:\s[^<>]*)?/?>|{_PLACE_MARK}|"
+  r"\[{1,2}\s*\d+(?:\.\d+)?(?:\s*,\s*\d+(?:\.\d+)?){3}\s*\]{1,2}"
+)
+
+# Special tokens: <|im_end|>, <start_of_turn>, </s>, [INST], <0x0A>, and the spaces of SentencePiece.
+_BARE = (
+  r"(?i:s|bos|eos|pad|unk|mask|cls|sep|bot|eot|eom|eod|eop|sop|gmask|image|img|frame|video|audio|vision|sys)"
+)
+_TOKENS = re.compile(
+  rf"(?!{_PLACE_TOKEN}|{_PLACE_MARK})(?:"
+  r"<[|\uff5c][^|\uff5c<>\n]{1,60}[|\uff5c]?>|<[\w\u2581 /]{1,60}[|\uff5c]>|"
+  rf"<{{1,2}}/?{_BARE}(?:_?\d+)?>{{1,2}}|</?[A-Za-z]+(?:_[A-Za-z0-9]+)+>|<unused\d+>|(?:<0x[0-9A-Fa-f]{{2}}>)+|"
+  r"\[/?(?:INST|CLS|SEP|PAD|UNK|MASK|BOS|EOS|IMG|gMASK|[A-Z]+_[A-Z_]+)\]|\u2581)"
+)
+_TURN = r"(?:<\|im_start\|>|<start_of_turn>|<\|start_header_id\|>|<\|start\|>|<\|turn>)[ \t]*"
+_ROLE_END = r"[ \t]*(?:<\|end_header_id\|>|(?=<\|)|\n|\Z)"
+_ASSISTANT = re.compile(rf"{_TURN}(?:assistant|model){_ROLE_END}|<\|assistant\|>")
+# A prompt that is repeated before the answer, or a turn that the model invents after it.
+_OTHER_TURN = re.compile(
+  rf"(?:{_TURN}(?:user|system){_ROLE_END}|<\|(?:user|system)\|>)(?:(?!{_TURN}|<\|assistant\|>).)*|"
+  r"<<SYS>>.*?<</SYS>>|\[INST\].*?\[/INST\]",
+  re.DOTALL,
+)
+_CHANNEL_NAME = re.compile(r"<\|channel\|>\s*final\s*(?=<\|message\|>)")
+_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+", re.IGNORECASE)
+
+_NAME = r"[A-Za-z][A-Za-z0-9:-]*"
+_TAGS = re.compile(
+  rf"<!--.{{0,1000}}?-->|</?{_NAME}(?:\s+[\w:-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+))?)*\s*/?>",
+  re.DOTALL,
+)
+_BREAKING = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|h[1-6])\b[^<>]*>", re.IGNORECASE)
+
+_BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}?", re.DOTALL)
+_COMMAND = re.compile(r"\\(?:text\w*|math\w+|emph|underline)\s*\{([^{}]*)\}")
+_FORMULA = re.compile(r"\\[()\[\]]|\$\$")
+
+_FENCE = re.compile(r"```(?:[\w+-]*[ \t]*\n)?")
+_MARKDOWN = (
+  (re.compile(r"!?\[([^\[\]\n]+)\]\([^()\s]+\)"), r"\1"),
+  (re.compile(r"^[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$", _MULTILINE), ""),
+  (re.compile(r"(\*{2,3})(?=\S)(.+?)(?<=\S)\1"), r"\2"),
+  (re.compile(r"^\*\*(?=\S)|(?<=\S)\*\*$"), ""),  # of a pair that was cut
+  (re.compile(r"(?<!\w)__(?=\S)(.+?)(?<=\S)__(?!\w)"), r"\1"),
+  (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]*?[^\s*])\*(?![\w*])"), r"\1"),
+  (re.compile(r"(?<!\w)_(?=\w)([^_\n]*[^\W_])_(?!\w)"), r"\1"),
+  (re.compile(r"~~(?=\S)(.+?)(?<=\S)~~"), r"\1"),
+  (re.compile(r"(?<!`)`([^`\n]+)`(?!`)"), r"\1"),
+  (re.compile(r"^[ \t]*#{1,6}[ \t]+(?=\D)", _MULTILINE), ""),
+  (re.compile(r"^[ \t]*>[ \t]+(?=\S)", _MULTILINE), ""),
+  (re.compile(r"^[ \t]*[-*+\u2022\u2023\u25e6\u25aa][ \t]+(?=\S)", _MULTILINE), ""),
+)
+_ITEM = re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=\S)", _MULTILINE)
+_ANY_MARKDOWN = re.compile(
+  "|".join(["```", *(f"(?:{p.pattern})".replace(r"\1", r"[-*_]+") for p, _ in _MARKDOWN)]), _MULTILINE
+)
+
+# The member of an object that is the caption; otherwise its first string.
+_CAPTIONS = ("caption", "description", "answer", "text", "response", "output", "content", "label")
+_JSON = re.compile(r"""(?:\A|(?<=[\s:`]))(?:\{\s*["']|\[\s*["'{])""")
+_CUT_JSON = re.compile(r"""[\[{\s]*"\w+"\s*:\s*[\[\s]*"((?:[^"\\]|\\.)*)\\?\Z""", re.DOTALL)
+_LONGEST_JSON = 100_000
+
+
+class Joined:
+  """Captions as one text, in which marks are found much faster than caption by caption."""
+
+  def __init__(self, captions: Sequence[str]):
+    self._text = "\0".join(captions)
+    self._captions = captions
+    code_points = np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    self._characters = frozenset(map(chr, np.flatnonzero(np.bincount(code_points)).tolist()))
+
+  def rows(self, marks: Sequence[str]) -> list[int]:
+    """Returns the rows of captions that have one of the marks."""
+    found: set[int] = set()
+    for mark in marks:
+      place = self._text.find(mark) if self._characters.issuperset(mark) else -1
+      while place >= 0:
+        row = bisect.bisect_right(self._ends, place)
+        found.add(row)
+        place = self._text.find(mark, self._ends[row])
+    return sorted(found)
+
+  @functools.cached_property
+  def _ends(self) -> list[int]:
+    return list(itertools.accumulate(map((1).__add__, map(len, self._captions))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+  """A kind of residue.
+
+  Attributes:
+    noun: what a caption has, for messages.
+    marks: a caption that has none of these strings has no residue of this kind.
+    pattern: finds an example.
+    remove: returns a caption without residue of this kind.
+  """
+
+  noun: str
+  marks: tuple[str, ...]
+  pattern: re.Pattern[str]
+  remove: Callable[[str], str]
+
+  def example(self, caption: str) -> str:
+    """Returns the first residue in a caption."""
+    found = self.pattern.search(caption)
+    return found.group().strip() if found else caption
+
+
+def _without_reasoning(caption: str) -> str:
+  caption = _CHANNEL.sub(" ", caption)
+  # The opening tag may be in the prompt, and the closing one beyond the limit of tokens.
+  after = _CLOSE.split(caption)[-1]
+  caption = _OPEN.split(after if after.strip() else caption, maxsplit=1)[0]
+  answers = _ANSWER.findall(caption)
+  return answers[-1] if answers else _ANSWER_END.sub(" ", caption)
+
+
+def _without_places(caption: str) -> str:
+  return _PLACES.sub(" ", caption)
+
+
+def _without_tokens(caption: str) -> str:
+  caption = _OTHER_TURN.sub(" ", _BYTES.sub(_decode, caption))
+  turns = [turn for turn in _ASSISTANT.split(caption) if _TOKENS.sub("", turn).strip()]
+  caption = _CHANNEL_NAME.sub(" ", turns[0] if turns else "")
+  return _TOKENS.sub(" ", caption)
+
+
+def _decode(found: re.Match[str]) -> str:
+  return bytes.fromhex(re.sub("<0x|>", "", found.group(), flags=re.IGNORECASE)).decode("utf-8", "replace")
+
+
+def _without_html(caption: str) -> str:
+  return _TAGS.sub("", _BREAKING.sub("\n", caption))
+
+
+def _without_latex(caption: str) -> str:
+  for _ in range(5):  # nested commands
+    caption, count = _COMMAND.subn(r"\1", caption)
+    if not count:
+      break
+  boxes = _BOXED.findall(caption)
+  return _FORMULA.sub("", boxes[-1].strip() if boxes else caption)
+
+
+def _without_markdown(caption: str) -> str:
+  if not any(map(str.isalnum, caption)):
+    return caption
+  caption = _FENCE.sub("", caption)
+  for pattern, kept in _MARKDOWN:
+    caption = pattern.sub(kept, caption)
+  if len(_ITEM.findall(caption)) > 1:
+    caption = _ITEM.sub("", caption)
+  return caption
+
+
+def _without_json(caption: str) -> str:
+  start = _JSON.search(caption)
+  if not start or len(caption) > _LONGEST_JSON:
+    return caption
+  text = caption[start.start() :].strip().removesuffix("```").strip()
+  found = _caption_in(_value(text))
+  if found is None and (cut := _CUT_JSON.match(text)):
+    found = cut.group(1)
+  return caption if found is None else found
+
+
+def _value(text: str) -> object:
+  """Returns the value of JSON, or of a Python literal; None if it is neither."""
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of a literal with escapes that Python does not know
+    for parse in (json.loads, ast.literal_eval):
+      try:
+        return parse(text)
+      except (ValueError, SyntaxError, RecursionError, MemoryError):
+        continue
+  return None
+
+
+def _caption_in(value: object) -> str | None:
+  if isinstance(value, str):
+    return value
+  if isinstance(value, dict):
+    named = [value[name] for name in _CAPTIONS if name in value]
+    value = [*named, *value.values()]
+  if isinstance(value, list):
+    return next((found for found in map(_caption_in, value) if found is not None), None)
+  return None
+
+
+def _without_lines(caption: str) -> str:
+  lines = [line.strip() for line in _LINE_END.split(caption) if any(map(str.isalnum, line))]
+  if len(lines) < 2:
+    return caption
+  # A line that ends in a colon introduces the next.
+  return next((line for line in lines if line[-1] not in ":\uff1a"), lines[-1])
+
+
+def _tidy(remove: Callable[[str], str]) -> Callable[[str], str]:
+  """Makes a removal leave no spaces where the residue was, and a caption without residue as it is."""
+
+  def tidied(caption: str) -> str:
+    found = remove(caption)
+    return caption if found == caption else re.sub(r"[ \t]{2,}", " ", found).strip()
+
+  return tidied
+
+
+FORMS: dict[str, Form] = {
+  "think": Form("a block of reasoning", ("<", "\u25c1", "THINK]"), _ANY_REASONING, _tidy(_without_reasoning)),
+  "tokens": Form("special tokens", ("<", "[", "\u2581"), _TOKENS, _tidy(_without_tokens)),
+  "json": Form("JSON around them", ("{", "["), re.compile(r"\A.{1,40}", re.DOTALL), _tidy(_without_json)),
+  "loc": Form("tokens or coordinates of places", ("<", "["), _PLACES, _tidy(_without_places)),
+  "html": Form("HTML", ("<",), _TAGS, _tidy(_without_html)),
+  "latex": Form("LaTeX", ("\\", "$$"), re.compile(r"\\\w*\s*[{()\[\]]?|\$\$"), _tidy(_without_latex)),
+  "markdown": Form(
+    "Markdown", ("*", "_", "~~", "`", "](", "#", ">", "- ", "+ ", "---", *"\u2022\u2023\u25e6\u25aa", "1.", "1)"),
+    _ANY_MARKDOWN, _tidy(_without_markdown),
+  ),
+  "lines": Form("several lines", LINE_ENDS, re.compile(r"\A.*"), _tidy(_without_lines)),
+}  # fmt: skip
+"""Kinds by name, in the order in which they are removed."""
