@@ -168,7 +168,10 @@ def test_a_rating_page_is_made_from_coco_files(tmp_path, capsys):
   arguments = [f"--predictions={name}={tmp_path}/{name}.json" for name in "ab"]
   arguments += ["--protocol=sxs", f"--references={tmp_path}/r.json", f"--out={tmp_path}/page.html"]
   assert _run("rate", *arguments) == 2
-  assert "names no language; give it with --language=CODE" in capsys.readouterr().err
+  assert (
+    "'language' is missing; give it there, or for all captions with --language=CODE"
+    in capsys.readouterr().err
+  )
   assert _run("rate", *arguments, "--language=en") == 0
   assert "page.html: 1 comparison, 2 systems, 1 picture, 1 language" in capsys.readouterr().out
   page = (tmp_path / "page.html").read_text()

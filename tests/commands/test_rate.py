@@ -83,7 +83,10 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
     (["--join=no.jsonl", "--out=j.jsonl"], "name the files that raters saved"),
     (["--join=no.jsonl", "x.jsonl", "--out=j.jsonl"], "no.jsonl"),
     (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "would overwrite the input"),
-    (["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"], "leave out --predictions and --protocol"),
+    (
+      ["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"],
+      "leave out --predictions, --protocol and --language",
+    ),
   ],
 )
 def test_bad_usage_is_one_line_and_exits_2(rate, capsys, tmp_path, arguments, message):

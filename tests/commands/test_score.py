@@ -158,7 +158,7 @@ def test_a_name_that_is_too_long_for_a_disk_is_one_line(folder, capsys, length):
 def test_a_caption_beyond_all_measure_is_one_line(folder, capsys):
   _write_predictions("long.jsonl", {"en": ["a" * 10_001, *_TEXTS["en"][1:]], "de": _TEXTS["de"]})
   assert _score("long") == 2
-  _fails(capsys, "long.jsonl: 1 caption of more than 10,000 characters (en a1 on line 1: 10,001)")
+  _fails(capsys, "long.jsonl: 1 caption of more than 10,000 characters (en a1, line 1: 10,001)")
 
 
 def test_compare_says_which_is_better(folder, capsys):

@@ -142,7 +142,7 @@ def score_language(
   measured = marks = None
   if health and known is not None and verdicts is not None:
     # Health is that of the captions as they were given.
-    given = corpus if scored is captions else _corpus(found, captions, references, None)
+    given = corpus if scored is captions else _corpus(found, captions, references, None)[0]
     texts = metrics_lib.interleave(captions.hypotheses, references)
     measured = health_lib.measure(language, texts, given.ngrams, known, verdicts)
     marks = health_lib.marks(captions.keys, captions.hypotheses)

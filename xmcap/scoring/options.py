@@ -53,7 +53,11 @@ def check(
     subset=bool(subset),
     document_frequencies=bool(document_frequencies),
     scale=scale,
-    changes={"normalize": normalize, "clean": clean, "wrong_language": wrong_language.replace("keep", "")},
+    changes={
+      "normalize": normalize,
+      "clean": ",".join(residue.parse(clean)),
+      "wrong_language": wrong_language.replace("keep", ""),
+    },
   )
   settled.check_languages(language_codes(languages) or ())
   for code in language_codes(languages) or ("en",):
@@ -63,7 +67,6 @@ def check(
   predictions.check_missing(missing)
   if wrong_language not in WRONG_LANGUAGE:
     raise UsageError(f"--wrong_language={shown(str(wrong_language))}: must be {' or '.join(WRONG_LANGUAGE)}")
-  residue.parse(clean)
   check_count("bootstrap", bootstrap, MAX_RESAMPLES)
   check_count("seed", seed, MAX_SEED)
   return settled

@@ -125,7 +125,7 @@ def test_one_group_alone_is_not_repeated_as_all(tmp_path):
     (_HEADER + "A,B,en,1,0\nB,A,en,1,0\n", "line 3: 'B' and 'A' in en were compared before"),
     (_HEADER + '"A,B,en,1,0\n', "broken CSV"),
     (_HEADER.encode() + b"A,B,en,1,0\n\xff,B,en,1,0\n", "0xff at line 3"),
-    (_HEADER + "A" * 200_000 + ",B,en,1,0\n", "line 2: broken CSV"),
+    (_HEADER + "A" * 200_000 + ",B,en,1,0\n", "line 2: 'm1' has 200,000 characters"),
   ],
 )
 def test_malformed_files_are_one_line(tmp_path, content, message):

@@ -112,7 +112,7 @@ def test_mixed_scales_are_compared_without_a_factor(tmp_path):
   mixed = compare({"a": a, "b": b}, resamples=10)
   assert mixed.rows == plain.rows and (mixed.scale, plain.scale) == (100, 1)
   (note,) = mixed.notes
-  assert note == "b: its table is at scale 1; here all scores are at scale 100, as a's"
+  assert note == "b: its table is at scale 1; here all scores are at scale 100"
   value = json.loads(mixed.as_json())
   assert value["scale"] == 100
   assert value["differences"][0]["score"] == pytest.approx(100 * b.table.rows["de"]["cider_d"])

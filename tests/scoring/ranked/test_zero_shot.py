@@ -173,7 +173,7 @@ def _claims_a_terabyte(folder):
     (_labels("EN", [1, 0], ["a", "b"]), "indices are not ascending"),
     (_labels("EN", [0, 10**6], ["a", "b"]), "index 1000000 is out of range"),
     (_labels("EN", [0], ["a"]), "needs at least 2 classes, but there are 1"),
-    (_labels("filipino", [0, 1], ["a", "b"]), "unknown language 'filipino'"),
+    (_labels("filipiny", [0, 1], ["a", "b"]), "unknown language 'filipiny'"),
     (_both_names_of_filipino, "the language 'fil' occurs twice"),
     (
       lambda folder: np.save(folder / "targets.npy", np.arange(120) - 1),

@@ -99,7 +99,7 @@ def test_the_scored_captions_are_written(files, tmp_path):
 def test_captions_that_are_too_long_are_named_together(files, tmp_path):
   long = {**_CLEAN, "k1": {"en": "a" * 10_001}, "k4": {"en": f"<think>{'b' * 20_000}</think>a boat"}}
   write_predictions(files[1], long.items())
-  places = r"\(en k1 on line 2: 10,001, en k4 on line 5: 20,021\)"
+  places = r"\(en k1, line 2: 10,001, en k4, line 5: 20,021\)"
   with pytest.raises(UsageError, match=rf"given.jsonl: 2 captions of more than 10,000 characters {places}"):
     score_files(files[0], files[1], tmp_path / "out")
   # What is removed does not count.
@@ -110,5 +110,5 @@ def test_captions_that_are_too_long_are_named_together(files, tmp_path):
 def test_references_that_are_too_long_are_named_with_their_lines(files, tmp_path):
   with open(files[0], "a") as file:
     file.write(json.dumps({"image/key": "k0", "language": "en", "caption": ["a", "b" * 10_002]}) + "\n")
-  with pytest.raises(UsageError, match=r"references.jsonl: 1 caption .*\(en k0 on line 13: 10,002\)"):
+  with pytest.raises(UsageError, match=r"references.jsonl: 1 caption .*\(en k0, line 13: 10,002\)"):
     score_files(files[0], files[1], tmp_path / "out")

@@ -215,5 +215,5 @@ def test_shares_stand_between_scores_and_columns_beside():
   assert header == "language,images,references,cider,fidelity,other,difference to other"
   assert en.startswith("en,1,2,0.5,0.957,0.4,") and mi == "mi,1,1,0.1,,," and mean.endswith(",,,")
   assert "| 0.500 | 95.7% | 0.400 |" in table.as_markdown()
-  assert r" & 0.500 & 95.7\% & 0.400 & " in table.as_latex()
+  assert r" & \textbf{0.500} & 95.7\% & 0.400 & " in table.as_latex()
   assert "fidelity" in table.terminal()

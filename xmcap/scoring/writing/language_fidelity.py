@@ -11,6 +11,7 @@ from xmcap.scoring.writing.signature import digest
 
 HEADING = "fidelity"
 OF_REFERENCES = "fidelity of references"
+HEADINGS = (HEADING, OF_REFERENCES)
 SAMPLE = 1000
 """Number of images whose references are read in each language, evenly spaced; of fewer, several references each."""
 

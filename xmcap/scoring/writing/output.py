@@ -18,7 +18,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.writing import baselines as baselines_lib
-from xmcap.scoring.writing import grid, latex, tables
+from xmcap.scoring.writing import grid, language_fidelity, latex, tables
 from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
@@ -96,7 +96,8 @@ def score_files(
     baselines_lib.check_protocol(baseline, settled.protocol)
     beside = baselines_lib.read_baseline(baseline, tables.primary(settled.metrics))
   if style:
-    style.check(tables.latex_columns(("images", "references"), settled.metrics, tuple(beside)))
+    shares = language_fidelity.HEADINGS if options.get("health") else ()
+    style.check(tables.latex_columns(("images", "references"), settled.metrics, shares, tuple(beside)))
   tokenizer, normalize = settled.tokenizer, options.get("normalize", "")
   frequencies = (
     document_frequency_files.read(document_frequencies, tokenizer, normalize)

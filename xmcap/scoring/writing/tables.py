@@ -158,7 +158,7 @@ class Table:
     column; there are `latex_columns`.
     """
     style, rows = dataclasses.replace(style or latex.Style(), scale=self.scale), tuple(self.scores)
-    known = latex_columns(self.counts, self.metrics, tuple(self.beside))
+    known = latex_columns(self.counts, self.metrics, tuple(self.shares), tuple(self.beside))
     style.check(known)
     cells: dict[str, dict[str, str]] = {
       "code": {name: latex.text(name if name in self.rows else "mean") for name in rows},
@@ -171,6 +171,8 @@ class Table:
     for name in self.metrics:
       shown_as = functools.partial(style.score, metrics.METRICS[name])
       cells[name] = {row: latex.number(self.cell(row, name, shown_as)) for row in rows}
+    for heading, column in self.shares.items():
+      cells[heading] = {row: latex.text(f"{column[row]:.1%}" if row in column else "-") for row in rows}
     primary = functools.partial(style.score, metrics.METRICS[self.primary])
     for heading, column in self.beside.items():
       cells[heading] = {row: latex.text(primary(column[row]) if row in column else "-") for row in rows}
@@ -185,7 +187,7 @@ class Table:
       scores = {name: score for name, score in scores.items() if name in chosen}
       for name in latex.best(scores, {name: primary(score) for name, score in scores.items()}):
         cells[name][row] = latex.bold(cells[name][row])
-    return latex.table(
+    table = latex.table(
       [latex.Column(_latex_heading(name), cells[name], is_label=name in latex.LABELS) for name in chosen],
       tuple(self.rows),
       tuple(self.means),
@@ -193,6 +195,7 @@ class Table:
       "tab:scores",
       (*self.notes, self.signature),
     )
+    return table + (f"\n{self._published_grid().latex()}" if self.published else "")
 
   def terminal(self) -> str:
     """Returns the table as text for a terminal, with the short signature."""
@@ -344,10 +347,12 @@ def mean_label(name: str) -> str:
   return {"35": "35 languages (all but quz)", "36": "all 36 languages"}.get(name, name)
 
 
-def latex_columns(counts: Sequence[str], metrics: Sequence[str], beside: Sequence[str]) -> tuple[str, ...]:
+def latex_columns(
+  counts: Sequence[str], metrics: Sequence[str], shares: Sequence[str], beside: Sequence[str]
+) -> tuple[str, ...]:
   """Returns the names of the columns of a table in LaTeX."""
   of_beside = itertools.chain.from_iterable((heading, f"difference to {heading}") for heading in beside)
-  return (*latex.LABELS, *counts, *metrics, *of_beside)
+  return (*latex.LABELS, *counts, *metrics, *shares, *of_beside)
 
 
 def _latex_heading(name: str) -> str:
