@@ -156,7 +156,7 @@ def _score(arguments) -> None:
     _say_pictures(arguments, result.statistics)
   print(result.table.terminal())
   if result.health:
-    print(output.health_text(result.health))
+    print(output.health_text(result.health, not arguments.only_tables))
 
 
 def _say_pictures(arguments, statistics) -> None:

@@ -101,6 +101,7 @@ def test_the_terminal_shows_what_exceeds_the_references():
   text = output.health_text(_score({"k1": "a cat</s>"}).health)
   assert text.split("\n")[0].split("  ")[-1] == "Markup" and "8.3%" in text
   assert "all other measures: health.csv, report.html" in text
+  assert "health.csv" not in output.health_text(_score({"k1": "a cat</s>"}).health, written=False)
   bad = dict.fromkeys(_PREDICTIONS, "\u72d7</s>\n12,") | {
     "k1": "",
     "k2": "12",

@@ -226,8 +226,11 @@ def health_grid(of_language: Mapping[str, health.Health], names: Sequence[str] =
   )
 
 
-def health_text(of_language: Mapping[str, health.Health]) -> str:
-  """Returns the health for a terminal: the measures that exceed the references in a language, in some 100 columns."""
+def health_text(of_language: Mapping[str, health.Health], written: bool = True) -> str:
+  """Returns the health for a terminal: the measures that exceed the references in a language, in some 100 columns.
+
+  `written` is whether files have the others too.
+  """
   above = [
     name for name in health.MEASURES if any(map(functools.partial(_is_above, name), of_language.values()))
   ]
@@ -239,7 +242,8 @@ def health_text(of_language: Mapping[str, health.Health]) -> str:
     if len(above) > len(shown)
     else ""
   )
-  return f"{health_grid(of_language, shown).text() if shown else ''}{more}all other measures: health.csv, report.html\n"
+  text = health_grid(of_language, shown).text() if shown else ""
+  return f"{text}{more}all other measures: health.csv, report.html\n" if written else text
 
 
 def _is_above(name: str, held: health.Health) -> bool:
