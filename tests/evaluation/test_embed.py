@@ -190,7 +190,7 @@ def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
   [
     ("prompts", {"EN": ["a dog"]}, "'EN', prompt 0 ('a dog'): has {} 0 times"),
     ("prompts", {"EN": ["a {}", "{} and {}"]}, "'EN', prompt 1 ('{} and {}'): has {} 2 times"),
-    ("prompts", {"english": ["a {}"]}, "unknown language 'english'"),
+    ("prompts", {"englisch": ["a {}"]}, "unknown language 'englisch'"),
     ("labels", {"EN": [[0, 0], ["dog", "cat"]]}, "index 0 is repeated"),
     ("labels", {"EN": [[0, -1], ["dog", "cat"]]}, "index -1 is out of range"),
     ("labels", {"EN": [[0, 1], ["dog"]]}, "2 indices and 1 label"),
