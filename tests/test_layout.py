@@ -1,6 +1,7 @@
 """The house as docs/architecture.md draws it: imports go down its floors and never in circles, files stay short."""
 
 import ast
+import collections
 import functools
 import graphlib
 import pathlib
@@ -40,6 +41,7 @@ STANDS_ALONE = ("launch",)
 """Uses the ground floor alone, and only `commands` uses it."""
 
 MOST_LINES = 400
+MOST_FILES = 30
 
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 
@@ -98,6 +100,12 @@ def test_every_room_has_a_floor():
 def test_files_stay_short():
   lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
   assert not {path: count for path, count in lines.items() if count > MOST_LINES}
+
+
+def test_folders_stay_small():
+  modules = [path for path in FILES if path.stem != "__init__"]
+  counts = collections.Counter(path.parent.relative_to(ROOT) for path in modules)
+  assert not {str(folder): count for folder, count in counts.items() if count > MOST_FILES}
 
 
 # ---- modules -------------------------------------------------------------------------------------
