@@ -125,21 +125,12 @@ def score(
   notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
   settled.check_languages(scored)
   notes += settled.notes
-  for name in metrics:
-    known = metrics_lib.CAPTION_METRICS[name].languages or scored
-    if others := [code for code in scored if code not in known]:
-      raise UsageError(
-        f"metric '{name}' is for {', '.join(known)} only, not for {', '.join(others)}; score "
-        f"only --languages={','.join(known)}, or leave out the metric"
-      )
-  for code in scored:
-    if document_frequencies is not None and code not in document_frequencies:
-      raise UsageError(f"the file of document frequencies lacks '{code}'; score other --languages")
-  in_order = tokenizers.get(tokenizer, scored[0]).in_order
+  _check_languages(scored, metrics, document_frequencies)
+  splitter = tokenizers.get(tokenizer, scored[0])
+  in_order = splitter.in_order
   file_order = {key: place for place, key in enumerate(references)} if in_order else {}
-  needs_tokenized = tokenizers.get(tokenizer, scored[0]).needs_tokenized
-  tokenized = references.tokenized if needs_tokenized else {}
-  if needs_tokenized and not tokenized:
+  tokenized = references.tokenized if splitter.needs_tokenized else {}
+  if splitter.needs_tokenized and not tokenized:
     raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
   keys = sorted(references)
   known = language_fidelity.read(keys, references) if health or wrong_language == "zero" else None
@@ -205,6 +196,22 @@ def score(
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
   )
+
+
+def _check_languages(
+  scored: Sequence[str], metrics: Sequence[str], document_frequencies: Mapping[str, DocumentFrequency] | None
+) -> None:
+  """Raises UsageError if a metric is not for one of the languages, or its document frequencies are missing."""
+  for name in metrics:
+    known = metrics_lib.CAPTION_METRICS[name].languages or scored
+    if others := [code for code in scored if code not in known]:
+      raise UsageError(
+        f"metric '{name}' is for {', '.join(known)} only, not for {', '.join(others)}; score "
+        f"only --languages={','.join(known)}, or leave out the metric"
+      )
+  for code in scored:
+    if document_frequencies is not None and code not in document_frequencies:
+      raise UsageError(f"the file of document frequencies lacks '{code}'; score other --languages")
 
 
 def _further_note(code: str) -> str:

@@ -25,7 +25,7 @@ class Default(base.Tokenizer):
 
   In languages without spaces, white space between two characters of their scripts decides nothing, as in sacreBLEU's
   `zh`: models that learned from tokenised captions (COCO-35L) write it between words. Ordinary Thai has a space between
-  phrases, without which newmm finds other words in 3 to 4% of captions. So in Thai spaces go only if they are between
+  phrases, without which newmm finds other words in some captions. So in Thai spaces go only if they are between
   words: if the pieces have fewer than 1.5 words on average (`spaces.are_between_words`). That recognises all captions
   that were split into newmm's words, clusters or characters, and none with phrases of two or more words.
   """
