@@ -130,20 +130,19 @@ def score_language(
     if wrong_language == "zero":
       scored = dataclasses.replace(captions, hypotheses=fidelity.emptied(captions.hypotheses, verdicts))
   corpus, other_words = _corpus(found, scored, references, document_frequency)
+  texts = metrics_lib.interleave(scored.hypotheses, references)
   variants = None
   if not normalize:
-    counts = np.fromiter(map(len, references), np.int64, len(references))
-    is_reference = np.ones(len(corpus.words.lengths), np.bool_)
-    is_reference[np.cumsum(counts + 1) - counts - 1] = False
-    texts = metrics_lib.interleave(scored.hypotheses, references)
-    variants = variants_lib.find(found, texts, corpus.words, is_reference)
+    variants = variants_lib.find(found, texts, corpus.words, corpus.ngrams.is_reference)
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
   measured = marks = None
   if health and known is not None and verdicts is not None:
     # Health is that of the captions as they were given.
-    given = corpus if scored is captions else _corpus(found, captions, references, None)[0]
-    texts = metrics_lib.interleave(captions.hypotheses, references)
+    given = corpus
+    if scored is not captions:
+      given, _ = _corpus(found, captions, references, None)
+      texts = metrics_lib.interleave(captions.hypotheses, references)
     measured = health_lib.measure(language, texts, given.ngrams, known, verdicts)
     marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(

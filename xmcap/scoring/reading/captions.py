@@ -60,6 +60,8 @@ class Lengths:
     if self._longest is None:
       return
     for code, texts in captions.items():
+      if not texts or len(max(texts, key=len)) <= self._longest:
+        continue
       for text in texts:
         if len(text) > self._longest:
           where = f", {place.format(number)}" if place else ""

@@ -1,6 +1,7 @@
 """Predicted captions, one per image and language, and their matching with the references."""
 
 import itertools
+import math
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,6 +88,7 @@ def _read(
   """Adds the predictions of a file; `says` names the source of `language` in messages."""
   differing, num_read, num_same, num_keys = [], 0, 0, 0
   lengths = captions_lib.Lengths(longest)
+  limit = math.inf if longest is None else longest
   with rows.opened(path) as source:
     held = rows.of(source)
     known = () if references is None else references
@@ -94,7 +96,8 @@ def _read(
     for number, key, code, caption in namer.named(held, items, language, says, known):
       num_read += 1
       num_keys += caption == key
-      lengths.see(key, {code: [caption]}, held.place, number)
+      if isinstance(caption, str) and len(caption) > limit:
+        lengths.see(key, {code: [caption]}, held.place, number)
       captions = predictions.setdefault(key, {})
       if code in captions:
         num_same += captions[code] == caption

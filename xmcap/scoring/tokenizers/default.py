@@ -52,7 +52,7 @@ class Default(base.Tokenizer):
     joined = list(map(spaces.joined, texts))
     if self.language != "th":
       return self._segment(self._normalize(joined))
-    # In one call, because the segmenter loads the rest of its dictionary in a second one.
+    # In one call, because the segmenter loads the rest of its dictionary after a few.
     spaced = [place for place, text in enumerate(texts) if text != joined[place]]
     found = self._segment(self._normalize([*texts, *(joined[place] for place in spaced)]))
     for place, words in zip(spaced, found[len(texts) :], strict=True):

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xmcap.scoring.tokenizers import base, composition
 
@@ -12,6 +12,8 @@ VERSION = "orthography-1"
 """Version of the rules, for signatures; raise it with each change of a rule."""
 
 NORMALIZATIONS = ("", "orthography")
+
+_END = "\0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,20 +175,28 @@ def rules(language: str) -> tuple[Rule, ...]:
 
 def unify(language: str, texts: Sequence[str], *, but_nfkc: bool = False) -> list[str]:
   """Returns the texts with one spelling for each letter that has two; `but_nfkc`: without what NFKC does."""
+  if not texts:
+    return []
+  # All at once, which is several times as fast: no rule looks beyond a character that is not a letter.
+  joined = _END.join(texts)
+  if joined.count(_END) >= len(texts):
+    return [_unified(language, text, but_nfkc) for text in texts]
+  unified = _unified(language, joined, but_nfkc)
+  return list(texts) if unified == joined else unified.split(_END)
+
+
+def _unified(language: str, text: str, but_nfkc: bool) -> str:
   first, *others = _steps(language)
   if not but_nfkc:
-    texts = _replaced(texts, *first)
-  texts = [unicodedata.normalize("NFC", text) for text in texts]
+    text = _replaced(text, *first)
+  text = unicodedata.normalize("NFC", text)
   for step in others:
-    texts = _replaced(texts, *step)
-  return texts
+    text = _replaced(text, *step)
+  return text
 
 
-def _replaced(texts: Iterable[str], pattern: re.Pattern[str], pairs: Mapping[str, str]) -> list[str]:
-  # Most texts hold none of the spellings, and a search without a match is much faster than `sub` with a function.
-  return [
-    pattern.sub(lambda found: pairs[found[0]], text) if pattern.search(text) else text for text in texts
-  ]
+def _replaced(text: str, pattern: re.Pattern[str], pairs: Mapping[str, str]) -> str:
+  return pattern.sub(lambda found: pairs[found[0]], text)
 
 
 @functools.cache

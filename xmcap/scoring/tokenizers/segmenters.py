@@ -82,25 +82,26 @@ def load(language: str) -> Segment:
 class _Lexicon:
   """The words of a dictionary, loaded as texts need them, which saves most of the loading time.
 
-  The first call gives the words whose first characters occur in its texts, the second call all words.
+  The first calls give the words whose first characters occur in their texts, a later call all words.
   """
 
   _BITS = 22
+  _SELECTIVE_CALLS = 3
 
   def __init__(self, words: Sequence[str], head: int):
     """Takes the words, and the number of leading characters to compare; shorter words always count as needed."""
     self._words, self._head = words, head
-    self._is_first = True
+    self._calls = 0
 
   def needed(self, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yields (index, word) for words that may occur in the texts; a word may be yielded twice."""
     if not any(texts):
       return
-    if not self._is_first:
+    self._calls += 1
+    if self._calls > self._SELECTIVE_CALLS:
       yield from enumerate(self._words)
       self._words = ()
       return
-    self._is_first = False
     code_points = np.frombuffer("\n".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     count = max(0, len(code_points) - self._head + 1)
     found = np.zeros(1 << self._BITS, np.bool_)

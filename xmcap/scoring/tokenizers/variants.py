@@ -49,7 +49,7 @@ def find(
   """
   language = tokenizer.language
   unified = orthography.unify(language, texts, but_nfkc=tokenizer.normalization.startswith("nfkc"))
-  changed = np.array([text != other for text, other in zip(texts, unified, strict=True)], np.bool_)
+  changed = np.fromiter(map(str.__ne__, texts, unified), np.bool_, len(texts))
   if not changed.any():
     return None
   again = tokenizer.words([unified[place] for place in np.flatnonzero(changed).tolist()])
