@@ -144,6 +144,18 @@ class Table:
       if column is not None and column.role == CAPTION:
         yield column
 
+  def lacks(self) -> str:
+    """Returns why no row can be used: the columns, what was wanted, and the option that mends it; "" if some can."""
+    if not self.columns or (self.picture and self.captions):
+      return ""
+    begin = f"{self.source}: none of its lines can be used"
+    if not self.picture:
+      wanted = f"one such as {', '.join(PICTURES[:4])}: give --image_column=NAME"
+      return f"{begin}: no column names the picture; {_listed(self)}: wanted is {wanted}"
+    wanted = f"{CAPTIONS[0]}, {CAPTIONS[2]}, or a language such as en, Thai or caption_en"
+    option = "give --caption_columns=NAME or LANGUAGE=NAME"
+    return f"{begin}: no column with captions; {_listed(self)}: wanted is {wanted}: {option}"
+
   def lines(self) -> list[str]:
     """Returns the table for the user, a line per column: name, role with language, reason."""
     rows = [
@@ -189,8 +201,8 @@ def recognise(
     keyed: whether a column may give the keys of embedded pictures.
 
   Raises:
-    UsageError: an asked column does not exist; there is no column with pictures, or several; there is no column with
-      captions. The message has the columns and the option that mends it.
+    UsageError: an asked column does not exist, or several columns have pictures. The message has the columns and the
+      option that mends it.
   """
   rows = iter(rows)
   held: list[Placed] = []
@@ -248,11 +260,6 @@ def decide(
     columns,
     [roles.get(name) or _other(name, profile, bool(columns.captions)) for name, profile in profiles.items()],
   )
-  if profiles and not table.captions:
-    raise UsageError(
-      f"{source}: none of its lines can be used: no column with captions; {_listed(table)}: wanted is {CAPTIONS[0]}, "
-      f"{CAPTIONS[2]}, or a language such as en, Thai or caption_en: give --caption_columns=NAME or LANGUAGE=NAME"
-    )
   return table
 
 
@@ -298,11 +305,7 @@ def _picture(named: _Names, source: str) -> tuple[str, str]:
       )
   if usual:
     return usual[0], f"usual name, {profiles[usual[0]].most or 'no value yet'}"
-  there = shown(", ".join(f"'{name}'" for name in profiles))
-  raise UsageError(
-    f"{source}: none of its lines can be used: no column names the picture; there are {there}: wanted is one such as "
-    f"{', '.join(PICTURES[:4])}: give --image_column=NAME"
-  )
+  return "", ""
 
 
 def _are_alike(names: Sequence[str], profiles: Mapping[str, Profile]) -> bool:
@@ -389,7 +392,9 @@ def _other(name: str, profile: Profile, chosen: bool = False) -> Column:
     return Column(name, IGNORED, why=f"looks like captions: {option}", missed=not chosen)
   if not profile.count:
     return Column(name, IGNORED, why="no values in the first rows")
-  return Column(name, IGNORED, why=profile.most if profile.most != kinds.WORDS else "words, under no usual name")
+  return Column(
+    name, IGNORED, why=profile.most if profile.most != kinds.WORDS else "words, under no usual name"
+  )
 
 
 def _listed(table: Table) -> str:
