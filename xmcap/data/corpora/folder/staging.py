@@ -17,8 +17,9 @@ from xmcap import languages
 from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import columnar, fields, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Row
+from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.split_choice import Rule
-from xmcap.data.corpora.folder.table import Columns, Placed, Table, recognise
+from xmcap.data.corpora.folder.table import Columns, Placed, Table
 from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems

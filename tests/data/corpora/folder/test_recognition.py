@@ -11,7 +11,8 @@ from langcodes import registry_parser
 
 from xmcap import languages
 from xmcap.data.corpora.folder import kinds, table
-from xmcap.data.corpora.folder.table import Columns, Placed, recognise
+from xmcap.data.corpora.folder.recognition import recognise
+from xmcap.data.corpora.folder.table import Columns, Placed
 from xmcap.errors import UsageError
 
 ALL_CODES = sorted(
