@@ -204,6 +204,14 @@ def test_a_field_that_only_later_rows_have():
   assert [column.name for column in found.missed] == ["raw"]
 
 
+def test_a_column_whose_first_rows_are_empty():
+  found = recognised({"image": "a.jpg", "th": "", "fa": None, "text_raw": "", "sw": ""})
+  assert not found.captions
+  assert [column.name for column in found.captions_of({"th": "ลูกบอล", "sw": "", "fa": "17"})] == ["th"]
+  assert [column.name for column in found.captions_of({"th": "17", "sw": "paka", "fa": "گل"})] == ["th", "sw"]
+  assert not list(found.captions_of({"text_raw": "two small balls"})) and len(found.missed) == 1
+
+
 def test_the_printed_table():
   found = recognised({"image": "a.jpg", "en": phrase, "a" * 200: "x y", "url": "http://x/" + "y" * 300})
   lines = found.lines()

@@ -7,6 +7,9 @@ from PIL import Image
 
 from xmcap import cli
 from xmcap.data import records
+from xmcap.data.corpora.folder import staging
+from xmcap.data.corpora.folder.table import Columns
+from xmcap.data.corpora.plans import Work
 
 
 @pytest.fixture
@@ -53,6 +56,16 @@ def test_the_table_is_printed_first_and_kept(build, photos):
   assert {name: column["role"] for name, column in about["columns"].items()} == {
     "File": "picture", "Quechua": "caption", "raw": "ignored",
   }  # fmt: skip
+
+
+def test_a_build_that_goes_on_says_the_table_again(photos):
+  (photos / "c.csv").write_text("file,en,raw\np0.jpg,a dog,a b c\n")
+  said, problems = [], []
+  for _ in range(2):
+    work = Work(photos, say=said.append)
+    assert staging.read(work, [photos / "c.csv"], photos / "c.csv", Columns()) == 1
+    problems.append(work.problems.counts)
+  assert said[:4] == said[4:] and said[0] == "columns of c.csv:" and problems == [{"unread_column": 1}] * 2
 
 
 def test_a_column_that_looks_like_captions_is_a_counted_problem(build):

@@ -109,7 +109,7 @@ def _captions(
       yield Caption(code, text.strip())
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def _code(written: str) -> str | None:
   """Returns the code of a language in a common spelling (`EN`, `pt_br`, `qu`, `Quechua`); None if it is unknown."""
   return languages.named(written) or languages.canonical(written)

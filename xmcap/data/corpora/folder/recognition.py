@@ -24,6 +24,7 @@ from xmcap.data.corpora.folder.table import (
   PICTURE,
   PICTURES,
   SPLIT,
+  TURNS,
   Column,
   Columns,
   Placed,
@@ -185,7 +186,9 @@ def _captions(
   usual = (*CAPTIONS, "comment") if named.usual(("comment_number",)) else CAPTIONS
   for name in named.usual(usual):
     profile = free.get(name)
-    if profile is None or not (profile.are_words or profile.turns or not profile.count):
+    if profile is None or not (
+      profile.turns or (name.lower() not in TURNS and (profile.are_words or not profile.count))
+    ):
       continue
     says = "each by its language" if profile.by_language else f"language in '{language}'" if language else ""
     says = says or (f"--language={default}" if default else "")

@@ -42,9 +42,12 @@ PICTURES = (
 )
 """Usual names of the column with the picture or its name; of several the first counts."""
 
+TURNS = ("conversations", "messages")
+"""Usual names of columns with conversations, which may hold one caption."""
+
 CAPTIONS = (
   *("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation"),
-  *("conversations", "messages"),
+  *TURNS,
 )
 LANGUAGES = ("language", "lang", "language_code")
 KEYS = ("key", "__key__", "image_id", "id")
@@ -95,6 +98,7 @@ class Column:
     language: code of its captions; "": the row says it.
     why: the reason, for the user.
     missed: whether it looks like captions and is ignored.
+    is_open: whether the sample has no value of it, so that the first value decides.
   """
 
   name: str
@@ -102,6 +106,7 @@ class Column:
   language: str = ""
   why: str = ""
   missed: bool = False
+  is_open: bool = False
 
 
 class Table:
@@ -135,13 +140,16 @@ class Table:
   def captions_of(self, fields: Mapping[str, Any]) -> Iterator[Column]:
     """Yields the columns with captions that a row has, and decides about columns that no row had before."""
     for name in fields:
-      column = self.columns.get(name) or self._late(name, fields[name])
+      column = self.columns.get(name)
+      if column is None or column.is_open:
+        column = self._late(name, fields[name])
       if column is not None and column.role == CAPTION:
         yield column
 
   def lacks(self) -> str:
     """Returns why no row can be used: the columns, what was wanted, and the option that mends it; "" if some can."""
-    if not self.columns or (self.picture and self.captions):
+    may_come = any(column.is_open and language_in(column.name) for column in self.columns.values())
+    if not self.columns or (self.picture and (self.captions or may_come)):
       return ""
     begin = f"{self.source}: none of its lines can be used"
     if not self.picture:
@@ -174,11 +182,12 @@ class Table:
   def _late(self, name: str, value: Any) -> Column | None:
     profile = Profile()
     profile.add(value)
-    if not profile.count or len(self.columns) >= MOST_COLUMNS:
+    if not profile.count or (name not in self.columns and len(self.columns) >= MOST_COLUMNS):
       return None
     is_wide = not (self.asked.captions or self.language)
     column = of_language(name, profile, self.captions) if is_wide else None
-    return self.columns.setdefault(name, column or other(name, profile, not is_wide))
+    self.columns[name] = column or other(name, profile, not is_wide)
+    return self.columns[name]
 
 
 def of_language(name: str, profile: Profile, others: Sequence[Column]) -> Column | None:
@@ -214,7 +223,7 @@ def other(name: str, profile: Profile, chosen: bool = False) -> Column:
     option = f"--caption_columns={code and f'{code}='}{shown(str(name), 32)}"
     return Column(name, IGNORED, why=f"looks like captions: {option}", missed=not chosen)
   if not profile.count:
-    return Column(name, IGNORED, why="no values in the first rows")
+    return Column(name, IGNORED, why="no value in the first rows: the first one decides", is_open=True)
   return Column(
     name, IGNORED, why=profile.most if profile.most != kinds.WORDS else "words, under no usual name"
   )
