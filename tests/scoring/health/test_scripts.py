@@ -83,3 +83,9 @@ def test_real_captions_are_in_their_script():
     if 2 * own < letters
   ]
   assert wrong == []
+
+
+def test_scripts_that_are_variants_of_unicode_scripts():
+  """`zh-TW` is written in Hant, which is no script of Unicode."""
+  letters, own = scripts.count_letters(["狗 dog"], "zh-TW")
+  assert (letters.tolist(), own.tolist()) == ([4], [1])

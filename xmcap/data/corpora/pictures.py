@@ -250,6 +250,12 @@ class ByPath(Pictures):
     stem = archives.split_suffix(parts[-1])[0] if parts else ""
     return self._one("stem = ?", stem) if stem else None
 
+  def alike(self, path: str) -> list[str]:
+    """Returns two pictures in different folders that have the last part of a path, or []."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    rows = self._two("path", "stem = ?", archives.split_suffix(name)[0])
+    return [_text(found) for (found,) in rows] if len(rows) == 2 else []
+
   def paths(self) -> Iterator[tuple[int, str]]:
     """Yields (number, path) of every picture, in order."""
     for number, path in self._database.execute(f"SELECT number, path FROM pictures ORDER BY {_ORDER}"):

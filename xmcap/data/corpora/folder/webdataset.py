@@ -5,14 +5,15 @@ a line of JSONL. The key is the path up to the first dot of its last part
 (https://github.com/webdataset/webdataset, "The WebDataset Format").
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.folder import fields
-from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.folder.fields import Row
+from xmcap.data.corpora.folder.recognition import recognise
+from xmcap.data.corpora.folder.table import Columns, Placed, Table
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
 from xmcap.storage import strict_json
@@ -20,21 +21,32 @@ from xmcap.storage import strict_json
 _PICTURE, _NAME = "__picture__", "image"
 
 
-def read(paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Iterator[Row]:
-  """Yields the rows of tar files; a truncated file just ends, and the search for pictures reports it."""
-  columns = dataclasses.replace(columns, image=_NAME)
+def read(
+  paths: list[pathlib.Path], columns: Columns, source: str, problems: Problems
+) -> tuple[Table, Iterator[Row]]:
+  """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
+  table, placed = recognise(_placed(paths, problems), columns, source, picture=_NAME)
+  return table, _rows(placed, table, problems)
+
+
+def _placed(paths: list[pathlib.Path], problems: Problems) -> Iterator[Placed]:
   for path in paths:
     for key, sample in _samples(path, problems):
       where = f"{path.name}: {key}"
       picture = sample.pop(_PICTURE, None)
       if picture is None:
         problems.add("missing", where, "a sample without a picture")
-        continue
-      row = fields.parse({_NAME: picture, **sample}, where, columns, problems)
-      if row is not None:
-        row.archive, row.key = str(path.absolute()), key
-        row.split = row.split or path.name
-        yield row
+      else:
+        yield Placed(where, {_NAME: picture, **sample}, (path, key))
+
+
+def _rows(placed: Iterator[Placed], table: Table, problems: Problems) -> Iterator[Row]:
+  for where, sample, (path, key) in placed:
+    row = fields.parse(sample, where, table, problems)
+    if row is not None:
+      row.archive, row.key = str(path.absolute()), key
+      row.split = row.split or path.name
+      yield row
 
 
 def _samples(path: pathlib.Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
