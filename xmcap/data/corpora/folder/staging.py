@@ -12,7 +12,7 @@ import msgspec
 
 from xmcap import languages
 from xmcap.data.corpora import archives
-from xmcap.data.corpora.folder import columnar, split_choice, text_files, webdataset
+from xmcap.data.corpora.folder import beside, columnar, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Columns, Row
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.pictures import ByPath, Wanted
@@ -84,7 +84,9 @@ def _rows(
 ) -> Iterator[Row]:
   named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
   suffix = paths[0].suffix.lower()
-  if suffix == ".tar":
+  if paths == [root] and root.is_dir():
+    yield from beside.read(root, columns, problems)
+  elif suffix == ".tar":
     yield from webdataset.read(paths, columns, problems)
   elif suffix in columnar.SUFFIXES:
     with files.whole(work.folder / PACKED) as file, tarfile.open(fileobj=file, mode="w") as packed:
@@ -100,8 +102,8 @@ def _rows(
 def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], list[str]]:
   """Groups the rows by picture; returns the names of the splits, and the codes of the languages.
 
-  A key is the name of the picture's file without its suffix. If it has characters that a key may not have, or several
-  pictures have it, a hash of the path is appended.
+  A key is the name of the picture's file without its suffix, in NFC. If it has characters that a key may not have, or
+  several pictures have it, a hash of the path is appended.
   """
   codes: set[str] = set()
   with (
@@ -140,10 +142,14 @@ def wanted(work: Work, split: str) -> Iterator[Wanted]:
 
 def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, problems: Problems) -> None:
   found = pictures.resolve(row.picture, row.archive)
+  if found is None and len(alike := pictures.alike(row.picture)) > 1:
+    several = f"'{row.picture}' is the name of several pictures ({', '.join(alike)}): give its path"
+    problems.add("ambiguous", row.where, several)
+    return
   identity = f"?{row.picture}" if found is None else f"#{found[0]}"
   path = "" if found is None else posixpath.join(os.path.basename(row.archive), found[1])
   name = (row.key or path or row.picture).replace("\\", "/").rstrip("/").rpartition("/")[2]
-  key = archives.split_suffix(name)[0]
+  key = keys.normal(archives.split_suffix(name)[0])
   place = row.where if found else f"{row.where} ({row.picture})"
   held = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
   if held is None:
