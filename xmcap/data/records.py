@@ -97,8 +97,8 @@ def check(record: Record) -> None:
   """Raises XmcapError, with the key and the field, if a record is invalid."""
   if not keys.is_key(record.key):
     raise XmcapError(
-      f"record key '{shown(record.key)}' is not a safe name: use up to {keys.MAX_LENGTH} letters, digits and, after the "
-      "first, '_.-'"
+      f"record key '{shown(record.key)}' is not a safe name: use up to {keys.MAX_LENGTH} letters, digits and, after "
+      "the first, '_.-'"
     )
   if not record.image.startswith(_IMAGE_STARTS):
     raise XmcapError(f"record {record.key}: image is neither JPEG nor PNG ({len(record.image)} bytes)")

@@ -40,7 +40,8 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   """Checks a picture, and returns the bytes to store.
 
   JPEG and PNG are stored as published, in any colour mode (images.decode reads them all). The first frame of GIF, WebP
-  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (images.optional_formats). The picture is decoded, at least at an eighth of its size, which finds truncated files.
+  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (images.optional_formats). The picture is
+  decoded, at least at an eighth of its size, which finds truncated files.
 
   Args:
     data: the bytes of the file.
