@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import functools
 import re
+import unicodedata
 
 from xmcap.errors import UsageError
 
@@ -82,17 +83,19 @@ WIDE: tuple[str, ...] = tuple(
 
 _ALIASES = {
   "cmn": "zh", "tl": "fil", "iw": "he", "in": "id", "qu": "quz", "nb": "no", "nn": "no",
-  "arb": "ar", "pes": "fa", "swh": "sw", "cn": "zh", "jp": "ja", "kr": "ko",
+  "arb": "ar", "pes": "fa", "swh": "sw", "cn": "zh", "jp": "ja", "kr": "ko", "zh-cn": "zh",
 }  # fmt: skip
 """Other codes in use for languages of the table: legacy codes, macrolanguages and common mistakes."""
 
 _NAMES = {
   **{language.english_name.lower(): language.code for language in _TABLE},
   **{language.native_name.lower(): language.code for language in _TABLE},
-  "farsi": "fa", "mandarin": "zh", "tagalog": "fil",
+  "farsi": "fa", "mandarin": "zh", "tagalog": "fil", "quechua": "quz", "runa simi": "quz",
+  "bahasa indonesia": "id", "brazilian portuguese": "pt-BR", "simplified chinese": "zh", "norwegian bokmål": "no",
 }  # fmt: skip
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_VARIETY = re.compile(r"[a-z]{2,3}(-[a-z]{4})?(-([a-z]{2}|[0-9]{3}))?")
 # Codes for no particular language, or for private use.
 _PRIVATE = re.compile(r"q[a-t][a-z]|und|mul|mis|zxx|art")
 _RIGHT_TO_LEFT = frozenset(
@@ -136,21 +139,58 @@ def canonical(name: str) -> str | None:
   return code if code is not None and is_known(code) else None
 
 
+def named(text: str) -> str | None:
+  """Returns the code of a language that a text surely names, such as the header of a column; None otherwise.
+
+  Sure are the 36 codes, their aliases and varieties (`qu`, `zh-CN`, `pt_br`), and names in English or the language
+  itself, with or without accents, of the languages of `WIDE`. A bare code of another language may well be a word.
+  """
+  folded = _folded(text)
+  tag = folded.replace(" ", "-").replace("_", "-")
+  code = _ALIASES.get(tag) or (tag if tag in LANGUAGES else None)
+  if code is None and _VARIETY.fullmatch(tag) and (standard := canonical(tag)) is not None:
+    code = standard if standard in LANGUAGES or variety_base(standard) else None
+  return code or _names().get(folded)
+
+
+def variety_base(code: str) -> str | None:
+  """Returns the language of the table that a tag with a region or script begins with (`zh` for `zh-TW`), or None."""
+  base = code.split("-")[0]
+  base = _ALIASES.get(base, base)
+  return base if base in LANGUAGES and base != code else None
+
+
 def variety_of(code: str) -> str | None:
   """Returns the language of the table of which a tag names a variety in the same script (`pt` for `pt-BR`), or None.
 
   A variety in another script, such as `zh-TW`, is a language of its own here: no word of it would match.
   """
-  base = code.split("-")[0]
-  base = _ALIASES.get(base, base)
-  is_variety = base in LANGUAGES and base != code and _script(code) == _script(base)
-  return base if is_variety else None
+  base = variety_base(code)
+  return base if base is not None and _script(code) == _script(base) else None
 
 
 def ordered(codes) -> list[str]:
   """Returns the distinct codes in the order of the table, then other languages sorted by tag."""
   held = set(codes)
   return [*(code for code in LANGUAGES if code in held), *sorted(held - LANGUAGES.keys())]
+
+
+def _folded(text: str) -> str:
+  """Returns a name in lower case, without accents and with single spaces."""
+  letters = unicodedata.normalize("NFKD", text.casefold())
+  return " ".join("".join(char for char in letters if unicodedata.category(char) != "Mn").split())
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+  """Folded English and native names -> code, of the languages of WIDE."""
+  import langcodes
+
+  others = {code: langcodes.Language.get(code) for code in WIDE if code not in LANGUAGES}
+  names = {
+    _folded(name): code for code, tag in others.items() for name in (tag.display_name(), tag.autonym())
+  }
+  return names | {_folded(name): code for name, code in _NAMES.items()}
 
 
 def _script(tag: str) -> str | None:

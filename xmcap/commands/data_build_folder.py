@@ -52,8 +52,8 @@ def _build_held(arguments, trained: int) -> None:
   """Builds the corpus, and trains a vocabulary of `trained` tokens, or keeps the given one if that is 0."""
   from xmcap.data import lengths, records
   from xmcap.data.corpora.folder import own
-  from xmcap.data.corpora.folder.fields import Columns
   from xmcap.data.corpora.folder.split_choice import Rule
+  from xmcap.data.corpora.folder.table import Columns
   from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.storage import files
 

@@ -1,8 +1,9 @@
 """Checks and cleans lines of captions."""
 
+import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -10,10 +11,12 @@ import regex
 
 from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
 from xmcap.errors import UsageError
+from xmcap.scoring.health import scripts
 from xmcap.storage import strict_json
 
 _BOM = b"\xef\xbb\xbf"
 _CONTROLS = regex.compile(r"\p{Cc}")
+_LETTER = regex.compile(r"\p{L}")
 _SPACES = re.compile(r"[\t\n\v\f\r\x85]")
 _SHORT = MAX_CAPTION_BYTES // 4  # a caption of at most so many characters cannot have too many bytes
 
@@ -76,3 +79,27 @@ def usable(text: str, where: str, problems: Problems) -> str:
     problems.add("control_characters", where, ascii(control[0]))
     text = _CONTROLS.sub("", _SPACES.sub(" ", text))
   return text
+
+
+def has_letters(text: str, language: str, where: str, problems: Problems) -> bool:
+  """Whether a caption has letters, or lost none; counts captions without a letter of their language's script.
+
+  A program that saves a table in a code page writes `?` for each letter that the code page lacks, and letters of
+  another script for a file that it opened in the wrong one.
+  """
+  own, letters = _letters(language)
+  if own(text):
+    return True
+  if letters(text):
+    problems.add("other_script", where, f"'{language}': {text}")
+  elif "?" in text or "\ufffd" in text:
+    problems.add("lost_letters", where, f"'{language}': {text}: save the table as `CSV UTF-8`")
+    return False
+  return True
+
+
+@functools.cache
+def _letters(language: str) -> tuple[Callable[[str], object], Callable[[str], object]]:
+  """Returns searches for a letter of a language's scripts, and for one of any script."""
+  own = "".join(rf"\p{{scx={script}}}" for script in scripts.scripts_of(language))
+  return regex.compile(rf"[\p{{L}}&&[{own}]]", regex.V1).search, _LETTER.search

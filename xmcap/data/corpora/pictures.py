@@ -266,10 +266,10 @@ class ByPath(Pictures):
     return self._only(named or self._folded_paths(ends[-1]) or self._folded_stems(stem))
 
   def alike(self, path: str) -> list[str]:
-    """Returns the paths of up to two pictures with the name of a path, whatever its folder, suffix and case."""
+    """Returns two pictures that have the last part of a path as their name, in any folder and spelling; else []."""
     parts = _parts(path)
     found = self._folded_stems(archives.split_suffix(parts[-1])[0]) if parts else []
-    return sorted(_text(path) for _, path in found)[:2]
+    return sorted(_text(path) for _, path in found)[:2] if len(found) > 1 else []
 
   def paths(self) -> Iterator[tuple[int, str]]:
     """Yields (number, path) of every picture, in order."""

@@ -13,7 +13,7 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.progress import Say
 from xmcap.storage import files, outputs
 
-_LAYOUT = 4  # version of the working folder; a build begun by an older version is restarted
+_LAYOUT = 5  # version of the working folder; a build begun by an older version is restarted
 WORK = ".build"
 """The working folder of a build, inside its output folder."""
 _BESIDE_RECORDS = ("problems.jsonl", "languages.txt", "features.json", "dataset_info.json")

@@ -26,6 +26,14 @@ KINDS: Mapping[str, Kind] = {
   "unknown_language": Kind("skip", "captions in an unknown language"),
   "duplicate_line": Kind("skip", "duplicate captions (image, number and language); the first is used"),
   "unknown_id": Kind("skip", "captions of pictures that the release does not list"),
+  "unread_column": Kind("skip", "columns that look like captions and are not read"),
+  "several_answers": Kind(
+    "skip", "conversations with no or several answers, of which none is known to be a caption"
+  ),
+  "lost_letters": Kind(
+    "skip", "captions whose letters were replaced by question marks when the table was saved"
+  ),
+  "other_script": Kind("use", "captions without a letter in the script of their language"),
   "long_caption": Kind("skip", "captions over 10,000 bytes"),
   "empty_caption": Kind("skip", "captions without text"),
   "control_characters": Kind("use", "captions with control characters, which are removed"),
@@ -33,7 +41,8 @@ KINDS: Mapping[str, Kind] = {
   "crlf": Kind("use", "lines that end in CR LF"),
   # Pictures.
   "missing": Kind("skip", "missing pictures"),
-  "ambiguous": Kind("skip", "lines and samples that fit several pictures, or have a file twice"),
+  "same_name": Kind("skip", "lines whose picture's name several pictures have: give the folder too"),
+  "ambiguous": Kind("skip", "samples with several pictures, or with a file twice"),
   "dotted_name": Kind("skip", "files with dots in their names, which join another sample's key"),
   "empty_file": Kind("skip", "empty files"),
   "not_a_picture": Kind("skip", "files that are not pictures, such as a web page saved as .jpg"),

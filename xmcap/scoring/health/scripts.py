@@ -9,6 +9,13 @@ from xmcap import languages
 
 # ISO 15924 codes for a combination of Unicode scripts, or for a variant of one.
 _PARTS = {"Hans": ("Hani",), "Jpan": ("Hani", "Hira", "Kana"), "Kore": ("Hang", "Hani")}
+_PARTS |= {
+  "Hant": ("Hani",),
+  "Hrkt": ("Hira", "Kana"),
+  "Aran": ("Arab",),
+  "Latf": ("Latn",),
+  "Cyrs": ("Cyrl",),
+}
 
 
 def scripts_of(language: str) -> tuple[str, ...]:

@@ -222,10 +222,10 @@ def align(
     return predictions
   by_bare: dict[str, list[str]] = {}
   for key in references:
-    by_bare.setdefault(_bare(key), []).append(key)
+    by_bare.setdefault(bare(key), []).append(key)
   renamed: dict[str, str] = {}
   for key in predictions:
-    candidates = by_bare.get(_bare(key), []) if key in unknown else []
+    candidates = by_bare.get(bare(key), []) if key in unknown else []
     if len(candidates) == 1 and candidates[0] not in predictions:
       renamed[key] = candidates[0]
   if not renamed or len(set(renamed.values())) < len(renamed):
@@ -237,7 +237,8 @@ def align(
   return {renamed.get(key, key): captions for key, captions in predictions.items()}
 
 
-def _bare(key: str) -> str:
+def bare(key: str) -> str:
+  """Returns a key without folder, suffix of a picture, COCO's prefix, leading zeros and a final `.0`."""
   name = key.replace("\\", "/").rsplit("/", 1)[-1]
   stem, ending = os.path.splitext(name)
   name = _PREFIX.sub("", stem if _PICTURE.fullmatch(ending) else name)

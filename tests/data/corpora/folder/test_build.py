@@ -18,8 +18,8 @@ from xmcap import cli
 from xmcap.data import records
 from xmcap.data.corpora import build
 from xmcap.data.corpora.folder import own
-from xmcap.data.corpora.folder.fields import Columns
 from xmcap.data.corpora.folder.split_choice import Rule
+from xmcap.data.corpora.folder.table import Columns
 from xmcap.data.corpora.plans import Options
 from xmcap.errors import UsageError, XmcapError
 
@@ -321,8 +321,8 @@ def test_what_is_wrong_is_counted(tmp_path, photos):
     ("a/01.jpg", "EN", "a ball"),
     ("b/00.jpg", "en", "another of that name"),
     ("b/naïve name.jpg", "en", "a name that is no key"),
-    ("a/02.jpg", "jp", "ball"),
-    ("a/02.jpg", "tl", "bola"),
+    ("a/02.jpg", "klingonese", "ball"),
+    ("a/02.jpg", "filp", "bola"),
     ("a/03.jpg", "en", " "),
     ("gone.jpg", "en", "a ball"),
     ("", "en", "a ball"),

@@ -5,15 +5,15 @@
 """
 
 import collections
-import dataclasses
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import fields, text_of
-from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.folder.fields import Row
+from xmcap.data.corpora.folder.table import Columns, Placed, Table, recognise
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import XmcapError
 
@@ -29,43 +29,50 @@ def is_beside(root: pathlib.Path) -> bool:
   return False
 
 
-def read(root: pathlib.Path, columns: Columns, problems: Problems) -> Iterator[Row]:
-  """Yields a row for each picture that has texts, sorted by path; the names of one folder at a time are in memory."""
-  columns = dataclasses.replace(columns, image=text_of.IMAGE)
+def read(root: pathlib.Path, columns: Columns, problems: Problems) -> tuple[Table, Iterator[Row]]:
+  """Returns the table, and a row for each picture that has texts, sorted by path."""
+  table, placed = recognise(_placed(root, problems), columns, str(root), picture=text_of.IMAGE)
+  rows = (fields.parse(values, where, table, problems) for where, values, _ in placed)
+  return table, filter(None, rows)
+
+
+def _placed(root: pathlib.Path, problems: Problems) -> Iterator[Placed]:
+  """Yields the fields of each picture; only the names of one folder at a time are in memory."""
   for folder, names in _folders(root):
     pictures: dict[str, list[str]] = collections.defaultdict(list)
     for name in names:
       stem, suffix = archives.split_suffix(name)
       if _is_picture(suffix):
         pictures[stem].append(name)
-    texts: dict[str, list[tuple[str, str, str]]] = collections.defaultdict(list)
-    for name in names:
-      whole, _, suffix = name.rpartition(".")
-      if suffix.lower() not in text_of.SUFFIXES:
-        continue
-      stem, _, middle = (whole, "", "") if whole in pictures else whole.rpartition(".")
-      if stem in pictures:
-        texts[stem].append((name, middle, suffix.lower()))
-      elif suffix.lower() in text_of.PLAIN:
-        problems.add("missing", _joined(folder, name), "no picture of this name beside it")
-    for stem, listed in texts.items():
+    for stem, texts in _texts(folder, names, pictures, problems).items():
       where = _joined(folder, stem)
       if len(pictures[stem]) > 1:
         problems.add("ambiguous", where, f"is the name of several pictures ({', '.join(pictures[stem][:3])})")
         continue
       values: dict[str, Any] = {text_of.IMAGE: _joined(folder, pictures[stem][0])}
-      taken = set()
-      for name, middle, suffix in listed:
-        kind = middle, suffix == "json"
-        if kind in taken:
-          problems.add("ambiguous", _joined(folder, name), "another text of the same picture: keep one")
-        else:
-          taken.add(kind)
-          data = _contents(root / folder / name)
-          text_of.add(values, middle, suffix, data, _joined(folder, name), problems)
-      row = fields.parse(values, where, columns, problems)
-      if row is not None:
-        yield row
+      for middle, suffix, name in texts:
+        data = _contents(root / folder / name)
+        text_of.add(values, middle, suffix, data, _joined(folder, name), problems)
+      yield Placed(where, values)
+
+
+def _texts(
+  folder: str, names: list[str], pictures: Mapping[str, list[str]], problems: Problems
+) -> dict[str, list[tuple[str, str, str]]]:
+  """Returns picture's name -> (language or "", suffix, name) of its texts; the first of two alike counts."""
+  found: dict[str, dict[tuple[str, bool], tuple[str, str, str]]] = collections.defaultdict(dict)
+  for name in names:
+    whole, _, suffix = name.rpartition(".")
+    suffix = suffix.lower()
+    if suffix not in text_of.SUFFIXES:
+      continue
+    stem, _, middle = (whole, "", "") if whole in pictures else whole.rpartition(".")
+    if stem not in pictures:
+      if suffix in text_of.PLAIN:
+        problems.add("missing", _joined(folder, name), "no picture of this name beside it")
+    elif found[stem].setdefault((middle, suffix == "json"), (middle, suffix, name))[2] != name:
+      problems.add("ambiguous", _joined(folder, name), "another text of the same picture: keep one")
+  return {stem: list(of_stem.values()) for stem, of_stem in found.items()}
 
 
 def _folders(root: pathlib.Path) -> Iterator[tuple[str, list[str]]]:

@@ -1,6 +1,5 @@
 """Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
 
-import dataclasses
 import io
 import json
 import pathlib
@@ -11,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xmcap.data.corpora.folder import fields
-from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.folder.fields import Row
+from xmcap.data.corpora.folder.table import Columns, Placed, Table, recognise
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError, one_line
 
@@ -21,36 +21,50 @@ _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
 
 def read(
-  paths: Mapping[pathlib.Path, str], columns: Columns, problems: Problems, packed: tarfile.TarFile
-) -> Iterator[Row]:
-  """Yields the rows of files, and adds their embedded pictures to `packed`, under the name in the row's `picture`.
+  paths: Mapping[pathlib.Path, str],
+  columns: Columns,
+  source: str,
+  problems: Problems,
+  packed: tarfile.TarFile,
+) -> tuple[Table, Iterator[Row]]:
+  """Returns the table and the rows of files; adds their embedded pictures to `packed`, as the row's `picture`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
   UsageError if pyarrow is missing, or a file is damaged.
   """
+  table, placed = recognise(_placed(paths), columns, source, keyed=True)
+  return table, _packed(placed, table, problems, packed)
+
+
+def _placed(paths: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
   for place, (path, known_as) in enumerate(paths.items()):
-    split = _split_of(path)
+    origin = posixpath.dirname(known_as), _split_of(path)
     try:
       for number, values in enumerate(_rows(path)):
-        where = f"{known_as}, row {number:,}"
-        image = fields.named(values, columns.image, (), where) or _image_of(values)
-        data, named = _picture(values.get(image))
-        name = f"{place:05d}-{number:09d}"
-        if data:
-          entry = tarfile.TarInfo(name)
-          entry.size = len(data)
-          packed.addfile(entry, io.BytesIO(data))
-        asked = dataclasses.replace(columns, image=image)
-        beside = named and posixpath.join(posixpath.dirname(known_as), named)
-        row = fields.parse({**values, image: name if data else beside}, where, asked, problems)
-        if row is not None:
-          row.key = _key_of(values, named) if data else ""
-          row.split = row.split or split
-          yield row
+        yield Placed(f"{known_as}, row {number:,}", values, (f"{place:05d}-{number:09d}", *origin))
     except UsageError:
       raise
     except (OSError, ValueError, MemoryError) as error:  # pyarrow's errors are OSErrors or ValueErrors too
       raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
+
+
+def _packed(
+  placed: Iterator[Placed], table: Table, problems: Problems, packed: tarfile.TarFile
+) -> Iterator[Row]:
+  for where, values, (name, folder, split) in placed:
+    data, named = _picture(values.get(table.picture))
+    if data:
+      entry = tarfile.TarInfo(name)
+      entry.size = len(data)
+      packed.addfile(entry, io.BytesIO(data))
+    beside = named and posixpath.join(folder, named)
+    row = fields.parse({**values, table.picture: name if data else beside}, where, table, problems)
+    if row is not None:
+      held = values.get(table.key) if table.key else None
+      own = str(held) if isinstance(held, int | str) and held != "" else named
+      row.key = own if data else ""
+      row.split = row.split or split
+      yield row
 
 
 def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
@@ -98,22 +112,9 @@ def _split_of(path: pathlib.Path) -> str:
   return path.parent.name if match[1] == "data" else match[1]
 
 
-def _image_of(values: dict[str, Any]) -> str:
-  """Returns the first column with embedded pictures, else the usual column of picture names."""
-  for name, value in values.items():
-    if isinstance(value, bytes) or (isinstance(value, dict) and value.keys() == {"bytes", "path"}):
-      return name
-  return fields.named(values, "", fields.IMAGES, "") or "image"
-
-
 def _picture(value: Any) -> tuple[bytes, str]:
   """Returns the bytes in a cell, and the name of the picture; both may be empty."""
   data, named = value, value
   if isinstance(value, dict):
     data, named = value.get("bytes"), value.get("path")
   return data if isinstance(data, bytes) else b"", fields.one(named)
-
-
-def _key_of(values: dict[str, Any], named: str) -> str:
-  found = next((values[name] for name in ("key", "__key__", "image_id", "id") if name in values), None)
-  return str(found) if isinstance(found, int | str) and found != "" else named

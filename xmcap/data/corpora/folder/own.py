@@ -11,8 +11,8 @@ from xmcap.data import records
 from xmcap.data.corpora import build, plans, splits
 from xmcap.data.corpora.emoji import release
 from xmcap.data.corpora.folder import beside, columnar, staging
-from xmcap.data.corpora.folder.fields import Columns
 from xmcap.data.corpora.folder.split_choice import Rule
+from xmcap.data.corpora.folder.table import Columns
 from xmcap.data.corpora.pictures import ByPath
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases.file_names import FOLDER

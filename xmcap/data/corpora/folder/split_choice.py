@@ -91,6 +91,11 @@ def ordered(names: Iterable[str]) -> list[str]:
   return [*(name for name in _KNOWN if name in held), *sorted(held - {*_KNOWN})]
 
 
+def is_name(text: str) -> bool:
+  """Whether a text in lower case is a usual name of a split."""
+  return text in _KNOWN or text in _ALIASES
+
+
 def _place(key: str) -> float:
   """Returns the hash of a key, from 0 to 1."""
   return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64

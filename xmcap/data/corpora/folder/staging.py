@@ -1,20 +1,24 @@
 """Stages the rows of a source on disk, and groups them by picture in constant memory, whatever their order."""
 
+import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import posixpath
 import sqlite3
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from xmcap import languages
 from xmcap.data.corpora import archives
-from xmcap.data.corpora.folder import beside, columnar, split_choice, text_files, webdataset
-from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.folder import beside, columnar, fields, split_choice, text_files, webdataset
+from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.split_choice import Rule
+from xmcap.data.corpora.folder.table import Columns, Placed, Table, recognise
 from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
@@ -30,6 +34,7 @@ _NOT_UTF8 = "the name of its picture is not UTF-8"
 _ROWS = """
 CREATE TABLE rows (id INTEGER PRIMARY KEY, row);
 CREATE TABLE problems (kind, place, what);
+CREATE TABLE columns (about, said);
 """
 _GATHERED = """
 CREATE TABLE pictures (identity PRIMARY KEY, number, first, key, path, place, split, locale);
@@ -54,20 +59,47 @@ _CAPTIONS = msgspec.json.Decoder(list[Caption])
 
 
 def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns) -> int:
-  """Reads the rows of files at or below `root` into the working folder, unless done before; returns their number."""
+  """Reads the rows of files at or below `root` into the working folder, unless done before; returns their number.
+
+  Says what each column was recognised as, before it reads them.
+  """
   path = work.folder / _ROWS_FILE
   if not path.exists():
     problems = Problems()
-    with databases.writing(path, _ROWS) as database:
-      for row in _rows(work, paths, root, columns, problems):
+    with databases.writing(path, _ROWS) as database, contextlib.ExitStack() as stack:
+      table, rows = _rows(work, paths, root, columns, problems, stack)
+      said = table.lines()
+      _say(work, said)
+      for row in rows:
         try:
           database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
         except UnicodeEncodeError:
           problems.add("bad_utf8", row.where, _NOT_UTF8)
+      for column in table.missed:
+        problems.add("unread_column", table.source, f"'{column.name}' {column.why}")
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
+      about = json.dumps(table.as_json())
+      database.execute("INSERT INTO columns VALUES (?, ?)", (about, "\n".join(said)))
+  else:
+    _say(work, _columns(work)[1].split("\n"))
   with databases.reading(path) as database:
     work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
     return database.execute("SELECT count(*) FROM rows").fetchone()[0]
+
+
+def columns(work: Work) -> dict[str, Any]:
+  """Returns what each column was recognised as, after `read`: name -> role, language and reason."""
+  return json.loads(_columns(work)[0])
+
+
+def _columns(work: Work) -> tuple[str, str]:
+  with databases.reading(work.folder / _ROWS_FILE) as database:
+    return database.execute("SELECT * FROM columns").fetchone()
+
+
+def _say(work: Work, lines: list[str]) -> None:
+  for line in lines:
+    work.say(line)
 
 
 def is_packed(work: Work) -> bool:
@@ -80,23 +112,41 @@ def is_packed(work: Work) -> bool:
 
 
 def _rows(
-  work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns, problems: Problems
-) -> Iterator[Row]:
+  work: Work,
+  paths: list[pathlib.Path],
+  root: pathlib.Path,
+  columns: Columns,
+  problems: Problems,
+  stack: contextlib.ExitStack,
+) -> tuple[Table, Iterator[Row]]:
+  """Returns the table and the rows; `stack` closes what they are read from and written to."""
   named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
   suffix = paths[0].suffix.lower()
   if paths == [root] and root.is_dir():
-    yield from beside.read(root, columns, problems)
-  elif suffix == ".tar":
-    yield from webdataset.read(paths, columns, problems)
-  elif suffix in columnar.SUFFIXES:
-    with files.whole(work.folder / PACKED) as file, tarfile.open(fileobj=file, mode="w") as packed:
-      yield from columnar.read(named, columns, problems, packed)
-  else:
-    for path, name in named.items():
-      for row in text_files.read(path, name, columns, problems):
-        # Relative to its own file of captions, which comes before others.
-        row.picture = posixpath.join(posixpath.dirname(name), row.picture)
-        yield row
+    return beside.read(root, columns, problems)
+  if suffix == ".tar":
+    return webdataset.read(paths, columns, str(root), problems)
+  if suffix in columnar.SUFFIXES:
+    file = stack.enter_context(files.whole(work.folder / PACKED))
+    packed = stack.enter_context(tarfile.TarFile(fileobj=file, mode="w"))
+    return columnar.read(named, columns, str(root), problems, packed)
+  table, placed = recognise(_placed(named, problems), columns, str(root))
+  return table, _of_text(placed, table, problems)
+
+
+def _placed(named: Mapping[pathlib.Path, str], problems: Problems) -> Iterator[Placed]:
+  for path, name in named.items():
+    for where, values, _ in text_files.read(path, name, problems):
+      yield Placed(where, values, posixpath.dirname(name))
+
+
+def _of_text(placed: Iterator[Placed], table: Table, problems: Problems) -> Iterator[Row]:
+  for where, values, folder in placed:
+    row = fields.parse(values, where, table, problems)
+    if row is not None:
+      # Relative to its own file of captions, which comes before others.
+      row.picture = posixpath.join(folder, row.picture)
+      yield row
 
 
 def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], list[str]]:
@@ -142,9 +192,8 @@ def wanted(work: Work, split: str) -> Iterator[Wanted]:
 
 def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, problems: Problems) -> None:
   found = pictures.resolve(row.picture, row.archive)
-  if found is None and len(alike := pictures.alike(row.picture)) > 1:
-    several = f"'{row.picture}' is the name of several pictures ({', '.join(alike)}): give its path"
-    problems.add("ambiguous", row.where, several)
+  if found is None and (alike := pictures.alike(row.picture)):
+    problems.add("same_name", row.where, f"{row.picture} may be {' or '.join(alike)}")
     return
   identity = f"?{row.picture}" if found is None else f"#{found[0]}"
   path = "" if found is None else posixpath.join(os.path.basename(row.archive), found[1])

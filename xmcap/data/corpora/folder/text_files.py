@@ -7,36 +7,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.data.corpora import line_check
-from xmcap.data.corpora.folder import fields
-from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.folder import kinds
+from xmcap.data.corpora.folder.table import Placed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading import ids, layouts
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")
 _MAX_HEADER = 1 << 16
-_DELIMITERS = ",;\t"
+_DELIMITERS = ",;\t|"
 _UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes that are not UTF-8
 
-_Placed = tuple[str, dict[str, Any]]
-"""The place of a line, row or object, for messages, and its fields."""
+
+def read(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
+  """Yields the fields of a file, called `name` in messages; UsageError if it cannot be read or is malformed."""
+  return (_of_table if path.suffix.lower() in TABLES else _of_json)(path, name, problems)
 
 
-def read(path: pathlib.Path, name: str, columns: Columns, problems: Problems) -> Iterator[Row]:
-  """Yields the rows of a file, called `name` in messages; UsageError if it cannot be read or is malformed."""
-  if path.suffix.lower() in TABLES:
-    found = _of_table(path, name, problems)
-  else:
-    found = _of_json(path, name, problems)
-  for where, values in found:
-    row = fields.parse(values, where, columns, problems)
-    if row is not None:
-      yield row
-
-
-def _of_json(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Placed]:
+def _of_json(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
   with Input(path) as source:
     if layouts.is_annotations(source.head) or layouts.is_results(source.head):
       yield from _of_document(source.document(), name, problems)
@@ -44,10 +34,10 @@ def _of_json(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Pla
     for _, where, line in line_check.filled(source.raw_lines(), name, problems):
       values = line_check.parse_object(line, where, problems)
       if values is not None:
-        yield where, values
+        yield Placed(where, values)
 
 
-def _of_document(document: Any, name: str, problems: Problems) -> Iterator[_Placed]:
+def _of_document(document: Any, name: str, problems: Problems) -> Iterator[Placed]:
   if isinstance(document, dict) and "annotations" in document:
     yield from _of_annotations(document, name, problems)
     return
@@ -59,36 +49,65 @@ def _of_document(document: Any, name: str, problems: Problems) -> Iterator[_Plac
   for place, values in enumerate(objects):
     where = f"{name}{part}[{place}]"
     if isinstance(values, dict):
-      yield where, values
+      yield Placed(where, values)
     else:
       problems.add("missing_field", where, "not an object")
 
 
-def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> Iterator[_Placed]:
+def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> Iterator[Placed]:
   """Yields COCO's annotations, with the file name of the picture instead of its id."""
   images, annotations = document.get("images"), document["annotations"]
   if not isinstance(images, list) or not isinstance(annotations, list):
     raise UsageError(f"{name}: 'images' and 'annotations' must be lists, as in COCO's JSON")
-  names = {}
+  names = _Ids()
   for place, image in enumerate(images):
     about = image if isinstance(image, dict) else {}
-    if isinstance(about.get("id"), int | str) and isinstance(about.get("file_name"), str):
-      names[about["id"]] = about["file_name"]
+    id = _id(about.get("id"))
+    if id is not None and isinstance(about.get("file_name"), str):
+      names.add(id, about["file_name"])
     else:
       problems.add("missing_field", f"{name}, images[{place}]", "no 'id' or no 'file_name'")
   for place, annotation in enumerate(annotations):
     where = f"{name}, annotations[{place}]"
-    id = annotation.get("image_id") if isinstance(annotation, dict) else None
-    if not isinstance(id, int | str):
-      problems.add("missing_field", where, "no 'image_id'")
-    elif id not in names:
-      problems.add("unknown_id", where, f"image_id {shown(id, 40)} is not among the images")
+    written = annotation.get("image_id") if isinstance(annotation, dict) else None
+    id = _id(written)
+    if id is None:
+      problems.add("missing_field", where, f"no 'image_id', or one that is no id: {shown(written, 40)}")
+    elif (file_name := names.get(id)) is None:
+      first = images[0].get("id") if images and isinstance(images[0], dict) else None
+      kind, other = type(written).__name__, type(first).__name__
+      what = f"image_id {shown(written, 40)} ({kind}) is not among the images, such as {shown(first, 40)} ({other})"
+      problems.add("unknown_id", where, what)
     else:
       rest = {key: value for key, value in annotation.items() if key not in ("id", "image_id")}
-      yield where, {"file_name": names[id], **rest}
+      yield Placed(where, {"file_name": file_name, **rest})
 
 
-def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Placed]:
+class _Ids:
+  """File names by id; 5, 5.0, "5" and "0005" are the same id unless several images have ids so alike."""
+
+  def __init__(self):
+    self._exact: dict[str, str] = {}
+    self._bare: dict[str, str | None] = {}
+
+  def add(self, id: str, name: str) -> None:
+    if id not in self._exact:
+      self._bare[ids.bare(id)] = None if ids.bare(id) in self._bare else name
+    self._exact[id] = name
+
+  def get(self, id: str) -> str | None:
+    return self._exact.get(id) or self._bare.get(ids.bare(id))
+
+
+def _id(written: object) -> str | None:
+  """Returns an id as a string, as `xmcap score` reads it: 5 and 5.0 are `5`; None if it is no id."""
+  if isinstance(written, float) and written.is_integer():
+    written = int(written)
+  is_id = isinstance(written, int | str) and not isinstance(written, bool)
+  return str(written) if is_id else None
+
+
+def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
   begin = 1
   try:
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
@@ -96,13 +115,21 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Pl
       if "\0" in header or header.startswith("\udcff\udcfe"):
         raise UsageError(f"{path}: not UTF-8: save the table as `CSV UTF-8`")
       delimiter = "\t" if path.suffix.lower() == ".tsv" else max(_DELIMITERS, key=header.count)
-      names = next(csv.reader([header], delimiter=delimiter), [])
-      if len(names) < 2 or len(set(names)) < len(names):
-        raise UsageError(f"{path}, line 1: give the names of at least two columns, all different")
+      # Quotation marks are characters in the tables of CC3M, WIT (.tsv) and Flickr30k (`|`).
+      style = csv.QUOTE_NONE if delimiter == "|" or path.suffix.lower() == ".tsv" else csv.QUOTE_MINIMAL
+      names = [cell.strip() for cell in next(csv.reader([header], delimiter=delimiter, quoting=style), [])]
+      _check_header(names, f"{path}, line 1")
       begin = 2
-      reader = csv.reader(file, delimiter=delimiter, strict=True)
+      reader = csv.reader(
+        file, delimiter=delimiter, quoting=style, skipinitialspace=delimiter == "|", strict=True
+      )
       for cells in reader:
         where = f"{name}, line {begin:,}"
+        if reader.line_num + 1 > begin and _swallowed(cells, len(names), delimiter):
+          raise UsageError(
+            f"{path}, line {begin:,}: a quotation mark opens here and swallows the lines up to "
+            f"{reader.line_num + 1:,}: close it, or double it if it is part of the text"
+          )
         begin = reader.line_num + 2  # a quoted caption may span several lines
         if not any(map(str.strip, cells)):
           continue
@@ -111,8 +138,38 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[_Pl
         elif any(map(_UNDECODED.search, cells)):
           problems.add("bad_utf8", where, "save the table as UTF-8")
         else:
-          yield where, dict(zip(names, cells, strict=True))
+          yield Placed(where, dict(zip(names, cells, strict=True)))
   except csv.Error as error:
-    raise UsageError(f"{path}, line {begin:,}: {error}: fix the quotes") from None
+    mark = "a quotation mark opens here and is not closed: close it, or double it if it is part of the text"
+    what = mark if "unexpected end" in str(error) else f"{error}: fix the quotes"
+    raise UsageError(f"{path}, line {begin:,}: {what}") from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _check_header(names: list[str], where: str) -> None:
+  """Raises UsageError if the first line has no names of columns, or is a row."""
+  if len(names) < 2 or len(set(names)) < len(names):
+    raise UsageError(
+      f"{where}: give the names of at least two columns, all different, separated by , ; | or tabs"
+    )
+  values = [name for name in names if kinds.kind_of(name) in (kinds.PICTURE_FILES, "addresses")]
+  if values:
+    raise UsageError(
+      f"{where}: is a row, not the names of columns ('{shown(values[0], 40)}'): put a line above it, such as "
+      "file,caption"
+    )
+
+
+def _swallowed(cells: list[str], columns: int, delimiter: str) -> bool:
+  """Whether a cell of several lines has other rows in it: lines with as many cells, and a picture where it has one."""
+  kinds_of = [kinds.kind_of(cell) for cell in cells]
+  for cell in cells:
+    for line in cell.splitlines()[1:]:
+      parts = line.split(delimiter)
+      if len(parts) == columns and any(
+        own not in ("", kinds.WORDS, kinds.LOST) and kinds.kind_of(part) == own
+        for part, own in zip(parts, kinds_of, strict=False)
+      ):
+        return True
+  return False

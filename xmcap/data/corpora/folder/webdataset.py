@@ -12,7 +12,8 @@ from typing import Any
 
 from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.folder import fields, text_of
-from xmcap.data.corpora.folder.fields import Columns, Row
+from xmcap.data.corpora.folder.fields import Row
+from xmcap.data.corpora.folder.table import Columns, Placed, Table, recognise
 from xmcap.data.corpora.problems import Problems
 
 _MOST_FILES, _MOST_BYTES = 1_000, 16 << 20  # of a sample, and of its texts
@@ -48,18 +49,30 @@ class _Sample:
     ]
 
 
-def read(paths: list[pathlib.Path], columns: Columns, problems: Problems) -> Iterator[Row]:
-  """Yields the rows of tar files; a truncated file just ends, and the search for pictures reports it."""
-  asked = dataclasses.replace(columns, image=text_of.IMAGE)
+def read(
+  paths: list[pathlib.Path], columns: Columns, source: str, problems: Problems
+) -> tuple[Table, Iterator[Row]]:
+  """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
+  found = _placed(paths, columns.image.lower(), problems)
+  table, placed = recognise(found, columns, source, picture=text_of.IMAGE)
+  return table, _rows(placed, table, problems)
+
+
+def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterator[Placed]:
   for path in paths:
     for sample in _samples(path, problems):
       where = f"{path.name}: {sample.key}"
-      picture = _picture(sample, columns.image.lower(), where, problems)
-      row = picture and fields.parse({text_of.IMAGE: picture, **sample.values}, where, asked, problems)
-      if row:
-        row.archive, row.key = str(path.absolute()), sample.key
-        row.split = row.split or path.name
-        yield row
+      if picture := _picture(sample, named, where, problems):
+        yield Placed(where, {text_of.IMAGE: picture, **sample.values}, (path, sample.key))
+
+
+def _rows(placed: Iterator[Placed], table: Table, problems: Problems) -> Iterator[Row]:
+  for where, sample, (path, key) in placed:
+    row = fields.parse(sample, where, table, problems)
+    if row is not None:
+      row.archive, row.key = str(path.absolute()), key
+      row.split = row.split or path.name
+      yield row
 
 
 def _picture(sample: _Sample, named: str, where: str, problems: Problems) -> str:
