@@ -29,6 +29,9 @@ NUM_DRAWS = 5
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 """The formats that are always read; none starts another program, unlike EPS."""
 
+STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
+"""The first bytes of files in these formats."""
+
 CONVERT = "convert it to JPEG or PNG"
 """What to do about a picture in another format."""
 

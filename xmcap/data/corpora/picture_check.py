@@ -20,7 +20,6 @@ DEFAULT_QUALITY = 90
 _JPEG_SIDE = 65_500  # largest side of a JPEG, in pixels
 _AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: a JPEG followed by more pictures, as phones write it
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<svg")
-_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
 # The way to read other formats: Pillow's name, and what it takes.
 _OPTIONAL = {"AVIF": ("AVIF", "pip install -U pillow"), "HEIC": ("HEIF", "pip install pillow-heif")}
 
@@ -73,7 +72,7 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   except Image.DecompressionBombError as error:  # Pillow's own limit comes first
     return Picture(b"", "too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
-    if data.startswith(_STARTS):
+    if data.startswith(images.STARTS):
       return Picture(b"", "truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
     if data[:256].lstrip().lower().startswith(_PAGES):
       return Picture(b"", "not_a_picture", "a web page, not a picture")
