@@ -121,8 +121,9 @@ def _named_classes(value: Any, feature: Any) -> Any:
     return value
   if feature.get("_type") == "ClassLabel":
     names = feature.get("names")
-    is_known = isinstance(value, int) and isinstance(names, list) and 0 <= value < len(names)
-    return names[value] if is_known else None
+    if not isinstance(names, list) or isinstance(value, str):
+      return value
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
   inner = feature.get("feature")
   if isinstance(value, list):
     return [_named_classes(item, inner or feature) for item in value]
