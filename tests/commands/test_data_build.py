@@ -53,7 +53,7 @@ def test_cc3m_with_each_part_named(tmp_path):
     (["coco35l", "--download"], "--download needs --release=DIR"),
     (
       ["coco35l", "--release=gs://bucket/coco"],
-      "--release=gs://bucket/coco: a build reads .* copy the release here",
+      "--release=gs://bucket/coco: a build reads .* copy the files here",
     ),
     (["xm3600", "--images=s3://bucket/images"], "--images=s3://bucket/images: a build reads"),
     (["coco35l", "--release={release}", "--on_bad=mend"], "--on_bad=mend: choose skip or stop"),

@@ -14,7 +14,7 @@ def check_local(given: Mapping[str, str | Sequence[str] | None]) -> None:
     for path in [paths] if isinstance(paths, str) else paths or ():
       if "://" in path:
         raise UsageError(
-          f"{option}={path}: a build reads and writes local folders: copy the release here "
+          f"{option}={path}: a build reads and writes local folders: copy the files here "
           "(gcloud storage cp, aws s3 cp), and the records to the bucket afterwards"
         )
 

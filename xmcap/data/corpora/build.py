@@ -41,12 +41,20 @@ class Corpus(abc.ABC):
   HOMEPAGE: ClassVar[str] = "https://google.github.io/crossmodal-3600/"
   RENEWED: ClassVar[bool] = False
   """Whether an unfinished build with other options or inputs is restarted rather than refused."""
+  WHAT: ClassVar[str] = "release"
+  """What the parts are called in messages."""
+  PAGE: ClassVar[str] = "docs/corpora.md"
+  """The page that describes the parts."""
   PARTS: ClassVar[Mapping[str, file_names.Part]]
   """Field -> the published file."""
 
   @abc.abstractmethod
   def splits(self, work: Work) -> Iterator[Split]:
     """Yields the splits, after reading as much of the release as is needed to make their shards."""
+
+  def recognised(self, work: Work) -> Mapping[str, Any]:
+    """Returns entries for NAME.json about how the parts were read, after `splits`."""
+    return {}
 
   def paths(self) -> dict[str, pathlib.Path | None]:
     """Role -> file or folder that the records are made of."""
@@ -60,7 +68,7 @@ class Corpus(abc.ABC):
       try:
         status = path.stat()
       except OSError as error:
-        raise UsageError(f"{path} ({name}): {error.strerror}; docs/corpora.md lists the files") from None
+        raise UsageError(f"{path} ({name}): {error.strerror}; {self.PAGE} lists the files") from None
       inputs[name] = {"name": path.name, "modified": status.st_mtime_ns}
       if not path.is_dir():
         inputs[name]["bytes"] = status.st_size
@@ -75,12 +83,14 @@ class Report:
   Attributes:
     splits: split -> `lines`, `captions`, `records`, and numbers of pictures `listed`, `found`, `missing`, `broken`.
     held: whether the folder already had the corpus.
+    what: what the inputs are called.
   """
 
   out: pathlib.Path
   splits: Mapping[str, Mapping[str, int]]
   problems: Problems
   held: bool = False
+  what: str = "release"
 
   def summary(self) -> str:
     """Returns lines of text: the splits, then each kind of problem that occurred."""
@@ -94,7 +104,7 @@ class Report:
     if self.problems.counts:
       lines += [f"problems, listed in {self.out / 'problems.jsonl'}:", self.problems.summary()]
     else:
-      lines.append("no problems with the release")
+      lines.append(f"no problems with the {self.what}")
     return "\n".join(lines)
 
 
@@ -125,17 +135,28 @@ def build(
   cores = processes or files.available_cores()
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
+    stopped: XmcapError | None = None
+    counts: dict[str, dict[str, int]] = {}
     with files.whole(out / "problems.jsonl") as listed:
       problems = Problems(options.on_bad, listed)
-      counts = _write(corpus, out, Work(work_dir, options, cores, problems, say))
-    return {"splits": counts, "problems": problems.counts, "first_problems": problems.examples}
+      work = Work(work_dir, options, cores, problems, say)
+      try:
+        counts = _write(corpus, out, work)
+      except XmcapError as error:
+        if not problems.counts:
+          raise
+        stopped = error  # what was found until then is still listed
+    if stopped is not None:
+      raise stopped
+    found = {"problems": problems.counts, "first_problems": problems.examples}
+    return {"splits": counts, **found, **corpus.recognised(work)}
 
   about, held = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
   if vocabulary is not None:
     lengths.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
-  return Report(out, about["splits"], problems, held)
+  return Report(out, about["splits"], problems, held, corpus.WHAT)
 
 
 def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str, int]]:

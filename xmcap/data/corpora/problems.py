@@ -25,7 +25,7 @@ KINDS: Mapping[str, Kind] = {
   "missing_field": Kind("skip", "lines that lack a field, or have one of the wrong type"),
   "unknown_language": Kind("skip", "captions in an unknown language"),
   "duplicate_line": Kind("skip", "duplicate captions (image, number and language); the first is used"),
-  "unknown_id": Kind("skip", "captions of pictures that the release does not list"),
+  "unknown_id": Kind("skip", "captions of pictures that are not listed"),
   "unread_column": Kind("skip", "columns that look like captions and are not read"),
   "several_answers": Kind(
     "skip", "conversations with no or several answers, of which none is known to be a caption"
@@ -113,6 +113,12 @@ class Problems:
     """Adds the problems of another list."""
     for kind, where, what in listed:
       self.add(kind, where, what)
+
+  def in_brief(self) -> str:
+    """Returns every kind that occurred, most frequent first, with its first place, as one line."""
+    kinds = sorted(self.counts, key=self.counts.__getitem__, reverse=True)
+    firsts = {kind: ": ".join(filter(None, self.examples[kind][0])) for kind in kinds}
+    return "; ".join(f"{self.counts[kind]:,} {kind} (first: {firsts[kind]})" for kind in kinds)
 
   def summary(self) -> str:
     """Returns one line per kind that occurred, in the order of `KINDS`: count, kind, text, rule, first place."""

@@ -42,15 +42,17 @@ def kind_of(text: str) -> str:
   text = text.strip()[:_OF_A_TEXT]
   if text.lower() in _NOTHING:
     return ""
+  if text[0] + text[-1] in ("{}", "[]") or text.startswith("<?xml"):
+    return "structures"
   if not any(map(str.isalpha, text)):
     if any(map(str.isnumeric, text)):
       return "numbers"
     return LOST if "?" in text or "\ufffd" in text else "signs"
-  if text[0] + text[-1] in ("{}", "[]") or text.startswith("</") or text.startswith("<?xml"):
-    return "structures"
-  if _PICTURE.fullmatch(text) and not _ADDRESS.fullmatch(text):
-    return PICTURE_FILES
   tokens = text.split()[:_MOST_TOKENS]
+  # `the file a.jpg` is a sentence, `My photo 1.jpg` a name.
+  is_sentence = len(tokens) > 2 and all(token.isalpha() and token.islower() for token in tokens[:-1])
+  if _PICTURE.fullmatch(text) and not is_sentence and not _ADDRESS.fullmatch(text):
+    return PICTURE_FILES
   kinds = {_of_token(token.strip(",;|")) for token in tokens}
   if len(tokens) == 1:
     return kinds.pop()

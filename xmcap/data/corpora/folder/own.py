@@ -5,7 +5,8 @@ Problems are counted as in the other corpora. The split of a picture depends onl
 
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from xmcap.data import records
 from xmcap.data.corpora import build, plans, splits
@@ -42,6 +43,8 @@ class Folder(build.Corpus):
 
   NAME = "folder"
   DESCRIPTION = "Own pictures with their captions; one record an image."
+  WHAT = "data"
+  PAGE = "docs/own_data.md"
   PARTS = FOLDER
   RENEWED = True  # users fix their captions and build again
   captions: pathlib.Path
@@ -60,14 +63,18 @@ class Folder(build.Corpus):
     columns = dataclasses.replace(self.columns, split=self.splits_by.column)
     lines = staging.read(work, sources, self.captions, columns)
     if not lines:
-      seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
-      raise XmcapError(f"{self.captions}: none of its lines can be used{seen}")
+      raise XmcapError(f"{self.captions}: none of its lines can be used{_seen(work)}")
     pictures = ByPath.search(work, self._places(work, sources))
     names, codes = staging.gather(work, pictures, self.splits_by)
+    if not names:
+      raise XmcapError(f"{self.captions}: none of its pictures can be used{_seen(work)}")
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in codes))
     for name in names:
       yield splits.write(work, name, staging.wanted(work, name), pictures, lines)
+
+  def recognised(self, work: Work) -> Mapping[str, Any]:
+    return {"columns": staging.columns(work)}
 
   def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
@@ -81,6 +88,12 @@ class Folder(build.Corpus):
     near = self.captions if self.captions.is_dir() else self.captions.parent
     inside = near / "images"
     return [inside if inside.is_dir() and sources != [near] else near]
+
+
+def _seen(work: Work) -> str:
+  """Returns every kind of problem, for a message, and where all are listed."""
+  found = work.problems.in_brief()
+  return f": {found}; {work.folder.parent / 'problems.jsonl'} lists them" if found else ": there are none"
 
 
 def find(path: pathlib.Path) -> list[pathlib.Path]:

@@ -6,6 +6,7 @@ build. A field that only later rows of JSON have is decided by the first of its 
 
 import dataclasses
 import itertools
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -151,7 +152,10 @@ class Table:
     ]
     widths = [max((len(row[place]) for row in rows), default=0) for place in (0, 1)]
     lines = [f"  {name:<{widths[0]}}  {role:<{widths[1]}}  {why}".rstrip() for name, role, why in rows]
-    return [f"columns of {shown(self.source, 80)}:", *(shown(line, _WIDTH) for line in lines)]
+    return [
+      f"columns of {shown(posixpath.basename(self.source), 80)}:",
+      *(shown(line, _WIDTH) for line in lines),
+    ]
 
   def as_json(self) -> dict[str, Any]:
     """Returns the table for the JSON file of a corpus."""
@@ -321,13 +325,19 @@ def _captions(
   """Returns the columns with captions by their usual names and by languages."""
   free = {name: profile for name, profile in profiles.items() if name not in roles and name != language}
   chosen: dict[str, Column] = {}
-  for name in named.usual(CAPTIONS):
+  # `comment` is Flickr30k's; elsewhere it may be anybody's remark.
+  usual = (*CAPTIONS, "comment") if named.usual(("comment_number",)) else CAPTIONS
+  for name in named.usual(usual):
     profile = free.get(name)
     if profile is None or not (profile.are_words or profile.turns or not profile.count):
       continue
     says = "each by its language" if profile.by_language else f"language in '{language}'" if language else ""
     says = says or (f"--language={default}" if default else "")
-    chosen[name] = Column(name, CAPTION, why=", ".join(filter(None, ("usual name", says))))
+    chosen[name] = Column(
+      name,
+      CAPTION,
+      why=", ".join(filter(None, ("usual name", "the model's answer" if profile.turns else "", says))),
+    )
     break
   if chosen and language:
     return chosen
@@ -357,7 +367,11 @@ def _of_language(name: str, profile: Profile, others: Sequence[Column]) -> Colum
   if name.strip().lower() in _OFTEN_OTHER and not (profile.are_phrases or beside):
     return None
   why = f"{languages.get(code).english_name}, by its name"
-  return Column(name, CAPTION, code, f"{why}; {profile.most}" if profile.most == kinds.LOST else why)
+  if profile.most == kinds.LOST:
+    why += f"; {kinds.LOST}"
+  elif (base := languages.variety_base(code)) is not None and code not in languages.LANGUAGES:
+    why += f"; --caption_columns={base}={shown(name, 20)} reads it as {base}"
+  return Column(name, CAPTION, code, why)
 
 
 def _language_in(name: str) -> str:
@@ -375,7 +389,7 @@ def _other(name: str, profile: Profile, chosen: bool = False) -> Column:
     return Column(name, IGNORED, why=f"looks like captions: {option}", missed=not chosen)
   if not profile.count:
     return Column(name, IGNORED, why="no values in the first rows")
-  return Column(name, IGNORED, why=profile.most if profile.most != kinds.WORDS else "")
+  return Column(name, IGNORED, why=profile.most if profile.most != kinds.WORDS else "words, under no usual name")
 
 
 def _listed(table: Table) -> str:
