@@ -249,7 +249,8 @@ class ByPath(Pictures):
     path in the archive counts.
     """
     if archive:
-      return self._one("path = ? AND file = ?", path, self._places[archive])
+      base = archives.split_suffix(path)[0]
+      return self._one(f"file = ? AND {_OF_PATH}", self._places[archive], base, path)
     parts = _parts(path)
     if not parts:
       return None

@@ -10,6 +10,7 @@ from tests.data.corpora.folder.test_build import held, jpeg, made
 from xmcap.data import images, records
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.folder.table import Columns
+from xmcap.data.corpora.pictures import ByPath
 from xmcap.errors import UsageError
 
 ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
@@ -138,3 +139,26 @@ def test_a_workbook_is_named(tmp_path):
   (tmp_path / "t.xlsx").write_bytes(b"PK\3\4")
   with pytest.raises(UsageError, match="a workbook: .* save it as `CSV UTF-8`"):
     made(tmp_path, tmp_path / "t.xlsx")
+
+
+def test_no_lookup_scans_the_other_pictures(tmp_path, monkeypatch):
+  """Each statement about a picture uses an index, so a build grows in proportion."""
+  plans = []
+  asked = ByPath._two
+
+  def explained(self, columns, condition, *values, order=""):
+    marks = [value.encode() if isinstance(value, str) else value for value in values]
+    query = f"EXPLAIN QUERY PLAN SELECT {columns} FROM pictures WHERE {condition} LIMIT 2"
+    plans.extend(row[3] for row in self._database.execute(query, marks))
+    return asked(self, columns, condition, *values, order=order)
+
+  monkeypatch.setattr(ByPath, "_two", explained)
+  made(tmp_path, tar(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball")), None, ENGLISH, ALL)
+  folder = tmp_path / "photos/A"
+  folder.mkdir(parents=True)
+  for name in ("ONE.jpg", "two.jpg"):
+    (folder / name).write_bytes(jpeg(1))
+  rows = [{"image": name, "en": "a red ball"} for name in ("a/one.jpg", "x/Two", "A/two.jpg", "gone.jpg")]
+  (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  made(tmp_path, tmp_path / "t.jsonl", tmp_path / "photos", rule=ALL, out="table")
+  assert len(plans) > 10 and all(plan.startswith("SEARCH") for plan in plans)

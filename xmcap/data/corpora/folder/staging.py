@@ -228,8 +228,8 @@ def _fill_empty(database: sqlite3.Connection, rule: Rule) -> None:
 
 def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> str:
   """Returns a unique key: the name if it is safe and unique, else with a hash."""
-  (alike,) = database.execute("SELECT count(*) FROM pictures WHERE key = ?", (key,)).fetchone()
-  candidates = [key] if keys.is_safe(key) and alike == 1 else []
+  alike = database.execute("SELECT 1 FROM pictures WHERE key = ? LIMIT 2", (key,)).fetchall()
+  candidates = [key] if keys.is_safe(key) and len(alike) == 1 else []
   candidates += [keys.hashed(key, path), keys.hashed(key, f"{path}\n{identity}")]
   for name in candidates:
     if not database.execute("SELECT 1 FROM settled WHERE key = ?", (name,)).fetchone():
