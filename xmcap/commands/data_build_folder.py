@@ -21,14 +21,19 @@ def add(corpora) -> None:
   )  # fmt: skip
   vocabulary = "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model"
   shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"
-  captions = "captions, or LANGUAGE=NAME for one language; separated by commas"
+  captions = (
+    "captions, or LANGUAGE=NAME for one language, such as fa=Persian,ca=Catalan; the others are not read"
+  )
   base.text(command, "--captions", "PATH", FOLDER["captions"].text, required=True)
   base.text(command, "--images", "PATH", FOLDER["images"].text)
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
   base.text(command, "--vocabulary", "HOW", vocabulary, "")
   base.text(command, "--splits", "RULE", shares, "")
   base.text(command, "--language", "CODE", "language of captions without one, such as en or pt-BR", "")
-  group = command.add_argument_group("columns", "Detected by their usual names unless given.")
+  group = command.add_argument_group(
+    "columns",
+    "Detected by their names and values unless given; the build begins with what each was taken for.",
+  )
   base.text(group, "--image_column", "NAME", "the picture's file, or the picture itself", "")
   base.text(group, "--caption_columns", "NAME,...", captions, "")
   base.text(group, "--language_column", "NAME", "the language of a line's captions", "")
@@ -39,13 +44,21 @@ def _build(arguments) -> None:
   build_options.check_local({f"--{name}": getattr(arguments, name) for name in ("captions", "images", "out")})
   trained = _TRAINED.fullmatch(arguments.vocabulary)
   if arguments.vocabulary.startswith("train:") and not trained:
+    size = arguments.vocabulary.removeprefix("train:")
+    wrong = f"{size} tokens are too {'many' if len(size) > 2 else 'few'}" if size.isdecimal() else "no number"
     raise UsageError(
-      f"--vocabulary={arguments.vocabulary}: give train:N with N from 100 to 9999999, or the file of a model"
+      f"--vocabulary={arguments.vocabulary}: {wrong}: give train:N with N from 100 to 9999999 (some hundreds for a few "
+      "pictures, 8000 for thousands), or the file of a model"
     )
   read = {"--captions": arguments.captions, "--images": arguments.images}
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog):
     _build_held(arguments, int(trained[1]) if trained else 0)
+
+
+def _code(written: str) -> str:
+  """Returns the code of --language, which may be an alias or a name; UsageError if it is unknown."""
+  return languages.named(written) or languages.get(written).code
 
 
 def _build_held(arguments, trained: int) -> None:
@@ -62,7 +75,7 @@ def _build_held(arguments, trained: int) -> None:
     arguments.image_column,
     tuple(filter(None, arguments.caption_columns.split(","))),
     arguments.language_column,
-    default_language=arguments.language and languages.get(arguments.language).code,
+    default_language=arguments.language and _code(arguments.language),
   )
   images = pathlib.Path(arguments.images) if arguments.images else None
   corpus = own.Folder(pathlib.Path(arguments.captions), images, columns, Rule(arguments.splits))
@@ -73,7 +86,10 @@ def _build_held(arguments, trained: int) -> None:
     if given is not None:
       files.write_bytes(path, given.model)
     elif trained:
-      train_on_records(str(report.out), str(path), trained)
+      try:
+        train_on_records(str(report.out), str(path), trained)
+      except UsageError as error:
+        raise UsageError(f"--vocabulary={arguments.vocabulary}: {error}; the records are built") from None
   elif given is not None and Vocabulary(str(path)).sha256 != given.sha256:
     raise UsageError(f"{path} differs from {given.path}: remove it, or leave --vocabulary out")
   held = records.read_languages(report.out)
@@ -91,4 +107,5 @@ def _build_held(arguments, trained: int) -> None:
     return
   model = Vocabulary(str(path))
   lengths.write_absent(report.out, model, list(report.splits), processes=arguments.processes, say=base.say)
-  print(f"vocabulary: {model.size:,} tokens, {path}")
+  fewer = f", for the text of train gives no {trained:,}" if model.size < trained else ""
+  print(f"vocabulary: {model.size:,} tokens{fewer}, {path}")

@@ -11,6 +11,7 @@ import io
 import itertools
 import os
 import pathlib
+import re
 from collections.abc import Iterable, Sequence
 
 import gin
@@ -34,6 +35,7 @@ LARGEST = 2**28
 MOST_CAPTIONS = 2_000_000
 """Default number of captions for training a vocabulary; more take hours and change little."""
 
+_LEAST = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 _SAMPLE = 64  # pictures for estimating the captions per picture
 _TRAINER_THREADS = 2  # fixed, because the trainer sums per thread: gives the same model on every machine
 
@@ -95,6 +97,11 @@ def _train(
       minloglevel=2,
     )
   except (RuntimeError, OSError, ValueError) as error:
+    if least := _LEAST.search(str(error)):
+      raise UsageError(
+        f"{origin}: cannot train a vocabulary of {size} pieces: its characters, bytes and languages alone take "
+        f"{least[1]}: give at least {least[1]}"
+      ) from None
     raise UsageError(
       f"{origin}: cannot train a vocabulary of {size} pieces: {one_line(error)}; change `size`"
     ) from None

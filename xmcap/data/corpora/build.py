@@ -176,9 +176,8 @@ def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str,
     )
     records = sum(of_split.shard_lengths)
     if not records:
-      found = Problems()
-      split.collect(found)
-      said = "; ".join(line.strip() for line in found.summary().splitlines())
+      split.collect(work.problems)
+      said = work.problems.in_brief()
       raise XmcapError(
         f"the split '{split.name}' has no records: {split.count:,} pictures were searched for in "
         f"{split.pictures.searched}: {said or 'no line of captions can be used'}"

@@ -17,12 +17,14 @@ from xmcap import languages
 from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import beside, columnar, fields, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Row
+from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.split_choice import Rule
-from xmcap.data.corpora.folder.table import Columns, Placed, Table, recognise
+from xmcap.data.corpora.folder.table import Columns, Placed, Table
 from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption
+from xmcap.errors import UsageError
 from xmcap.scoring import keys
 from xmcap.storage import databases, files
 
@@ -70,13 +72,17 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
       table, rows = _rows(work, paths, root, columns, problems, stack)
       said = table.lines()
       _say(work, said)
+      if lacks := table.lacks():
+        _add_missed(table, problems)
+        work.problems.extend(problems.listed)
+        found = work.problems.in_brief()
+        raise UsageError(lacks + (f"; also {found}" if found else ""))
       for row in rows:
         try:
           database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
         except UnicodeEncodeError:
           problems.add("bad_utf8", row.where, _NOT_UTF8)
-      for column in table.missed:
-        problems.add("unread_column", table.source, f"'{column.name}' {column.why}")
+      _add_missed(table, problems)
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
       about = json.dumps(table.as_json())
       database.execute("INSERT INTO columns VALUES (?, ?)", (about, "\n".join(said)))
@@ -85,6 +91,11 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
   with databases.reading(path) as database:
     work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
     return database.execute("SELECT count(*) FROM rows").fetchone()[0]
+
+
+def _add_missed(table: Table, problems: Problems) -> None:
+  for column in table.missed:
+    problems.add("unread_column", posixpath.basename(table.source), f"'{column.name}' {column.why}")
 
 
 def columns(work: Work) -> dict[str, Any]:
