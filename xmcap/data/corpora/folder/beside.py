@@ -13,7 +13,8 @@ from typing import Any
 from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import fields, text_of
 from xmcap.data.corpora.folder.fields import Row
-from xmcap.data.corpora.folder.table import Columns, Placed, Table, recognise
+from xmcap.data.corpora.folder.recognition import recognise
+from xmcap.data.corpora.folder.table import Columns, Placed, Table
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import XmcapError
 
