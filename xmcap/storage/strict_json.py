@@ -14,15 +14,15 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _FILLED = re.compile(rb"\S[^\n]*")
 
 
-def parse(raw: bytes, where: str) -> Any:
+def parse(raw: bytes, where: str, constants: bool = False) -> Any:
   """Parses a line or a whole file of JSON; `where`, the file and the line, begins the messages.
 
-  Raises UsageError if it is not UTF-8, not JSON (NaN and Infinity are not), repeats a name in an object, or has an
-  unpaired surrogate.
+  Raises UsageError if it is not UTF-8, not JSON (NaN and Infinity are not, unless `constants`), repeats a name in an
+  object, or has an unpaired surrogate.
   """
   text = decode(raw, where)
   try:
-    value = _DECODER.decode(text)
+    value = (_WITH_CONSTANTS if constants else _DECODER).decode(text)
     if _SURROGATE.search(text):
       # JSON can spell an unpaired surrogate, which UTF-8 cannot encode; here the error still knows the line.
       json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -41,9 +41,9 @@ def parse(raw: bytes, where: str) -> Any:
   return value
 
 
-def parse_object(raw: bytes, where: str) -> dict[str, Any]:
+def parse_object(raw: bytes, where: str, constants: bool = False) -> dict[str, Any]:
   """Parses a line that must be a JSON object; raises as `parse`."""
-  value = parse(raw, where)
+  value = parse(raw, where, constants)
   if not isinstance(value, dict):
     raise UsageError(f"{where}: not a JSON object; each line must be one {{...}}")
   return value
@@ -120,6 +120,8 @@ def _refuse_constant(name: str) -> Any:
   raise _RefusedError(f"{name} is not valid JSON; remove it")
 
 
+# For files whose odd fields are not used: Python's own `json.dumps` writes NaN and Infinity.
+_WITH_CONSTANTS = json.JSONDecoder(object_pairs_hook=_members)
 # Made once: `json.loads` with a hook would make a decoder for each line.
 _DECODER = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_refuse_constant)
 

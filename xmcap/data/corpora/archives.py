@@ -30,7 +30,12 @@ MAX_DIRECTORY = 256 << 20
 
 FOLDER, ZIP, TAR, PACKED_TAR, SHARD = "folder", "zip", "tar", "packed tar", "one of many tars"
 
-_PICTURES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp")
+PICTURES = (
+  *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp"),
+  *(".avif", ".heic", ".heif", ".tif", ".tiff"),  # not always read, but never silently passed over
+)
+"""Suffixes of pictures, in lower case."""
+
 _NOT_PICTURES = (
   *(".json", ".jsonl", ".txt", ".csv", ".tsv", ".parquet", ".md", ".html", ".htm", ".xml", ".cls", ".npy"),
   *(".tar", ".zip", ".gz", ".tgz", ".bz2", ".py", ".log", ".pdf", ".docx", ".xlsx", ".mp4", ".mov"),
@@ -114,7 +119,7 @@ def split_suffix(path: str) -> tuple[str, str]:
   """Splits a path into stem and known suffix in lower case: `a/b.JPG` into `a/b` and `.jpg`."""
   stem, dot, suffix = path.rpartition(".")
   suffix = f".{suffix.lower()}"
-  if dot and stem and not stem.endswith("/") and (suffix in _PICTURES or suffix in _NOT_PICTURES):
+  if dot and stem and not stem.endswith("/") and (suffix in PICTURES or suffix in _NOT_PICTURES):
     return stem, suffix
   return path, ""
 

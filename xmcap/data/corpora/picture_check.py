@@ -19,10 +19,9 @@ DEFAULT_QUALITY = 90
 
 _JPEG_SIDE = 65_500  # largest side of a JPEG, in pixels
 _AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: a JPEG followed by more pictures, as phones write it
-_CONVERTED = ("GIF", "WEBP", "BMP")
-_FORMATS = ("JPEG", "PNG", *_CONVERTED)  # the formats of images.decode
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<svg")
-_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
+# The way to read other formats: Pillow's name, and what it takes.
+_OPTIONAL = {"AVIF": ("AVIF", "pip install -U pillow"), "HEIC": ("HEIF", "pip install pillow-heif")}
 
 # Pillow warns about odd metadata of each picture, but only the pixels matter.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
@@ -40,7 +39,8 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   """Checks a picture, and returns the bytes to store.
 
   JPEG and PNG are stored as published, in any colour mode (images.decode reads them all). The first frame of GIF, WebP
-  and BMP becomes a PNG. The picture is decoded, at least at an eighth of its size, which finds truncated files.
+  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (images.optional_formats). The picture is
+  decoded, at least at an eighth of its size, which finds truncated files.
 
   Args:
     data: the bytes of the file.
@@ -50,8 +50,9 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   """
   if not data:
     return Picture(b"", "empty_file", "an empty file")
+  formats = (*images.FORMATS, *images.optional_formats())
   try:
-    with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+    with Image.open(io.BytesIO(data), formats=formats) as image:
       kind, (width, height) = image.format, image.size
       size = f"{width} x {height} pixels"
       scaled = image_size if image_size is not None and min(width, height) > image_size else None
@@ -67,14 +68,16 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
         image.draft(None, (1, 1))  # at an eighth of the size: reads the whole JPEG in a third of the time
         image.load()
         return Picture(data)
-    pixels = images.decode(data, key, at_least=scaled)
+    pixels = images.decode(data, key, at_least=scaled, formats=formats)
   except Image.DecompressionBombError as error:  # Pillow's own limit comes first
     return Picture(b"", "too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
-    if data.startswith(_STARTS):
+    if data.startswith(images.STARTS):
       return Picture(b"", "truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
     if data[:256].lstrip().lower().startswith(_PAGES):
       return Picture(b"", "not_a_picture", "a web page, not a picture")
+    if other := images.other_format(data):
+      return _in_other_format(other, data)
     return Picture(b"", "not_a_picture", f"an unknown format (begins with {data[:8]!r})")
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
     return Picture(b"", "truncated", _reason(error))
@@ -87,9 +90,17 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
     stored.save(buffer, "JPEG", quality=quality, optimize=True)
   else:
     stored.save(buffer, "PNG")
-  if kind in _CONVERTED:
+  if kind not in _AS_PUBLISHED:
     return Picture(buffer.getvalue(), "converted", f"{kind} stored as {'JPEG' if scaled else 'PNG'}")
   return Picture(buffer.getvalue())
+
+
+def _in_other_format(name: str, data: bytes) -> Picture:
+  pillow, install = _OPTIONAL.get(name, ("", ""))
+  if pillow in images.optional_formats():
+    return Picture(b"", "truncated", f"the header of a picture in {name} is damaged ({len(data):,} bytes)")
+  way = f"{images.CONVERT}, or {install}" if install else images.CONVERT
+  return Picture(b"", "other_format", f"a file in {name}: {way}")
 
 
 def _reason(error: Exception) -> str:

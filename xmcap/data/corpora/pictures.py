@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import sqlite3
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
@@ -37,11 +38,14 @@ _MAX_DEPTH = 32  # folders of a path that are compared
 
 # A picture has its path, the path without suffix (base), its last folder and name (tail), its name without suffix
 # (stem), and the position of its bytes, as in `archives.Found`. Strings are bytes, because file names may not be UTF-8.
+# `folded` and `folded_stem` are path and stem as `_folded` spells them, where that differs, for `ByPath` alone.
 # `place` orders the pictures of a folder, which the file system lists in any order, by path; those of an archive keep
 # their order.
 _SCHEMA = """
 CREATE TABLE about (files, has_urls, is_mapped);
-CREATE TABLE pictures (number INTEGER PRIMARY KEY, file, base, tail, stem, place, path, offset, size, packed, crc);
+CREATE TABLE pictures (
+  number INTEGER PRIMARY KEY, file, base, tail, stem, place, folded, folded_stem, path, offset, size, packed, crc
+);
 CREATE TABLE addresses (file, base, url);
 CREATE TABLE urls (url PRIMARY KEY, number) WITHOUT ROWID;
 CREATE TABLE key_map (key PRIMARY KEY, path) WITHOUT ROWID;
@@ -51,7 +55,10 @@ _INDEXES = """
 CREATE INDEX tails ON pictures (tail);
 CREATE INDEX stems ON pictures (stem);
 CREATE INDEX bases ON pictures (base, file);
+CREATE INDEX folded_paths ON pictures (folded) WHERE folded IS NOT NULL;
+CREATE INDEX folded_stems ON pictures (folded_stem) WHERE folded_stem IS NOT NULL;
 """
+_OF_PATH = "base = ? AND path = ?"
 # If several pictures have the same name, the first in this order counts.
 _ORDER = "file, place, number"
 # A URL belongs to the picture beside it; if two were fetched from the same URL, the first counts.
@@ -196,7 +203,7 @@ class Pictures:
     path = _text(row[0])
     inside = "/".join(part for part in path.split("/") if part not in ("", "."))
     with contextlib.suppress(KeyError):
-      return self._first("base = ? AND path = ?", archives.split_suffix(inside)[0], inside)
+      return self._first(_OF_PATH, archives.split_suffix(inside)[0], inside)
     return self._by_path(path)
 
   def _by_path(self, path: str) -> bytes:
@@ -210,15 +217,15 @@ class Pictures:
 
   def _first(self, condition: str, *texts: str, alone: bool = False) -> bytes:
     """Reads the first picture that meets a condition; KeyError if there is none, or several if `alone`."""
-    rows = self._two("file, path, offset, size, packed, crc", condition, *texts)
+    rows = self._two("file, path, offset, size, packed, crc", condition, *texts, order=_ORDER)
     if not rows or (alone and len(rows) > 1):
       raise KeyError(texts[-1])
     file, path, *position = rows[0]
     return archives.read(self._files[file], Found(_text(path), *position))
 
-  def _two(self, columns: str, condition: str, *values: str | int) -> list[tuple]:
-    """Returns columns of the first two pictures that meet a condition."""
-    query = f"SELECT {columns} FROM pictures WHERE {condition} ORDER BY {_ORDER} LIMIT 2"
+  def _two(self, columns: str, condition: str, *values: str | int, order: str = "") -> list[tuple]:
+    """Returns columns of up to two pictures that meet a condition; without an order it never reads more than two."""
+    query = f"SELECT {columns} FROM pictures WHERE {condition}{f' ORDER BY {order}' if order else ''} LIMIT 2"
     parameters = [_bytes(value) if isinstance(value, str) else value for value in values]
     return self._database.execute(query, parameters).fetchall()
 
@@ -237,24 +244,33 @@ class ByPath(Pictures):
   def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
     """Returns the number and path of a picture; None if there is none, or if it is ambiguous.
 
-    Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique. With an
-    `archive`, only this exact path in the archive counts.
+    Tries this path, then ever shorter ends of it, then its name without suffix, which must be unique; all that also in
+    another case and in Unicode's other normal form, where one picture alone fits. With an `archive`, only this exact
+    path in the archive counts.
     """
     if archive:
-      return self._one("path = ? AND file = ?", path, [file.path for file in self._files].index(archive))
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
-    for start in range(max(0, len(parts) - _MAX_DEPTH), len(parts)):
-      inside = "/".join(parts[start:])
-      if found := self._one("base = ? AND path = ?", archives.split_suffix(inside)[0], inside):
+      base = archives.split_suffix(path)[0]
+      return self._one(f"file = ? AND {_OF_PATH}", self._places[archive], base, path)
+    parts = _parts(path)
+    if not parts:
+      return None
+    ends = ["/".join(parts[start:]) for start in range(max(0, len(parts) - _MAX_DEPTH), len(parts))]
+    stem = archives.split_suffix(parts[-1])[0]
+    for inside in ends:
+      if found := self._one(_OF_PATH, archives.split_suffix(inside)[0], inside):
         return found
-    stem = archives.split_suffix(parts[-1])[0] if parts else ""
-    return self._one("stem = ?", stem) if stem else None
+    for inside in ends[:-1]:
+      base = archives.split_suffix(inside)[0]
+      if found := self._one("base = ?", base) or self._only(self._folded_paths(inside)):
+        return found
+    named = self._two("number, path", "stem = ?", stem)
+    return self._only(named or self._folded_paths(ends[-1]) or self._folded_stems(stem))
 
   def alike(self, path: str) -> list[str]:
-    """Returns two pictures in different folders that have the last part of a path, or []."""
-    name = path.replace("\\", "/").rpartition("/")[2]
-    rows = self._two("path", "stem = ?", archives.split_suffix(name)[0])
-    return [_text(found) for (found,) in rows] if len(rows) == 2 else []
+    """Returns two pictures that have the last part of a path as their name, in any folder and spelling; else []."""
+    parts = _parts(path)
+    found = self._folded_stems(archives.split_suffix(parts[-1])[0]) if parts else []
+    return sorted(_text(path) for _, path in found)[:2] if len(found) > 1 else []
 
   def paths(self) -> Iterator[tuple[int, str]]:
     """Yields (number, path) of every picture, in order."""
@@ -262,8 +278,27 @@ class ByPath(Pictures):
       yield number, _text(path)
 
   def _one(self, condition: str, *values: str | int) -> tuple[int, str] | None:
-    rows = self._two("number, path", condition, *values)
+    return self._only(self._two("number, path", condition, *values))
+
+  def _only(self, rows: list[tuple]) -> tuple[int, str] | None:
     return (rows[0][0], _text(rows[0][1])) if len(rows) == 1 else None
+
+  def _folded_paths(self, path: str) -> list[tuple]:
+    path = _folded(path)  # which is NULL in the database for a path that is spelt so
+    own = self._two("number, path", _OF_PATH, archives.split_suffix(path)[0], path)
+    return own + self._two("number, path", "folded = ?", path)
+
+  def _folded_stems(self, stem: str) -> list[tuple]:
+    stem = _folded(stem)
+    return self._two("number, path", "stem = ?", stem) + self._two("number, path", "folded_stem = ?", stem)
+
+  @functools.cached_property
+  def _places(self) -> dict[str, int]:
+    return {file.path: place for place, file in reversed([*enumerate(self._files)])}
+
+
+def _parts(path: str) -> list[str]:
+  return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
 
 
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
@@ -293,8 +328,8 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_n
         row = (number, _bytes(entry.stem), _bytes(entry.url))
         database.execute("INSERT INTO addresses VALUES (?, ?, ?)", row)
       else:
-        row = _row(number, file, entry)
-        database.execute("INSERT INTO pictures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        row = _row(number, file, entry, by_name)
+        database.execute(f"INSERT INTO pictures VALUES (NULL{', ?' * len(row)})", row)
     progress(number + 1)
   if not database.execute("SELECT EXISTS (SELECT * FROM pictures)").fetchone()[0]:
     raise UsageError(f"{listed[0].path}: contains no pictures: give the place of the pictures")
@@ -306,12 +341,24 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_n
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
 
 
-def _row(number: int, file: File, found: Found) -> tuple[int | bytes, ...]:
+def _row(number: int, file: File, found: Found, by_name: bool) -> tuple[int | bytes | None, ...]:
   folder, _, name = found.path.rpartition("/")
   tail = f"{folder.rpartition('/')[2] or file.name}/{name}"
   base, stem = archives.split_suffix(found.path)[0], archives.split_suffix(name)[0]
   place = found.path if file.kind == FOLDER else ""
-  return number, *map(_bytes, (base, tail, stem, place, found.path)), *found[1:]
+  spelt = [
+    None if by_name or (text := _folded(name)) == name else _bytes(text) for name in (found.path, stem)
+  ]
+  return number, *map(_bytes, (base, tail, stem, place)), *spelt, _bytes(found.path), *found[1:]
+
+
+def _folded(name: str) -> str:
+  """Returns a name as file systems that ignore case and normalisation compare it: macOS and Windows."""
+  return (
+    name.lower()
+    if name.isascii()
+    else unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+  )
 
 
 def _bytes(text: str) -> bytes:

@@ -102,12 +102,16 @@ def choose(
 
 def find(images_dir: pathlib.Path, key: str) -> pathlib.Path | None:
   """Returns the file of an image key in a folder; None if there is none, or if the key is not a plain name."""
-  if _SAFE_KEY.fullmatch(key):
+  if _is_name(key):
     for suffix in _SUFFIXES:
       path = images_dir / f"{key}{suffix}"
       if path.is_file():
         return path
   return None
+
+
+def _is_name(key: str) -> bool:
+  return _SAFE_KEY.fullmatch(key) is not None or keys_lib.is_key(key)
 
 
 def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pathlib.Path]:
@@ -117,13 +121,14 @@ def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pa
   """
   folder, keys = pathlib.Path(images_dir), list(keys)
   found = {key: path for key in keys if (path := find(folder, key))}
-  wanted = {key for key in keys if key not in found and _SAFE_KEY.fullmatch(key)}
+  wanted = {key for key in keys if key not in found and _is_name(key)}
   deeper: dict[str, list[pathlib.Path]] = {}
   for parent, _, names in os.walk(folder) if wanted else ():
     for stem, suffix in map(os.path.splitext, names):
       if suffix.lower() in _SUFFIXES:
         path = pathlib.Path(parent, f"{stem}{suffix}")
-        for key in {stem, keys_lib.hashed(stem, path.relative_to(folder).as_posix())} & wanted:
+        inside = path.relative_to(folder).as_posix()
+        for key in {stem, keys_lib.normal(stem), keys_lib.hashed(stem, inside)} & wanted:
           deeper.setdefault(key, []).append(path)
   return found | {key: paths[0] for key, paths in deeper.items() if len(paths) == 1}
 

@@ -162,7 +162,7 @@ def test_id_is_indonesian_only_by_its_values():
 @pytest.mark.parametrize(
   ("columns", "picture"),
   [
-    ({"depth": b"x", "Image": b"x"}, "Image"),
+    ({"depth": b"\xff\xd8\xff", "Image": b"\xff\xd8\xff"}, "Image"),
     ({"url": "http://x/a.jpg", "file_name": "a.jpg"}, "file_name"),
     ({"mask": "m.png", "Photo": "a.jpg"}, "Photo"),
     ({"file_name": "a.jpg", "image_path": "photos/a.jpg"}, "image_path"),
@@ -177,7 +177,7 @@ def test_the_column_of_the_picture(columns, picture):
 @pytest.mark.parametrize(
   "columns",
   [
-    {"left": b"x", "right": b"x"},
+    {"left": b"\xff\xd8\xff", "right": b"\xff\xd8\xff"},
     {"file_name": "a.jpg", "image_path": "b.jpg"},
     {"l": "a.jpg", "r": "b.jpg"},
   ],

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xmcap import languages
+from xmcap.data import images
 from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import split_choice
 
@@ -141,8 +142,10 @@ class Profile:
 
   def add(self, value: Any) -> None:
     """Adds a value of the column."""
-    if isinstance(value, bytes) or is_embedded(value):
+    if is_embedded(value):
       self.kinds[EMBEDDED] += 1
+    elif isinstance(value, bytes):
+      self.kinds["bytes"] += 1
     elif isinstance(value, bool):
       self.kinds["yes or no"] += 1
     elif isinstance(value, int | float):
@@ -189,8 +192,10 @@ TEXTS = ("caption", "text", "raw", "translation")
 
 
 def is_embedded(value: Any) -> bool:
-  """Whether a value is a picture as `datasets` stores it."""
-  return isinstance(value, Mapping) and value.keys() == {"bytes", "path"}
+  """Whether a value is a picture: as `datasets` stores it, or bytes that begin as one, and not a hash."""
+  if isinstance(value, bytes):
+    return value.startswith(images.STARTS) or images.other_format(value) != ""
+  return isinstance(value, Mapping) and "bytes" in value and value.keys() <= {"bytes", "path"}
 
 
 def is_turns(value: Any) -> bool:

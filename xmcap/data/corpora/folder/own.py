@@ -11,7 +11,7 @@ from typing import Any
 from xmcap.data import records
 from xmcap.data.corpora import build, plans, splits
 from xmcap.data.corpora.emoji import release
-from xmcap.data.corpora.folder import columnar, staging
+from xmcap.data.corpora.folder import beside, columnar, staging
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.folder.table import Columns
 from xmcap.data.corpora.pictures import ByPath
@@ -27,6 +27,7 @@ _METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
 _TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv")
 _KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +85,9 @@ class Folder(build.Corpus):
       places.append(self.images)
     if places:
       return places
-    beside = self.captions if self.captions.is_dir() else self.captions.parent
-    return [beside / "images" if (beside / "images").is_dir() else beside]
+    near = self.captions if self.captions.is_dir() else self.captions.parent
+    inside = near / "images"
+    return [inside if inside.is_dir() and sources != [near] else near]
 
 
 def _seen(work: Work) -> str:
@@ -97,11 +99,17 @@ def _seen(work: Work) -> str:
 def find(path: pathlib.Path) -> list[pathlib.Path]:
   """Returns the files of the captions: one text file, or all `metadata.*`, .tar, .parquet or .arrow files of a folder.
 
+  A folder with texts beside its pictures stands for itself.
+
   UsageError if there are none, or if the file is of another kind.
   """
   if path.is_file():
     if path.name.lower().endswith(_KINDS):
       return [path]
+    if path.suffix.lower() in _WORKBOOKS:
+      raise UsageError(
+        f"{path}: a workbook: open it in its program, save it as `CSV UTF-8`, and give that file"
+      )
     raise UsageError(f"{path}: unknown suffix: give {', '.join(_KINDS)}, or a folder of such files")
   if not path.is_dir():
     raise UsageError(f"{path} does not exist: give the captions")
@@ -116,7 +124,9 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
   for suffix in (TAR, *columnar.SUFFIXES):
     if found := _below(path, f"*{suffix}"):
       return found
-  kinds = f".tar, .parquet or .arrow file and no {_METADATA[0]}"
+  if beside.is_beside(path):
+    return [path]
+  kinds = f".tar, .parquet or .arrow file, no {_METADATA[0]} and no .txt beside a picture"
   raise UsageError(f"{path}: contains no {kinds}: give the file of the captions")
 
 

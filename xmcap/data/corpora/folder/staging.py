@@ -15,7 +15,7 @@ import msgspec
 
 from xmcap import languages
 from xmcap.data.corpora import archives
-from xmcap.data.corpora.folder import columnar, fields, split_choice, text_files, webdataset
+from xmcap.data.corpora.folder import beside, columnar, fields, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.split_choice import Rule
@@ -133,6 +133,8 @@ def _rows(
   """Returns the table and the rows; `stack` closes what they are read from and written to."""
   named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
   suffix = paths[0].suffix.lower()
+  if paths == [root] and root.is_dir():
+    return beside.read(root, columns, problems)
   if suffix == ".tar":
     return webdataset.read(paths, columns, str(root), problems)
   if suffix in columnar.SUFFIXES:
@@ -161,8 +163,8 @@ def _of_text(placed: Iterator[Placed], table: Table, problems: Problems) -> Iter
 def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], list[str]]:
   """Groups the rows by picture; returns the names of the splits, and the codes of the languages.
 
-  A key is the name of the picture's file without its suffix. If it has characters that a key may not have, or several
-  pictures have it, a hash of the path is appended.
+  A key is the name of the picture's file without its suffix, in NFC. If it has characters that a key may not have, or
+  several pictures have it, a hash of the path is appended.
   """
   codes: set[str] = set()
   with (
@@ -207,7 +209,7 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
   identity = f"?{row.picture}" if found is None else f"#{found[0]}"
   path = "" if found is None else posixpath.join(os.path.basename(row.archive), found[1])
   name = (row.key or path or row.picture).replace("\\", "/").rstrip("/").rpartition("/")[2]
-  key = archives.split_suffix(name)[0]
+  key = keys.normal(archives.split_suffix(name)[0])
   place = row.where if found else f"{row.where} ({row.picture})"
   held = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
   if held is None:
@@ -237,8 +239,8 @@ def _fill_empty(database: sqlite3.Connection, rule: Rule) -> None:
 
 def _key(database: sqlite3.Connection, key: str, path: str, identity: str) -> str:
   """Returns a unique key: the name if it is safe and unique, else with a hash."""
-  (alike,) = database.execute("SELECT count(*) FROM pictures WHERE key = ?", (key,)).fetchone()
-  candidates = [key] if keys.is_safe(key) and alike == 1 else []
+  alike = database.execute("SELECT 1 FROM pictures WHERE key = ? LIMIT 2", (key,)).fetchall()
+  candidates = [key] if keys.is_safe(key) and len(alike) == 1 else []
   candidates += [keys.hashed(key, path), keys.hashed(key, f"{path}\n{identity}")]
   for name in candidates:
     if not database.execute("SELECT 1 FROM settled WHERE key = ?", (name,)).fetchone():
