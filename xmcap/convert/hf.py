@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from xmcap.convert import hf_dual, hf_t5, hf_vit
+from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
 from xmcap.convert.source import Source
+from xmcap.data import tokenizer_files
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
 from xmcap.tensors.files import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
@@ -19,7 +20,7 @@ from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-PROCESSOR = hf_vit.PROCESSOR
+PROCESSOR = hf_pictures.PROCESSOR
 _ASKS = f"{CONFIG} asks"
 
 
@@ -32,18 +33,23 @@ def open_dual(path: pathlib.Path) -> Source:
   """Opens both towers in a folder; UsageError for an unknown class, an unsupported variant, or damaged files."""
   config = read_json(path / CONFIG)
   name = hf_dual.MODEL_TYPES.get(str(config.get("model_type")))
-  if name is None or config.get("architectures") not in (None, [name]):
+  classes = config.get("architectures")
+  # Some published files spell MetaCLIP2Model.
+  if name is None or (classes is not None and [str(held).lower() for held in classes] != [name.lower()]):
     raise UsageError(f"{path / CONFIG}: no model of two towers: give {', '.join(hf_dual.MODELS)}")
   towers = hf_dual.MODELS[name]
   # transformers 5 renames the layers of AltCLIP's image tower.
   tensors = {name.replace("vision_model.encoder.layer.", "vision_model.encoder.layers."): tensor
              for name, tensor in read_tensors(path).items()}  # fmt: skip
+  tokenizer = tokenizer_files.describe(path)
   with reading_fields(path / CONFIG):
-    module = hf_dual.read_config(towers, config, _processor(path), str(path / CONFIG))
+    places = str(path / CONFIG), hf_pictures.place(path)
+    module = hf_dual.read_config(towers, config, _processor(path), tokenizer, *places)
     pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
   absent = () if "logit_bias" in tensors else ("logit_bias",)
-  files = hf_dual.tokenizer_files(path)
-  return Source(name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, beside=files)
+  return Source(
+    name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, beside=tokenizer.files
+  )
 
 
 def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
@@ -79,7 +85,8 @@ def reading_fields(file: pathlib.Path) -> Iterator[None]:
 
 
 def _processor(path: pathlib.Path) -> dict[str, Any]:
-  return read_json(path / PROCESSOR) if (path / PROCESSOR).is_file() else {}
+  files = [path / name for name in (PROCESSOR, hf_pictures.WHOLE_PROCESSOR)]
+  return hf_pictures.of_files(*(read_json(file) if file.is_file() else {} for file in files))
 
 
 def _open_t5(
