@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from etils import epath
 
 from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
@@ -92,21 +91,22 @@ def _processor(path: pathlib.Path) -> dict[str, Any]:
 def _open_t5(
   path: pathlib.Path, given: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]
 ) -> Source:
-  config = hf_t5.read_config(given, str(path / CONFIG))
-  tied = "lm_head.weight" not in tensors and "shared.weight" in tensors
-  if tied and given["model_type"] == "t5":
+  where = str(path / CONFIG)
+  config, scaled = hf_t5.read_config(given, where), hf_t5.is_scaled(given, where)
+  embedding = hf_t5.embedding_of(tensors, str(path))
+  tied = hf_t5.HEAD not in tensors and embedding in tensors
+  # transformers 4 did not tie them, and began new ones.
+  if tied and given["model_type"] == "t5" and not scaled and "scale_decoder_outputs" not in given:
     raise UsageError(
-      f"{path}: no tensor lm_head.weight: the logits of T5.1.1 and mT5 are not tied to the embedding"
+      f"{path}: no tensor {hf_t5.HEAD}: {CONFIG} says that the logits are not tied to the embedding"
     )
-  note = "no lm_head.weight: as in transformers the logits begin as the embedding, and are trained apart"
-  shared = tensors.get("shared.weight")
-  for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-    if copy in tensors and shared is not None and not np.array_equal(tensors[copy].read(), shared.read()):
-      raise UsageError(
-        f"{tensors[copy].where}: {copy} differs from shared.weight: xmcap's stacks share one embedding"
-      )
-  pairs = functools.partial(hf_t5.t5_pairs, tied=tied)
-  return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=[note] if tied else [])
+  notes = []
+  if tied:
+    notes.append(f"no {hf_t5.HEAD}: as in transformers the logits begin as the embedding, and are trained apart")
+  if scaled:
+    notes.append("the logits' factor d_model**-0.5 is part of decoder/logits_dense/kernel")
+  pairs = functools.partial(hf_t5.t5_pairs, embedding=embedding, tied=tied, scaled=scaled)
+  return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=notes)
 
 
 def _open_vit(

@@ -113,6 +113,7 @@ _BESIDE = {
   r"text_projection\..*": "the text tower's projection",
   r"visual_projection\..*": "the projection to the space shared with texts",
   r"logit_scale|logit_bias": "of the contrastive loss",
+  r"classifier\.(weight|bias)": "the classifier, which reads the mean of the patches",
 }
 _SIZES = dict(
   hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_channels=3,
