@@ -19,9 +19,9 @@ _TEXT = {
 _VISION = {
   USUAL: dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, image_size=32,
               patch_size=8),
-  # So400m: heads of 72 and an MLP of no round size; a pair for each size, as configurations allow.
-  UNUSUAL: dict(hidden_size=18, intermediate_size=23, num_hidden_layers=1, num_attention_heads=3, image_size=[28, 28],
-                patch_size=[7, 7]),
+  # As So400m: an MLP of no round size, and another width than the texts'.
+  UNUSUAL: dict(hidden_size=18, intermediate_size=23, num_hidden_layers=1, num_attention_heads=3, image_size=28,
+                patch_size=7),
 }  # fmt: skip
 
 
@@ -32,7 +32,9 @@ def _model(name, config):
   model = getattr(transformers, name)(config).eval()
   for name, p in model.named_parameters():
     if not name.startswith("logit"):
-      p.data = torch.randn_like(p) * 0.2 + (1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0)
+      p.data = torch.randn_like(p) * 0.2 + (
+        1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0
+      )
   return model
 
 
@@ -90,7 +92,10 @@ def siglip2(folder, shape=USUAL):
   processor = siglip_pictures(shape)
   if shape == USUAL:
     processor.save_pretrained(folder)
-  else:  # processor_config.json instead of preprocessor_config.json
+  else:  # processor_config.json instead of preprocessor_config.json; pairs, which transformers itself cannot build
+    content = json.loads((folder / "config.json").read_text())
+    content["vision_config"] |= {"image_size": [28, 28], "patch_size": [7, 7]}
+    (folder / "config.json").write_text(json.dumps(content))
     transformers.SiglipProcessor(image_processor=processor, tokenizer=tokenizer).save_pretrained(folder)
   return model, tokenizer
 

@@ -160,8 +160,14 @@ def test_pictures_that_are_not_square_are_refused(tmp_path, capsys, value):
   "fields, resize",
   [
     ({"size": 12, "crop_size": 12}, "bicubic_crop"),  # of 2021
-    ({"size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12}, "resample": 2}, "bilinear_crop"),
-    ({"size": {"height": 12, "width": 12}, "crop_size": {"height": 12, "width": 12}}, "bicubic"),  # MetaCLIP 2's
+    (
+      {"size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12}, "resample": 2},
+      "bilinear_crop",
+    ),
+    (
+      {"size": {"height": 12, "width": 12}, "crop_size": {"height": 12, "width": 12}},
+      "bicubic",
+    ),  # MetaCLIP 2's
     ({"size": {"height": 12, "width": 12}, "do_center_crop": False, "resample": 2}, "bilinear_square"),
   ],
 )

@@ -1,4 +1,4 @@
-"""SigLIP 2 and MetaCLIP 2 from files to ranks: tokens, embeddings and ranks of transformers 5.23.0 with torch 2.13.0."""
+"""SigLIP 2 and MetaCLIP 2 from files to ranks: numbers of transformers 5.23.0 with torch 2.13.0."""
 
 import json
 import pathlib
@@ -41,7 +41,10 @@ def test_tokens_embeddings_and_ranks_equal_transformers(tmp_path, convert, kind,
   (tmp_path / "labels.json").write_text(json.dumps(labels))
   out = tmp_path / "out"
   given = f"--captions={tmp_path / 'captions.json'}", f"--labels={tmp_path / 'labels.json'}"
-  assert cli.main(["embed", f"--model_dir={folder}", f"--images={tmp_path / 'pictures'}", f"--out={out}", *given]) == 0
+  assert (
+    cli.main(["embed", f"--model_dir={folder}", f"--images={tmp_path / 'pictures'}", f"--out={out}", *given])
+    == 0
+  )
   np.testing.assert_allclose(np.load(out / "pictures.npy"), of_images, atol=1e-4)
   np.testing.assert_allclose(np.load(out / "labels" / "en.npy"), of_texts, atol=1e-4)
 
@@ -109,9 +112,16 @@ def test_what_would_change_the_numbers_is_refused(tmp_path, convert, file, chang
 def test_another_models_tokenizer_is_refused_when_texts_are_embedded(tmp_path, convert, capsys):
   towers.siglip2(tmp_path / "theirs")
   folder = convert(tmp_path / "theirs", "--part=dual")
-  edit_json(folder / "model.json", text=json.loads((folder / "model.json").read_text())["text"] | {"pad_id": 1})
+  edit_json(
+    folder / "model.json", text=json.loads((folder / "model.json").read_text())["text"] | {"pad_id": 1}
+  )
   (tmp_path / "labels.json").write_text(json.dumps({"EN": [[0, 1], ["cat", "dog"]]}))
-  command = ["embed", f"--model_dir={folder}", f"--labels={tmp_path / 'labels.json'}", f"--out={tmp_path / 'out'}"]
+  command = [
+    "embed",
+    f"--model_dir={folder}",
+    f"--labels={tmp_path / 'labels.json'}",
+    f"--out={tmp_path / 'out'}",
+  ]
   assert cli.main(command) == 2
   assert "its tokenizer pads with id 0, and the text tower with 1" in capsys.readouterr().err
 
@@ -126,7 +136,12 @@ def test_an_id_without_an_embedding_is_refused(tmp_path, convert, capsys):
   content["added_tokens"].append({"id": rows, "content": "zebra", **flags})
   (folder / "tokenizer.json").write_text(json.dumps(content))
   (tmp_path / "labels.json").write_text(json.dumps({"EN": [[0, 1], ["cat", "zebra"]]}))
-  command = ["embed", f"--model_dir={folder}", f"--labels={tmp_path / 'labels.json'}", f"--out={tmp_path / 'out'}"]
+  command = [
+    "embed",
+    f"--model_dir={folder}",
+    f"--labels={tmp_path / 'labels.json'}",
+    f"--out={tmp_path / 'out'}",
+  ]
   assert cli.main(command) == 2
   assert f"the tokenizer gives id {rows}, and the text tower has {rows} embeddings" in capsys.readouterr().err
 
@@ -143,7 +158,9 @@ def test_metaclips_end_must_be_its_tokenizers(tmp_path, convert):
 def test_naflex_is_refused(tmp_path, convert):
   towers.siglip2(tmp_path / "theirs")
   edit_json(tmp_path / "theirs" / "config.json", model_type="siglip2", architectures=["Siglip2Model"])
-  assert "no model of two towers: give CLIPModel, SiglipModel" in convert(tmp_path / "theirs", "--part=dual", code=2)
+  assert "no model of two towers: give CLIPModel, SiglipModel" in convert(
+    tmp_path / "theirs", "--part=dual", code=2
+  )
 
 
 def gemma_model(folder):

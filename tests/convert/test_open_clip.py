@@ -126,8 +126,16 @@ def test_a_folder_in_both_forms_is_read_as_the_one_named(tmp_path):
     ("text_cfg", {"heads": "many"}, "text_cfg.heads"),
     ("text_cfg", {"hf_model_name": "roberta-base"}, "no text encoder that xmcap has"),
     ("text_cfg", {"embed_cls": True}, "embed_cls True: a variant"),
-    ("text_cfg", {"tokenizer_kwargs": {"strip_sep_token": True}}, "tokenizer_kwargs: strip_sep_token True: a variant"),
-    ("text_cfg", {"tokenizer_kwargs": {"clean": "whitespace_underscore"}}, "clean 'whitespace_underscore': xmcap has"),
+    (
+      "text_cfg",
+      {"tokenizer_kwargs": {"strip_sep_token": True}},
+      "tokenizer_kwargs: strip_sep_token True: a variant",
+    ),
+    (
+      "text_cfg",
+      {"tokenizer_kwargs": {"clean": "whitespace_underscore"}},
+      "clean 'whitespace_underscore': xmcap has",
+    ),
   ],
 )
 def test_variants_are_refused(tmp_path, capsys, part, change, message):

@@ -114,7 +114,9 @@ def test_scanned_layers_are_the_same(tmp_path, convert, params, write, axis):
 
 def test_scanned_layers_with_a_bias_each_are_refused(tmp_path, convert, params):
   source = write_today(tmp_path / "checkpoint_7", scanned(params, same=False))
-  assert "each layer of its decoder has a relpos_bias of its own" in convert(source, code=2).replace("encoder", "decoder")
+  assert "each layer of its decoder has a relpos_bias of its own" in convert(source, code=2).replace(
+    "encoder", "decoder"
+  )
 
 
 @pytest.mark.parametrize("folder", ["../outside", "/etc", "target.x/../../y", ".."])

@@ -102,7 +102,9 @@ def _open_t5(
     )
   notes = []
   if tied:
-    notes.append(f"no {hf_t5.HEAD}: as in transformers the logits begin as the embedding, and are trained apart")
+    notes.append(
+      f"no {hf_t5.HEAD}: as in transformers the logits begin as the embedding, and are trained apart"
+    )
   if scaled:
     notes.append("the logits' factor d_model**-0.5 is part of decoder/logits_dense/kernel")
   pairs = functools.partial(hf_t5.t5_pairs, embedding=embedding, tied=tied, scaled=scaled)

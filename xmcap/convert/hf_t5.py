@@ -129,7 +129,9 @@ def t5_pairs(
   """
   kernel, ours = "decoder/logits_dense/kernel", "token_embedder/embedding"
   if tied:
-    return module_pairs(paths, MODULES, others=[Pair((ours, kernel), (embedding,), _SCALED_TIED if scaled else TIED)])
+    return module_pairs(
+      paths, MODULES, others=[Pair((ours, kernel), (embedding,), _SCALED_TIED if scaled else TIED)]
+    )
   others = [Pair((ours,), (embedding,), SAME)]
   if scaled:
     others.append(Pair((kernel,), (HEAD,), _SCALED))
@@ -169,7 +171,9 @@ def write_config(config: T5Config, dtype: str) -> dict[str, Any]:
   kind = config.activation, config.gated
   mlp = next((theirs for theirs, ours in _ACTIVATIONS.items() if ours == kind), None)
   if mlp is None:
-    raise UsageError(f"T5Config: activation {config.activation!r}, gated {config.gated}: transformers has no such T5")
+    raise UsageError(
+      f"T5Config: activation {config.activation!r}, gated {config.gated}: transformers has no such T5"
+    )
   return {
     "architectures": ["MT5ForConditionalGeneration"],
     "model_type": "mt5",

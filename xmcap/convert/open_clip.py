@@ -223,7 +223,9 @@ def _read_text(
   if pool == "last":  # SigLIP attends to its padding; SigLIP 1 pads with the id that ends a text
     gemma = tokenizer.gemma if tokenizer.files else vocab_size == _GEMMA_ROWS
     usual = (0 if gemma else 1) if tokenizer.pad_id is None else tokenizer.pad_id
-    fields |= dict(pad_id=given.get("pad_id", usual), end_id=1 if tokenizer.end_id is None else tokenizer.end_id)
+    fields |= dict(
+      pad_id=given.get("pad_id", usual), end_id=1 if tokenizer.end_id is None else tokenizer.end_id
+    )
   head = "none" if given.get("proj_type") == "none" else "linear_bias" if given.get("proj_bias") else "linear"
   return make_config(TextConfig, where, fields, {"num_heads": "text_cfg.heads"}), head
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from xmcap.data import nllb_languages, tokenizer_files
-from xmcap.data.tokenizer_files import SIGLIP, TOKENIZER, Described, read_pieces, read_tokenizer
+from xmcap.data.tokenizer_files import TOKENIZER, Described, read_pieces, read_tokenizer
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.models import model_json

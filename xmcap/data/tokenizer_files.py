@@ -99,7 +99,9 @@ def _of_json(found: Described, folder: pathlib.Path, given: Any, pad: str, end: 
       f"{path}: pads with id {own}, and {CONFIG} names {shown(pad, 40)}, id {pad_id}: fetch both again"
     )
   left = found.left if given.get("padding_side") else padding.get("direction") == "Left"
-  gemma = found.gemma or (not found.kind and type(tokenizer.model).__name__ == "BPE" and tokenizer.model.byte_fallback)
+  gemma = found.gemma or (
+    not found.kind and type(tokenizer.model).__name__ == "BPE" and tokenizer.model.byte_fallback
+  )
   end_id = tokenizer.token_to_id(end) if end else None
   return dataclasses.replace(
     found, gemma=gemma, pad_id=own if pad_id is None else pad_id, end_id=end_id, left=left

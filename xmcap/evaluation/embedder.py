@@ -11,7 +11,7 @@ import numpy as np
 from etils import epath
 
 from xmcap import configuration
-from xmcap.data import text_input
+from xmcap.data import text_input, tokenizer_files
 from xmcap.data.text_input import TextInput
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, one_line
@@ -150,5 +150,5 @@ def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> TextInput:
     found = text_input.open_pretrained(pathlib.Path(folder), config)
     if found is not None:
       return found
-  known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
+  known = f"{VOCABULARY}, {tokenizer_files.TOKENIZER}, {tokenizer_files.SIGLIP} (SigLIP's)"
   raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
