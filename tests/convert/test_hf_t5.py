@@ -195,7 +195,8 @@ def test_defaults_are_those_of_transformers(model_type):
   [
     ({"feed_forward_proj": "relu6"}, "feed_forward_proj is 'relu6'"),
     ({"feed_forward_proj": "relu"}, "no tensor decoder.block.0.layer.2.DenseReluDense.wi.weight"),
-    ({"tie_word_embeddings": True, "transformers_version": "4.36.2"}, "tie_word_embeddings true of transformers 4.36.2"),
+    ({"tie_word_embeddings": True, "transformers_version": "4.36.2"}, "true of transformers 4.36.2, which scales"),
+    ({"dense_act_fn": "silu"}, "dense_act_fn 'silu', is_gated_act"),
     ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
     ({"architectures": ["MT5EncoderModel"]}, "MT5EncoderModel is not among what xmcap converts"),
     ({"model_type": "umt5", "architectures": ["UMT5ForConditionalGeneration"]}, "UMT5ForConditionalGeneration is not"),

@@ -11,7 +11,7 @@ from etils import epath
 
 from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
 from xmcap.convert.source import Source
-from xmcap.data import tokenizer_files
+from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
 from xmcap.tensors.files import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in

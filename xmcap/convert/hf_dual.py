@@ -9,7 +9,7 @@ import numpy as np
 from xmcap.convert import hf_pictures, hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs
 from xmcap.convert.source import make_config
-from xmcap.data.tokenizer_files import Described
+from xmcap.data.pretrained_tokenizers.tokenizer_files import Described
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig

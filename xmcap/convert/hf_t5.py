@@ -43,6 +43,7 @@ _ACTIVATIONS = {
   "relu": ("relu", False), "silu": ("silu", False), "gelu_new": ("gelu_tanh", False), "gelu": ("gelu", False),
 }  # fmt: skip
 """`feed_forward_proj` -> activation and gated of T5Config; transformers reads `gated-gelu` as tanh."""
+_NAMES = {"gelu_tanh": "gelu_new", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 EMBEDDINGS = ("shared.weight", "decoder.embed_tokens.weight", "encoder.embed_tokens.weight")
 """Names of the one embedding; published files have one of them at least (madlad400 only the decoder's)."""
 HEAD = "lm_head.weight"
@@ -156,6 +157,13 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
       f"{where}: feed_forward_proj is {shown(repr(mlp), 60)}; xmcap has {', '.join(_ACTIVATIONS)}"
     )
   activation, gated = _ACTIVATIONS[mlp]
+  # transformers lets fields of later releases overrule feed_forward_proj.
+  said = given.get("dense_act_fn"), given.get("is_gated_act")
+  if said[0] not in (None, _NAMES[activation]) or said[1] not in (None, gated):
+    raise UsageError(
+      f"{where}: dense_act_fn {shown(repr(said[0]), 40)}, is_gated_act {shown(repr(said[1]), 40)}: not those of"
+      f" feed_forward_proj {mlp!r}"
+    )
   epsilon = values["layer_norm_epsilon"]
   # `not <=`, because every comparison with NaN is false.
   if not isinstance(epsilon, int | float) or not abs(epsilon - 1e-6) <= 1e-12:

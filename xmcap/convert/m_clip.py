@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xmcap.convert import hf, hf_text
 from xmcap.convert.pairs import Pair, below, module_pairs
 from xmcap.convert.source import Source
-from xmcap.data.tokenizer_files import describe
+from xmcap.data.pretrained_tokenizers.tokenizer_files import describe
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualTower
 from xmcap.models.text_tower import TextConfig

@@ -12,7 +12,7 @@ from typing import Any
 from xmcap.convert import hf, hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_pairs, position_pairs
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
-from xmcap.data.tokenizer_files import Described, describe
+from xmcap.data.pretrained_tokenizers.tokenizer_files import Described, describe
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig

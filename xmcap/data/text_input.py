@@ -6,8 +6,8 @@ import string
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from xmcap.data import nllb_languages, tokenizer_files
-from xmcap.data.tokenizer_files import TOKENIZER, Described, read_pieces, read_tokenizer
+from xmcap.data.pretrained_tokenizers import nllb_languages, tokenizer_files
+from xmcap.data.pretrained_tokenizers.tokenizer_files import TOKENIZER, Described, read_pieces, read_tokenizer
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.models import model_json

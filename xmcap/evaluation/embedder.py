@@ -11,7 +11,8 @@ import numpy as np
 from etils import epath
 
 from xmcap import configuration
-from xmcap.data import text_input, tokenizer_files
+from xmcap.data import text_input
+from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.data.text_input import TextInput
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, one_line
