@@ -85,7 +85,7 @@ def rows() -> list[tuple[str, str, float]]:
       found.append((f"`{kind}ForConditionalGeneration`", shape, of_t5(folder, kind, variant)))
     duals = [
       ("`CLIPModel`", "usual", lambda folder: test_hf_dual.write_dual(folder, "CLIP")),
-      ("`CLIPModel`", "rows that pad the vocabulary", lambda folder: test_hf_dual.write_dual(folder, "CLIP", vocab_size=64)),
+      ("`CLIPModel`", "padded vocabulary", lambda folder: test_hf_dual.write_dual(folder, "CLIP", vocab_size=64)),
       ("`AltCLIPModel`", "usual", lambda folder: test_hf_dual.write_dual(folder, "AltCLIP")),
       ("`SiglipModel`", "usual", lambda folder: test_hf_dual.write_dual(folder, "Siglip", max_position_embeddings=64)),
       ("`SiglipModel`: SigLIP 2", "usual", lambda folder: towers.siglip2(folder)[0]),

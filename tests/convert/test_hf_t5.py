@@ -194,7 +194,7 @@ def test_defaults_are_those_of_transformers(model_type):
   "change, message",
   [
     ({"feed_forward_proj": "relu6"}, "feed_forward_proj is 'relu6'"),
-    ({"feed_forward_proj": "relu"}, "no tensor decoder.block.0.layer.2.DenseReluDense.wi.weight"),
+    ({"feed_forward_proj": "relu"}, "not those of feed_forward_proj 'relu'"),
     ({"tie_word_embeddings": True, "transformers_version": "4.36.2"}, "true of transformers 4.36.2, which scales"),
     ({"dense_act_fn": "silu"}, "dense_act_fn 'silu', is_gated_act"),
     ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
