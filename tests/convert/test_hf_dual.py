@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.convert.conftest import VIT_SIZES, edit_json
+from tests.convert.conftest import VIT_SIZES, edit_json, embedded
 from xmcap import cli
 from xmcap.data import features, images, text_input
 from xmcap.evaluation import embed, embedder
@@ -22,12 +22,12 @@ SIZES = {
 }
 
 
-def write_dual(folder, kind, seed=0, **text):
+def write_dual(folder, kind, seed=0, embed=20, **text):
   """A small model of two towers with random weights, all of them larger than a fresh one's; returns it."""
   torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
   torch.manual_seed(seed)
   vision = VIT_SIZES | (dict(hidden_act="gelu") if kind == "AltCLIP" else {})
-  extra = {} if kind == "Siglip" else dict(projection_dim=20)
+  extra = {} if kind == "Siglip" else dict(projection_dim=embed)
   config = getattr(transformers, f"{kind}Config")(
     text_config=SIZES[kind] | text, vision_config=vision, **extra
   )
@@ -124,12 +124,59 @@ def test_features_equal_the_pooled_output_of_transformers(tmp_path, kind):
   np.testing.assert_allclose(features.read(out).vectors[0], pooled.mean(0), atol=1e-4)
 
 
-def test_the_end_of_clips_first_configuration_is_its_highest_id(tmp_path):
+def test_a_configuration_of_2022_reads_texts_at_their_highest_id(tmp_path):
+  """eos_token_id 2, sizes as pairs, no projection_dim, and rows that pad the vocabulary: transformers' numbers."""
+  torch = pytest.importorskip("torch")
+  theirs = write_dual(tmp_path / "theirs", "CLIP", vocab_size=64, embed=512)
+  path = tmp_path / "theirs" / "config.json"
+  content = json.loads(path.read_text())
+  del content["projection_dim"]
+  content["text_config_dict"] = content["text_config"] | {"eos_token_id": 2}
+  content["vision_config_dict"] = {"image_size": [12, 12], "patch_size": {"height": 4, "width": 4}}
+  path.write_text(json.dumps(content))
+  folder = converted(tmp_path, "CLIP")
+  texts = np.array([[48, 5, 9, 49, 0, 0], [48, 2, 49, 0, 0, 0]])
+  _, found, _ = embedded(folder, np.zeros((1, 12, 12, 3), np.uint8), texts)
+  theirs.text_model.eos_token_id = 2
+  with torch.no_grad():
+    wanted = theirs.get_text_features(torch.tensor(texts))
+  wanted = getattr(wanted, "pooler_output", wanted).numpy()
+  np.testing.assert_allclose(found, wanted / np.linalg.norm(wanted, axis=1, keepdims=True), atol=1e-4)
+  assert model_json.read(folder / "model.json").config("text").pool == "highest"
+
+
+@pytest.mark.parametrize("value", [[12, 16], [12, 12, 12], {"height": 12, "width": 16}])
+def test_pictures_that_are_not_square_are_refused(tmp_path, capsys, value):
   write_dual(tmp_path / "theirs", "CLIP")
   content = json.loads((tmp_path / "theirs" / "config.json").read_text())
-  content["text_config"]["eos_token_id"] = 2
+  content["vision_config"]["image_size"] = value
   (tmp_path / "theirs" / "config.json").write_text(json.dumps(content))
-  assert model_json.read(converted(tmp_path, "CLIP") / "model.json").config("text").end_id == 49
+  command = ["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]
+  assert cli.main(command) == 2
+  assert "image_size is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+  "fields, resize",
+  [
+    ({"size": 12, "crop_size": 12}, "bicubic_crop"),  # of 2021
+    (
+      {"size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12}, "resample": 2},
+      "bilinear_crop",
+    ),
+    (
+      {"size": {"height": 12, "width": 12}, "crop_size": {"height": 12, "width": 12}},
+      "bicubic",
+    ),  # MetaCLIP 2's
+    ({"size": {"height": 12, "width": 12}, "do_center_crop": False, "resample": 2}, "bilinear_square"),
+  ],
+)
+@pytest.mark.parametrize("file", ["preprocessor_config.json", "processor_config.json"])
+def test_pictures_are_resized_as_the_processor_says(tmp_path, fields, resize, file):
+  write_dual(tmp_path / "theirs", "CLIP")
+  inside = {"image_processor": fields} if file == "processor_config.json" else fields
+  (tmp_path / "theirs" / file).write_text(json.dumps(inside))
+  assert model_json.read(converted(tmp_path, "CLIP") / "model.json").config("dual").resize == resize
 
 
 def test_what_has_one_tower_is_refused(tmp_path, capsys):

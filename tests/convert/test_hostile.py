@@ -80,7 +80,7 @@ def bounded():
     ("vit", {"layer_norm_eps": None}, "layer_norm_eps is None"),
     ("vit", {"hidden_act": ["gelu"]}, "hidden_act is ['gelu']"),
     ("vit", {"vision_config": "x"}, "another type"),
-    ("vit", {"image_size": [12, 12]}, "one number"),
+    ("vit", {"image_size": [12, 16]}, "one number"),
     ("t5", {"num_layers": 10**9}, "num_layers is 1000000000"),
     ("t5", {"num_heads": -2}, "num_heads is -2"),
     ("t5", {"vocab_size": 10**30}, "vocab_size is 1000000000"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.convert import open_clip_models
+from tests.convert import multilingual_towers, open_clip_models
 from tests.convert.conftest import edit_json, embedded
 from xmcap import cli
 from xmcap.data import images
@@ -90,6 +90,20 @@ def test_pictures_are_prepared_as_the_configuration_says(tmp_path):
   assert model.config("dual").resize == "bicubic" and model.config("vit").image_mean == (0.5, 0.5, 0.5)
 
 
+@pytest.mark.parametrize("clean, name", [("canonicalize", "canonical"), ("lower", "lower"), (None, "none")])
+def test_siglip_2_cleans_texts_as_its_configuration_says_and_pads_as_gemma(tmp_path, clean, name):
+  source = open_clip_models.write(tmp_path / "theirs", "siglip_i18n")
+  multilingual_towers.gemma(source)
+  content = json.loads((source / "open_clip_config.json").read_text())
+  content["model_cfg"]["text_cfg"]["tokenizer_kwargs"] = {"clean": clean} if clean else {}
+  content["preprocess_cfg"]["interpolation"] = "bilinear"
+  (source / "open_clip_config.json").write_text(json.dumps(content))
+  model = model_json.read(converted(tmp_path, source) / "model.json")
+  text = model.config("text")
+  assert (text.cleaning, text.pad_id, text.end_id) == (name, 0, 1)
+  assert model.config("dual").resize == "bilinear_square"
+
+
 def test_a_folder_in_both_forms_is_read_as_the_one_named(tmp_path):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   (source / "config.json").write_text("{}")
@@ -112,6 +126,16 @@ def test_a_folder_in_both_forms_is_read_as_the_one_named(tmp_path):
     ("text_cfg", {"heads": "many"}, "text_cfg.heads"),
     ("text_cfg", {"hf_model_name": "roberta-base"}, "no text encoder that xmcap has"),
     ("text_cfg", {"embed_cls": True}, "embed_cls True: a variant"),
+    (
+      "text_cfg",
+      {"tokenizer_kwargs": {"strip_sep_token": True}},
+      "tokenizer_kwargs: strip_sep_token True: a variant",
+    ),
+    (
+      "text_cfg",
+      {"tokenizer_kwargs": {"clean": "whitespace_underscore"}},
+      "clean 'whitespace_underscore': xmcap has",
+    ),
   ],
 )
 def test_variants_are_refused(tmp_path, capsys, part, change, message):

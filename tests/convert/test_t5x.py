@@ -87,6 +87,38 @@ def test_to_transformers_and_back(tmp_path, convert, params):
   same_trees(params_of(convert(convert(out, "--to=hf"))), params)
 
 
+def scanned(params, axis=1, same=True):
+  """As t5x.examples.scalable_t5 stacks layers: `encoder/encoder/NAME`, layers on `axis`, a relpos_bias in each."""
+  flat, found = traverse_util.flatten_dict(params, sep="/"), {}
+  for name, array in flat.items():
+    part, _, inside = name.partition("/")
+    count = {"encoder": CONFIG.num_encoder_layers, "decoder": CONFIG.num_decoder_layers}.get(part)
+    if inside.startswith("layers_0/"):
+      inside = inside.removeprefix("layers_0/")
+      layers = [flat[f"{part}/layers_{n}/{inside}"] for n in range(count)]
+    elif inside.startswith("relpos_bias"):
+      layers = [array + (0 if same else n) for n in range(count)]
+    else:
+      if not inside.startswith("layers_"):
+        found[name] = array
+      continue
+    found[f"{part}/{part}/{inside}"] = np.stack(layers, axis=min(axis, array.ndim))
+  return traverse_util.unflatten_dict(found, sep="/")
+
+
+@pytest.mark.parametrize("write", [write_legacy, write_today])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scanned_layers_are_the_same(tmp_path, convert, params, write, axis):
+  same_trees(params_of(convert(write(tmp_path / "checkpoint_7", scanned(params, axis)))), params)
+
+
+def test_scanned_layers_with_a_bias_each_are_refused(tmp_path, convert, params):
+  source = write_today(tmp_path / "checkpoint_7", scanned(params, same=False))
+  assert "each layer of its decoder has a relpos_bias of its own" in convert(source, code=2).replace(
+    "encoder", "decoder"
+  )
+
+
 @pytest.mark.parametrize("folder", ["../outside", "/etc", "target.x/../../y", ".."])
 def test_a_spec_that_points_out_of_the_folder(tmp_path, convert, params, folder):
   source = write_legacy(

@@ -12,7 +12,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tests.convert.test_hf_dual import clip_tokenizer
-from xmcap.data import nllb_languages, text_input
+from xmcap.data import text_input
+from xmcap.data.pretrained_tokenizers import nllb_languages
 from xmcap.errors import UsageError
 from xmcap.storage.files import cache_folder
 
@@ -135,7 +136,7 @@ def test_siglip_by_a_tokenizer_json_reads_plain_texts(names, pieces, tmp_path):
 
   vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *pieces[1]]
   transformers.T5Tokenizer(vocab=vocabulary, extra_ids=0).save_pretrained(tmp_path)
-  ours = text_input.TokenizerJson(tmp_path / "tokenizer.json", LENGTH, 1, siglip=True)
+  ours = text_input.TokenizerJson(tmp_path / "tokenizer.json", LENGTH, 1, "canonical", True)
   other = text_input.TokenizerJson(tmp_path / "tokenizer.json", LENGTH, 1)
   assert ours.encode_all(["A_Big, red  Dog!"])[0] == other.encode_all(["a big red dog"])[0]
   assert ours.fixed and ours.encode_all(["dog"])[0][0][-1] == 1

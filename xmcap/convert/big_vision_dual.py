@@ -9,6 +9,7 @@ import numpy as np
 from xmcap.convert import big_vision
 from xmcap.convert.pairs import SAME, Kind, Pair, Shape, below, leading_ones, module_pairs
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
+from xmcap.data.pretrained_tokenizers.tokenizer_files import Described, describe
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
@@ -19,6 +20,7 @@ _ANCHOR = "img/embedding/kernel"
 _BLOCK = "Encoder_0/encoderblock"
 _POSITIONS, _OLD_POSITIONS = "pos_embedding", "Encoder_0/pos_embedding"
 _KIND = "text_transformer of big_vision"
+_GEMMA_ROWS = 256_000  # of SigLIP 2's text towers
 
 
 def open_npz(path: pathlib.Path) -> Source:
@@ -33,7 +35,8 @@ def open_npz(path: pathlib.Path) -> Source:
   texts = big_vision.one_by_one(big_vision.below(inside, "txt/"), _BLOCK)
   vit = big_vision.find_vit(images, None, where)
   assert isinstance(vit.config, ViTConfig)
-  text = _text_config(texts, where)
+  tokenizer = describe(path.parent)
+  text = _text_config(texts, tokenizer, where)
   image_head, image_width = _head(images, vit.config.width, where)
   text_head, text_width = _head(texts, text.width, where)
   if image_width != text_width:
@@ -64,6 +67,7 @@ def open_npz(path: pathlib.Path) -> Source:
     | {re.escape(name): "beside the towers" for name in beside},
     absent=[*vit.absent, *(() if "b" in inside else ("logit_bias",))],
     notes=[f"pool {vit.config.pool!r} of pictures, 'last' of texts; {big_vision.PICTURES}"],
+    beside=tokenizer.files,
   )
 
 
@@ -74,7 +78,7 @@ def _head(tower: Mapping[str, Tensor], width: int, where: str) -> tuple[str, int
   return "linear_bias", shape_of(tower, "head/kernel", 2, where, _KIND)[1]
 
 
-def _text_config(tensors: Mapping[str, Tensor], where: str) -> TextConfig:
+def _text_config(tensors: Mapping[str, Tensor], tokenizer: Described, where: str) -> TextConfig:
   def shape(name: str, rank: int) -> tuple[int, ...]:
     return shape_of(tensors, name, rank, where, _KIND)
 
@@ -85,9 +89,14 @@ def _text_config(tensors: Mapping[str, Tensor], where: str) -> TextConfig:
   _, heads, _ = shape(f"{_BLOCK}_0/{attention}/query/kernel", 3)
   _, mlp_dim = shape(f"{_BLOCK}_0/{mlp}/Dense_0/kernel", 2)
   _, max_length, _ = shape(_POSITIONS, 3)
+  # SigLIP 2's demo: lower, tok(model="gemma", bos="no", eos="sticky"), whose padding is Gemma's. SigLIP pads with EOS.
+  gemma = tokenizer.gemma if tokenizer.files else vocab_size == _GEMMA_ROWS
+  usual = 0 if gemma else 1
   fields = dict(
+    cleaning="lower_ascii" if gemma else "plain", end_id=1 if tokenizer.end_id is None else tokenizer.end_id,
     vocab_size=vocab_size, width=width, depth=count_layers(tensors, f"{_BLOCK}_"), num_heads=heads, mlp_dim=mlp_dim,
-    pool="last", max_length=max_length, pad_id=1, mask_padding=False, activation="gelu_tanh", norm_epsilon=1e-6,
+    pool="last", max_length=max_length, mask_padding=False, activation="gelu_tanh", norm_epsilon=1e-6,
+    pad_id=usual if tokenizer.pad_id is None else tokenizer.pad_id,
   )  # fmt: skip
   return make_config(TextConfig, where, fields)
 

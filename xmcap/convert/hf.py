@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from etils import epath
 
-from xmcap.convert import hf_dual, hf_t5, hf_vit
+from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
 from xmcap.convert.source import Source
+from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
 from xmcap.tensors.files import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
@@ -19,7 +19,7 @@ from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-PROCESSOR = hf_vit.PROCESSOR
+PROCESSOR = hf_pictures.PROCESSOR
 _ASKS = f"{CONFIG} asks"
 
 
@@ -32,18 +32,23 @@ def open_dual(path: pathlib.Path) -> Source:
   """Opens both towers in a folder; UsageError for an unknown class, an unsupported variant, or damaged files."""
   config = read_json(path / CONFIG)
   name = hf_dual.MODEL_TYPES.get(str(config.get("model_type")))
-  if name is None or config.get("architectures") not in (None, [name]):
+  classes = config.get("architectures")
+  # Some published files spell MetaCLIP2Model.
+  if name is None or (classes is not None and [str(held).lower() for held in classes] != [name.lower()]):
     raise UsageError(f"{path / CONFIG}: no model of two towers: give {', '.join(hf_dual.MODELS)}")
   towers = hf_dual.MODELS[name]
   # transformers 5 renames the layers of AltCLIP's image tower.
   tensors = {name.replace("vision_model.encoder.layer.", "vision_model.encoder.layers."): tensor
              for name, tensor in read_tensors(path).items()}  # fmt: skip
+  tokenizer = tokenizer_files.describe(path)
   with reading_fields(path / CONFIG):
-    module = hf_dual.read_config(towers, config, _processor(path), str(path / CONFIG))
+    places = str(path / CONFIG), hf_pictures.place(path)
+    module = hf_dual.read_config(towers, config, _processor(path), tokenizer, *places)
     pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
   absent = () if "logit_bias" in tensors else ("logit_bias",)
-  files = hf_dual.tokenizer_files(path)
-  return Source(name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, beside=files)
+  return Source(
+    name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, beside=tokenizer.files
+  )
 
 
 def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
@@ -79,27 +84,31 @@ def reading_fields(file: pathlib.Path) -> Iterator[None]:
 
 
 def _processor(path: pathlib.Path) -> dict[str, Any]:
-  return read_json(path / PROCESSOR) if (path / PROCESSOR).is_file() else {}
+  files = [path / name for name in (PROCESSOR, hf_pictures.WHOLE_PROCESSOR)]
+  return hf_pictures.of_files(*(read_json(file) if file.is_file() else {} for file in files))
 
 
 def _open_t5(
   path: pathlib.Path, given: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]
 ) -> Source:
-  config = hf_t5.read_config(given, str(path / CONFIG))
-  tied = "lm_head.weight" not in tensors and "shared.weight" in tensors
-  if tied and given["model_type"] == "t5":
+  where = str(path / CONFIG)
+  config, scaled = hf_t5.read_config(given, where), hf_t5.is_scaled(given, where)
+  embedding = hf_t5.embedding_of(tensors, str(path))
+  tied = hf_t5.HEAD not in tensors and embedding in tensors
+  # transformers 4 did not tie them, and began new ones.
+  if tied and given["model_type"] == "t5" and not scaled and "scale_decoder_outputs" not in given:
     raise UsageError(
-      f"{path}: no tensor lm_head.weight: the logits of T5.1.1 and mT5 are not tied to the embedding"
+      f"{path}: no tensor {hf_t5.HEAD}: {CONFIG} says that the logits are not tied to the embedding"
     )
-  note = "no lm_head.weight: as in transformers the logits begin as the embedding, and are trained apart"
-  shared = tensors.get("shared.weight")
-  for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-    if copy in tensors and shared is not None and not np.array_equal(tensors[copy].read(), shared.read()):
-      raise UsageError(
-        f"{tensors[copy].where}: {copy} differs from shared.weight: xmcap's stacks share one embedding"
-      )
-  pairs = functools.partial(hf_t5.t5_pairs, tied=tied)
-  return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=[note] if tied else [])
+  notes = []
+  if tied:
+    notes.append(
+      f"no {hf_t5.HEAD}: as in transformers the logits begin as the embedding, and are trained apart"
+    )
+  if scaled:
+    notes.append("the logits' factor d_model**-0.5 is part of decoder/logits_dense/kernel")
+  pairs = functools.partial(hf_t5.t5_pairs, embedding=embedding, tied=tied, scaled=scaled)
+  return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=notes)
 
 
 def _open_vit(

@@ -1,20 +1,20 @@
-"""Both towers of transformers' CLIPModel, SiglipModel and AltCLIPModel: names and configuration."""
+"""Both towers of transformers' CLIPModel, MetaClip2Model, SiglipModel and AltCLIPModel: names and configuration."""
 
 import dataclasses
-import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from xmcap.convert import hf_text, hf_vit
+from xmcap.convert import hf_pictures, hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs
 from xmcap.convert.source import make_config
-from xmcap.data import text_input
+from xmcap.data.pretrained_tokenizers.tokenizer_files import Described
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
+from xmcap.terminal import shown
 
 _FIELDS = {
   "vocab_size": "vocab_size",
@@ -27,6 +27,9 @@ _FIELDS = {
 """Field of TextConfig -> field of text_config in config.json."""
 _OLD_END = 2
 """The wrong eos_token_id of CLIP's first config.json, which means the highest id."""
+_ENDS = {"end_id": "text_config.eos_token_id", "pad_id": "text_config.pad_token_id"}
+_GEMMA_ROWS = 256_000
+"""Embeddings of SigLIP 2's published text towers: Gemma's pieces."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Towers:
     modules: our modules of the text tower and of the heads -> theirs.
     tokens, positions: names of the two embeddings.
     text: constant fields of TextConfig.
-    resize, text_head, image_head: as in DualConfig.
+    resize, text_head, image_head: as in DualConfig; `resize` is that of its processor's class.
+    width: transformers' value for a missing `projection_dim`.
     may_drop: as in `pairs.make_outputs`.
   """
 
@@ -52,6 +56,7 @@ class Towers:
   resize: str
   text_head: str = "linear"
   image_head: str = "linear"
+  width: int = 512
   may_drop: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -73,13 +78,15 @@ _CLIP = Towers(
   f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
   dict(pool="end", causal=True, mask_padding=False), "bicubic_crop", may_drop=_IDS,
 )  # fmt: skip
+# Its end is the first end token, even with id 2 (transformers' modular_metaclip_2.py).
+_METACLIP_2 = dataclasses.replace(_CLIP, vision=hf_vit.CLASSES["MetaClip2Model"])
 _SIGLIP = Towers(
   hf_vit.FAMILIES[2],
   dict(vocab_size=32000, hidden_size=768, num_hidden_layers=12, intermediate_size=3072, num_attention_heads=12,
-       max_position_embeddings=64, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6),
+       max_position_embeddings=64, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6, pad_token_id=1),
   _MODULES | {"text_head": "text_model.head"},
   f"{_EMBEDDINGS}.token_embedding.weight", f"{_EMBEDDINGS}.position_embedding.weight",
-  dict(pool="last", mask_padding=False, pad_id=1), "bicubic", "linear_bias", "none", _IDS,
+  dict(pool="last", mask_padding=False), "bicubic", "linear_bias", "none", may_drop=_IDS,
 )  # fmt: skip
 _ALTCLIP = Towers(
   hf_vit.FAMILIES[1],
@@ -88,16 +95,25 @@ _ALTCLIP = Towers(
   _ROBERTA_MODULES | {"image_head": "visual_projection"},
   "text_model.roberta.embeddings.word_embeddings.weight", "text_model.roberta.embeddings.position_embeddings.weight",
   dict(pool="first", pre_norm=False, embedding_norm=True, positions="counted"), "bicubic_crop", "linear_bias",
-  may_drop=_IDS | {r"text_model\.roberta\.pooler\..*": "the pooler: AltCLIP does without"},
+  width=768, may_drop=_IDS | {r"text_model\.roberta\.pooler\..*": "the pooler: AltCLIP does without"},
 )  # fmt: skip
-MODELS = {"CLIPModel": _CLIP, "SiglipModel": _SIGLIP, "AltCLIPModel": _ALTCLIP}
-MODEL_TYPES = {"clip": "CLIPModel", "siglip": "SiglipModel", "altclip": "AltCLIPModel"}
+MODELS = {
+  "CLIPModel": _CLIP, "SiglipModel": _SIGLIP, "AltCLIPModel": _ALTCLIP, "MetaClip2Model": _METACLIP_2
+}  # fmt: skip
+MODEL_TYPES = {
+  "clip": "CLIPModel", "siglip": "SiglipModel", "altclip": "AltCLIPModel", "metaclip_2": "MetaClip2Model"
+}  # fmt: skip
 
 
 def read_config(
-  towers: Towers, given: Mapping[str, Any], processor: Mapping[str, Any], where: str
+  towers: Towers,
+  given: Mapping[str, Any],
+  processor: Mapping[str, Any],
+  tokenizer: Described,
+  where: str,
+  processor_where: str,
 ) -> DualTower:
-  """Returns our dual tower for a config.json and, unless empty, a preprocessor_config.json.
+  """Returns our dual tower for a config.json and, unless empty, the fields of an image processor and a tokenizer.
 
   UsageError if our towers do not support the variant.
   """
@@ -106,26 +122,65 @@ def read_config(
   fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()} | dict(towers.text)
   fields["activation"] = hf_vit.activation(values, f"{where}: text_config")
   fields["max_length"] = values["max_position_embeddings"]
-  if towers is _CLIP:
-    end = values["eos_token_id"]
-    fields["end_id"] = values["vocab_size"] - 1 if end == _OLD_END else end
+  if towers in (_CLIP, _METACLIP_2):
+    # The end that is no end: transformers then reads at the highest id.
+    highest = towers is _CLIP and values["eos_token_id"] == _OLD_END
+    fields |= {"pool": "highest"} if highest else {"end_id": values["eos_token_id"]}
   if towers is _ALTCLIP:
     fields["pad_id"] = values["pad_token_id"]
     fields["max_length"] -= fields["pad_id"] + 1
-  text = make_config(TextConfig, where, fields, _FIELDS | {"max_length": "max_position_embeddings"})
-  width = given.get("projection_dim", 512)
+  elif tokenizer.most is not None and isinstance(fields["max_length"], int):
+    fields["max_length"] = min(fields["max_length"], tokenizer.most)
+  fields |= _of_tokenizer(towers, values, tokenizer, where)
+  text = make_config(TextConfig, where, fields, _FIELDS | _ENDS | {"max_length": "max_position_embeddings"})
+  width = given.get("projection_dim", towers.width)
   if towers is _SIGLIP:
     width = values.get("projection_size") or text.width
     if width != vit.width:
       raise UsageError(
         f"{where}: text_config.projection_size is {width}, and the vision tower gives {vit.width}"
       )
+  resize = hf_pictures.resize(processor, vit.image_size, towers.resize, processor_where)
   dual = make_config(
     DualConfig, where,
-    {"embed_dim": width, "image_head": towers.image_head, "text_head": towers.text_head, "resize": towers.resize},
+    {"embed_dim": width, "image_head": towers.image_head, "text_head": towers.text_head, "resize": resize},
     {"embed_dim": "projection_dim"},
   )  # fmt: skip
   return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+
+
+def _of_tokenizer(
+  towers: Towers, values: Mapping[str, Any], tokenizer: Described, where: str
+) -> dict[str, Any]:
+  """Returns how texts are cleaned, padded and ended, by the files of the tokenizer."""
+  siglip, cleaning = towers is _SIGLIP, "none"
+  gemma = tokenizer.gemma if tokenizer.files else values["vocab_size"] == _GEMMA_ROWS
+  plain = tokenizer.kind == "SiglipTokenizer" or (siglip and not tokenizer.kind)
+  if siglip and gemma:
+    cleaning = "lower"
+  elif plain:
+    if not tokenizer.lower:
+      raise UsageError(f"{where}: its tokenizer has do_lower_case false: xmcap's SigLIP reads lower case")
+    cleaning = "plain"
+  fields: dict[str, Any] = {"cleaning": cleaning}
+  if not siglip:
+    return fields
+  if tokenizer.left:
+    raise UsageError(
+      f"{where}: its tokenizer has padding_side left: SigLIP's texts are read at their end, and xmcap pads"
+      " at the right"
+    )
+  usual = towers.defaults["pad_token_id"]
+  pad_id, asked = tokenizer.pad_id, values["pad_token_id"]
+  # transformers writes its default, 1, whatever the tokenizer.
+  if pad_id is not None and asked not in (None, usual, pad_id):
+    raise UsageError(
+      f"{where}: text_config.pad_token_id is {shown(repr(asked), 40)}, and its tokenizer pads with id {pad_id}:"
+      " fetch both again"
+    )
+  if pad_id is None:
+    pad_id = 0 if gemma and asked in (None, usual) else usual if asked is None else asked
+  return fields | {"pad_id": pad_id, "end_id": 1 if tokenizer.end_id is None else tokenizer.end_id}
 
 
 def text_values(towers: Towers, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,13 +208,9 @@ def dual_pairs(
     kind = _two_products(values["project_dim"])
     pairs.append(Pair(("text_head/kernel", "text_head/bias"), names, kind))
   else:
-    pairs.append(Pair((positions,), (towers.positions,), SAME))
+    kind = hf_text.positions_and_type(values["max_position_embeddings"])
+    pairs.append(Pair((positions,), (towers.positions,), kind))
   return module_pairs(paths, towers.modules, others=pairs)
-
-
-def tokenizer_files(folder: pathlib.Path) -> list[pathlib.Path]:
-  """Returns the tokenizer files in a folder that xmcap reads."""
-  return [folder / name for name in (text_input.TOKENIZER, text_input.SIGLIP) if (folder / name).is_file()]
 
 
 def _two_products(between: int) -> Kind:

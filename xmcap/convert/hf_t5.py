@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xmcap.convert.pairs import TIED, Pair, module_pairs
+import numpy as np
+
+from xmcap.convert.pairs import SAME, TIED, Kind, Pair, module_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.t5 import EOS_ID, PAD_ID, T5Config
+from xmcap.tensors.files import Tensor
 from xmcap.terminal import shown
 
 CLASSES = ("MT5ForConditionalGeneration", "T5ForConditionalGeneration")
@@ -35,9 +38,19 @@ FIELDS = {
 }
 """Field of T5Config -> field of config.json."""
 
+_ACTIVATIONS = {
+  "gated-gelu": ("gelu_tanh", True), "gated-silu": ("silu", True), "gated-relu": ("relu", True),
+  "relu": ("relu", False), "silu": ("silu", False), "gelu_new": ("gelu_tanh", False), "gelu": ("gelu", False),
+}  # fmt: skip
+"""`feed_forward_proj` -> activation and gated of T5Config; transformers reads `gated-gelu` as tanh."""
+_NAMES = {"gelu_tanh": "gelu_new", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+EMBEDDINGS = ("shared.weight", "decoder.embed_tokens.weight", "encoder.embed_tokens.weight")
+"""Names of the one embedding; published files have one of them at least (madlad400 only the decoder's)."""
+HEAD = "lm_head.weight"
+
 GENERATION_CONFIG = {"decoder_start_token_id": PAD_ID, "eos_token_id": EOS_ID, "pad_token_id": PAD_ID}
 MAY_DROP = {
-  r"(encoder|decoder)\.embed_tokens\.weight": "the shared embedding once more",
+  r"shared\.weight|(encoder|decoder)\.embed_tokens\.weight": "the shared embedding once more",
   r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight": "never used by transformers",
 }
 
@@ -48,7 +61,7 @@ def _attention(ours: str, theirs: str) -> dict[str, str]:
 
 
 def _mlp(ours: str, theirs: str) -> dict[str, str]:
-  return {f"{ours}/{name}": f"{theirs}.DenseReluDense.{name}" for name in ("wi_0", "wi_1", "wo")}
+  return {f"{ours}/{name}": f"{theirs}.DenseReluDense.{name}" for name in ("wi", "wi_0", "wi_1", "wo")}
 
 
 _ENCODER, _THEIR_ENCODER = "encoder/layers_{n}", "encoder.block.{n}.layer"
@@ -74,18 +87,82 @@ MODULES = {
 """Our module -> theirs."""
 
 
-def t5_pairs(paths: Iterable[str], tied: bool = False) -> list[Pair]:
-  """Returns the pairs of our T5; with `tied`, their embedding is also our logits kernel."""
-  both = Pair(("token_embedder/embedding", "decoder/logits_dense/kernel"), ("shared.weight",), TIED)
-  return module_pairs(paths, MODULES, others=[both] if tied else [])
+def is_scaled(given: Mapping[str, Any], where: str) -> bool:
+  """Whether transformers multiplies the decoder's output by d_model**-0.5 before the logits.
+
+  The first T5 does. transformers 4 decides by `tie_word_embeddings`, which defaults to true for T5 and to false for
+  mT5. transformers 5 always ties, has a field of its own for T5, and never scales mT5.
+
+  Raises:
+    UsageError: the two versions of transformers give this mT5 other logits.
+  """
+  if given["model_type"] == "t5":
+    scaled = given.get("scale_decoder_outputs")
+    return given.get("tie_word_embeddings") is not False if scaled is None else bool(scaled)
+  version = str(given.get("transformers_version", "5"))
+  if given.get("tie_word_embeddings") and not version.startswith("5"):
+    raise UsageError(
+      f"{where}: tie_word_embeddings true of transformers {shown(version, 20)}, which scales an mT5's logits by"
+      " d_model**-0.5, as transformers 5 does not: set it to false, or remove transformers_version, for no scale"
+    )
+  return False
+
+
+def embedding_of(tensors: Mapping[str, Tensor], where: str) -> str:
+  """Returns the name of the embedding; UsageError if its copies differ, since our stacks share one."""
+  found = [name for name in EMBEDDINGS if name in tensors]
+  for copy in found[1:]:
+    if not np.array_equal(tensors[copy].read(), tensors[found[0]].read()):
+      raise UsageError(
+        f"{tensors[copy].where}: {copy} differs from {found[0]}: xmcap's stacks share one embedding"
+      )
+  return found[0] if found else EMBEDDINGS[0]
+
+
+def t5_pairs(
+  paths: Iterable[str], embedding: str = EMBEDDINGS[0], tied: bool = False, scaled: bool = False
+) -> list[Pair]:
+  """Returns the pairs of our T5, whose embedding has the name `embedding`.
+
+  Args:
+    tied: their embedding is also our logits kernel.
+    scaled: their logits are multiplied by d_model**-0.5, which becomes part of our kernel.
+  """
+  kernel, ours = "decoder/logits_dense/kernel", "token_embedder/embedding"
+  if tied:
+    return module_pairs(
+      paths, MODULES, others=[Pair((ours, kernel), (embedding,), _SCALED_TIED if scaled else TIED)]
+    )
+  others = [Pair((ours,), (embedding,), SAME)]
+  if scaled:
+    others.append(Pair((kernel,), (HEAD,), _SCALED))
+  return module_pairs(paths, MODULES, others=others)
+
+
+def _scaled(embedding: np.ndarray) -> np.ndarray:
+  kernel = embedding.astype(np.float32).T
+  return kernel * np.float32(len(kernel) ** -0.5)
+
+
+_SCALED_TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], _scaled(theirs[0])], added=(1,))
+_SCALED = Kind(lambda ours: [ours[0][::-1]], lambda theirs, _: [_scaled(theirs[0])], added=(0,))
 
 
 def read_config(given: Mapping[str, Any], where: str) -> T5Config:
   """Returns our configuration of the T5 in a config.json; UsageError if our T5 does not support the variant."""
   values = {**DEFAULTS[given["model_type"]], **given}
-  if values["feed_forward_proj"] != "gated-gelu":
+  mlp = values["feed_forward_proj"]
+  if not isinstance(mlp, str) or mlp not in _ACTIVATIONS:
     raise UsageError(
-      f"{where}: feed_forward_proj is {values['feed_forward_proj']!r}; xmcap supports T5.1.1 and mT5 ('gated-gelu')"
+      f"{where}: feed_forward_proj is {shown(repr(mlp), 60)}; xmcap has {', '.join(_ACTIVATIONS)}"
+    )
+  activation, gated = _ACTIVATIONS[mlp]
+  # transformers lets fields of later releases overrule feed_forward_proj.
+  said = given.get("dense_act_fn"), given.get("is_gated_act")
+  if said[0] not in (None, _NAMES[activation]) or said[1] not in (None, gated):
+    raise UsageError(
+      f"{where}: dense_act_fn {shown(repr(said[0]), 40)}, is_gated_act {shown(repr(said[1]), 40)}: not those of"
+      f" feed_forward_proj {mlp!r}"
     )
   epsilon = values["layer_norm_epsilon"]
   # `not <=`, because every comparison with NaN is false.
@@ -93,18 +170,25 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
     raise UsageError(f"{where}: layer_norm_epsilon is {shown(repr(epsilon), 60)}; xmcap's T5 has 1e-6")
   if values["num_decoder_layers"] is None:
     values["num_decoder_layers"] = values["num_layers"]
-  return make_config(T5Config, where, {ours: values[theirs] for ours, theirs in FIELDS.items()}, FIELDS)
+  fields = {ours: values[theirs] for ours, theirs in FIELDS.items()}
+  return make_config(T5Config, where, {**fields, "activation": activation, "gated": gated}, FIELDS)
 
 
 def write_config(config: T5Config, dtype: str) -> dict[str, Any]:
   """Returns the config.json of a T5 of ours."""
+  kind = config.activation, config.gated
+  mlp = next((theirs for theirs, ours in _ACTIVATIONS.items() if ours == kind), None)
+  if mlp is None:
+    raise UsageError(
+      f"T5Config: activation {config.activation!r}, gated {config.gated}: transformers has no such T5"
+    )
   return {
     "architectures": ["MT5ForConditionalGeneration"],
     "model_type": "mt5",
     **{theirs: getattr(config, ours) for ours, theirs in FIELDS.items()},
     "dropout_rate": config.dropout_rate,
     "layer_norm_epsilon": 1e-6,
-    "feed_forward_proj": "gated-gelu",
+    "feed_forward_proj": mlp,
     "is_encoder_decoder": True,
     "tie_word_embeddings": False,
     "use_cache": True,

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from xmcap.convert.hf_pictures import PROCESSOR
 from xmcap.convert.pairs import Pair, below, joined_pairs, leading_ones, module_pairs, position_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
@@ -29,7 +30,6 @@ FIELDS = {
   "norm_epsilon": "layer_norm_eps",
 }
 """Field of ViTConfig -> field of config.json."""
-PROCESSOR = "preprocessor_config.json"
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 _BILINEAR = 2  # Pillow's number; the default of SigLIP's and CLIP's processors is bicubic
@@ -113,6 +113,7 @@ _BESIDE = {
   r"text_projection\..*": "the text tower's projection",
   r"visual_projection\..*": "the projection to the space shared with texts",
   r"logit_scale|logit_bias": "of the contrastive loss",
+  r"classifier\.(weight|bias)": "the classifier, which reads the mean of the patches",
 }
 _SIZES = dict(
   hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, num_channels=3,
@@ -144,6 +145,7 @@ _SIGLIP = Family(
   positions=("embeddings.position_embedding.weight", 0), token=None,
   pool="map", pre_norm=False, patch_bias=True, mean=_HALF, std=_HALF, may_drop=_BESIDE,
 )  # fmt: skip
+_METACLIP_2 = dataclasses.replace(_CLIP, model="MetaClip2VisionModel", model_type="metaclip_2_vision_model")
 FAMILIES = (_VIT, _CLIP, _SIGLIP)
 CLASSES = {
   "ViTModel": _VIT,
@@ -151,11 +153,17 @@ CLASSES = {
   "CLIPVisionModel": _CLIP,
   "CLIPVisionModelWithProjection": _CLIP,
   "CLIPModel": _CLIP,
+  "CLIPForImageClassification": _CLIP,
+  "MetaClip2VisionModel": _METACLIP_2,
+  "MetaClip2VisionModelWithProjection": _METACLIP_2,
+  "MetaClip2Model": _METACLIP_2,
   "SiglipVisionModel": _SIGLIP,
   "SiglipModel": _SIGLIP,
+  "SiglipForImageClassification": _SIGLIP,
 }
 MODEL_TYPES = {
   "vit": _VIT, "clip": _CLIP, "clip_vision_model": _CLIP, "siglip": _SIGLIP, "siglip_vision_model": _SIGLIP,
+  "metaclip_2": _METACLIP_2, "metaclip_2_vision_model": _METACLIP_2,
 }  # fmt: skip
 
 
@@ -187,10 +195,7 @@ def read_config(
       "three channels"
     )
   for name in ("image_size", "patch_size"):
-    if isinstance(values[name], list | dict):
-      raise UsageError(
-        f"{where}: {name} is {shown(repr(values[name]), 60)}; xmcap's pictures and patches are square: one number"
-      )
+    values[name] = _one_side(values[name], f"{where}: {name}")
   own = family.pool if values.get("vision_use_head", True) else "none"
   fields = {
     **{ours: values[theirs] for ours, theirs in FIELDS.items()},
@@ -203,6 +208,18 @@ def read_config(
   }
   beside = {name: f"{name} (of {PROCESSOR})" for name in ("image_mean", "image_std")}
   return make_config(ViTConfig, where, fields, FIELDS | beside)
+
+
+def _one_side(value: Any, what: str) -> Any:
+  """Returns the side of a square that is given as one number or as a pair."""
+  sides = list(value.values()) if isinstance(value, dict) else value
+  if not isinstance(sides, list):
+    return value
+  if len(sides) == 2 and sides[0] == sides[1]:
+    return sides[0]
+  raise UsageError(
+    f"{what} is {shown(repr(value), 60)}; xmcap's pictures and patches are square: one number, or twice the same"
+  )
 
 
 def activation(values: Mapping[str, Any], where: str) -> str:

@@ -8,10 +8,12 @@ from typing import Any
 
 from xmcap.convert.pairs import make_outputs
 from xmcap.convert.recognise import open_source
+from xmcap.data import text_input
 from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.dual import DualTower
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.storage import files, outputs, whole_files
 from xmcap.tensors.files import Output, write_safetensors
 from xmcap.training.checkpoints.weights import PARAMS
@@ -46,6 +48,9 @@ def convert(
   if part not in (None, "dual"):
     raise UsageError(f"--part={part}: of weights that come in, dual alone is taken; else leave it out")
   source = open_source(path, format_name, pool, part == "dual", image_tower)
+  config = source.config
+  if isinstance(config, DualTower) and isinstance(config.text, TextConfig) and source.beside:
+    text_input.open_pretrained(source.beside[0].parent, config.text)  # refuses what does not fit
   shapes = source.present_shapes()
   made, dropped = make_outputs(
     source.pairs(shapes), source.tensors, shapes, source.where, source.asked_by, source.may_drop
@@ -61,7 +66,6 @@ def convert(
     print(f"not taken: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
   for prefix in source.absent:
     print(f"not there: {prefix}: begins fresh in training")
-  config = source.config
   if isinstance(config, DualTower):
     configs = {"vit": config.vit, "text": config.text, "dual": config.dual}
   else:
@@ -72,8 +76,11 @@ def convert(
   )
   for file in source.beside:
     shutil.copyfile(file, folder / file.name)
-    print(f"{folder / file.name}: the tokenizer")
+    print(f"{folder / file.name}: of the tokenizer")
   if "dual" in configs:
+    text = config.text if isinstance(config, DualTower) else None
+    if isinstance(text, TextConfig):
+      print(f"texts: cleaning {text.cleaning!r}, padded with id {text.pad_id}; {model_json.NAME} records it")
     if not source.beside:
       print(
         "note: no tokenizer: put its tokenizer.json, or its SentencePiece model as spiece.model, into --out"

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from xmcap.convert import hf, hf_text
-from xmcap.convert.hf_dual import tokenizer_files
 from xmcap.convert.pairs import Pair, below, module_pairs
 from xmcap.convert.source import Source
+from xmcap.data.pretrained_tokenizers.tokenizer_files import describe
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualTower
 from xmcap.models.text_tower import TextConfig
@@ -87,7 +87,7 @@ def open_pair(path: pathlib.Path, images: Source) -> Source:
     | {_IMAGE + re.escape(name): "the text tower of --image_tower" for name in left}
     | {_IMAGE + rule: reason for rule, reason in images.may_drop.items()},
     absent=images.absent,
-    beside=tokenizer_files(text.folder),
+    beside=describe(text.folder).files,
   )
 
 

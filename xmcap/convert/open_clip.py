@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from xmcap.convert import hf, hf_text, hf_vit
-from xmcap.convert.hf_dual import tokenizer_files
 from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_pairs, position_pairs
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
-from xmcap.data.text_input import pad_id_beside
+from xmcap.data.pretrained_tokenizers.tokenizer_files import Described, describe
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
@@ -24,11 +23,17 @@ from xmcap.terminal import shown
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 _ENCODER = "text.transformer."  # before the names of an encoder of transformers
 
+_GEMMA_ROWS = 256_000  # of SigLIP 2's text towers
 _CONTEXT = 77  # default number of pieces of a text
 _HEADS_OF_WIDTH = {1152: 16, 1536: 16}  # timm's so400m and giantopt; heads of all others are 64 wide
-_RESIZES = {"shortest": "bicubic_crop_even", "squash": "bicubic"}
+_RESIZES = {
+  ("shortest", "bicubic"): "bicubic_crop_even", ("squash", "bicubic"): "bicubic",
+  ("shortest", "bilinear"): "bilinear_crop_even", ("squash", "bilinear"): "bilinear_square",
+}  # fmt: skip
+# By OpenCLIP's clean functions. It also repairs Unicode and joins spaces, which xmcap does not.
+_CLEANINGS = {"canonicalize": "canonical", "lower": "lower", "whitespace": "none"}
 _POOLERS = {"mean_pooler": "mean", "cls_last_hidden_state_pooler": "first", "cls_pooler": "first"}
-_POOLS = {"argmax": "end", "eos": "end", "last": "last", "first": "first"}
+_POOLS = {"argmax": "highest", "eos": "end", "last": "last", "first": "first"}
 _HF_HEADS = {"mlp": "mlp", "linear": "linear", None: "none"}
 # Known fields: those that are read below, that change no number, or that follow from the shapes of the tensors. Others
 # are refused if they are set.
@@ -70,6 +75,7 @@ def open_folder(path: pathlib.Path) -> Source:
   where = str(path / CONFIG)
   config = hf.read_json(path / CONFIG)
   tensors = hf.read_tensors(path, WEIGHTS)
+  tokenizer = describe(path)
   with hf.reading_fields(path / CONFIG):
     model = config["model_cfg"]
     vision, text = model["vision_cfg"], model["text_cfg"]
@@ -78,7 +84,7 @@ def open_folder(path: pathlib.Path) -> Source:
     if text.get("hf_model_name"):
       tower, text_head = _read_encoder(text, tensors, where)
     else:
-      tower, text_head = _read_text(model, tensors, where, pad_id_beside(path))
+      tower, text_head = _read_text(model, tensors, where, tokenizer)
     resize = _resize(config.get("preprocess_cfg") or {}, where)
     fields = dict(embed_dim=model["embed_dim"], image_head=image_head, text_head=text_head, resize=resize)
     dual = make_config(DualConfig, where, fields)
@@ -102,7 +108,7 @@ def open_folder(path: pathlib.Path) -> Source:
       r"text\.transformer\.embed_positions\.weights": "computed sinusoids",
     },
     absent=() if "logit_bias" in tensors else ("logit_bias",),
-    beside=tokenizer_files(path),
+    beside=tokenizer.files,
   )
 
 
@@ -130,12 +136,24 @@ def _epsilon(given: Mapping[str, Any]) -> float:
 def _resize(preprocess: Mapping[str, Any], where: str) -> str:
   mode = preprocess.get("resize_mode") or "shortest"
   filter_name = preprocess.get("interpolation") or "bicubic"
-  if mode not in _RESIZES or filter_name != "bicubic":
+  if (mode, filter_name) not in _RESIZES:
     raise UsageError(
       f"{where}: preprocess_cfg: resize_mode {shown(repr(mode), 40)}, interpolation {shown(repr(filter_name), 40)}: "
-      f"xmcap has {' and '.join(_RESIZES)}, bicubic"
+      "xmcap has shortest and squash, bicubic and bilinear"
     )
-  return _RESIZES[mode]
+  return _RESIZES[mode, filter_name]
+
+
+def _cleaning(given: Mapping[str, Any], where: str) -> str:
+  """Returns `cleaning` of TextConfig, of a text_cfg with a tokenizer of transformers."""
+  arguments = given.get("tokenizer_kwargs") or {}
+  _check_fields({**arguments, "clean": ""}, set(), f"{where}: text_cfg.tokenizer_kwargs")
+  clean = arguments.get("clean", "whitespace")
+  if clean not in _CLEANINGS:
+    raise UsageError(
+      f"{where}: text_cfg.tokenizer_kwargs: clean {shown(repr(clean), 40)}: xmcap has {', '.join(_CLEANINGS)}"
+    )
+  return _CLEANINGS[clean]
 
 
 def _read_vit(
@@ -181,7 +199,7 @@ def _read_vit(
 
 
 def _read_text(
-  model: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str, pad_id: int | None
+  model: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str, tokenizer: Described
 ) -> tuple[TextConfig, str]:
   """Returns the configuration of OpenCLIP's own text tower, and its head."""
   given, kind = model["text_cfg"], "text tower of OpenCLIP"
@@ -198,11 +216,16 @@ def _read_text(
     max_length=shape_of(tensors, f"{prefix}positional_embedding", 2, where, kind)[0], pool=_POOLS[pool],
     causal=not given.get("no_causal_mask"), mask_padding=False, norm_epsilon=_epsilon(given),
     activation=_activation(given, bool(model.get("quick_gelu")), f"{where}: text_cfg"),
-    # In CLIP the highest id ends a text.
-    end_id=given["eos_id"] if pool == "eos" else vocab_size - 1,
+    cleaning=_cleaning(given, where),
   )  # fmt: skip
-  if pool == "last":  # SigLIP pads with the id that ends a text, and attends to it
-    fields["pad_id"] = given.get("pad_id", 1 if pad_id is None else pad_id)
+  if pool == "eos":
+    fields["end_id"] = given["eos_id"]
+  if pool == "last":  # SigLIP attends to its padding; SigLIP 1 pads with the id that ends a text
+    gemma = tokenizer.gemma if tokenizer.files else vocab_size == _GEMMA_ROWS
+    usual = (0 if gemma else 1) if tokenizer.pad_id is None else tokenizer.pad_id
+    fields |= dict(
+      pad_id=given.get("pad_id", usual), end_id=1 if tokenizer.end_id is None else tokenizer.end_id
+    )
   head = "none" if given.get("proj_type") == "none" else "linear_bias" if given.get("proj_bias") else "linear"
   return make_config(TextConfig, where, fields, {"num_heads": "text_cfg.heads"}), head
 

@@ -15,7 +15,7 @@ from xmcap.convert.pairs import SAME, Pair, Shape
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, one_line
 from xmcap.models.t5 import T5Config
-from xmcap.tensors.files import Tensor, check_claim, check_name, is_file_name
+from xmcap.tensors.files import LastRead, Tensor, check_claim, check_name, is_file_name
 from xmcap.tensors.orbax import is_orbax, read_orbax
 from xmcap.terminal import shown
 
@@ -66,6 +66,7 @@ def open_checkpoint(path: pathlib.Path) -> Source:
   UsageError if it cannot be read, its layers are stacked, or it is a whole captioner or not a T5.1.1.
   """
   tensors = read(path)
+  tensors = _one_by_one(tensors, path)
   params = parameters(tensors)
   if any(name.startswith("vit/") for name in params):
     raise UsageError(
@@ -73,7 +74,8 @@ def open_checkpoint(path: pathlib.Path) -> Source:
     )
   if any(re.match(r"(encoder|decoder)/(\w+/)?layers/", name) for name in params):
     raise UsageError(
-      f"{path}: its layers are stacked (scan_layers): xmcap only reads t5x checkpoints with separate layers"
+      f"{path}: its layers are stacked as t5x does not stack them: xmcap reads separate layers, and those of"
+      " scan_layers (t5x.examples.scalable_t5)"
     )
   config = _config(params, path)
 
@@ -84,6 +86,42 @@ def open_checkpoint(path: pathlib.Path) -> Source:
   return Source(
     "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=[note]
   )
+
+
+def _one_by_one(tensors: Mapping[str, Tensor], path: pathlib.Path) -> dict[str, Tensor]:
+  """Splits stacks of t5x's scan_layers, `encoder/encoder/NAME`, into `encoder/layers_N/NAME`; others stay.
+
+  Follows t5x.examples.scalable_t5.network: layers lie along axis 1 (`param_scan_axis`), and each has a relative
+  position bias of its own. Ours share one, so that all must be the same.
+  """
+  last, found = LastRead(), {}
+  for name, tensor in tensors.items():
+    stack = re.fullmatch(rf"{_TARGET}(encoder|decoder)/\1/(?!layers/)(.+)", name)
+    if not stack:
+      found[name] = tensor
+      continue
+    part, inside = stack.groups()
+    layers = last.slices(name, tensor, _scan_axis(tensors, part))
+    if inside == "relpos_bias/rel_embedding":
+      first = layers[0].read()
+      if any(not np.array_equal(layer.read(), first) for layer in layers[1:]):
+        raise UsageError(
+          f"{path}: each layer of its {part} has a relpos_bias of its own, as scalable_t5 and umT5 train them:"
+          " xmcap's layers share one"
+        )
+      found[f"{_TARGET}{part}/{inside}"] = layers[0]
+    else:
+      found |= {f"{_TARGET}{part}/layers_{n}/{inside}": layer for n, layer in enumerate(layers)}
+  return found
+
+
+def _scan_axis(tensors: Mapping[str, Tensor], part: str) -> int:
+  """Returns the axis of the layers of a stack: 0 if it is not 1, by the width of the norms."""
+  embedding = tensors.get(f"{_TARGET}token_embedder/embedding")
+  norm = tensors.get(f"{_TARGET}{part}/{part}/pre_mlp_layer_norm/scale")
+  if embedding is None or norm is None or len(norm.shape) != 2 or len(embedding.shape) != 2:
+    return 1
+  return 0 if norm.shape[1] == embedding.shape[1] != norm.shape[0] else 1
 
 
 def _config(params: Mapping[str, Tensor], path: pathlib.Path) -> T5Config:

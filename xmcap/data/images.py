@@ -278,23 +278,27 @@ def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
   return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
 
 
-def load_exactly(data: bytes, key: str, size: int, crop: bool, even: bool = False) -> np.ndarray:
-  """Decodes a picture as for published towers: uint8 [size, size, 3], by Pillow's bicubic filter at full resolution.
+def load_exactly(
+  data: bytes, key: str, size: int, crop: bool, even: bool = False, bicubic: bool = True
+) -> np.ndarray:
+  """Decodes a picture as for published towers: uint8 [size, size, 3], by Pillow's filter at full resolution.
 
   Args:
     data, key, size: as for `load`.
     crop: whether to resize the short side and crop the centre (CLIP), instead of stretching both sides (SigLIP).
     even: whether to round the centre crop to the even pixel, as torchvision, instead of down, as transformers.
+    bicubic: the filter, instead of the bilinear one.
 
   Raises:
     XmcapError: as `decode`.
   """
   picture = Image.fromarray(decode(data, key))
+  resampling = Image.Resampling.BICUBIC if bicubic else Image.Resampling.BILINEAR
   if not crop:
-    return np.asarray(picture.resize((size, size), Image.Resampling.BICUBIC))
+    return np.asarray(picture.resize((size, size), resampling))
   short = min(picture.size)
   width, height = (int(size * side / short) for side in picture.size)
-  picture = picture.resize((width, height), Image.Resampling.BICUBIC)
+  picture = picture.resize((width, height), resampling)
   middle = round if even else math.floor
   left, top = middle((width - size) / 2), middle((height - size) / 2)
   return np.asarray(picture.crop((left, top, left + size, top + size)))

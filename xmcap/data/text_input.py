@@ -3,24 +3,19 @@
 import pathlib
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import sentencepiece
+from xmcap.data.pretrained_tokenizers import nllb_languages, tokenizer_files
+from xmcap.data.pretrained_tokenizers.tokenizer_files import TOKENIZER, Described, read_pieces, read_tokenizer
+from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
+from xmcap.errors import UsageError
+from xmcap.models import model_json
+from xmcap.models.text_tower import CLEANINGS, TextConfig
 
-from xmcap.data import nllb_languages
-from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary, read_model
-from xmcap.errors import UsageError, one_line
-from xmcap.storage import strict_json
-
-TOKENIZER = "tokenizer.json"
-"""File name of a transformers tokenizer, such as CLIP's and XLM-R's."""
-_TOKENIZER_CONFIG, _NLLB_END = "tokenizer_config.json", "</s>"
-SIGLIP = "spiece.model"
-"""File name of SigLIP's SentencePiece model, which expects lower-case text without punctuation."""
-
-_LARGEST = 2**26  # limit for a tokenizer.json in bytes; XLM-R's has 9 million, NLLB's 17 million
+_NLLB_END = "</s>"
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class TextInput(Protocol):
@@ -63,20 +58,30 @@ class TokenizerJson:
 
   Args:
     path: the file; UsageError if it is none.
-    max_length, pad_id: as in `TextInput`.
-    siglip: as OpenCLIP reads it for SigLIP: texts in lower case without punctuation, always padded to max_length.
+    max_length, pad_id, fixed: as in `TextInput`.
+    cleaning: as in `TextConfig`.
+    template: tokens before and after each text, instead of those that the file adds; "" for none.
   """
 
-  def __init__(self, path: pathlib.Path, max_length: int, pad_id: int, siglip: bool = False):
+  def __init__(
+    self,
+    path: pathlib.Path,
+    max_length: int,
+    pad_id: int,
+    cleaning: str = "none",
+    fixed: bool = False,
+    template: tuple[str, str] | None = None,
+  ):
     self._tokenizer = read_tokenizer(path)
+    if template is not None:
+      self._tokenizer.post_processor = _template(self._tokenizer, template, path)
     self._tokenizer.enable_truncation(max_length)
-    self.max_length, self.pad_id, self.fixed = max_length, pad_id, siglip
+    self._clean = _CLEANINGS[cleaning]
+    self.max_length, self.pad_id, self.fixed = max_length, pad_id, fixed
     self.added = self._tokenizer.num_special_tokens_to_add(False)
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
-    if self.fixed:
-      texts = [_plain(text.replace("_", " ")) for text in texts]
-    encoded = self._tokenizer.encode_batch(list(texts))
+    encoded = self._tokenizer.encode_batch([self._clean(text) for text in texts])
     return [found.ids for found in encoded], sum(bool(found.overflowing) for found in encoded)
 
 
@@ -104,62 +109,105 @@ class NllbPieces:
 
 
 class SiglipPieces:
-  """SigLIP's tokenizer: lower case, no punctuation, pieces, EOS; always padded with EOS. A truncated text keeps EOS.
+  """A SentencePiece model as SigLIP reads it: pieces of the cleaned text, EOS. A truncated text keeps EOS.
 
-  Follows big_vision and transformers' SiglipTokenizer.
+  Follows big_vision and transformers' SiglipTokenizer: SigLIP cleans `plain` and pads with EOS.
+
+  Args:
+    path: the file; UsageError if it is no such model.
+    max_length, fixed: as in `TextInput`.
+    pad_id: the padding token; None: EOS.
+    cleaning: as in `TextConfig`.
   """
 
-  def __init__(self, path: pathlib.Path, max_length: int):
-    self._processor = sentencepiece.SentencePieceProcessor()
-    try:
-      loaded = self._processor.LoadFromSerializedProto(read_model(str(path)))
-    except (RuntimeError, ValueError, OSError):
-      loaded = False
-    if not loaded:
-      raise UsageError(f"{path}: not a SentencePiece model: fetch it again")
-    self._end = self._processor.eos_id()
-    self.max_length, self.pad_id, self.fixed, self.added = max_length, self._end, True, 1
+  def __init__(
+    self,
+    path: pathlib.Path,
+    max_length: int,
+    pad_id: int | None = None,
+    cleaning: str = "plain",
+    fixed: bool = True,
+  ):
+    self._processor = read_pieces(path)
+    self._end, self._clean = self._processor.eos_id(), _CLEANINGS[cleaning]
+    self.max_length, self.fixed, self.added = max_length, fixed, 1
+    self.pad_id = self._end if pad_id is None else pad_id
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
-    encoded = self._processor.encode([_plain(text) for text in texts], num_threads=1)
+    encoded = self._processor.encode([self._clean(text) for text in texts], num_threads=1)
     most = self.max_length - 1
     return [[*ids[:most], self._end] for ids in encoded], _count_longer(encoded, most)
 
 
-def read_tokenizer(path: pathlib.Path) -> Any:
-  """A `tokenizers.Tokenizer` without padding and truncation; UsageError if the file holds none."""
-  import tokenizers
+def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | None:
+  """Opens the tokenizer files of a pretrained text tower; None if there are none.
 
-  try:
-    size = path.stat().st_size
-    text = path.read_text(encoding="utf-8") if size <= _LARGEST else ""
-  except (OSError, UnicodeDecodeError) as error:
-    raise UsageError(f"{path}: cannot be read ({one_line(error)}): fetch it again") from None
-  if not text:
-    raise UsageError(f"{path}: {size:,} bytes; a tokenizer has {_LARGEST:,} at most, and is not empty")
-  try:
-    tokenizer = tokenizers.Tokenizer.from_str(text)
-  except Exception as error:  # the library raises nothing more special
-    raise UsageError(f"{path}: no tokenizer of Hugging Face ({one_line(error)}): fetch it again") from None
-  tokenizer.no_padding()
-  tokenizer.no_truncation()
+  UsageError if they are damaged, or disagree with the configuration on the padding or on the end of a text.
+  """
+  found = tokenizer_files.describe(folder)
+  model, path = found.model(), folder / TOKENIZER
+  # Before there was a field for it, the pooling told how texts are cleaned.
+  last = config.pool == "last"
+  if model is not None and (last or found.kind or not path.is_file()):
+    cleaning = ("plain" if last else "none") if config.cleaning == "auto" else config.cleaning
+    tokenizer = SiglipPieces(model, config.max_length, config.pad_id, cleaning, last)
+  elif not path.is_file():
+    return None
+  elif config.positions == "sinusoidal":
+    return NllbPieces(path, config.max_length, config.pad_id)
+  else:
+    cleaning = ("canonical" if last else "none") if config.cleaning == "auto" else config.cleaning
+    most, template = config.max_length, found.template if found.gemma else None
+    tokenizer = TokenizerJson(path, most, config.pad_id, cleaning, last, template)
+  _check(tokenizer, found, config, folder)
   return tokenizer
 
 
-def pad_id_beside(folder: pathlib.Path) -> int | None:
-  """The id of the padding token that a folder's `tokenizer_config.json` names; None if there is no such file."""
-  file = folder / _TOKENIZER_CONFIG
-  if not file.is_file() or not (folder / TOKENIZER).is_file():
-    return None
-  if file.stat().st_size > _LARGEST:
-    raise UsageError(f"{file}: more than {_LARGEST:,} bytes: fetch it again")
-  token = strict_json.parse_object(file.read_bytes(), str(file)).get("pad_token")
-  name = token.get("content") if isinstance(token, dict) else token
-  return read_tokenizer(folder / TOKENIZER).token_to_id(name) if isinstance(name, str) else None
+def _check(tokenizer: TextInput, found: Described, config: TextConfig, folder: pathlib.Path) -> None:
+  # Padding that is masked, or that follows all tokens that the output sees, changes nothing.
+  matters = config.pool == "last" or config.mask_padding or config.positions != "learned"
+  if matters and found.pad_id is not None and found.pad_id != config.pad_id:
+    raise UsageError(
+      f"{folder}: its tokenizer pads with id {found.pad_id}, and the text tower with {config.pad_id} (pad_id of"
+      f" {model_json.NAME}): put the tokenizer there that the tower was trained with"
+    )
+  if config.pool == "end" or (config.pool == "last" and config.cleaning != "auto"):
+    ids = tokenizer.encode_all(["a"])[0][0]
+    if ids[-1:] != [config.end_id] and (config.pool == "last" or config.end_id not in ids):
+      raise UsageError(
+        f"{folder}: its tokenizer ends a text with id {ids[-1] if ids else 'none'}, and the text tower with"
+        f" {config.end_id} (end_id of {model_json.NAME}): put the tokenizer there that the tower was trained with"
+      )
+
+
+def _template(tokenizer: Any, template: tuple[str, str], path: pathlib.Path) -> Any:
+  import tokenizers
+
+  known = {token: tokenizer.token_to_id(token) for token in template if token}
+  if None in known.values():
+    missing = next(token for token in known if known[token] is None)
+    raise UsageError(f"{path}: has no token {missing!r}, which {tokenizer_files.CONFIG} adds to texts")
+  single = " ".join(part for part in (template[0], "$A", template[1]) if part)
+  return tokenizers.processors.TemplateProcessing(single=single, special_tokens=list(known.items()))
 
 
 def _plain(text: str) -> str:
   return re.sub(r"\s+", " ", text.lower().translate(_PUNCTUATION)).strip()
+
+
+def _lower(text: str) -> str:
+  # Letter by letter, as tokenizers' Lowercase does: a final sigma is not recognised.
+  return "".join(letter.lower() for letter in text)
+
+
+_CLEANINGS: dict[str, Callable[[str], str]] = {
+  "none": lambda text: text,
+  "lower": _lower,
+  "lower_ascii": lambda text: text.translate(_ASCII),
+  "plain": _plain,
+  "canonical": lambda text: _plain(text.replace("_", " ")),
+}
+assert set(_CLEANINGS) | {"auto"} == set(CLEANINGS)
 
 
 def _count_longer(encoded: Sequence[Sequence[int]], most: int) -> int:

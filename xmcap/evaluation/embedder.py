@@ -12,6 +12,7 @@ from etils import epath
 
 from xmcap import configuration
 from xmcap.data import text_input
+from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.data.text_input import TextInput
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, one_line
@@ -76,6 +77,12 @@ class TextEmbedder(EmbedsTexts):
     if lengths.min() <= self.text_input.added:
       place = int(lengths.argmin())
       raise UsageError(f"text {first + place} ('{shown(texts[place])}'): is empty; leave it out")
+    highest, rows = max(map(max, encoded)), self.module.text.vocab_size
+    if highest >= rows:
+      raise UsageError(
+        f"the tokenizer gives id {highest}, and the text tower has {rows} embeddings: put the tokenizer there that the"
+        " tower was trained with"
+      )
     self.cut += cut
     order = np.argsort(lengths, kind="stable")
     parts = []
@@ -140,12 +147,9 @@ def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> TextInput:
     vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
     check_rows(vocabulary, config.vocab_size)
     return text_input.OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
-  if isinstance(config, TextConfig) and config.pool == "last" and (folder / text_input.SIGLIP).exists():
-    return text_input.SiglipPieces(pathlib.Path(folder / text_input.SIGLIP), most)
-  if isinstance(config, TextConfig) and (folder / text_input.TOKENIZER).exists():
-    path = pathlib.Path(folder / text_input.TOKENIZER)
-    if config.positions == "sinusoidal":
-      return text_input.NllbPieces(path, most, config.pad_id)
-    return text_input.TokenizerJson(path, most, config.pad_id, siglip=config.pool == "last")
-  known = f"{VOCABULARY}, {text_input.TOKENIZER}, {text_input.SIGLIP} (SigLIP's)"
+  if isinstance(config, TextConfig):
+    found = text_input.open_pretrained(pathlib.Path(folder), config)
+    if found is not None:
+      return found
+  known = f"{VOCABULARY}, {tokenizer_files.TOKENIZER}, {tokenizer_files.SIGLIP} (SigLIP's)"
   raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")

@@ -66,8 +66,8 @@ def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
   """A picture as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`."""
   if resize == "bilinear":
     return images.load(data, key, size)
-  even = resize == "bicubic_crop_even"
-  return images.load_exactly(data, key, size, even or resize == "bicubic_crop", even)
+  bicubic = resize.startswith("bicubic")
+  return images.load_exactly(data, key, size, "_crop" in resize, resize.endswith("_even"), bicubic)
 
 
 class PictureEncoder:
@@ -106,7 +106,7 @@ class PictureEncoder:
   def _pixels(self, data: bytes, key: str) -> np.ndarray:
     """The crops of a picture, uint8 [crops, S, S, 3]."""
     if self._crops == 10:
-      return images.ten_crops(data, key, self._size, bicubic=self._resize != "bilinear")
+      return images.ten_crops(data, key, self._size, bicubic=self._resize.startswith("bicubic"))
     return load_pixels(data, key, self._size, self._resize)[None]
 
   def __call__(

@@ -22,7 +22,9 @@ from xmcap.models.vit import ViT, ViTConfig
 
 IMAGE_HEADS = ("linear", "linear_bias", "none")
 TEXT_HEADS = (*IMAGE_HEADS, "mlp")
-RESIZES = ("bilinear", "bicubic", "bicubic_crop", "bicubic_crop_even")
+RESIZES = (
+  "bilinear", "bilinear_square", "bilinear_crop", "bilinear_crop_even", "bicubic", "bicubic_crop", "bicubic_crop_even"
+)  # fmt: skip
 
 
 @gin.configurable
@@ -34,9 +36,10 @@ class DualConfig:
     embed_dim: E, the width of the space.
     image_head, text_head: maps a tower's vector to the space: `linear`; `linear_bias`; `mlp` (texts only: two dense
       layers without biases and a GELU); or `none`, if the tower is as wide as the space.
-    resize: how `xmcap embed` makes a picture square: `bilinear`, as in training here; `bicubic` (SigLIP);
-      `bicubic_crop`, the center of a picture whose short side is resized (CLIP in transformers); `bicubic_crop_even`,
-      the same, but a crop that would begin at half a pixel begins at an even one (torchvision).
+    resize: how `xmcap embed` makes a picture square: `bilinear`, as in training here; `bicubic` (SigLIP) or
+      `bilinear_square` (SigLIP 2), by that filter at full resolution; `bicubic_crop`, the center of a picture whose
+      short side is resized (CLIP in transformers); `bicubic_crop_even`, the same, but a crop that would begin at half
+      a pixel begins at an even one (torchvision); `bilinear_crop`, `bilinear_crop_even`.
   """
 
   embed_dim: limits.Width

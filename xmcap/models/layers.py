@@ -30,6 +30,7 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
   "gelu_tanh": lambda x: nn.gelu(x, approximate=True),
   "quick_gelu": lambda x: x * nn.sigmoid(1.702 * x),
   "relu": nn.relu,
+  "silu": nn.silu,
 }
 
 _DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}

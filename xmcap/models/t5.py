@@ -48,6 +48,8 @@ class T5Config:
     num_encoder_layers, num_decoder_layers: layers of each stack.
     dropout_rate: dropout of embeddings, attention, MLP and residual branches, with one mask for all positions of a row.
     relpos_buckets, relpos_max_distance: of the relative position bias.
+    activation: of the MLP: `gelu_tanh` (T5.1.1, mT5), or another of `ACTIVATIONS`.
+    gated: whether the activation gates a second projection (T5.1.1, mT5; the first T5 has one projection and `relu`).
     adapter: language adapter in each encoder layer: `none`; `bottleneck`, two small dense layers after the MLP
       (Pfeiffer et al., 2021); or `lora`, low-rank updates of queries and values (Hu et al., 2022).
     adapter_dim: width of the bottleneck, or the rank.
@@ -70,6 +72,8 @@ class T5Config:
   # The encoder halves them twice: for keys before and after, and for exact and logarithmic distances.
   relpos_buckets: Annotated[int, Meta(ge=4, le=2**16)] = 32
   relpos_max_distance: Annotated[int, Meta(ge=3, le=2**24)] = 128
+  activation: str = "gelu_tanh"
+  gated: bool = True
   adapter: str = "none"
   adapter_dim: limits.Width = 48
   remat: bool = False
@@ -78,14 +82,14 @@ class T5Config:
 
   def __post_init__(self):
     limits.check(self)
-    limits.check_names(self, adapter=ADAPTERS)
+    limits.check_names(self, adapter=ADAPTERS, activation=ACTIVATIONS)
     if self.relpos_max_distance <= self.relpos_buckets // 2:
       raise UsageError(
         f"T5Config.relpos_max_distance is {self.relpos_max_distance}: give more than the"
         f" {self.relpos_buckets // 2} distances with exact buckets (relpos_buckets)"
       )
     attention = 4 * self.emb_dim * self.num_heads * self.head_dim
-    mlp = 3 * self.emb_dim * self.mlp_dim
+    mlp = (2 + self.gated) * self.emb_dim * self.mlp_dim
     limits.check_parameters(
       self,
       2 * self.vocab_size * self.emb_dim
@@ -154,21 +158,25 @@ class TokenEmbedder(nn.Module):
     return jnp.take(embedding, tokens, axis=0).astype(resolve_dtype(self.config.dtype))
 
 
-class GatedMlp(nn.Module):
-  """wo(gelu(wi_0 x) * wi_1 x): [rows, length, embed] -> the same."""
+class Mlp(nn.Module):
+  """wo(gelu(wi_0 x) * wi_1 x) or, if not gated, wo(gelu(wi x)): [rows, length, embed] -> the same."""
 
   config: T5Config
 
   def setup(self):
     config = self.config
     dtype = resolve_dtype(config.dtype)
-    self.wi_0 = Dense(config.mlp_dim, ("embed", "mlp"), dtype=dtype)
-    self.wi_1 = Dense(config.mlp_dim, ("embed", "mlp"), dtype=dtype)
+    if config.gated:
+      self.wi_0 = Dense(config.mlp_dim, ("embed", "mlp"), dtype=dtype)
+      self.wi_1 = Dense(config.mlp_dim, ("embed", "mlp"), dtype=dtype)
+    else:
+      self.wi = Dense(config.mlp_dim, ("embed", "mlp"), dtype=dtype)
     self.wo = Dense(config.emb_dim, ("mlp", "embed"), dtype=dtype)
     self.dropout = Dropout(config.dropout_rate)
 
   def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-    x = ACTIVATIONS["gelu_tanh"](self.wi_0(x)) * self.wi_1(x)
+    activation = ACTIVATIONS[self.config.activation]
+    x = activation(self.wi_0(x)) * self.wi_1(x) if self.config.gated else activation(self.wi(x))
     x = constrain(x, "batch", "length", "mlp")
     return self.wo(self.dropout(x, deterministic))
 
@@ -210,7 +218,7 @@ class EncoderLayer(nn.Module):
     if self.config.adapter == "bottleneck":
       self.adapter = Adapter(self.config)
     self.pre_mlp_layer_norm = _norm(self.config)
-    self.mlp = GatedMlp(self.config)
+    self.mlp = Mlp(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def __call__(self, x: jax.Array, bias: jax.Array, deterministic: bool) -> jax.Array:
@@ -258,7 +266,7 @@ class DecoderLayer(nn.Module):
     self.pre_cross_attention_layer_norm = _norm(self.config)
     self.encoder_decoder_attention = _attention(self.config)
     self.pre_mlp_layer_norm = _norm(self.config)
-    self.mlp = GatedMlp(self.config)
+    self.mlp = Mlp(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def __call__(

@@ -20,7 +20,8 @@ from xmcap.models import blocks, limits, stacking
 from xmcap.models.attention import MASKED
 from xmcap.models.layers import ACTIVATIONS, Dropout, check_dtype, constrain, parameter, resolve_dtype
 
-POOLS = ("mean", "first", "last", "end")
+POOLS = ("mean", "first", "last", "end", "highest")
+CLEANINGS = ("auto", "none", "lower", "lower_ascii", "plain", "canonical")
 POSITIONS = ("learned", "counted", "sinusoidal")
 _EMBEDDING_INIT = nn.initializers.normal(0.02)
 
@@ -46,6 +47,10 @@ class TextConfig:
     positions: `learned`; `counted`: learned, but tokens are counted from pad_id + 1 on, and padding is at position
       pad_id (XLM-R); `sinusoidal`: counted the same way, and not learned (M2M100).
     scale_embedding: multiply token embeddings by sqrt(width) (M2M100).
+    cleaning: what the tokenizer does with a text first: `none`; `lower` case (SigLIP 2 in transformers); `lower_ascii`,
+      of the letters A to Z alone (SigLIP 2 in big_vision, by `tf.strings.lower`); `plain`, lower case without ASCII
+      punctuation (SigLIP); `canonical`, the same with spaces for underscores (OpenCLIP); `auto`, as models converted
+      before there was this field: by the pooling.
     activation, norm_epsilon, dropout_rate, remat, scan, dtype: as in `ViTConfig`.
 
   Raises:
@@ -68,6 +73,7 @@ class TextConfig:
   mask_padding: bool = True
   positions: str = "learned"
   scale_embedding: bool = False
+  cleaning: str = "auto"
   activation: str = "gelu"
   norm_epsilon: limits.Epsilon = 1e-5
   dropout_rate: limits.Rate = 0.0
@@ -77,7 +83,7 @@ class TextConfig:
 
   def __post_init__(self):
     limits.check(self)
-    limits.check_names(self, pool=POOLS, positions=POSITIONS, activation=ACTIVATIONS)
+    limits.check_names(self, pool=POOLS, positions=POSITIONS, activation=ACTIVATIONS, cleaning=CLEANINGS)
     if self.width % self.num_heads:
       raise UsageError(f"TextConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
     if self.positions == "sinusoidal" and (self.width % 2 or self.width < 4):
@@ -180,8 +186,9 @@ class TextTower(nn.Module):
   def _pooled(self, x: jax.Array, tokens: jax.Array, present: jax.Array) -> jax.Array:
     if self.config.pool == "mean":
       return jnp.sum(x * present[..., None], axis=1) / jnp.maximum(jnp.sum(present, axis=1, keepdims=True), 1)
-    if self.config.pool == "end":
-      place = jnp.argmax(tokens == self.config.end_id, axis=1)
+    if self.config.pool in ("end", "highest"):
+      found = tokens == self.config.end_id if self.config.pool == "end" else tokens
+      place = jnp.argmax(found, axis=1)
       return jnp.take_along_axis(x, place[:, None, None], axis=1)[:, 0]
     return x[:, 0] if self.config.pool == "first" else x[:, -1]
 

@@ -99,22 +99,23 @@ class LastRead:
   def __init__(self):
     self._name, self._array = None, None
 
-  def slices(self, name: str, stacked: Tensor) -> list[Tensor]:
-    """Returns the slices of a tensor along its first axis; UsageError if there are more than a model has layers."""
-    if not stacked.shape or stacked.shape[0] > _MOST_LAYERS:
+  def slices(self, name: str, stacked: Tensor, axis: int = 0) -> list[Tensor]:
+    """Returns the slices of a tensor along an axis; UsageError if there are more than a model has layers."""
+    if len(stacked.shape) <= axis or stacked.shape[axis] > _MOST_LAYERS:
       raise UsageError(
-        f"{stacked.where}: {name} has shape {stacked.shape}: its first axis may be at most {_MOST_LAYERS:,} layers"
+        f"{stacked.where}: {name} has shape {stacked.shape}: its axis {axis} may be at most {_MOST_LAYERS:,} layers"
       )
 
     def read(index: int) -> np.ndarray:
       if self._name != name or self._array is None:
         self._name, self._array = None, None  # frees the old array before the new one is read
         self._name, self._array = name, stacked.read()
-      return self._array[index]
+      return self._array.take(index, axis)
 
+    shape = stacked.shape[:axis] + stacked.shape[axis + 1 :]
     return [
-      Tensor(stacked.shape[1:], stacked.dtype, lambda index=index: read(index), stacked.where, name)
-      for index in range(stacked.shape[0])
+      Tensor(shape, stacked.dtype, lambda index=index: read(index), stacked.where, name)
+      for index in range(stacked.shape[axis])
     ]
 
 
