@@ -16,7 +16,7 @@ import numpy as np
 from absl import logging
 from etils import epath
 
-from xmcap import configuration, terminal
+from xmcap import configuration, languages, terminal
 from xmcap.data import images, registry
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
@@ -27,7 +27,7 @@ from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.storage import files, outputs
-from xmcap.training.checkpoints import kept_config, read
+from xmcap.training.checkpoints import kept_config, read, start
 
 CONFIG = kept_config.NEWEST
 WORDS = "words"
@@ -37,13 +37,32 @@ WORDS = "words"
 def check_model_dir() -> None:
   """Checks, before the run begins, that `write_model_dir` will succeed.
 
-  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
+  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model or the
+  weights that it starts from.
   """
   configuration.macro("MODEL_DIR")
   vocabulary = registry.registration(configuration.macro("MIXTURE")).vocabulary()
   rows = text_rows(_objective())
   if rows is not None:
     vocabulary_lib.check_rows(vocabulary, rows)
+    pretrained = gin.get_bindings("train", resolve_references=False).get("pretrained")
+    check_pretrained(vocabulary, configuration.resolve(pretrained) or ())
+
+
+def check_pretrained(vocabulary: vocabulary_lib.Vocabulary, pretrained: start.Pretrained) -> None:
+  """Raises UsageError if a run whose token embedding is loaded had another vocabulary: its rows mean other pieces."""
+  for folder, prefix in start.folders_and_prefixes(pretrained):
+    if prefix and not prefix.startswith("token_embedder"):
+      continue
+    # Of a run, or of one of its checkpoints.
+    for place in (epath.Path(folder), epath.Path(folder).parent.parent):
+      own = place / VOCABULARY
+      if (place / model_json.NAME).exists() and own.exists():
+        if vocabulary_lib.Vocabulary(os.fspath(own)).sha256 != vocabulary.sha256:
+          raise UsageError(
+            f"{folder} was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={own}"
+          )
+        break
 
 
 def write_model_dir(step: int) -> None:
@@ -143,14 +162,17 @@ def parse(
 
 
 def bind(model: model_json.Model) -> None:
-  """Binds a model's configuration in gin as a gin file would, so that later files and overrides win."""
+  """Binds a model's configuration in gin as a gin file would, so that later files and overrides win.
+
+  Earlier files win over its mixture and its decoding, because another run may train the model on other data.
+  """
   for config, given in (
     ("ViTConfig", model.vit),
     ("T5Config", model.t5),
     ("TextConfig", model.text),
     ("DualConfig", model.dual),
     ("Word2VisualVecConfig", model.words),
-    ("Predictor", model.decoding),
+    ("Predictor", _unbound("Predictor", model.decoding)),
   ):
     for name, value in (given or {}).items():
       if name == "image_size":
@@ -164,13 +186,22 @@ def bind(model: model_json.Model) -> None:
     gin.bind_parameter("TagPrompts.language", tags.language)
     gin.bind_parameter("TagPrompts.most", tags.most)
     gin.bind_parameter("Predictor.prompt_length", tags.prompt_length)
-  if model.mixture:
+  if model.mixture and not configuration.has_macro("MIXTURE"):
     _bind_macro("MIXTURE", model.mixture)
-  if model.search:
+  if model.search and _unbound("Predictor", {"search": model.search}):
     search, given = model.search
     for name, value in given.items():
       gin.bind_parameter(f"{search}.{name}", value)
     gin.parse_config(f"Predictor.search = @{search}()")
+
+
+def _unbound(configurable: str, given: Mapping[str, Any]) -> dict[str, Any]:
+  """The arguments that nothing has bound so far."""
+  try:
+    bound = gin.get_bindings(configurable, resolve_references=False)
+  except ValueError:  # not imported yet, so no file has bound it
+    bound = {}
+  return {name: value for name, value in given.items() if name not in bound}
 
 
 def _bind_macro(name: str, value: Any) -> None:
@@ -216,6 +247,12 @@ def evaluate(
         print(problem)
 
 
+def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:
+  """The codes that are asked for, as in `languages.parse`, of the model in a folder; "": see `languages.unasked`."""
+  own = _read_model(model_dir).languages
+  return languages.parse(asked, own) if asked else languages.unasked(own)
+
+
 def caption_files(
   model_dir: str, pictures: Mapping[str, str], codes: Sequence[str], step: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
@@ -246,7 +283,7 @@ def caption_files(
 
   trained = model.languages
   if trained and (others := [code for code in codes if code not in trained]):
-    _warn(f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}")
+    _warn(model_json.trained_on(trained, others))
   params, known = load_params(model_dir, step), familiarity.read(model_dir)
   for key, captions in predictor(params, list(pictures), load, codes):
     if key in broken:
