@@ -178,6 +178,7 @@ def _vocabulary(vocabulary: Any, run: Arguments, splits: Iterable[preflight.Spli
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} tokens; the model has no text part", True
   check_rows(vocabulary, rows)
+  model_dir.check_pretrained(vocabulary, run["pretrained"].peek() or ())
   mixture = registry.registration(configuration.macro("MIXTURE"))
   languages = getattr(run["stream"].peek(), "languages", tuple(mixture.rates))
   captions = {language: texts for split in splits for language, texts in split.captions.items()}

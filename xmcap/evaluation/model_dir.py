@@ -6,6 +6,7 @@ Gin can run code, so xmcap does not parse this file unless the user names it.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -226,6 +227,8 @@ def evaluate(
 ) -> None:
   """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run, and prints the means.
 
+  The last line says how to serve the model, if it is a captioner.
+
   Args:
     model_dir: the folder of the run.
     evaluators: each has `run(params, step)`.
@@ -235,16 +238,19 @@ def evaluate(
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
   with outputs.held_all(held, "xmcap eval"):
-    params, tags = load_params(model_dir, step), _read_model(model_dir).tags
+    params, model = load_params(model_dir, step), _read_model(model_dir)
     for evaluator in evaluators:
       predictor = getattr(evaluator, "predictor", None) if first else None
-      if predictor is not None and predictor.prompt_tags is None and tags is not None:
+      if predictor is not None and predictor.prompt_tags is None and model.tags is not None:
         _warn(model_json.without_tags("set Predictor.prompt_tags"))
       for language, name, value in evaluator.run(params, step):
         if language in ("", "mean") and first:
           print(f"{name}  {value:.4f}")
       if predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities)):
         print(problem)
+  if first and model.vit and model.t5 and not model.dual:
+    chosen = "" if step is None else f" --step={step}"
+    print(f"serve the model: xmcap serve --model_dir={shlex.quote(model_dir)}{chosen}")
 
 
 def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:
