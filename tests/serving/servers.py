@@ -1,8 +1,8 @@
 """Servers in processes of their own, and what is sent to them.
 
 `python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
-language, from which colour, and in a call of how many pictures; OPTIONS are JSON, fields of `Limits` and `Batching`, and
-`own`, the languages of the captioner.
+language, from which colour, and in a call of how many pictures; OPTIONS are JSON: fields of `Limits` and `Batching`,
+and `own`, the languages of the captioner.
 """
 
 import contextlib

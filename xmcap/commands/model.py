@@ -38,8 +38,8 @@ def add(commands) -> None:
   caption = base.add_command(commands, "caption", _caption, "caption pictures in the requested languages")
   base.add_model(caption)
   codes = (
-    "codes such as en,th,ar, or all (36), or trained: those that the model was trained on; default: en, or trained if en"
-    " is not among them"
+    "codes such as en,th,ar, or all (36), or trained: those that the model was trained on; default: en, or trained"
+    " if en is not among them"
   )
   base.text(caption, "--languages", "CODES", codes, "", short="-l")
   base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")

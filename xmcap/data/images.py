@@ -231,6 +231,16 @@ def load_exactly(data: bytes, key: str, size: int, crop: bool, even: bool = Fals
   return np.asarray(picture.crop((left, top, left + size, top + size)))
 
 
+def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
+  """A picture as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`, or UsageError."""
+  if resize == "bilinear":
+    return load(data, key, size)
+  if resize not in ("bicubic", "bicubic_crop", "bicubic_crop_even"):
+    raise UsageError(f"resize is '{resize}': give one of DualConfig's")
+  even = resize == "bicubic_crop_even"
+  return load_exactly(data, key, size, even or resize == "bicubic_crop", even)
+
+
 def ten_crops(data: bytes, key: str, size: int, bicubic: bool = False) -> np.ndarray:
   """Decodes a picture to ten crops, uint8 [10, size, size, 3]: corners, centre, and those of its mirror image.
 

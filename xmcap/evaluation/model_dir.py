@@ -23,12 +23,12 @@ from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import familiarity, picture_files
+from xmcap.evaluation import familiarity, picture_features, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.storage import files, outputs
-from xmcap.training.checkpoints import kept_config, read, start
+from xmcap.training.checkpoints import kept_config, read, start, weights
 
 CONFIG = kept_config.NEWEST
 WORDS = "words"
@@ -157,7 +157,12 @@ def parse(
 
   def bind_macros() -> None:
     _bind_macro("MODEL_DIR", model_dir)
-    _bind_macro("VOCABULARY", os.fspath(folder / VOCABULARY))
+    if model.text is None or (folder / VOCABULARY).exists():
+      _bind_macro("VOCABULARY", os.fspath(folder / VOCABULARY))
+    elif not configuration.has_macro("VOCABULARY"):
+      _bind_macro(
+        "VOCABULARY", ""
+      )  # a converted text tower has its own tokenizer, and the corpus its vocabulary
 
   configuration.parse([bind_model, *files, bind_macros], overrides, search_paths)
 
@@ -217,7 +222,12 @@ def _is_same_file(file: str, other: epath.Path) -> bool:
 
 
 def load_params(model_dir: str, step: int | None = None) -> Any:
-  """The parameters of a step; by default the best by the run's metric if there is one, else the newest."""
+  """The parameters of a step; by default the best by the run's metric if there is one, else the newest.
+
+  Without a step, the folder may be one of converted weights.
+  """
+  if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
+    return picture_features.read_params(model_dir)
   return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
 
 

@@ -225,7 +225,9 @@ def parse(raw: bytes, where: str) -> Model:
       )
     search = name, _checked(_SEARCHES[name], fields, where, "decoding.search")
   decoding = _checked(Decoding, decoding, where, "decoding")
-  return Model(**parts, mixture=mixture, languages=tuple(dict.fromkeys(codes)), decoding=decoding, search=search)
+  return Model(
+    **parts, mixture=mixture, languages=tuple(dict.fromkeys(codes)), decoding=decoding, search=search
+  )
 
 
 def _checked(config: type, given: Fields, where: str, part: str) -> Fields:

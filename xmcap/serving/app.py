@@ -190,7 +190,9 @@ def _codes(text: str, offered: Sequence[str]) -> tuple[str, ...]:
   except UsageError as error:
     raise Refused(400, str(error)) from None
   if others := [code for code in codes if code not in offered]:
-    raise Refused(400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(offered)}")
+    raise Refused(
+      400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(offered)}"
+    )
   return codes
 
 

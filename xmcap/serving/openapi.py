@@ -38,7 +38,10 @@ def document(
     ),
     "parameters": [
       _parameter(
-        "languages", "codes separated by commas, or all (also: trained)", {"type": "string"}, ",".join(unasked)
+        "languages",
+        "codes separated by commas, or all (also: trained)",
+        {"type": "string"},
+        ",".join(unasked),
       ),
       _parameter("search", "how captions are decoded", {"enum": list(searches)}, searches[0]),
       _parameter(
