@@ -10,8 +10,9 @@ import pytest
 
 from tests import model_folders
 from xmcap import cli
-from xmcap.data.vocabulary import Vocabulary
+from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError
+from xmcap.evaluation import model_dir
 from xmcap.models import model_json
 
 
@@ -270,3 +271,18 @@ def test_random_changes_of_a_vocabulary(made, tmp_path):
       vocabulary.decode([piece])
     used += 1
   assert 10 < used < 290
+
+
+def test_the_embedding_of_another_vocabulary_is_not_taken(folder, tmp_path):
+  text = tmp_path / "text.txt"
+  text.write_text("a wall and a house\n" * 9 + "".join(f"word{n} " for n in range(300)), encoding="utf-8")
+  other = train_vocabulary(str(text), str(tmp_path / "other.model"), size=500)
+  own = Vocabulary(str(folder / "vocabulary.model"))
+  checkpoint = str(folder / "checkpoints" / "3")
+  for pretrained in (str(folder), [(str(folder), "")], [checkpoint], [(str(folder), "token_embedder")]):
+    model_dir.check_pretrained(own, pretrained)
+    with pytest.raises(
+      UsageError, match="another vocabulary than .*other.model: give --gin.VOCABULARY=.*model$"
+    ):
+      model_dir.check_pretrained(other, pretrained)
+  model_dir.check_pretrained(other, [(str(folder), "vit"), str(tmp_path)])

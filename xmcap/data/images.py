@@ -235,10 +235,9 @@ def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
   """A picture as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`, or UsageError."""
   if resize == "bilinear":
     return load(data, key, size)
-  if resize not in ("bicubic", "bicubic_crop", "bicubic_crop_even"):
+  if not resize.startswith("bicubic"):
     raise UsageError(f"resize is '{resize}': give one of DualConfig's")
-  even = resize == "bicubic_crop_even"
-  return load_exactly(data, key, size, even or resize == "bicubic_crop", even)
+  return load_exactly(data, key, size, "_crop" in resize, resize.endswith("_even"))
 
 
 def ten_crops(data: bytes, key: str, size: int, bicubic: bool = False) -> np.ndarray:

@@ -71,6 +71,9 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   state = report.ask("weights", weights, model=model)
 
   def step() -> tuple[str, Any]:
+    if state is not None and hasattr(run["objective"](), "check"):
+      with sharding.use(mesh, model.rules):
+        run["objective"]().check(state.params, stream)
     # One picture per device.
     batch = first_step.batch(run["objective"](), stream, sharding.axis_size(mesh, sharding.BATCH_AXES))
     made = run["objective"](), run["optimizer"](), model, state, batch
