@@ -26,7 +26,7 @@ class Captioner(Protocol):
   """The part of `PictureCaptioner` that a server uses."""
 
   image_size: int
-  languages: Sequence[str]
+  languages: tuple[str, ...]
 
   def caption(
     self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int
