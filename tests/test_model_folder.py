@@ -1,5 +1,7 @@
 """Nothing of a model folder that the user did not name can run code; what is wrong with a folder is one line."""
 
+import argparse
+import itertools
 import json
 import random
 import shutil
@@ -9,10 +11,15 @@ import gin
 import pytest
 
 from tests import model_folders
-from xmcap import cli
-from xmcap.data.vocabulary import Vocabulary
+from tests.data.conftest import tiny_record, write_corpus
+from xmcap import cli, configuration
+from xmcap.commands import base
+from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError
+from xmcap.evaluation import model_dir
 from xmcap.models import model_json
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
 
 
 @pytest.fixture(scope="module")
@@ -270,3 +277,55 @@ def test_random_changes_of_a_vocabulary(made, tmp_path):
       vocabulary.decode([piece])
     used += 1
   assert 10 < used < 290
+
+
+def test_the_embedding_of_another_vocabulary_is_not_taken(folder, tmp_path):
+  text = tmp_path / "text.txt"
+  text.write_text("a wall and a house\n" * 9 + "".join(f"word{n} " for n in range(300)), encoding="utf-8")
+  other = train_vocabulary(str(text), str(tmp_path / "other.model"), size=500)
+  own = Vocabulary(str(folder / "vocabulary.model"))
+  checkpoint = str(folder / "checkpoints" / "3")
+  for pretrained in (str(folder), [(str(folder), "")], [checkpoint], [(str(folder), "token_embedder")]):
+    model_dir.check_pretrained(own, pretrained)
+    with pytest.raises(
+      UsageError, match="another vocabulary than .*other.model: give --gin.VOCABULARY=.*model$"
+    ):
+      model_dir.check_pretrained(other, pretrained)
+  model_dir.check_pretrained(other, [(str(folder), "vit"), str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+  "order", itertools.permutations(("models/tiny.gin", "model.json", "data/folder.gin"))
+)
+def test_a_model_is_tuned_on_own_pictures_with_its_files_in_any_order(folder, tmp_path, order):
+  (tmp_path / "data").mkdir()
+  write_corpus(tmp_path / "data", [tiny_record(0)], train_vocabulary=False)
+  (tmp_path / "data" / "languages.txt").write_text("ar\nde\nen\n")
+  files = [str(folder / name) if name.endswith(".json") else name for name in order]
+  given = argparse.Namespace(gin_file=[*files, "runs/folder.gin"])
+  configuration.parse(
+    base.gin_files(given), [f"DATA_DIR={tmp_path / 'data'}", f"VOCABULARY={folder / 'vocabulary.model'}"]
+  )
+  model = model_json.read(folder / "model.json")
+  assert T5Config().vocab_size == model.config("t5").vocab_size
+  assert (configuration.macro("MIXTURE"), model.mixture) == ("folder", "emoji36")
+  assert gin.get_bindings("Predictor")["max_length"] == 64  # the corpus's, not the model's 5
+  if order.index("model.json") > order.index("models/tiny.gin"):
+    assert (T5Config().emb_dim, ViTConfig().width) == (16, 16)
+
+
+def test_the_last_line_of_an_evaluation_serves_the_model(folder, tmp_path, capsys):
+  moved = folder.rename(tmp_path / "my model")
+  refs = references(moved)
+  command = [
+    "eval",
+    f"--model_dir={moved}",
+    f"--gin.REFERENCES={refs}",
+    f"--gin.EVAL_DIR={tmp_path / 'eval'}",
+  ]
+  for more, step in (([], ""), (["--step=3"], " --step=3")):
+    capsys.readouterr()
+    assert cli.main([*command, "--gin_file=runs/eval.gin", *more]) == 0
+    gin.clear_config()
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"serve the model: xmcap serve --model_dir='{moved}'{step}"

@@ -171,6 +171,11 @@ def _undefined(override: str, name: str, defined: Iterable[str]) -> UsageError:
   )
 
 
+def has_macro(name: str) -> bool:
+  """Whether a file that was read so far defines a macro such as MIXTURE."""
+  return name in _macros()
+
+
 def macro(name: str) -> str:
   """The value of a macro such as MODEL_DIR; UsageError if no gin file defines it."""
   if name not in _macros():

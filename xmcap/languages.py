@@ -9,6 +9,7 @@ import difflib
 import functools
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from xmcap.errors import UsageError
 
@@ -236,14 +237,22 @@ def _standard(tag: str) -> str | None:
     return None
 
 
-def parse(text: str) -> tuple[str, ...]:
-  """Turns `en,th,ar`, `all` or `trained` into codes; raises UsageError for an unknown or repeated code."""
+def parse(text: str, own: Sequence[str] = ()) -> tuple[str, ...]:
+  """Turns `en,th,ar`, `all` or `trained` into codes; raises UsageError for an unknown or repeated code.
+
+  `own` are the languages that a model was trained on, which `trained` means; (): those of the paper's models.
+  """
   if text == "all":
     return tuple(LANGUAGES)
   if text == "trained":
-    return TRAINED
+    return tuple(own) or TRAINED
   codes = tuple(get(code.strip()).code for code in text.split(","))
   repeated = sorted({code for code in codes if codes.count(code) > 1})
   if repeated:
     raise UsageError(f"language '{repeated[0]}' is named twice in '{text}': name each once")
   return codes
+
+
+def unasked(own: Sequence[str]) -> tuple[str, ...]:
+  """The languages of captions if none are asked for: English, or all `own` ones of a model without English."""
+  return ("en",) if "en" in own or not own else tuple(own)

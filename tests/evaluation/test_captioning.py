@@ -84,6 +84,25 @@ def test_languages_that_the_model_did_not_learn_are_named(folder, tmp_path, caps
   assert said == ["", "warning: the model was trained on en, ca, not on fr, th\n"]
 
 
+def test_what_is_trained_and_what_is_not_asked_for_are_the_languages_of_the_model(folder, tmp_path, capsys):
+  learned = tmp_path / "model"
+  shutil.copytree(folder, learned)
+  model = dataclasses.replace(model_json.read(learned / model_json.NAME), languages=("fr", "th"))
+  (learned / model_json.NAME).write_text(model_json.as_text(model))
+  picture, said = str(model_folders.picture(tmp_path)), []
+  for asked in (["--languages=trained"], []):
+    try:
+      assert cli.main(["caption", f"--model_dir={learned}", "--json", *asked, picture]) == 0
+    finally:
+      gin.clear_config()
+    lines = capsys.readouterr()
+    said.append([json.loads(line)["language"] for line in lines.out.splitlines()])
+    assert lines.err == ""
+  loaded = xmcap.load_captioner(learned)
+  assert said == [["fr", "th"]] * 2 and loaded.languages == ("fr", "th")
+  assert list(loaded.caption([picture])[0]) == ["fr", "th"]
+
+
 def test_a_picture_in_any_form_has_the_same_caption(captioner, tmp_path):
   path = model_folders.picture(tmp_path)
   image = Image.open(path)

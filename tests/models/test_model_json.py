@@ -81,6 +81,23 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
   assert TagPrompts("own") == TagPrompts("own", language="zh", most=3)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_corpus_before_or_after_it_keeps_its_name_and_its_lengths(tmp_path, first):
+  (tmp_path / "model.json").write_text(TEXT)
+  (tmp_path / "mine.gin").write_text(
+    "import xmcap.data.registry\nimport xmcap.tasks.folder\nimport xmcap.evaluation.predictor\nMIXTURE = 'folder'\n"
+    # Cannot be called before the folder of the corpus is known.
+    "T5Config.vocab_size = @vocabulary_rows()\nvocabulary_rows.mixture = %MIXTURE\nPredictor.max_length = 64\n"
+  )
+  order = ["mine.gin", "model.json"] if first else ["model.json", "mine.gin"]
+  given = argparse.Namespace(gin_file=[str(tmp_path / name) for name in order])
+  configuration.parse(base.gin_files(given), ["T5Config.emb_dim=16"])
+  assert configuration.macro("MIXTURE") == "folder"
+  assert configuration.resolve(gin.get_bindings("Predictor"))["max_length"] == 64
+  if first:
+    assert T5Config(dtype="auto").vocab_size == T5.vocab_size
+
+
 @pytest.mark.parametrize(
   "path, value, says",
   [

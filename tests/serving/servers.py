@@ -1,7 +1,8 @@
 """Servers in processes of their own, and what is sent to them.
 
 `python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
-language, from which colour, and in a call of how many pictures; OPTIONS are JSON, fields of `Limits` and `Batching`.
+language, from which colour, and in a call of how many pictures; OPTIONS are JSON: fields of `Limits` and `Batching`,
+and `own`, the languages of the captioner.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from tests import sessions
+from xmcap.languages import LANGUAGES
 
 SIZE = 8
 
@@ -38,8 +40,8 @@ class Fake:
 
   image_size = SIZE
 
-  def __init__(self, delay):
-    self.delay = delay
+  def __init__(self, delay, own=tuple(LANGUAGES)):
+    self.delay, self.languages = delay, tuple(own)
 
   def caption(self, pictures, languages, *, search, seed):
     time.sleep(self.delay)
@@ -144,7 +146,8 @@ def _serve(delay, options):
 
   bound = server.bind("127.0.0.1", 0)
   searches = {"greedy": "greedily", "beam:4": "by beams", "sample": Chance()}
-  model = app_lib.Model("fake", Fake(delay), searches)
+  captioner = Fake(delay, options.get("own", LANGUAGES))
+  model = app_lib.Model("fake", captioner, searches, captioner.languages)
   app, service = app_lib.make(model, taken(Limits), taken(Batching), server.hosts("127.0.0.1"))
   ready = f"{server.address(bound)} is ready"
   server.run(app, service, bound, lambda: print(ready, file=sys.stderr, flush=True))

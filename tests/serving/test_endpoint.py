@@ -39,6 +39,19 @@ def test_all_languages_once(server):
   assert list(server.ask(servers.picture(), languages="all").json["captions"]) == list(languages.LANGUAGES)
 
 
+def test_a_model_offers_its_own_languages():
+  own = ["fa", "quz", "ca"]
+  with servers.fake(own=own) as server:
+    about, described = server.get("/v1/model").json, json.dumps(server.get("/openapi.json").json)
+    assert [found["code"] for found in about["languages"]] == own
+    assert '"default": "fa,quz,ca"' in described and '{"enum": ["fa", "quz", "ca"]}' in described
+    for asked in ({}, {"languages": "trained"}, {"languages": "all"}):
+      assert list(server.ask(servers.picture(), **asked).json["captions"]) == own
+    refused = server.ask(servers.picture(), languages="quz,en,pt-BR")
+    assert refused.status == 400
+    assert refused.error == "this server does not caption in en, pt-BR: give some of fa, quz, ca"
+
+
 def test_a_stream_has_a_line_a_caption(server):
   answer = server.ask(servers.picture(50), languages="en,he,th", stream="true")
   assert answer.headers["content-type"] == "application/x-ndjson"

@@ -79,6 +79,23 @@ def test_captions_appear_while_others_are_decoded(page):
     expect(page.locator(".card dd.waiting")).to_have_count(0)
 
 
+@pytest.mark.parametrize(
+  ("own", "chosen"),
+  [
+    (["sw", "fa", "quz"], ["sw", "fa", "quz"]),
+    (["ca", "de", "es", "fr", "it", "nl", "pl", "pt", "ro"], ["es"]),
+  ],
+)
+def test_the_languages_of_the_model_are_there_and_chosen(page, own, chosen):
+  with servers.fake(own=own) as server:
+    page.context.set_offline(False)
+    page.goto(server.address)
+    page.locator("body[data-ready]").wait_for()
+    boxes = page.locator("[name=language]")
+    assert boxes.evaluate_all("boxes => boxes.map((box) => box.value)") == own
+    assert boxes.evaluate_all("boxes => boxes.filter((box) => box.checked).map((box) => box.value)") == chosen
+
+
 def test_languages_and_search_are_chosen(opened):
   opened.locator("#languages summary").click()
   opened.get_by_role("button", name="None").click()

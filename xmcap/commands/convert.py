@@ -16,8 +16,8 @@ def add(commands) -> None:
     " pickles are refused.",
   )  # fmt: skip
   what = (
-    "a Hugging Face or OpenCLIP folder, a t5x checkpoint, or a big_vision .npz; with --to=hf a run's folder, a "
-    "checkpoint or converted weights"
+    "a Hugging Face or OpenCLIP folder, or OWNER/NAME or OWNER/NAME@REVISION on the Hugging Face hub; a t5x checkpoint;"
+    " a big_vision .npz; with --to=hf a run's folder, a checkpoint or converted weights"
   )
   base.text(command, "--input", "PATH", what, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
@@ -46,6 +46,15 @@ def _convert(arguments) -> None:
   # jax only computes shapes here, so no accelerator should be occupied.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   inputs = {"--input": arguments.input, "--image_tower": arguments.image_tower}
+  from xmcap.convert import hub
+
+  found: dict[str, hub.Snapshot] = {}
+  if arguments.to is None and arguments.part != "adapter":
+    for option, value in inputs.items():
+      if value and (snapshot := hub.find(option, value, arguments.format if option == "--input" else None)):
+        base.say(f"{snapshot.repository} at commit {snapshot.commit} is in {snapshot.folder}")
+        found[option] = snapshot
+    inputs |= {option: snapshot.folder for option, snapshot in found.items()}
   outputs.keep_apart({"--out": arguments.out}, inputs)
   with outputs.held(arguments.out, arguments.prog):
     if arguments.part == "adapter":
@@ -60,10 +69,12 @@ def _convert(arguments) -> None:
       from xmcap.convert import importing
 
       importing.convert(
-        arguments.input,
+        inputs["--input"],
         arguments.out,
         arguments.format,
         arguments.pool,
         arguments.part,
-        arguments.image_tower,
+        inputs["--image_tower"],
       )
+    if found:
+      hub.record(arguments.out, found)

@@ -37,8 +37,11 @@ def add(commands) -> None:
 
   caption = base.add_command(commands, "caption", _caption, "caption pictures in the requested languages")
   base.add_model(caption)
-  codes = "codes such as en,th,ar, or all, or trained"
-  base.text(caption, "--languages", "CODES", codes, "en", short="-l", type=languages.parse)
+  codes = (
+    "codes such as en,th,ar, or all (36), or trained: those that the model was trained on; default: en, or trained"
+    " if en is not among them"
+  )
+  base.text(caption, "--languages", "CODES", codes, "", short="-l")
   base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
   base.flag(caption, "--json", "print predictions as JSONL")
   kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
@@ -103,6 +106,8 @@ def _eval(arguments) -> None:
 def _caption(arguments) -> None:
   platforms.choose()
   base.check_names(arguments)
+  if arguments.languages:
+    languages.parse(arguments.languages)  # reports an unknown one before the model is read
   from xmcap.evaluation import picture_files
 
   files = picture_files.find(arguments.images)
@@ -121,7 +126,7 @@ def _caption(arguments) -> None:
 
   pictures = dict(zip(keys, files, strict=True))
   key_of = dict(zip(files, keys if as_predictions else files, strict=True))
-  codes, step = arguments.languages, arguments.step
+  codes, step = model_dir.languages_of(arguments.model_dir, arguments.languages), arguments.step
   whole = set()
 
   def captions() -> Captions:

@@ -1,6 +1,6 @@
 """`xmcap serve`: serves a captioner on a web page and an HTTP endpoint."""
 
-from xmcap import platforms
+from xmcap import languages, platforms
 from xmcap.commands import base
 from xmcap.errors import UsageError
 
@@ -16,6 +16,13 @@ def add(commands) -> None:
   base.add_model(command)
   base.text(command, "--host", "ADDRESS", "0.0.0.0 accepts other machines", "127.0.0.1")
   base.number(command, "--port", "0: any free port", 8080, most=65_535)
+  base.text(
+    command,
+    "--languages",
+    "CODES",
+    "codes to offer; default: those that the model was trained on",
+    type=languages.parse,
+  )
   base.text(command, "--searches", "NAMES", searches, "greedy,beam:4,sample")
   base.number(command, "--batch_size", "largest number of pictures per call", 16, least=1, most=1024)
   base.number(command, "--batch_languages", "languages per picture and call", 4, least=1, most=36)
@@ -62,7 +69,10 @@ def _serve(arguments) -> None:
     batching_lib.warm_up(captioner, batching, searches.values())
   name = "/".join(arguments.model_dir.rstrip("/").split("/")[-2:])
   app, service = app_lib.make(
-    app_lib.Model(name, captioner, searches), limits, batching, server.hosts(arguments.host)
+    app_lib.Model(name, captioner, searches, arguments.languages or captioner.languages),
+    limits,
+    batching,
+    server.hosts(arguments.host),
   )
   ready = f"{server.address(bound)} is ready; stop it with ^C or SIGTERM"
   server.run(app, service, bound, lambda: base.say(ready))

@@ -304,6 +304,16 @@ def load_exactly(
   return np.asarray(picture.crop((left, top, left + size, top + size)))
 
 
+def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
+  """A picture as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`, or UsageError."""
+  if resize == "bilinear":
+    return load(data, key, size)
+  if not resize.startswith(("bicubic", "bilinear_")):
+    raise UsageError(f"resize is '{resize}': give one of DualConfig's")
+  bicubic = resize.startswith("bicubic")
+  return load_exactly(data, key, size, "_crop" in resize, resize.endswith("_even"), bicubic)
+
+
 def ten_crops(data: bytes, key: str, size: int, bicubic: bool = False) -> np.ndarray:
   """Decodes a picture to ten crops, uint8 [10, size, size, 3]: corners, centre, and those of its mirror image.
 

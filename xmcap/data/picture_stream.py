@@ -67,6 +67,7 @@ class PictureStream:
     on_bad: treatment of pictures that cannot be decoded: `stop` ends the run, `skip` gives them weight 0.
     bad_limit: number of different pictures that a process may skip.
     features: file or folder with the vectors of all pictures of the split (see `data/features.py`); "": pixels.
+    resize: how pictures are made square, as in `DualConfig`; all but `bilinear` without augmentation.
   """
 
   mixture: str
@@ -81,6 +82,7 @@ class PictureStream:
   on_bad: str = "stop"
   bad_limit: int = 100
   features: str = ""
+  resize: str = "bilinear"
 
   def __post_init__(self):
     if (self.workers or 0) < 0 or self.depth < _LEAST_AHEAD or self.prefetch_bytes < 0:
@@ -96,6 +98,8 @@ class PictureStream:
       raise UsageError(
         f"a stream with features='{self.features}' and augment: stored vectors cannot be augmented; leave one out"
       )
+    if self.resize != "bilinear" and self.augment is not None:
+      raise UsageError(f"a stream with resize='{self.resize}' and augment: leave one out")
     self.source: RecordSource | MixedSource
     self.order: Order
     self.pictures = self.batch_size
@@ -146,6 +150,8 @@ class PictureStream:
       "seed": self.seed,
       "augment": repr(self.augment),
     }
+    if self.resize != "bilinear":  # runs of earlier versions have no such setting
+      settings["resize"] = self.resize
     if self.features:
       vectors = self._stored.vectors
       # Some of them tell the vectors of another network apart.
@@ -260,7 +266,10 @@ class PictureStream:
       randoms = draws.uniform(self.seed, "augment", positions, images.NUM_DRAWS)
     for row, (key, data), random in zip(pixels, pictures, randoms, strict=True):
       try:
-        row[...] = images.load(data, key, self.image_size, self.augment, random)
+        if self.resize == "bilinear":
+          row[...] = images.load(data, key, self.image_size, self.augment, random)
+        else:
+          row[...] = images.load_pixels(data, key, self.image_size, self.resize)
       except XmcapError as error:
         self.skipped.add(key, error)
         row[...] = 0

@@ -71,6 +71,9 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   state = report.ask("weights", weights, model=model)
 
   def step() -> tuple[str, Any]:
+    if state is not None and hasattr(run["objective"](), "check"):
+      with sharding.use(mesh, model.rules):
+        run["objective"]().check(state.params, stream)
     # One picture per device.
     batch = first_step.batch(run["objective"](), stream, sharding.axis_size(mesh, sharding.BATCH_AXES))
     made = run["objective"](), run["optimizer"](), model, state, batch
@@ -178,6 +181,7 @@ def _vocabulary(vocabulary: Any, run: Arguments, splits: Iterable[preflight.Spli
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} tokens; the model has no text part", True
   check_rows(vocabulary, rows)
+  model_dir.check_pretrained(vocabulary, run["pretrained"].peek() or ())
   mixture = registry.registration(configuration.macro("MIXTURE"))
   languages = getattr(run["stream"].peek(), "languages", tuple(mixture.rates))
   captions = {language: texts for split in splits for language, texts in split.captions.items()}

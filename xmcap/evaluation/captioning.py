@@ -61,7 +61,7 @@ class PictureCaptioner:
     batch_size: pictures per batch; rounded up to a multiple of the devices that share a batch.
 
   Attributes:
-    languages: codes of the languages that can be requested.
+    languages: codes of the languages that the model was trained on; all 36 if it does not say.
     image_size: side of the pictures that the model sees, in pixels.
     search: the default search.
     tags: the tags in the prompts with which the model was trained; None: none.
@@ -88,9 +88,11 @@ class PictureCaptioner:
     self.tags = tags if isinstance(tags, model_json.TagsInPrompt) else None
     self._has_warned = self.tags is None
     self.image_size: int = vit.image_size
-    self.languages = tuple(languages_lib.LANGUAGES)
+    self.languages = model.languages or tuple(languages_lib.LANGUAGES)
+    self._foreign: set[str] = set()  # languages that a warning has named
     self.vocabulary = vocabulary
-    self._prompt_width = predictor.prompts_of(vocabulary, self.languages).shape[1]
+    every = languages_lib.ordered({*self.languages, *languages_lib.LANGUAGES})
+    self._prompt_width = predictor.prompts_of(vocabulary, every).shape[1]
     self._decoding = model_json.Decoding(**model.decoding)
     cast = self._generator(self.search).cast
     self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
@@ -98,7 +100,7 @@ class PictureCaptioner:
     self._lock = threading.Lock()  # all devices must start programs in the same order
 
   def caption(
-    self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] = ("en",), **options: Any
+    self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, str]]:  # fmt: skip
     """Returns the best caption of each picture as {language: text}; arguments and errors as in `candidates`."""
     return [
@@ -109,7 +111,7 @@ class PictureCaptioner:
   def candidates(
     self,
     pictures: Sequence[Picture],
-    languages: Sequence[str] | Sequence[Sequence[str]] = ("en",),
+    languages: Sequence[str] | Sequence[Sequence[str]] | None = None,
     *,
     search: Any = None,
     n: int = 1,
@@ -121,7 +123,8 @@ class PictureCaptioner:
 
     Args:
       pictures: any mixture of paths, bytes of files, Pillow images and arrays.
-      languages: codes for all pictures, or a sequence of codes for each picture.
+      languages: codes for all pictures, or a sequence of codes for each picture; None: English, or all languages of a
+        model that was not trained on English.
       search: `greedy`, `beam` or `sample`, or an object from `xmcap.models.decoding` such as `Beam(beams=8)` or
         `Sample(temperature=0.7)`; None: the model's own.
       n: captions per picture and language: the best of beam search, or independent samples. Beam search may find fewer.
@@ -175,6 +178,8 @@ class PictureCaptioner:
 
   def _codes(self, languages: Any, count: int) -> list[tuple[str, ...]]:
     """The codes of each picture; UsageError for a wrong one."""
+    if languages is None:
+      languages = languages_lib.unasked(self.languages)
     if isinstance(languages, str):
       raise UsageError(f"languages={languages!r}: give a list of codes, such as ['{languages[:20]}']")
     if languages and not any(isinstance(codes, str) for codes in languages):
@@ -190,6 +195,10 @@ class PictureCaptioner:
         raise UsageError(f"languages={list(codes)}: give at least one code, and each once")
       for code in codes:
         languages_lib.get(code)
+    foreign = {code for codes in each for code in codes} - {*self.languages, *self._foreign}
+    if foreign:
+      self._foreign |= foreign
+      logging.warning(model_json.trained_on(self.languages, languages_lib.ordered(foreign)))
     return each
 
   def _read_tags(

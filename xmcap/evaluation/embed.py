@@ -32,7 +32,6 @@ from xmcap.scoring.ranked import prompts as prompts_lib
 from xmcap.scoring.ranked.retrieval import Captions
 from xmcap.scoring.ranked.zero_shot import Labels
 from xmcap.storage import files
-from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
 
 NAME, VERSION = "embeddings", "1"
@@ -116,12 +115,7 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   """
   folder = epath.Path(model_dir)
   model = _read_model(folder)
-  step = picture_features.chosen_step(model_dir, step)
-  if step is None:
-    params = weights.read_all(model_dir)
-    params.setdefault("logit_bias", np.zeros((), np.float32))  # CLIP has none
-  else:
-    params = read.load_params(model_dir, step)
+  params = picture_features.read_params(model_dir, step)
   if model.words is not None:
     return FeatureEmbedder(folder, model, params, features)
   return DualEmbedder(folder, model, params)

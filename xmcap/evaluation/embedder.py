@@ -1,5 +1,6 @@
 """Pictures and texts to embeddings by a dual tower, on the devices that hold its parameters."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 from etils import epath
 
 from xmcap import configuration
-from xmcap.data import text_input
+from xmcap.data import images, text_input
 from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.data.text_input import TextInput
 from xmcap.data.vocabulary import Vocabulary, check_rows
@@ -25,6 +26,7 @@ from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
+from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import stopping
 
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
@@ -45,6 +47,23 @@ def configured_tower() -> DualTower:
     raise UsageError(
       f"no dual tower is configured ({one_line(error)}): give the folder of a run of runs/contrastive.gin"
     ) from None
+
+
+def resizing(stream: Any, tower: DualTower) -> Any:
+  """A stream of pictures that are made square as the tower was trained."""
+  resize = tower.dual.resize
+  return stream if stream.resize == resize else dataclasses.replace(stream, resize=resize)
+
+
+def converted_tokenizer(text: T5Config | TextConfig) -> TextInput | None:
+  """The tokenizer beside the weights that `xmcap convert` wrote into MODEL_DIR; None if that is a run's folder.
+
+  UsageError if the folder lacks the tokenizer.
+  """
+  if not configuration.has_macro("MODEL_DIR"):
+    return None
+  folder = epath.Path(configuration.macro("MODEL_DIR"))
+  return _tokenizer(folder, text) if (folder / weights.PARAMS).exists() else None
 
 
 class TextEmbedder(EmbedsTexts):
@@ -135,7 +154,7 @@ class DualEmbedder:
     """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
 
     def load(path: str) -> np.ndarray:
-      return picture_features.load_pixels(read(path), path, self._image_size, self._resize)
+      return images.load_pixels(read(path), path, self._image_size, self._resize)
 
     sharded, batch_size = self.texts.sharded, self.texts.batch_size
     return np.concatenate(list(picture_features.in_batches(paths, load, self._embed, sharded, batch_size)))

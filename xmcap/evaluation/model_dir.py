@@ -6,6 +6,7 @@ Gin can run code, so xmcap does not parse this file unless the user names it.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,18 +17,18 @@ import numpy as np
 from absl import logging
 from etils import epath
 
-from xmcap import configuration, terminal
+from xmcap import configuration, languages, terminal
 from xmcap.data import images, registry
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import familiarity, picture_files
+from xmcap.evaluation import familiarity, picture_features, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.storage import files, outputs
-from xmcap.training.checkpoints import kept_config, read
+from xmcap.training.checkpoints import kept_config, read, start, weights
 
 CONFIG = kept_config.NEWEST
 WORDS = "words"
@@ -37,13 +38,32 @@ WORDS = "words"
 def check_model_dir() -> None:
   """Checks, before the run begins, that `write_model_dir` will succeed.
 
-  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model.
+  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model or the
+  weights that it starts from.
   """
   configuration.macro("MODEL_DIR")
   vocabulary = registry.registration(configuration.macro("MIXTURE")).vocabulary()
   rows = text_rows(_objective())
   if rows is not None:
     vocabulary_lib.check_rows(vocabulary, rows)
+    pretrained = gin.get_bindings("train", resolve_references=False).get("pretrained")
+    check_pretrained(vocabulary, configuration.resolve(pretrained) or ())
+
+
+def check_pretrained(vocabulary: vocabulary_lib.Vocabulary, pretrained: start.Pretrained) -> None:
+  """Raises UsageError if a run whose token embedding is loaded had another vocabulary: its rows mean other pieces."""
+  for folder, prefix in start.folders_and_prefixes(pretrained):
+    if prefix and not prefix.startswith("token_embedder"):
+      continue
+    # Of a run, or of one of its checkpoints.
+    for place in (epath.Path(folder), epath.Path(folder).parent.parent):
+      own = place / VOCABULARY
+      if (place / model_json.NAME).exists() and own.exists():
+        if vocabulary_lib.Vocabulary(os.fspath(own)).sha256 != vocabulary.sha256:
+          raise UsageError(
+            f"{folder} was trained with another vocabulary than {vocabulary.path}: give --gin.VOCABULARY={own}"
+          )
+        break
 
 
 def write_model_dir(step: int) -> None:
@@ -137,20 +157,28 @@ def parse(
 
   def bind_macros() -> None:
     _bind_macro("MODEL_DIR", model_dir)
-    _bind_macro("VOCABULARY", os.fspath(folder / VOCABULARY))
+    if model.text is None or (folder / VOCABULARY).exists():
+      _bind_macro("VOCABULARY", os.fspath(folder / VOCABULARY))
+    elif not configuration.has_macro("VOCABULARY"):
+      _bind_macro(
+        "VOCABULARY", ""
+      )  # a converted text tower has its own tokenizer, and the corpus its vocabulary
 
   configuration.parse([bind_model, *files, bind_macros], overrides, search_paths)
 
 
 def bind(model: model_json.Model) -> None:
-  """Binds a model's configuration in gin as a gin file would, so that later files and overrides win."""
+  """Binds a model's configuration in gin as a gin file would, so that later files and overrides win.
+
+  Earlier files win over its mixture and its decoding, because another run may train the model on other data.
+  """
   for config, given in (
     ("ViTConfig", model.vit),
     ("T5Config", model.t5),
     ("TextConfig", model.text),
     ("DualConfig", model.dual),
     ("Word2VisualVecConfig", model.words),
-    ("Predictor", model.decoding),
+    ("Predictor", _unbound("Predictor", model.decoding)),
   ):
     for name, value in (given or {}).items():
       if name == "image_size":
@@ -164,13 +192,22 @@ def bind(model: model_json.Model) -> None:
     gin.bind_parameter("TagPrompts.language", tags.language)
     gin.bind_parameter("TagPrompts.most", tags.most)
     gin.bind_parameter("Predictor.prompt_length", tags.prompt_length)
-  if model.mixture:
+  if model.mixture and not configuration.has_macro("MIXTURE"):
     _bind_macro("MIXTURE", model.mixture)
-  if model.search:
+  if model.search and _unbound("Predictor", {"search": model.search}):
     search, given = model.search
     for name, value in given.items():
       gin.bind_parameter(f"{search}.{name}", value)
     gin.parse_config(f"Predictor.search = @{search}()")
+
+
+def _unbound(configurable: str, given: Mapping[str, Any]) -> dict[str, Any]:
+  """The arguments that nothing has bound so far."""
+  try:
+    bound = gin.get_bindings(configurable, resolve_references=False)
+  except ValueError:  # not imported yet, so no file has bound it
+    bound = {}
+  return {name: value for name, value in given.items() if name not in bound}
 
 
 def _bind_macro(name: str, value: Any) -> None:
@@ -185,7 +222,12 @@ def _is_same_file(file: str, other: epath.Path) -> bool:
 
 
 def load_params(model_dir: str, step: int | None = None) -> Any:
-  """The parameters of a step; by default the best by the run's metric if there is one, else the newest."""
+  """The parameters of a step; by default the best by the run's metric if there is one, else the newest.
+
+  Without a step, the folder may be one of converted weights.
+  """
+  if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
+    return picture_features.read_params(model_dir)
   return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
 
 
@@ -194,6 +236,8 @@ def evaluate(
   model_dir: str = gin.REQUIRED, evaluators: Sequence[Any] = gin.REQUIRED, step: int | None = None
 ) -> None:
   """`xmcap eval`: runs evaluators, which write their own results, on the parameters of a run, and prints the means.
+
+  The last line says how to serve the model, if it is a captioner.
 
   Args:
     model_dir: the folder of the run.
@@ -204,16 +248,25 @@ def evaluate(
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
   with outputs.held_all(held, "xmcap eval"):
-    params, tags = load_params(model_dir, step), _read_model(model_dir).tags
+    params, model = load_params(model_dir, step), _read_model(model_dir)
     for evaluator in evaluators:
       predictor = getattr(evaluator, "predictor", None) if first else None
-      if predictor is not None and predictor.prompt_tags is None and tags is not None:
+      if predictor is not None and predictor.prompt_tags is None and model.tags is not None:
         _warn(model_json.without_tags("set Predictor.prompt_tags"))
       for language, name, value in evaluator.run(params, step):
         if language in ("", "mean") and first:
           print(f"{name}  {value:.4f}")
       if predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities)):
         print(problem)
+  if first and model.vit and model.t5 and not model.dual:
+    chosen = "" if step is None else f" --step={step}"
+    print(f"serve the model: xmcap serve --model_dir={shlex.quote(model_dir)}{chosen}")
+
+
+def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:
+  """The codes that are asked for, as in `languages.parse`, of the model in a folder; "": see `languages.unasked`."""
+  own = _read_model(model_dir).languages
+  return languages.parse(asked, own) if asked else languages.unasked(own)
 
 
 def caption_files(
@@ -246,7 +299,7 @@ def caption_files(
 
   trained = model.languages
   if trained and (others := [code for code in codes if code not in trained]):
-    _warn(f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}")
+    _warn(model_json.trained_on(trained, others))
   params, known = load_params(model_dir, step), familiarity.read(model_dir)
   for key, captions in predictor(params, list(pictures), load, codes):
     if key in broken:

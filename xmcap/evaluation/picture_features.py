@@ -62,14 +62,6 @@ def in_batches(
     yield sharded.compute(compute, {"image": whole})[: len(batch)]
 
 
-def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
-  """A picture as a tower was trained with it, uint8 [size, size, 3]; `resize` as in `DualConfig`."""
-  if resize == "bilinear":
-    return images.load(data, key, size)
-  bicubic = resize.startswith("bicubic")
-  return images.load_exactly(data, key, size, "_crop" in resize, resize.endswith("_even"), bicubic)
-
-
 class PictureEncoder:
   """The image tower of a model and the devices that it computes on.
 
@@ -107,7 +99,7 @@ class PictureEncoder:
     """The crops of a picture, uint8 [crops, S, S, 3]."""
     if self._crops == 10:
       return images.ten_crops(data, key, self._size, bicubic=self._resize.startswith("bicubic"))
-    return load_pixels(data, key, self._size, self._resize)[None]
+    return images.load_pixels(data, key, self._size, self._resize)[None]
 
   def __call__(
     self, pictures: Sequence[str], read: Callable[[str], bytes], skip_bad: bool = False
@@ -215,6 +207,16 @@ def write(
       f"left out, because they cannot be decoded: {count(len(left_out), 'picture')} ({first_few(left_out)})"
     )
   return len(left_out)
+
+
+def read_params(model_dir: str, step: int | None = None) -> Any:
+  """The parameters of `chosen_step` of a model; those of a converted dual tower have a bias, which CLIP lacks."""
+  if (chosen := chosen_step(model_dir, step)) is not None:
+    return read.load_params(model_dir, chosen)
+  params = weights.read_all(model_dir)
+  if "logit_scale" in params:
+    params.setdefault("logit_bias", np.zeros((), np.float32))
+  return params
 
 
 def chosen_step(model_dir: str, step: int | None) -> int | None:

@@ -30,7 +30,8 @@ class ZeroShotEvaluator(SplitEvaluator):
     labels: a file of class names in Babel-ImageNet's layout.
     prompts: a file {"DE": ["ein Bild von {}", ...]}; "", or for languages that it lacks: the class name alone.
     languages: codes; (): all that have labels.
-    vocabulary: the file of the model's vocabulary; "": that of the stream's corpus.
+    vocabulary: the file of the model's vocabulary; "": that of the stream's corpus. A tower that `xmcap convert` wrote
+      has its own tokenizer, and resizes pictures in its own way.
     max_length: the largest number of tokens in a text.
     fixed_classes: number of classes in the fixed-size variant; 0: without it.
     bootstrap: resamples for the 95% intervals in `out_dir`; 0: none.
@@ -55,7 +56,8 @@ class ZeroShotEvaluator(SplitEvaluator):
     adapters: str = "",
     name: str = "",
   ):
-    super().__init__(stream, bootstrap, out_dir, title, name)
+    module: Any = embedder_lib.configured_tower()
+    super().__init__(embedder_lib.resizing(stream, module), bootstrap, out_dir, title, name)
     self.options["fixed_classes"] = fixed_classes
     self.labels = zero_shot.read_labels(labels, tuple(languages) or None)
     if (highest := max(int(held.indices[-1]) for held in self.labels.values())) >= len(stream.tags):
@@ -65,11 +67,13 @@ class ZeroShotEvaluator(SplitEvaluator):
     self.prompts = prompts_lib.read_prompts(prompts) if prompts else {}
     self.prompts_name = pathlib.PurePath(prompts).stem if prompts else "label"
     self.adapters = adapters
-    module: Any = embedder_lib.configured_tower()
     self.module = module
-    pieces = Vocabulary(vocabulary) if vocabulary else registry.registration(stream.mixture).vocabulary()
-    last = getattr(module.text, "pool", "") == "last"  # read at its end, a text is always padded
-    self.text_input = OwnPieces(pieces, max_length, fixed=last)
+    own = embedder_lib.converted_tokenizer(module.text)
+    if own is None:
+      pieces = Vocabulary(vocabulary) if vocabulary else registry.registration(stream.mixture).vocabulary()
+      last = getattr(module.text, "pool", "") == "last"  # read at its end, a text is always padded
+      own = OwnPieces(pieces, max_length, fixed=last)
+    self.text_input = own
 
     def embed(params, batch):
       image = module.apply({"params": params}, batch["image"], method="embed_images")
@@ -87,7 +91,7 @@ class ZeroShotEvaluator(SplitEvaluator):
     embedded = {}
     for code, held in self.labels.items():
       adapted = adapters_lib.of_language(embedder, self.adapters, code)
-      embedded[code] = adapted.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE))
+      embedded[code] = adapted.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE), code)
     texts = {code: functools.partial(np.asarray, names) for code, names in embedded.items()}
     result = zero_shot.score_zero_shot(
       images, targets, self.labels, texts, prompts=self.prompts_name, keys=keys, **self.options

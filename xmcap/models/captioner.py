@@ -56,8 +56,12 @@ class Captioner(nn.Module):
     self.decoder = Decoder(self.t5, self.stepwise)
 
   def encode_image(self, image: jax.Array, deterministic: bool = True) -> jax.Array:
-    """Pictures [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt."""
-    return self.projection(self.image_tower(image, deterministic))
+    """Pictures [B, H, W, 3] with values 0..255 -> image tokens [B, N, E], to be placed before a prompt.
+
+    Stored vectors of the image tower, [B, D], take its place: they are one token each.
+    """
+    tokens = image[:, None] if image.ndim == 2 else self.image_tower(image, deterministic)
+    return self.projection(tokens)
 
   def encode(
     self, image_features: jax.Array, prompt_tokens: jax.Array, deterministic: bool = True,
@@ -91,7 +95,7 @@ class Captioner(nn.Module):
     """The logits of each target token, float32 [B, K, T, V], given the picture, the prompt and the previous targets.
 
     Args:
-      image: [B, H, W, 3], values 0..255 (uint8 in training).
+      image: [B, H, W, 3], values 0..255 (uint8 in training), or stored vectors as in `encode_image`.
       prompt_tokens: int32 [B, K, P], padded with 0.
       target_tokens: int32 [B, K, T], ending with EOS, padded with 0; they are shifted right here.
       deterministic: no dropout; otherwise the random stream `dropout` is needed.

@@ -21,7 +21,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -138,6 +138,11 @@ def without_tags(hint: str) -> str:
   return f"the model was trained with tags in its prompts, and gets none: {hint}"
 
 
+def trained_on(trained: Sequence[str], others: Sequence[str]) -> str:
+  """A warning that captions are asked for in other languages than those of the training."""
+  return f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}"
+
+
 TRAINED_WITHOUT_TAGS = "the model was trained without tags in its prompts: leave the tags out"
 """Refuses tags for a model without `tags`."""
 
@@ -220,7 +225,9 @@ def parse(raw: bytes, where: str) -> Model:
       )
     search = name, _checked(_SEARCHES[name], fields, where, "decoding.search")
   decoding = _checked(Decoding, decoding, where, "decoding")
-  return Model(**parts, mixture=mixture, languages=tuple(codes), decoding=decoding, search=search)
+  return Model(
+    **parts, mixture=mixture, languages=tuple(dict.fromkeys(codes)), decoding=decoding, search=search
+  )
 
 
 def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
@@ -243,9 +250,9 @@ def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
 
 def _made(config: type, given: Fields) -> Any:
   """Makes a configuration with the class's defaults for all other fields, ignoring gin's bindings."""
-  defaults = {field.name: field.default for field in dataclasses.fields(config)}
-  defaults = {name: value for name, value in defaults.items() if value is not dataclasses.MISSING}
-  return config(**(defaults | dict(given)))
+  values = {field.name: field.default for field in dataclasses.fields(config)} | dict(given)
+  # By position, because gin evaluates the binding of an argument that is given by name.
+  return config(*values.values())
 
 
 def _object(value: Any, where: str, name: str) -> Fields:

@@ -49,6 +49,12 @@ class Model:
   name: str
   captioner: Captioner
   searches: Mapping[str, Any]
+  languages: tuple[str, ...]  # codes that requests may ask for
+
+  @property
+  def unasked(self) -> tuple[str, ...]:
+    """The languages of a request that names none."""
+    return languages_lib.unasked(self.languages)
 
   @property
   def drawing(self) -> list[str]:
@@ -156,11 +162,8 @@ class _Captions:
     given = dict(request.query_params)
     if unknown := sorted(set(given) - {*_PARAMETERS}):
       raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
-    try:
-      codes = languages_lib.parse(given.get("languages", "en"))
-    except UsageError as error:
-      raise Refused(400, str(error)) from None
     model = self._service.model
+    codes = _codes(given["languages"], model.languages) if "languages" in given else model.unasked
     name = given.get("search", next(iter(model.searches)))
     if name not in model.searches:
       raise Refused(400, f"unknown search {name[:40]!r}: give one of {', '.join(model.searches)}")
@@ -177,6 +180,20 @@ class _Captions:
     if stream not in ("true", "false"):
       raise Refused(400, "stream: give true or false")
     return _Asked(codes, name, search, of_draws.get("seed"), stream == "true")
+
+
+def _codes(text: str, offered: Sequence[str]) -> tuple[str, ...]:
+  if text in ("all", "trained"):
+    return tuple(offered)
+  try:
+    codes = languages_lib.parse(text)
+  except UsageError as error:
+    raise Refused(400, str(error)) from None
+  if others := [code for code in codes if code not in offered]:
+    raise Refused(
+      400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(offered)}"
+    )
+  return codes
 
 
 def _number(given: Mapping[str, str], name: str, kind: type, least: float, most: float) -> Any:
@@ -219,7 +236,7 @@ def make(
     elements.resource(name, "xmcap.serving") for name in ("page.html", "page.js", "page.css")
   )
   style = elements.resource("colors.css") + elements.resource("base.css") + style
-  description = json.dumps(openapi.document(list(model.searches), limits))
+  description = json.dumps(openapi.document(list(model.searches), limits, model.languages, model.unasked))
   about = json.dumps(_about(service), ensure_ascii=False)
 
   def fixed(text: str, media_type: str):
@@ -265,7 +282,7 @@ def _about(service: Service) -> Mapping[str, object]:
     "searches": list(service.model.searches),
     "drawing": service.model.drawing,
     "limits": dataclasses.asdict(service.limits),
-    "languages": list(map(elements.language, languages_lib.LANGUAGES)),
+    "languages": list(map(elements.language, service.model.languages)),
   }
 
 

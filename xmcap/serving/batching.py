@@ -19,7 +19,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from xmcap.errors import one_line
-from xmcap.languages import LANGUAGES
 from xmcap.serving.limits import Refused
 
 
@@ -27,6 +26,7 @@ class Captioner(Protocol):
   """The part of `PictureCaptioner` that a server uses."""
 
   image_size: int
+  languages: tuple[str, ...]
 
   def caption(
     self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int
@@ -57,13 +57,13 @@ class Batching:
     return [4**power for power in range(32) if 4**power < self.pictures] + [self.pictures]
 
   def filled(
-    self, pictures: Sequence[np.ndarray], languages: Sequence[Sequence[str]]
+    self, pictures: Sequence[np.ndarray], languages: Sequence[Sequence[str]], own: Sequence[str]
   ) -> tuple[list[np.ndarray], list[list[str]]]:
-    """Pads pictures and languages to one of the `shapes`."""
+    """Pads pictures and languages to one of the `shapes`, with the model's `own` languages as far as they reach."""
     most = max(map(len, languages))
     width = most if most == 1 else self.languages
     count = next(size for size in self._sizes() if size >= len(pictures))
-    wide = [list(dict.fromkeys((*codes, *LANGUAGES)))[:width] for codes in languages]
+    wide = [list(dict.fromkeys((*codes, *own)))[:width] for codes in languages]
     lacking = count - len(pictures)
     return [*pictures, *[pictures[-1]] * lacking], wide + wide[-1:] * lacking
 
@@ -83,7 +83,7 @@ def warm_up(captioner: Captioner, batching: Batching, searches: Iterable[Any]) -
   size = captioner.image_size
   for search in searches:
     for pictures, languages in batching.shapes():
-      codes = list(LANGUAGES)[:languages]
+      codes = list(captioner.languages)[:languages]
       rows = [np.zeros((size, size, 3), np.uint8)] * pictures
       captioner.caption(rows, [codes] * pictures, search=search, seed=0)
 
@@ -171,7 +171,8 @@ class Batcher:
         self._jobs.append(job)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    pictures, filled = self._batching.filled([job.picture for job in batch], languages)
+    own = self._captioner.languages
+    pictures, filled = self._batching.filled([job.picture for job in batch], languages, own)
     seed = random.getrandbits(31) if batch[0].seed is None else batch[0].seed
     call = functools.partial(self._captioner.caption, pictures, filled, search=batch[0].search, seed=seed)
     try:

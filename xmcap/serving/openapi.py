@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap import __version__
-from xmcap.languages import LANGUAGES
 from xmcap.serving.limits import Limits
 
 OF_DRAWS = {"temperature": (float, 0.01, 100), "seed": (int, 0, 2**32 - 1)}
@@ -24,9 +23,12 @@ _REFUSALS = {
 }
 
 
-def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
-  """OpenAPI 3.1 of the server."""
+def document(
+  searches: Sequence[str], limits: Limits, languages: Sequence[str], unasked: Sequence[str]
+) -> Mapping[str, Any]:
+  """OpenAPI 3.1 of a server that captions in `languages`, by default in those `unasked`."""
   picture = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}
+  what = "one language" if len(languages) == 1 else f"{len(languages)} languages"
   pictures = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "application/octet-stream")
   captions = {
     "summary": "Captions a picture",
@@ -35,7 +37,12 @@ def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
       "a line of JSON, {language, caption}, when it is decoded; if an error follows, the last line is {error}."
     ),
     "parameters": [
-      _parameter("languages", "codes separated by commas, or all, or trained", {"type": "string"}, "en"),
+      _parameter(
+        "languages",
+        "codes separated by commas, or all (also: trained)",
+        {"type": "string"},
+        ",".join(unasked),
+      ),
       _parameter("search", "how captions are decoded", {"enum": list(searches)}, searches[0]),
       _parameter(
         "temperature", "of a search that samples captions: divides the logits", _numbers("temperature"), 1
@@ -60,7 +67,7 @@ def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
   }
   return {
     "openapi": "3.1.0",
-    "info": {"title": "xmcap", "version": __version__, "description": "Captions of pictures in 36 languages"},
+    "info": {"title": "xmcap", "version": __version__, "description": f"Captions of pictures in {what}"},
     "paths": {
       "/v1/captions": {"post": captions},
       "/v1/model": {
@@ -77,7 +84,7 @@ def document(searches: Sequence[str], limits: Limits) -> Mapping[str, Any]:
           search={"enum": list(searches)},
           captions={"type": "object", "additionalProperties": {"type": "string"}},
         ),
-        "Caption": _object(language={"enum": list(LANGUAGES)}, caption={"type": "string"}),
+        "Caption": _object(language={"enum": list(languages)}, caption={"type": "string"}),
         "Error": _object(error={"type": "string"}),
         "Health": _object(status={"enum": ["ready", "stopping"]}),
       }

@@ -1,6 +1,7 @@
 // The page of `xmcap serve`: sends pictures, and shows captions as their lines arrive.
 const $ = (id) => document.getElementById(id);
-const FIRST = ["en", "es", "ar", "hi", "th", "zh"];
+const FEW = 8; // languages that are all chosen at first
+const FIRST = ["en", "es", "ar", "hi", "th", "zh"]; // chosen at first of more
 const AT_ONCE = 4; // pictures that are sent at the same time
 const OWN = ["localhost", "127.0.0.1", "[::1]", location.hostname];
 
@@ -53,10 +54,13 @@ function build() {
   const size = Math.round(about.limits.upload_bytes / 2 ** 20);
   const pixels = Math.round(about.limits.pixels / 1e6);
   $("formats").textContent = `JPEG, PNG, WebP, GIF or BMP, up to ${size} MiB and ${pixels} million pixels`;
+  const codes = [...languages.keys()];
+  const usual = codes.filter((code) => codes.length <= FEW || FIRST.includes(code));
+  const first = usual.length ? usual : codes.slice(0, FEW);
   for (const { code, name, native, direction } of about.languages) {
     const label = make("label", "", { class: "check", title: name });
     const box = make("input", "", { type: "checkbox", name: "language", value: code });
-    box.checked = FIRST.includes(code);
+    box.checked = first.includes(code);
     label.append(box, make("bdi", native, { lang: code, dir: direction }));
     $("codes").append(label);
   }

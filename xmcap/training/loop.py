@@ -58,7 +58,7 @@ def train(
   Args:
     model_dir: folder for checkpoints, `metrics.jsonl`, TensorBoard's files and traces.
     objective: `init(rng, batch) -> {"params", "params_axes"}` and `loss(params, batch, rng, deterministic) ->
-      (loss [], metrics)`, see `objectives.py`.
+      (loss [], metrics)`, see `objectives.py`. Optional: `check(params, stream)`, called before the first step.
     stream: has `pictures` (per batch), `batch(step, rows)` and `batches(start_step, rows)`. A batch is a dict of numpy
       arrays [N, ...] with the N rows asked for, and is a function of the step. Optional: `lost`, reason -> count of
       examples left out, printed at the end; `skipped`, see `SkippedPictures`; `signature()`, the settings that decide
@@ -111,6 +111,9 @@ def train(
       f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, but the run is already at step {start:,} ({origin}): give "
       "more steps, or another MODEL_DIR"
     )
+  if hasattr(objective, "check"):
+    with sharding.use(mesh, rules):
+      objective.check(state.params, stream)
   if begun:
     begun(start)
   say(f"{plan.num_parameters:,} parameters on {sharding.described(mesh)}; {origin}")

@@ -1,5 +1,6 @@
 """Objectives for captions and for tags. The training loop uses only their `init` and `loss`."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any, cast
@@ -12,10 +13,12 @@ from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.t5 import T5Config
 from xmcap.models.tagger import Tagger
-from xmcap.models.vit import ViTConfig
+from xmcap.models.vit import ViT, ViTConfig
 
 Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
+
+_DIFFERENCE = 0.05  # largest relative difference of a stored vector; bfloat16 makes some thousandths
 
 
 @gin.configurable
@@ -46,21 +49,63 @@ class CaptionObjective:
 
   def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
     """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
-    inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
-    return self.module.init(rng, *inputs)
+    size = self.module.vit.image_size
+    # Not stored vectors, so that the image tower has its parameters too.
+    image = jnp.zeros((len(batch["prompt_tokens"]), size, size, 3), jnp.uint8)
+    return self.module.init(rng, image, batch["prompt_tokens"], batch["target_tokens"])
+
+  def check(self, params: Any, stream: Any) -> None:
+    """Raises UsageError if a stream has stored vectors of pictures, and they are not those of the run's image tower.
+
+    Two pictures are compared. The captioner that is trained on vectors will see pictures through this tower.
+    """
+    if not getattr(stream, "features", ""):
+      return
+    rows = range(min(2, stream.pictures))
+    pixels = dataclasses.replace(stream, features="").batch(0, rows)["image"]
+    stored = self._pictures(stream.batch(0, rows))
+
+    def difference(params, pixels, stored):
+      own = ViT(self.module.vit).apply({"params": params}, pixels)
+      own = cast(jax.Array, own)[:, 0].astype(jnp.float32)
+      return jnp.max(jnp.linalg.norm(own - stored, axis=1) / jnp.linalg.norm(own, axis=1))
+
+    found = float(jax.jit(difference)(params["vit"], pixels, stored))
+    if not found < _DIFFERENCE:
+      raise UsageError(
+        f"{stream.features}: not the vectors of this run's ViT (they differ by {found:.0%} of their length): make them"
+        " with `xmcap features --model_dir=WEIGHTS` and start from --gin.PRETRAINED=WEIGHTS"
+      )
+
+  def _pictures(self, batch: Batch) -> jax.Array:
+    """The pictures of a batch, or the stored vectors of its image tower; UsageError if they do not fit the tower."""
+    if "features" not in batch:
+      return batch["image"]
+    vit, stored = self.module.vit, batch["features"]
+    if vit.pool == "none":
+      raise UsageError(
+        "CaptionStream.features: one vector for each picture, but with ViTConfig.pool = 'none' the model reads all"
+        " patch tokens: train on pixels, or use a ViT with the pool gap, map or tok"
+      )
+    if stored.shape[-1] != vit.width:
+      raise UsageError(
+        f"CaptionStream.features: vectors of {stored.shape[-1]} numbers, but the ViT's have {vit.width}: give those of"
+        " this ViT"
+      )
+    return stored
 
   def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
     """The loss of a batch.
 
     Args:
-      batch: `image` uint8 [B, H, W, 3], `prompt_tokens` [B, K, P], `target_tokens` and `target_weights`
-        [B, K, T].
+      batch: `image` uint8 [B, H, W, 3], or `features` float32 [B, D], the stored vectors of its image tower, which then
+        does not learn; `prompt_tokens` [B, K, P], `target_tokens` and `target_weights` [B, K, T].
 
     Returns:
       The loss, float32 [], a weighted mean over tokens; and the metrics `cross_entropy` (nats per token, without
       smoothing and z-loss), `accuracy` (of the next token, with teacher forcing) and `weight` (sum over tokens).
     """
-    inputs = (batch["image"], batch["prompt_tokens"], batch["target_tokens"])
+    inputs = (self._pictures(batch), batch["prompt_tokens"], batch["target_tokens"])
     outputs = self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
     logits = cast(jax.Array, outputs)
     targets, weights = batch["target_tokens"], batch["target_weights"]

@@ -1,0 +1,132 @@
+"""`xmcap eval` of a dual tower that `xmcap convert` wrote: scores of the embeddings of `xmcap embed`.
+
+Those equal transformers' (tests/convert/test_hf_dual.py).
+"""
+
+import json
+import shutil
+
+import gin
+import numpy as np
+import pytest
+
+from tests.convert.test_hf_dual import clip_tokenizer, converted, write_dual
+from tests.data.conftest import png, register, tiny_dir, write_corpus  # noqa: F401  fixtures
+from xmcap import cli
+from xmcap.data import images, records
+from xmcap.data.stream import TagStream
+from xmcap.errors import UsageError
+from xmcap.evaluation import embed, embedder
+from xmcap.scoring.ranked import retrieval, zero_shot
+
+LABELS = {"EN": [[0, 1, 2], ["a dog", "a cat", "an owl!"]], "DE": [[0, 2], ["Hund", "Eule"]]}
+
+CONFIG = """
+include 'data/folder.gin'
+import xmcap.evaluation.model_dir
+import xmcap.evaluation.retrieval_evaluator
+import xmcap.evaluation.zero_shot_evaluator
+LABELS = ''
+evaluate.model_dir = %MODEL_DIR
+evaluate.evaluators = [@RetrievalEvaluator(), @ZeroShotEvaluator()]
+RetrievalEvaluator.stream = @CaptionStream()
+CaptionStream.languages = ('ar',)
+CaptionStream.image_size = %IMAGE_SIZE
+ZeroShotEvaluator.stream = @TagStream()
+ZeroShotEvaluator.labels = %LABELS
+ZeroShotEvaluator.vocabulary = %VOCABULARY
+TagStream.mixture = %MIXTURE
+TagStream.num_slots = 1
+TagStream.batch_size = 7
+TagStream.image_size = %IMAGE_SIZE
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture
+def tower(tmp_path):
+  """A CLIP with a `tokenizer.json`, which crops pictures, as `xmcap convert` writes it."""
+  tokenizer = clip_tokenizer(tmp_path / "tokenizer", [])
+  write_dual(
+    tmp_path / "theirs", "CLIP", vocab_size=len(tokenizer), max_position_embeddings=16,
+    eos_token_id=tokenizer.eos_token_id,
+  )  # fmt: skip
+  shutil.copy(tmp_path / "tokenizer" / "tokenizer.json", tmp_path / "theirs")
+  return converted(tmp_path, "CLIP")
+
+
+@pytest.fixture
+def corpus(tmp_path, tiny_dir):  # noqa: F811
+  """A corpus with a vocabulary of its own, which is not that of the tower."""
+  shutil.copytree(tiny_dir, tmp_path / "corpus")
+  (tmp_path / "corpus" / "languages.txt").write_text("ar\nde\nen\n")
+  (tmp_path / "labels.json").write_text(json.dumps(LABELS))
+  (tmp_path / "mine.gin").write_text(CONFIG)
+  return tmp_path / "corpus"
+
+
+def command(tower, corpus):
+  return [
+    "eval", f"--model_dir={tower}", f"--gin_file={corpus.parent / 'mine.gin'}", f"--gin.DATA_DIR={corpus}",
+    f"--gin.LABELS={corpus.parent / 'labels.json'}",
+  ]  # fmt: skip
+
+
+def test_scores_are_those_of_the_embeddings(tower, corpus, capsys):
+  assert cli.main(command(tower, corpus)) == 0
+  printed = dict(line.split("  ") for line in capsys.readouterr().out.splitlines() if "  " in line)
+
+  made = embed.load(str(tower))
+  assert isinstance(made, embedder.DualEmbedder)
+  held = list(records.RecordSource(str(corpus), "train"))
+  pictures = made.pictures(
+    [str(number) for number in range(len(held))], lambda number: held[int(number)].image
+  )
+  texts = {number: caption.text for number, record in enumerate(held) for caption in record.captions
+           if caption.language == "ar"}  # fmt: skip
+  rows = list(texts)
+  embedded = made.texts.all(list(texts.values()), "ar")
+  captions = {"ar": retrieval.Captions(np.arange(len(rows)), ("",) * len(rows))}
+  keys = [str(row) for row in rows]
+  table = retrieval.score_retrieval(pictures[rows], keys, captions, {"ar": lambda: embedded}).table
+  for name in ("t2i_r5", "t2i_mrr", "i2t_r5", "i2t_mrr"):
+    assert float(printed[name]) == pytest.approx(table.rows["ar"][name], abs=6e-5), name
+
+  names = ["dog", "cat", "owl"]
+  tagged = [number for number, record in enumerate(held) if record.tags]
+  targets = np.array([names.index(held[number].tags[0]) for number in tagged])
+  read = zero_shot.read_labels(corpus.parent / "labels.json")
+  of_labels = {code: made.texts.ensemble(found.names, ("{}",), code) for code, found in read.items()}
+  result = zero_shot.score_zero_shot(
+    pictures[tagged], targets, read, {code: lambda found=found: found for code, found in of_labels.items()},
+    fixed_classes=0,
+  )  # fmt: skip
+  mean = np.mean([row["top1"] for row in result.table.rows.values()])
+  assert float(printed["top1"]) == pytest.approx(mean, abs=6e-5)
+
+
+def test_a_folder_without_its_tokenizer_is_one_line(tower, corpus, capsys):
+  (tower / "tokenizer.json").unlink()
+  assert cli.main(command(tower, corpus)) == 2
+  (line,) = capsys.readouterr().err.splitlines()
+  assert "no tokenizer of its text tower" in line
+
+
+def test_a_stream_makes_pictures_square_as_the_tower_wants(tmp_path, register):  # noqa: F811
+  pixels = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype(np.uint8)
+  record = records.Record("a", png(pixels), [records.Caption("en", "a dog")], ["dog"])
+  name = register(write_corpus(tmp_path, [record], train_vocabulary=False), languages=("en",)).name
+  for resize, wanted in (
+    ("bilinear", images.load(record.image, "a", 12)),
+    ("bicubic_crop", images.load_exactly(record.image, "a", 12, crop=True)),
+  ):
+    stream = TagStream(name, batch_size=1, image_size=12, resize=resize)
+    np.testing.assert_array_equal(stream.batch(0)["image"][0], wanted)
+    assert stream.signature().get("resize", "bilinear") == resize
+  with pytest.raises(UsageError, match="resize='bicubic' and augment: leave one out"):
+    TagStream(name, resize="bicubic", augment=images.Augment())

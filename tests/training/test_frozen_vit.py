@@ -1,0 +1,138 @@
+"""A small decoder on a frozen ViT, trained from stored vectors: models/frozen_vit.gin, as docs/own_data.md walks it."""
+
+import dataclasses
+import json
+
+import gin
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests import small_corpus
+from xmcap import cli
+from xmcap.convert.source import parameter_shapes
+from xmcap.data import registry, vocabulary
+from xmcap.data.stream import CaptionStream
+from xmcap.errors import UsageError
+from xmcap.models import model_json
+from xmcap.models.t5 import T5Config
+from xmcap.models.vit import ViTConfig
+from xmcap.training.checkpoints import read, weights
+from xmcap.training.objectives import CaptionObjective
+
+VIT = ViTConfig(16, 1, 24, 2, 4, 12, "tok", activation="gelu", dtype="float32")
+SMALLER = [f"--gin.T5Config.{name}={size}" for name, size in
+           {"emb_dim": 16, "num_heads": 2, "head_dim": 8, "num_decoder_layers": 1, "mlp_dim": 16}.items()]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+def write_vit(folder, seed=0, vit=VIT):
+  """A ViT as `xmcap convert` writes it, with random weights."""
+  folder.mkdir()
+  rng = np.random.RandomState(seed)
+  flat = {
+    name: 0.3 * rng.standard_normal(shape).astype(np.float32) for name, shape in parameter_shapes(vit).items()
+  }
+  save_file(flat, folder / weights.PARAMS)
+  (folder / model_json.NAME).write_text(model_json.as_text(model_json.Model(vit=model_json.of_config(vit))))
+  return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  folder = small_corpus.write(
+    tmp_path_factory.mktemp("corpus"), "folder", languages=("fa", "quz", "sw"), pieces=700
+  )
+  (folder / "languages.txt").write_text("fa\nquz\nsw\n")
+  return folder
+
+
+def features(vit, corpus, out):
+  command = [
+    "features",
+    f"--model_dir={vit}",
+    f"--corpus={corpus}",
+    "--split=train+validation",
+    f"--out={out}",
+  ]
+  assert cli.main(command) == 0
+  return out
+
+
+def train(vit, corpus, stored, out, *more):
+  return cli.main([
+    "train", "--gin_file=models/frozen_vit.gin", f"--gin_file={vit / 'model.json'}", "--gin_file=data/folder.gin",
+    "--gin_file=runs/folder.gin", f"--gin.PRETRAINED={vit}", f"--gin.FEATURES={stored}", f"--gin.DATA_DIR={corpus}",
+    f"--gin.MODEL_DIR={out}", "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=8", *SMALLER, *more,
+  ])  # fmt: skip
+
+
+@pytest.mark.slow
+def test_from_a_vit_to_captions_of_pictures(tmp_path, corpus, capsys):
+  vit = write_vit(tmp_path / "vit")
+  stored = features(vit, corpus, tmp_path / "f.safetensors")
+  out = tmp_path / "model"
+  assert train(vit, corpus, stored, out) == 0
+  held = weights.stacked(weights.open_weights(out).tensors)
+  for name, tensor in weights.open_weights(vit).tensors.items():
+    np.testing.assert_array_equal(held[name].read(), tensor.read())
+  assert {"decoder", "encoder", "projection", "token_embedder", "vit"} == set(read.load_params(out))
+
+  capsys.readouterr()
+  evaluate = ["eval", f"--model_dir={out}", "--gin_file=runs/eval_folder.gin", f"--gin.DATA_DIR={corpus}"]
+  small = ["--gin.CaptionEvaluator.split=validation", "--gin.Predictor.max_length=3"]
+  assert cli.main([*evaluate, f"--gin.EVAL_DIR={tmp_path / 'eval'}", *small]) == 0
+  printed = capsys.readouterr().out
+  assert printed.splitlines()[-1] == f"serve the model: xmcap serve --model_dir={out}"
+  assert "most frequent caption" in printed and "nearest picture" in printed
+  table = json.loads((tmp_path / "eval" / "table.json").read_text())
+  assert "bootstrap:1000" in table["signature"]
+
+
+def test_the_loss_of_stored_vectors_is_that_of_the_pictures(tmp_path, corpus):
+  stored = features(write_vit(tmp_path / "vit"), corpus, tmp_path / "f.safetensors")
+  name = f"own_{tmp_path.name}"
+  registry.register_built(name, str(corpus))
+  pixels = CaptionStream(
+    name, batch_size=4, image_size=12, captions_per_image=2, prompt_length=8, target_length=16
+  )
+  vectors = dataclasses.replace(pixels, features=str(stored))
+  rows = vocabulary.Vocabulary(str(corpus / "vocabulary.model")).rows
+  objective = CaptionObjective(VIT, T5Config(rows, 16, 2, 8, 1, 1, 16, dtype="float32"))
+  batches = [
+    {name: array for name, array in stream.batch(0).items() if name != "key"} for stream in (pixels, vectors)
+  ]
+  params = jax.jit(objective.init)(jax.random.key(0), batches[1])["params"]
+  params["vit"] = weights.read_all(tmp_path / "vit")["vit"]
+  loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True)[0])
+  losses = [float(loss(params, batch)) for batch in batches]
+  assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+  assert batches[1]["features"].shape == (2, 16) and "image" not in batches[1]
+  objective.check(params, vectors)
+  objective.check(params, pixels)
+
+
+def test_what_is_not_of_the_vit_is_refused(tmp_path, corpus, capsys):
+  vit, other = write_vit(tmp_path / "vit"), write_vit(tmp_path / "other", seed=1)
+  stored = features(other, corpus, tmp_path / "f.safetensors")
+  assert train(vit, corpus, stored, tmp_path / "model") == 2
+  assert "f.safetensors: not the vectors of this run's ViT" in capsys.readouterr().err.splitlines()[-1]
+  for changed, says in (
+    ("pool='none'", "ViTConfig.pool = 'none'"),
+    ("width=32", "16 numbers, but the ViT's have 32"),
+  ):
+    gin.clear_config()
+    more = [f"--gin.ViTConfig.{changed}", "--gin.PRETRAINED=()"]
+    assert train(vit, corpus, stored, tmp_path / "model", *more) == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
+  with pytest.raises(UsageError, match="stored vectors cannot be augmented"):
+    from xmcap.data.images import Augment
+
+    registry.register_built(f"own_{tmp_path.name}", str(corpus))
+    CaptionStream(f"own_{tmp_path.name}", features=str(stored), augment=Augment())
