@@ -46,7 +46,7 @@ def test_where_no_picture_is_found_it_says_which_was_looked_for(tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=4, layout="folder", languages=("de",))
   for picture in (tmp_path / "release").rglob("*.jpg"):
     picture.rename(picture.with_name(f"other-{picture.name}"))
-  with pytest.raises(XmcapError, match=r"no records: 4 pictures .*: 4  missing: .* First: \d{12}") as error:
+  with pytest.raises(XmcapError, match=r"no records: 4 pictures .*: 4 missing \(first: \d{12}") as error:
     coco(release, tmp_path / "out")
   assert "\n" not in str(error.value)
 
