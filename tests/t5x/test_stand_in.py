@@ -63,6 +63,7 @@ _BUILT = (
   ("models/dual_b16_mt5.gin", "data/coco35l.gin"),
   ("models/dual_msiglip.gin", "data/coco35l.gin"),
   ("models/features.gin", "data/coco35l.gin"),
+  ("models/tiny.gin", "models/frozen_vit.gin", "data/folder.gin"),
   ("models/tiny.gin", "data/emoji36.gin", "data/inception_crop.gin"),
   ("models/tiny.gin", "data/coco35l.gin", "data/babel_imagenet.gin"),
 )
