@@ -52,7 +52,11 @@ def test_score_prints_table_health_and_signature(folder, capsys):
   assert _score("bad", "--bootstrap=20", "--only_tables") == 0
   printed = capsys.readouterr().out
   assert "CIDEr-D" in printed and "German" in printed and "signature: cider+cider_d#" in printed
-  assert "[" in printed and "Length ratio" in printed and "health.csv" in printed
+  # Only files that were written are named.
+  assert "[" in printed and "gth ratio" in printed and "health.csv" not in printed
+  assert not (folder / "bad" / "health.csv").exists()
+  assert _score("bad") == 0
+  assert "health.csv" in capsys.readouterr().out and (folder / "bad" / "health.csv").exists()
 
 
 def test_short_options(folder, capsys):

@@ -65,7 +65,7 @@ def test_the_tagger_holds_the_captioners_vit(vit_config, batch, variables):
   "change, message",
   [
     ({"pool": "mean"}, "unknown ViTConfig.pool 'mean'"),
-    ({"activation": "silu"}, "unknown ViTConfig.activation"),
+    ({"activation": "mish"}, "unknown ViTConfig.activation"),
     ({"image_size": 13}, "image_size 13 is not divisible"),
     ({"num_heads": 3}, "width 16 is not divisible"),
     ({"dtype": "float8"}, "unknown dtype"),
