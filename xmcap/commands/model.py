@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xmcap import languages, platforms, quiet, terminal
 from xmcap.commands import base, hosts
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.storage import outputs
+from xmcap.storage import addresses, buckets, outputs
 
 Captions = Iterator[tuple[str, dict[str, str]]]
 """(key of a picture, {language: caption})."""
@@ -81,6 +81,8 @@ def _train(arguments) -> None:
     lock = contextlib.nullcontext()
     if jax.process_index() == 0:  # for all processes
       folder = configuration.macro("MODEL_DIR")
+      if addresses.is_remote(folder):
+        buckets.check_writable(folder)
       lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS)
     with lock:
       model_dir.check_model_dir()

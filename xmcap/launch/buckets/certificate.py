@@ -22,7 +22,7 @@ class Authority:
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "xmcap rehearsal")])
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     signed = (
       x509.CertificateBuilder()
       .subject_name(subject)

@@ -1,7 +1,7 @@
-"""The server: the parts of Cloud Storage's JSON and XML interfaces that TensorFlow, TensorStore and Google's client use.
+"""The server: what TensorFlow, TensorStore and Google's client use of Cloud Storage's JSON and XML interfaces.
 
 https://cloud.google.com/storage/docs/json_api/v1 is followed; what is missing is answered by 501. TensorFlow reaches no
-other server than Google's, and only by TLS. So this is also a proxy, which answers in the place of Google's servers with a
+other server than Google's, and only by TLS. So this is also a proxy, which answers in place of Google's servers with a
 certificate that the clients are told to trust, and connects to no other.
 """
 
@@ -50,7 +50,7 @@ class Server(http.server.ThreadingHTTPServer):
     self.denied: set[str] = set()
     self.anonymous = False
     self.account = "run@project.iam.gserviceaccount.com"
-    self.uploads: dict[str, "Upload"] = {}
+    self.uploads: dict[str, Upload] = {}
     self.authority = certificate.Authority(GOOGLE)
 
   @classmethod
@@ -74,9 +74,9 @@ class Server(http.server.ThreadingHTTPServer):
       "ALL_PROXY": self.url,
       "NO_PROXY": "127.0.0.1,localhost",
       "CURL_CA_BUNDLE": str(self.authority.file),
-      # Without a token, TensorStore and TensorFlow look for Google's metadata server for minutes.
+      # Without these, TensorStore and TensorFlow look for Google's metadata server for minutes.
       "GOOGLE_AUTH_TOKEN_FOR_TESTING": "rehearsal",
-      "JAX_CHECK_PROXY_ENVS": "false",
+      "NO_GCE_CHECK": "true",
     }
 
   def server_close(self) -> None:
@@ -236,8 +236,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Refuses what the caller may not do, and any request for a bucket that there is not."""
     kind = "bucket" if permission in ("storage.buckets.get", "storage.objects.list") else "object"
     denied = (
-      f"does not have {permission} access to the Google Cloud Storage {kind}. Permission '{permission}' denied on resource"
-      " (or it may not exist)."
+      f"does not have {permission} access to the Google Cloud Storage {kind}. Permission '{permission}' denied on"
+      " resource (or it may not exist)."
     )
     if self.server.anonymous:
       raise _Refused(401, f"Anonymous caller {denied}", "required")
@@ -256,7 +256,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
     first, end = query.get("startOffset", ""), query.get("endOffset")
     after, most = query.get("pageToken", ""), min(int(query.get("maxResults", 1000)), 1000)
-    items, prefixes, token = [], [], None
+    items, prefixes, token, last = [], [], None, None
     for name in self.server.objects.names(bucket, prefix):
       if name < first or (end is not None and name >= end):
         continue
@@ -373,7 +373,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
   # ---- answers -------------------------------------------------------------------------------------
 
   def _resource(self, bucket: str, stored: Stored, data: bytes | None = None) -> dict[str, object]:
-    when = datetime.datetime.fromtimestamp(stored.generation / 1e9, datetime.timezone.utc)
+    when = datetime.datetime.fromtimestamp(stored.generation / 1e9, datetime.UTC)
     resource: dict[str, object] = {
       "kind": "storage#object", "id": f"{bucket}/{stored.name}/{stored.generation}", "name": stored.name,
       "bucket": bucket, "generation": str(stored.generation), "metageneration": "1", "size": str(stored.size),

@@ -17,6 +17,7 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import refusals
 from xmcap.training.checkpoints import checksums, read, retention, small_json
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.settings import Settings
@@ -186,9 +187,11 @@ class Checkpoints:
   def _explained(self, what: str) -> Iterator[None]:
     try:
       yield
-    except (OSError, ValueError, RuntimeError) as error:
-      if lost := hosts.as_lost(error):
-        raise lost from error
+    except Exception as error:  # TensorFlow and Google's client have their own types
+      if known := refusals.explained(error, str(self.directory)) or hosts.as_lost(error):
+        raise known from error
+      if not isinstance(error, OSError | ValueError | RuntimeError):
+        raise
       raise XmcapError(
         f"{what} in {self.directory}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
         " Earlier checkpoints are kept"
