@@ -6,6 +6,7 @@ import pytest
 
 from tests import environment, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
+from xmcap.launch.buckets import server
 from xmcap.storage import object_store
 
 
@@ -45,4 +46,21 @@ def store(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     object_store._backend_of.cache_clear()
     yield served
+  object_store._backend_of.cache_clear()
+
+
+@pytest.fixture
+def bucket(tmp_path, monkeypatch):
+  """Cloud Storage on loopback that takes writes; the folder `store/bucket` is gs://bucket."""
+  from orbax.checkpoint._src.path import gcs_utils
+
+  (tmp_path / "store" / "bucket").mkdir(parents=True)
+  gcs_utils.get_bucket.cache_clear()  # made for the server of another test
+  with server.Server(tmp_path / "store") as serving:
+    serving.start()
+    for name, value in serving.environment().items():
+      monkeypatch.setenv(name, value)
+    object_store._backend_of.cache_clear()
+    yield serving
+    serving.shutdown()
   object_store._backend_of.cache_clear()

@@ -83,7 +83,7 @@ def _train(arguments) -> None:
       folder = configuration.macro("MODEL_DIR")
       if addresses.is_remote(folder):
         buckets.check_writable(folder)
-      lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS)
+      lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS, bucket=True)
     with lock:
       model_dir.check_model_dir()
       result = loop.train(begun=model_dir.write_model_dir, **allowed)

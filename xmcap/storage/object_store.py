@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import gin
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import refusals
 
 T = TypeVar("T")
 
@@ -122,6 +123,8 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
       reason = one_line(error)
       if "OUT_OF_RANGE" in reason:
         raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
+      if isinstance(known := refusals.explained(error, address), UsageError):
+        raise known from None
       if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
         raise XmcapError(
           f"{address} cannot be read ({reason}): check its name and your permissions"

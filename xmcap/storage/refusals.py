@@ -50,21 +50,19 @@ def explained(error: BaseException, address: str = "") -> XmcapError | None:
   return None
 
 
-def grant(bucket: str, account: str = "") -> str:
-  """The commands that give an account what a run needs."""
+def grant(bucket: str, permission: str, account: str = "") -> str:
+  """The command that gives an account the role with a permission."""
   whom = "user" if account and not account.endswith("gserviceaccount.com") else "serviceAccount"
-  command = (
-    f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member={whom}:{account or 'ACCOUNT'}"
-  )
-  return (
-    f"`{command} --role=ROLE`, with roles/storage.objectUser and then with roles/storage.legacyBucketReader"
-  )
+  role = "legacyBucketReader" if permission.startswith("storage.buckets.") else "objectUser"
+  command = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --role=roles/storage.{role}"
+  return f"{command} --member={whom}:{account or 'ACCOUNT'}"
 
 
 def _bucket(error: BaseException, address: str) -> str:
   """The bucket that an error is about; "" if it is not about a bucket."""
-  named = _BUCKET.search(str(error))
-  is_known = named or type(error).__module__.partition(".")[0] in _LIBRARIES
+  text = str(error)
+  named = _BUCKET.search(text)
+  is_known = named or "HTTP response code" in text or type(error).__module__.partition(".")[0] in _LIBRARIES
   if is_known and address.startswith("gs://"):
     return address.split("/")[2]
   return (named[1] or named[2]) if named else ""
@@ -88,9 +86,9 @@ def _explained(error: BaseException, bucket: str) -> XmcapError | None:
   if status == "403" and permission:
     account = _ACCOUNT.search(text)
     whose = account[1] if account else "this account"
+    command = grant(bucket, permission[0], account[1] if account else "")
     return UsageError(
-      f"gs://{bucket}: {operation} is refused: {whose} lacks {permission[0]} (or there is no such bucket): grant it by"
-      f" {grant(bucket, account[1] if account else '')}"
+      f"gs://{bucket}: {operation} is refused: {whose} lacks {permission[0]}, or there is no such bucket: `{command}`"
     )
   if status == "403":
     return UsageError(

@@ -159,7 +159,7 @@ class Checkpoints:
     Orbax's own clean-up runs in a thread that nothing waits for, and fails if a run ends immediately.
     """
     for path in self.directory.iterdir():
-      if path.name.split(".")[0].isdecimal() and not ocp.utils.is_checkpoint_finalized(path):
+      if path.name.split(".")[0].isdecimal() and not read.is_finished(path):
         path.rmtree()
 
   def _clear_unreadable(self) -> None:
