@@ -74,10 +74,10 @@ def test_tensorflow_is_refused(bucket, permission):
 
 def test_a_bucket_that_does_not_answer_is_a_restart():
   error = type("UnavailableError", (Exception,), {})(
-    "Error executing an HTTP request: HTTP response code 503 with body 'Service Unavailable' when uploading gs://b/x"
+    "Error executing an HTTP request: HTTP response code 503 with body 'Service Unavailable' when uploading gs://bucket/x"
   )
   known = refusals.explained(error)
-  assert isinstance(known, RestartError) and "gs://b: uploading failed" in str(known)
+  assert isinstance(known, RestartError) and "gs://bucket: uploading failed" in str(known)
 
 
 @pytest.mark.parametrize(

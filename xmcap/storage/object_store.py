@@ -172,6 +172,8 @@ class _TensorStore:
     # "0" follows "/".
     keys = self._tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + "0") if prefix else None
     found = self._store(bucket).list(keys, strip_prefix_length=len(prefix)).result(timeout=timeout)
+    if not found and self._driver == "gcs":
+      _check_list(bucket, prefix, timeout)
     parts = [name.partition("/") for name in map(bytes.decode, found) if name]
     return {name for name, slash, _ in parts if bool(slash) == folders}
 
@@ -190,6 +192,18 @@ class _TensorStore:
       host = os.environ["STORAGE_EMULATOR_HOST"]
       os.environ["TENSORSTORE_GCS_HTTP_URL"] = host if "://" in host else f"http://{host}"
     return self._tensorstore.KvStore.open(spec, context=self._context).result()
+
+
+def _check_list(bucket: str, prefix: str, timeout: float) -> None:
+  """Raises if a list is refused, or of no bucket: TensorStore (0.1.86) takes Google's refusal for an empty list."""
+  from google.auth.exceptions import DefaultCredentialsError
+  from google.cloud import storage
+
+  try:
+    client = storage.Client()
+  except DefaultCredentialsError:
+    client = storage.Client.create_anonymous_client()  # for a public bucket
+  next(iter(client.list_blobs(bucket, prefix=prefix, max_results=1, timeout=timeout, retry=None)), None)
 
 
 class _Fsspec:

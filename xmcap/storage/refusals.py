@@ -24,7 +24,10 @@ LOGIN = (
 
 _LIBRARIES = ("tensorflow", "google", "requests", "urllib3")
 _BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]+)|/storage/v1/b/([a-z0-9][a-z0-9._-]+)")
-_STATUS = re.compile(r"HTTP response code:? (\d{3})|\b(\d{3}) (?:GET|POST|PUT|PATCH|DELETE) http|^(\d{3}) ")
+_STATUS = re.compile(
+  r"HTTP response code:? (\d{3})|\b(\d{3}) (?:GET|POST|PUT|PATCH|DELETE) http|^(\d{3}) |"
+  r"\b(PERMISSION_DENIED|UNAUTHENTICATED)\b"  # TensorStore, which leaves the number out
+)
 _PERMISSION = re.compile(r"\bstorage\.(?:buckets|objects|multipartUploads|folders)\.\w+")
 _ACCOUNT = re.compile(r"([\w.+-]+@[\w.-]+\w) does not have")
 _MESSAGE = re.compile(r'\\?"message\\?":\s*\\?"((?:[^"\\]|\\(?!")[^"])+)')
@@ -62,7 +65,7 @@ def _bucket(error: BaseException, address: str) -> str:
   """The bucket that an error is about; "" if it is not about a bucket."""
   text = str(error)
   named = _BUCKET.search(text)
-  is_known = named or "HTTP response code" in text or type(error).__module__.partition(".")[0] in _LIBRARIES
+  is_known = named or _STATUS.search(text) or type(error).__module__.partition(".")[0] in _LIBRARIES
   if is_known and address.startswith("gs://"):
     return address.split("/")[2]
   return (named[1] or named[2]) if named else ""
@@ -74,6 +77,7 @@ def _explained(error: BaseException, bucket: str) -> XmcapError | None:
     return UsageError(f"gs://{bucket}: no valid credentials for it ({one_line(error)}): {LOGIN}")
   found = _STATUS.search(text)
   status = next(filter(None, found.groups()), "") if found else ""
+  status = {"PERMISSION_DENIED": "403", "UNAUTHENTICATED": "401"}.get(status, status)
   permission = _PERMISSION.search(text)
   done = _DONE.search(text)
   operation = OPERATIONS.get(permission[0] if permission else "") or (done[1] if done else "a request")
