@@ -14,17 +14,15 @@ import json
 import pathlib
 import re
 import secrets
-import socketserver
 import ssl
 import threading
 import urllib.parse
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from xmcap.launch.buckets import certificate
+from xmcap.launch.buckets import certificate, connection
+from xmcap.launch.buckets.connection import Refused
 from xmcap.launch.buckets.objects import Objects, PreconditionError, Stored
-
-GOOGLE = ("www.googleapis.com", "storage.googleapis.com")
 
 _PART = 256 << 10
 """Parts of an upload, but for the last one, are multiples of this."""
@@ -51,7 +49,7 @@ class Server(http.server.ThreadingHTTPServer):
     self.anonymous = False
     self.account = "run@project.iam.gserviceaccount.com"
     self.uploads: dict[str, Upload] = {}
-    self.authority = certificate.Authority(GOOGLE)
+    self.authority = certificate.Authority(connection.GOOGLE)
 
   @classmethod
   def handler(cls) -> type["Handler"]:
@@ -95,32 +93,13 @@ class Upload:
     self.data = bytearray()
 
 
-class _Refused(Exception):
-  """An answer that ends a request."""
-
-  def __init__(self, status: int, message: str, reason: str):
-    self.status, self.message, self.reason = status, message, reason
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(connection.Connection):
   """Answers the requests of one connection."""
 
-  protocol_version = "HTTP/1.1"
   server: Server
 
-  def do_CONNECT(self) -> None:
-    if self.path.removesuffix(":443") not in GOOGLE:
-      self.reply(403, b"")
-      return
-    self.send_response(200)
-    self.end_headers()
-    self.connection = self.server.authority.context.wrap_socket(self.connection, server_side=True)
-    self.rfile = self.connection.makefile("rb", -1)
-    self.wfile = socketserver._SocketWriter(self.connection)  # as StreamRequestHandler makes it
-    self.close_connection = False
-
   def do_GET(self) -> None:
-    self.body = self._body()
+    self.body = self.read_body()
     url = urllib.parse.urlsplit(self.path)
     self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
     self.words = [urllib.parse.unquote(word) for word in url.path.lstrip("/").split("/")]
@@ -128,7 +107,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
       self.answer()
     except PreconditionError:
       self._refuse(412, "At least one of the pre-conditions you specified did not hold.", "conditionNotMet")
-    except _Refused as refused:
+    except Refused as refused:
       self._refuse(refused.status, refused.message, refused.reason)
 
   do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
@@ -186,7 +165,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._allow("storage.objects.get", bucket)
         self.read(bucket, "/".join(name))
       case _:
-        raise _Refused(501, f"{self.command} {self.path} is not served here", "notImplemented")
+        raise Refused(501, f"{self.command} {self.path} is not served here", "notImplemented")
 
   def read(self, bucket: str, name: str) -> None:
     """Sends an object, or the range of it that the request names."""
@@ -219,17 +198,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
       "x-goog-stored-content-length": str(stored.size),
     }
 
-  def reply(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-    self.send_response(status)
-    for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-      self.send_header(name, value)
-    self.end_headers()
-    if self.command != "HEAD":
-      self.wfile.write(body)
-
-  def log_message(self, *arguments) -> None:
-    pass
-
   # ---- buckets and objects ------------------------------------------------------------------------
 
   def _allow(self, permission: str, bucket: str) -> None:
@@ -240,11 +208,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
       " resource (or it may not exist)."
     )
     if self.server.anonymous:
-      raise _Refused(401, f"Anonymous caller {denied}", "required")
+      raise Refused(401, f"Anonymous caller {denied}", "required")
     if permission in self.server.denied:
-      raise _Refused(403, f"{self.server.account} {denied}", "forbidden")
+      raise Refused(403, f"{self.server.account} {denied}", "forbidden")
     if not self.server.objects.has_bucket(bucket):
-      raise _Refused(404, "The specified bucket does not exist.", "notFound")
+      raise Refused(404, "The specified bucket does not exist.", "notFound")
 
   def _bucket(self, bucket: str) -> None:
     self._json(
@@ -341,7 +309,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     key = self.query.get("upload_id", "")
     upload = self.server.uploads.get(key)
     if upload is None:
-      raise _Refused(410, "No such upload session", "gone")
+      raise Refused(410, "No such upload session", "gone")
     if self.command == "DELETE":
       del self.server.uploads[key]
       self.reply(499, b"")
@@ -350,11 +318,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     whole = f"bytes 0-{len(self.body) - 1}/{len(self.body)}" if self.body else "bytes */0"
     found = _RANGE.fullmatch(self.headers.get("Content-Range", whole))
     if found is None or (found[1] and int(found[1]) > len(upload.data)):
-      raise _Refused(400, "Invalid Content-Range", "badRequest")
+      raise Refused(400, "Invalid Content-Range", "badRequest")
     if found[1]:
       upload.data[int(found[1]) :] = self.body
     if found[3] == "*" and len(self.body) % _PART:
-      raise _Refused(400, f"A part has {len(self.body)} bytes, no multiple of {_PART}", "badRequest")
+      raise Refused(400, f"A part has {len(self.body)} bytes, no multiple of {_PART}", "badRequest")
     if found[3] != str(len(upload.data)):
       arrived = {"Range": f"bytes=0-{len(upload.data) - 1}"} if upload.data else {}
       self.reply(308, b"", arrived)
@@ -367,7 +335,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     self, bucket: str, name: str, data: bytes, crc: str | None, conditions: Mapping[str, str]
   ) -> None:
     if crc not in (None, _crc32c(data)):
-      raise _Refused(400, f"Provided CRC32C {crc} doesn't match calculated CRC32C", "invalid")
+      raise Refused(400, f"Provided CRC32C {crc} doesn't match calculated CRC32C", "invalid")
     self._json(self._resource(bucket, self.server.objects.write(bucket, name, data, conditions), data))
 
   # ---- answers -------------------------------------------------------------------------------------
@@ -394,17 +362,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
       return
     code = {401: "AccessDenied", 403: "AccessDenied", 404: "NoSuchKey"}.get(status, reason)
     self.reply(status, f"<Error><Code>{code}</Code><Details>{escape(message)}</Details></Error>".encode())
-
-  def _body(self) -> bytes:
-    if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-      return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-    data = bytearray()
-    while size := int(self.rfile.readline().partition(b";")[0], 16):
-      data += self.rfile.read(size)
-      self.rfile.readline()
-    while self.rfile.readline().strip():  # headers after the last part
-      pass
-    return bytes(data)
 
 
 def _crc32c(data: bytes) -> str:
