@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from tests import environment, loopback_store  # noqa: F401
+from tests import environment, loopback_bucket, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
-from xmcap.launch.buckets import server
 from xmcap.storage import object_store
 
 
@@ -51,16 +50,13 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
-  """Cloud Storage on loopback that takes writes; the folder `store/bucket` is gs://bucket."""
+  """Cloud Storage on loopback that takes writes; its `folder` is gs://bucket."""
   from orbax.checkpoint._src.path import gcs_utils
 
-  (tmp_path / "store" / "bucket").mkdir(parents=True)
   gcs_utils.get_bucket.cache_clear()  # made for the server of another test
-  with server.Server(tmp_path / "store") as serving:
-    serving.start()
-    for name, value in serving.environment().items():
+  with loopback_bucket.served(tmp_path / "store") as served:
+    for name, value in served.environment.items():
       monkeypatch.setenv(name, value)
     object_store._backend_of.cache_clear()
-    yield serving
-    serving.shutdown()
+    yield served
   object_store._backend_of.cache_clear()

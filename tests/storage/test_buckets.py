@@ -14,12 +14,12 @@ ACCOUNT = "run@project.iam.gserviceaccount.com"
 
 def test_a_folder_that_can_be_written_is_left_as_it_was(bucket):
   buckets.check_writable("gs://bucket/runs/bb")
-  assert bucket.objects.names("bucket") == []
+  assert bucket.names() == []
 
 
 @pytest.mark.parametrize("permission", refusals.OPERATIONS)
 def test_the_missing_permission_is_named_with_its_role(bucket, permission):
-  bucket.denied.add(permission)
+  bucket.refuse(permission)
   with pytest.raises(UsageError) as error:
     buckets.check_writable("gs://bucket/runs/bb")
   role = "legacyBucketReader" if permission == "storage.buckets.get" else "objectUser"
@@ -31,7 +31,7 @@ def test_the_missing_permission_is_named_with_its_role(bucket, permission):
 def test_no_bucket_no_credentials_and_other_stores(bucket):
   with pytest.raises(UsageError, match="^gs://nowhere: there is no such bucket: create it"):
     buckets.check_writable("gs://nowhere/runs")
-  bucket.anonymous = True
+  bucket.refuse(*refusals.OPERATIONS, status=401)
   with pytest.raises(
     UsageError, match="^gs://bucket: .*no valid credentials.*: log in with `gcloud auth app"
   ):
@@ -53,8 +53,8 @@ def test_googles_libraries_without_credentials(monkeypatch):
 
 @pytest.mark.parametrize("permission", ["storage.objects.get", "storage.objects.list"])
 def test_a_reader_without_permission(bucket, permission):
-  (bucket.objects.folder / "bucket/file").write_text("text")
-  bucket.denied.add(permission)
+  (bucket.folder / "file").write_text("text")
+  bucket.refuse(permission)
   with pytest.raises(UsageError, match=rf"^gs://bucket: .* is refused: .* lacks {permission}"):
     addresses.read_bytes("gs://bucket/file")
     addresses.names("gs://bucket")
@@ -66,7 +66,7 @@ def test_tensorflow_is_refused(bucket, permission):
 
   file = epath.Path("gs://bucket/file")
   file.write_text("text")
-  bucket.denied.add(permission)
+  bucket.refuse(permission)
   refused = pytest.raises(UsageError, match=rf"^gs://bucket: .* is refused: {ACCOUNT} lacks {permission}")
   with refused, buckets.explaining():
     file.write_text("other")
@@ -99,7 +99,7 @@ def test_the_cause_of_an_error_is_found():
 
 
 def test_train_refuses_before_it_begins(bucket, capsys):
-  bucket.denied.add("storage.objects.delete")
+  bucket.refuse("storage.objects.delete")
   flags = ("--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin")
   assert cli.main(["train", *flags, "--gin.DATA_DIR=/nowhere", "--gin.MODEL_DIR=gs://bucket/run"]) == 2
   (line,) = capsys.readouterr().err.splitlines()

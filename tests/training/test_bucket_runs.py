@@ -66,7 +66,7 @@ def test_commands_read_a_model_and_write_tables_there(bucket, tmp_path, capsys):
 
   from xmcap import cli
 
-  model_folders.write(bucket.objects.folder / "bucket/model")
+  model_folders.write(bucket.folder / "model")
   picture = model_folders.picture(tmp_path)
   folder = "--model_dir=gs://bucket/model"
 
@@ -78,7 +78,7 @@ def test_commands_read_a_model_and_write_tables_there(bucket, tmp_path, capsys):
       gin.clear_config()
     return capsys.readouterr().out
 
-  here = f"--model_dir={bucket.objects.folder / 'bucket/model'}"
+  here = f"--model_dir={bucket.folder / 'model'}"
   caption = ("--languages=en,th", "--json", str(picture))
   assert ran("caption", folder, *caption) == ran("caption", here, *caption)
   ran("convert", "--part=vit", "--input=gs://bucket/model", f"--out={tmp_path / 'vit'}")
@@ -88,5 +88,5 @@ def test_commands_read_a_model_and_write_tables_there(bucket, tmp_path, capsys):
            f"--gin.REFERENCES={corpus / 'captions.jsonl'}", "--gin.CaptionEvaluator.languages=['en']",
            "--gin.Predictor.max_length=4", "--gin.EVAL_DIR=gs://bucket/tables")  # fmt: skip
   ran("eval", folder, *flags)
-  names = set(bucket.objects.names("bucket", "tables/"))
+  names = set(bucket.names("tables/"))
   assert {"tables/predictions.jsonl", "tables/report.html"} <= names and not (tmp_path / "gs:").exists()

@@ -34,8 +34,6 @@ class Server(http.server.ThreadingHTTPServer):
 
   Attributes:
     objects: what is in the buckets.
-    denied: permissions that the caller lacks.
-    anonymous: whether the caller has no credentials.
     account: whom refusals name.
   """
 
@@ -45,8 +43,6 @@ class Server(http.server.ThreadingHTTPServer):
   def __init__(self, folder: pathlib.Path, bucket: str | None = None):
     super().__init__(("127.0.0.1", 0), self.handler())
     self.objects = Objects(pathlib.Path(folder), bucket)
-    self.denied: set[str] = set()
-    self.anonymous = False
     self.account = "run@project.iam.gserviceaccount.com"
     self.uploads: dict[str, Upload] = {}
     self.authority = certificate.Authority(connection.GOOGLE)
@@ -58,6 +54,10 @@ class Server(http.server.ThreadingHTTPServer):
   @property
   def url(self) -> str:
     return f"http://127.0.0.1:{self.server_port}"
+
+  def refused(self, permission: str) -> int:
+    """401 if the caller has no credentials, 403 if it lacks the permission, 0 if it may."""
+    return 0
 
   def start(self) -> None:
     """Serves in a thread of this process."""
@@ -207,10 +207,11 @@ class Handler(connection.Connection):
       f"does not have {permission} access to the Google Cloud Storage {kind}. Permission '{permission}' denied on"
       " resource (or it may not exist)."
     )
-    if self.server.anonymous:
-      raise Refused(401, f"Anonymous caller {denied}", "required")
-    if permission in self.server.denied:
-      raise Refused(403, f"{self.server.account} {denied}", "forbidden")
+    match self.server.refused(permission):
+      case 401:
+        raise Refused(401, f"Anonymous caller {denied}", "required")
+      case 403:
+        raise Refused(403, f"{self.server.account} {denied}", "forbidden")
     if not self.server.objects.has_bucket(bucket):
       raise Refused(404, "The specified bucket does not exist.", "notFound")
 
