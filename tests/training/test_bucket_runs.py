@@ -81,8 +81,10 @@ def test_commands_read_a_model_and_write_tables_there(bucket, tmp_path, capsys):
   here = f"--model_dir={bucket.folder / 'model'}"
   caption = ("--languages=en,th", "--json", str(picture))
   assert ran("caption", folder, *caption) == ran("caption", here, *caption)
-  ran("convert", "--part=vit", "--input=gs://bucket/model", f"--out={tmp_path / 'vit'}")
-  assert (tmp_path / "vit/model.json").exists()
+  for name, source in (("there", "gs://bucket/model"), ("here", bucket.folder / "model")):
+    ran("convert", "--to=hf", "--part=t5", f"--input={source}", f"--out={tmp_path / name}")
+  files = {file.name: file.read_bytes() for file in (tmp_path / "here").glob("*.safetensors")}
+  assert files and files == {name: (tmp_path / "there" / name).read_bytes() for name in files}
   corpus = small_corpus.write(tmp_path / "corpus")
   flags = ("--gin_file=runs/train_coco35l.gin", "--gin_file=runs/eval.gin", f"--gin.DATA_DIR={corpus}",
            f"--gin.REFERENCES={corpus / 'captions.jsonl'}", "--gin.CaptionEvaluator.languages=['en']",
