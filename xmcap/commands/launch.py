@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, options, slurm, tpu_vm, xpk
-from xmcap.launch.buckets import process
 from xmcap.launch.gcloud import TpuVm
-from xmcap.storage import files
 
 _RUN = "Give the command for every host after --, such as: -- train --gin_file=models/bb.gin"
 _COMMANDS = ("train", "eval", "embed")
@@ -149,6 +147,9 @@ def _bucket(folder: str) -> Iterator[dict[str, str]]:
   if not folder:
     yield {}
     return
+  from xmcap.launch.buckets import process
+  from xmcap.storage import files
+
   place = pathlib.Path(folder).expanduser().absolute()
   options.check_text("files", f"gs://{place.name}", "bucket")
   files.make_folder(place)

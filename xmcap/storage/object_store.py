@@ -203,7 +203,8 @@ def _check_list(bucket: str, prefix: str, timeout: float) -> None:
     client = storage.Client()
   except DefaultCredentialsError:
     client = storage.Client.create_anonymous_client()  # for a public bucket
-  next(iter(client.list_blobs(bucket, prefix=prefix, max_results=1, timeout=timeout, retry=None)), None)
+  options: dict[str, Any] = {"timeout": timeout, "retry": None}  # `_tried` tries again
+  next(iter(client.list_blobs(bucket, prefix=prefix, max_results=1, **options)), None)
 
 
 class _Fsspec:

@@ -30,7 +30,8 @@ class Connection(http.server.BaseHTTPRequestHandler):
     self.end_headers()
     self.connection = self.server.authority.context.wrap_socket(self.connection, server_side=True)
     self.rfile = self.connection.makefile("rb", -1)
-    self.wfile = socketserver._SocketWriter(self.connection)  # as StreamRequestHandler makes it
+    # As StreamRequestHandler makes it.
+    self.wfile = socketserver._SocketWriter(self.connection)  # pyright: ignore[reportAttributeAccessIssue]
     self.close_connection = False
 
   def reply(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:

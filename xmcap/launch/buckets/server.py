@@ -7,8 +7,6 @@ certificate that the clients are told to trust, and connects to no other.
 
 import base64
 import datetime
-import email
-import email.policy
 import http.server
 import json
 import pathlib
@@ -283,14 +281,9 @@ class Handler(connection.Connection):
   def _upload(self, bucket: str) -> None:
     kind, name, data, fields = self.query.get("uploadType"), self.query.get("name", ""), self.body, {}
     if kind == "multipart":
-      head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-      parts = email.message_from_bytes(head + self.body, policy=email.policy.HTTP)
-      first, second = parts.iter_parts()
-      fields = json.loads(first.get_payload(decode=True))
-      # As sent: the parser would take a line end off, or rewrite it.
-      boundary = b"\r\n--" + str(parts.get_boundary()).encode()
-      data = self.body.split(boundary)[1].split(b"\r\n\r\n", 1)[1]
-      del second
+      boundary = b"\r\n--" + str(self.headers.get_boundary()).encode()
+      text, data = (part.split(b"\r\n\r\n", 1)[1] for part in self.body.split(boundary)[:2])
+      fields = json.loads(text)
     elif kind == "resumable" and self.body:
       fields = json.loads(self.body)
     name = name or fields.get("name", "")
