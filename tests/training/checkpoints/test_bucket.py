@@ -13,6 +13,7 @@ from xmcap.training.checkpoints import read
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 
 FOLDER = "gs://bucket/runs/toy"
+pytestmark = pytest.mark.slow
 POLICY = CheckpointPolicy(every=2, keep=1, best_metric="cider")
 
 
@@ -72,21 +73,24 @@ def test_a_run_saves_keeps_the_best_deletes_resumes_and_finds_damage(bucket, tmp
 
 @pytest.mark.parametrize("permission", ["storage.objects.create", "storage.objects.delete"])
 def test_a_permission_lost_on_the_way_ends_the_run_in_one_line(bucket, permission):
+  folder = (
+    f"gs://bucket/{permission}"  # TensorFlow remembers for seconds what it found in another test's bucket
+  )
+
   class Taken(Evaluator):
     def run(self, params, step):
       bucket.refuse(permission)
       yield from super().run(params, step)
 
   with pytest.raises(UsageError, match=rf"^gs://bucket: .* is refused: .* lacks {permission}"):
-    run(FOLDER, 12, evaluators=[Taken()], eval_every=4, checkpoint=POLICY)
+    run(folder, 12, evaluators=[Taken()], eval_every=4, checkpoint=POLICY)
   bucket.refuse()
-  assert 2 in read.steps_in(read.checkpoints_dir(FOLDER))  # what was whole before
+  assert 2 in read.steps_in(read.checkpoints_dir(folder))  # what was whole before
 
 
 def test_a_run_that_was_copied_to_a_bucket_goes_on_there(bucket, tmp_path):
-  folder = bucket.folder / "runs/toy"
   expected, _ = train(tmp_path / "disk", 4)
-  shutil.copytree(tmp_path / "disk", folder)
-  jax.tree.map(np.testing.assert_array_equal, read.load_params(FOLDER), expected.params)
-  _, lines = train(FOLDER, 6)
+  shutil.copytree(tmp_path / "disk", bucket.folder / "copied")
+  jax.tree.map(np.testing.assert_array_equal, read.load_params("gs://bucket/copied"), expected.params)
+  _, lines = train("gs://bucket/copied", 6)
   assert "resuming from step 4" in lines[0]

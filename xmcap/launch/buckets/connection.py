@@ -20,6 +20,7 @@ class Connection(http.server.BaseHTTPRequestHandler):
   """Reads requests and sends answers."""
 
   protocol_version = "HTTP/1.1"
+  disable_nagle_algorithm = True  # an answer is written in two parts
   server: Any  # has an `authority`
 
   def do_CONNECT(self) -> None:

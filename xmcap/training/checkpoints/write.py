@@ -55,6 +55,8 @@ class Checkpoints:
         preservation_policy=self._retention,
         step_name_format=read.StepFolders(),
         enable_async_checkpointing=self.policy.asynchronous,
+        # If a folder could not be made in the background, Orbax's other threads would wait five minutes for it.
+        async_options=ocp.AsyncOptions(create_directories_asynchronously=False),
       )
       handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING)}
       self._manager = ocp.CheckpointManager(self.directory, options=options, item_handlers=handlers)
