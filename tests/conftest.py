@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests import environment, loopback_store  # noqa: F401
+from tests import environment, loopback_bucket, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
 from xmcap.storage import object_store
 
@@ -43,6 +43,20 @@ def store(tmp_path, monkeypatch):
     for name, value in served.environment.items():
       monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    object_store._backend_of.cache_clear()
+    yield served
+  object_store._backend_of.cache_clear()
+
+
+@pytest.fixture
+def bucket(tmp_path, monkeypatch):
+  """Cloud Storage on loopback that takes writes; its `folder` is gs://bucket."""
+  from orbax.checkpoint._src.path import gcs_utils
+
+  gcs_utils.get_bucket.cache_clear()  # made for the server of another test
+  with loopback_bucket.served(tmp_path / "store") as served:
+    for name, value in served.environment.items():
+      monkeypatch.setenv(name, value)
     object_store._backend_of.cache_clear()
     yield served
   object_store._backend_of.cache_clear()

@@ -31,6 +31,7 @@ from xmcap.commands import (
   serve,
 )
 from xmcap.errors import RestartError, UsageError, XmcapError
+from xmcap.storage import refusals
 
 # Gin's message for a configurable that is called with missing arguments.
 _UNBOUND = re.compile(
@@ -70,13 +71,17 @@ def main(argv: list[str] | None = None) -> int:
     # The reader of the output (head, less) is gone.
     _discard_output()
     return 1
-  except OSError as error:
-    if error.errno not in _OF_THE_DISK:
+  except Exception as error:
+    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+      file = error.filename or "the output, or the folder of temporary files"
+      _report(f"{file}: {error.strerror}: fix or change the location and start again")
+      _discard_output()
+      return 1
+    known = refusals.explained(error)
+    if known is None:
       raise
-    file = error.filename or "the output, or the folder of temporary files"
-    _report(f"{file}: {error.strerror}: fix or change the location and start again")
-    _discard_output()
-    return 1
+    _report(str(known), "restart needed" if isinstance(known, RestartError) else "error")
+    return known.exit_code
   except KeyboardInterrupt:
     print("xmcap: stopped by the keyboard", file=sys.stderr)
     return _STOPPED

@@ -134,10 +134,20 @@ def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeyp
 
 
 def test_of_a_bucket_it_is_said_that_nobody_looks_out(capsys):
-  with outputs.held("gs://bucket/run", "xmcap train"):
+  with outputs.held("gs://bucket/run", "xmcap train", bucket=True):
     pass
   line = "xmcap: gs://bucket/run: a bucket cannot be locked: start only one writer\n"
   assert capsys.readouterr().err == line
+
+
+def test_what_is_only_written_to_a_disk_refuses_a_bucket():
+  with (
+    pytest.raises(
+      UsageError, match="^--out=gs://bucket/tables: is not written to a bucket: give a path here"
+    ),
+    outputs.held("gs://bucket/tables", "xmcap score"),
+  ):
+    pass
 
 
 def test_what_cannot_be_written_is_left_to_the_command(tmp_path, capsys):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xmcap import languages, platforms, quiet, terminal
 from xmcap.commands import base, hosts
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.storage import outputs
+from xmcap.storage import buckets, outputs
 
 Captions = Iterator[tuple[str, dict[str, str]]]
 """(key of a picture, {language: caption})."""
@@ -75,13 +75,16 @@ def _train(arguments) -> None:
   import jax
 
   from xmcap.evaluation import model_dir
+  from xmcap.storage import addresses
   from xmcap.training import loop
 
   with hosts.joined(arguments, training=True):
     lock = contextlib.nullcontext()
     if jax.process_index() == 0:  # for all processes
       folder = configuration.macro("MODEL_DIR")
-      lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS)
+      if addresses.is_remote(folder):
+        buckets.check_writable(folder)
+      lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS, bucket=True)
     with lock:
       model_dir.check_model_dir()
       result = loop.train(begun=model_dir.write_model_dir, **allowed)

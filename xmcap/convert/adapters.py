@@ -5,6 +5,7 @@ import pathlib
 
 from xmcap.convert import exporting, importing
 from xmcap.convert.pairs import unchanged
+from xmcap.convert.recognise import place_of
 from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
@@ -16,7 +17,7 @@ def export(path: str, out: str) -> None:
 
   `path` is a run of runs/adapter.gin or one of its checkpoints. UsageError if it has no adapter, or `out` is not free.
   """
-  place, folder = pathlib.Path(path), pathlib.Path(out)
+  place, folder = place_of(path), pathlib.Path(out)
   importing.check_free(folder, weights.PARAMS, model_json.NAME)
   given = weights.open_weights(place)
   config = exporting.read_model(place, given.where).config("t5")

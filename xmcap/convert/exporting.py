@@ -5,10 +5,12 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from etils import epath
+
 from xmcap.convert import hf, hf_t5, hf_vit
 from xmcap.convert.importing import check_free, make_folder
 from xmcap.convert.pairs import SAME, TORCH_KERNEL, Pair, Shape, make_outputs
-from xmcap.convert.recognise import is_xmcap
+from xmcap.convert.recognise import is_xmcap, place_of
 from xmcap.convert.source import T5_PARTS, parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.models import model_json
@@ -44,10 +46,10 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
   """
   if part not in (None, *PARTS):
     raise UsageError(f"--part={part}: unknown; use one of {', '.join(PARTS)}")
-  place, folder = pathlib.Path(path), pathlib.Path(out)
+  place, folder = place_of(path), pathlib.Path(out)
   if not is_xmcap(place):
     raise UsageError(
-      f"{place}: --to=hf takes a run's folder, one of its checkpoints, or weights that xmcap converted"
+      f"{path}: --to=hf takes a run's folder, one of its checkpoints, or weights that xmcap converted"
     )
   given = weights.open_weights(place)
   model = read_model(place, given.where)
@@ -116,7 +118,7 @@ def _split(tensors: Mapping[str, Tensor], where: str) -> dict[str, dict[str, Ten
   return parts
 
 
-def read_model(place: pathlib.Path, where: str) -> model_json.Model:
+def read_model(place: pathlib.Path | epath.Path, where: str) -> model_json.Model:
   """Reads the `model.json` beside the weights at `place`, or in the folder of their run; UsageError without one."""
   converted = (place / weights.PARAMS).is_file()
   for folder in (place,) if converted else (place, *place.resolve().parents[:2]):

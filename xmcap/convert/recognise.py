@@ -2,10 +2,13 @@
 
 import pathlib
 
+from etils import epath
+
 from xmcap.convert import big_vision, big_vision_dual, hf, m_clip, open_clip, t5x
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
+from xmcap.storage import addresses
 from xmcap.tensors.files import refuse_pickle, refuse_pickles_in
 from xmcap.tensors.orbax import is_orbax
 from xmcap.training.checkpoints.weights import PARAMS
@@ -67,8 +70,13 @@ def _open_dual(found: str, place: pathlib.Path, pool: str | None, image_tower: s
   return opened[found](place)
 
 
-def is_xmcap(path: pathlib.Path) -> bool:
-  """Whether a folder is a run's, a checkpoint of one, or one of converted weights."""
+def place_of(path: str) -> pathlib.Path | epath.Path:
+  """The path of a file or folder on a disk or in a bucket."""
+  return epath.Path(path) if addresses.is_remote(path) else pathlib.Path(path)
+
+
+def is_xmcap(path: pathlib.Path | epath.Path) -> bool:
+  """Whether a folder, on a disk or in a bucket, is a run's, a checkpoint of one, or one of converted weights."""
   return (
     (path / PARAMS).is_file()
     or is_orbax(path / "params")

@@ -31,7 +31,7 @@ from xmcap.progress import Say
 from xmcap.scoring.ranked import prompts as prompts_lib
 from xmcap.scoring.ranked.retrieval import Captions
 from xmcap.scoring.ranked.zero_shot import Labels
-from xmcap.storage import files
+from xmcap.storage import addresses, files
 from xmcap.training.hosts import join as hosts
 
 NAME, VERSION = "embeddings", "1"
@@ -149,7 +149,7 @@ def write(
   if adapters and model.words is not None:
     raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
   step = picture_features.chosen_step(model_dir, step)
-  options = {"model_dir": os.path.abspath(model_dir), "step": step, **inputs.described()}
+  options = {"model_dir": addresses.absolute(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
   if inputs.features:

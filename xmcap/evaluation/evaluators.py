@@ -196,7 +196,12 @@ class CaptionEvaluator:
     return {key: predictions[key] for key in keys}
 
   def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
-    out = pathlib.Path(self.out_dir)
+    with addresses.local_folder(self.out_dir) as out:
+      table = self._write_to(out, predictions)
+    _say(f"tables and report are in {self.out_dir}: open {addresses.join(self.out_dir, 'report.html')}")
+    return table
+
+  def _write_to(self, out: pathlib.Path, predictions: predictions_lib.Predictions) -> tables.Table:
     # Written before scoring, so that an error there loses no captions.
     predictions_lib.write_predictions(out / _DECODED, predictions.items())
     with outputs.together(out):
@@ -216,7 +221,6 @@ class CaptionEvaluator:
       output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
       files.remove(out / _DECODED)
     print(result.table.terminal(), flush=True)
-    _say(f"tables and report are in {out}: open {out / 'report.html'}")
     return result.table
 
   def _bytes(self, key: str) -> bytes:

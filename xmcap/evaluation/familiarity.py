@@ -16,7 +16,7 @@ import numpy as np
 from etils import epath
 
 from xmcap.errors import UsageError, one_line
-from xmcap.storage import files
+from xmcap.storage import files, refusals
 from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"
@@ -54,8 +54,11 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
   try:
     text = json.dumps({"format": "xmcap.familiar", "version": 2, "probabilities": known}) + "\n"
     files.write_anywhere(epath.Path(model_dir) / NAME, text.encode())
-  except OSError as error:
-    return f"{model_dir}: {NAME} cannot be written ({error.strerror}): xmcap caption will not warn of unlike pictures"
+  except Exception as error:  # TensorFlow's, for a bucket that may only be read
+    reason = error.strerror if isinstance(error, OSError) else refusals.explained(error, os.fspath(model_dir))
+    if reason is None:
+      raise
+    return f"{model_dir}: {NAME} cannot be written ({reason}): xmcap caption will not warn of unlike pictures"
   return ""
 
 

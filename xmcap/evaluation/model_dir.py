@@ -27,7 +27,7 @@ from xmcap.evaluation import familiarity, picture_features, picture_files
 from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
-from xmcap.storage import files, outputs
+from xmcap.storage import addresses, files, outputs
 from xmcap.training.checkpoints import kept_config, read, start, weights
 
 CONFIG = kept_config.NEWEST
@@ -246,7 +246,8 @@ def evaluate(
   """
   first = jax.process_index() == 0
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
-  held = [("out_dir", out_dir, True) for out_dir in out_dirs if out_dir and first]
+  local = [out_dir for out_dir in out_dirs if out_dir and not addresses.is_remote(out_dir)]
+  held = [("out_dir", out_dir, True) for out_dir in local if first]
   with outputs.held_all(held, "xmcap eval"):
     params, model = load_params(model_dir, step), _read_model(model_dir)
     for evaluator in evaluators:

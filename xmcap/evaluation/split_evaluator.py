@@ -59,8 +59,8 @@ class SplitEvaluator:
 
   def write(self, result: Any) -> None:
     """Writes the tables and the report of a result of `xmcap.scoring`, and prints its table."""
-    with outputs.together(self.out_dir):
-      embeddings_page.write_results(self.out_dir, result)
+    with addresses.local_folder(self.out_dir) as out, outputs.together(out):
+      embeddings_page.write_results(out, result)
     print(result.table.terminal(), flush=True)
 
   def rows(self, table: tables.Table, part: str = "") -> Iterator[tuple[str, str, float]]:

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from xmcap.scoring.report import embeddings_page
 from xmcap.scoring.system import System
 from xmcap.scoring.writing import baselines as baselines_lib
 from xmcap.scoring.writing import tables
-from xmcap.storage import outputs
+from xmcap.storage import addresses, outputs
 
 PREDICTIONS = "predictions.jsonl"
 
@@ -149,11 +148,11 @@ class TagEvaluator(SplitEvaluator):
         heading = baselines_lib.heading(name.replace("_", " "), primary)
         beside[heading] = tables.column(result.table.rows, scores)
     table = dataclasses.replace(result.table, beside=beside)
-    with outputs.together(self.out_dir):
+    with addresses.local_folder(self.out_dir) as out, outputs.together(out):
       for name, predicted in found.items():
         file = f"baseline_{name}.jsonl" if name else PREDICTIONS
-        tag_files.write(pathlib.Path(self.out_dir, file), predicted)
-      embeddings_page.write_results(self.out_dir, dataclasses.replace(result, table=table))
+        tag_files.write(out / file, predicted)
+      embeddings_page.write_results(out, dataclasses.replace(result, table=table))
     print(table.terminal(), flush=True)
 
 

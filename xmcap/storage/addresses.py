@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from xmcap.storage import files, object_store
+from xmcap.storage import buckets, files, object_store
 
 Address = str | os.PathLike
 
@@ -88,3 +88,24 @@ def local_copy(address: Address) -> Iterator[str]:
     copy = pathlib.Path(folder, os.path.basename(address))
     files.write_bytes(copy, read_bytes(address))
     yield str(copy)
+
+
+@contextlib.contextmanager
+def local_folder(folder: Address) -> Iterator[pathlib.Path]:
+  """Gives a local folder to write into; its files are copied to a folder in a bucket at the end, also after an error.
+
+  A local folder is given itself. Raises as `buckets.explaining` if the files cannot be copied.
+  """
+  if not is_remote(folder):
+    yield pathlib.Path(folder)
+    return
+  from etils import epath  # imports TensorFlow for a bucket
+
+  with tempfile.TemporaryDirectory(prefix="xmcap-") as local:
+    root = pathlib.Path(local)
+    try:
+      yield root
+    finally:
+      with buckets.explaining(os.fspath(folder)):
+        for file in sorted(path for path in root.rglob("*") if path.is_file()):
+          files.write_anywhere(epath.Path(join(folder, file.relative_to(root).as_posix())), file.read_bytes())

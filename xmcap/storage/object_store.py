@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import gin
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import refusals
 
 T = TypeVar("T")
 
@@ -122,6 +123,8 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
       reason = one_line(error)
       if "OUT_OF_RANGE" in reason:
         raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
+      if isinstance(known := refusals.explained(error, address), UsageError):
+        raise known from None
       if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
         raise XmcapError(
           f"{address} cannot be read ({reason}): check its name and your permissions"
@@ -169,6 +172,8 @@ class _TensorStore:
     # "0" follows "/".
     keys = self._tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + "0") if prefix else None
     found = self._store(bucket).list(keys, strip_prefix_length=len(prefix)).result(timeout=timeout)
+    if not found and self._driver == "gcs":
+      _check_list(bucket, prefix, timeout)
     parts = [name.partition("/") for name in map(bytes.decode, found) if name]
     return {name for name, slash, _ in parts if bool(slash) == folders}
 
@@ -187,6 +192,19 @@ class _TensorStore:
       host = os.environ["STORAGE_EMULATOR_HOST"]
       os.environ["TENSORSTORE_GCS_HTTP_URL"] = host if "://" in host else f"http://{host}"
     return self._tensorstore.KvStore.open(spec, context=self._context).result()
+
+
+def _check_list(bucket: str, prefix: str, timeout: float) -> None:
+  """Raises if a list is refused, or of no bucket: TensorStore (0.1.86) takes Google's refusal for an empty list."""
+  from google.auth.exceptions import DefaultCredentialsError
+  from google.cloud import storage
+
+  try:
+    client = storage.Client()
+  except DefaultCredentialsError:
+    client = storage.Client.create_anonymous_client()  # for a public bucket
+  options: dict[str, Any] = {"timeout": timeout, "retry": None}  # `_tried` tries again
+  next(iter(client.list_blobs(bucket, prefix=prefix, max_results=1, **options)), None)
 
 
 class _Fsspec:

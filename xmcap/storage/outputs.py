@@ -76,25 +76,31 @@ def held(
   *,
   folder: bool = True,
   lease: float = 0,
+  bucket: bool = False,
 ) -> Iterator[None]:
   """Locks an output against other processes; this process may take the lock again.
 
   The folder is made if necessary, and removed at the end if it is empty.
 
   Args:
-    path: the output. In a bucket, or on a file system without locks, a line warns that there is no protection.
+    path: the output. On a file system without locks, a line warns that there is no protection.
     command: the writing command, named to a process that is refused.
     option: the option that names the output.
     folder: whether the output is a folder rather than a file.
     lease: seconds to wait for a holder on another host; a network disk notices late that a host has died.
+    bucket: whether the output may be in a bucket, where a line warns as well.
 
   Raises:
-    UsageError: the path is empty, or the path of a file ends in a slash.
+    UsageError: the path is empty, in a bucket though it must not be, or the path of a file ends in a slash.
     XmcapError: another process holds the output; the message names it.
   """
   check_path(path, option, folder)
   lock = None
   if "://" in os.fspath(path):
+    if not bucket:
+      raise UsageError(
+        f"{option}={path}: is not written to a bucket: give a path here, and copy the result there"
+      )
     _warn(f"{path}: a bucket cannot be locked: start only one writer")
   elif lock := _lock_of(path, folder):
     try:

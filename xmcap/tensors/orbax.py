@@ -43,7 +43,9 @@ sys.unraisablehook = _without_late_reads
 
 def is_orbax(path: str | os.PathLike) -> bool:
   """Whether a folder is a tree written by Orbax."""
-  return os.path.isfile(os.path.join(path, _METADATA))
+  from etils import epath
+
+  return (epath.Path(path) / _METADATA).is_file()
 
 
 def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:

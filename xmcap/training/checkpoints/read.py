@@ -179,7 +179,42 @@ def steps_in(root: epath.Path) -> list[int]:
   if not root.exists():
     return []
   names = [path.name for path in root.iterdir() if path.name.isdecimal()]
-  return sorted(int(name) for name in names if ocp.utils.is_checkpoint_finalized(root / name))
+  return sorted(int(name) for name in names if is_finished(root / name))
+
+
+def is_finished(checkpoint: epath.Path) -> bool:
+  """Whether a checkpoint was written to its end.
+
+  On a disk it then has its name. A bucket cannot rename a folder at once, so there Orbax marks it by a file. A
+  checkpoint that was copied to a bucket has no such file, but the sums of both items, which are written last; and its
+  metadata, which go first when it is deleted.
+  """
+  last = ("_CHECKPOINT_METADATA", *(f"{item}/{checksums.NAME}" for item in (PARAMS, TRAINING)))
+  if ocp.utils.is_checkpoint_finalized(checkpoint):
+    return True
+  return checkpoint.name.isdecimal() and all((checkpoint / name).exists() for name in last)
+
+
+class StepFolders(ocp.path.step.NameFormat[ocp.path.step.Metadata]):
+  """The folders of checkpoints, named by their steps, as Orbax is to find them.
+
+  Orbax's own class asks Google's client for the bucket before it lists one, and needs its credentials and
+  `storage.buckets.get` for a list that needs neither.
+  """
+
+  def build_name(self, step: int) -> str:
+    return str(step)
+
+  def find_all(self, base_path: epath.PathLike) -> Iterator[ocp.path.step.Metadata]:
+    root = epath.Path(base_path)
+    for step in steps_in(root):
+      yield ocp.path.step.Metadata(step, root / str(step))
+
+  def find_step(self, base_path: epath.PathLike, step: int) -> ocp.path.step.Metadata:
+    path = epath.Path(base_path) / str(step)
+    if not (path.exists() and is_finished(path)):
+      raise ValueError(f"{path}: no finished checkpoint")
+    return ocp.path.step.Metadata(step, path)
 
 
 def _metadata(path: epath.Path, item: str, verified: bool) -> Any:

@@ -17,6 +17,7 @@ from absl import logging
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import refusals
 from xmcap.training.checkpoints import checksums, read, retention, small_json
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.settings import Settings
@@ -52,7 +53,10 @@ class Checkpoints:
       self._retention = retention.Retention(self.policy, self._notes, self._pending)
       options = ocp.CheckpointManagerOptions(
         preservation_policy=self._retention,
+        step_name_format=read.StepFolders(),
         enable_async_checkpointing=self.policy.asynchronous,
+        # If a folder could not be made in the background, Orbax's other threads would wait five minutes for it.
+        async_options=ocp.AsyncOptions(create_directories_asynchronously=False),
       )
       handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING)}
       self._manager = ocp.CheckpointManager(self.directory, options=options, item_handlers=handlers)
@@ -157,7 +161,7 @@ class Checkpoints:
     Orbax's own clean-up runs in a thread that nothing waits for, and fails if a run ends immediately.
     """
     for path in self.directory.iterdir():
-      if path.name.split(".")[0].isdecimal() and not ocp.utils.is_checkpoint_finalized(path):
+      if path.name.split(".")[0].isdecimal() and not read.is_finished(path):
         path.rmtree()
 
   def _clear_unreadable(self) -> None:
@@ -185,9 +189,11 @@ class Checkpoints:
   def _explained(self, what: str) -> Iterator[None]:
     try:
       yield
-    except (OSError, ValueError, RuntimeError) as error:
-      if lost := hosts.as_lost(error):
-        raise lost from error
+    except Exception as error:  # TensorFlow and Google's client have their own types
+      if known := refusals.explained(error, str(self.directory)) or hosts.as_lost(error):
+        raise known from error
+      if not isinstance(error, OSError | ValueError | RuntimeError):
+        raise
       raise XmcapError(
         f"{what} in {self.directory}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
         " Earlier checkpoints are kept"

@@ -23,6 +23,7 @@ from etils import epath
 
 from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
+from xmcap.storage import refusals
 from xmcap.training.hosts import cluster, watch
 from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
 from xmcap.training.hosts.roll_call import roll_call
@@ -208,6 +209,11 @@ def _joined(
     process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
   )
   jax.config.update("jax_enable_preemption_service", preemption)
+  # jax warns of proxies; that of `xmcap launch local --bucket` is not asked for the addresses of other processes.
+  is_rehearsal = "ALL_PROXY" in os.environ and os.environ["ALL_PROXY"] == os.environ.get(
+    "STORAGE_EMULATOR_HOST"
+  )
+  jax.config.update("jax_check_proxy_envs", not is_rehearsal)
   jax.distributed.initialize(
     **dataclasses.asdict(process),
     cluster_detection_method="deactivate",
@@ -223,7 +229,7 @@ def _joined(
   except Exception as error:
     # If another process is the cause, the heartbeat ends this one.
     hosts.heartbeat.await_end()
-    failure = error if isinstance(error, XmcapError) else as_lost(error)
+    failure = error if isinstance(error, XmcapError) else refusals.explained(error) or as_lost(error)
     if failure is None:
       traceback.print_exc()
       hosts.heartbeat.tell_failure(XmcapError.exit_code, _one_line(f"{type(error).__name__}: {error}"))

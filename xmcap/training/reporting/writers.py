@@ -16,7 +16,7 @@ import jax
 from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import files
+from xmcap.storage import files, refusals
 from xmcap.training.reporting.metrics_file import MetricsFile
 
 _WANDB_RUN = "wandb_run.txt"
@@ -87,7 +87,8 @@ class AllWriters:
         self._failing.discard(writer)
       except Exception as error:  # TensorFlow, wandb and object stores raise many types
         if writer not in self._failing:
-          self._say(f"{writer.name}: cannot be written ({one_line(error)}); the run goes on and tries again")
+          reason = refusals.explained(error, writer.name) or one_line(error)
+          self._say(f"{writer.name}: cannot be written ({reason}); the run goes on and tries again")
         self._failing.add(writer)
 
 
