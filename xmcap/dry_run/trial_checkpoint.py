@@ -9,7 +9,7 @@ import numpy as np
 from etils import epath
 
 from xmcap.errors import XmcapError
-from xmcap.storage import outputs
+from xmcap.storage import addresses, buckets, outputs
 from xmcap.training.checkpoints.read import checkpoints_dir, restore
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.write import Checkpoints
@@ -27,7 +27,12 @@ def write_and_read(run_dir: str, num_bytes: int) -> str:
   """
   outputs.check_path(run_dir, "MODEL_DIR")
   root = checkpoints_dir(run_dir).parent
-  made = [folder for folder in (root, *root.parents) if not folder.exists()]
+  is_remote = addresses.is_remote(run_dir)
+  if is_remote:
+    buckets.check_writable(run_dir)
+  # A bucket has no folders but for markers, and its own parents cannot be asked for.
+  places = (root, *root.parents)[: len(root.parts) - 3] if is_remote else (root, *root.parents)
+  made = [folder for folder in places if not folder.exists()]
   scratch = root / f".dry-run-{os.getpid()}"
   taken = f"the run's checkpoints take {_size(num_bytes)}"
   try:
@@ -36,7 +41,7 @@ def write_and_read(run_dir: str, num_bytes: int) -> str:
     except OSError as error:
       reason = error.strerror or error
       raise XmcapError(f"{run_dir}: cannot be written ({reason}): give a writable folder") from None
-    if "://" not in str(root):
+    if not is_remote:
       free = shutil.disk_usage(root).free
       if free < num_bytes:
         raise XmcapError(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.training.test_loop import run
+from xmcap.dry_run import trial_checkpoint
 from xmcap.errors import UsageError
 from xmcap.training.checkpoints import read
 from xmcap.training.checkpoints.retention import CheckpointPolicy
@@ -94,3 +95,15 @@ def test_a_run_that_was_copied_to_a_bucket_goes_on_there(bucket, tmp_path):
   jax.tree.map(np.testing.assert_array_equal, read.load_params("gs://bucket/copied"), expected.params)
   _, lines = train("gs://bucket/copied", 6)
   assert "resuming from step 4" in lines[0]
+
+
+@pytest.mark.parametrize("permission", ["", "storage.objects.delete"])
+def test_a_dry_run_writes_and_reads_there_and_leaves_nothing(bucket, permission):
+  folder = f"gs://bucket/dry{permission}/run"
+  if permission:
+    bucket.refuse(permission)
+    with pytest.raises(UsageError, match=f"^gs://bucket: .* lacks {permission}"):
+      trial_checkpoint.write_and_read(folder, 1000)
+  else:
+    assert "a small checkpoint was written and read" in trial_checkpoint.write_and_read(folder, 1000)
+    assert bucket.names() == []
