@@ -112,7 +112,8 @@ def add_gin(command) -> None:
 def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bool:
   """Parses the gin files and overrides of a command; returns False after printing them for --explain.
 
-  They are parsed after what a `model_dir` says of its model. `default` are the files if the command has none.
+  They are parsed after what a `model_dir` says of its model, and before what the weights say that a run starts from
+  (`evaluation/pretrained_models.py`). `default` are the files if the command has none.
   """
   from xmcap import configuration
 
@@ -123,11 +124,26 @@ def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bo
 
     model_dir_lib.parse(model_dir, files, arguments.overrides, folders)
   else:
-    configuration.parse(files, arguments.overrides, folders)
+    parse_run(arguments, files, folders)
   if arguments.explain:
     print(configuration.explain())
     print(configuration.explain_defaults(), end="")
   return not arguments.explain
+
+
+def parse_run(
+  arguments, files, folders: Sequence[str], locate: Callable[[str], str | None] = lambda path: path
+) -> None:
+  """Parses the configuration of a run with the models of its PRETRAINED folders, which `locate` finds here."""
+  from xmcap import configuration
+
+  configuration.parse(files, arguments.overrides, folders)
+  if pretrained := configuration.given("train", "pretrained"):
+    from xmcap.evaluation import pretrained_models  # no slower now: whoever binds `train` has imported jax
+
+    models = pretrained_models.bind(pretrained, arguments.gin_file, say, locate)
+    if models:
+      configuration.parse([*files, models], arguments.overrides, folders)
 
 
 def check_names(arguments, default: Sequence[str] = ()) -> list[str]:
