@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import difflib
 import functools
 import os
 import re
@@ -107,6 +108,20 @@ def add_gin(command) -> None:
   text(group, "--gin_search_paths", "DIRS", "folders to search for gin files, separated by commas", "")
   text(group, "--gin.NAME", "VALUE", "override one binding (repeatable)", dest="_")
   flag(group, "--explain", "print the resolved configuration and exit")
+
+
+def overrides(arguments, rest: Sequence[str], argv: Sequence[str]) -> list[str]:
+  """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
+  found = []
+  for word in rest:
+    if hasattr(arguments, "gin_file") and word.startswith("--gin."):
+      found.append(word.removeprefix("--gin."))
+      continue
+    command = " ".join(part for part in argv[:2] if not part.startswith("-"))
+    nearest = difflib.get_close_matches(word.split("=")[0], arguments.options, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    raise UsageError(f"xmcap {command}: unknown argument {word}{hint} (see xmcap {command} --help)")
+  return found
 
 
 def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bool:

@@ -4,9 +4,9 @@ Weights fit one model only, so the folder that holds them says which: sizes, act
 weakest to the strongest: the gin files; the `model.json` of the PRETRAINED folders; a `model.json` that is named by
 --gin_file, for the parts (`vit`, `t5`, ...) that it describes; `--gin.NAME=VALUE`.
 
-Some fields are never taken from the weights: those of a run (dropout, dtype, ...). Others only if no gin file sets them:
-the picture size, since position embeddings are resized; the vocabulary's rows, since they follow from the corpus; and,
-if only the prefix 'vit' is loaded, the pooling, which another head may need.
+Some fields are never taken from the weights: those of a run (dropout, dtype, ...). Others only if no gin file sets
+them: the picture size, since position embeddings are resized; the vocabulary's rows, since they follow from the corpus;
+and, if only the prefix 'vit' is loaded, the pooling, which another head may need.
 """
 
 import os
