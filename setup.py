@@ -56,6 +56,7 @@ setuptools.setup(
     "fsspec>=2026.9",
     "fugashi==1.5.2",
     "gin-config>=0.5.0",
+    "google-cloud-storage>=3.17",
     "importlib_resources>=6.0",
     # 0.12 was tried: a few tests of models fail. `bash test.sh --latest` tries it again.
     "jax>=0.10.2,<0.11",

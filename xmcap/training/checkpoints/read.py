@@ -182,6 +182,28 @@ def steps_in(root: epath.Path) -> list[int]:
   return sorted(int(name) for name in names if ocp.utils.is_checkpoint_finalized(root / name))
 
 
+class StepFolders(ocp.path.step.NameFormat[ocp.path.step.Metadata]):
+  """The folders of checkpoints, named by their steps, as Orbax is to find them.
+
+  Orbax's own class asks Google's client for the bucket before it lists one, and needs its credentials and
+  `storage.buckets.get` for a list that needs neither.
+  """
+
+  def build_name(self, step: int) -> str:
+    return str(step)
+
+  def find_all(self, base_path: epath.PathLike) -> Iterator[ocp.path.step.Metadata]:
+    root = epath.Path(base_path)
+    for step in steps_in(root):
+      yield ocp.path.step.Metadata(step, root / str(step))
+
+  def find_step(self, base_path: epath.PathLike, step: int) -> ocp.path.step.Metadata:
+    path = epath.Path(base_path) / str(step)
+    if not (path.exists() and ocp.utils.is_checkpoint_finalized(path)):
+      raise ValueError(f"{path}: no finished checkpoint")
+    return ocp.path.step.Metadata(step, path)
+
+
 def _metadata(path: epath.Path, item: str, verified: bool) -> Any:
   """The tree of an item, with Orbax's metadata (shape and dtype) in place of each array."""
   with _explained(path, verified):

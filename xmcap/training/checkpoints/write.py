@@ -52,6 +52,7 @@ class Checkpoints:
       self._retention = retention.Retention(self.policy, self._notes, self._pending)
       options = ocp.CheckpointManagerOptions(
         preservation_policy=self._retention,
+        step_name_format=read.StepFolders(),
         enable_async_checkpointing=self.policy.asynchronous,
       )
       handlers = {item: checksums.SummedHandler() for item in (read.PARAMS, read.TRAINING)}

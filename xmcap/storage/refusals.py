@@ -1,0 +1,103 @@
+"""What a bucket answered, as one line: which bucket, which operation, which permission is missing, what to do.
+
+TensorFlow, TensorStore and Google's clients raise different types, but all repeat the store's answer in their messages:
+an HTTP status, and JSON that names the account and the permission.
+"""
+
+import re
+
+from xmcap.errors import RestartError, UsageError, XmcapError, one_line
+
+OPERATIONS = {
+  "storage.buckets.get": "reading its settings",
+  "storage.objects.list": "listing",
+  "storage.objects.create": "writing",
+  "storage.objects.get": "reading",
+  "storage.objects.delete": "deleting or overwriting",
+}
+"""Permission -> what needs it. Together they are all that a run needs."""
+
+LOGIN = (
+  "log in with `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS, or give the host a service"
+  " account"
+)
+
+_LIBRARIES = ("tensorflow", "google", "requests", "urllib3")
+_BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]+)|/storage/v1/b/([a-z0-9][a-z0-9._-]+)")
+_STATUS = re.compile(r"HTTP response code:? (\d{3})|\b(\d{3}) (?:GET|POST|PUT|PATCH|DELETE) http|^(\d{3}) ")
+_PERMISSION = re.compile(r"\bstorage\.(?:buckets|objects|multipartUploads|folders)\.\w+")
+_ACCOUNT = re.compile(r"([\w.+-]+@[\w.-]+\w) does not have")
+_MESSAGE = re.compile(r'\\?"message\\?":\s*\\?"((?:[^"\\]|\\(?!")[^"])+)')
+_DONE = re.compile(r"when (reading|writing|deleting|renaming|uploading|listing|initiating an upload)")
+_TRANSIENT = re.compile(
+  r"\b(408|429|5\d\d)\b|UNAVAILABLE|DEADLINE|timed? ?out|resolve|connect|reset|NewConnection|RetryError",
+  re.IGNORECASE,
+)
+
+
+def explained(error: BaseException, address: str = "") -> XmcapError | None:
+  """Returns the error for the user if `error`, or what caused it, is a bucket's refusal or failure; else None.
+
+  `address` is what was asked for; without it, the error's message must name the bucket.
+  """
+  found: BaseException | None = error
+  while found is not None:
+    if isinstance(found, XmcapError):
+      return None
+    if (bucket := _bucket(found, address)) and (known := _explained(found, bucket)):
+      return known
+    found = found.__cause__ or found.__context__
+  return None
+
+
+def grant(bucket: str, account: str = "") -> str:
+  """The commands that give an account what a run needs."""
+  whom = "user" if account and not account.endswith("gserviceaccount.com") else "serviceAccount"
+  command = (
+    f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member={whom}:{account or 'ACCOUNT'}"
+  )
+  return (
+    f"`{command} --role=ROLE`, with roles/storage.objectUser and then with roles/storage.legacyBucketReader"
+  )
+
+
+def _bucket(error: BaseException, address: str) -> str:
+  """The bucket that an error is about; "" if it is not about a bucket."""
+  named = _BUCKET.search(str(error))
+  is_known = named or type(error).__module__.partition(".")[0] in _LIBRARIES
+  if is_known and address.startswith("gs://"):
+    return address.split("/")[2]
+  return (named[1] or named[2]) if named else ""
+
+
+def _explained(error: BaseException, bucket: str) -> XmcapError | None:
+  text = " ".join(str(error).split())
+  if type(error).__module__.startswith("google.auth"):
+    return UsageError(f"gs://{bucket}: no valid credentials for it ({one_line(error)}): {LOGIN}")
+  found = _STATUS.search(text)
+  status = next(filter(None, found.groups()), "") if found else ""
+  permission = _PERMISSION.search(text)
+  done = _DONE.search(text)
+  operation = OPERATIONS.get(permission[0] if permission else "") or (done[1] if done else "a request")
+  message = _MESSAGE.search(text)
+  said = one_line(Exception(message[1])) if message else one_line(error)
+  if status == "401":
+    return UsageError(
+      f"gs://{bucket}: {operation} is refused, because there are no valid credentials: {LOGIN}"
+    )
+  if status == "403" and permission:
+    account = _ACCOUNT.search(text)
+    whose = account[1] if account else "this account"
+    return UsageError(
+      f"gs://{bucket}: {operation} is refused: {whose} lacks {permission[0]} (or there is no such bucket): grant it by"
+      f" {grant(bucket, account[1] if account else '')}"
+    )
+  if status == "403":
+    return UsageError(
+      f"gs://{bucket}: {operation} is refused ({said}): change the bucket, or give another one"
+    )
+  if status == "404" and "bucket does not exist" in text:
+    return UsageError(f"gs://{bucket}: there is no such bucket: create it, or correct the address")
+  if _TRANSIENT.search(f"{type(error).__name__} {text}"):
+    return RestartError(f"gs://{bucket}: {operation} failed ({said}): check the network, and start again")
+  return None
