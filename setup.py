@@ -26,7 +26,7 @@ setuptools.setup(
   package_dir={"xmcap.tasks": "tasks", "xmcap.gin": "gin", "xmcap.launch_scripts": "launch"},
   package_data={
     "xmcap.gin": ["**/*.gin"],
-    "xmcap.launch_scripts": ["*.sh"],
+    "xmcap.launch_scripts": ["*.sh", "requirements.lock"],
     "xmcap": [
       "data/checking/*.css",
       "py.typed",

@@ -161,13 +161,9 @@ def _check_model_dir(model_dir: str, place: Place) -> None:
       )
     return
   if place.ask:
-    check_bucket(model_dir)
+    from xmcap.storage import buckets
 
-
-def check_bucket(address: str) -> None:
-  """Checks that a folder in a bucket answers; XmcapError if not."""
-  # The check that lists, writes and deletes one object belongs here.
-  addresses.names(address)
+    buckets.check_writable(model_dir)
 
 
 def _check_mesh(place: Place) -> None:
@@ -184,7 +180,9 @@ def _check_mesh(place: Place) -> None:
     if _selected("stream") == "CaptionStream":
       batch, each = option(CaptionStream, "batch_size"), option(CaptionStream, "captions_per_image")
       if each < 1 or batch % each:
-        raise UsageError(f"BATCH_SIZE {batch:,} is not divisible by captions_per_image {each}: change one of them")
+        raise UsageError(
+          f"BATCH_SIZE {batch:,} is not divisible by captions_per_image {each}: change one of them"
+        )
       run_arguments.check_batch(batch // each, data * fsdp, run["microbatches"]())
   except UsageError as error:
     raise UsageError(f"{place.name}: {error}") from None
@@ -242,9 +240,9 @@ def _check_weights(place: Place, seen: dict[str, str], folder: str, unseen: list
   pairs = start.folders_and_prefixes(configuration.given("train", "pretrained") or ())
   if _selected("objective") != "CaptionObjective" or any(path not in seen for path, _ in pairs) or not pairs:
     return
-  from xmcap.training import run_arguments
-
   import gin
+
+  from xmcap.training import run_arguments
 
   rows = gin.get_bindings("T5Config", resolve_references=False).get("vocab_size")
   if not isinstance(rows, int) and "VOCABULARY" not in seen:
