@@ -59,6 +59,9 @@ class TpuVm:
     "a disk to attach to every worker, read-only, at /mnt/disks/DISK", "", rule="disk", metavar="DISK"
   )
 
+  gcloud_track: str = option(
+    "gcloud's alpha or beta commands, which have more options", "", choices=("alpha", "beta")
+  )
   gcloud_create: Sequence[str] = option(
     "an option for gcloud's create, such as --labels=team=x (repeatable)", (), metavar="--OPTION[=VALUE]"
   )
@@ -156,7 +159,8 @@ class TpuVm:
 
   def _gcloud(self, kind: str, verb: str, addressed: Sequence[str], *options: str) -> list[str]:
     where = [f"--project={self.project}", f"--zone={self.zone}"]
-    return ["gcloud", "compute", "tpus", kind, verb, *addressed, *where, *options]
+    track = [self.gcloud_track] if self.gcloud_track else []
+    return ["gcloud", *track, "compute", "tpus", kind, verb, *addressed, *where, *options]
 
   def _resource(self) -> str:
     return "queued-resources" if self.queued else "tpu-vm"
