@@ -12,7 +12,7 @@ from xmcap.launch.package import Package
 
 _RUN = "Give the command for every host after --, such as: -- train --gin_file=models/bb.gin"
 _COMMANDS = ("train", "eval", "embed")
-_SECRET = re.compile(r"\w*(KEY|TOKEN|SECRET|PASSWORD|PASSWD)=.*", re.DOTALL | re.IGNORECASE)
+_SECRET = re.compile(r"(\w*_)?(KEY|TOKEN|SECRET|PASSWORD|PASSWD)=.*", re.DOTALL | re.IGNORECASE)
 
 
 class _EndedError(XmcapError):

@@ -16,7 +16,7 @@ from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses, object_store
 
-_MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "INITIAL_CHECKPOINT")
+_MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "FEATURES", "INITIAL_CHECKPOINT")
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
 
 
@@ -118,19 +118,19 @@ def _gin_file(name: str, place: Place, folder: str) -> str:
   """The file that the hosts will read as --gin_file=NAME, or a copy of it here."""
   from xmcap import configuration
 
-  own = configuration.gin_folder() / name
+  # As the hosts look for it: in the folder of the command first.
+  own, found = configuration.gin_folder() / name, place.locate(name)
+  if found and addresses.is_file(found):
+    return str(_copied(name, found, pathlib.Path(folder))) if addresses.is_remote(found) else found
   if own.is_file():
     return str(own)
-  found = place.locate(name)
-  if found is None:
-    if place.folder == "" and not os.path.isabs(name):
-      raise UsageError(
-        f"--gin_file={name}: none of xmcap's own, and the hosts have no other: copy it into the folder of --files"
-      )
-    return name
-  if not addresses.is_remote(found):
-    return found
-  return str(_copied(name, found, pathlib.Path(folder)))
+  if place.folder == "" and not os.path.isabs(name):
+    raise UsageError(
+      f"--gin_file={name}: none of xmcap's own, and the hosts have no other: copy it into the folder of --files"
+    )
+  if found:
+    raise UsageError(f"--gin_file={name}: no such file among xmcap's own, nor {found}")
+  return name
 
 
 def _copied(name: str, address: str, folder: pathlib.Path) -> pathlib.Path:
@@ -143,7 +143,7 @@ def _copied(name: str, address: str, folder: pathlib.Path) -> pathlib.Path:
   try:
     text = addresses.read_text(address)
   except FileNotFoundError:
-    raise UsageError(f"--gin_file={name}: no such file among xmcap's own, nor {address}") from None
+    raise UsageError(f"{address}: no such file, which a gin file includes") from None
   copy.parent.mkdir(parents=True, exist_ok=True)
   copy.write_text(text, encoding="utf-8")
   for included in _INCLUDE.findall(text):

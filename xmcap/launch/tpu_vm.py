@@ -63,6 +63,10 @@ class _TimeIsUpError(XmcapError):
   """The slice is to be deleted now."""
 
 
+class _EndedError(XmcapError):
+  """The run has ended without being finished."""
+
+
 class TpuVmRun:
   """Runs one command on every worker of a slice until it is finished.
 
@@ -128,8 +132,11 @@ class TpuVmRun:
     except KeyboardInterrupt:
       runner.say(f"{name} keeps running without this command: use --action=logs, status, stop or delete")
       raise
+    except UsageError:
+      raise
     except XmcapError as error:
-      if not always:
+      # A run that only cannot be reached may go on.
+      if not (always and isinstance(error, _EndedError)):
         raise XmcapError(f"{error}; {name} may still exist and cost money: --action=delete") from None
       runner.say(str(error))
       delete(self._vm)
@@ -147,10 +154,10 @@ class TpuVmRun:
       if outcome.kind == "finished":
         return
       if outcome.kind == "failed":
-        raise XmcapError(f"{outcome.why}: see the log above, or --action=logs")
+        raise _EndedError(f"{outcome.why}: see the log above, or --action=logs")
       if attempt < restart:
         runner.say(f"{outcome.why}: restarting ({attempt + 1} of {restart})")
-    raise XmcapError(f"{outcome.why}, after {restart} restarts")
+    raise _EndedError(f"{outcome.why}, after {restart} restarts")
 
   def preparation(self) -> list[tuple[str, list[str]]]:
     """Returns (description, command) of all steps once the slice is ready; the last one starts the run."""
