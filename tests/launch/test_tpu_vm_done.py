@@ -1,6 +1,7 @@
 """What is left of a run on a TPU VM: the slice is deleted, the logs are in the bucket; and what was installed."""
 
 import datetime
+import re
 import subprocess
 import zipfile
 
@@ -218,7 +219,10 @@ def test_status_says_the_cost_so_far(make, capfd):  # noqa: F811
   cloud.set("created", f"{created.isoformat().replace('+00:00', 'Z')}\tv4-128")
   tpu_vm.control("status", VM, price=3.22)
   assert "64 chips since" in (said := capfd.readouterr().out)
-  assert ": 640.0 chip-hours at 3.22 = 2,06" in said
+  hours, total = re.findall(r": ([\d.]+) chip-hours at 3.22 = ([\d,.]+) so far", said)[0]
+  assert 640 <= float(hours) < 660 and float(total.replace(",", "")) == pytest.approx(
+    3.22 * float(hours), rel=1e-3
+  )
   cloud.set("created", "")
   with pytest.raises(XmcapError, match="does not say when bb was created"):
     tpu_vm.control("status", VM, price=3.22)
