@@ -3,8 +3,9 @@
 import dataclasses
 import re
 import sys
+from typing import Any
 
-from xmcap.commands import base, launch_checks
+from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, options, slurm, tpu_vm, xpk
 from xmcap.launch.gcloud import Slice, TpuVm, slice_of
@@ -150,16 +151,21 @@ def _slurm(arguments) -> None:
   slurm.submit(job, command, arguments.dry_run)
 
 
-def _place(name: str, one: Slice, slices: int, arguments, folder: str | None = None) -> launch_checks.Place:
+def _place(name: str, one: Slice, slices: int, arguments, folder: str | None = None) -> Any:
+  """A `launch_checks.Place`."""
+  from xmcap.commands import launch_checks  # imports numpy and gin
+
   several = f"{slices} x {name}" if slices > 1 and arguments.run is not _slurm else name
   sizes = (one.hosts * slices, one.devices * slices, slices)
   return launch_checks.Place(several, *sizes, folder, ask=not arguments.dry_run)
 
 
-def _checked(arguments, place: launch_checks.Place) -> str:
+def _checked(arguments, place: Any) -> str:
   """Checks the command where it will run; returns the folder that it writes to, as far as it is known."""
   words = _command(arguments)
   if not arguments.unchecked:
+    from xmcap.commands import launch_checks
+
     return launch_checks.check(arguments.parsers, words, place)
   given = [word.split("=", 1)[1] for word in words if word.startswith(("--gin.MODEL_DIR=", "--model_dir="))]
   return given[-1] if given else ""
