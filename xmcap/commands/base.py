@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import difflib
 import functools
 import os
 import re
@@ -109,10 +110,25 @@ def add_gin(command) -> None:
   flag(group, "--explain", "print the resolved configuration and exit")
 
 
+def overrides(arguments, rest: Sequence[str], argv: Sequence[str]) -> list[str]:
+  """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
+  found = []
+  for word in rest:
+    if hasattr(arguments, "gin_file") and word.startswith("--gin."):
+      found.append(word.removeprefix("--gin."))
+      continue
+    command = " ".join(part for part in argv[:2] if not part.startswith("-"))
+    nearest = difflib.get_close_matches(word.split("=")[0], arguments.options, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    raise UsageError(f"xmcap {command}: unknown argument {word}{hint} (see xmcap {command} --help)")
+  return found
+
+
 def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bool:
   """Parses the gin files and overrides of a command; returns False after printing them for --explain.
 
-  They are parsed after what a `model_dir` says of its model. `default` are the files if the command has none.
+  They are parsed after what a `model_dir` says of its model, and before what the weights say that a run starts from
+  (`evaluation/pretrained_models.py`). `default` are the files if the command has none.
   """
   from xmcap import configuration
 
@@ -123,11 +139,26 @@ def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bo
 
     model_dir_lib.parse(model_dir, files, arguments.overrides, folders)
   else:
-    configuration.parse(files, arguments.overrides, folders)
+    parse_run(arguments, files, folders)
   if arguments.explain:
     print(configuration.explain())
     print(configuration.explain_defaults(), end="")
   return not arguments.explain
+
+
+def parse_run(
+  arguments, files, folders: Sequence[str], locate: Callable[[str], str | None] = lambda path: path
+) -> None:
+  """Parses the configuration of a run with the models of its PRETRAINED folders, which `locate` finds here."""
+  from xmcap import configuration
+
+  configuration.parse(files, arguments.overrides, folders)
+  if pretrained := configuration.given("train", "pretrained"):
+    from xmcap.evaluation import pretrained_models  # no slower now: whoever binds `train` has imported jax
+
+    models = pretrained_models.bind(pretrained, arguments.gin_file, say, locate)
+    if models:
+      configuration.parse([*files, models], arguments.overrides, folders)
 
 
 def check_names(arguments, default: Sequence[str] = ()) -> list[str]:

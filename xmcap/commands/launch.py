@@ -1,17 +1,22 @@
 """`xmcap launch`: starts a run on many machines, or rehearses it on this one."""
 
 import contextlib
+import dataclasses
 import pathlib
+import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, options, slurm, tpu_vm, xpk
-from xmcap.launch.gcloud import TpuVm
+from xmcap.launch.gcloud import Slice, TpuVm, slice_of
+from xmcap.launch.package import Package
 
 _RUN = "Give the command for every host after --, such as: -- train --gin_file=models/bb.gin"
 _COMMANDS = ("train", "eval", "embed")
+_SECRET = re.compile(r"(\w*_)?(KEY|TOKEN|SECRET|PASSWORD|PASSWD)=.*", re.DOTALL | re.IGNORECASE)
 
 
 class _EndedError(XmcapError):
@@ -27,13 +32,21 @@ def add(commands) -> None:
   where = base.add_group(
     commands, "launch", "WHERE", "start a run on a TPU VM, with XPK, with SLURM, or as several local processes",
     description=f"Starts a run on many hosts. {_RUN}",
-    epilog="Each WHERE has its own --help. --dry_run only prints the commands. See docs/pods.md.",
+    epilog="Each WHERE has its own --help. The run's configuration is resolved here before anything is started."
+    " --dry_run only prints the commands. See docs/pods.md.",
   )  # fmt: skip
   command = _add(where, "tpu-vm", _tpu_vm, "a TPU VM by gcloud, followed until the run ends")
   command.add_argument("--action", default="run", choices=("run", "logs", "status", "stop", "delete"))
-  for kind in (TpuVm, tpu_vm.Package, tpu_vm.Following):
+  for kind in (TpuVm, Package, tpu_vm.Following):
     options.add_to(command, kind)
   base.text(command, "--worker", "N", "worker whose log --action=logs follows", "0")
+  base.text(
+    command,
+    "--price",
+    "X",
+    "price per chip-hour, with which --action=status says the cost so far",
+    type=float,
+  )
 
   command = _add(where, "xpk", _xpk, "a workload on a GKE cluster, with XPK")
   command.add_argument("--action", default="run", choices=("run", "status", "delete"))
@@ -56,6 +69,10 @@ def add(commands) -> None:
   )
   base.text(command, "--bucket", "FOLDER/NAME", bucket, "")
 
+  for name in ("tpu-vm", "xpk", "slurm"):
+    command = where.choices[name]
+    base.flag(command, "--unchecked", "do not resolve the configuration of the run here before it is started")
+    command.set_defaults(parsers=commands.choices)
   for command in where.choices.values():
     # A remainder takes all following words, so it is added after every option.
     base.text(command, "command", "-- COMMAND", "xmcap's train, eval or embed with its options", nargs="...")
@@ -92,12 +109,22 @@ def _hosted_command(arguments, program: str = "xmcap") -> list[str]:
 
 def _tpu_vm(arguments) -> None:
   vm = options.parsed(arguments, TpuVm)
+  for text in arguments.env:
+    if _SECRET.fullmatch(text):
+      name = text.split("=")[0]
+      raise UsageError(
+        f"--env={name}=...: others can read command lines: give --secret={name}=FILE or {name}=sm://SECRET"
+      )
   command = _hosted_command(arguments)
   if not command:
-    tpu_vm.control(arguments.action, vm, arguments.worker, arguments.dry_run)
+    tpu_vm.control(arguments.action, vm, arguments.worker, arguments.dry_run, arguments.price)
     return
-  package, following = (options.parsed(arguments, kind) for kind in (tpu_vm.Package, tpu_vm.Following))
-  run = tpu_vm.TpuVmRun(vm, package, following, command)
+  package, following = (options.parsed(arguments, kind) for kind in (Package, tpu_vm.Following))
+  vm.create()  # raises for missing options
+  one = slice_of(vm.accelerator_type)
+  written = _checked(arguments, _place(vm.accelerator_type, one, vm.num_slices, arguments, following.files))
+  logs = f"{written.rstrip('/')}/logs" if written.startswith("gs://") else ""
+  run = tpu_vm.TpuVmRun(vm, package, following, command, logs=logs)
   if arguments.dry_run:
     print(run.dry_run())
   else:
@@ -106,15 +133,49 @@ def _tpu_vm(arguments) -> None:
 
 def _xpk(arguments) -> None:
   workload = options.parsed(arguments, xpk.Workload)
-  xpk.run(arguments.action, workload, _hosted_command(arguments), arguments.dry_run)
+  command = _hosted_command(arguments)
+  if command:
+    workload.create(command)  # raises for missing options
+    if workload.tpu_type:
+      place = _place(workload.tpu_type, slice_of(workload.tpu_type), workload.num_slices, arguments)
+    else:
+      place = _place(workload.device_type, Slice(0, 0, 1), workload.num_nodes, arguments)
+    _checked(arguments, place)
+  xpk.run(arguments.action, workload, command, arguments.dry_run)
 
 
 def _slurm(arguments) -> None:
   command = _hosted_command(arguments, arguments.program)
-  if command:
-    slurm.submit(options.parsed(arguments, slurm.BatchJob), command, arguments.dry_run)
-  else:
+  if not command:
     slurm.control(arguments.action, arguments.name, arguments.dry_run)
+    return
+  job = options.parsed(arguments, slurm.BatchJob)
+  node = Slice(job.gpus_per_node, job.gpus_per_node, 1)
+  place = _place(f"{job.nodes} nodes", node, job.nodes, arguments, job.chdir or ".")
+  # With this variable, all nodes count as one (docs/pods.md).
+  joined = any(text.startswith("JAX_PARTITION_INDEX=") for text in arguments.env)
+  _checked(arguments, dataclasses.replace(place, same_disks=True, slices=1 if joined else job.nodes))
+  slurm.submit(job, command, arguments.dry_run)
+
+
+def _place(name: str, one: Slice, slices: int, arguments, folder: str | None = None) -> Any:
+  """A `launch_checks.Place`."""
+  from xmcap.commands import launch_checks  # imports numpy and gin
+
+  several = f"{slices} x {name}" if slices > 1 and arguments.run is not _slurm else name
+  sizes = (one.hosts * slices, one.devices * slices, slices)
+  return launch_checks.Place(several, *sizes, folder, ask=not arguments.dry_run)
+
+
+def _checked(arguments, place: Any) -> str:
+  """Checks the command where it will run; returns the folder that it writes to, as far as it is known."""
+  words = _command(arguments)
+  if not arguments.unchecked:
+    from xmcap.commands import launch_checks
+
+    return launch_checks.check(arguments.parsers, words, place)
+  given = [word.split("=", 1)[1] for word in words if word.startswith(("--gin.MODEL_DIR=", "--model_dir="))]
+  return given[-1] if given else ""
 
 
 def _local(arguments) -> None:

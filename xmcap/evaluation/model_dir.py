@@ -28,7 +28,7 @@ from xmcap.evaluation.predictor import VOCABULARY, Predictor
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.storage import addresses, files, outputs
-from xmcap.training.checkpoints import kept_config, read, start, weights
+from xmcap.training.checkpoints import kept_config, read, start, versions, weights
 
 CONFIG = kept_config.NEWEST
 WORDS = "words"
@@ -67,7 +67,7 @@ def check_pretrained(vocabulary: vocabulary_lib.Vocabulary, pretrained: start.Pr
 
 
 def write_model_dir(step: int) -> None:
-  """Writes `config.gin`, `model.json` and the vocabulary into MODEL_DIR for a run that begins at `step`."""
+  """Writes `config.gin`, `model.json`, `versions.json` and the vocabulary into MODEL_DIR for a run from `step` on."""
   if jax.process_index():
     return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
@@ -76,6 +76,7 @@ def write_model_dir(step: int) -> None:
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
     kept_config.keep(model_dir, step, configuration.explain())
+    versions.keep(model_dir, step)
     files.write_anywhere(model_dir / model_json.NAME, model_json.as_text(_model(objective)).encode())
     if words := getattr(objective, "words", None):
       words_lib.copy_to(model_dir / WORDS, words)

@@ -15,7 +15,23 @@ _RUNTIME_VERSIONS = {
   "v5p": "v2-alpha-tpuv5",
   "v5litepod": "v2-alpha-tpuv5-lite",
   "v6e": "v2-alpha-tpuv6e",
+  "tpu7x": "v2-alpha-tpu7-ubuntu2404",
 }
+# Types whose names count TensorCores, two per chip; the others count chips. JAX has a device for each core of these.
+_CORES_IN_NAME = ("v2", "v3", "v4", "v5p", "tpu7x")
+_DEVICE_PER_CORE = ("v2", "v3", "tpu7x")
+# Set here, so not to be passed through.
+_OWN_OPTIONS = (
+  "project",
+  "zone",
+  "command",
+  "worker",
+  "node",
+  "accelerator-type",
+  "quiet",
+  "node-id",
+  "node-count",
+)
 _SECONDS_TO_SAVE = "120"
 
 
@@ -43,8 +59,27 @@ class TpuVm:
     "a disk to attach to every worker, read-only, at /mnt/disks/DISK", "", rule="disk", metavar="DISK"
   )
 
+  gcloud_track: str = option(
+    "gcloud's alpha or beta commands, which have more options", "", choices=("alpha", "beta")
+  )
+  gcloud_create: Sequence[str] = option(
+    "an option for gcloud's create, such as --labels=team=x (repeatable)", (), metavar="--OPTION[=VALUE]"
+  )
+  gcloud_ssh: Sequence[str] = option(
+    "an option for gcloud's ssh and scp, such as --tunnel-through-iap (repeatable)",
+    (),
+    metavar="--OPTION[=VALUE]",
+  )
+
   def __post_init__(self):
     check_fields(self)
+    for name in ("gcloud_create", "gcloud_ssh"):
+      for word in getattr(self, name):
+        found = re.fullmatch(r"(?s)--([a-z][a-z0-9-]*)(=.*)?", word)
+        if not found or found[1] in _OWN_OPTIONS or not word.isprintable():
+          raise UsageError(
+            f"--{name}={ascii(word[:80])[1:-1]}: give one of gcloud's options that xmcap does not set"
+          )
     if self.spot and self.reserved:
       raise UsageError("--spot and --reserved: give only one of them")
     if self.num_slices > 1 and not self.queued:
@@ -71,7 +106,7 @@ class TpuVm:
         source = f"projects/{self.project}/zones/{self.zone}/disks/{source}"
       # A disk may be attached to many workers only if it is read-only.
       options.append(f"--data-disk=source={source},mode=read-only")
-    return self._gcloud(self._resource(), "create", [self.name], *options, "--quiet")
+    return self._gcloud(self._resource(), "create", [self.name], *options, *self.gcloud_create, "--quiet")
 
   def describe(self) -> list[str]:
     """Prints the state of the queued resource, or of the TPU VM if it was created directly."""
@@ -82,13 +117,19 @@ class TpuVm:
   def describe_node(self) -> list[str]:
     return self._gcloud("tpu-vm", "describe", [self.name], "--format=value(state)")
 
+  def creations(self) -> list[list[str]]:
+    """Commands that print when each node was created, and its type: `TIME<tab>TYPE`."""
+    names = [self.name] if self.num_slices == 1 else [f"{self.name}-{n}" for n in range(self.num_slices)]
+    shown = "--format=value(createTime,acceleratorType)"
+    return [self._gcloud("tpu-vm", "describe", [name], shown) for name in names]
+
   def delete(self) -> list[str]:
     force = ["--force"] if self.queued else []
     return self._gcloud(self._resource(), "delete", [self.name], *force, "--quiet")
 
-  def copy(self, file: pathlib.Path) -> list[str]:
-    """Copies a file into the home folder of every worker."""
-    return self._on_workers("scp", [str(file), f"{self.name}:"], "all")
+  def copy(self, file: pathlib.Path, name: str = "") -> list[str]:
+    """Copies a file into the home folder of every worker, under another name if one is given."""
+    return self._on_workers("scp", [str(file), f"{self.name}:{name}"], "all")
 
   def mount(self) -> list[str]:
     """Mounts the attached disk at `/mnt/disks/NAME` on every worker, read-only."""
@@ -112,11 +153,14 @@ class TpuVm:
     nodes = [] if self.num_slices == 1 else [f"--node={'all' if worker == 'all' else '0'}"]
     route = ["--internal-ip"] if self.internal_ips else []
     kind = "tpu-vm" if self.num_slices == 1 else "queued-resources"
-    return self._gcloud(kind, verb, addressed, *nodes, f"--worker={worker}", *route, "--quiet", *options)
+    return self._gcloud(
+      kind, verb, addressed, *nodes, f"--worker={worker}", *route, *self.gcloud_ssh, "--quiet", *options
+    )
 
   def _gcloud(self, kind: str, verb: str, addressed: Sequence[str], *options: str) -> list[str]:
     where = [f"--project={self.project}", f"--zone={self.zone}"]
-    return ["gcloud", "compute", "tpus", kind, verb, *addressed, *where, *options]
+    track = [self.gcloud_track] if self.gcloud_track else []
+    return ["gcloud", *track, "compute", "tpus", kind, verb, *addressed, *where, *options]
 
   def _resource(self) -> str:
     return "queued-resources" if self.queued else "tpu-vm"
@@ -125,6 +169,26 @@ class TpuVm:
 def accelerator_type(slice_type: str) -> str:
   """Returns the API's name of a slice type; v5e slices are called v5litepod there."""
   return re.sub(r"^v5e-", "v5litepod-", slice_type)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+  """The numbers of a slice: chips (which are billed), devices of JAX, hosts."""
+
+  chips: int
+  devices: int
+  hosts: int
+
+
+def slice_of(slice_type: str) -> Slice:
+  """Returns the numbers of a slice by its type, such as v4-128 (cloud.google.com/tpu/docs, the page of each type)."""
+  kind, _, count = slice_type.partition("-")
+  number = int(count)
+  chips = number // 2 if kind in _CORES_IN_NAME else number
+  devices = number if kind in _DEVICE_PER_CORE else chips
+  # Eight chips of v5e and v6e are one host; larger slices of all types have four per host.
+  alone = 4 if kind in _CORES_IN_NAME else 8
+  return Slice(chips, devices, 1 if chips <= alone else chips // 4)
 
 
 def runtime_version(slice_type: str) -> str:

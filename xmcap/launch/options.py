@@ -17,7 +17,7 @@ _RULES = {
     "at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -",
   ),
   "word": (r"[A-Za-z0-9/%][A-Za-z0-9._/:@%+=&|*,-]*", "a word of letters, digits and ._/:@%+=&|*,-"),
-  "slice": (r"v[0-9]+[a-z]*-[0-9]+", "a TPU slice such as v4-128, v5p-256 or v6e-64"),
+  "slice": (r"(v|tpu)[0-9]+[a-z]*-[0-9]+", "a TPU slice such as v4-128, v5p-256, v6e-64 or tpu7x-128"),
   "disk": (
     r"(projects/[a-z0-9.:-]+/zones/[a-z0-9-]+/disks/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
     "the name of a disk in the zone, or projects/PROJECT/zones/ZONE/disks/NAME",
@@ -38,12 +38,15 @@ def option(
   least: int = 0,
   metavar: str | None = None,
   choices: Sequence[str] | None = None,
+  const: str | None = None,
 ) -> Any:
   """Declares a dataclass field that is also a command-line option; without a default it is required.
 
-  `rule` is the rule for a text: a key of the table above, or `any`. `least` is the smallest value of a number.
+  `rule` is the rule for a text: a key of the table above, or `any`. `least` is the smallest value of a number. `const`
+  is the value of the option alone. An option whose default is () may be repeated.
   """
   metadata = {"help": help, "rule": rule, "least": least, "metavar": metavar, "choices": choices}
+  metadata["const"] = const
   return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -79,8 +82,13 @@ def add_to(command: Any, kind: type) -> None:
     metadata = field.metadata
     if field.default is False:
       command.add_argument(f"--{field.name}", action="store_true", help=metadata["help"])
+    elif field.default == ():
+      command.add_argument(
+        f"--{field.name}", action="append", default=[], metavar=metadata["metavar"], help=metadata["help"]
+      )
     else:
       required = field.default is dataclasses.MISSING
+      alone = {} if metadata["const"] is None else {"nargs": "?", "const": metadata["const"]}
       command.add_argument(
         f"--{field.name}",
         required=required,
@@ -89,9 +97,11 @@ def add_to(command: Any, kind: type) -> None:
         metavar=metadata["metavar"],
         choices=metadata["choices"],
         help=metadata["help"],
+        **alone,
       )
 
 
 def parsed(arguments: Any, kind: type) -> Any:
   """Makes a dataclass from its options on the command line."""
-  return kind(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)})
+  values = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)}
+  return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

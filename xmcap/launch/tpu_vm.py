@@ -1,9 +1,8 @@
 """Runs a command on a TPU VM: creates it, installs xmcap, starts every worker, follows the run and restarts it."""
 
 import dataclasses
-import hashlib
+import datetime
 import pathlib
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,8 +11,9 @@ from typing import NamedTuple
 from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local, runner
-from xmcap.launch.gcloud import TpuVm
+from xmcap.launch.gcloud import TpuVm, slice_of
 from xmcap.launch.options import check_fields, option
+from xmcap.launch.package import Package
 
 # States of a node and of a queued resource (cloud.google.com/tpu/docs/reference/rest/v2), and two more.
 _READY = {"READY", "ACTIVE"}
@@ -22,46 +22,6 @@ _NEVER_READY = {"FAILED", "STOPPED", "HIDDEN", "HIDING"}
 _ABSENT = "ABSENT"
 _UNKNOWN = "UNKNOWN"
 _MOST_SILENT = 10  # failed polls in a row after which a ready slice counts as unreachable
-
-
-@dataclasses.dataclass(frozen=True)
-class Package:
-  """The package to install on the workers: a wheel on this machine, or anything that pip accepts."""
-
-  install: str = option(
-    "xmcap for the workers: a wheel, or an argument of pip install", "", rule="any", metavar="PACKAGE"
-  )
-  python: str = option("Python version of the workers", "3.12")
-
-  def __post_init__(self):
-    check_fields(self)
-    if not self.install or self.install.startswith("-") or not self.install.isprintable():
-      raise UsageError(
-        f"--install={ascii(self.install[:80])[1:-1]}: give a wheel (dist/xmcap-0.1.0-py3-none-any.whl) or an argument"
-        " of pip install (git+https://..., xmcap==0.1.0)"
-      )
-    wheel = self.wheel()
-    if wheel is None:
-      return
-    if not wheel.is_file():
-      raise UsageError(f"--install={self.install}: no such file")
-    if ":" in str(wheel) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+!-]*\.whl", wheel.name):
-      raise UsageError(
-        f"--install={self.install}: gcloud cannot copy a file with this path: move or rebuild the wheel"
-      )
-
-  def wheel(self) -> pathlib.Path | None:
-    """Returns the wheel to copy if it is on this machine, else None."""
-    is_local = self.install.endswith(".whl") and "://" not in self.install
-    return pathlib.Path(self.install).absolute() if is_local else None
-
-  def script_arguments(self) -> list[str]:
-    """Returns the arguments of `tpu_vm_install.sh`; the second one identifies the package."""
-    wheel = self.wheel()
-    if wheel is None:
-      return [self.python, f"{self.python} {self.install}", self.install]
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return [self.python, f"{self.python} {digest}", wheel.name]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +34,18 @@ class Following:
   poll: float = option("time between two polls of the run", 30.0, metavar="SECONDS")
   wait: float = option("how long to wait for the TPU to be ready", 24.0, metavar="HOURS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
+  delete_when_done: str = option(
+    "delete the slice when the run has finished; always: also when it has failed", "never", const="finished",
+    choices=("never", "finished", "always"),
+  )  # fmt: skip
+  delete_after: float = option(
+    "stop the run and delete the slice after so long; 0: never", 0.0, metavar="HOURS"
+  )
 
   def __post_init__(self):
     check_fields(self)
+    if not 0 <= self.delete_after < 1e6:
+      raise UsageError(f"--delete_after={self.delete_after}: give hours above 0")
     if not 0 < self.poll <= 3600 or self.wait <= 0:
       raise UsageError(
         f"--poll={self.poll} --wait={self.wait}: give seconds (at most 3600) and hours above 0"
@@ -90,8 +59,23 @@ class Outcome(NamedTuple):
   why: str = ""
 
 
+class _TimeIsUpError(XmcapError):
+  """The slice is to be deleted now."""
+
+
+class _EndedError(XmcapError):
+  """The run has ended without being finished."""
+
+
 class TpuVmRun:
-  """Runs one command on every worker of a slice until it is finished."""
+  """Runs one command on every worker of a slice until it is finished.
+
+  Args:
+    vm, package, following: options.
+    command: of every worker.
+    logs: folder of a bucket for the logs of all workers; "": they stay on the workers.
+    sleep, clock: wait for, and tell, seconds.
+  """
 
   def __init__(
     self,
@@ -100,9 +84,13 @@ class TpuVmRun:
     following: Following,
     command: Sequence[str],
     sleep: Callable[[float], None] = time.sleep,
+    logs: str = "",
+    clock: Callable[[], float] = time.monotonic,
   ):
     self._vm, self._package, self._following = vm, package, following
-    self._command, self._sleep = list(command), sleep
+    self._command, self._sleep, self._logs = list(command), sleep, logs
+    hours = following.delete_after
+    self._clock, self._end = clock, clock() + 3600 * hours if hours else float("inf")
     self._printed = 0  # bytes of worker 0's log
 
   def dry_run(self) -> str:
@@ -122,34 +110,69 @@ class TpuVmRun:
     ]
     why = "after exit code 75, a death by a signal or a lost worker"
     stop = runner.function("stop", f"{why}; then start over, at most {restart} times", vm.stop())
-    delete = runner.function("delete", "after a preemption; then start over too", vm.delete())
+    when = ["after a preemption; then start over too"]
+    if self._following.delete_when_done != "never":
+      when.append(f"when done: {self._following.delete_when_done}")
+    if self._following.delete_after:
+      when.append(f"{self._following.delete_after:g} hours after this command began, after stop")
+    delete = runner.function("delete", "; ".join(when), vm.delete())
     return "\n".join([runner.listing(parts), stop, delete])
 
   def run(self) -> None:
     """Runs the command to its end; XmcapError if it failed, or needed too many restarts."""
-    name, restart = self._vm.name, self._following.restart
+    name, always = self._vm.name, self._following.delete_when_done == "always"
     self._vm.create()  # raises for missing options before anything is sent
     try:
-      for attempt in range(restart + 1):
-        self._make_ready(first=attempt == 0)
-        outcome = self._attempt(first=attempt == 0)
-        if outcome.kind == "finished":
-          runner.say(f"finished; {name} still exists and costs money: delete it with --action=delete")
-          return
-        if outcome.kind == "failed":
-          raise XmcapError(
-            f"{outcome.why}: see the log above, or --action=logs; the TPU still exists and costs money"
-          )
-        if attempt < restart:
-          runner.say(f"{outcome.why}: restarting ({attempt + 1} of {restart})")
-      raise XmcapError(f"{outcome.why}, after {restart} restarts; the TPU may still exist and cost money")
+      self._run_to_its_end()
+    except _TimeIsUpError as error:
+      runner.capture(self._vm.stop())
+      self._print_log()
+      delete(self._vm)
+      raise XmcapError(f"{error}: the same command creates {name} again and resumes") from None
     except KeyboardInterrupt:
       runner.say(f"{name} keeps running without this command: use --action=logs, status, stop or delete")
       raise
+    except UsageError:
+      raise
+    except XmcapError as error:
+      # A run that only cannot be reached may go on.
+      if not (always and isinstance(error, _EndedError)):
+        raise XmcapError(f"{error}; {name} may still exist and cost money: --action=delete") from None
+      runner.say(str(error))
+      delete(self._vm)
+      raise XmcapError(f"{name} was deleted, since the run failed: see above") from None
+    if self._following.delete_when_done == "never":
+      runner.say(f"finished; {name} still exists and costs money: delete it with --action=delete")
+    else:
+      delete(self._vm)
+
+  def _run_to_its_end(self) -> None:
+    restart = self._following.restart
+    for attempt in range(restart + 1):
+      self._make_ready(first=attempt == 0)
+      outcome = self._attempt(first=attempt == 0)
+      if outcome.kind == "finished":
+        return
+      if outcome.kind == "failed":
+        raise _EndedError(f"{outcome.why}: see the log above, or --action=logs")
+      if attempt < restart:
+        runner.say(f"{outcome.why}: restarting ({attempt + 1} of {restart})")
+    raise _EndedError(f"{outcome.why}, after {restart} restarts")
 
   def preparation(self) -> list[tuple[str, list[str]]]:
     """Returns (description, command) of all steps once the slice is ready; the last one starts the run."""
     parts = []
+    for variable, source in self._package.secrets():
+      if not source.startswith("sm://"):
+        # Under a name of its own, which the script takes away again.
+        parts.append(
+          (
+            f"copy the secret {variable}",
+            self._vm.copy(pathlib.Path(source).absolute(), f".xmcap-{variable}"),
+          )
+        )
+        source = f".xmcap-{variable}"
+      parts.append((f"set the secret {variable} on all workers", self._vm.ssh("secret", [variable, source])))
     wheel = self._package.wheel()
     if wheel is not None:
       parts.append(("copy the wheel to all workers", self._vm.copy(wheel)))
@@ -158,12 +181,13 @@ class TpuVmRun:
       parts.append(("mount the disk on all workers", self._vm.mount()))
     if self._following.files:
       parts.append(("copy the files to all workers", self._vm.ssh("files", [self._following.files])))
-    return [*parts, ("start the command on all workers", self._vm.ssh("start", self._command))]
+    return [*parts, ("start the command on all workers", self._vm.ssh("start", [self._logs, *self._command]))]
 
   def _make_ready(self, first: bool) -> None:
     """Waits for the slice; creates it if there is none or it was taken away."""
     name, waited, last = self._vm.name, 0.0, ""
     while waited <= self._following.wait * 3600:
+      self._check_time()
       state, complaint = self._state()
       if state in _READY:
         return
@@ -213,6 +237,7 @@ class TpuVmRun:
     silent = 0
     while True:
       self._sleep(self._following.poll)
+      self._check_time()
       workers = self._workers()
       self._print_log()
       if workers is None:
@@ -233,6 +258,10 @@ class TpuVmRun:
         outcome = judge(self._workers() or workers) or outcome
         self._print_log()
       return outcome
+
+  def _check_time(self) -> None:
+    if self._clock() >= self._end:
+      raise _TimeIsUpError(f"stopped after the {self._following.delete_after:g} hours of --delete_after")
 
   def _workers(self) -> list[tuple[str, str, str]] | None:
     """Returns (host, state, exit code) of each worker, or None if not all of them answer."""
@@ -278,16 +307,74 @@ def judge(workers: Sequence[tuple[str, str, str]]) -> Outcome | None:
   return Outcome("finished") if len(codes) == len(workers) else None
 
 
-def control(action: str, vm: TpuVm, worker: str = "0", dry_run: bool = False) -> None:
+def delete(vm: TpuVm, dry_run: bool = False) -> None:
+  """Deletes the queued resource and the TPU VM of this name, whichever there are, or prints the commands.
+
+  Raises:
+    XmcapError: gcloud cannot tell whether there are any, or cannot delete them.
+  """
+  kinds = {
+    "queued resource": dataclasses.replace(vm, queued=True),
+    "TPU VM": dataclasses.replace(vm, queued=False, num_slices=1),
+  }
+  if dry_run:
+    print(
+      runner.listing([(f"delete the {what}, if there is one", one.delete()) for what, one in kinds.items()])
+    )
+    return
+  found = 0
+  for what, one in kinds.items():
+    state, complaint = _described(one.describe())
+    if state == _UNKNOWN:
+      raise XmcapError(
+        f"gcloud cannot tell whether there is a {what} {vm.name}, which may cost money: {complaint}"
+      )
+    if state != _ABSENT:
+      found += 1
+      runner.run(one.delete())
+      runner.say(f"the {what} {vm.name} is deleted")
+  if not found:
+    runner.say(f"there is neither a queued resource nor a TPU VM {vm.name} in {vm.project}, {vm.zone}")
+
+
+def cost(vm: TpuVm, price: float) -> str:
+  """Returns a line with the cost of the slices since they were created, at a price per chip-hour.
+
+  What came before a preemption, disks and traffic are not in it. XmcapError if gcloud does not say when that was.
+  """
+  chip_hours, chips, since = 0.0, 0, ""
+  for argv in vm.creations():
+    answer, complaint = _described(argv)
+    created, _, slice_type = answer.partition("\t")
+    try:
+      begun = datetime.datetime.fromisoformat(created)
+      of_slice = slice_of(slice_type.strip()).chips
+    except ValueError:
+      raise XmcapError(f"gcloud does not say when {vm.name} was created: {complaint or answer}") from None
+    hours = (datetime.datetime.now(datetime.UTC) - begun).total_seconds() / 3600
+    chip_hours, chips, since = chip_hours + of_slice * hours, chips + of_slice, since or created
+  return f"{chips} chips since {since}: {chip_hours:,.1f} chip-hours at {price:g} = {chip_hours * price:,.2f} so far"
+
+
+def control(
+  action: str, vm: TpuVm, worker: str = "0", dry_run: bool = False, price: float | None = None
+) -> None:
   """Runs `logs` (follows a worker's log), `status`, `stop` (SIGTERM on all workers) or `delete`, or prints it."""
   if not worker.isdecimal():
     raise UsageError(f"--worker={ascii(worker)[1:-1]}: give the number of a worker")
+  if action == "delete":
+    delete(vm, dry_run)
+    return
   argvs = {
     "logs": [vm.ssh("logs", worker=worker)],
     "status": [vm.describe(), vm.ssh("status")],
     "stop": [vm.stop()],
-    "delete": [vm.delete()],
   }[action]
+  if price is not None and action == "status":
+    if dry_run:
+      argvs = [*vm.creations(), *argvs]
+    else:
+      print(cost(vm, price), flush=True)
   for argv in argvs:
     if dry_run:
       print(runner.listing([(action, argv)]))

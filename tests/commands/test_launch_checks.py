@@ -1,0 +1,183 @@
+"""What `xmcap launch` refuses before anything is started: the run's configuration, resolved on this machine."""
+
+import os
+import shutil
+
+import gin
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests.training.test_frozen_vit import write_vit
+from xmcap import cli
+from xmcap.commands import launch_checks
+from xmcap.errors import UsageError
+from xmcap.models import model_json
+from xmcap.models.vit import ViTConfig
+from xmcap.storage import buckets
+
+_BB = ["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin"]
+_WHOLE = [
+  *_BB,
+  "--gin.MODEL_DIR=gs://b/run",
+  "--gin.DATA_DIR=gs://b/data",
+  "--gin.VOCABULARY=gs://b/spiece.model",
+]
+POD = launch_checks.Place("v4-128", 16, 64, folder="", ask=False)
+
+
+@pytest.fixture(scope="module")
+def parsers():
+  parser = cli._parser()
+  (action,) = (action for action in parser._actions if hasattr(action, "_name_parser_map"))
+  return action.choices
+
+
+@pytest.fixture(autouse=True)
+def empty(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture
+def check(parsers):
+  return lambda words, place=POD: launch_checks.check(parsers, words, place)
+
+
+def test_a_whole_command_passes_and_says_what_was_not_seen(check, capsys):
+  before = dict(os.environ)
+  assert check(_WHOLE) == "gs://b/run"
+  assert "DATA_DIR=gs://b/data, VOCABULARY=gs://b/spiece.model" in capsys.readouterr().err
+  assert dict(os.environ) == before  # sbatch hands it on to the job
+
+
+@pytest.mark.parametrize(
+  ("words", "message"),
+  [
+    (["train"], "needs gin files"),
+    ([*_WHOLE, "--gin_file=models/bbb.gin"], "models/bbb.gin: none of xmcap's own"),
+    ([*_WHOLE, "--gin.TOTAL_STEP=3"], "did you mean TOTAL_STEPS"),
+    ([*_WHOLE, "--gin.Partitioning.fsd=3"], "did you mean fsdp"),
+    ([*_WHOLE, "--gin_fil=a"], "unknown argument --gin_fil"),
+    ([*_WHOLE, "--gin.MODEL_DIR=/data/run"], "the 16 hosts of v4-128 cannot share a local folder"),
+    (_BB, "MODEL_DIR=runs/train_coco35l"),
+    ([*_BB, "--gin.MODEL_DIR=gs://b/run"], "DATA_DIR=data/coco35l: a relative path"),
+    ([*_WHOLE, "--gin.VOCABULARY=spiece.model"], "VOCABULARY=spiece.model: a relative path"),
+    ([*_WHOLE, "--gin.PRETRAINED=vit-b16"], "PRETRAINED=vit-b16: a relative path"),
+    ([*_WHOLE, "--gin.Partitioning.model=48"], "v4-128: Partitioning: data -1 x fsdp -1 x model 48"),
+    ([*_WHOLE, "--gin.BATCH_SIZE=96"], "v4-128: a batch of 96 pictures"),
+    ([*_WHOLE, "--gin.CAPTIONS_PER_IMAGE=3"], "not divisible by captions_per_image 3"),
+    (["eval", "--model_dir=gs://b/run", "--gin_file=runs/nothing.gin"], "runs/nothing.gin"),
+    (["eval", "--model_dir=runs/bb"], "--model_dir=runs/bb: a relative path"),
+    (["embed", "--nothing"], "nothing"),
+  ],
+)
+def test_what_would_fail_is_refused(check, words, message):
+  with pytest.raises(UsageError) as error:
+    check(words)
+  assert message in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+def test_nothing_is_created_for_a_command_that_would_fail(capsys, monkeypatch, tmp_path):
+  monkeypatch.setenv("PATH", str(tmp_path))
+  where = ["tpu-vm", "--name=bb", "--project=p", "--zone=z", "--accelerator_type=v4-128", "--install=xmcap"]
+  assert cli.main(["launch", *where, "--", *_BB]) == 2
+  assert "nothing was started" in capsys.readouterr().err
+
+
+# ---- on disks that the hosts share ----------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(tmp_path):
+  return launch_checks.Place("2 nodes", 2, 16, 2, folder=str(tmp_path), same_disks=True)
+
+
+def frozen(vit, *more):
+  return [
+    "train", "--gin_file=models/bb.gin", "--gin_file=data/folder.gin", "--gin_file=runs/folder.gin",
+    f"--gin.PRETRAINED={vit}", "--gin.DATA_DIR=data", "--gin.VOCABULARY=spiece.model", *more,
+  ]  # fmt: skip
+
+
+@pytest.fixture
+def inputs(tmp_path):
+  (tmp_path / "data").mkdir()
+  (tmp_path / "data/train.array_record").touch()
+  (tmp_path / "spiece.model").touch()
+  write_vit(tmp_path / "vit")
+  return tmp_path
+
+
+def test_weights_that_bring_their_model_fit(check, shared, inputs, capsys):
+  assert check(frozen("vit"), shared) == "runs/folder"
+  assert "vit/model.json: ViTConfig.activation" in capsys.readouterr().err
+
+
+def test_weights_of_another_shape_are_refused(check, shared, inputs):
+  other = ViTConfig(16, 1, 32, 2, 4, 12, "tok")
+  (inputs / "other").mkdir()
+  (inputs / "other/model.json").write_text(
+    model_json.as_text(model_json.Model(vit=model_json.of_config(other)))
+  )
+  with pytest.raises(
+    UsageError, match=r"vit/layers/mlp/wi/bias has shape \(1, 24\), but \(1, 32\) in this model"
+  ):
+    check(frozen("vit", "--gin_file=other/model.json"), shared)
+
+
+@pytest.mark.parametrize("name", ["data", "spiece.model", "vit"])
+def test_inputs_that_are_missing_are_refused(check, shared, inputs, name):
+  path = inputs / name
+  shutil.rmtree(path) if path.is_dir() else path.unlink()
+  with pytest.raises(UsageError, match=f"{name}: .*{name} does not exist"):
+    check(frozen("vit"), shared)
+
+
+# ---- in a bucket ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bucket(inputs, store, monkeypatch):
+  """A bucket whose folder `inputs` is that of --files."""
+  folder = store.folder / "my-bucket/inputs"
+  folder.mkdir(parents=True)
+  for name in ("data", "vit", "spiece.model"):
+    shutil.move(inputs / name, folder / name)
+  (folder / "own.gin").write_text("include 'runs/folder.gin'\nTOTAL_STEPS = 7\n")
+  checked = []
+  monkeypatch.setattr(buckets, "check_writable", checked.append)
+  return folder, checked
+
+
+IN_BUCKET = launch_checks.Place("v6e-8", 1, 8, folder="gs://my-bucket/inputs")
+
+
+def in_bucket(*more):
+  return [*frozen("vit", "--gin.MODEL_DIR=gs://my-bucket/run"), "--gin_file=own.gin", *more]
+
+
+def test_files_are_found_in_the_folder_of_files(check, bucket):
+  folder, checked = bucket
+  assert check(in_bucket(), IN_BUCKET) == "gs://my-bucket/run"
+  assert checked == ["gs://my-bucket/run"]
+
+
+def test_weights_in_a_bucket_are_compared_by_their_header(check, bucket):
+  folder, _ = bucket
+  save_file({"vit/embedding/kernel": np.zeros((3, 3), np.float32)}, folder / "vit/params.safetensors")
+  with pytest.raises(UsageError, match="vit/embedding/kernel"):
+    check(in_bucket(), IN_BUCKET)
+
+
+def test_what_is_missing_in_the_bucket_is_refused(check, bucket):
+  folder, _ = bucket
+  (folder / "spiece.model").unlink()
+  with pytest.raises(
+    UsageError, match="VOCABULARY=spiece.model: gs://my-bucket/inputs/spiece.model does not"
+  ):
+    check(in_bucket(), IN_BUCKET)
+  (folder / "own.gin").unlink()
+  with pytest.raises(UsageError, match="own.gin: no such file"):
+    check(in_bucket(), IN_BUCKET)

@@ -1,0 +1,49 @@
+"""The image for XPK and GKE, as far as it can be checked without a Docker engine."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_hadolint_finds_nothing():
+  found = shutil.which("hadolint", path=f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}")
+  assert found, "hadolint is missing: pip install -e '.[test]'"
+  done = subprocess.run(
+    [found, "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True, check=False
+  )
+  assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("source", re.findall(r"^COPY (.+) \S+$", TEXT, re.MULTILINE))
+def test_what_is_copied_is_there_and_not_ignored(source):
+  ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+  for name in source.split():
+    assert (ROOT / name).exists() and f"!{name}" in ignored, name
+
+
+def test_all_that_setup_reads_is_copied():
+  setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+  copied = set(" ".join(re.findall(r"^COPY (.+) \S+$", TEXT, re.MULTILINE)).split())
+  assert {"README.md", "LICENSE", "xmcap", "requirements.lock"} <= copied
+  assert set(re.findall(r'"xmcap\.\w+": "(\w+)"', setup)) <= copied
+
+
+def test_the_versions_are_those_of_the_lock():
+  assert "--constraint requirements.lock" in TEXT
+  # The launch scripts' lock is the same file, which travels in the wheel.
+  assert (ROOT / "launch/requirements.lock").samefile(ROOT / "requirements.lock")
+
+
+def test_the_extras_are_there():
+  (extras,) = re.findall(r"^ARG EXTRAS=\[(.*)\]$", TEXT, re.MULTILINE)
+  setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+  for extra in extras.split(","):
+    assert f'"{extra}": [' in setup

@@ -1,0 +1,245 @@
+"""What is left of a run on a TPU VM: the slice is deleted, the logs are in the bucket; and what was installed."""
+
+import datetime
+import re
+import subprocess
+import zipfile
+
+import pytest
+
+from tests.launch.fake_cloud import Cloud
+from tests.launch.test_tpu_vm import make  # noqa: F401  a fixture
+from xmcap import cli
+from xmcap.errors import UsageError, XmcapError
+from xmcap.launch import gcloud, scripts, tpu_vm
+from xmcap.launch.gcloud import Slice, TpuVm
+from xmcap.launch.package import Package
+
+VM = TpuVm("bb", "my-project", "us-central2-b", "v4-16")
+
+
+def run(cloud: Cloud, vm=VM, logs="", package=None, events=(), clock=lambda: 0.0, **following):
+  waiting = list(events)
+
+  def sleep(_):
+    subprocess.run(["sleep", "0.05"], check=True)
+    if waiting:
+      waiting.pop(0)(cloud)
+
+  options = tpu_vm.Following(poll=1.0, wait=0.005, **{"restart": 0, **following})
+  launched = tpu_vm.TpuVmRun(
+    vm, package or Package("xmcap==0.1.0"), options, ["xmcap", "train"], sleep, logs, clock
+  )
+  launched.run()
+
+
+def deleted(cloud: Cloud) -> list[str]:
+  return [kind for kind, _, _ in cloud.calls("delete")]
+
+
+@pytest.mark.parametrize(
+  ("when", "code", "kinds"),
+  [
+    ("never", 0, []),
+    ("finished", 0, ["tpu-vm"]),
+    ("finished", 1, []),
+    ("always", 1, ["tpu-vm"]),
+    ("always", 75, ["tpu-vm"]),
+  ],
+)
+def test_the_slice_is_deleted_when_done(make, when, code, kinds):  # noqa: F811
+  cloud = make(f"sys.exit({code})", workers=1)
+  if code:
+    with pytest.raises(XmcapError, match="deleted" if kinds else "may still exist and cost money"):
+      run(cloud, delete_when_done=when)
+  else:
+    run(cloud, delete_when_done=when)
+  assert deleted(cloud) == kinds
+
+
+def test_a_queued_resource_is_deleted_with_its_node(make):  # noqa: F811
+  cloud = make("", workers=1)
+  run(cloud, TpuVm("bb", "my-project", "us-central2-b", "v4-8", queued=True), delete_when_done="finished")
+  assert deleted(cloud) == ["queued-resources"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_delete_removes_what_was_created_whatever_is_said(make, queued, capsys):  # noqa: F811
+  cloud = make("", workers=1)
+  run(cloud, TpuVm("bb", "my-project", "us-central2-b", "v4-8", queued=queued))
+  tpu_vm.control("delete", TpuVm("bb", "my-project", "us-central2-b", queued=not queued))
+  assert deleted(cloud) == ["queued-resources" if queued else "tpu-vm"]
+  tpu_vm.control("delete", VM)
+  assert "there is neither a queued resource nor a TPU VM bb" in capsys.readouterr().err
+
+
+def test_delete_says_when_gcloud_cannot_tell(make):  # noqa: F811
+  cloud = make("", workers=1)
+  cloud.set("refuse", "describe")
+  with pytest.raises(XmcapError, match="which may cost money: ERROR: .gcloud. the stub refuses"):
+    tpu_vm.control("delete", VM)
+
+
+def test_after_so_many_hours_the_run_saves_and_the_slice_is_deleted(make):  # noqa: F811
+  body = (
+    'signal.signal(signal.SIGTERM, lambda *_: ((bucket / "saved").touch(), sys.exit(75)))\ntime.sleep(60)'
+  )
+  cloud, hours = make(body, workers=1), [0.0]
+
+  def late(one):
+    one.wait_for_start()
+    hours[0] = 5.0
+
+  with pytest.raises(
+    XmcapError, match="after the 5 hours of --delete_after: the same command creates bb again"
+  ):
+    run(cloud, delete_after=5.0, events=[late], clock=lambda: 3600 * hours[0])
+  assert deleted(cloud) == ["tpu-vm"] and (cloud.bucket / "saved").exists()
+
+
+def test_a_slice_that_waits_too_long_is_deleted(make):  # noqa: F811
+  cloud = make("", workers=1)
+  cloud.set("state", "CREATING")
+  hours = iter([0.0, 1.0, 6.0])
+  with pytest.raises(XmcapError, match="--delete_after"):
+    run(cloud, delete_after=5.0, clock=lambda: 3600 * next(hours))
+  assert deleted(cloud) == ["tpu-vm"]
+
+
+def test_the_log_of_a_worker_is_in_the_bucket_before_the_slice_is_deleted(make):  # noqa: F811
+  cloud = make('print("its stack", file=sys.stderr)\nsys.exit(0 if attempt else 75)', workers=1)
+  run(cloud, logs="gs://my-bucket/run/logs", restart=1, delete_when_done="finished")
+  (log,) = (cloud.bucket / "my-bucket/run/logs").iterdir()
+  lines = log.read_text().splitlines()
+  assert [line for line in lines if line == "its stack"] == [
+    "its stack"
+  ] * 2 and "attempt 1" in log.read_text()
+
+
+def test_the_log_is_copied_while_the_run_goes_on():
+  script = scripts.text("tpu_vm_start.sh")
+  assert "while sleep 60; do copy_log" in script and script.index("copy_log || true\n  echo") > 0
+
+
+# ---- what is installed ----------------------------------------------------------------------------
+
+
+def test_workers_install_the_versions_of_the_lock(make):  # noqa: F811
+  cloud = make("", workers=1)
+  run(cloud, package=Package("xmcap==0.1.0", index_url="https://pypi.lab/simple"))
+  first, second = (cloud.folder / "uv").read_text().splitlines()
+  assert "--index https://pypi.lab/simple --no-deps xmcap==0.1.0" in first
+  assert "xmcap/launch_scripts/requirements.lock xmcap==0.1.0 jax[tpu]" in second and "--constraint" in second
+
+
+def test_a_wheel_with_extras_is_copied_and_installed_with_them(make, tmp_path):  # noqa: F811
+  wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
+  zipfile.ZipFile(wheel, "w").close()
+  cloud = make("", workers=1)
+  run(cloud, package=Package(f"{wheel}[wandb,ko]"))
+  assert (cloud.folder / "worker-0" / wheel.name).is_file()
+  assert (cloud.folder / "packages").read_text() == f"{cloud.folder / 'worker-0' / wheel.name}[wandb,ko]\n"
+
+
+def test_secrets_reach_the_run_and_no_command_line(make, tmp_path):  # noqa: F811
+  file = tmp_path / "key"
+  file.write_text("hunter2")
+  cloud = make('print(os.environ["A_KEY"], os.environ["B_KEY"])', workers=1)
+  run(cloud, package=Package("xmcap", secret=(f"A_KEY={file}", "B_KEY=sm://wandb")))
+  home = cloud.folder / "worker-0"
+  assert "hunter2 of the manager: latest --secret=wandb" in (home / "xmcap/bb/log").read_text()
+  assert "hunter2" not in (cloud.folder / "calls").read_text()
+  assert (home / "xmcap/bb/secrets/A_KEY").stat().st_mode & 0o777 == 0o600
+  assert not (home / ".xmcap-A_KEY").exists()
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"secret": ("hunter2",)}, "--secret: give NAME=FILE"),
+    ({"secret": ("A=/no/such",)}, "--secret=A: no such file"),
+    ({"secret": ("A=sm://$(x)",)}, "give sm://SECRET"),
+    ({"index_url": "https://me:hunter2@pypi.lab/simple"}, "has a password.*--secret=UV_INDEX=FILE"),
+    ({"index_url": "pypi.lab"}, "give an address"),
+  ],
+)
+def test_secrets_and_indexes_are_checked(options, message):
+  with pytest.raises(UsageError, match=message) as error:
+    Package("xmcap", **options)
+  assert "hunter2" not in str(error.value)
+
+
+def test_a_secret_in_a_variable_is_refused(capsys):
+  where = [
+    "launch",
+    "tpu-vm",
+    "--name=bb",
+    "--project=p",
+    "--zone=z",
+    "--accelerator_type=v4-8",
+    "--install=x",
+  ]
+  assert cli.main([*where, "--dry_run", "--env=WANDB_API_KEY=hunter2", "--", "train"]) == 2
+  printed = capsys.readouterr().err
+  assert "--secret=WANDB_API_KEY=FILE" in printed and "hunter2" not in printed
+
+
+# ---- gcloud's own options, price, types -----------------------------------------------------------
+
+
+def test_a_track_of_gcloud():
+  assert TpuVm("bb", "p", "z", "v4-16", gcloud_track="alpha").create()[:4] == [
+    "gcloud",
+    "alpha",
+    "compute",
+    "tpus",
+  ]
+
+
+def test_options_are_passed_through_as_words():
+  vm = TpuVm(
+    "bb", "p", "z", "v4-16", gcloud_create=("--labels=team=a b",), gcloud_ssh=("--tunnel-through-iap",)
+  )
+  assert "--labels=team=a b" in vm.create() and "--tunnel-through-iap" not in vm.create()
+  assert all("--tunnel-through-iap" in argv for argv in (vm.stop(), vm.copy(scripts.folder())))
+
+
+@pytest.mark.parametrize(
+  "word", ["labels=x", "--project=other", "--command=rm", "--quiet", "-x", "--a\nb", ""]
+)
+def test_what_is_not_passed_through(word):
+  with pytest.raises(UsageError, match="--gcloud_ssh="):
+    TpuVm("bb", "p", "z", gcloud_ssh=(word,))
+
+
+def test_status_says_the_cost_so_far(make, capfd):  # noqa: F811
+  cloud = make("", workers=1)
+  run(cloud)
+  created = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=10)
+  cloud.set("created", f"{created.isoformat().replace('+00:00', 'Z')}\tv4-128")
+  tpu_vm.control("status", VM, price=3.22)
+  assert "64 chips since" in (said := capfd.readouterr().out)
+  hours, total = re.findall(r": ([\d.]+) chip-hours at 3.22 = ([\d,.]+) so far", said)[0]
+  assert 640 <= float(hours) < 660 and float(total.replace(",", "")) == pytest.approx(
+    3.22 * float(hours), rel=1e-3
+  )
+  cloud.set("created", "")
+  with pytest.raises(XmcapError, match="does not say when bb was created"):
+    tpu_vm.control("status", VM, price=3.22)
+
+
+@pytest.mark.parametrize(
+  ("name", "numbers"),
+  [
+    # cloud.google.com/tpu/docs, the pages v3, v4, v5e, v5p, v6e and tpu7x (2026).
+    ("v3-32", Slice(16, 32, 4)),
+    ("v4-8", Slice(4, 4, 1)),
+    ("v4-128", Slice(64, 64, 16)),
+    ("v5litepod-8", Slice(8, 8, 1)),
+    ("v5p-256", Slice(128, 128, 32)),
+    ("v6e-256", Slice(256, 256, 64)),
+    ("tpu7x-128", Slice(64, 128, 16)),
+  ],
+)
+def test_numbers_of_a_slice(name, numbers):
+  assert gcloud.slice_of(name) == numbers

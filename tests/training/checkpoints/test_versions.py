@@ -1,0 +1,38 @@
+"""Versions of libraries beside the checkpoints: a resumed run says when they differ."""
+
+import importlib.metadata
+import json
+
+from etils import epath
+
+from xmcap.training.checkpoints import versions
+
+
+def keep(folder, step):
+  said = []
+  versions.keep(epath.Path(folder), step, said.append)
+  return said
+
+
+def test_they_are_those_that_are_installed(tmp_path):
+  assert keep(tmp_path, 0) == []
+  kept = json.loads((tmp_path / "versions.json").read_text())
+  assert kept["orbax-checkpoint"] == importlib.metadata.version("orbax-checkpoint")
+  assert {"python", "xmcap", "jax", "flax", "numpy"} <= set(kept)
+
+
+def test_a_difference_is_one_line_on_resume(tmp_path, monkeypatch):
+  keep(tmp_path, 0)
+  assert keep(tmp_path, 40) == []
+  now = versions.here()
+  monkeypatch.setattr(versions, "here", lambda: now | {"jax": "0.99.0"})
+  assert keep(tmp_path, 40) == [
+    f"other versions than at the last start: jax {now['jax']} -> 0.99.0; the run may end with other bits"
+  ]
+  assert keep(tmp_path, 80) == []
+
+
+def test_a_file_that_is_broken_is_said_and_replaced(tmp_path):
+  (tmp_path / "versions.json").write_text("{")
+  assert "cannot be read" in keep(tmp_path, 40)[0]
+  assert keep(tmp_path, 40) == []

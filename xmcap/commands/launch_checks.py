@@ -1,0 +1,295 @@
+"""Resolves the configuration of a launched run on this machine, before anything is paid for.
+
+The hosts have xmcap's own gin files, and the files of the folder in which their command runs. What cannot be seen from
+here (a disk of the hosts, an image, in a dry run a bucket) is named and not checked.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from xmcap.commands import base
+from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import addresses, object_store
+
+_MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "FEATURES", "INITIAL_CHECKPOINT")
+_INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+  """Where a command will run.
+
+  Attributes:
+    name: of the machines, for messages, such as `v4-128`.
+    hosts, devices, slices: numbers of all hosts, of all devices (0: unknown) and of slices or nodes with GPUs.
+    folder: where the command runs, as an address that can be read here; "": it is empty; None: it cannot be seen.
+    same_disks: whether the hosts see the disks of this machine.
+    ask: whether buckets may be asked.
+  """
+
+  name: str
+  hosts: int
+  devices: int
+  slices: int = 1
+  folder: str | None = None
+  same_disks: bool = False
+  ask: bool = True
+
+  def locate(self, path: str) -> str | None:
+    """The address at which a path of the hosts can be read here; None: it cannot."""
+    path = os.path.expanduser(path) if self.same_disks else path
+    if not addresses.is_remote(path):
+      if os.path.isabs(path) or path.startswith("~"):
+        return path if self.same_disks else None
+      if not self.folder:
+        return None
+      path = addresses.join(self.folder, path)
+    return path if self.ask or not addresses.is_remote(path) else None
+
+
+def check(parsers, words: Sequence[str], place: Place) -> str:
+  """Checks a command for many hosts and its configuration; returns the folder that it writes to, "" if unknown.
+
+  Args:
+    parsers: command -> its parser.
+    words: the command, `train`, `eval` or `embed`, and its arguments.
+    place: where it will run.
+
+  Raises:
+    UsageError: the command would fail on the hosts.
+  """
+  # Children of this process (sbatch passes its variables on to the job) must not inherit what is set here.
+  before = dict(os.environ)
+  os.environ["JAX_PLATFORMS"] = "cpu"
+  unseen: list[str] = []
+  try:
+    with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
+      arguments, rest = parsers[words[0]].parse_known_args(words[1:])
+      arguments.overrides = base.overrides(arguments, rest, words)
+      checks = {"train": _train, "eval": _eval}.get(words[0])
+      written = checks(arguments, place, folder, unseen) if checks else ""
+  except XmcapError as error:
+    raise UsageError(f"{error} (nothing was started; --unchecked starts it without this check)") from None
+  finally:
+    os.environ.clear()
+    os.environ.update(before)
+  if unseen:
+    base.say(f"not checked, since it cannot be seen from here: {', '.join(dict.fromkeys(unseen))}")
+  return written
+
+
+def _eval(arguments, place: Place, folder: str, unseen: list[str]) -> str:
+  from xmcap.models import model_json
+
+  arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
+  base.check_names(arguments, ["runs/eval.gin"])
+  if found := _located("--model_dir", arguments.model_dir, place, unseen):
+    _must_exist("--model_dir", arguments.model_dir, addresses.join(found, model_json.NAME))
+  return arguments.model_dir
+
+
+def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
+  if not arguments.gin_file:
+    raise UsageError("xmcap train needs gin files, such as --gin_file=models/bb.gin")
+  arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
+  folders = [*base.check_names(arguments), folder]
+  from xmcap import configuration
+
+  try:
+    base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
+    model_dir = configuration.macro("MODEL_DIR")
+    _check_model_dir(model_dir, place)
+    _check_mesh(place)
+    seen = _check_inputs(place, unseen)
+    _check_weights(place, seen, folder, unseen)
+  finally:
+    import gin
+
+    gin.clear_config()
+  return model_dir
+
+
+def _gin_file(name: str, place: Place, folder: str) -> str:
+  """The file that the hosts will read as --gin_file=NAME, or a copy of it here."""
+  from xmcap import configuration
+
+  # As the hosts look for it: in the folder of the command first.
+  own, found = configuration.gin_folder() / name, place.locate(name)
+  if found and addresses.is_file(found):
+    return str(_copied(name, found, pathlib.Path(folder))) if addresses.is_remote(found) else found
+  if own.is_file():
+    return str(own)
+  if place.folder == "" and not os.path.isabs(name):
+    raise UsageError(
+      f"--gin_file={name}: none of xmcap's own, and the hosts have no other: copy it into the folder of --files"
+    )
+  if found:
+    raise UsageError(f"--gin_file={name}: no such file among xmcap's own, nor {found}")
+  return name
+
+
+def _copied(name: str, address: str, folder: pathlib.Path) -> pathlib.Path:
+  """Copies a gin file of a bucket, and what it includes, into a folder."""
+  from xmcap import configuration
+
+  copy = folder / name
+  if copy.exists():
+    return copy
+  try:
+    text = addresses.read_text(address)
+  except FileNotFoundError:
+    raise UsageError(f"{address}: no such file, which a gin file includes") from None
+  copy.parent.mkdir(parents=True, exist_ok=True)
+  copy.write_text(text, encoding="utf-8")
+  for included in _INCLUDE.findall(text):
+    if not (configuration.gin_folder() / included).is_file():
+      _copied(included, address.removesuffix(name) + included, folder)
+  return copy
+
+
+def _check_model_dir(model_dir: str, place: Place) -> None:
+  if not addresses.is_remote(model_dir):
+    if place.hosts > 1 and not place.same_disks:
+      raise UsageError(
+        f"MODEL_DIR={model_dir}: the {place.hosts} hosts of {place.name} cannot share a local folder: give one in a"
+        " bucket, --gin.MODEL_DIR=gs://BUCKET/FOLDER"
+      )
+    return
+  if place.ask:
+    from xmcap.storage import buckets
+
+    buckets.check_writable(model_dir)
+
+
+def _check_mesh(place: Place) -> None:
+  """Raises UsageError if the mesh does not fit the devices, or the batch cannot be divided over it."""
+  if not place.devices:
+    return
+  from xmcap.data.stream import CaptionStream
+  from xmcap.planning.run import option
+  from xmcap.training import run_arguments
+
+  run = run_arguments.Arguments()
+  try:
+    data, fsdp, _ = run["partitioning"]().sizes(place.devices, place.slices)
+    if _selected("stream") == "CaptionStream":
+      batch, each = option(CaptionStream, "batch_size"), option(CaptionStream, "captions_per_image")
+      if each < 1 or batch % each:
+        raise UsageError(
+          f"BATCH_SIZE {batch:,} is not divisible by captions_per_image {each}: change one of them"
+        )
+      run_arguments.check_batch(batch // each, data * fsdp, run["microbatches"]())
+  except UsageError as error:
+    raise UsageError(f"{place.name}: {error}") from None
+
+
+def _check_inputs(place: Place, unseen: list[str]) -> dict[str, str]:
+  """Raises UsageError if an input is missing; returns {macro or folder: its address here} of those that are seen."""
+  from xmcap import configuration
+  from xmcap.training.checkpoints import start
+
+  given = {name: configuration.macro(name) for name in _MACROS if configuration.has_macro(name)}
+  if given.get("DATA_DIR") and given.get("VOCABULARY") == "":
+    given["VOCABULARY"] = addresses.join(given["DATA_DIR"], "vocabulary.model")
+  named = [(name, value) for name, value in given.items() if isinstance(value, str) and value]
+  pretrained = configuration.given("train", "pretrained") or ()
+  named += [("PRETRAINED", path) for path, _ in start.folders_and_prefixes(pretrained)]
+  seen = {}
+  for name, path in named:
+    if found := _located(name, path, place, unseen):
+      _must_exist(name, path, found)
+      seen[path if name == "PRETRAINED" else name] = found
+  return seen
+
+
+def _located(name: str, path: str, place: Place, unseen: list[str]) -> str | None:
+  found = place.locate(path)
+  if found is None:
+    if place.folder == "" and not (addresses.is_remote(path) or os.path.isabs(path) or path.startswith("~")):
+      raise UsageError(
+        f"{name}={path}: a relative path, but the hosts run the command in an empty folder: give an address such as"
+        " gs://BUCKET/FOLDER, or the folder of --files that has it"
+      )
+    unseen.append(f"{name}={path}")
+  return found
+
+
+def _must_exist(name: str, path: str, found: str) -> None:
+  if not (addresses.is_file(found) or addresses.names(found) or addresses.folders(found)):
+    raise UsageError(f"{name}={path}: {found} does not exist: copy it there, or give another")
+
+
+def _selected(argument: str) -> str:
+  """The name of the configurable that is bound to an argument of `train`."""
+  import gin
+
+  bound = gin.get_bindings("train", resolve_references=False).get(argument)
+  return getattr(bound, "selector", "").rsplit(".", 1)[-1]
+
+
+def _check_weights(place: Place, seen: dict[str, str], folder: str, unseen: list[str]) -> None:
+  """Raises UsageError or XmcapError if the weights of a captioner do not fit it: reads names and shapes alone."""
+  from xmcap import configuration
+  from xmcap.training.checkpoints import start
+
+  pairs = start.folders_and_prefixes(configuration.given("train", "pretrained") or ())
+  if _selected("objective") != "CaptionObjective" or any(path not in seen for path, _ in pairs) or not pairs:
+    return
+  import gin
+
+  from xmcap.training import run_arguments
+
+  rows = gin.get_bindings("T5Config", resolve_references=False).get("vocab_size")
+  if not isinstance(rows, int) and "VOCABULARY" not in seen:
+    return
+  for name in ("DATA_DIR", "VOCABULARY"):
+    if name in seen:
+      gin.bind_parameter((name, "gin.macro", "value"), seen[name])
+  shapes = _shapes(run_arguments.Arguments()["objective"]())
+  here = [(_headers(seen[path], pathlib.Path(folder)), prefix) for path, prefix in pairs]
+  start.pretrained_parts(shapes, [path if prefix is None else (path, prefix) for path, prefix in here])
+
+
+def _shapes(objective: Any) -> Any:
+  """The shapes of a captioner's parameters."""
+  import jax
+  import numpy as np
+
+  from xmcap.data.stream import CaptionStream
+  from xmcap.planning.run import option
+
+  names = ("image_size", "captions_per_image", "prompt_length", "target_length")
+  size, each, prompt, target = (option(CaptionStream, name) for name in names)
+  row = {
+    "image": np.zeros((1, size, size, 3), np.uint8),
+    "prompt_tokens": np.zeros((1, each, prompt), np.int32),
+    "target_tokens": np.zeros((1, each, target), np.int32),
+    "target_weights": np.zeros((1, each, target), np.float32),
+  }
+  return jax.eval_shape(lambda key: objective.init(key, row)["params"], jax.random.key(0))
+
+
+def _headers(address: str, folder: pathlib.Path) -> str:
+  """A folder of weights here: converted weights in a bucket become a file with their header and no contents."""
+  from xmcap.training.checkpoints import weights
+
+  file = addresses.join(address, weights.PARAMS)
+  if not addresses.is_remote(address) or not addresses.is_file(file):
+    return address
+  start = object_store.Read(file, 0, 8).result().data
+  length = int.from_bytes(start, "little")
+  if length > 2**26:
+    raise UsageError(f"{file}: not a safetensors file: copy it again")
+  header = object_store.Read(file, 8, 8 + length).result().data
+  ends = [int(end) for end in re.findall(rb'"data_offsets":\s*\[\s*\d+\s*,\s*(\d+)', header)]
+  copy = folder / address.replace("://", "/") / weights.PARAMS
+  copy.parent.mkdir(parents=True, exist_ok=True)
+  with open(copy, "wb") as sparse:
+    sparse.write(start + header)
+    sparse.truncate(8 + length + max(ends, default=0))
+  return str(copy.parent)
