@@ -330,7 +330,9 @@ class Decoder(nn.Module):
       self.layers = stacking.make(DecoderLayer, self.config, count)
     self.decoder_norm = _norm(self.config)
     dtype = resolve_dtype(self.config.dtype)
-    self.logits_dense = Dense(self.config.vocab_size, ("embed", "vocab"), dtype=dtype, out_dtype=jnp.float32)
+    # Names of its own, as the embedding's `vocab` is sharded otherwise.
+    axes = ("head_embed", "head_vocab")
+    self.logits_dense = Dense(self.config.vocab_size, axes, dtype=dtype, out_dtype=jnp.float32)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def _causal_bias(self, length: int) -> jax.Array:
@@ -360,7 +362,8 @@ class Decoder(nn.Module):
     """[rows, ..., embed] -> float32 [rows, ..., vocab]."""
     # One row per token: for the kernel's gradient, XLA's CPU backend would make a transposed copy of a 3-D array.
     tokens = constrain(hidden.reshape(-1, hidden.shape[-1]), "batch", "embed")
-    logits = constrain(self.logits_dense(tokens), "batch", "vocab")
+    # Devices that share out a batch share out the vocabulary instead: tokens are gathered, which are few beside it.
+    logits = constrain(self.logits_dense(tokens), "batch", "logits")
     return logits.reshape(*hidden.shape[:-1], -1)
 
   def start(
