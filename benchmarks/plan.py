@@ -95,7 +95,8 @@ def captions_per_image(models: list[str]) -> None:
       rows.append((
         model, "8" if options else "1", _gib(plan["memory"]["total"]), f"{sent / 1e9:.2f}",
         f"{plan['estimated_cycles'] / 1e6:.1f}", _ms(plan["estimate"]["step_seconds"]),
-        _ms(plan["estimate"]["exposed_seconds"]), f"{rate:,.0f}", f"{rate / cells[0][1]:.2f}", plan["estimate"]["bound"],
+        _ms(plan["estimate"]["exposed_seconds"]), f"{rate:,.0f}", f"{rate / cells[0][1]:.2f}",
+        plan["estimate"]["bound"],
       ))  # fmt: skip
   report.write(
     "plan_captions_per_image",
