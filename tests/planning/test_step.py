@@ -93,7 +93,7 @@ def test_the_smallest_slice_that_should_hold_the_run(planned):
   document, text = planned
   # One host has four chips; 64 pictures are split evenly over two pairs of them.
   assert document["smallest"] == {"topology": "v4-8", "memory": 16 * document["memory"]["total"]}
-  assert "The smallest v4 slice that should hold it is v4-8" in text
+  assert "The smallest slice of these chips that should hold it is v4-8" in text
 
 
 def test_the_rows_that_each_host_feeds(planned):

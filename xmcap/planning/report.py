@@ -33,7 +33,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
     lines += [_step(plan, topology).text(), _run(plan, price).text()]
     if small := plan["smallest"]:
       lines.append(
-        f"The smallest {topology.chip.name} slice that should hold it is {small['topology']}, with at most "
+        f"The smallest slice of these chips that should hold it is {small['topology']}, with at most "
         f"{small['memory'] / _GIB:.1f} GiB per chip: a step takes longer there, and costs about the same. Plan it with "
         f"--topology={small['topology']}.\n"
       )
