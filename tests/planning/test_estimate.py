@@ -38,6 +38,11 @@ def test_a_group_uses_the_links_of_its_axes(group, axes):
   assert seconds == (pytest.approx(9e6 / (axes * 90e9)) if axes else 0)
 
 
+def test_a_permute_uses_the_links_of_one_axis():
+  exchanges = [Collective("collective-permute", 1, 9_000_000, (0, 0))]
+  assert estimate.bounds(0, 0, exchanges, _V4)["links"] == pytest.approx(9e6 / 90e9)
+
+
 def test_between_slices_a_host_shares_its_network():
   bounds = estimate.bounds(0, 0, [Collective(BETWEEN_SLICES, 1, 9_000_000)], topologies.parse("2*v4:4x4x4"))
   # Four chips a host, 25 GB/s.

@@ -50,7 +50,7 @@ def bounds(
   for one in collectives:
     if one.kind == BETWEEN_SLICES:
       between += one.bytes
-    elif axes := _axes(one.group, topology, coordinates):
+    elif axes := _axes(one, topology, coordinates):
       links += _PASSES.get(one.kind, 1.0) * one.bytes / (2 * axes * chip.link_bandwidth)
   # The chips of a host share its network.
   of_host = between * min(CHIPS_PER_HOST, math.prod(topology.shape))
@@ -67,9 +67,12 @@ def exposed(times: Mapping[str, float]) -> float:
   return max(times["arithmetic"], times["schedule"]) + times["links"] + times["network"]
 
 
-def _axes(group: Sequence[int], topology: Topology, coordinates: Sequence[Sequence[int]]) -> int:
+def _axes(one: Collective, topology: Topology, coordinates: Sequence[Sequence[int]]) -> int:
   """The number of axes of the torus along which a group lies; of the whole slice if the group is not known."""
-  if not group:
-    return sum(size > 1 for size in topology.shape)
-  places = [coordinates[partition] for partition in group]
-  return sum(len(set(along)) > 1 for along in zip(*places, strict=True))
+  along = sum(size > 1 for size in topology.shape)
+  if one.kind == "collective-permute":  # from chip to chip, of which the first pair may be one chip
+    return min(1, along)
+  if not one.group:
+    return along
+  places = [coordinates[partition] for partition in one.group]
+  return sum(len(set(places_of_axis)) > 1 for places_of_axis in zip(*places, strict=True))
