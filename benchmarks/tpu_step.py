@@ -73,8 +73,9 @@ def line(mesh: str, devices, arguments) -> tuple[str, ...]:
   """Compiles for one mesh, prints what it comes to, and returns it as a row of the report."""
   data, fsdp, model = (int(size) for size in mesh.split(","))
   t5 = T5Config(arguments.vocabulary, 768, 12, 64, arguments.layers, arguments.layers, 2048, dtype="bfloat16")
-  objective = CaptionObjective(ViTConfig(768, 1, 3072, 12, 16, 224, dtype="bfloat16"), t5)
-  objective.module = Text(t5)
+  vit = ViTConfig(768, 1, 3072, 12, 16, 224, dtype="bfloat16")
+  objective = CaptionObjective(vit, t5)
+  objective.module = Text(vit, t5)
   partitioning = sharding.Partitioning(data=data, fsdp=fsdp, model=model)
   placed, rules = partitioning.mesh(devices), partitioning.logical_rules()
   lies = NamedSharding(placed, PartitionSpec(sharding.BATCH_AXES))
@@ -83,7 +84,7 @@ def line(mesh: str, devices, arguments) -> tuple[str, ...]:
     return jax.ShapeDtypeStruct((_BATCH, *sizes), dtype, sharding=lies)
 
   batch = {
-    "image": shape(jnp.uint8, 1),
+    "image": shape(jnp.uint8, 1, 1, 3),
     "prompt_tokens": shape(jnp.int32, 1, _INPUTS),
     "target_tokens": shape(jnp.int32, 1, _TARGETS),
     "target_weights": shape(jnp.float32, 1, _TARGETS),
@@ -102,7 +103,7 @@ def line(mesh: str, devices, arguments) -> tuple[str, ...]:
   memory = compiled.memory_analysis()
   peak = memory.argument_size_in_bytes + memory.temp_size_in_bytes
   exchanges = ", ".join(
-    f"{one.count} {kind} of {one.size / 1e9:.2f} GB" for kind, one in module.exchanges().items()
+    f"{one['count']} {kind} of {one['bytes'] / 1e9:.2f} GB" for kind, one in module.exchanges().items()
   )
   name = f"xmcap, data {data} x fsdp {fsdp} x model {model}"
   flops, accessed, cycles = counted["flops"], counted["bytes accessed"], module.cycles()

@@ -22,6 +22,7 @@ from xmcap.training.optimizer import Optimizer
 class Text(nn.Module):
   """What `CaptionObjective` asks of a captioner, without the picture: t5x's model on the same tokens."""
 
+  vit: ViTConfig
   t5: T5Config
 
   def setup(self):
@@ -63,7 +64,7 @@ def main():
   vit = ViTConfig(shape.width, arguments.vit_layers, 4 * shape.width, shape.heads, 16, 224, dtype=shape.dtype)
   objective = CaptionObjective(vit, t5)
   if not arguments.pictures:
-    objective.module = Text(t5)
+    objective.module = Text(vit, t5)
 
   given, captions = turns.tokens(shape), arguments.captions_per_image
   targets = given["targets"].reshape(-1, captions, shape.targets)

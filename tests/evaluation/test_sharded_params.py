@@ -48,9 +48,9 @@ def test_parameters_that_decoding_needs_as_they_are_stay_where_they_lie():
 
 def test_decoding_cuts_by_model_and_pictures_alone():
   sharded = sharded_params.for_decoding({"a": np.ones(4)}, jax.local_devices())
-  rules = dict(sharded.rules)
-  assert rules["batch"] == ("data", "fsdp") and rules["embed"] is None
-  assert rules["vocab"] == rules["mlp"] == "model"
+  rules = dict(reversed(sharded.rules))  # the first rule of an axis wins
+  assert rules["batch"] == ("data", "fsdp") and rules["embed"] is None and rules["head_embed"] is None
+  assert rules["vocab"] == rules["mlp"] == rules["head_vocab"] == rules["logits"] == "model"
 
 
 # ---- eight simulated devices, in a process of their own ------------------------------------------

@@ -119,10 +119,11 @@ def test_bfloat16_keeps_parameters_and_logits_in_float32(vit_config, t5_config, 
 
 
 def _t5x_names():
-  """t5x's names and axes with `scan_layers`, written from its `examples/t5/network`."""
+  """t5x's names and axes with `scan_layers`, written from its `examples/t5/network`; the head's axes are ours."""
   kernels = {"query": ("embed", "joined_kv"), "out": ("joined_kv", "embed")}
   kernels |= {"key": kernels["query"], "value": kernels["query"]}
-  names = {"token_embedder/embedding": ("vocab", "embed"), "decoder/logits_dense/kernel": ("embed", "vocab")}
+  names = {"token_embedder/embedding": ("vocab", "embed")}
+  names["decoder/logits_dense/kernel"] = ("head_embed", "head_vocab")
   stacks = {
     "encoder": (["attention"], ["pre_attention", "pre_mlp"]),
     "decoder": (

@@ -110,6 +110,28 @@ def test_a_reduce_scatter_leaves_each_chip_of_a_group_its_part(groups, chips):
   assert module.exchanges() == {"reduce-scatter": _exchanges(1, 8 * chips)}
 
 
+@pytest.mark.parametrize(
+  "groups, first",
+  [
+    ("{{0,2,4},{1,3,5}}", (0, 2, 4)),
+    ("[4,2]<=[8]", (0, 1)),
+    ("[2,4]<=[4,2]T(1,0)", (0, 2, 4, 6)),
+    ("mesh['a'=4,'b'=2] {'a'}", (0, 2, 4, 6)),
+    ("mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}", (0, 2, 4, 6)),
+    ("mesh['a'=2,'b'=2], device_ids=(3,1,2,0) {'b'}", (3, 1)),
+    # Of an axis of 4, the minor and the major half.
+    ("mesh['a'=4,'b'=2] {'a':(2)2}", (0, 2)),
+    ("mesh['a'=4,'b'=2] {'a':(1)2}", (0, 4)),
+    ("{}", ()),
+  ],
+)
+def test_the_chips_of_a_group(groups, first):
+  module = hlo.Module(
+    f"ENTRY %m (x: f32[8]) -> f32[8] {{\n  %r = f32[8]{{0}} all-reduce(%x), replica_groups={groups}, to=%a\n}}\n"
+  )
+  assert [one.group for one in module.collectives()] == [first]
+
+
 def test_unknown_groups_are_an_error():
   with pytest.raises(ValueError, match="unknown notation"):
     hlo.Module(

@@ -23,7 +23,10 @@ def _plan(run: run_lib.Run, topology: topologies.Topology) -> dict:
     "chips": topology.chips,
     "total_steps": run.total_steps,
     "compile_seconds": 0.0,
-    "estimate": {"step_seconds": lengths["target_tokens"] / 1e3},
+    "estimate": {
+      "step_seconds": lengths["target_tokens"] / 1e3,
+      "exposed_seconds": lengths["target_tokens"] / 500,
+    },
   }
 
 
@@ -48,15 +51,24 @@ def test_shares_that_are_given():
   found, text = _mix(mix.parse("8:3,24:1"), said.append)
   assert found == {
     "step_seconds": {"8": 0.008, "12": 0.012, "24": 0.024},
+    "exposed_seconds": {"8": 0.016, "12": 0.024, "24": 0.048},
+    "mean_exposed_seconds": pytest.approx(2 * (0.75 * 0.008 + 0.25 * 0.024)),
     "shares": {"8": 0.75, "24": 0.25},
     "mean_step_seconds": pytest.approx(0.75 * 0.008 + 0.25 * 0.024),
   }
-  assert said == ["targets of 8: compiled in 0 s", "targets of 12: compiled in 0 s"]
+  assert said == [
+    "length 2 of 3: targets of 8 tokens",
+    "targets of 8: compiled in 0 s",
+    "length 3 of 3: targets of 12 tokens",
+    "targets of 12: compiled in 0 s",
+  ]
   rows = [line.split() for line in text.splitlines()]
-  assert ["12", "0%", "12.00", "667"] in rows and ["mean", "12.00", "667"] in rows
+  assert ["12", "0%", "12.00", "24.00", "667"] in rows and ["mean", "12.00", "24.00", "667"] in rows
   # 100,000 steps of 12 ms on 4 chips.
-  assert ["steps", "100,000"] in rows and ["hours", "0.33"] in rows and ["chip-hours", "1"] in rows
-  assert ["cost", "at", "2", "per", "chip-hour", "3"] in rows
+  assert (
+    ["steps", "100,000"] in rows and ["hours", "0.33", "0.67"] in rows and ["chip-hours", "1", "3"] in rows
+  )
+  assert ["cost", "at", "2", "per", "chip-hour", "3", "5"] in rows
 
 
 def test_shares_of_the_data(tmp_path):
@@ -70,7 +82,7 @@ def test_shares_of_the_data(tmp_path):
 def test_without_data_the_mean_is_not_known():
   found, text = _mix(None)
   assert found["shares"] is None and found["mean_step_seconds"] is None
-  assert ["8", "unknown", "8.00", "1,000"] in [line.split() for line in text.splitlines()]
+  assert ["8", "unknown", "8.00", "16.00", "1,000"] in [line.split() for line in text.splitlines()]
   assert "The mean is unknown: /nowhere is not a corpus" in text and "--length_mix=LENGTH:SHARE" in text
 
 

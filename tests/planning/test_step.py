@@ -67,6 +67,9 @@ def test_the_estimate_is_the_largest_bound(planned):
   estimate = planned[0]["estimate"]
   bounds = {name: estimate[f"{name}_seconds"] for name in ("arithmetic", "links", "network", "schedule")}
   assert estimate["step_seconds"] == bounds[estimate["bound"]] == max(bounds.values())
+  computing = max(bounds["arithmetic"], bounds["schedule"])
+  assert estimate["exposed_seconds"] == pytest.approx(computing + bounds["links"])
+  assert estimate["exposed_seconds"] > estimate["step_seconds"]
   assert estimate["captions_per_second"] == pytest.approx(64 / estimate["step_seconds"])
   assert estimate["chip_hours"] == pytest.approx(64 * 100_000 * estimate["step_seconds"] / 3600)
 
@@ -83,6 +86,14 @@ def test_the_text_says_what_it_is(planned):
   assert "How each number can be wrong:" in text and "  schedule: the compiler's model" in text
   assert "data 4 x fsdp 8 x model 2; 64 captions per step" in text and "cost at 2 per chip-hour" in text
   assert f"{document['memory']['allowed'] / 2**30:.2f}" in text
+  assert "step, communication hidden" in text and "step, communication exposed" in text
+
+
+def test_the_smallest_slice_that_should_hold_the_run(planned):
+  document, text = planned
+  # One host has four chips; 64 pictures are split evenly over two pairs of them.
+  assert document["smallest"] == {"topology": "v4-8", "memory": 16 * document["memory"]["total"]}
+  assert "The smallest slice of these chips that should hold it is v4-8" in text
 
 
 def test_the_rows_that_each_host_feeds(planned):

@@ -153,7 +153,7 @@ def test_every_axis_has_its_rules(configured, batch, scan):
   named = {
     axis for names in jax.tree.leaves(axes, is_leaf=lambda leaf: isinstance(leaf, tuple)) for axis in names
   }
-  assert {"vocab", "layers", "channel", "image_embed"} <= named
+  assert {"vocab", "head_vocab", "layers", "channel", "image_embed"} <= named
   assert named <= set(t5x_adapter.factor_rules())
   assert named - {None} <= {axis for axis, _ in t5x_adapter.logical_axis_rules()}
 

@@ -14,9 +14,10 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import local
-from xmcap.models.layers import constrain
+from xmcap.models.layers import constrain, mesh_axes
 from xmcap.training.optimizer import Optimizer, adafactor
 from xmcap.training.sharding import (
+  DEFAULT_RULES,
   MESH_AXES,
   Partitioning,
   parameter_shardings,
@@ -57,6 +58,10 @@ def test_logical_axes_decide_where_a_parameter_lies():
     ((768, 2048), ("embed", "mlp"), ("fsdp", ("model", "data"))),
     ((768, 768), ("joined_kv", "embed"), (("model", "data"), "fsdp")),
     ((250_112, 768), ("vocab", "embed"), (("model", "data"), "fsdp")),
+    # The logits' kernel is cut along the vocabulary alone; 32,001 rows are not divided, and leave `fsdp` to the width.
+    ((768, 250_112), ("head_embed", "head_vocab"), (None, ("model", "fsdp", "data"))),
+    ((768, 32_032), ("head_embed", "head_vocab"), (None, ("model", "fsdp"))),
+    ((768, 32_001), ("head_embed", "head_vocab"), ("fsdp", None)),
     # Layers are not dealt out: each is needed whole in its turn.
     ((64, 768, 2048), ("layers", "embed", "mlp"), (None, "fsdp", ("model", "data"))),
     # Two `model` devices divide 6 columns, and those times four do not; 100 rows are not divided by 16.
@@ -71,6 +76,22 @@ def test_parameters_are_cut_over_all_axes_that_divide_them(shape, axes, spec):
   axes = {"kernel_axes": AxisMetadata(axes)}
   found = parameter_shardings(params, axes, mesh, Partitioning().logical_rules())["kernel"].spec
   assert found == PartitionSpec(*spec)
+
+
+@pytest.mark.parametrize(
+  "rows, vocabulary, rules, cut",
+  [
+    (65_536, 250_112, DEFAULT_RULES, [("data",), ("model", "fsdp")]),
+    # Otherwise each device of `fsdp` would compute all logits of the others' tokens too.
+    (65_536, 32_001, DEFAULT_RULES, [("data", "fsdp"), ()]),
+    (65_536, 250_111 * 2, DEFAULT_RULES, [("data", "fsdp"), ("model",)]),
+    # A run of old rules trains as it did.
+    (65_536, 250_112, [("batch", ("data", "fsdp"))], [("data", "fsdp"), ()]),
+  ],
+)
+def test_logits_are_cut_along_the_vocabulary_if_it_can_be(rows, vocabulary, rules, cut):
+  sizes = {"data": 4, "fsdp": 16, "model": 2}
+  assert mesh_axes((rows, vocabulary), ("batch", "logits"), rules, sizes) == cut
 
 
 def test_unknown_or_missing_logical_axis_is_an_error():

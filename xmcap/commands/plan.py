@@ -91,10 +91,15 @@ def _refuse(arguments, options: tuple[str, ...], why: str) -> None:
 
 
 def _step(arguments, topology) -> dict:
-  from xmcap.planning import mix, report, run, search, step
+  from xmcap.planning import host, mix, report, run, search, step, topologies
 
   shares = mix.parse(arguments.length_mix) if arguments.length_mix else None
   planned = run.of_gin(topology)
+  # For GPUs only the longest targets are planned.
+  lengths = mix.lengths() if isinstance(topology, topologies.Topology) else (planned.target_length,)
+  host.check(planned, len(lengths), base.say)
+  if len(lengths) > 1:
+    base.say(f"length 1 of {len(lengths)}: targets of {planned.target_length} tokens")
   try:
     plan = step.plan_step(planned, topology)
   except step.DoesNotFit as error:
@@ -119,7 +124,7 @@ def _decode(arguments, topology) -> dict:
 
 def _search(arguments, topology) -> list[dict]:
   from xmcap.data.stream import CaptionStream
-  from xmcap.planning import report, run, search
+  from xmcap.planning import host, report, run, search
 
   given = arguments.captions_per_image or ""
   try:
@@ -127,6 +132,7 @@ def _search(arguments, topology) -> list[dict]:
   except ValueError:
     raise UsageError(f"--captions_per_image={given}: give numbers, such as 2,4,8") from None
   recipe = run.option(CaptionStream, "captions_per_image")
+  host.check(run.of_gin(topology, scan=True), 1, base.say)
   plans, refused = search.search(topology, captions, print)
   print("\n" + report.ranking(plans, refused, recipe), end="")
   if not plans:

@@ -2,12 +2,13 @@
 
 Logical axes of parameters, which `training/sharding.py` maps to the mesh: t5x's `embed`, `mlp`, `joined_kv`, `heads`,
 `relpos_buckets`, `vocab`, `layers`; and `image_embed` (the ViT's width, in the projection to the T5's), `height`,
-`width` and `channel` (inside a patch), `position` (of a patch in the picture), `classes` (of the tagger).
-Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `vocab`.
+`width` and `channel` (inside a patch), `position` (of a patch in the picture), `classes` (of the tagger), `head_embed`
+and `head_vocab` (of the logits' kernel).
+Logical axes of activations: `batch`, `length`, `embed`, `mlp`, `heads`, `kv`, `logits`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -56,22 +57,37 @@ def check_dtype(name: str) -> None:
     )
 
 
-def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tuple[str, ...]]:
-  """The mesh axes over which each dimension of an array is sharded; [] if no axis rules or no mesh are set.
+def mesh_axes(
+  shape: Sequence[int], axes: Sequence[str | None], rules: Sequence[tuple[str, Any]], sizes: Mapping[str, int]
+) -> list[tuple[str, ...]]:
+  """The mesh axes over which each dimension of an array is sharded.
 
-  A dimension is sharded over as many of its mesh axes as divide it: a search has few rows left at its end.
+  A dimension takes the first rule whose mesh axes are free in the array, less those at the end that do not divide it: a
+  search has few rows left at its end. Axes that do not divide one dimension are free for the others.
+
+  Args:
+    shape, axes: size and logical name of each dimension.
+    rules: logical name -> mesh axes, in order of precedence.
+    sizes: mesh axis -> number of devices.
   """
-  rules, sizes = nn.get_logical_axis_rules(), jax.sharding.get_abstract_mesh().shape
-  if not rules or not sizes:
-    return []
-  cut, mesh_axes = [], spmd.logical_to_mesh_axes(axes, rules)
-  assert mesh_axes is not None  # as `axes` is not
-  for dim, names in zip(shape, mesh_axes, strict=True):
-    names = (names,) if isinstance(names, str) else tuple(names or ())
-    while dim % math.prod(sizes[name] for name in names):
+  of_axis = dict(zip(axes, shape, strict=True))
+  dividing = []
+  for logical, wanted in rules:
+    if logical not in of_axis:
+      continue
+    names = (wanted,) if isinstance(wanted, str) else tuple(wanted or ())
+    while of_axis[logical] % math.prod(sizes[name] for name in names):
       names = names[:-1]
-    cut.append(names)
-  return cut
+    dividing.append((logical, names))
+  found = spmd.logical_to_mesh_axes(tuple(axes), tuple(dividing))
+  assert found is not None  # as `axes` is not
+  return [(names,) if isinstance(names, str) else tuple(names or ()) for names in found]
+
+
+def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tuple[str, ...]]:
+  """`mesh_axes` by the rules and the mesh that are set; [] if there are none."""
+  rules, sizes = nn.get_logical_axis_rules(), jax.sharding.get_abstract_mesh().shape
+  return mesh_axes(shape, axes, rules, sizes) if rules and sizes else []
 
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:

@@ -330,7 +330,8 @@ class Decoder(nn.Module):
       self.layers = stacking.make(DecoderLayer, self.config, count)
     self.decoder_norm = _norm(self.config)
     dtype = resolve_dtype(self.config.dtype)
-    self.logits_dense = Dense(self.config.vocab_size, ("embed", "vocab"), dtype=dtype, out_dtype=jnp.float32)
+    axes = ("head_embed", "head_vocab")
+    self.logits_dense = Dense(self.config.vocab_size, axes, dtype=dtype, out_dtype=jnp.float32)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def _causal_bias(self, length: int) -> jax.Array:
@@ -357,10 +358,10 @@ class Decoder(nn.Module):
     return self.dropout(self.decoder_norm(x), deterministic)
 
   def logits(self, hidden: jax.Array) -> jax.Array:
-    """[rows, ..., embed] -> float32 [rows, ..., vocab]."""
+    """[rows, ..., embed] -> float32 [rows, ..., vocab]; the vocabulary may be shared out instead of the rows."""
     # One row per token: for the kernel's gradient, XLA's CPU backend would make a transposed copy of a 3-D array.
     tokens = constrain(hidden.reshape(-1, hidden.shape[-1]), "batch", "embed")
-    logits = constrain(self.logits_dense(tokens), "batch", "vocab")
+    logits = constrain(self.logits_dense(tokens), "batch", "logits")
     return logits.reshape(*hidden.shape[:-1], -1)
 
   def start(

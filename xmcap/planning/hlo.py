@@ -5,6 +5,8 @@ import math
 import re
 from collections.abc import Iterator
 
+import numpy as np
+
 BETWEEN_SLICES = "between slices"
 """The kind of transfers between slices, which the hosts send over the data centre's network."""
 
@@ -45,6 +47,19 @@ class Instruction:
     return names
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Collective:
+  """An exchange that a chip takes part in `count` times, of `bytes` in total; `kind` as in `Module.exchanges`.
+
+  `group` holds the partitions (positions on the mesh) of one of its groups; empty: not known, or all.
+  """
+
+  kind: str
+  count: int
+  bytes: int
+  group: tuple[int, ...] = ()
+
+
 class Module:
   """A program: `functions` maps names to instructions in execution order, `main` is the entry function."""
 
@@ -83,12 +98,19 @@ class Module:
   def exchanges(self) -> dict[str, dict[str, int]]:
     """The collectives of a chip by kind, such as `all-gather` or `BETWEEN_SLICES`: `count`, and total `bytes`."""
     found: dict[str, dict[str, int]] = {}
+    for one in self.collectives():
+      all_of_kind = found.setdefault(one.kind, {"count": 0, "bytes": 0})
+      all_of_kind["count"] += one.count
+      all_of_kind["bytes"] += one.bytes
+    return found
+
+  def collectives(self) -> list[Collective]:
+    """The collectives of a chip in execution order."""
+    found = []
     for times, function, instruction in self._executed(self.main):
-      kind = _exchange_kind(instruction, function)
-      if kind:
-        all_of_kind = found.setdefault(kind, {"count": 0, "bytes": 0})
-        all_of_kind["count"] += times
-        all_of_kind["bytes"] += times * _exchanged_bytes(instruction)
+      if kind := _exchange_kind(instruction, function):
+        size = times * _exchanged_bytes(instruction)
+        found.append(Collective(kind, times, size, _group(instruction.rest)))
     return found
 
   def _cycles(self, function: str, unknown_trips: int = 1) -> int:
@@ -150,13 +172,48 @@ def _exchanged_bytes(instruction: Instruction) -> int:
 
 
 def _group_size(rest: str) -> int:
-  """Chips per group, in any of XLA's notations: `{{0,1},{2,3}}`, `[2,2]<=[4]` or `mesh['a'=2,'b'=4] {'a'}`."""
-  if listed := re.search(r"replica_groups=\{\{([\d, ]+)\}", rest):
-    return listed[1].count(",") + 1
-  if iota := re.search(r"replica_groups=\[\d+,(\d+)\]<=", rest):
-    return int(iota[1])
-  if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\].*? \{([^}]*)\}", rest):
-    sizes = dict(re.findall(r"'(\w+)'=(\d+)", mesh[1]))
-    parts = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2])
-    return math.prod(int(part or sizes[axis]) for axis, part in parts)
+  if group := _group(rest):
+    return len(group)
   raise ValueError(f"unknown notation of replica groups: {rest[:200]}")
+
+
+def _group(rest: str) -> tuple[int, ...]:
+  """The partitions of a collective's first group; () if none are written.
+
+  XLA writes `{{0,1},{2,3}}`, `[2,2]<=[4]`, `[2,2]<=[2,2]T(1,0)`, or axes of a mesh or parts of them,
+  `mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a','b':(2)2}`, where (2)2 follows a part of 2; and pairs of a permute.
+  """
+  if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{\{([\d, ]+)\}", rest):
+    return tuple(map(int, listed[1].split(",")))
+  if iota := re.search(r"replica_groups=\[\d+,(\d+)\]<=(\S+)", rest):
+    return tuple(_iota(iota[2]).flat[: int(iota[1])].tolist())
+  mesh = re.search(
+    r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(((?:[^()]|\([^()]*\))*)\))? \{([^}]*)\}", rest
+  )
+  if mesh is None:
+    return ()
+  parts: dict[str, list[tuple[int, int]]] = {}
+  sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", mesh[1])}
+  for axis, before, part in re.findall(r"'(\w+)'(?::\((\d+)\)(\d+))?", mesh[3]):
+    parts.setdefault(axis, []).append((int(before), int(part)) if part else (1, sizes[axis]))
+  shape, index = [], []
+  for axis, size in sizes.items():
+    done = 1
+    for before, part in sorted(parts.get(axis, ())):
+      shape += [before // done, part]
+      index += [0, slice(None)]
+      done = before * part
+    shape.append(size // done)
+    index.append(0)
+  order = _iota(mesh[2]) if mesh[2] else np.arange(math.prod(shape))
+  return tuple(order.reshape(shape)[tuple(index)].reshape(-1).tolist())
+
+
+def _iota(text: str) -> np.ndarray:
+  """`[4,2]T(1,0)`, a transposed count from 0, or numbers one by one: int [N]."""
+  found = re.match(r"\[([\d,]+)\](?:T\(([\d,]+)\))?", text)
+  if found is None:
+    return np.array(text.split(","), int)
+  shape = [int(size) for size in found[1].split(",")]
+  array = np.arange(math.prod(shape)).reshape(shape)
+  return (array.transpose([int(axis) for axis in found[2].split(",")]) if found[2] else array).reshape(-1)

@@ -53,27 +53,27 @@ def plan_mix(
     say: called with a line about each plan.
 
   Returns:
-    Values that JSON can hold, with lengths as text: `step_seconds` and `shares` by length, and `mean_step_seconds`. The
-    last two are None if the shares are unknown; `why_unknown` says why.
+    Values that JSON can hold, with lengths as text: `step_seconds`, `exposed_seconds` and `shares` by length, and the
+    means `mean_step_seconds` and `mean_exposed_seconds`. Shares and means are None if the shares are unknown;
+    `why_unknown` says why.
   """
   *shorter, last = lengths()
   if not shorter:
     return None
-  shares, found = given, {}
+  shares, found = given, dict[str, Any]()
   if given is None:
     try:
       shares = Arguments()["stream"]().mix_of_lengths(_STEPS)
     except XmcapError as error:
       found["why_unknown"] = str(error)
-  seconds = {}
-  for length in shorter:
-    plan = plan_step(dataclasses.replace(run, target_length=length), topology)
-    seconds[length] = plan["estimate"]["step_seconds"]
+  plans: dict[int, Mapping[str, Any]] = {}
+  for number, length in enumerate(shorter, 2):
+    say(f"length {number} of {len(shorter) + 1}: targets of {length} tokens")
+    plans[length] = plan = plan_step(dataclasses.replace(run, target_length=length), topology)
     say(f"targets of {length}: compiled in {plan['compile_seconds']:.0f} s")
-  seconds[last] = longest["estimate"]["step_seconds"]
-  return {
-    **found,
-    "step_seconds": {str(length): value for length, value in seconds.items()},
-    "shares": shares and {str(length): share for length, share in shares.items()},
-    "mean_step_seconds": shares and sum(share * seconds[length] for length, share in shares.items()),
-  }
+  plans[last] = longest
+  for name in ("step_seconds", "exposed_seconds"):
+    seconds = {length: plan["estimate"][name] for length, plan in plans.items()}
+    found[name] = {str(length): value for length, value in seconds.items()}
+    found[f"mean_{name}"] = shares and sum(share * seconds[length] for length, share in shares.items())
+  return {**found, "shares": shares and {str(length): share for length, share in shares.items()}}

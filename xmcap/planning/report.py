@@ -1,6 +1,6 @@
 """Formats plans as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from xmcap.planning.topologies import GpuNode, Topology
 from xmcap.scoring.writing.grid import Grid
 
 _GIB = 2**30
+_OVERLAP = ("communication hidden", "exposed")
 
 Plan = Mapping[str, Any]
 """The result of `step.plan_step`."""
@@ -30,6 +31,12 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
   ]
   if "estimate" in plan:
     lines += [_step(plan, topology).text(), _run(plan, price).text()]
+    if small := plan["smallest"]:
+      lines.append(
+        f"The smallest slice of these chips that should hold it is {small['topology']}, with at most "
+        f"{small['memory'] / _GIB:.1f} GiB per chip: a step takes longer there, and costs about the same. Plan it with "
+        f"--topology={small['topology']}.\n"
+      )
   lines.append("Nothing is measured (docs/plan.md). How each number can be wrong:")
   lines += [f"  {name}: {caveat}" for name, caveat in plan["caveats"].items()]
   return "\n".join(lines) + "\n"
@@ -38,6 +45,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
 def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -> str:
   """The plans of a search, fastest first, then the meshes on which nothing fits.
 
+  The step is with all communication hidden, and `exposed` with none.
   `recipe` is the configured number of captions per picture; other numbers are marked as another recipe.
   """
 
@@ -52,15 +60,17 @@ def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -
       *choices(Variant(**plan["variant"])),
       f"{plan['memory']['total'] / _GIB:.1f}",
       _ms(estimate["step_seconds"]),
+      _ms(estimate["exposed_seconds"]),
       estimate["bound"],
       f"{plan['estimated_cycles'] / 1e6:.1f}",
       f"{estimate['captions_per_second']:,.0f}",
       f"{estimate['model_flops_utilisation']:.0%}",
     ))  # fmt: skip
   for error in refused:
-    rows.append((*choices(error.variant), f"{error.needed / _GIB:.1f}", "does not fit", "", "", "", ""))
+    rows.append((*choices(error.variant), f"{error.needed / _GIB:.1f}", "does not fit", "", "", "", "", ""))
   headings = (
-    "mesh", "K", "remat", "microbatches", "GiB per chip", "step ms", "bound by", "M cycles", "captions/s", "MFU",
+    "mesh", "K", "remat", "microbatches", "GiB per chip", "step ms", "exposed ms", "bound by", "M cycles",
+    "captions/s", "MFU",
   )  # fmt: skip
   other = any(row[1].endswith("*") for row in rows)
   note = "* another recipe: more captions per picture in a step.\n" if other else ""
@@ -70,20 +80,21 @@ def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -
 def mix_text(mix: Mapping[str, Any], longest: Plan, price: float | None = None) -> str:
   """The result of `plan_mix`: the steps for each target length, and their mean."""
 
-  def row(name: str, share: str, seconds: float) -> tuple[str, ...]:
-    return name, share, _ms(seconds), f"{longest['batch_size'] / seconds:,.0f}"
+  def row(name: str, share: str, seconds: float, exposed: float) -> tuple[str, ...]:
+    return name, share, _ms(seconds), _ms(exposed), f"{longest['batch_size'] / seconds:,.0f}"
 
-  shares, mean = mix["shares"], mix["mean_step_seconds"]
+  shares, mean, exposed = mix["shares"], mix["mean_step_seconds"], mix["exposed_seconds"]
   rows = tuple(
-    row(length, f"{shares.get(length, 0):.0%}" if shares else "unknown", seconds)
+    row(length, f"{shares.get(length, 0):.0%}" if shares else "unknown", seconds, exposed[length])
     for length, seconds in mix["step_seconds"].items()
   )
-  heads = ("targets of", "share of steps", "ms per step", "captions per second")
+  heads = ("targets of", "share of steps", "ms per step", "exposed ms", "captions per second")
   if mean is None:
     note = f"The mean is unknown: {mix['why_unknown']}; or give --length_mix=LENGTH:SHARE,...\n"
     return Grid(heads, rows).text() + note
-  table = Grid(heads, rows, (row("mean", "", mean),)).text()
-  return table + Grid(("the run at the mean", ""), _length_of_run(longest, mean, price)).text()
+  both = mean, mix["mean_exposed_seconds"]
+  table = Grid(heads, rows, (row("mean", "", *both),)).text()
+  return table + Grid(("the run at the mean", *_OVERLAP), _length_of_run(longest, both, price)).text()
 
 
 def _memory(plan: Plan, topology: Topology | GpuNode) -> Grid:
@@ -104,32 +115,49 @@ def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
     rows.append(("network between slices", "", _ms(estimate["network_seconds"])))
   known = _ms(estimate["schedule_seconds"]) if estimate["schedule_seconds"] else "unknown"
   rows.append(("schedule of the compiler", f"{plan['estimated_cycles'] / 1e6:.1f} million cycles", known))
-  foot = ("estimate", f"bound by {estimate['bound']}", _ms(estimate["step_seconds"]))
-  return Grid(("a step, per chip", "amount", "ms"), tuple(rows), (foot,))
+  foot = (
+    ("step, communication hidden", f"bound by {estimate['bound']}", _ms(estimate["step_seconds"])),
+    ("step, communication exposed", "computing and communication", _ms(estimate["exposed_seconds"])),
+  )
+  return Grid(("a step, per chip", "amount", "ms"), tuple(rows), foot)
 
 
 def _run(plan: Plan, price: float | None) -> Grid:
   estimate = plan["estimate"]
   pictures = plan["batch_size"] // plan["variant"]["captions_per_image"]
+  both = estimate["step_seconds"], estimate["exposed_seconds"]
+  busiest = max(map(len, plan["rows_by_host"]))
+
+  def row(name: str, values: Callable[[float], str]) -> tuple[str, ...]:
+    return name, *map(values, both)
+
   rows = (
-    ("captions per second", f"{estimate['captions_per_second']:,.0f}"),
-    ("model-flops utilisation", f"{estimate['model_flops_utilisation']:.1%}"),
-    (f"pictures that each host feeds, of a batch of {pictures:,}", _feeding(plan["rows_by_host"])),
-    ("pictures per second that each host feeds", f"{estimate['pictures_per_second_and_host']:,.0f}"),
+    row("captions per second", lambda seconds: f"{plan['batch_size'] / seconds:,.0f}"),
+    row(
+      "model-flops utilisation",
+      lambda seconds: f"{estimate['model_flops_utilisation'] * both[0] / seconds:.1%}",
+    ),
+    (f"pictures that each host feeds, of a batch of {pictures:,}", _feeding(plan["rows_by_host"]), ""),
+    row("pictures per second that each host feeds", lambda seconds: f"{busiest / seconds:,.0f}"),
   )
-  return Grid(("the run, estimated", ""), rows + _length_of_run(plan, estimate["step_seconds"], price))
+  return Grid(("the run, estimated", *_OVERLAP), rows + _length_of_run(plan, both, price))
 
 
-def _length_of_run(plan: Plan, seconds: float, price: float | None) -> tuple[tuple[str, str], ...]:
-  """Rows about a run whose steps take `seconds` each; `price` is per chip-hour."""
+def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -> tuple[tuple[str, ...], ...]:
+  """Rows about a run whose steps take the one or the other time; `price` is per chip-hour."""
   steps = plan["total_steps"]
   if steps is None:
-    return (("hours", "unknown: the number of steps depends on the data"),)
-  hours = steps * seconds / 3600
-  chip_hours = hours * plan["chips"]
-  rows = (("steps", f"{steps:,}"), ("hours", f"{hours:,.2f}"), ("chip-hours", f"{chip_hours:,.0f}"))
-  cost = () if price is None else ((f"cost at {price:g} per chip-hour", f"{chip_hours * price:,.0f}"),)
-  return rows + cost
+    return (("hours", "unknown: the number of steps depends on the data", ""),)
+  hours = [steps * seconds / 3600 for seconds in both]
+  chip_hours = [each * plan["chips"] for each in hours]
+  rows = (
+    ("steps", f"{steps:,}", ""),
+    ("hours", *(f"{each:,.2f}" for each in hours)),
+    ("chip-hours", *(f"{each:,.0f}" for each in chip_hours)),
+  )
+  if price is None:
+    return rows
+  return (*rows, (f"cost at {price:g} per chip-hour", *(f"{each * price:,.0f}" for each in chip_hours)))
 
 
 def _feeding(rows_by_host: Sequence[Sequence[int]]) -> str:

@@ -12,7 +12,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from xmcap.errors import XmcapError, one_line
-from xmcap.planning import estimate, hlo
+from xmcap.planning import estimate, hlo, topologies
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import Run, Variant
 from xmcap.planning.topologies import Topology
@@ -41,9 +41,11 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   Returns:
     Values that JSON can hold: sizes in bytes, times in seconds, per chip unless stated otherwise. `memory` is a chip's
     peak; its `working` is what the compiler allocates, such as activations. `model_flops`, for all chips, counts each
-    matrix product of the model once; `model_flops_utilisation` is its ratio to the chips' peak. `captions_per_second`
-    is for all chips; `pictures_per_second_and_host` is what the busiest host must read, decode and send. `hours` is
-    None if the number of steps is unknown.
+    matrix product of the model once; `model_flops_utilisation` is its ratio to the chips' peak. `step_seconds` is with
+    all communication hidden, and so is what follows from it; `exposed_seconds` is with none. `captions_per_second` is
+    for all chips; `pictures_per_second_and_host` is what the busiest host must read, decode and send. `hours` is None
+    if the number of steps is unknown. `smallest` is the smallest slice of the same chips whose memory should suffice,
+    None if this one is.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -86,10 +88,12 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   if module.has_loops:
     # XLA counts the body of a loop only once.
     flops = max(flops, products(True) / topology.chips)
-  cycles, exchanges = module.cycles(), module.exchanges()
-  bounds = estimate.bounds(flops, cycles, exchanges, topology)
+  cycles = module.cycles()
+  coordinates = [device.coords for device in mesh.devices.flat]
+  bounds = estimate.bounds(flops, cycles, module.collectives(), topology, coordinates)
   bound, seconds = max(bounds.items(), key=lambda item: item[1])
   hours = None if run.total_steps is None else run.total_steps * seconds / 3600
+  smallest = _smallest(run, topology, memory["total"])
   return {
     **plan,
     "hosts": topology.hosts,
@@ -97,10 +101,12 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     "flops": flops,
     "model_flops": model_flops,
     "estimated_cycles": cycles,
-    "exchanges": exchanges,
+    "exchanges": module.exchanges(),
+    "smallest": smallest and {"topology": smallest[0].usual_name, "memory": smallest[1]},
     "estimate": {
       **{f"{name}_seconds": value for name, value in bounds.items()},
       "step_seconds": seconds,
+      "exposed_seconds": estimate.exposed(bounds),
       "bound": bound,
       "captions_per_second": run.batch_size / seconds,
       "model_flops_utilisation": model_flops / (seconds * topology.chips * topology.chip.flops),
@@ -145,6 +151,20 @@ def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:
     "working": analysis.temp_size_in_bytes + results + analysis.generated_code_size_in_bytes,
   }
   return {**kinds, "total": sum(kinds.values())}
+
+
+def _smallest(run: Run, topology: Topology, total: float) -> tuple[Topology, float] | None:
+  """The smallest slice of the same chips on which the run should fit, and the bytes of a chip there.
+
+  They are as if everything was spread evenly: an upper estimate, as what each chip holds whole does not grow.
+  """
+  variant = run.variant
+  for smaller in topologies.smaller(topology):
+    groups, needed = smaller.chips // variant.model, total * topology.chips / smaller.chips
+    # Not to the last byte: memory is fragmented.
+    if needed < 0.95 * smaller.allowed and groups and not run.pictures % (groups * variant.microbatches):
+      return smaller, needed
+  return None
 
 
 def _bytes_of_chip(tree: Any) -> int:

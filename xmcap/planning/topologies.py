@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import re
+from collections.abc import Iterator
 
 from xmcap import quiet
 from xmcap.errors import UsageError
@@ -152,6 +153,15 @@ def parse(name: str) -> Topology | GpuNode:
       f"--topology={name}: no {chip.name} slice has {match[4]} {unit}: give its shape, such as {example}"
     )
   return Topology(chip, shape, slices)
+
+
+def smaller(topology: Topology) -> Iterator[Topology]:
+  """The slices of the same chips that are offered with fewer of them, smallest first."""
+  dimensions = topology.chip.dimensions
+  # Slices of chips with two cores have at least one host.
+  for chips in range(CHIPS_PER_HOST if topology.chip.cores_in_name else 1, topology.chips):
+    if shape := _shape(chips, dimensions):
+      yield Topology(topology.chip, shape)
 
 
 def prepare_host() -> None:

@@ -168,6 +168,8 @@ def learning_rate(
 
 # Axes that t5x does not know.
 _UNCUT_AXES = ("image_embed", "position", "height", "width", "channel", "classes")
+# Names that the captioner has for the logits and their kernel alone, and t5x's for the same.
+_OF_HEAD = {"logits": "vocab", "head_vocab": "vocab", "head_embed": "embed"}
 
 
 def logical_axis_rules(
@@ -175,7 +177,8 @@ def logical_axis_rules(
 ) -> list[tuple[str, str | None]]:
   """t5x's rules, and one for each additional axis of the captioner."""
   dims = (activation_partitioning_dims, parameter_partitioning_dims)
-  return partitioning.standard_logical_axis_rules(*dims, [(axis, None) for axis in _UNCUT_AXES])
+  rules = partitioning.standard_logical_axis_rules(*dims, [(axis, None) for axis in _UNCUT_AXES])
+  return [*rules, *((own, names) for own, same in _OF_HEAD.items() for axis, names in rules if axis == same)]
 
 
 def factor_rules() -> Mapping[str | None, Any]:
@@ -186,7 +189,7 @@ def factor_rules() -> Mapping[str | None, Any]:
   """
   known = adafactor.standard_logical_factor_rules()
   uncut = dict.fromkeys((None, *_UNCUT_AXES), adafactor.FactorDim.NONE)
-  return flax.core.freeze({**known, **uncut})
+  return flax.core.freeze({**known, **uncut, **{own: known[same] for own, same in _OF_HEAD.items()}})
 
 
 class Partitioner(partitioning.PjitPartitioner):

@@ -109,7 +109,9 @@ class CaptionObjective:
     outputs = self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
     logits = cast(jax.Array, outputs)
     targets, weights = batch["target_tokens"], batch["target_weights"]
-    of_targets = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    # A sum, as in t5x. The gradient of a gather would be a scatter, for which a TPU copies all of the logits' gradient.
+    rows = jax.lax.broadcasted_iota(targets.dtype, logits.shape, logits.ndim - 1)
+    of_targets = jnp.sum(jnp.where(rows == targets[..., None], logits, 0.0), axis=-1)
     losses, cross_entropy = token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
     # Not argmax: the softmax needs the maximum anyway, and XLA's argmax is slow on CPUs.
     right = of_targets >= jnp.max(logits, -1)

@@ -15,23 +15,30 @@ import jax
 import numpy as np
 from absl import logging
 from flax import linen as nn
-from flax.linen import partitioning, spmd
+from flax.linen import partitioning
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.models import stacking
+from xmcap.models import layers, stacking
 from xmcap.training import optimizer as optimizer_lib
 
 MESH_AXES = ("data", "fsdp", "model")
 BATCH_AXES = ("data", "fsdp")
 
-# A logical axis takes the first rule whose mesh axes are still free in that array; None: not sharded.
+# A logical axis takes the first rule whose mesh axes are still free in that array, see `layers.mesh_axes`; None: not
+# sharded.
 # In activations `batch` already uses `data` and `fsdp`, so only the later rules apply there. Parameters are sharded
 # over both (Rajbhandari et al., "ZeRO", 2020, stage 3): every device keeps its shard of them and of the optimizer
 # state.
+# The logits come first, and leave `data` to `batch`. The devices of `fsdp` compute them for the tokens of all, each for
+# its part of the vocabulary. So the largest kernel is gathered and its gradient summed over `data` alone.
 DEFAULT_RULES = (
+  ("logits", ("model", "fsdp")),
   ("batch", BATCH_AXES),
+  ("batch", "data"),
+  ("head_vocab", ("model", "fsdp", "data")),
+  ("head_embed", "fsdp"),
   ("vocab", ("model", "data")),
   ("vocab", "model"),
   ("mlp", ("model", "data")),
@@ -156,7 +163,9 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   """
   names = stacking.flatten(partitioning.get_axis_names(params_axes or {}))
   known = {logical for logical, _ in rules}
-  one_domain = not isinstance(mesh, Mesh) or fast_domains(mesh.devices.flatten().tolist()) == 1
+  usable = rules
+  if isinstance(mesh, Mesh) and fast_domains(mesh.devices.flatten().tolist()) > 1:
+    usable = [(logical, _without_data(axes)) for logical, axes in rules]
 
   def sharding(path, param) -> NamedSharding:
     name = optimizer_lib.path_name(path)
@@ -170,29 +179,21 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
       raise XmcapError(
         f"parameter {name}: no rule for the logical axis {unknown[0]!r}: add it to Partitioning.extra_rules"
       )
-    mesh_axes = spmd.logical_to_mesh_axes(tuple(axes), rules)
-    assert mesh_axes is not None  # as `axes` is not
-    spec = [
-      _dividing(size, wanted, mesh, one_domain, f"parameter {name} {param.shape}: {logical}")
-      for size, logical, wanted in zip(param.shape, axes, mesh_axes, strict=True)
-    ]
+    kept = layers.mesh_axes(param.shape, axes, usable, mesh.shape)
+    wanted = layers.mesh_axes([mesh.size] * len(axes), axes, usable, mesh.shape)  # every axis divides that
+    for logical, some, whole in zip(axes, kept, wanted, strict=True):
+      if len(some) < len(whole):
+        dimension = f"parameter {name} {param.shape}: {logical}"
+        parts, most = axis_size(mesh, some), axis_size(mesh, whole)
+        logging.warning("%s is sharded %d ways: it is not divisible by %d", dimension, parts, most)
+    spec = (names[0] if len(names) == 1 else names or None for names in kept)
     return NamedSharding(mesh, PartitionSpec(*spec))
 
   return jax.tree_util.tree_map_with_path(sharding, params)
 
 
-def _dividing(
-  size: int, axes: str | tuple[str, ...] | None, mesh: Mesh, one_domain: bool, dimension: str
-) -> str | tuple[str, ...] | None:
-  """The mesh axes to shard a dimension over: the wanted ones, less those at the end that do not divide it."""
-  wanted = (axes,) if isinstance(axes, str) else tuple(axes or ())
-  wanted = kept = tuple(axis for axis in wanted if one_domain or axis != "data")
-  while size % axis_size(mesh, kept):
-    kept = kept[:-1]
-  if kept != wanted:
-    whole, parts = axis_size(mesh, wanted), axis_size(mesh, kept)
-    logging.warning("%s is sharded %d ways: it is not divisible by %d", dimension, parts, whole)
-  return kept[0] if len(kept) == 1 else kept or None
+def _without_data(axes: str | Sequence[str] | None) -> tuple[str, ...]:
+  return tuple(axis for axis in ((axes,) if isinstance(axes, str) else axes or ()) if axis != "data")
 
 
 def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:

@@ -1,0 +1,59 @@
+"""What compiling needs of this host, against figures that were measured; no compiler runs."""
+
+import gin
+import pytest
+
+from xmcap import cli, configuration
+from xmcap.planning import host, topologies
+from xmcap.planning import run as run_lib
+
+_BB = ["models/bb.gin", "runs/train_coco35l.gin"]
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+def _run(*bindings):
+  configuration.parse(_BB, bindings)
+  return run_lib.of_gin(topologies.parse("v4-128"))
+
+
+def test_needs_are_near_those_measured():
+  run = _run()
+  assert host.needed_bytes(run) == pytest.approx(11.3e9, rel=0.05)
+  assert host.needed_bytes(run, 3) == pytest.approx(15.3e9, rel=0.05)
+  assert host.needed_minutes(run, 3) == pytest.approx(21, abs=2)
+
+
+def test_short_and_scanned_stacks_need_less():
+  short = _run("ViTConfig.depth=2", "T5Config.num_encoder_layers=2", "T5Config.num_decoder_layers=2")
+  assert host.needed_bytes(short) == pytest.approx(4.13e9, rel=0.05)
+  gin.clear_config()
+  scanned = _run("ViTConfig.scan=True", "T5Config.scan=True")
+  assert host.needed_bytes(scanned) < host.needed_bytes(short)
+
+
+def test_too_little_memory_is_refused_before_anything_is_compiled(monkeypatch, capsys):
+  pytest.importorskip("libtpu")
+  monkeypatch.setattr(host, "free_bytes", lambda: 4_000_000_000)
+  options = ["plan", *(f"--gin_file={file}" for file in _BB), "--topology=v4-128"]
+  assert cli.main(options) == 2
+  said = capsys.readouterr()
+  assert (
+    "about 15 GB of this host's memory, of 4 GB free, and about 21 minutes on 2 cores" in said.out + said.err
+  )
+  line = said.err.splitlines()[-1]
+  assert "4.0 GB are free" in line and "--gin.ViTConfig.scan=True" in line
+
+
+def test_free_memory_is_the_least_of_host_and_container(monkeypatch, tmp_path):
+  monkeypatch.setattr(host, "_CGROUP", str(tmp_path))
+  whole = host.free_bytes()  # no container
+  for name, text in {"max": "3000", "current": "2000", "stat": "anon 1500\nfile 500\n"}.items():
+    (tmp_path / f"memory.{name}").write_text(text)
+  assert host.free_bytes() == 1500
+  (tmp_path / "memory.max").write_text("max\n")
+  assert whole is None or host.free_bytes() > 1e6

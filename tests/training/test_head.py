@@ -1,0 +1,107 @@
+"""The logits' head on a mesh of 8 simulated devices: the numbers of one device, and no kernel that is sent around."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xmcap.launch import local
+
+ROOT = Path(__file__).parents[2]
+_WIDTH, _ROWS = 32, 16
+_VOCABULARIES = {"divided": 4096, "not divided": 4097}
+
+
+@pytest.fixture(scope="module")
+def found():
+  """Vocabulary -> what `main` found."""
+  env = local.environment(8, {**os.environ, "PYTHONPATH": str(ROOT)})
+  command = [sys.executable, "-m", "tests.training.test_head"]
+  result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
+  assert result.returncode == 0, result.stderr[-4000:]
+  return json.loads(result.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("vocabulary", _VOCABULARIES)
+def test_loss_and_gradients_equal_one_devices(found, vocabulary):
+  assert found[vocabulary]["difference"] < 1e-6
+
+
+def test_a_device_keeps_its_part_of_the_kernel_and_gathers_it_over_data_alone(found):
+  kernel = 4 * _WIDTH * _VOCABULARIES["divided"]
+  divided = found["divided"]
+  assert divided["shard"] == [_WIDTH, 4096 // 8]
+  # A quarter of the vocabulary is on each device of `fsdp`, in the program's largest exchange.
+  assert divided["largest"] <= kernel / 4
+  # It takes the tokens of the four: as many logits as before.
+  assert divided["logits"] == [_ROWS * 8 // 2, 4096 // 4]
+
+
+def test_a_vocabulary_that_cannot_be_divided_leaves_each_device_its_own_tokens(found):
+  assert found["not divided"]["logits"] == [_ROWS, 4097]
+
+
+def main():
+  """On a mesh of data 2 x fsdp 4: the largest exchange of a step, shapes of shards, and differences from one device."""
+  import jax
+  import jax.numpy as jnp
+  import numpy as np
+
+  from xmcap.models.t5 import Decoder, T5Config
+  from xmcap.planning import hlo
+  from xmcap.training import sharding
+  from xmcap.training.objectives import CaptionObjective
+
+  partitioning = sharding.Partitioning(data=2, fsdp=4)
+  mesh, rules = partitioning.mesh(), partitioning.logical_rules()
+  rng = np.random.default_rng(0)
+  hidden = rng.normal(size=(8 * _ROWS, 1, 1, _WIDTH)).astype(np.float32)
+  result = {}
+  for name, vocabulary in _VOCABULARIES.items():
+    config = T5Config(vocabulary, _WIDTH, 2, 8, 0, 1, 32, dtype="float32")
+    decoder = Decoder(config)
+
+    class Head:
+      """What `CaptionObjective` asks of a captioner: here the pictures are the decoder's output."""
+
+      def apply(self, variables, image, prompts, targets, deterministic, rngs, decoder=decoder):
+        return decoder.apply(variables, image, method="logits")
+
+    objective = CaptionObjective.__new__(CaptionObjective)
+    objective.module, objective.label_smoothing, objective.z_loss = Head(), 0.1, 1e-4
+    targets = rng.integers(0, vocabulary, (8 * _ROWS, 1, 1)).astype(np.int32)
+    batch = {
+      "image": hidden, "prompt_tokens": targets, "target_tokens": targets,
+      "target_weights": np.ones(targets.shape, np.float32),
+    }  # fmt: skip
+    variables = decoder.init(jax.random.key(0), hidden, method="logits")
+    params = variables["params"]
+    step = jax.value_and_grad(
+      lambda params, batch, objective=objective: objective.loss(params, batch, jax.random.key(0), True)[0]
+    )
+    one = jax.jit(step)(params, batch)
+    places = sharding.parameter_shardings(params, variables["params_axes"], mesh, rules)
+    placed = jax.device_put(params, places), jax.device_put(batch, sharding.batch_sharding(mesh))
+    with sharding.use(mesh, rules):
+      compiled = jax.jit(step, out_shardings=(None, places)).lower(*placed).compile()
+      many = compiled(*placed)
+      logits = jax.jit(
+        lambda params, hidden, decoder=decoder: decoder.apply({"params": params}, hidden, method="logits")
+      )(placed[0], placed[1]["image"])
+    differences = jax.tree.map(lambda a, b: float(jnp.max(jnp.abs(np.asarray(a) - np.asarray(b)))), one, many)
+    exchanged = [each.bytes // each.count for each in hlo.Module(compiled.as_text()).collectives()]
+    shard = logits.addressable_shards[0].data.shape
+    result[name] = {
+      "difference": max(jax.tree.leaves(differences)),
+      "largest": max(exchanged),
+      "shard": list(many[1]["logits_dense"]["kernel"].addressable_shards[0].data.shape),
+      "logits": [shard[0], shard[-1]],
+    }
+  print(json.dumps(result))
+
+
+if __name__ == "__main__":
+  main()
