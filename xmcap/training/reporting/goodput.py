@@ -93,7 +93,7 @@ def carried(rows: Sequence[Mapping[str, Any]], step: int, launched: float) -> di
   `rows` are the lines of `metrics.jsonl`, in their order. Steps after `step` were lost. The time since the last line is
   down time, unless the run had finished. What a killed start did after its last line is not known, and counts as down.
   """
-  counted = [row for row in rows if row.get(SECONDS)]
+  counted = [row for row in rows if metrics_file.is_number(row.get(SECONDS))]
   if not counted:
     return {}
   seconds = _seconds(counted[-1])
@@ -108,7 +108,10 @@ def carried(rows: Sequence[Mapping[str, Any]], step: int, launched: float) -> di
 
 
 def _seconds(row: Mapping[str, Any]) -> dict[str, float]:
-  return {kind: row[SECONDS] * (row.get(f"goodput/{kind}") or 0.0) for kind in KINDS}
+  shares = {kind: row.get(f"goodput/{kind}") for kind in KINDS}
+  return {
+    kind: row[SECONDS] * share if metrics_file.is_number(share) else 0.0 for kind, share in shares.items()
+  }
 
 
 def process_start() -> float:
