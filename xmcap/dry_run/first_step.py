@@ -92,13 +92,12 @@ def compile_times(model_dir: str, lengths: Sequence[int]) -> str:
     rows = metrics_file.read(model_dir)
   except Exception:  # object stores raise many types; the check of the folder reports them
     rows = []
-  found = {
-    name.removeprefix(metrics_file.COMPILE_SECONDS): row[name]
-    for row in rows
-    if row is not None
-    for name in row
-    if name.startswith(metrics_file.COMPILE_SECONDS) and metrics_file.is_number(row[name])
-  }
+  found: dict[str, float] = {}
+  for row in filter(None, rows):
+    compiled = {name: value for name, value in row.items() if name.startswith(metrics_file.COMPILE_SECONDS)}
+    for name, seconds in compiled.items():
+      if metrics_file.is_number(seconds):
+        found[name.removeprefix(metrics_file.COMPILE_SECONDS)] = seconds
   if found:
     lengths = sorted(found, key=lambda name: (len(name), name))
     of = {name: f"targets of {name}" if name.isdecimal() else "its batch" for name in lengths}

@@ -20,6 +20,8 @@ from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
 FOLDER = "compilation_cache"
 
+# Names of jax's settings, which its type hints leave out.
+_DIRECTORY, _XLA_CACHES = "jax_compilation_cache_dir", "jax_persistent_cache_enable_xla_caches"
 _FAILURE = re.compile(
   r"Error (reading|writing) persistent compilation cache entry for '(.*?)': (.*)", re.DOTALL
 )
@@ -75,14 +77,13 @@ class CompilationCache:
     if not folder:
       return
     _restored.callback(jax_cache.reset_cache)
-    _restored.callback(jax.config.update, "jax_compilation_cache_dir", jax.config.jax_compilation_cache_dir)
-    # XLA's own caches for GPUs would become part of the key, and their folder cannot be in a bucket.
-    xla = "jax_persistent_cache_enable_xla_caches"
-    _restored.callback(jax.config.update, xla, getattr(jax.config, xla))
+    for name in (_DIRECTORY, _XLA_CACHES):
+      _restored.callback(jax.config.update, name, getattr(jax.config, name))
     _restored.callback(setattr, warnings, "showwarning", warnings.showwarning)
     jax_cache.reset_cache()
     jax_cache.set_cache_dir(folder)
-    jax.config.update(xla, "none")
+    # XLA's own caches for GPUs would become part of the key, and their folder cannot be in a bucket.
+    jax.config.update(_XLA_CACHES, "none")
     warnings.showwarning = _Reporter(folder, say, warnings.showwarning)
     say(f"compiled programs are kept in {folder}")
 
@@ -94,7 +95,7 @@ class CompilationCache:
     if self.folder is not None:
       return self.folder
     is_pod = jax.process_count() > 1 and jax.default_backend() != "cpu"
-    return os.path.join(model_dir, FOLDER) if is_pod and not jax.config.jax_compilation_cache_dir else ""
+    return os.path.join(model_dir, FOLDER) if is_pod and not getattr(jax.config, _DIRECTORY) else ""
 
 
 _restored = contextlib.ExitStack()
