@@ -99,9 +99,9 @@ def compile_times(model_dir: str, lengths: Sequence[int]) -> str:
       if metrics_file.is_number(seconds):
         found[name.removeprefix(metrics_file.COMPILE_SECONDS)] = seconds
   if found:
-    lengths = sorted(found, key=lambda name: (len(name), name))
-    of = {name: f"targets of {name}" if name.isdecimal() else "its batch" for name in lengths}
-    return "the last run here took " + ", ".join(f"{found[name]:.1f} s for {of[name]}" for name in lengths)
+    names = sorted(found, key=lambda name: (len(name), name))
+    of = {name: f"targets of {name}" if name.isdecimal() else "its batch" for name in names}
+    return "the last run here took " + ", ".join(f"{found[name]:.1f} s for {of[name]}" for name in names)
   several = ", ".join(map(str, lengths))
   return f"each length of targets ({several}) is compiled when it first comes" if len(lengths) > 1 else ""
 
