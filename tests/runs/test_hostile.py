@@ -1,17 +1,19 @@
 """Files of runs that no run wrote: whatever a line holds, the table and the page are made, or one line says why not."""
 
 import json
+import math
 import random
 import re
 
 import pytest
 
 from xmcap import cli
-from xmcap.runs import history
+from xmcap.training.reporting import goodput, metrics_file
 
 STARTED = {"step": 0, "time": 1e9, "event": "started", "total_steps": 20, "devices": 2, "device_kind": "cpu"}
 REPORT = {"step": 10, "time": 1e9 + 60, "train/loss": 2.0, "eval/cider": 0.5, "eval/cider/th": 0.4,
-          "time/saving": 0.1, "grad_norm/vit": 1.0, "speed/captions_per_second": 9.0}  # fmt: skip
+          "time/saving": 0.1, "goodput/seconds": 60.0, "goodput/steps": 0.9,
+          "grad_norm/vit": 1.0, "speed/captions_per_second": 9.0}  # fmt: skip
 VALUES = (
   "[" * 100_000, "9" * 4000, "9" * 5000, "1e999", "-1e308", "1e308", "NaN", "true", "-1", "0", "null", '""', "[]", "{}",
   '"' + "x" * 10_000 + '"', '"\\ud800"', '"\\u001b[2J\\n"', '{"a": [1, {"b": null}]}', "1e-320", "4" * 300,
@@ -41,6 +43,8 @@ def test_runs_shows_what_can_be_shown(tmp_path, capsys, seed):
     (tmp_path / name / "metrics.jsonl").write_text(hostile(rng))
   page = tmp_path / "page.html"
   assert cli.main(["runs", str(tmp_path / "a"), str(tmp_path / "b"), f"--out={page}"]) == 0
+  rows = [row for row in metrics_file.read(tmp_path / "a") if row is not None]
+  assert all(map(math.isfinite, goodput.carried(rows, 20, 2e9).values()))
   drawn = page.read_text().split("<script")[0]
   assert not re.search(r"\b(nan|inf|infinity)\b", drawn + capsys.readouterr().out, re.IGNORECASE)
 
@@ -53,7 +57,7 @@ def test_a_file_with_nothing_in_it_is_no_traceback(tmp_path, capsys, text):
 
 
 def test_a_file_too_large_to_be_a_runs(tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(history, "_MOST_BYTES", 10)
+  monkeypatch.setattr(metrics_file, "_MOST_BYTES", 10)
   (tmp_path / "metrics.jsonl").write_text(json.dumps(STARTED))
   assert cli.main(["runs", str(tmp_path)]) == 1
   assert "larger than 10 bytes" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.runs import synthetic
+from tests.runs.test_summary import counted
 from xmcap.runs import history, page
 
 
@@ -56,3 +57,12 @@ def test_a_run_that_has_only_started_is_shown(tmp_path):
   page.write(tmp_path / "page.html", runs, [])
   text = (tmp_path / "page.html").read_text()
   assert "0 of 10" in text and '<div class="plots">' not in text
+
+
+def test_the_time_of_each_run_is_a_table(tmp_path):
+  page.write(tmp_path / "page.html", [counted(tmp_path / "a")], [])
+  text = (tmp_path / "page.html").read_text()
+  (data,) = re.findall(r'id="runs-data">(.*?)</script>', text, flags=re.S)
+  table = json.loads(data)["goodput"]
+  assert [cell["text"] for cell in table["rows"][0]][:4] == ["a", "8.0", "2", "75.0%"]
+  assert 'id="goodput-table"' in text and '<a href="#goodput">Goodput</a>' in text

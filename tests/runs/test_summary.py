@@ -36,6 +36,39 @@ def test_what_no_run_has_is_no_column(tmp_path):
   assert rows(runs, [])["a"]["pictures/s"] == "3.25"
 
 
+def counted(folder):
+  """A run that was started twice: 6 of 8 hours in steps."""
+  writer = synthetic.Writer(folder)
+  for step in (0, 10):
+    writer.event(step, "started", total_steps=20)
+    writer.write(
+      step, {"goodput/seconds": 3600.0 * (step + 1), "goodput/steps": 0.0, "goodput/starting": 1.0}
+    )
+  writer.write(
+    20, {"goodput/seconds": 28_800.0, "goodput/steps": 0.75, "goodput/down": 0.2, "goodput/lost": 0.05}
+  )
+  return history.read_runs([str(folder)], synthetic.START)[0][0]
+
+
+def test_the_time_of_a_run_over_all_its_starts(tmp_path):
+  run = counted(tmp_path / "a")
+  grid = summary.goodput([run])
+  assert grid.headings[:5] == ("run", "hours", "starts", "steps", "lost")
+  row = dict(zip(grid.headings, grid.body[0], strict=True))
+  assert (row["hours"], row["starts"], row["steps"], row["lost"], row["down"]) == (
+    "8.0",
+    "2",
+    "75.0%",
+    "5.0%",
+    "20.0%",
+  )
+  assert rows([run], [])["a"]["goodput"] == "75.0%"
+
+
+def test_runs_that_did_not_count_their_time_have_no_table(runs):
+  assert summary.goodput(runs) is None
+
+
 def test_silence_is_told_in_hours(tmp_path):
   writer = synthetic.Writer(tmp_path / "a")
   writer.event(0, "started", total_steps=10)

@@ -23,6 +23,8 @@ from xmcap.training.hooks import hooks
 from xmcap.training.loop import train
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.reporting import metrics_file
+from xmcap.training.reporting.goodput import KINDS
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.schedule import ConstantThenRsqrt
 
@@ -294,6 +296,8 @@ def test_killed_again_and_again_ends_with_the_same_bits(tmp_path):
     assert (tmp_path / "b" / "checkpoints" / str(total_steps) / item).exists()
   restored = [final_state(tmp_path / name, total_steps) for name in "ab"]
   assert_same(*restored)
+  shares = [row for row in metrics_file.read(tmp_path / "b") if row and "goodput/seconds" in row][-1]
+  assert sum(shares[f"goodput/{kind}"] for kind in KINDS) == pytest.approx(1) and shares["goodput/down"] > 0
 
 
 def final_state(model_dir, total_steps):
@@ -310,7 +314,9 @@ def test_says_where_it_computes_and_how_long_it_compiles(tmp_path):
     "776 parameters on data 1 x fsdp 1 x model 1 (1 cpu device on 1 host); starting from"
   )
   compiling = [line for line in lines if "compil" in line]
-  assert [line.split()[:2] for line in compiling] == [["compiling", "the"], ["compiled", "in"]]
+  assert len(compiling) == 2 and compiling[0].startswith("compiling the step")
+  # The tests keep what they compile.
+  assert compiling[1].startswith(("compiled in", "read from the compilation cache in"))
 
 
 def test_fewer_steps_than_were_done_are_refused(tmp_path):

@@ -22,9 +22,11 @@ def rows(folder):
 def test_the_file_says_what_the_run_did(tmp_path):
   run(tmp_path, evaluators=[Evaluator()], log_every=10, checkpoint=CheckpointPolicy(every=0))
   found = rows(tmp_path)
-  assert [row.get("event") for row in found] == ["started", None, None, None, "finished"]
+  assert [row.get("event") for row in found] == ["started", *[None] * 6, "finished"]
+  # The goodput of the start, and after compiling; reports, the evaluation; the goodput of the end.
+  assert all("goodput/steps" in row for row in found[1:-1])
   assert found[0]["total_steps"] == 20 and found[0]["parameters"] == 776 and found[0]["device_kind"] == "cpu"
-  report, evaluation = found[2], found[3]
+  report, evaluation = found[4], found[5]
   assert report["step"] == evaluation["step"] == 20 and evaluation["eval/cider/th"] == 0.1
   assert {
     "train/loss", "train/learning_rate", "train/skipped", "speed/step_seconds", "speed/step_seconds_p50",
@@ -72,7 +74,7 @@ def report_of(batch, measured, steps=2, **options):
     progress.add({name: jnp.float32(value) for name, value in measured.items()})
   progress.report(steps)
   writers.close()
-  ((_, values),) = kept.rows
+  _, values = kept.rows[-1]
   return values, said[-1]
 
 
@@ -111,7 +113,7 @@ def test_norms_and_rates_are_the_last_and_losses_are_means():
     progress.add({name: jnp.float32(each) for name, each in measured.items()})
   progress.report(2)
   writers.close()
-  ((_, values),) = kept.rows
+  _, values = kept.rows[-1]
   assert values["train/loss"] == 2.0 and values["grad_norm/vit"] == values["train/learning_rate"] == 3.0
 
 

@@ -77,6 +77,7 @@ def _train(arguments) -> None:
   from xmcap.evaluation import model_dir
   from xmcap.storage import addresses
   from xmcap.training import loop
+  from xmcap.training.reporting import goodput
 
   with hosts.joined(arguments, training=True):
     lock = contextlib.nullcontext()
@@ -87,7 +88,7 @@ def _train(arguments) -> None:
       lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS, bucket=True)
     with lock:
       model_dir.check_model_dir()
-      result = loop.train(begun=model_dir.write_model_dir, **allowed)
+      result = loop.train(begun=model_dir.write_model_dir, launched=goodput.process_start(), **allowed)
   if not result.finished:
     if "SIGINT" in result.message:
       raise KeyboardInterrupt

@@ -31,6 +31,8 @@ def _runs(arguments) -> None:
   for line in left_out:
     base.say(f"xmcap: left out: {line}")
   print(summary.table(runs, metrics[:_MOST_METRICS]).text(), end="")
+  if (goodput := summary.goodput(runs)) is not None:
+    print("\n" + goodput.text(), end="")
   for run in runs:
     if run.torn:
       base.say(f"xmcap: {run.folder}: {run.torn} lines of metrics.jsonl could not be read")

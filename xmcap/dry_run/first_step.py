@@ -1,6 +1,7 @@
 """The checks of a dry run that compute: one training step, and the evaluators on a few pictures."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from xmcap.errors import XmcapError
 from xmcap.training import sharding
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer
+from xmcap.training.reporting import metrics_file
 from xmcap.training.state import StatePlan
 from xmcap.training.step import TrainState, make_train_step
 
@@ -53,6 +55,8 @@ def take_step(
 ) -> tuple[str, TrainState]:
   """Compiles the run's step for a small batch and runs it once, from `state` (donated) or a fresh state.
 
+  Returns a text, with the time that compiling took, and the updated state.
+
   Raises:
     XmcapError: the loss or gradient is not finite, or a trained part gets no gradient.
   """
@@ -62,7 +66,11 @@ def take_step(
     objective, optimizer, total_steps, seed, rng_impl=rng_impl, param_shardings=plan.shardings.params
   )
   with sharding.use(plan.mesh, plan.rules):
-    updated, metrics = plan.jit(step)(state, sharding.put_batch(arrays, plan.mesh))
+    placed = sharding.put_batch(arrays, plan.mesh)
+    began = time.monotonic()
+    compiled = plan.jit(step).lower(state, placed).compile()
+    seconds = time.monotonic() - began
+    updated, metrics = compiled(state, placed)
   metrics = jax.device_get(metrics)
   loss = float(metrics["loss"])
   norms = {name.removeprefix(_GRADIENT): norm for name, norm in metrics.items() if name.startswith(_GRADIENT)}
@@ -74,7 +82,32 @@ def take_step(
       raise XmcapError(f"the gradient of {part} is {norm} in the first step, so {part} would not learn")
   pictures = len(next(iter(arrays.values())))
   plural = "" if pictures == 1 else "s"
-  return f"loss {loss:.4f} on {pictures} picture{plural}; gradients in {', '.join(norms)}{origin}", updated
+  text = f"loss {loss:.4f} on {pictures} picture{plural}; gradients in {', '.join(norms)}{origin}"
+  return f"{text}; compiled in {seconds:.1f} s for {_length(arrays)}", updated
+
+
+def compile_times(model_dir: str, lengths: Sequence[int]) -> str:
+  """How long the last run in the folder compiled its step for each length of targets, for all devices of the run."""
+  try:
+    rows = metrics_file.read(model_dir)
+  except Exception:  # object stores raise many types; the check of the folder reports them
+    rows = []
+  found: dict[str, float] = {}
+  for row in filter(None, rows):
+    compiled = {name: value for name, value in row.items() if name.startswith(metrics_file.COMPILE_SECONDS)}
+    for name, seconds in compiled.items():
+      if metrics_file.is_number(seconds):
+        found[name.removeprefix(metrics_file.COMPILE_SECONDS)] = seconds
+  if found:
+    names = sorted(found, key=lambda name: (len(name), name))
+    of = {name: f"targets of {name}" if name.isdecimal() else "its batch" for name in names}
+    return "the last run here took " + ", ".join(f"{found[name]:.1f} s for {of[name]}" for name in names)
+  several = ", ".join(map(str, lengths))
+  return f"each length of targets ({several}) is compiled when it first comes" if len(lengths) > 1 else ""
+
+
+def _length(arrays: Batch) -> str:
+  return f"targets of {arrays['target_tokens'].shape[-1]}" if "target_tokens" in arrays else "this batch"
 
 
 def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tuple[str, dict[str, float]]:

@@ -4,22 +4,19 @@ import dataclasses
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from etils import epath
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import strict_json
+from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.metrics_file import FILE
 
 # Seconds without a line (or five times its longest gap) after which a run that has not ended counts as silent.
 _QUIET = 600.0
 _OTHERS = ("step", "time", "event")
-_EVENTS = ("started", "finished", "stopped", "failed")
 _LOWER_IS_BETTER = ("loss", "cross_entropy", "perplexity", "labels_loss")
-_MOST_BYTES = 1 << 30  # largest file; a report takes about 2 kB
-_LARGEST = 1e30  # largest number, so that sums and squares are finite
 
 
 @dataclasses.dataclass
@@ -33,6 +30,7 @@ class RunHistory:
     rows: (step, seconds of running, values by name), by ascending step; None is a value that was not finite.
     quiet: seconds from its last line until it was read.
     torn: number of lines that could not be read.
+    starts: how often it was started.
   """
 
   name: str
@@ -43,6 +41,7 @@ class RunHistory:
   rows: list[tuple[int, float, dict[str, float | None]]] = dataclasses.field(default_factory=list)
   quiet: float = 0.0
   torn: int = 0
+  starts: int = 0
 
   @property
   def step(self) -> int:
@@ -123,21 +122,16 @@ def _short_names(folders: Sequence[str]) -> list[str]:
 def _read(name: str, folder: str, now: float) -> RunHistory:
   file = epath.Path(folder) / FILE
   try:
-    if file.stat().length > _MOST_BYTES:
-      raise XmcapError(
-        f"{file}: larger than {_MOST_BYTES:,} bytes, which no run writes: remove it from the list"
-      )
-    lines = file.read_bytes().split(b"\n")
+    lines = metrics_file.read(folder)
   except OSError as error:
     raise XmcapError(f"{file}: cannot be read ({error}): remove it from the list") from None
   history = RunHistory(name, folder)
   rows: dict[int, tuple[float, dict[str, float | None]]] = {}
   ran, longest = 0.0, 0.0  # seconds of running, without the time between starts; and the longest gap
   last = 0.0
-  for line in lines:
-    row = _parse(line)
+  for row in lines:
     if row is None:
-      history.torn += bool(line.strip())
+      history.torn += 1
       continue
     step, event = row["step"], row.get("event")
     if event != "started":
@@ -145,6 +139,7 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
       ran, longest = ran + passed, max(longest, passed)
     last = row["time"]
     if event == "started":
+      history.starts += 1
       # A run that was killed repeats the steps after its last checkpoint.
       rows = {at: values for at, values in rows.items() if at <= step}
       history.facts = _measured(row, str)
@@ -160,27 +155,10 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
   return history
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-  """Parses a line of the file; None if it is truncated or malformed."""
-  try:
-    row = strict_json.parse_object(line, FILE)
-  except UsageError:
-    return None
-  if row.get("event", "started") not in _EVENTS or type(row.get("step")) is not int:
-    return None
-  numbers = (row["step"], row.get("time"))
-  return row if all(_is_number(number) and number >= 0 for number in numbers) else None
-
-
 def _measured(row: dict[str, Any], other: type) -> dict[str, Any]:
   """Returns the numbers of a line, and its values of type `other`."""
   return {
     name: value
     for name, value in row.items()
-    if name not in _OTHERS and (isinstance(value, other) or _is_number(value))
+    if name not in _OTHERS and (isinstance(value, other) or metrics_file.is_number(value))
   }
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-  """Returns whether it is a finite number, not a bool, and not an integer too large for a float."""
-  return type(value) in (int, float) and abs(value) <= _LARGEST

@@ -14,9 +14,13 @@ from xmcap.runs.charts import CurveChart
 from xmcap.runs.history import RunHistory
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.elements import escape
+from xmcap.scoring.writing.grid import Grid
 
 _TIME_NOTE = (
   "Shares of the time between two reports; the rest is training. Below: the shares of the whole run."
+)
+_GOODPUT_NOTE = (
+  "Shares of the wall time since the first start, over all starts; the steps are the run\u2019s goodput."
 )
 _NORMS_NOTE = (
   "L2 norms of the gradient before clipping, the update and the parameters, for each part of the model."
@@ -32,6 +36,11 @@ def write(
   charts = charts_lib.sections(runs, metrics)
   norms = charts_lib.norms(runs)
   data = {"table": _table(runs, metrics), **_data(runs, charts, norms)}
+  goodput = ""
+  if (grid := summary.goodput(runs)) is not None:
+    data["goodput"] = _cells(grid)
+    holder = elements.table_holder("Shares of the time of each run", id="goodput-table")
+    goodput = elements.section("goodput", "Goodput", holder, _GOODPUT_NOTE)
   codes = sorted(
     {code for chart in charts["evaluation"] for code in chart.languages},
     key=lambda code: languages.get(code).english_name,
@@ -47,6 +56,7 @@ def write(
     "evaluation": _section(charts["evaluation"], "evaluation", "Evaluation", language),
     "speed": _section(charts["speed"], "speed", "Speed"),
     "time": _section(data["shares"], "time", "Where the time goes", note=_TIME_NOTE),
+    "goodput": goodput,
     "norms": _section(norms, "norms", "Norms by part", norms_axis, _NORMS_NOTE),
   }
   title = " · ".join(run.name for run in runs) if len(runs) <= 3 else f"{len(runs)} runs"
@@ -143,6 +153,17 @@ def _table(runs: Sequence[RunHistory], metrics: Sequence[str]) -> dict:
       cell = {"text": column.text(run), "value": value, "under": f"best {best}" if best else ""}
       cells.append({"text": "\u2013", "value": ""} if value is None else cell)
     rows.append(cells)
+  return {"headings": headings, "rows": rows}
+
+
+def _cells(grid: Grid) -> dict:
+  """Returns a table whose first column has names and whose others have numbers, for the script."""
+  headings = [{"text": text, "numeric": column > 0} for column, text in enumerate(grid.headings)]
+  rows = [
+    [{"text": name, "value": name, "head": True, "classes": "first"}]
+    + [{"text": text, "value": float(text.rstrip("%"))} for text in numbers]
+    for name, *numbers in grid.body
+  ]
   return {"headings": headings, "rows": rows}
 
 

@@ -19,6 +19,7 @@ function runCell(cell) {
 }
 
 makeTable(document.getElementById("table"), { ...data.table, rows: data.table.rows.map((row) => row.map(runCell)) });
+if (data.goodput) makeTable(document.getElementById("goodput-table"), data.goodput);
 
 for (const run of data.runs.keys()) {
   const box = Object.assign(element("input"), { type: "checkbox", name: "run", value: run, checked: true });

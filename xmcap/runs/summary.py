@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from xmcap.runs.history import RunHistory, evaluations, names_of
 from xmcap.scoring.writing.grid import Grid
+from xmcap.training.reporting.goodput import KINDS, SECONDS
 
 _FIRST = ("cider_d", "cider", "loss", "accuracy")  # metrics shown before all others
 
@@ -47,6 +48,7 @@ def columns(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[RunColum
     RunColumn("pictures/s", "pictures per second, all devices", "speed/pictures_per_second", _count),
     RunColumn("MFU", "model-flops utilisation", "speed/mfu", "{:.1%}".format),
     RunColumn("memory", "peak of the fullest device", "memory/peak_share", "{:.0%}".format),
+    RunColumn("goodput", "share of all time in steps that count", "goodput/steps", "{:.1%}".format),
     RunColumn("waits", "share of the time waiting for data", "time/waiting_for_data", "{:.1%}".format),
   ]
   measured = evaluations(names_of(runs))
@@ -90,6 +92,18 @@ def table(runs: Sequence[RunHistory], metrics: Sequence[str]) -> Grid:
     texts = [f"{text} ({best})" if best else text for text, best in cells]
     rows.append((run.name, state(run), steps(run), *texts))
   return Grid(("run", "state", "step", *(column.heading for column in shown)), tuple(rows), (), 2)
+
+
+def goodput(runs: Sequence[RunHistory]) -> Grid | None:
+  """Returns a table of the runs' time over all their starts: hours, and shares by kind; None if no run counted it."""
+  counted = [run for run in runs if run.last(SECONDS) is not None]
+  kinds = [kind for kind in KINDS if any(run.last(f"goodput/{kind}") for run in counted)]
+  rows = []
+  for run in counted:
+    shares = [f"{run.last(f'goodput/{kind}') or 0.0:.1%}" for kind in kinds]
+    rows.append((run.name, f"{(run.last(SECONDS) or 0.0) / 3600:.1f}", str(run.starts), *shares))
+  headings = ("run", "hours", "starts", *(kind.replace("_", " ") for kind in kinds))
+  return Grid(headings, tuple(rows)) if rows else None
 
 
 def _count(value: float) -> str:

@@ -98,7 +98,7 @@ class Save(Hook):
       run.checkpoints.save(run.step, run.state, pending=evaluated)
       run.saved = run.step
       self._last = time.monotonic()
-      run.progress.pace.beside("saving", self._last - began)
+      run.progress.beside("saving", self._last - began)
 
   def _late(self) -> bool:
     if not self.policy.minutes:
@@ -166,17 +166,21 @@ class Evaluate(Hook):
           rows += evaluator.run(run.state.params, run.step)
       except EvaluationStopped:
         run.evaluation_stopped = True  # `begin` repeats the evaluation at the next start
+        run.progress.beside("evaluating", time.monotonic() - began)
         return
       except RestartError:
         raise
       except Exception as error:
         raise self._failure(run, evaluator, error) from error
-    means = run.progress.evaluation(run.step, rows, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    run.progress.beside("evaluating", seconds)
+    began = time.monotonic()
+    means = run.progress.evaluation(run.step, rows, seconds)
     run.metrics.update(means)
     self._show_samples(run)
     if run.saved == run.step:
       run.checkpoints.note_evaluation(run.step, means)
-    run.progress.pace.beside("evaluating", time.monotonic() - began)
+    run.progress.beside("evaluating", time.monotonic() - began)
 
   def _show_samples(self, run: Run) -> None:
     """Writes the pictures and captions of evaluators that have `samples`."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from xmcap.training import sharding
 from xmcap.training.checkpoints.settings import of_run as run_settings
 from xmcap.training.checkpoints.start import Pretrained, starting_state
 from xmcap.training.checkpoints.write import CheckpointPolicy, Checkpoints
+from xmcap.training.compilation_cache import CompilationCache
 from xmcap.training.feed import Feed
 from xmcap.training.hooks import hooks as make_hooks
 from xmcap.training.hosts import watch
@@ -22,6 +24,7 @@ from xmcap.training.hosts.stopping import stop_requests
 from xmcap.training.metrics import Progress
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.reporting import flops
+from xmcap.training.reporting.goodput import Goodput
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.run import Hook, Run
 from xmcap.training.state import plan_state
@@ -29,7 +32,7 @@ from xmcap.training.step import make_train_step
 
 
 # These belong to one start, not to the run's configuration.
-@gin.configurable(denylist=["from_scratch", "other_data", "begun", "say"])
+@gin.configurable(denylist=["from_scratch", "other_data", "begun", "say", "launched"])
 def train(
   model_dir: str = gin.REQUIRED,
   objective: Any = gin.REQUIRED,
@@ -46,10 +49,12 @@ def train(
   hooks: Sequence[Hook] | None = None,
   rng_impl: str | None = None,
   data_timeout: float = 600,
+  compilation_cache: CompilationCache | None = None,
   from_scratch: bool = False,
   other_data: bool = False,
   begun: Callable[[int], None] | None = None,
   say: Callable[[str], None] | None = None,
+  launched: float | None = None,
 ) -> Run:
   """Trains a model, and resumes by itself: however a run ended, the same call continues from the newest checkpoint.
 
@@ -64,18 +69,20 @@ def train(
       examples left out, printed at the end; `skipped`, see `SkippedPictures`; `signature()`, the settings that decide
       which example is at a position, name -> JSON value.
     total_steps: length of the run, counted from step 0.
-    optimizer, checkpoint, partitioning, writers, hooks: None: as configured in gin.
+    optimizer, checkpoint, partitioning, writers, hooks, compilation_cache: None: as configured in gin.
     initial_checkpoint, pretrained, from_scratch, other_data: see `start.starting_state`.
     seed, microbatches, rng_impl: see `step.make_train_step`; the seed also initializes the parameters.
     data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit.
     begun: called with the first step once the starting state is restored.
     say: prints a line of progress; by default to standard output, in process 0 only.
+    launched: when this start began, in seconds since 1970, for its goodput; None: now.
 
   Raises:
     UsageError: the configuration is inconsistent.
     XmcapError: the folder cannot be written, a checkpoint does not fit, or the loss stays non-finite.
     RestartError: the data source stalls, or another process of the run is lost.
   """
+  goodput = Goodput(launched)
   # Made here because default arguments are evaluated before gin has read its files.
   optimizer = optimizer or Optimizer()
   checkpoint = checkpoint or CheckpointPolicy()
@@ -92,6 +99,8 @@ def train(
     )
   watch.progress("start")
   checkpoints = Checkpoints(model_dir, checkpoint, run_settings(stream))
+  compilation_cache = compilation_cache or CompilationCache()
+  compilation_cache.open(model_dir, say)
 
   # ---- mesh --------------------------------------------------------------------------------------
 
@@ -102,10 +111,14 @@ def train(
 
   plan = plan_state(objective, optimizer, feed.sample(), mesh, rules, seed, rng_impl)
   watch.progress("restore", "the state that the run begins with")
+  goodput.phase("restoring")
   state, origin = starting_state(
     checkpoints, plan.create, plan.target, initial_checkpoint, pretrained, from_scratch, other_data, say
   )
   start = int(state.step)
+  goodput.phase("starting")
+  if jax.process_index() == 0:  # which writes the metrics
+    goodput.resume(model_dir, start, say)
   if start > total_steps:
     raise UsageError(
       f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, but the run is already at step {start:,} ({origin}): give "
@@ -128,7 +141,7 @@ def train(
 
   devices = mesh.devices.flatten().tolist()
   ideal_seconds = functools.partial(flops.ideal_seconds, objective, optimizer, plan.target.params, devices)
-  progress = Progress(total_steps, start, writers.open(model_dir, say), say, ideal_seconds)
+  progress = Progress(total_steps, start, writers.open(model_dir, say), say, ideal_seconds, goodput)
   progress.event(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
     device_kind=devices[0].device_kind,
@@ -139,6 +152,7 @@ def train(
   run = Run(model_dir, start, total_steps, state, feed, progress, checkpoints, say)
   with contextlib.ExitStack() as stack:
     stack.enter_context(progress)
+    stack.callback(compilation_cache.close)
     stack.callback(checkpoints.close)
     stack.enter_context(sharding.use(mesh, rules))
     stop = stack.enter_context(stop_requests())
@@ -147,6 +161,7 @@ def train(
     for hook in hooks:
       stack.callback(hook.end)
       hook.begin(run)
+    goodput.phase("steps")
 
     while run.step < total_steps and not stop.asked():
       batch = feed.next(run.step + 1)
@@ -159,8 +174,10 @@ def train(
         hook(run)
 
     # A signal may come at a step at which no checkpoint was due.
+    began = time.monotonic()
     checkpoints.save(run.step, run.state)
     checkpoints.wait()
+    progress.beside("saving", time.monotonic() - began)
     run.finished = run.is_last and not run.evaluation_stopped
     progress.event("finished" if run.finished else "stopped")
   watch.progress("")

@@ -9,7 +9,10 @@ import jax
 import numpy as np
 
 from xmcap.errors import one_line
+from xmcap.training import compilation_cache
 from xmcap.training.hosts import watch
+from xmcap.training.reporting.goodput import Goodput
+from xmcap.training.reporting.metrics_file import COMPILE_SECONDS
 from xmcap.training.reporting.writers import AllWriters
 
 Batch = Mapping[str, jax.Array]
@@ -86,8 +89,10 @@ class Progress:
     writer: AllWriters,
     say: Callable[[str], None],
     ideal_seconds: Callable[[Mapping[str, jax.ShapeDtypeStruct]], float | None] = lambda batch: None,
+    goodput: Goodput | None = None,
   ):
     self.pace = Pace()
+    self._goodput = goodput or Goodput()
     self._total_steps = total_steps
     self._say = say
     self._writer = writer
@@ -118,26 +123,39 @@ class Progress:
     # jax's type hints leave `is_ready` out.
     latest = (value for metrics in self._pending[-1:] for value in metrics.values())
     idle = all(value.is_ready() for value in latest)  # pyright: ignore[reportAttributeAccessIssue]
-    if idle and self._step > self._start_step:
-      self.pace.waited(waited)
+    if idle:
+      self._goodput.spend("waiting_for_data", waited)
+      if self._step > self._start_step:
+        self.pace.waited(waited)
     shapes = tuple((name, array.shape) for name, array in batch.items())
     compiles = shapes not in self._ideal
     watch.progress("compile" if compiles else "step", f"step {self._step + 1}")
     if compiles:
       lengths = " for other lengths" if self._ideal else ""
       self._say(f"compiling the step{lengths}: about a minute, more for a large model")
-    began = time.monotonic()
+    began, programs = time.monotonic(), compilation_cache.programs()
     with jax.profiler.StepTraceAnnotation("train", step_num=self._step + 1):
       yield
     if compiles:
       # The call returns when the step is compiled and dispatched.
-      self._say(f"compiled in {time.monotonic() - began:.1f} s; running the first step")
+      seconds, is_cached = time.monotonic() - began, compilation_cache.programs().all_found_since(programs)
+      how = "read from the compilation cache" if is_cached else "compiled"
+      self._say(f"{how} in {seconds:.1f} s; running the first step")
       self._ideal[shapes] = self._ideal_seconds(
         {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in batch.items()}
       )
-      self.pace.beside("compiling", time.monotonic() - began)
+      self.beside("compiling", time.monotonic() - began)
+      self._write(self._step, {} if is_cached else {_compile_name(dict(shapes)): seconds})
     self._batches.append(shapes)
     self._step += 1
+
+  def beside(self, what: str, seconds: float) -> None:
+    """Counts seconds that were spent on one of `BESIDE` instead of training."""
+    self.pace.beside(what, seconds)
+    self._goodput.spend(what, seconds)
+
+  def _write(self, step: int, values: Mapping[str, float]) -> None:
+    self._writer.scalars(step, {**values, **self._goodput.shares()})
 
   def add(self, metrics: Mapping[str, jax.Array]) -> None:
     """Adds a step's metrics, which stay on the device, and waits until at most two steps are queued."""
@@ -169,7 +187,7 @@ class Progress:
     self._say(self._line(step, train, speed, shares))
     groups = {"train": train, "speed": speed, "time": shares, "memory": memory}
     scalars = {(group, name): value for group, named in groups.items() for name, value in named.items()}
-    self._writer.scalars(
+    self._write(
       step, {name if "/" in name else f"{group}/{name}": value for (group, name), value in scalars.items()}
     )
     self._start_over()
@@ -220,7 +238,7 @@ class Progress:
     )
     scalars = {f"eval/{name}": value for name, value in summary.items()}
     scalars.update({f"eval/{name}/{language}": value for language, name, value in rows if language})
-    self._writer.scalars(step, scalars)
+    self._write(step, scalars)
     return summary
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, np.ndarray]) -> None:
@@ -228,8 +246,16 @@ class Progress:
     self._writer.show(step, texts, images)
 
   def event(self, what: str, **facts: Any) -> None:
-    """Records that the run started or ended; see `metrics_file`."""
+    """Records that the run started or ended, and its goodput until then; see `metrics_file`."""
+    if what != "started":
+      self._write(self._step, {})
     self._writer.event(self._step, what, **facts)
+    if what == "started":
+      self._write(self._step, {})
+
+
+def _compile_name(shapes: Mapping[str, Sequence[int]]) -> str:
+  return f"{COMPILE_SECONDS}{shapes['target_tokens'][-1] if 'target_tokens' in shapes else 'step'}"
 
 
 def _is_latest(name: str) -> bool:

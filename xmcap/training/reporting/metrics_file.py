@@ -10,11 +10,51 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from etils import epath
 
+from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import strict_json
+
 FILE = "metrics.jsonl"
+COMPILE_SECONDS = "compile_seconds/"  # followed by the length of targets, or by `step` without targets
+EVENTS = ("started", "finished", "stopped", "failed")
+_MOST_BYTES = 1 << 30  # largest file; a report takes about 2 kB
+_LARGEST = 1e30  # largest number, so that sums and squares are finite
+
+
+def read(model_dir: str | os.PathLike) -> list[dict[str, Any] | None]:
+  """Returns the lines of a run's file in their order, None for one that is truncated or malformed; [] without a file.
+
+  Raises:
+    XmcapError: the file is larger than any run writes.
+    OSError, or the store's own error: it cannot be read.
+  """
+  file = epath.Path(model_dir) / FILE
+  if not file.exists():
+    return []
+  if file.stat().length > _MOST_BYTES:
+    raise XmcapError(
+      f"{file}: larger than {_MOST_BYTES:,} bytes, which no run writes: remove it from the list"
+    )
+  return [_parse(line) for line in file.read_bytes().split(b"\n") if line.strip()]
+
+
+def _parse(text: bytes) -> dict[str, Any] | None:
+  try:
+    row = strict_json.parse_object(text, FILE)
+  except UsageError:
+    return None
+  if row.get("event", "started") not in EVENTS or type(row.get("step")) is not int:
+    return None
+  numbers = (row["step"], row.get("time"))
+  return row if all(is_number(number) and number >= 0 for number in numbers) else None
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+  """Whether it is a finite number, not a bool, and not an integer too large for a float."""
+  return type(value) in (int, float) and abs(value) <= _LARGEST
 
 
 def line(step: int, seconds: float, values: Mapping[str, Any]) -> str:

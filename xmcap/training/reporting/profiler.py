@@ -80,7 +80,7 @@ class Profile(Hook):
       self._begin(*steps)
     else:
       return
-    run.progress.pace.beside("profiling", time.monotonic() - began)
+    run.progress.beside("profiling", time.monotonic() - began)
 
   def _due(self, run: Run) -> Sequence[int]:
     """The first and last step of a trace that begins now; () if none does."""
