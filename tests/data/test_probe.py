@@ -9,7 +9,9 @@ from xmcap.data.stream import CaptionStream
 
 
 def captions(corpus, **options) -> CaptionStream:
-  return CaptionStream(corpus.name, **{"batch_size": 6, "target_length": 24, "image_size": SIDE, **options})
+  return CaptionStream(
+    corpus.name, **{"batch_size": 6, "target_length": 24, "image_size": SIDE, "processes": False, **options}
+  )
 
 
 def reading(stream, monkeypatch) -> list[int]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from xmcap.data import decoders
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
 from xmcap.planning.topologies import GpuNode, Topology
@@ -29,7 +30,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
     _memory(plan, topology).text(),
   ]
   if "estimate" in plan:
-    lines += [_step(plan, topology).text(), _run(plan, price).text()]
+    lines += [_step(plan, topology).text(), _run(plan, topology, price).text()]
   lines.append("Nothing is measured (docs/plan.md). How each number can be wrong:")
   lines += [f"  {name}: {caveat}" for name, caveat in plan["caveats"].items()]
   return "\n".join(lines) + "\n"
@@ -108,7 +109,7 @@ def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
   return Grid(("a step, per chip", "amount", "ms"), tuple(rows), (foot,))
 
 
-def _run(plan: Plan, price: float | None) -> Grid:
+def _run(plan: Plan, topology: Topology, price: float | None) -> Grid:
   estimate = plan["estimate"]
   pictures = plan["batch_size"] // plan["variant"]["captions_per_image"]
   rows = (
@@ -117,6 +118,13 @@ def _run(plan: Plan, price: float | None) -> Grid:
     (f"pictures that each host feeds, of a batch of {pictures:,}", _feeding(plan["rows_by_host"])),
     ("pictures per second that each host feeds", f"{estimate['pictures_per_second_and_host']:,.0f}"),
   )
+  if plan["decodes_pictures"]:
+    rows += (
+      (
+        f"cores for {decoders.MARGIN:g} times as many, if each decodes {decoders.PER_CORE}",
+        _cores(plan, topology),
+      ),
+    )
   return Grid(("the run, estimated", ""), rows + _length_of_run(plan, estimate["step_seconds"], price))
 
 
@@ -130,6 +138,12 @@ def _length_of_run(plan: Plan, seconds: float, price: float | None) -> tuple[tup
   rows = (("steps", f"{steps:,}"), ("hours", f"{hours:,.2f}"), ("chip-hours", f"{chip_hours:,.0f}"))
   cost = () if price is None else ((f"cost at {price:g} per chip-hour", f"{chip_hours * price:,.0f}"),)
   return rows + cost
+
+
+def _cores(plan: Plan, topology: Topology) -> str:
+  needed = decoders.cores_for(plan["estimate"]["pictures_per_second_and_host"])
+  held = topology.chip.host_cores
+  return f"{needed:,} of {held} of a host" + ("" if needed <= held else ": too few; raise captions_per_image")
 
 
 def _feeding(rows_by_host: Sequence[Sequence[int]]) -> str:
