@@ -118,7 +118,7 @@ def _around(decode: Callable, resize: Callable) -> Iterator[None]:
 
   def wrapped(*arguments):
     decoder = decoder_of(*arguments)
-    fields = {name: getattr(decoder, name) for name in ("setimage", "cleanup", "pulls_fd", "handles_eof")}
+    fields = {name: getattr(decoder, name) for name in ("setimage", "cleanup", "pulls_fd")}
     return types.SimpleNamespace(decode=lambda data: decode(lambda: decoder.decode(data)), **fields)
 
   def resizing(image, size, *arguments, **options):
