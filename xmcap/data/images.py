@@ -362,9 +362,10 @@ def load(
   with _opened(data, key, max_pixels) as image:
     turned = _orientation(image) >= 5  # width and height are swapped
     width, height = image.size[::-1] if turned else image.size
-    left, top, right, bottom = 0.0, 0.0, width, height
+    left, top, right, bottom, mirrored = 0.0, 0.0, width, height, False
     if augment is not None and draws is not None:
       left, top, right, bottom = augment.box(width, height, draws)
+      mirrored = augment.flip and draws[4] < 0.5
     if image.format == "JPEG":
       larger = max(1, int(min(right - left, bottom - top) / size))
       reduced = next(scale for scale in (8, 4, 2, 1) if scale <= larger)
@@ -376,4 +377,4 @@ def load(
     right, bottom = min(right * across, image.width), min(bottom * down, image.height)
     box = (left * across, top * down, right, bottom)
     pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
-    return pixels[:, ::-1] if augment is not None and augment.flip and draws[4] < 0.5 else pixels
+    return pixels[:, ::-1] if mirrored else pixels

@@ -29,7 +29,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
     "",
     _memory(plan, topology).text(),
   ]
-  if "estimate" in plan:
+  if isinstance(topology, Topology):
     lines += [_step(plan, topology).text(), _run(plan, topology, price).text()]
   lines.append("Nothing is measured (docs/plan.md). How each number can be wrong:")
   lines += [f"  {name}: {caveat}" for name, caveat in plan["caveats"].items()]
