@@ -6,20 +6,32 @@ read, tokenised and batched by `CaptionStream`, on one thread. The bare loop dec
 the stream does (scaled in the DCT domain) or whole, and resizes them. All take turns, a batch each, and are measured in
 seconds of CPU. Then the time from nothing to the first batch, at position 0 and at position 10^9.
 
-Then pictures a second of `CaptionStream.batches` on 1, 2, 4 ... all cores, with a thread a core, beside the bare loop
-on as many threads; and for each part of the work on a picture its time on one thread, and how many times as much a
-thread a core does: a part that gains nothing holds the interpreter lock. Then pictures of 16 x 16 pixels, which cost
-little more than the lock, on 1 to 64 threads: what no number of cores exceeds. `--only=cores` measures this alone.
+Then (`--only=cores`, two minutes) pictures a second of `CaptionStream.batches` on 1 core and on all, up to 8: with a
+thread a core, with a process a core, and the bare loop on as many threads. And what is needed to say it for more cores:
+
+  lock       the milliseconds of a picture outside of the three calls that release the interpreter lock
+  threads    pictures a second of 8 to 240 threads whose decoding and resizing sleep as long as these calls take on a
+             core, so that they need no core: what the lock alone allows
+  parent     milliseconds of the main process for a picture that another process makes
+
+Model of n threads: the lower of n times one core's rate and what the lock allows. Model of n processes, of which a
+stream takes `decoders.MOST` at most: n times one core's rate, times what each of the measured cores reached of it, but
+not more than one picture in the time of `parent`, as if all of that held the lock. What it leaves out: bandwidth of the
+memory beyond the measured cores, and two virtual cores that share a real one.
 """
 
 import argparse
+import contextlib
+import functools
 import io
 import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
+from typing import Any
 
 import gin
 import numpy as np
@@ -27,16 +39,17 @@ import photographs
 import report
 from PIL import Image
 
-from xmcap.data import images
-from xmcap.data.columns import parse_columns
+from xmcap.data import decoders, images
 from xmcap.data.registry import register_corpus
 from xmcap.data.stream import CaptionStream
 
 _SIZE = 224
 _FAR = 10**9
 _BATCH = 64
-_THREADS = (1, 2, 4, 16, 64)
 _PART = 8  # pictures that a thread takes at a time
+_MOST_MEASURED = 8  # cores
+_MODELLED = (8, 16, 48, 240)  # cores
+_NEED = 2_148  # pictures a second of each host that BB takes at K = 1 on v4-128 (docs/benchmarks.md)
 
 
 def _bare(pictures: list[bytes], scaled: bool) -> None:
@@ -59,14 +72,8 @@ def _seconds(run: Callable[[], object]) -> float:
   return time.perf_counter() - began
 
 
-def _cores() -> list[int]:
-  """1, 2, 4 ... and all."""
-  available = len(os.sched_getaffinity(0))
-  return sorted({available, *itertools.takewhile(lambda n: n < available, (2**k for k in range(10)))})
-
-
-def _on(cores: int, run: Callable[[], float]) -> float:
-  """What `run` returns on so many cores; the threads that it starts stay on them too."""
+def _on(cores: int, run: Callable[[], Any]) -> Any:
+  """What `run` returns on so many cores; the threads and processes that it starts stay on them too."""
   available = os.sched_getaffinity(0)
   os.sched_setaffinity(0, sorted(available)[:cores])
   try:
@@ -75,18 +82,17 @@ def _on(cores: int, run: Callable[[], float]) -> float:
     os.sched_setaffinity(0, available)
 
 
-def _stream_rate(stream: CaptionStream, seconds: float) -> float:
-  """Pictures a second of batches made ahead, once the first are there."""
-  batches = stream.batches()
-  for _ in range(2):
-    next(batches)
-  began, made = time.perf_counter(), 0
-  while time.perf_counter() - began < seconds:
-    next(batches)
-    made += _BATCH
-  elapsed = time.perf_counter() - began
-  batches.close()
-  return made / elapsed
+def _stream_rate(stream: CaptionStream, seconds: float) -> tuple[float, float]:
+  """Pictures a second of batches made ahead, once the first are there, and this process's seconds of CPU for each."""
+  with contextlib.closing(stream), contextlib.closing(stream.batches()) as batches:
+    # What was made ahead while the workers started does not count.
+    for _ in range(stream.batches_ahead(_BATCH)):
+      next(batches)
+    began, cpu, made = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() - began < seconds:
+      next(batches)
+      made += _BATCH
+    return made / (time.perf_counter() - began), (time.process_time() - cpu) / made
 
 
 def _part_rate(run: Callable[[int], object], parts: int, cores: int, seconds: float) -> float:
@@ -105,106 +111,114 @@ def _part_rate(run: Callable[[int], object], parts: int, cores: int, seconds: fl
     return sum(pool.map(work, range(0, parts, parts // cores)[:cores]))
 
 
-def _parts(stream: CaptionStream) -> dict[str, tuple[Callable[[int], object], int]]:
-  """Name -> (what does a part of the work on the pictures of a number, how many numbers there are)."""
-  indices = stream.indices(np.arange(len(stream.source))).reshape(-1, _PART)
-  raw = [stream.source.read(part, bytes) for part in indices]
-  columns = [[parse_columns(data) for data in part] for part in raw]
-  data = [[record.image for record in part] for part in columns]
-  decoded = [[_decoded(picture) for picture in part] for part in data]
-  resized = [[_resized(image) for image in part] for part in decoded]
-  pixels = np.empty((len(data), _PART, _SIZE, _SIZE, 3), np.uint8)
+@contextlib.contextmanager
+def _around(decode: Callable, resize: Callable) -> Iterator[None]:
+  """Calls `decode(call)` and `resize(call, size)` in place of Pillow's decoders and its resizing, which are `call`."""
+  decoder_of, resized = Image._getdecoder, Image.Image.resize
 
-  def each(items: Sequence[Sequence], function: Callable) -> Callable[[int], object]:
-    return lambda part: [function(item) for item in items[part]]
+  def wrapped(*arguments):
+    decoder = decoder_of(*arguments)
+    fields = {name: getattr(decoder, name) for name in ("setimage", "cleanup", "pulls_fd")}
+    return types.SimpleNamespace(decode=lambda data: decode(lambda: decoder.decode(data)), **fields)
 
-  def copy(part: int) -> None:
-    for row, image in zip(pixels[part], resized[part], strict=True):
-      row[...] = np.asarray(image)
+  def resizing(image, size, *arguments, **options):
+    return resize(lambda: resized(image, size, *arguments, **options), size)
 
-  runs = {
-    "read the record": lambda part: stream.source.read(indices[part], bytes),
-    "parse the record": each(raw, parse_columns),
-    "decode": each(data, _decoded),
-    "resize": each(decoded, _resized),
-    "pixels to numpy": copy,
-  }
-  return {name: (run, len(indices)) for name, run in runs.items()}
+  Image._getdecoder, Image.Image.resize = wrapped, resizing
+  try:
+    yield
+  finally:
+    Image._getdecoder, Image.Image.resize = decoder_of, resized
 
 
-def _decoded(data: bytes) -> Image.Image:
-  image = Image.open(io.BytesIO(data))
-  image.draft(None, (image.width // 2, image.height // 2))
-  image.load()
-  return image
+def _milliseconds(stream: CaptionStream, steps: int) -> dict[str, float]:
+  """Milliseconds of a core for a picture, on this thread: `whole`, and of it `decode`, `resize`, `read` and `lock`."""
+  spent = {"decode": 0.0, "resize": 0.0}
+
+  def timed(name: str, call: Callable[[], object]) -> object:
+    began = time.thread_time()
+    result = call()
+    spent[name] += time.thread_time() - began
+    return result
+
+  stream.batch(0)
+  with _around(functools.partial(timed, "decode"), lambda call, size: timed("resize", call)):
+    whole = _cpu_seconds(lambda: [stream.batch(step) for step in range(steps)])
+  indices = [stream.indices(np.arange(_BATCH) + step * _BATCH) for step in range(steps)]
+  read = _cpu_seconds(lambda: [stream.source.read(some, len) for some in indices])
+  found = {"whole": whole, **spent, "read": read}
+  found = {name: 1e3 * seconds / (steps * _BATCH) for name, seconds in found.items()}
+  return {**found, "lock": found["whole"] - found["decode"] - found["resize"] - found["read"]}
 
 
-def _resized(image: Image.Image) -> Image.Image:
-  return image.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR)
+def _allowed_by_the_lock(stream: CaptionStream, spent: Mapping[str, float], seconds: float) -> float:
+  """Pictures a second of the stream's threads if decoding and resizing took no core."""
+  blank = Image.new("RGB", (_SIZE, _SIZE))
+
+  def decode(call: Callable[[], object]) -> tuple[int, int]:
+    time.sleep(spent["decode"] / 1e3)
+    return -1, 0  # the end of the picture, and no error
+
+  def resize(call: Callable[[], object], size: tuple[int, int]) -> Image.Image:
+    time.sleep(spent["resize"] / 1e3)
+    return blank
+
+  with _around(decode, resize):
+    return _stream_rate(stream, seconds)[0]
 
 
-def _measure_cores(make: Callable[..., CaptionStream], turns: int, seconds: float = 1.5) -> None:
-  """Prints the two tables: by cores, and by part of the work."""
-  stream = make()
-  parts = _parts(stream)
-  data = [record.image for record in stream.source]
+def _measure_cores(make: Callable[..., CaptionStream], turns: int, seconds: float) -> None:
+  """Prints what the docstring says of cores."""
+  spent = _milliseconds(make(processes=False), steps=4)
+  data = [record.image for record in make().source]
   bare = [data[start : start + _PART] for start in range(0, len(data), _PART)]
-  cores = _cores()
+  most = min(_MOST_MEASURED, len(os.sched_getaffinity(0)))
   rates: dict[tuple, list[float]] = {}
-
-  def note(name: str, count: int, run: Callable[[], float]) -> None:
-    rates.setdefault((name, count), []).append(_on(count, run))
-
+  parent = []
   for _ in range(turns):
-    for n in cores:
-      note("stream", n, lambda n=n: _stream_rate(make(workers=n), seconds))
-      note("bare", n, lambda n=n: _part_rate(lambda k: _bare(bare[k], True), len(bare), n, seconds))
-    for n in (1, cores[-1]):
-      for name, (run, count) in parts.items():
-        note(name, n, lambda run=run, count=count, n=n: _part_rate(run, count, n, seconds / 4))
-    for threads in _THREADS:
-      tiny = make(side=16, workers=threads)
-      rates.setdefault(("lock", threads), []).append(_stream_rate(tiny, seconds / 2))
+    for n in sorted({1, most}):
+      for name in ("threads", "processes"):
+        stream = make(workers=n, processes=name == "processes")
+        rate, own = _on(n, lambda stream=stream: _stream_rate(stream, seconds))
+        rates.setdefault((name, n), []).append(rate)
+        if name == "processes":
+          parent.append(own)
+      rates.setdefault(("bare", n), []).append(
+        _on(n, lambda n=n: _part_rate(lambda k: _bare(bare[k], True), len(bare), n, seconds))
+      )
+    for n in _MODELLED:
+      stream = make(workers=n, processes=False, depth=max(16, n // 4))  # some parts for each thread
+      rates.setdefault(("lock", n), []).append(_allowed_by_the_lock(stream, spent, seconds))
   middle = {key: statistics.median(values) for key, values in rates.items()}
-
-  print(
-    f"\n{'cores':>5} {'stream, pictures/s':>20} {'times one core':>15} {'bare loop':>10} {'times one core':>15}"
-  )
-  for n in cores:
-    columns = [(middle[name, n], middle[name, n] / middle[name, 1]) for name in ("stream", "bare")]
-    print("{:>5} {:>20.0f} {:>15.2f} {:>10.0f} {:>15.2f}".format(n, *columns[0], *columns[1]))
+  own = 1e3 * statistics.median(parent)
+  kept = min(1.0, middle["processes", most] / (most * middle["processes", 1]))
 
   rows = [
-    (str(n), *(f"{cell:.{digits}f}" for name in ("stream", "bare") for cell, digits in
-               ((middle[name, n], 0), (middle[name, n] / middle[name, 1], 2))))
-    for n in cores
-  ]  # fmt: skip
-  whole = 1e3 / middle["stream", 1]
-  print(f"\n{'part of a picture':<20} {'ms on one core':>15} {'share':>6} {'times one core, on all':>23}")
-  gain = {name: middle[name, cores[-1]] / middle[name, 1] for name in (*parts, "bare")}
-  for name in parts:
-    one = 1e3 / middle[name, 1]
-    print(f"{name:<20} {one:>15.3f} {one / whole:>6.0%} {gain[name]:>23.2f}")
-  rest = whole - sum(1e3 / middle[name, 1] for name in parts)
-  print(f"{'captions, the rest':<20} {rest:>15.3f} {rest / whole:>6.0%}")
-  # Half as much as decoding and resizing gain: on a busy machine these do not gain all of the cores either.
-  locked = [name for name in parts if gain[name] < (1 + gain["bare"]) / 2]
-  held = sum(1e3 / middle[name, 1] for name in locked)
-  print(f"hold the lock: {', '.join(locked) or 'none'}: {held:.2f} of {whole:.2f} ms a picture")
-  counts = ", ".join(f"{middle['lock', threads]:,.0f} on {threads}" for threads in _THREADS)
-  print(f"pictures of 16 x 16 pixels a second, by threads: {counts}")
-  report.write(
-    "stream_cores",
-    "Pictures per second by number of cores",
-    rows,
-    columns=("cores", "stream", "relative to one core", "decode and resize only", "relative to one core"),
-    notes=[
-      f"A picture takes {whole:.1f} ms on one core: "
-      + ", ".join(f"{name} {1e3 / middle[name, 1] / whole:.0%}" for name in parts)
-      + f"; {held:.1f} ms of it hold the interpreter lock ({', '.join(locked) or 'none'}).",
-      f"Upper limit for any number of cores, in pictures of 16 x 16 pixels a second by threads: {counts}.",
-    ],
-  )
+    (str(n), *(f"{middle[name, n]:,.0f}" for name in ("threads", "processes", "bare")))
+    for n in sorted({1, most})
+  ]
+  for n in _MODELLED:
+    threads = min(n * middle["threads", 1], middle["lock", n])
+    processes = min(min(n, decoders.MOST) * kept * middle["processes", 1], 1e3 / own)
+    rows.append((f"{n}, model", f"{threads:,.0f}", f"{processes:,.0f}", ""))
+  columns = ("cores", "threads", "processes", "decode and resize only, threads")
+  pixels = _SIZE * _SIZE * 3 / 1e3
+  shares = ", ".join(f"{name} {spent[name] / spent['whole']:.0%}" for name in ("decode", "resize", "read"))
+  locked = ", ".join(f"{middle['lock', n]:,.0f} on {n}" for n in _MODELLED)
+  notes = [
+    f"A picture takes {spent['whole']:.2f} ms of a core: {shares}, which release the interpreter lock; "
+    f"{spent['lock']:.2f} ms ({spent['lock'] / spent['whole']:.0%}) do not.",
+    f"What the lock allows threads, in pictures a second with sleep in place of decoding and resizing: {locked}.",
+    f"With processes, the main process spends {own:.3f} ms on a picture, and {most} cores reach {kept:.0%} of {most} "
+    f"times one. The pixels of a picture, {pixels:.0f} kB, are copied out of Pillow (twice), into the batch and, with "
+    "processes, out of the shared memory.",
+    f"Model: docstring of benchmarks/stream.py. BB at K = 1 takes {_NEED:,} pictures a second of each host; 1.2 times "
+    f"that are {1.2 * _NEED:,.0f}.",
+  ]
+  for row in (columns, *rows):
+    print("{:>12} {:>10} {:>10} {:>32}".format(*row))
+  print(*notes, sep="\n")
+  report.write("stream_cores", "Pictures per second by number of cores", rows, columns=columns, notes=notes)
 
 
 def _measure_core(make: Callable[..., CaptionStream], pictures: int, turns: int) -> None:
@@ -269,22 +283,22 @@ def main():
   parser.add_argument("--turns", type=int, default=9)
   parser.add_argument("--captions_per_image", type=int, default=1)
   parser.add_argument("--only", choices=("core", "cores"), help="one core, or how it scales; by default both")
+  parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement of `cores`")
   arguments = parser.parse_args()
   register_corpus("photographs")
 
-  def make(side: int = _SIZE, **options) -> CaptionStream:
-    # Of pictures of 16 x 16 pixels, nothing but what surrounds the decoding and resizing is left to do.
-    size = (16, 16) if side == 16 else (640, 480)
-    gin.bind_parameter("photographs.data_dir", str(photographs.corpus(arguments.pictures, *size)))
+  gin.bind_parameter("photographs.data_dir", str(photographs.corpus(arguments.pictures)))
+
+  def make(**options) -> CaptionStream:
     return CaptionStream(
-      "photographs", batch_size=_BATCH * arguments.captions_per_image, target_length=64, image_size=side,
+      "photographs", batch_size=_BATCH * arguments.captions_per_image, target_length=64, image_size=_SIZE,
       captions_per_image=arguments.captions_per_image, **options,
     )  # fmt: skip
 
   if arguments.only != "cores":
     _measure_core(make, arguments.pictures, arguments.turns)
   if arguments.only != "core":
-    _measure_cores(make, arguments.turns)
+    _measure_cores(make, min(arguments.turns, 3), arguments.seconds)
 
 
 if __name__ == "__main__":

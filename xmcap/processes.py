@@ -32,8 +32,8 @@ class Killed(XmcapError):
 class Worker:
   """A process that makes one call at a time.
 
-  It calls `initializer(*arguments)` first. `others` are the workers started before it. `connection` becomes readable
-  when a result is there or the process has ended.
+  It calls `initializer(*arguments)` first. `others` are the workers started before it. `advice` ends the messages about
+  a process that died. `connection` becomes readable when a result is there or the process has ended.
   """
 
   def __init__(
@@ -42,7 +42,9 @@ class Worker:
     initializer: Callable[..., object] | None = None,
     arguments: tuple[Any, ...] = (),
     others: Sequence["Worker"] = (),
+    advice: str = "use fewer processes (--processes)",
   ):
+    self._advice = advice
     self.connection, theirs = context.Pipe()
     # A forked child must close its copies, or the other workers would not notice when this process ends.
     is_forked = context.get_start_method() == "fork"
@@ -57,9 +59,7 @@ class Worker:
       self._process.start()
     except OSError as error:
       self.connection.close()
-      raise XmcapError(
-        f"a worker process cannot be started ({error.strerror or error}): use fewer processes"
-      ) from error
+      raise XmcapError(f"a worker process cannot be started ({error.strerror or error}): {advice}") from error
     finally:
       signal.pthread_sigmask(signal.SIG_SETMASK, before)
       theirs.close()
@@ -80,7 +80,7 @@ class Worker:
     succeeded, value = pickle.loads(packed)
     if succeeded:
       return value
-    raise value
+    raise Killed(f"{value}: {self._advice}") if isinstance(value, Killed) else value
 
   def end(self, at_once: bool = False) -> None:
     """Ends the process: after its current call, or at once."""
@@ -96,7 +96,7 @@ class Worker:
     how = f"ended with status {status}"
     if status < 0:
       how = f"was killed (signal {-status}{'; out of memory?' if -status == signal.SIGKILL else ''})"
-    return Killed(f"a worker process {how}: use fewer processes (--processes)")
+    return Killed(f"a worker process {how}: {self._advice}")
 
 
 def share(
@@ -147,7 +147,7 @@ def _outcome(packed: bytes) -> bytes:
     function, arguments = pickle.loads(packed)
     return pickle.dumps((True, function(*arguments)), pickle.HIGHEST_PROTOCOL)
   except MemoryError:
-    error = Killed("a worker process ran out of memory: use fewer processes (--processes)")
+    error = Killed("a worker process ran out of memory")
   except BaseException as raised:
     error = raised
     if not isinstance(error, XmcapError):

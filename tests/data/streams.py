@@ -7,7 +7,9 @@ from xmcap.data.stream import CaptionStream
 
 
 def captions(corpus, **options) -> CaptionStream:
-  defaults = dict(batch_size=12, captions_per_image=2, prompt_length=2, target_length=24, image_size=SIDE)
+  defaults = dict(
+    batch_size=12, captions_per_image=2, prompt_length=2, target_length=24, image_size=SIDE, processes=False
+  )
   return CaptionStream(corpus.name, **{**defaults, **options})
 
 

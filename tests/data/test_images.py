@@ -2,6 +2,7 @@ import io
 import struct
 import zlib
 
+import gin
 import numpy as np
 import pytest
 from PIL import Image, ImageFile
@@ -316,3 +317,11 @@ def test_ten_crops_are_taken_from_256_pixels_for_224(bicubic):
   resampling = Image.Resampling.BICUBIC if bicubic else Image.Resampling.BILINEAR
   resized = np.asarray(picture.resize((28, 18), resampling))
   np.testing.assert_array_equal(images.ten_crops(encode(picture), "k", 16, bicubic)[0], resized[:16, :16])
+
+
+def test_a_picture_without_augmentation_is_not_cropped_whatever_gin_says():
+  """The settings of training's crop must not reach pictures of an evaluation."""
+  pixels = np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8)
+  with gin.config_scope("test_images"), gin.unlock_config():
+    gin.bind_parameter("test_images/Augment.min_area", 0.1)
+    np.testing.assert_array_equal(images.load(encode(Image.fromarray(pixels)), "k", 32), pixels)

@@ -9,7 +9,9 @@ from xmcap.data.stream import CaptionStream
 
 
 def captions(corpus, **options) -> CaptionStream:
-  return CaptionStream(corpus.name, **{"batch_size": 6, "target_length": 24, "image_size": SIDE, **options})
+  return CaptionStream(
+    corpus.name, **{"batch_size": 6, "target_length": 24, "image_size": SIDE, "processes": False, **options}
+  )
 
 
 def reading(stream, monkeypatch) -> list[int]:
@@ -25,7 +27,7 @@ def reading(stream, monkeypatch) -> list[int]:
 def test_reads_what_the_run_will_read_and_leaves_the_stream_alone(tiny, monkeypatch):
   stream = captions(tiny, workers=2, target_length=3)
   read = reading(stream, monkeypatch)
-  assert reading_rate(stream, 6, start_step=5) > 0
+  assert reading_rate(stream, 6, start_step=5, seconds=60) > 0
   # The first batch, which is not counted; then, of a small stream, no more than is made ahead.
   assert sorted(read[:6]) == sorted(stream.indices(np.arange(5 * 6, 6 * 6)))
   assert sorted(read[6:]) == sorted(stream.indices(np.arange(5 * 6, 21 * 6)))

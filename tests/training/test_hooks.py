@@ -27,6 +27,23 @@ def test_a_host_whose_device_waits_for_data_says_so_once(caplog, reads, said):
   assert "it could train on 1,000 pictures a second" in message and said in message
 
 
+@pytest.mark.parametrize("reads, said", [
+  (1000.0, "the devices take 600 pictures a second of the 1,000: enough"),
+  (700.0, "the devices take 600 pictures a second of the 700: too few: 1.2 times as many are safe"),
+])  # fmt: skip
+def test_the_first_report_says_once_whether_the_host_suffices(reads, said):
+  lines = []
+  starving = Starving()
+  for step, waiting in ((0, None), (10, 0.0), (20, 0.0)):
+    now = run(step, waiting, reads)
+    now.say = lines.append
+    if step:
+      starving(now)
+    else:
+      starving.begin(now)
+  assert lines == [f"this host reads {reads:,.0f} pictures a second with 2 threads", said]
+
+
 def test_no_warning_before_the_first_report(caplog):
   Starving()(run(1, None))
   assert not caplog.records

@@ -96,7 +96,7 @@ def test_says_what_the_host_reads_before_the_first_step(tmp_path, monkeypatch):
   stream.workers = 3
   for steps in (7, 10):
     _, lines = run(tmp_path, steps, stream=stream)
-    assert lines[1] == "this host reads 1,234 pictures a second with 3 workers"
+    assert lines[1] == "this host reads 1,234 pictures a second with 3 threads"
   run(tmp_path, 10, stream=stream)  # has nothing left to read
   assert asked == [(32, 0), (32, 7)]
 

@@ -133,8 +133,13 @@ def _opened(
 
 def has_too_many_scans(data: bytes) -> bool:
   """Whether a file is a JPEG of more than `MAX_SCANS` scans, which could take a second per hundred bytes to decode."""
+  if not data.startswith(_JPEG):
+    return False
+  # Unlike `bytes.count`, numpy is fast at this, and does not hold the interpreter lock.
+  codes = np.frombuffer(data, np.uint8)
+  marks = np.flatnonzero(codes[:-1] == _SCAN[0])
   # Data after the picture, such as the video of a phone, may look like any number of scans.
-  if not data.startswith(_JPEG) or data.count(_SCAN) <= MAX_SCANS:
+  if np.count_nonzero(codes[marks + 1] == _SCAN[1]) <= MAX_SCANS:
     return False
   scans, place = 0, 2
   while found := _MARKER.search(data, place):
@@ -352,14 +357,15 @@ def load(
     draws: float [NUM_DRAWS], uniform in [0, 1), required with `augment`; they determine the augmentation.
     max_pixels: a picture that claims more is rejected before it is decoded.
   """
-  if augment is None:
-    augment, draws = Augment(), np.zeros(NUM_DRAWS)
-  elif draws is None:
+  if augment is not None and draws is None:
     raise UsageError("a random augmentation needs its random numbers: pass `draws`")
   with _opened(data, key, max_pixels) as image:
     turned = _orientation(image) >= 5  # width and height are swapped
     width, height = image.size[::-1] if turned else image.size
-    left, top, right, bottom = augment.box(width, height, draws)
+    left, top, right, bottom, mirrored = 0.0, 0.0, width, height, False
+    if augment is not None and draws is not None:
+      left, top, right, bottom = augment.box(width, height, draws)
+      mirrored = augment.flip and draws[4] < 0.5
     if image.format == "JPEG":
       larger = max(1, int(min(right - left, bottom - top) / size))
       reduced = next(scale for scale in (8, 4, 2, 1) if scale <= larger)
@@ -371,4 +377,4 @@ def load(
     right, bottom = min(right * across, image.width), min(bottom * down, image.height)
     box = (left * across, top * down, right, bottom)
     pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
-    return pixels[:, ::-1] if augment.flip and draws[4] < 0.5 else pixels
+    return pixels[:, ::-1] if mirrored else pixels

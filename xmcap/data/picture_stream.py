@@ -5,14 +5,15 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from absl import logging
 
-from xmcap.data import draws, images, records
+from xmcap.data import decoders, draws, images, records
 from xmcap.data import features as features_lib
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import Order
@@ -48,6 +49,9 @@ class Rows(NamedTuple):
 class PictureStream:
   """The base class of streams: `_part` makes some rows of a batch, on several threads.
 
+  Streams with `has_rows` can instead make them in processes (`decoders.py`): their `_part` leaves reading and decoding
+  to `_made`, which calls `rows` here or in a process.
+
   With `features` a batch has the stored vectors of the pictures, `features` float32 [B, D], instead of `image`, and no
   picture is decoded.
 
@@ -61,7 +65,9 @@ class PictureStream:
     image_size: H = W, in pixels.
     seed: seed of order and augmentation.
     augment: random augmentation of the pictures; None for none.
-    workers: threads that make batches; None or 0: one per core of this process.
+    workers: threads or processes that make batches; None or 0: one per core of this process.
+    processes: whether the workers of an endless stream are processes; None: if the stream decodes pictures, and there
+      are at least `decoders.CORES` cores. They are then `decoders.MOST` at most, unless `workers` says otherwise.
     depth: largest number of prefetched batches.
     prefetch_bytes: memory limit for their pixels; at least two batches are prefetched regardless.
     on_bad: treatment of pictures that cannot be decoded: `stop` ends the run, `skip` gives them weight 0.
@@ -77,12 +83,15 @@ class PictureStream:
   seed: int = 0
   augment: images.Augment | None = None
   workers: int | None = None
+  processes: bool | None = None
   depth: int = 16
   prefetch_bytes: int = 2 << 30
   on_bad: str = "stop"
   bad_limit: int = 100
   features: str = ""
   resize: str = "bilinear"
+
+  has_rows: ClassVar[bool] = False
 
   def __post_init__(self):
     if (self.workers or 0) < 0 or self.depth < _LEAST_AHEAD or self.prefetch_bytes < 0:
@@ -103,12 +112,39 @@ class PictureStream:
     self.source: RecordSource | MixedSource
     self.order: Order
     self.pictures = self.batch_size
-    self.workers = self.workers or files.available_cores()
+    self._decoders = self._choose_workers()
+    self._decodes_in: decoders.Decoders | None = None  # set while a batch is made in processes
     self.skipped = SkippedPictures(self.on_bad, self.bad_limit)
     self.counts_losses = True  # False if batches are only made to be timed
     self._end: int | None = None
     self._lock = threading.Lock()
     self._lost: dict[str, int] = {}
+
+  def _choose_workers(self) -> decoders.Decoders | None:
+    """Sets `workers` and `processes`; returns the processes that make batches, which are not started yet."""
+    cores = files.available_cores()
+    able = self.has_rows and not self.features and hasattr(os, "memfd_create")
+    if self.processes and not able:
+      raise UsageError(
+        f"{type(self).__name__}.processes: processes make batches only on Linux, where pictures are decoded, and for a "
+        "CaptionStream or TagStream: leave it out"
+      )
+    if self.processes is None:
+      # A class of the caller's program cannot be imported in another process.
+      self.processes = able and cores >= decoders.CORES and type(self).__module__ != "__main__"
+      self.workers = self.workers or (min(cores, decoders.MOST) if self.processes else cores)
+    self.workers = self.workers or cores
+    return decoders.Decoders(self.workers) if self.processes else None
+
+  def begin(self) -> None:
+    """Starts the processes that make batches, if the stream has any, and waits for them; XmcapError if one fails."""
+    if self._decoders is not None:
+      self._decoders.start(self._for_processes(), self._inputs(_PART_ROWS).nbytes)
+
+  def close(self) -> None:
+    """Ends the processes that make batches; call it when no iterator of `batches` is open."""
+    if self._decoders is not None:
+      self._decoders.close()
 
   def resized(self, pictures: int) -> Self:
     """Returns a stream over the same split with another number of pictures per batch, for trials."""
@@ -130,6 +166,7 @@ class PictureStream:
     stream = copy.copy(self)
     stream.pictures = -(-count // steps // multiple) * multiple
     stream._end = count
+    stream._decoders = None  # short, and the processes would not know the end
     stream.order = self.order.once()
     return stream, -(-count // stream.pictures)
 
@@ -170,11 +207,19 @@ class PictureStream:
   def batches(
     self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
   ) -> Iterator[Batch]:
-    """Yields `num_steps` prefetched batches (None: endless) from a step on; see `batch` and `prefetch`."""
+    """Yields `num_steps` prefetched batches (None: endless) from a step on; see `batch` and `prefetch`.
+
+    They are made in processes only if they are endless, or if `begin` was called: a few are not worth the start.
+    """
     steps = itertools.count(start_step) if num_steps is None else range(start_step, start_step + num_steps)
-    depth = self.batches_ahead(len(self._positions(0, rows)))
+    count = len(self._positions(0, rows))
     workers = self.workers or files.available_cores()
-    return prefetch((self._job(step, rows, workers) for step in steps), workers, depth)
+    stream, parts = self, workers
+    if self._decoders is not None and (num_steps is None or self._decoders.started):
+      self.begin()
+      stream, parts = copy.copy(self), count  # a thread waits for each process
+      stream._decodes_in = self._decoders
+    return prefetch((stream._job(step, rows, parts) for step in steps), workers, self.batches_ahead(count))
 
   def batches_ahead(self, rows: int) -> int:
     """Returns the number of prefetched batches of so many rows: `depth`, or fewer because of `prefetch_bytes`."""
@@ -208,7 +253,7 @@ class PictureStream:
     return np.empty((rows, self.image_size, self.image_size, 3), np.uint8)
 
   def _job(self, step: int, rows: Sequence[int] | None, workers: int) -> Job[Any, Batch]:
-    """Returns the job that makes a batch, in parts for so many threads."""
+    """Returns the job that makes a batch, in parts for so many workers."""
     positions = self._positions(step, rows)
     pixels = self._inputs(len(positions))
     count = min(workers, -(-len(positions) // _PART_ROWS))
@@ -222,6 +267,28 @@ class PictureStream:
     It fills their pixels, uint8 [N, H, W, 3], or vectors, float32 [N, D], by `_load_pixels`.
     """
     raise NotImplementedError
+
+  def rows(self, pixels: np.ndarray, positions: np.ndarray, *arguments: Any) -> Rows:
+    """The share of `_part` that may be done by a process, with what `_for_processes` leaves of the stream."""
+    raise NotImplementedError
+
+  def _made(self, pixels: np.ndarray, positions: np.ndarray, *arguments: Any) -> Rows:
+    """Returns `rows`, called here or in a process."""
+    if self._decodes_in is None:
+      return self.rows(pixels, positions, *arguments)
+    rows, left_out = self._decodes_in.make(pixels, self.skipped.on_bad, positions, *arguments)
+    for key, reason in left_out:
+      self.skipped.add(key, XmcapError(reason))
+      self._count_lost(_UNDECODABLE, [key])
+    return rows
+
+  def _for_processes(self) -> Self:
+    """Returns a copy that can be pickled, without what `rows` does not need."""
+    stream = copy.copy(self)
+    stream.counts_losses = False  # the caller counts them
+    for name in ("_lock", "_decoders", "order", "skipped"):
+      setattr(stream, name, None)
+    return stream
 
   def _joined(self, pixels: np.ndarray, parts: list[Rows]) -> Batch:
     """Returns the batch of all parts, and counts what they lost."""

@@ -33,6 +33,7 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   trial = stream.resized(at_once)
   trial.counts_losses = False
   trial.skipped = SkippedPictures()  # a bad picture ends the measurement, and is not listed
+  trial.begin()
   first, made = start_step * stream.pictures // at_once, 0
   with contextlib.suppress(XmcapError):
     trial.batch(first)  # not counted: it opens files, and may read a dictionary

@@ -15,7 +15,7 @@ redistributes the positions of a few batches among those batches, which depends 
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import gin
 import numpy as np
@@ -25,7 +25,7 @@ from xmcap.data import lengths
 from xmcap.data.buckets import Buckets
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.columns import parse_columns
-from xmcap.data.order import MixedOrder, Order
+from xmcap.data.order import MixedOrder, Order, Places
 from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.records import read_tags
@@ -83,6 +83,8 @@ class CaptionStream(PictureStream):
   language_weights: str | Mapping[str, float] = "rates"
   temperature: float = 1.0
   prompt_tags: TagPrompts | None = None
+
+  has_rows: ClassVar[bool] = True
 
   def __post_init__(self):
     super().__post_init__()
@@ -205,7 +207,18 @@ class CaptionStream(PictureStream):
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
     length = self._buckets.batch(step).length
     positions = self._planned(step, positions)
-    drawn = self._drawing.read(self.source, positions, self.order.at(positions))
+    rows = self._made(pixels, positions, self.order.at(positions), length)
+    columns = rows.fields["columns"]
+    prompts = self._prompts[columns]
+    if self._tags is not None:
+      codes = np.array([*self.languages, ""])[columns]
+      prompts = self._tags.extend(prompts, rows.keys, codes, self.vocabulary)
+    fields = {name: rows.fields[name] for name in ("target_tokens", "target_weights")}
+    return rows._replace(fields={"prompt_tokens": prompts, **fields})
+
+  def rows(self, pixels: np.ndarray, positions: np.ndarray, places: Places, length: int) -> Rows:
+    """Returns the targets of pictures at N `places`, padded to `length`, and their languages, `columns` [N, K]."""
+    drawn = self._drawing.read(self.source, positions, places)
     keys, columns, texts = [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
@@ -231,16 +244,17 @@ class CaptionStream(PictureStream):
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:
           cut.append(key)
-    prompts = self._prompts[chosen]
-    if self._tags is not None:
-      codes = np.array([*self.languages, ""])[chosen]
-      prompts = self._tags.extend(prompts, keys, codes, self.vocabulary)
     fields = {
-      "prompt_tokens": prompts,
+      "columns": chosen,
       "target_tokens": targets,
       "target_weights": (targets != PAD_ID) * weights[:, None, None],
     }
     return Rows(keys, fields, {_CUT: cut, _EMPTY: empty})
+
+  def _for_processes(self) -> Self:
+    stream = super()._for_processes()
+    stream._buckets, stream._indexes, stream._tags = None, (), None
+    return stream
 
   def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
     """Returns the positions that the plan of a batch puts at these positions."""
@@ -261,6 +275,8 @@ class TagStream(PictureStream):
 
   num_slots: int = 3
 
+  has_rows: ClassVar[bool] = True
+
   def __post_init__(self):
     super().__post_init__()
     if self.num_slots < 1:
@@ -275,7 +291,11 @@ class TagStream(PictureStream):
     return {**super().signature(), "num_slots": self.num_slots, "tags": len(self.tags)}
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
-    records = self.source.read(self.indices(positions), parse_columns)
+    return self._made(pixels, positions, self.indices(positions))
+
+  def rows(self, pixels: np.ndarray, positions: np.ndarray, indices: np.ndarray) -> Rows:
+    """Returns the tags and weights of the pictures at N `indices`."""
+    records = self.source.read(indices, parse_columns)
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     keys = [record.key for record in records]
     weights = self._weights_of(positions, keys)

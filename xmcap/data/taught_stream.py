@@ -6,6 +6,7 @@ The embeddings are computed once, by `xmcap embed --corpus`, and read from its f
 import dataclasses
 import pathlib
 from collections.abc import Iterable
+from typing import ClassVar
 
 import gin
 import numpy as np
@@ -28,6 +29,8 @@ class TaughtStream(CaptionStream):
   """
 
   teacher: str = ""
+
+  has_rows: ClassVar[bool] = False
 
   def __post_init__(self):
     if self.features:

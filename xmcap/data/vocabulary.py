@@ -287,5 +287,8 @@ def check_prompts(vocabulary: Vocabulary, languages: Sequence[str]) -> None:
 
 @functools.cache
 def _opened(path: str, sha256: str) -> Vocabulary:
-  """Returns a vocabulary that was pickled in another process, opened only once."""
-  return Vocabulary(path)
+  """Returns a vocabulary that was pickled in another process, opened only once; XmcapError if it has changed since."""
+  vocabulary = Vocabulary(path)
+  if vocabulary.sha256 != sha256:
+    raise XmcapError(f"{path}: the vocabulary changed while it was being used: start again")
+  return vocabulary

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from xmcap.data import decoders
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
 from xmcap.planning.topologies import GpuNode, Topology
@@ -29,8 +30,8 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
     "",
     _memory(plan, topology).text(),
   ]
-  if "estimate" in plan:
-    lines += [_step(plan, topology).text(), _run(plan, price).text()]
+  if isinstance(topology, Topology):
+    lines += [_step(plan, topology).text(), _run(plan, topology, price).text()]
     if small := plan["smallest"]:
       lines.append(
         f"The smallest slice of these chips that should hold it is {small['topology']}, with at most "
@@ -122,7 +123,7 @@ def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
   return Grid(("a step, per chip", "amount", "ms"), tuple(rows), foot)
 
 
-def _run(plan: Plan, price: float | None) -> Grid:
+def _run(plan: Plan, topology: Topology, price: float | None) -> Grid:
   estimate = plan["estimate"]
   pictures = plan["batch_size"] // plan["variant"]["captions_per_image"]
   both = estimate["step_seconds"], estimate["exposed_seconds"]
@@ -140,6 +141,9 @@ def _run(plan: Plan, price: float | None) -> Grid:
     (f"pictures that each host feeds, of a batch of {pictures:,}", _feeding(plan["rows_by_host"]), ""),
     row("pictures per second that each host feeds", lambda seconds: f"{busiest / seconds:,.0f}"),
   )
+  if plan["decodes_pictures"]:
+    name = f"cores for {decoders.MARGIN:g} times as many, if each decodes {decoders.PER_CORE}"
+    rows += (row(name, lambda seconds: _cores(busiest / seconds, topology)),)
   return Grid(("the run, estimated", *_OVERLAP), rows + _length_of_run(plan, both, price))
 
 
@@ -158,6 +162,13 @@ def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -
   if price is None:
     return rows
   return (*rows, (f"cost at {price:g} per chip-hour", *(f"{each * price:,.0f}" for each in chip_hours)))
+
+
+def _cores(pictures: float, topology: Topology) -> str:
+  """The cores that read so many pictures a second, of those that a host has."""
+  needed = decoders.cores_for(pictures)
+  held = topology.chip.host_cores
+  return f"{needed:,} of {held} of a host" + ("" if needed <= held else ": too few; raise captions_per_image")
 
 
 def _feeding(rows_by_host: Sequence[Sequence[int]]) -> str:

@@ -98,6 +98,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     **plan,
     "hosts": topology.hosts,
     "rows_by_host": rows_by_host,
+    "decodes_pictures": "image" in run.shapes,
     "flops": flops,
     "model_flops": model_flops,
     "estimated_cycles": cycles,

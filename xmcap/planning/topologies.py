@@ -27,6 +27,7 @@ class ChipKind:
   clock: float | None  # cycles per second of a TensorCore; None if not published
   dimensions: int  # of the torus
   cores_in_name: bool  # `v4-128` counts TensorCores, two per chip; `v6e-64` counts chips
+  host_cores: int  # virtual CPUs of a host with four chips
 
 
 # Sources: cloud.google.com/tpu/docs, the pages v4, v5e, v5p, v6e (interconnect of all links of a chip in both
@@ -36,10 +37,10 @@ class ChipKind:
 CHIPS = {
   chip.name: chip
   for chip in (
-    ChipKind("v4", "v4", PEAK_FLOPS["TPU v4"], 30.75 * 2**30, 45e9, 1.05e9, 3, True),
-    ChipKind("v5e", "v5e", PEAK_FLOPS["TPU v5 lite"], 15.75 * 2**30, 45e9, 1.5e9, 2, False),
-    ChipKind("v5p", "v5", PEAK_FLOPS["TPU v5"], 95.74 * 2**30, 90e9, 1.75e9, 3, True),
-    ChipKind("v6e", "v6e", PEAK_FLOPS["TPU v6 lite"], 31.25 * 2**30, 90e9, None, 2, False),
+    ChipKind("v4", "v4", PEAK_FLOPS["TPU v4"], 30.75 * 2**30, 45e9, 1.05e9, 3, True, 240),
+    ChipKind("v5e", "v5e", PEAK_FLOPS["TPU v5 lite"], 15.75 * 2**30, 45e9, 1.5e9, 2, False, 112),
+    ChipKind("v5p", "v5", PEAK_FLOPS["TPU v5"], 95.74 * 2**30, 90e9, 1.75e9, 3, True, 208),
+    ChipKind("v6e", "v6e", PEAK_FLOPS["TPU v6 lite"], 31.25 * 2**30, 90e9, None, 2, False, 180),
   )
 }
 DCN_BANDWIDTH_OF_HOST = 25e9

@@ -61,8 +61,11 @@ class Feed:
 
   def close(self) -> None:
     """Stops reading ahead, unless a read hangs."""
-    if not self._stalled and hasattr(self._batches, "close"):
-      self._batches.close()
+    if self._stalled:
+      return
+    for each in (self._batches, self.stream):
+      if hasattr(each, "close"):
+        each.close()
 
   def _wait_for(self, read: Callable[[], Any], when: str) -> Any:
     result = futures.Future()

@@ -11,6 +11,7 @@ import numpy as np
 from absl import logging
 from jax.experimental import multihost_utils
 
+from xmcap.data.decoders import MARGIN
 from xmcap.errors import RestartError, UsageError, XmcapError, one_line
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch
@@ -109,24 +110,33 @@ class Save(Hook):
 
 
 class Starving(Hook):
-  """Warns once on each host whose devices wait for data more than a share `limit` of the time."""
+  """Says whether a host reads fast enough, and warns once if its devices wait more than a share `limit` of the time."""
 
   def __init__(self, limit: float = 0.1):
     self.limit = limit
     self.warned = False
     self._reads = 0.0
+    self._compared = False
 
   def begin(self, run: Run) -> None:
     if run.step < run.total_steps and (reads := run.feed.reading_rate(run.step)):
-      run.say(f"this host reads {reads:,.0f} pictures a second with {run.feed.stream.workers} workers")
+      stream = run.feed.stream
+      kind = "processes" if getattr(stream, "processes", False) else "threads"
+      run.say(f"this host reads {reads:,.0f} pictures a second with {stream.workers} {kind}")
       self._reads = reads
 
   def __call__(self, run: Run) -> None:
-    waiting = run.metrics.get("waiting_for_data", 0.0)
-    if self.warned or waiting < self.limit:
+    waiting = run.metrics.get("waiting_for_data")
+    if waiting is None or self.warned:
+      return
+    wanted = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
+    if self._reads and not self._compared:
+      self._compared = True
+      enough = "enough" if self._reads >= MARGIN * wanted else f"too few: {MARGIN:g} times as many are safe"
+      run.say(f"the devices take {wanted:,.0f} pictures a second of the {self._reads:,.0f}: {enough}")
+    if waiting < self.limit:
       return
     self.warned = True
-    wanted = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
     reads = f", and this host read {self._reads:,.0f} at the start" if self._reads else ""
     logging.warning(
       f"step {run.step}: the device waits for data {waiting:.0%} of the time; it could train on"

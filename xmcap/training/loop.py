@@ -157,10 +157,10 @@ def train(
     stack.enter_context(sharding.use(mesh, rules))
     stop = stack.enter_context(stop_requests())
     stack.callback(feed.close)
-    feed.begin(start)
     for hook in hooks:
       stack.callback(hook.end)
       hook.begin(run)
+    feed.begin(start)  # last, as a hook measures how fast this host reads
     goodput.phase("steps")
 
     while run.step < total_steps and not stop.asked():

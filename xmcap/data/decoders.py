@@ -1,0 +1,219 @@
+"""Processes that read and decode parts of batches, each with an interpreter lock of its own.
+
+Threads hold their process's lock for a fifth to a third of the work on a picture, so no number of cores makes more than
+some thousand pictures a second with threads alone (benchmarks/stream.py measures it).
+
+Each process shares with this one the memory for the pixels of a part. The thread that waits for the part copies them
+out, so batches are ordinary arrays. The memory has no name: unlike multiprocessing's it takes nothing of /dev/shm,
+which containers limit to 64 MB, and the kernel frees it however the processes end.
+"""
+
+import contextlib
+import math
+import mmap
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import types
+from collections.abc import Iterator, Mapping
+from multiprocessing import reduction, util
+from typing import Any
+
+import gin
+import numpy as np
+
+from xmcap import processes, terminal
+from xmcap.data.skipped import SkippedPictures
+from xmcap.errors import XmcapError
+from xmcap.storage import object_store, range_cache
+
+CORES = 8
+"""From so many cores on, streams use processes unless told otherwise; with fewer, threads lose little to the lock."""
+MOST = 64
+"""The number of processes unless told otherwise: as many as cores, but at most this. Each takes some 150 MB."""
+
+PER_CORE = 300
+"""Pictures of 640 x 480 as JPEG that a core reads and decodes a second (318 in benchmarks/stream.py)."""
+MARGIN = 1.2
+"""A host should read so many times what its devices take."""
+
+_CONFIGURED = (range_cache.RecordCache, object_store.ObjectStore)  # by gin, and used where records are read
+# A library that multiplies matrices starts a thread per core in every process, for nothing.
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_starting = threading.Lock()
+
+
+def cores_for(pictures: float) -> int:
+  """Returns the cores that read so many pictures a second, with the margin, at `PER_CORE`."""
+  return math.ceil(MARGIN * pictures / PER_CORE)
+
+
+class _Pixels:
+  """Memory of `size` bytes; pickled for a process that is being spawned, it is the same memory there."""
+
+  def __init__(self, size: int, descriptor: int | None = None):
+    self._size = size
+    self._descriptor = os.memfd_create("xmcap-pixels") if descriptor is None else descriptor
+    os.ftruncate(self._descriptor, size)
+    self._memory = mmap.mmap(self._descriptor, size)
+
+  def __reduce__(self):
+    return _received, (reduction.DupFd(self._descriptor), self._size)
+
+  def __del__(self):
+    os.close(self._descriptor)
+
+  def array(self, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns its first bytes as uint8 of a shape."""
+    return np.frombuffer(self._memory, np.uint8, math.prod(shape)).reshape(shape)
+
+
+def _received(descriptor: Any, size: int) -> _Pixels:
+  return _Pixels(size, descriptor.detach())
+
+
+class _Found(SkippedPictures):
+  """Collects the pictures of a part that cannot be decoded, for the process that counts and lists them."""
+
+  def __init__(self, on_bad: str):
+    super().__init__(on_bad)
+    self.found: list[tuple[str, str]] = []
+
+  def add(self, key: str, error: XmcapError) -> None:
+    if self.on_bad == "stop":
+      super().add(key, error)
+    self._met.add(key)
+    self.found.append((key, str(error)))
+
+
+class Decoders:
+  """`count` processes that call `rows(pixels, *arguments)` of a copy of a stream; started when they are needed.
+
+  They end with `close`, with this object, or with this process, however that ends.
+  """
+
+  def __init__(self, count: int):
+    self.count = count
+    self.started = False
+    self._idle: queue.SimpleQueue[tuple[processes.Worker, _Pixels]] = queue.SimpleQueue()
+    self._lock = threading.Lock()
+    self._end: Any = None
+
+  def start(self, stream: Any, size: int) -> None:
+    """Starts the processes, unless they run, and waits until they are ready.
+
+    Args:
+      stream: can be pickled, and has `rows`.
+      size: bytes of the pixels of the largest part.
+
+    Raises:
+      XmcapError: a process cannot be started, or cannot open the records or the vocabulary.
+    """
+    with self._lock:
+      if self.started:
+        return
+      packed = pickle.dumps(stream, pickle.HIGHEST_PROTOCOL)
+      bound = {kind.__name__: gin.get_bindings(kind) for kind in _CONFIGURED}
+      workers: list[processes.Worker] = []
+      # Also runs before multiprocessing waits for its processes at exit.
+      self._end = util.Finalize(self, _end, (workers,), exitpriority=0)
+      try:
+        begun = []
+        with _starting, _lean():
+          for _ in range(self.count):
+            pixels = _Pixels(size)
+            advice = f"use fewer processes ({type(stream).__name__}.workers is {self.count})"
+            workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice))
+            begun.append((workers[-1], pixels))
+        for worker, _ in begun:
+          worker.send(_begin, packed, bound)
+        for worker, _ in begun:
+          worker.receive()
+      except BaseException:
+        self._end()
+        raise
+      for pair in begun:
+        self._idle.put(pair)
+      self.started = True
+
+  def make(self, pixels: np.ndarray, on_bad: str, *arguments: Any) -> tuple[Any, list[tuple[str, str]]]:
+    """Fills uint8 [N, H, W, 3] in an idle process, and returns what `rows` does there.
+
+    Returns:
+      (rows, pictures left out as (key, reason)).
+
+    Raises:
+      Killed: the process died.
+      XmcapError: as `rows`.
+    """
+    worker, shared = self._idle.get()
+    try:
+      worker.send(_make, pixels.shape, on_bad, arguments)
+      made = worker.receive()
+      pixels[...] = shared.array(pixels.shape)
+      return made
+    finally:
+      self._idle.put((worker, shared))
+
+  def close(self) -> None:
+    """Ends the processes; nobody may wait for a part."""
+    with self._lock:
+      if self.started:
+        self._end()
+        self._idle, self.started = queue.SimpleQueue(), False
+
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+@contextlib.contextmanager
+def _lean() -> Iterator[None]:
+  """Makes processes that start now neither run the caller's program, as multiprocessing does, nor start threads."""
+  main, before = sys.modules["__main__"], {name: os.environ.get(name) for name in _ONE_THREAD}
+  # A script or notebook may have no `if __name__ == "__main__"`, and a command would import more than is needed.
+  sys.modules["__main__"] = types.ModuleType("__main__")
+  os.environ.update({name: "1" for name, value in before.items() if value is None})
+  try:
+    yield
+  finally:
+    sys.modules["__main__"] = main
+    for name, value in before.items():
+      if value is None:
+        del os.environ[name]
+
+
+def _end(workers: list[processes.Worker]) -> None:
+  # They have nothing to lose, and may wait for a bucket.
+  for worker in workers:
+    worker.end(at_once=True)
+
+
+# ---- in the processes ------------------------------------------------------------------------------
+
+_here = types.SimpleNamespace()
+
+
+def _attach(pixels: _Pixels) -> None:
+  terminal.guard()
+  # A scheduler may send it to all processes of a job; this one is needed until its parent has saved everything.
+  signal.signal(signal.SIGTERM, signal.SIG_IGN)
+  _here.pixels = pixels
+
+
+def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]]) -> None:
+  for name, values in bound.items():
+    for parameter, value in values.items():
+      gin.bind_parameter(f"{name}.{parameter}", value)
+  _here.stream = pickle.loads(packed)
+
+
+def _make(
+  shape: tuple[int, ...], on_bad: str, arguments: tuple[Any, ...]
+) -> tuple[Any, list[tuple[str, str]]]:
+  _here.stream.skipped = _Found(on_bad)
+  rows = _here.stream.rows(_here.pixels.array(shape), *arguments)
+  return rows, _here.stream.skipped.found
