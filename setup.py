@@ -119,6 +119,7 @@ setuptools.setup(
       "playwright>=1.65",
       "pycocoevalcap>=1.2",
       "pytest>=9.0",
+      "pytest-timeout>=2.4",
       "pytest-xdist>=3.8",
       "python-calamine>=0.5",
       "pyyaml>=6.0",

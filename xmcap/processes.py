@@ -171,4 +171,6 @@ def _end_with_parent() -> None:
       pass
     os._exit(1)
 
+  if os.getppid() != parent.pid:  # a call may lie in the pipe already
+    os._exit(1)
   threading.Thread(target=watch, daemon=True).start()

@@ -37,13 +37,13 @@ def task(_):
   pathlib.Path(sys.argv[1]).touch()
 
 if __name__ == "__main__":
-  threading.Thread(target=end_when_a_worker_starts).start()
+  os.environ["PARENT"] = str(os.getpid())
+  threading.Thread(target=end_when_a_worker_starts, daemon=True).start()
   with workers.pool(2) as pool:
     list(pool.map(task, range(2)))
 else:
-  parent = os.getppid()
   started.touch()
-  while os.getppid() == parent:  # on a busy machine it may live for seconds
+  while os.getppid() == int(os.environ["PARENT"]):  # on a busy machine it may live for seconds, or be gone already
     time.sleep(0.01)
 """
 

@@ -216,9 +216,7 @@ class _Session:
       # The disks of a cluster are not here; all else is resolved as before a run.
       patched.setattr(launch_checks, "_must_exist", lambda *_: None)
       patched.setattr(launch_checks, "_check_weights", lambda *_: None)
-      # README's command is not whole: it lacks DATA_DIR and VOCABULARY.
-      added = {"--dry_run", *(("--unchecked",) if block.page == "README.md" else ())}
-      self.main(block, [*options, *(added - set(options)), *(["--", *hosted] if hosted else [])])
+      self.main(block, [*options, *({"--dry_run"} - set(options)), *(["--", *hosted] if hosted else [])])
     if hosted:
       self.xmcap(block, hosted)
 
