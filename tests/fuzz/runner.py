@@ -73,8 +73,9 @@ def _case(
   rng = random.Random(f"{options.seed}:{number}")
   of = commands.LIGHT if number % options.processes else commands.HEAVY
   command = commands.choose(of, rng, options.only, options.kills)
-  if number // options.processes < len(of) and not (options.only or options.kills):
-    command = of[number // options.processes]  # the first cases are of each command, so that few are of all
+  each = list({command.name: command for command in reversed(of)}.values())
+  if number // options.processes < len(each) and not (options.only or options.kills):
+    command = each[number // options.processes]  # the first cases are of each name, so that few are of all
   if options.kills:
     return kills.run(command, made, folder, rng, options.patience)
   commands.clear(folder)

@@ -175,9 +175,8 @@ def test_the_evaluation_of_one_process(runs, count, objective):
     np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize(
-  "kind", ["sigmoid", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("infonce", "towers"))]
-)
+@pytest.mark.full  # on the devices of one process: test_contrastive.py
+@pytest.mark.parametrize("kind", ["sigmoid", "infonce", "towers"])
 def test_the_contrastive_loss_of_one_device(runs, kind):
   found, one = (measured(runs(count, kind), "train/") for count in (2, 1))
   assert len(one["train/loss"]) == 3
