@@ -191,7 +191,8 @@ def test_the_contrastive_loss_of_one_device(runs, kind):
   )
 
 
-@pytest.mark.parametrize("then_stopped", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full  # in a bucket: test_bucket_runs.py
+@pytest.mark.parametrize("then_stopped", [False, True])
 def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path, then_stopped):
   # Without the evaluation after the last step, which changes no bit.
   # A step takes less time than the writing of a checkpoint, so the run waits for that of step 5.
