@@ -126,3 +126,14 @@ assert cli.main(["score", "--references={files}/references.jsonl", "--prediction
                  "--out={files}/out"]) == 0
 """
   subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(("words", "named"), [
+  (["convert", "--input=gs://bucket/model", "--out=out"], "--input=gs://bucket/model"),
+  (["compare", "gs://bucket/a", "gs://bucket/b"], "DIR=gs://bucket/a"),
+  (["human", "sxs", "--ratings=r.csv", "--scores=a=gs://bucket/a"], "--scores=gs://bucket/a"),
+])  # fmt: skip
+def test_a_command_for_local_files_names_the_address_in_a_bucket_as_it_was_given(words, named, capsys):
+  assert cli.main(words) == 2
+  error = capsys.readouterr().err
+  assert f"{named}: this command reads and writes local files" in error and error.count("\n") == 1

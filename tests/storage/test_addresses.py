@@ -99,7 +99,7 @@ def test_a_store_that_is_not_there(store, patient, monkeypatch):
 
 
 def test_many_reads_are_under_way_at_a_time(store):
-  store.latency = 0.05
+  store.latency = 0.5  # on a busy machine, some reads begin late
   (store.folder / "bucket" / "file").write_bytes(DATA)
   reads = [object_store.Read("s3://bucket/file", place, place + 1) for place in range(40)]
   assert b"".join(read.result().data for read in reads) == DATA[:40]

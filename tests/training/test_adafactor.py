@@ -83,13 +83,10 @@ def assert_moved_alike(before, ours, theirs, tolerance):
 def t5x_rules(adafactor):
   """t5x's rules for logical axes, with ours of the picture's side. No axis is both, so patches are not factored."""
   none, column = adafactor.FactorDim.NONE, adafactor.FactorDim.COLUMN
-  rules = dict.fromkeys(("height", "width", "channel"), none)
   return {
     **adafactor.standard_logical_factor_rules(),
-    **rules,
-    "position": column,
-    "image_embed": column,
-    None: column,
+    **dict.fromkeys(("height", "width", "channel"), none),
+    **dict.fromkeys(("position", "image_embed", "head_embed", "head_vocab", None), column),
   }
 
 

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages, terminal
@@ -208,6 +208,17 @@ def saying(what: str, every: float = 10) -> Iterator[None]:
     teller.join()
 
 
+def check_local(given: Mapping[str, str | Sequence[str] | None]) -> None:
+  """Checks that options name local paths: {"--images": path or paths}; UsageError for an address in a bucket."""
+  for option, paths in given.items():
+    for path in [paths] if isinstance(paths, str) else paths or ():
+      if "://" in path:
+        raise UsageError(
+          f"{option}={path}: this command reads and writes local files: copy them here (gcloud storage cp, aws s3 cp),"
+          " and what it makes to the bucket afterwards"
+        )
+
+
 def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> dict[str, str]:
   """Parses the values NAME=PATH of an option to {NAME: PATH}; UsageError for any other.
 
@@ -224,4 +235,5 @@ def named_paths(option: str, values: Sequence[str], unnamed: bool = False) -> di
     if name in paths:
       raise UsageError(f"{option}={value}: '{name}' is named twice: give one of them another name")
     paths[name] = path
+  check_local({option: list(paths.values())})
   return paths

@@ -1,22 +1,9 @@
 """Options and steps that all builds of corpora from given files share."""
 
 import argparse
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap.commands import base
-from xmcap.errors import UsageError
-
-
-def check_local(given: Mapping[str, str | Sequence[str] | None]) -> None:
-  """Checks that options name local paths: {"--images": path or paths}; UsageError for an address in a bucket."""
-  for option, paths in given.items():
-    for path in [paths] if isinstance(paths, str) else paths or ():
-      if "://" in path:
-        raise UsageError(
-          f"{option}={path}: a build reads and writes local folders: copy the files here "
-          "(gcloud storage cp, aws s3 cp), and the records to the bucket afterwards"
-        )
 
 
 def add(command) -> None:

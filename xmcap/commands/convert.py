@@ -55,6 +55,7 @@ def _convert(arguments) -> None:
         base.say(f"{snapshot.repository} at commit {snapshot.commit} is in {snapshot.folder}")
         found[option] = snapshot
     inputs |= {option: snapshot.folder for option, snapshot in found.items()}
+    base.check_local(inputs)
   outputs.keep_apart({"--out": arguments.out}, inputs)
   with outputs.held(arguments.out, arguments.prog):
     if arguments.part == "adapter":

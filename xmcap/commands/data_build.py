@@ -115,7 +115,7 @@ def _build_coco_cn(arguments) -> None:
   if bool(arguments.images) == arguments.no_images:
     raise UsageError("give either the pictures with --images=PATH, or --no_images to build only the texts")
   read = {f"--{name}": getattr(arguments, name) for name in ("release", "images", "english", "labels")}
-  build_options.check_local({**read, "--out": arguments.out})
+  base.check_local({**read, "--out": arguments.out})
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog):
     from xmcap.data.corpora.releases import coco_cn
@@ -156,7 +156,7 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
 
 
 def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
-  build_options.check_local({f"--{name}": getattr(arguments, name) for name in ("release", "out", *parts)})
+  base.check_local({f"--{name}": getattr(arguments, name) for name in ("release", "out", *parts)})
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, the folder for the files")
   options = ("release", "exclude", *parts)

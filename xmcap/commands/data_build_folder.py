@@ -41,7 +41,7 @@ def add(corpora) -> None:
 
 
 def _build(arguments) -> None:
-  build_options.check_local({f"--{name}": getattr(arguments, name) for name in ("captions", "images", "out")})
+  base.check_local({f"--{name}": getattr(arguments, name) for name in ("captions", "images", "out")})
   trained = _TRAINED.fullmatch(arguments.vocabulary)
   if arguments.vocabulary.startswith("train:") and not trained:
     size = arguments.vocabulary.removeprefix("train:")

@@ -90,10 +90,9 @@ def convert(
     )
     return
   tower = "T5" if "t5" in configs else "ViT"
-  print(
-    f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin --gin_file={folder / model_json.NAME} ..."
-  )
-  print(f"  and --gin.PRETRAINED=\"['{folder}']\" (a list: a ViT's folder and a T5's go together)")
+  given = f"--gin.PRETRAINED=\"['{folder}']\""
+  print(f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin {given} ...")
+  print("  (a list: a ViT's folder and a T5's go together)")
 
 
 def write(folder: pathlib.Path, configs: dict[str, Any], made: Sequence[Output], source: str) -> int:

@@ -187,7 +187,7 @@ def test_a_word_is_split_at_its_last_colon(token, word, part):
     ([], "give either the pictures with --images=PATH, or --no_images"),
     (["--images=x", "--no_images"], "give either the pictures with --images=PATH, or --no_images"),
     (["--images={empty}"], "empty: contains no pictures"),
-    (["--images=gs://bucket/train2014.zip"], "a build reads and writes local folders: copy the files here"),
+    (["--images=gs://bucket/train2014.zip"], "this command reads and writes local files: copy them here"),
     (["--no_images", "--labels={labels}"], "labels.txt, line 2: '狗' is on line 1 already"),
   ],
 )
