@@ -143,9 +143,10 @@ def test_words_of_jieba_are_those_with_its_whole_dictionary():
 
 def test_words_of_newmm_are_those_with_its_whole_dictionary():
   # pythainlp 5.4.0, newmm.segment with word_dict_trie.
-  tokenize = pytest.importorskip("pythainlp.tokenize")
-  texts = _texts_of(sorted(word for word in tokenize.word_dict_trie() if not {*word} & {*" \t"}))
-  wanted = [tokenize.newmm.segment(text, tokenize.word_dict_trie()) for text in texts]
+  newmm = pytest.importorskip("pythainlp.tokenize.newmm")
+  lexicon = pytest.importorskip("pythainlp.tokenize").word_dict_trie()
+  texts = _texts_of(sorted(word for word in lexicon if not {*word} & {*" \t"}))
+  wanted = [newmm.segment(text, lexicon) for text in texts]
   segment = segmenters.load("th")
   assert segment(texts[:0]) + segment(texts[:50]) + segment(texts[50:]) == wanted
 

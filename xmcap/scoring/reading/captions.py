@@ -57,11 +57,10 @@ class Lengths:
     self, key: str, captions: Mapping[str, Sequence[str]], place: str = "", number: int | str = 0
   ) -> None:
     """Takes the captions of an image by language, and where they are: a format for a number."""
-    if self._longest is None:
+    all_texts = itertools.chain.from_iterable(captions.values())
+    if self._longest is None or max(map(len, all_texts), default=0) <= self._longest:
       return
     for code, texts in captions.items():
-      if not texts or len(max(texts, key=len)) <= self._longest:
-        continue
       for text in texts:
         if len(text) > self._longest:
           where = f", {place.format(number)}" if place else ""
