@@ -108,8 +108,7 @@ def captions_per_image(models: list[str]) -> None:
     ),
     notes=[
       _ESTIMATE
-      + " Targets of 32 tokens. At K = 1, Bg and Lg need remat of the ViT to fit. Captions per second are with all"
-      " communication hidden."
+      + " Targets of 32 tokens. Captions per second are with all communication hidden."
     ],
   )  # fmt: skip
 

@@ -153,5 +153,5 @@ def test_processes_where_there_is_nothing_to_decode(tiny, monkeypatch):
 
 def test_the_cores_that_a_host_needs_are_those_that_the_plan_names():
   """BB at K = 1 on v4-128 takes 2,148 pictures a second of each host."""
-  assert decoders.cores_for(2_148) == 9  # 1.2 x 2,148 / 300 = 8.6
-  assert decoders.cores_for(250) == 1
+  assert decoders.cores_for(2_148) == 13  # 1.2 x 2,148 / 200 = 12.9
+  assert decoders.cores_for(150) == 1
