@@ -53,9 +53,9 @@ def test_cc3m_with_each_part_named(tmp_path):
     (["coco35l", "--download"], "--download needs --release=DIR"),
     (
       ["coco35l", "--release=gs://bucket/coco"],
-      "--release=gs://bucket/coco: a build reads .* copy the files here",
+      "--release=gs://bucket/coco: this command reads .* copy them here",
     ),
-    (["xm3600", "--images=s3://bucket/images"], "--images=s3://bucket/images: a build reads"),
+    (["xm3600", "--images=s3://bucket/images"], "--images=s3://bucket/images: this command reads"),
     (["coco35l", "--release={release}", "--on_bad=mend"], "--on_bad=mend: choose skip or stop"),
     (["coco35l", "--release={release}", "--image_size=4"], "--image_size=4: give a number from 8 to 8192"),
     (["coco35l", "--release={release}", "--quality=0"], "--quality=0: give a number from 1 to 95"),

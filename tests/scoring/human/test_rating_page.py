@@ -333,7 +333,7 @@ def test_what_is_kept_is_not_trusted(page, rate, kept):
     kept.replace("ID", items[0]["id"]),
   )
   page.reload()
-  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+  page.locator("#rated", has_text="0 of 6 rated").wait_for()
   assert page.locator("#place").inner_text().startswith("Item 1 of 6")
 
 
