@@ -74,6 +74,12 @@ def _save(page, tmp_path, name="saved.jsonl"):
   return [json.loads(line) for line in (tmp_path / name).read_text(encoding="utf-8").splitlines()]
 
 
+def _reload(page):
+  page.reload()
+  # On a busy machine `reload` may come back before the page's script has run.
+  page.locator("#rated", has_text="rated").wait_for()
+
+
 def _press(page, keys):
   for key in keys.split():
     page.keyboard.press(key)
@@ -274,7 +280,7 @@ def test_a_reload_loses_nothing(rate, tmp_path):
   page, items = rate("thumb")
   page.on("dialog", lambda dialog: dialog.accept())
   _press(page, "5 4 1 Enter 2")
-  page.reload()
+  _reload(page)
   assert page.locator("#place").inner_text().startswith("Item 2 of")
   assert page.locator(".choice[aria-pressed=true] .value").all_inner_texts() == ["2", "0", "0", "0"]
   saved = _save(page, tmp_path)
@@ -332,8 +338,8 @@ def test_what_is_kept_is_not_trusted(page, rate, kept):
     "kept => localStorage.setItem(Object.keys(localStorage).find(key => key.endsWith('-anna')), kept)",
     kept.replace("ID", items[0]["id"]),
   )
-  page.reload()
-  page.locator("#rated", has_text="0 of 6 rated").wait_for()
+  _reload(page)
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
   assert page.locator("#place").inner_text().startswith("Item 1 of 6")
 
 
@@ -342,11 +348,11 @@ def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
   asked = []
   page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
   page.keyboard.press("4")
-  page.reload()
+  _reload(page)
   assert asked == ["beforeunload"]
   page.keyboard.press("ArrowRight")
   _save(page, tmp_path)
-  page.reload()
+  _reload(page)
   assert asked == ["beforeunload"]
 
 
@@ -438,7 +444,7 @@ def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_pat
   assert page.locator(".choice .meaning").all_inner_texts() == rating_items.INSTRUCTIONS["ar"]["sxs"][2]
   _press(page, "1 Enter 7")
   assert [line["item"] for line in _save(page, tmp_path)] == arabic
-  page.reload()
+  _reload(page)
   expect(page.locator("#rated")).to_have_text(f"{len(arabic)} of {len(arabic)} rated")
   # Another language takes nothing away of what was rated.
   page.locator("#rater-shown").click()
