@@ -85,8 +85,6 @@ def main() -> None:
     columns=("36 languages x 3,600 images x (1 prediction + 2 references)", "seconds", "speed-up", "MB"),
     notes=[
       f"Medians of {repeats} alternating runs; memory of all processes of a run.",
-      "In turns with the version that noted neither letters with two spellings, left-overs nor fidelity, in seconds of "
-      "CPU: the table alone 14 to 16 (that version 14 to 16), everything 25 to 31 (that version 26).",
     ],
   )
 

@@ -45,6 +45,15 @@ def members(session: int) -> list[int]:
   return [pid for _, pid in sorted(found)]
 
 
+def alive(pid: int) -> bool:
+  """Returns whether a process lives; one that has ended and is not waited for does not."""
+  try:
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+      return file.read().rpartition(")")[2].split()[0] != "Z"
+  except OSError:
+    return False
+
+
 def wait(condition, seconds: float = 60) -> bool:
   """Waits until a condition holds; returns whether it did in time."""
   end = time.monotonic() + seconds

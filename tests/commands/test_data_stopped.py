@@ -11,6 +11,7 @@ import pytest
 
 from tests import small_corpus
 from tests.data import releases
+from tests.sessions import alive
 from xmcap import cli
 from xmcap.data.corpora import plans
 
@@ -49,14 +50,6 @@ def children(process):
   for task in pathlib.Path(f"/proc/{process}/task").glob("*/children"):
     found += [int(child) for child in task.read_text().split()]
   return [child for child in found if b"spawn_main" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()]
-
-
-def alive(process):
-  try:
-    state = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-  except OSError:
-    return False
-  return state != "Z"
 
 
 def stopped(arguments, number, after, log):

@@ -14,6 +14,7 @@ import pytest
 
 from tests.data.conftest import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from tests.data.streams import captions, equal
+from tests.sessions import alive
 from xmcap.data import decoders, images
 from xmcap.data.probe import reading_rate
 from xmcap.data.stream import CaptionStream, TagStream
@@ -40,14 +41,6 @@ print(*(worker._process.pid for worker in workers), flush=True)
 if sys.argv[2] == "wait":
   time.sleep(600)
 """
-
-
-def alive(pid: int) -> bool:
-  try:
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-      return file.read().rpartition(")")[2].split()[0] != "Z"
-  except FileNotFoundError:
-    return False
 
 
 def test_processes_give_the_bytes_of_threads(tiny, tmp_path):

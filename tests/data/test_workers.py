@@ -1,12 +1,11 @@
 """Worker processes end with the process that started them, however that ended."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
 
-import pytest
+from tests.sessions import alive, needs_proc
 
 PROGRAM = """
 import os, time
@@ -48,15 +47,7 @@ else:
 """
 
 
-def alive(pid: int) -> bool:
-  try:
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-      return file.read().rpartition(")")[2].split()[0] != "Z"
-  except FileNotFoundError:
-    return False
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked up in /proc")
+@needs_proc
 def test_workers_end_when_their_parent_is_killed(tmp_path):
   path = tmp_path / "program.py"
   path.write_text(PROGRAM)

@@ -37,7 +37,7 @@ MOST = 64
 """The number of processes unless told otherwise: as many as cores, but at most this. Each takes some 150 MB."""
 
 PER_CORE = 200
-"""Pictures of 640 x 480 as JPEG that a core reads and decodes a second: 201 to 318 in runs of benchmarks/stream.py."""
+"""Pictures of 640 x 480 as JPEG that a core reads and decodes a second (201 in benchmarks/stream.py)."""
 MARGIN = 1.2
 """A host should read so many times what its devices take."""
 

@@ -23,7 +23,7 @@ LOGIN = (
 )
 
 _LIBRARIES = ("tensorflow", "google", "requests", "urllib3")
-_BUCKET = re.compile(r"gs://([^/\s\"'`]+)|/storage/v1/b/([a-z0-9][a-z0-9._-]*)")
+_BUCKET = re.compile(r"gs://([A-Za-z0-9._-]+)|/storage/v1/b/([a-z0-9][a-z0-9._-]*)")
 _STATUS = re.compile(
   r"HTTP response code:? (\d{3})|\b(\d{3}) (?:GET|POST|PUT|PATCH|DELETE) http|^(\d{3}) |"
   r"\b(PERMISSION_DENIED|UNAUTHENTICATED)\b"  # TensorStore, which leaves the number out

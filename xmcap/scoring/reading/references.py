@@ -230,8 +230,7 @@ def _check_empty(name: str, references: References, namer: ids.Namer) -> None:
 
 
 def _add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[str] | None) -> None:
-  of_image = held.get(key)
-  if of_image is None and wanted is None:
+  if wanted is None and key not in held:
     held[key] = captions
     return
   of_image = held.setdefault(key, {})
