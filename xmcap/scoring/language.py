@@ -129,8 +129,8 @@ def score_language(
     verdicts = fidelity.judge(language, captions.hypotheses, known)
     if wrong_language == "zero":
       scored = dataclasses.replace(captions, hypotheses=fidelity.emptied(captions.hypotheses, verdicts))
-  corpus, other_words = _corpus(found, scored, references, document_frequency)
   texts = metrics_lib.interleave(scored.hypotheses, references)
+  corpus, other_words = _corpus(found, scored, references, texts, document_frequency)
   variants = None
   if not normalize:
     variants = variants_lib.find(found, texts, corpus.words, corpus.ngrams.is_reference)
@@ -141,8 +141,8 @@ def score_language(
     # Health is that of the captions as they were given.
     given = corpus
     if scored is not captions:
-      given, _ = _corpus(found, captions, references, None)
       texts = metrics_lib.interleave(captions.hypotheses, references)
+      given, _ = _corpus(found, captions, references, texts, None)
     measured = health_lib.measure(language, texts, given.ngrams, known, verdicts)
     marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(
@@ -170,20 +170,20 @@ def _corpus(
   tokenizer: tokenizers.Tokenizer,
   captions: Captions,
   references: Sequence[Sequence[str]],
+  texts: Sequence[str],
   document_frequency: DocumentFrequency | None,
 ) -> tuple[metrics_lib.Corpus, float]:
-  """Returns the words, and the share of the references that the release splits in another way than the default."""
+  """Returns the words of `texts`, and the share of the references that the release splits in another way than we do."""
   if tokenizer.in_order:
     return metrics_lib.Corpus(*_words_in_order(tokenizer, captions), document_frequency), 0.0
   counts = np.fromiter(map(len, references), np.int64, len(references))
   if not captions.tokenized:
-    words = tokenizer.words(metrics_lib.interleave(captions.hypotheses, references))
-    return metrics_lib.Corpus.of_words(words, counts, document_frequency), 0.0
+    return metrics_lib.Corpus.of_words(tokenizer.words(texts), counts, document_frequency), 0.0
   # Equal captions may be tokenised differently, so pairs are sorted.
-  texts, tokenized = map(
-    list, zip(*itertools.chain.from_iterable(map(sorted, _pairs(captions))), strict=True)
-  )
-  released, own = tokenizer.tokenize_references(texts, tokenized), tokenizer.tokenize(texts)
+  pairs = itertools.chain.from_iterable(map(sorted, _pairs(captions)))
+  of_references, tokenized = map(list, zip(*pairs, strict=True))
+  released = tokenizer.tokenize_references(of_references, tokenized)
+  own = tokenizer.tokenize(of_references)
   hypotheses = tokenizer.tokenize(captions.hypotheses)
   words, start = [], 0
   for place, count in enumerate(counts.tolist()):

@@ -65,6 +65,18 @@ def test_letters_of_other_languages_and_quotes_stay(language, text):
   assert orthography.unify(language, [text]) == [kept]
 
 
+@pytest.mark.parametrize("language", languages.LANGUAGES)
+def test_no_letter_with_two_spellings_is_overlooked(language):
+  for rule in orthography.rules(language):
+    for variant, standard in rule.pairs.items():
+      one, other = f"d{variant}d", f"d{standard}d"
+      if orthography.unify(language, [one]) == orthography.unify(language, [other]):
+        assert orthography.may_differ(language, [one], [other])
+        assert orthography.may_differ(language, [other], ["m", one])
+  assert not orthography.may_differ(language, [], ["’"])
+  assert not orthography.may_differ(language, ["日"], ["日 本"])
+
+
 def test_each_rule_is_published_and_for_known_languages():
   for rule in orthography.RULES:
     assert rule.name and rule.source and rule.pairs

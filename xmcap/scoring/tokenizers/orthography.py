@@ -185,6 +185,36 @@ def unify(language: str, texts: Sequence[str], *, but_nfkc: bool = False) -> lis
   return list(texts) if unified == joined else unified.split(_END)
 
 
+def may_differ(language: str, some: Sequence[str], others: Sequence[str], *, but_nfkc: bool = False) -> bool:
+  """Returns False only if no letter of `some` texts, if any, has another spelling there or in `others`.
+
+  It only searches texts, several times faster than `unify`; `but_nfkc`: without what NFKC does.
+  """
+  here, there = _END.join(some), _END.join(others)
+  if not here:
+    return False
+  if but_nfkc:
+    here = unicodedata.normalize("NFC", here)
+  elif not (unicodedata.is_normalized("NFC", here) and unicodedata.is_normalized("NFC", there)):
+    return True
+  spellings = _spellings(language, but_nfkc)
+  if any(variant in here for variant, _ in spellings):
+    return True
+  wanted = [variant for variant, standard in spellings if standard in here]
+  if wanted and but_nfkc:
+    there = unicodedata.normalize("NFC", there)
+  return any(variant in there for variant in wanted)
+
+
+@functools.cache
+def _spellings(language: str, but_nfkc: bool) -> list[tuple[str, str]]:
+  """Returns pairs of a spelling and what becomes of it, also by a rule that follows."""
+  held = [rule.pairs for rule in rules(language) if not (but_nfkc and rule.in_nfkc)]
+  return [
+    (variant, _unified(language, standard, but_nfkc)) for pairs in held for variant, standard in pairs.items()
+  ]
+
+
 def _unified(language: str, text: str, but_nfkc: bool) -> str:
   first, *others = _steps(language)
   if not but_nfkc:

@@ -39,7 +39,7 @@ def find(
 ) -> Variants | None:
   """Returns the variants among captions, None if unifying letters would match no further word.
 
-  A word matches if any reference of the language has it.
+  A word matches if any reference of the language has it. Only predictions with a word that does not match count.
 
   Args:
     tokenizer: the tokeniser that made the words.
@@ -47,36 +47,35 @@ def find(
     words: their words.
     is_reference: bool [C].
   """
-  language = tokenizer.language
-  unified = orthography.unify(language, texts, but_nfkc=tokenizer.normalization.startswith("nfkc"))
-  changed = np.fromiter(map(str.__ne__, texts, unified), np.bool_, len(texts))
-  if not changed.any():
-    return None
-  again = tokenizer.words([unified[place] for place in np.flatnonzero(changed).tolist()])
+  language, but_nfkc = tokenizer.language, tokenizer.normalization.startswith("nfkc")
   owner = np.repeat(np.arange(len(texts)), words.lengths)
-  owner_again = np.repeat(np.flatnonzero(changed), again.lengths)
-  # The references' words as they are, and once unified: those of unchanged references with the new ones of the others.
-  known = _used(words, is_reference[owner])
-  unchanged = _used(words, (is_reference & ~changed)[owner])
-  known_again = unchanged | _used(again, is_reference[owner_again])
-  matched = np.bincount(owner, _is_known(words, known), len(texts))
-  still, now = _is_known(words, known_again) * ~changed[owner], _is_known(again, known_again)
-  matched_again = np.bincount(owner, still, len(texts)) + np.bincount(owner_again, now, len(texts))
-  found = np.flatnonzero(~is_reference & (matched_again > matched))
-  if not len(found):
+  matches = _used(words, is_reference[owner])[words.numbers]
+  matched = np.bincount(owner, matches, len(texts))
+  missed = np.flatnonzero(matched < words.lengths)
+  here = [texts[place] for place in missed.tolist()]
+  there = [texts[place] for place in np.flatnonzero(is_reference).tolist()]
+  # That no letter differs, as in most tables, is seen much faster than the words are found again.
+  if not orthography.may_differ(language, here, there, but_nfkc=but_nfkc):
     return None
-  references = [texts[place] for place in np.flatnonzero(is_reference).tolist()]
-  letters = _letters(language, [texts[place] for place in found.tolist()], references)
-  return Variants(len(found), int((~is_reference).sum()), letters)
+  unified = orthography.unify(language, there, but_nfkc=but_nfkc)
+  changed = np.zeros(len(texts), np.bool_)
+  changed[is_reference] = [*map(str.__ne__, there, unified)]
+  unchanged = np.flatnonzero(_used(words, (is_reference & ~changed)[owner]))
+  known = {words.vocabulary[number] for number in unchanged.tolist()}
+  known.update(
+    tokenizer.words([text for text, was in zip(unified, there, strict=True) if text != was]).vocabulary
+  )
+  again = tokenizer.words(orthography.unify(language, here, but_nfkc=but_nfkc)).captions()
+  now = np.array([sum(map(known.__contains__, of_caption)) for of_caption in again])
+  found = [here[place] for place in np.flatnonzero(now > matched[missed]).tolist()]
+  return Variants(len(found), int((~is_reference).sum()), _letters(language, found, there)) if found else None
 
 
-def _used(words: Words, chosen: np.ndarray) -> set[str]:
-  return {words.vocabulary[number] for number in np.unique(words.numbers[chosen]).tolist()}
-
-
-def _is_known(words: Words, known: set[str]) -> np.ndarray:
-  of_vocabulary = np.array([word in known for word in words.vocabulary], np.float64)
-  return of_vocabulary[words.numbers] if len(of_vocabulary) else np.zeros(0)
+def _used(words: Words, chosen: np.ndarray) -> np.ndarray:
+  """Returns bool [V]: whether the words of the places that are chosen, bool [W], have it."""
+  used = np.zeros(len(words.vocabulary), np.bool_)
+  used[words.numbers[chosen]] = True
+  return used
 
 
 def _letters(
