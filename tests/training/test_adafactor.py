@@ -114,7 +114,7 @@ def test_moves_every_parameter_as_t5x_does(run):
 
 
 def paper(param, gradients, rate=RATE):
-  """Algorithms 4 and 5 of Shazeer & Stern (2018), in float64, with the hyper-parameters of section 9.
+  """Algorithms 4 and 5 of Shazeer & Stern (2018), in float64, with the hyper-parameters of Algorithm 6.
 
   Matrices with both dimensions of 128 or more are factored. The decay of step t is 1 - t**-0.8, so 0 at the first.
   """

@@ -1,6 +1,6 @@
 """The captioner: image tokens from a ViT and the prompt of a language go through a T5, which writes the caption.
 
-Thapliyal et al., "Crossmodal-3600" (2022), section 4: the picture becomes one dense vector (or all patch tokens),
+Thapliyal et al., "Crossmodal-3600" (2022), section 3.2: the picture becomes one dense vector (or all patch tokens),
 projected to the T5's width and placed before the embedded LangId prompt. The K captions of a picture share one pass of
 the ViT.
 """

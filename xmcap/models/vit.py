@@ -130,7 +130,7 @@ class ViTLayer(nn.Module):
 class AttentionPooling(nn.Module):
   """A learned query attends to all tokens, then an MLP: [rows, length, width] -> [rows, 1, width].
 
-  Zhai et al. (2022), section 3.1 ("multihead attention pooling", MAP).
+  Zhai et al. (2022), section 3.2 ("multihead attention pooling", MAP).
   """
 
   config: ViTConfig

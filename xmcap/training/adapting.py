@@ -1,6 +1,6 @@
 """Trains the adapter of one language against the English captions or the pictures of a frozen dual tower.
 
-Geigle et al., "Babel-ImageNet" (2024), section 5. The teacher is the same model before training; its embeddings are
+Geigle et al., "Babel-ImageNet" (2024), section 6. The teacher is the same model before training; its embeddings are
 computed once (`data/taught_stream.py`).
 """
 

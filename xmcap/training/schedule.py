@@ -12,7 +12,7 @@ from xmcap.errors import UsageError
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class ConstantThenRsqrt:
-  """Constant, then times sqrt(constant_steps / step): the schedule of T5 and of Crossmodal-3600 (section 5).
+  """Constant, then times sqrt(constant_steps / step): the schedule of T5 and of Crossmodal-3600 (section 3.2).
 
   Attributes:
     learning_rate: the constant rate.

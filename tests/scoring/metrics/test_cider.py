@@ -27,7 +27,7 @@ def _corpus(hypotheses, references):
 
 
 def _slow_cider(hypotheses, references):
-  """Plain CIDEr from equations 1 to 4 of Vedantam et al. (2015), times 10, with dictionaries and loops."""
+  """Plain CIDEr from equations 1 to 3 of Vedantam et al. (2015), times 10, with dictionaries and loops."""
 
   def counts(words, n):
     return collections.Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))

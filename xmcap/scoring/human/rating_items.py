@@ -4,7 +4,7 @@ Order, sides and the choice of pictures come from hashes, which are stable where
 input gives the same items in whatever order the systems are named. The pictures depend on the seed; order and sides
 depend on the rater too, so all raters see the same pictures, each in a different order.
 
-Protocol `sxs` is the side-by-side comparison of section 3.4 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022): a
+Protocol `sxs` is the side-by-side comparison of section 3.3 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022): a
 seven-point scale and random sides. `thumb` is THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image
 Captioning" (NAACL 2022): precision and recall from 1 to 5, and penalties that are subtracted from their mean. The
 wording is this project's; the scales are the papers'. THumB's published penalties are between -0.5 and 0.

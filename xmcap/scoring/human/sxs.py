@@ -1,6 +1,6 @@
 """Side-by-side ratings: wins, losses and delta SxS.
 
-Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3: three people rate each pair of captions on a
+Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.3: three people rate each pair of captions on a
 seven-point scale. A system wins an image if most raters prefer its caption, by however much; delta SxS is wins minus
 losses in percent of the images. For any number of raters, "most" means more than half, so two raters who disagree make
 a tie.

@@ -1,6 +1,6 @@
 """CIDEr and CIDEr-D.
 
-Vedantam, Zitnick, Parikh: "CIDEr: Consensus-based Image Description Evaluation" (CVPR 2015), equations 1 to 4 and
+Vedantam, Zitnick, Parikh: "CIDEr: Consensus-based Image Description Evaluation" (CVPR 2015), equations 1 to 3 and
 section "CIDEr-D". Deviations, as in both public implementations: captions are not stemmed, and scores are multiplied by
 10. pycocoevalcap's class `Cider` is in fact CIDEr-D; our `CiderD` equals it up to rounding.
 """

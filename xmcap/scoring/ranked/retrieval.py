@@ -1,6 +1,6 @@
 """Retrieval scores of embeddings: R@k, MRR and median rank of text to image and image to text, by language.
 
-As in Babel-ImageNet (Geigle et al., ACL 2024, section 5): text to image averages over all captions of a language. Image
+As in Babel-ImageNet (Geigle et al., ACL 2024): text to image averages over all captions of a language. Image
 to text averages over pictures; it is a hit if any caption of the picture is among the first k. The candidates are the
 pictures with a caption in the language, and their captions.
 """

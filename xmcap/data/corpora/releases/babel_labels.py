@@ -1,6 +1,6 @@
 """Makes the labels of Babel-ImageNet from a table of BabelNet's senses of each class.
 
-The steps are those of Geigle et al. (ACL 2024), section 2.2, or of their code where the two differ: (1) take the senses
+The steps are those of Geigle et al. (ACL 2024), or of their code where the two differ: (1) take the senses
 of each class in a language; (2) drop lemmas that equal an English lemma of any class, ignoring case; (3) drop
 machine-translated ones; (4) of the rest take the first whose source is not a redirect or alias, else the first, with
 spaces for `_`; (5) leave out classes without a label.

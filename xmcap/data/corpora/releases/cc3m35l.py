@@ -1,6 +1,6 @@
 """CC3M-35L: Conceptual Captions with English captions and machine translations into 34 languages.
 
-Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `rec_num` in a line of captions is the line number of the
+Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.1. `rec_num` in a line of captions is the line number of the
 published TSV, from 1. It is the key of the record, in eight digits, and gives the order of the records. Pictures are
 found by URL if img2dataset kept it, otherwise by `rec_num`. Many URLs are dead.
 """

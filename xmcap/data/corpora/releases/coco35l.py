@@ -1,6 +1,6 @@
 """COCO-35L: MSCOCO 2014 with its English captions and machine translations into 34 languages.
 
-Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 4. `train` has Karpathy's train and restval images,
+Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.1. `train` has Karpathy's train and restval images,
 `validation` his val images, in the order of his `dataset_coco.json`; his test images are not used. The key of a record
 is the COCO id of the image in twelve digits. Its captions are ordered by number, then by language as in
 `xmcap.languages`. English is the human `caption_tokenized`; the other languages are `translation_tokenized`.
