@@ -16,6 +16,9 @@ from xmcap.scoring import files
 from xmcap.storage import outputs
 from xmcap.terminal import shown
 
+Rating = Literal["EXCELLENT", "GOOD", "MEDIUM", "BAD", "NOT-ENOUGH-INFO"]
+"""What an annotator says about a machine caption (Thapliyal et al., "Crossmodal-3600", EMNLP 2022, section 2.4)."""
+
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 _Text = Annotated[str, Meta(max_length=10_000)]
 _Texts = Annotated[list[_Text], Meta(max_length=1_000)]
@@ -27,15 +30,16 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
   Attributes:
     time: milliseconds since 1970.
-    event: what was done; `open` and `done` are the ends of a visit to the picture, and typing without a pause by
-      another event is one `edit_sentence`.
-    text: the sentence, tag or reason after it.
+    event: what was done; `open`, or `open_rating` on the screen that rates a caption, and `done` are the ends of a
+      visit to the picture, and typing without a pause by another event is one `edit_sentence`.
+    text: the sentence, tag, rating or reason after it.
     before: of `edit_tag`, the tag before it.
   """
 
   time: Annotated[int, Meta(ge=0, le=2**53)]
   event: Literal[
-    "open", "copy_sentence", "edit_sentence", "copy_tag", "add_tag", "edit_tag", "remove_tag", "skip", "done"
+    "open", "open_rating", "rate", "copy_sentence", "edit_sentence", "copy_tag", "add_tag", "edit_tag", "remove_tag",
+    "skip", "done"
   ]  # fmt: skip
   text: _Text = ""
   before: _Text = ""
@@ -54,7 +58,8 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
   Attributes:
     key: of the picture; `image/key` in files.
     image: path of its file in the folder of pictures; "" if unknown.
-    caption: "" if only tags were given.
+    rating: of the machine caption, which is the first suggested sentence; "" if none was rated.
+    caption: "" if only tags, or a rating, were given.
     skipped: why the picture was skipped; "" if it was not.
     events: in the order in which they happened.
   """
@@ -63,6 +68,7 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
   image: _Text = ""
   language: str
   annotator: _Name
+  rating: Rating | Literal[""] = ""
   caption: _Text
   tags: _Tags
   skipped: _Text = ""
@@ -121,14 +127,14 @@ def corpus_files(
   """Returns the files of a corpus and their lines.
 
   `captions.jsonl` is for `xmcap data build folder`, a line a sentence; `tags.jsonl` for `xmcap score tags`, a line a
-  picture and language with the tags of all annotators, those first that most chose; `LANGUAGE.tsv` what COCO-CN's
-  tool exports: image, user, sentence, tags. Pictures that were skipped, or have no sentence, are in none.
+  picture and language with the tags of all annotators, those first that most chose, if anybody gave one;
+  `LANGUAGE.tsv` what COCO-CN's tool exports: image, user, sentence, tags. Pictures that were skipped, or have no
+  sentence, are in none.
   """
   described = [each for each in annotations if each.described]
-  found = {
-    pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described)),
-    pathlib.Path(out, "tags.jsonl"): _jsonl(_tags(described)),
-  }
+  found = {pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described))}
+  if any(each.tags for each in described):
+    found[pathlib.Path(out, "tags.jsonl")] = _jsonl(_tags(described))
   for code in languages.ordered(each.language for each in described):
     found[pathlib.Path(out, f"{code}.tsv")] = _tsv([each for each in described if each.language == code])
   return found
