@@ -17,6 +17,10 @@ def _row(key, **more):
   return {"image/key": key, "language": "zh", **more}
 
 
+def _english(key, caption):
+  return {"image/key": key, "language": "en", "caption": caption}
+
+
 def _annotation(key, annotator, caption="一只小狗"):
   suggested = {"sentences": ["一只狗"], "tags": ["狗"]}
   events = [{"time": 1, "event": "copy_sentence", "text": "一只狗"}]
@@ -86,7 +90,7 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
 
 
 def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, tmp_path):
-  _write(tmp_path / "m.jsonl", [_row("a", caption="一只狗"), _row("b", caption="一只猫")])
+  _write(tmp_path / "m.jsonl", [_english("a", "a dog"), _english("b", "a cat")])
   page = [
     "annotate",
     "--procedure=xm3600",
@@ -97,11 +101,12 @@ def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, 
   ]
   assert human(*page, "--annotators", "anna", "bo", "--batch=1") == 0
   assert capsys.readouterr().out.splitlines() == [
-    "o/anna/annotate.html: 2 pictures, Chinese, 2 rated captions",
-    "o/bo/annotate.html: 2 pictures, Chinese, 2 rated captions",
+    "o/anna/annotate.html: 2 pictures, Chinese, 2 captions in en to rate",
+    "o/bo/annotate.html: 2 pictures, Chinese, 2 captions in en to rate",
     "when people have saved: xmcap human annotations FILE.jsonl --assignment=o/assignment.jsonl --out=DIR",
   ]
-  rated = {"rating": "GOOD", "tags": [], "suggested": {"sentences": ["一只狗"], "tags": []}}
+  rated = {"language": "en", "caption": "a dog", "rating": "GOOD"}
+  rated = {"rated": rated, "tags": [], "suggested": {"sentences": [], "tags": []}}
   _write(
     tmp_path / "anna.jsonl", [{**_annotation("a", "anna"), **rated}, {**_annotation("b", "anna"), **rated}]
   )
@@ -137,9 +142,12 @@ def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, 
     (["annotate", "--images=photos", "--language=zh", "--tags=bad.jsonl", "--out=o"], "line 1: 'tags' is missing"),
     (["annotate", "--images=photos", "--language=zh"], "required: --out"),
     ([*_XM3600, "--out=o"], "needs --sentences=FILE: captions by a machine"),
-    ([*_XM3600, "--sentences=s.jsonl", "--out=o"], "1 of 2 pictures have no caption to rate in zh (b.png)"),
+    ([*_XM3600, "--sentences=s.jsonl", "--out=o"], "s.jsonl: no sentence in en"),
+    ([*_XM3600, "--sentences=s.jsonl", "--rated_language=zh", "--out=o"], "1 of 2 pictures have no caption in zh to"),
+    ([*_XM3600[:3], "--rated_language=zh", "--out=o"], "--rated_language: nothing is rated by --procedure=coco-cn"),
+    ([*_XM3600[:3], "--annotators", "a", "b", "c", "--out=o"], "3 are too many for 2 pictures and --replication=1"),
     ([*_XM3600, "--sentences=s.jsonl", "--tags=t.jsonl", "--out=o"], "--tags: people write no tags"),
-    ([*_XM3600[:3], "--batch=2", "--out=o"], "--batch: --procedure=coco-cn has no batches"),
+    ([*_XM3600[:3], "--batch=2", "--out=o"], "--batch: nothing is rated by --procedure=coco-cn"),
     ([*_XM3600[:3], "--replication=2", "--out=o"], "--replication needs --annotators"),
     ([*_XM3600[:3], "--guidelines=blank.txt", "--out=o"], "blank.txt: 0 lines of guidelines"),
     ([*_XM3600[:3], "--annotators", "a", "--replication=2", "--out=o"], "needs as many --annotators, who are 1"),

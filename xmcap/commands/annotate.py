@@ -1,6 +1,7 @@
 """`xmcap human annotate` makes pages for describing pictures; `xmcap human annotations` reads the saved files."""
 
 import functools
+from collections.abc import Sequence
 
 from xmcap import languages
 from xmcap.commands import base
@@ -21,14 +22,20 @@ def add(actions) -> None:
   base.text(page, "--images", "PATH", "pictures, folders of them, or patterns", required=True, **base.SEVERAL)
   base.text(page, "--language", "CODE", "that people write in, such as zh or pt-BR", required=True)
   procedure = (
-    "coco-cn: sentences and tags, suggested beside the picture; xm3600: rate one machine caption of each picture of a "
-    "batch, then describe these pictures without a caption in view"
+    "coco-cn: sentences and tags, suggested beside the picture; xm3600: rate one English machine caption of each "
+    "picture of a batch, then describe these pictures without a caption in view"
   )
   base.text(page, "--procedure", None, procedure, "coco-cn", choices=_PROCEDURES)
-  sentences = 'suggested, or to rate: JSONL of {"image/key", "language", "caption"}, as of xmcap caption; several mix'
+  sentences = (
+    'suggested, or to rate: JSONL of {"image/key", "language", "caption"}, as of xmcap caption; several mix'
+  )
   base.text(page, "--sentences", "FILE", sentences, **base.SEVERAL)
   tags = 'suggested: JSONL of {"image/key", "language", "tags": [...]}'
   base.text(page, "--tags", "FILE", tags, **base.SEVERAL)
+  rated = (
+    "of the captions that are rated by xm3600; default: en, which its annotators read beside their language"
+  )
+  base.text(page, "--rated_language", "CODE", rated)
   batch = "pictures of a batch of xm3600; default: 15"
   base.number(page, "--batch", batch, least=1)
   guidelines = "text in place of the page's guidelines: a paragraph a line, '# ' before a heading"
@@ -51,7 +58,7 @@ def add(actions) -> None:
 
 
 def _procedure(arguments):
-  """Returns the procedure with the user's batch, guidelines and replication; UsageError if it has no use for one."""
+  """Returns the procedure with what the user changes in it; UsageError if it has no use for one."""
   import msgspec
 
   from xmcap.scoring.human.annotation_procedures import PROCEDURES, read_guidelines
@@ -60,8 +67,11 @@ def _procedure(arguments):
   procedure = PROCEDURES[name]
   if arguments.tags and not procedure.tags:
     raise UsageError(f"--tags: people write no tags by --procedure={name}; leave it out")
-  if arguments.batch and not procedure.ratings:
-    raise UsageError(f"--batch: --procedure={name} has no batches; leave it out, or give --procedure=xm3600")
+  for option in ("batch", "rated_language"):
+    if getattr(arguments, option) and not procedure.ratings:
+      raise UsageError(
+        f"--{option}: nothing is rated by --procedure={name}; leave it out, or give --procedure=xm3600"
+      )
   if procedure.ratings and not arguments.sentences:
     raise UsageError(
       f"--procedure={name} needs --sentences=FILE: captions by a machine, which people rate first"
@@ -69,10 +79,30 @@ def _procedure(arguments):
   if arguments.replication and not arguments.annotators:
     raise UsageError("--replication needs --annotators: the people to whom pictures are assigned")
   changes = {"batch": arguments.batch, "replication": arguments.replication}
+  if arguments.rated_language:
+    changes["rated_language"] = languages.get(arguments.rated_language).code
   changes = {field: value for field, value in changes.items() if value}
   if arguments.guidelines:
     changes |= {"guidelines": read_guidelines(arguments.guidelines), "translated": False}
   return msgspec.structs.replace(procedure, **changes)
+
+
+def _suggestions(arguments, language: str, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+  """Returns option -> image key -> sentences or tags; UsageError if all of them are of other pictures than `keys`."""
+  from xmcap.scoring import files
+  from xmcap.scoring.human import annotation_page
+
+  suggested = {
+    "--sentences": annotation_page.read_sentences(arguments.sentences, language),
+    "--tags": annotation_page.read_tags(arguments.tags, language),
+  }
+  for option, texts in suggested.items():
+    if texts and set(keys).isdisjoint(texts):
+      raise UsageError(
+        f"{option}: none of its {files.count(len(texts), 'picture')} ({files.first_few(list(texts))}) is among "
+        f"--images ({files.first_few(keys)}); name them as xmcap caption does"
+      )
+  return suggested
 
 
 def _annotate(arguments) -> None:
@@ -85,9 +115,9 @@ def _annotate(arguments) -> None:
   read = {
     "--sentences": arguments.sentences,
     "--tags": arguments.tags,
-    "--guidelines": [arguments.guidelines or ""],
+    "--guidelines": [arguments.guidelines] if arguments.guidelines else [],
   }
-  inputs.check_pipes({f"{option}={path}": path for option, paths in read.items() for path in paths if path})
+  inputs.check_pipes({f"{option}={path}": path for option, paths in read.items() for path in paths})
   procedure = _procedure(arguments)
   found = picture_files.find(arguments.images)
   keys = picture_files.keys(found, "key")
@@ -99,24 +129,14 @@ def _annotate(arguments) -> None:
   pages = {name: f"{folder}/{annotation_page.PAGE}" for name, folder in folders.items()}
   assignment = f"{out}/{annotation_assignment.FILE}"
   outputs.keep_apart({"--out": [*pages.values(), assignment]}, {**read, "--images": list(found)})
-  sentences = annotation_page.read_sentences(arguments.sentences, language.code)
-  if procedure.ratings:
-    sentences = {key: texts[:1] for key, texts in sentences.items()}
-  tags = annotation_page.read_tags(arguments.tags, language.code)
-  suggested = {"--sentences": sentences, "--tags": tags}
-  known = set(keys)
-  for option, texts in suggested.items():
-    if texts and known.isdisjoint(texts):
-      raise UsageError(
-        f"{option}: none of its {files.count(len(texts), 'picture')} ({files.first_few(list(texts))}) is among "
-        f"--images ({files.first_few(keys)}); name them as xmcap caption does"
-      )
+  suggested = _suggestions(arguments, procedure.rated_language or language.code, keys)
   items = {}
   for key, (file, path) in zip(keys, found.items(), strict=True):
     read_picture = functools.partial(picture_files.read, file)
-    items[key] = annotation_page.AnnotationItem(
-      key, path, read_picture, sentences.get(key, []), tags.get(key, [])
-    )
+    sentences, tags = (suggested[option].get(key, []) for option in ("--sentences", "--tags"))
+    rated = sentences[0] if procedure.ratings and sentences else ""
+    suggestions = [] if procedure.ratings else sentences
+    items[key] = annotation_page.AnnotationItem(key, path, read_picture, suggestions, tags, rated)
   with outputs.held(out, arguments.prog):
     for name, share in shares.items():
       own = [items[key] for key in share]
@@ -125,23 +145,23 @@ def _annotate(arguments) -> None:
       annotation_assignment.write(assignment, language.code, shares)
   for name, share in shares.items():
     own = [items[key] for key in share]
-    parts = [pages[name] + f": {files.count(len(own), 'picture')}", language.english_name]
-    number = sum(len(item.sentences) for item in own)
-    parts.append(files.count(number, "rated caption" if procedure.ratings else "suggested sentence"))
-    if procedure.tags:
+    parts = [f"{pages[name]}: {files.count(len(own), 'picture')}", language.english_name]
+    if procedure.ratings:
+      parts.append(f"{files.count(len(own), 'caption')} in {procedure.rated_language} to rate")
+    else:
+      parts.append(files.count(sum(len(item.sentences) for item in own), "suggested sentence"))
       parts.append(files.count(sum(len(item.tags) for item in own), "suggested tag"))
     print(", ".join(parts))
+    if len(own) > annotation_page.MOST_EMBEDDED:
+      print(f"{folders[name]}/{annotation_page.FOLDER}: the pictures; send the whole folder {folders[name]}")
   for option, texts in suggested.items():
-    unknown = [key for key in texts if key not in known]
+    unknown = sorted(set(texts) - set(keys))
     if unknown:
       few = f"{files.count(len(unknown), 'picture')} ({files.first_few(unknown)})"
       print(f"{option}: suggestions left out, as --images lacks the picture: {few}")
     lacking = sum(not texts.get(key) for key in keys)
     if texts and lacking:
       print(f"{option}: no suggestion for {lacking:,} of {files.count(len(items), 'picture')}")
-  beside = [folders[name] for name, share in shares.items() if len(share) > annotation_page.MOST_EMBEDDED]
-  for folder in beside:
-    print(f"{folder}/{annotation_page.FOLDER}: the pictures; send the whole folder {folder}")
   given = f" --assignment={assignment}" if arguments.annotators else ""
   print(f"when people have saved: xmcap human annotations FILE.jsonl{given} --out=DIR")
 

@@ -19,7 +19,7 @@ def _annotation(key, annotator, caption="a dog", skipped="", language="en"):
   )  # fmt: skip
 
 
-@pytest.mark.parametrize("pictures, people, replication", [(30, 3, 1), (31, 5, 2), (2, 5, 2), (7, 4, 4)])
+@pytest.mark.parametrize("pictures, people, replication", [(30, 3, 1), (31, 5, 2), (3, 5, 2), (7, 4, 4)])
 def test_each_picture_goes_to_different_people_who_get_equally_many(pictures, people, replication):
   keys = [f"k{i}" for i in range(pictures)]
   names = [f"a{i}" for i in range(people)]

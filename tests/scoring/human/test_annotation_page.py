@@ -33,12 +33,17 @@ def _items(language, count=3):
   return [AnnotationItem(f"k{i}", f"sub/k{i}.jpg", _jpeg, sentences, tags) for i in range(count)]
 
 
+def _items_to_rate(count):
+  return [AnnotationItem(f"k{i}", f"sub/k{i}.jpg", _jpeg, rated=f"A dog on chair {i}.") for i in range(count)]
+
+
 @pytest.fixture
 def annotate(page, tmp_path):
   """Opens a page as an annotator."""
 
-  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], **options):
-    annotation_page.write_annotation_page(tmp_path, language, _items(language, **options), procedure)
+  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], count=3):
+    items = _items_to_rate(count) if procedure.ratings else _items(language, count)
+    annotation_page.write_annotation_page(tmp_path, language, items, procedure)
     page.goto((tmp_path / "annotate.html").as_uri())
     if name:
       page.keyboard.type(name)
@@ -299,21 +304,23 @@ def _rated(count, batch=2, **more):
 
 
 def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, page, tmp_path):
-  annotate(**_rated(3))
+  annotate("ar", **_rated(3))
   place = page.locator("#place")
-  expect(place).to_contain_text("Batch 1 of 2: rate picture 1 of 2")
-  expect(page.locator("#rated")).to_have_text("A dog on a chair.")
+  expect(place).to_contain_text("Batch 1 of 2: rate 1 of 2")
+  expect(page.locator("#rated")).to_have_text("A dog on chair 0.")
+  assert [page.locator("#rated").get_attribute(name) for name in ("lang", "dir")] == ["en", "ltr"]
   assert not page.locator("#sentence").is_visible() and not page.locator("#skip").is_visible()
   page.keyboard.press("Enter")
   expect(page.locator("#message")).to_have_text("Rate the caption first.")
   page.keyboard.press("4")
   page.keyboard.press("Enter")
-  expect(place).to_contain_text("rate picture 2 of 2")
+  expect(place).to_contain_text("rate 2 of 2")
   page.get_by_role("button", name="GOOD").click()
   page.keyboard.press("Enter")
-  expect(place).to_contain_text("Batch 1 of 2: describe picture 1 of 2")
-  shown = page.locator("main").inner_text()
-  assert "A dog on a chair." not in shown and "Suggested" not in shown and "Tags" not in shown
+  expect(place).to_contain_text("Batch 1 of 2: describe 1 of 2")
+  assert "A dog" not in page.locator("main").inner_text()
+  for hidden in ("#rated", "#ratings", "#new-tag", "#sentences .suggestion"):
+    assert not page.locator(hidden).first.is_visible()
   page.keyboard.press("Alt+1")
   assert page.locator("#sentence").input_value() == ""
   assert page.locator("#back").is_disabled()
@@ -321,13 +328,16 @@ def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, 
   page.keyboard.press("Enter")
   page.keyboard.type("Mine too.")
   page.keyboard.press("Control+Enter")
-  expect(place).to_contain_text("Batch 2 of 2: rate picture 1 of 1")
+  expect(place).to_contain_text("Batch 2 of 2: rate 1 of 1")
   page.locator("#back").click()
-  expect(place).to_contain_text("Batch 1 of 2: describe picture 2 of 2")
+  expect(place).to_contain_text("Batch 1 of 2: describe 2 of 2")
   page.locator("#back").click()
   assert page.locator("#back").is_disabled()
   saved = _save(page, tmp_path)
-  assert [(each.rating, each.caption) for each in saved] == [("BAD", "Mine."), ("GOOD", "Mine too.")]
+  assert [(each.language, each.caption) for each in saved] == [("ar", "Mine."), ("ar", "Mine too.")]
+  assert [each.rated for each in saved] == [
+    annotations.Rated("en", "A dog on chair 0.", "BAD"), annotations.Rated("en", "A dog on chair 1.", "GOOD"),
+  ]  # fmt: skip
   assert [event.event for event in saved[0].events] == [
     "open_rating", "rate", "done", "open", "edit_sentence", "done", "open",
   ]  # fmt: skip
@@ -339,12 +349,12 @@ def test_a_page_that_is_loaded_again_does_not_show_a_rated_caption(annotate, pag
   for _ in range(2):
     page.keyboard.press("1")
     page.keyboard.press("Enter")
-  expect(page.locator("#place")).to_contain_text("describe picture 1 of 2")
+  expect(page.locator("#place")).to_contain_text("describe 1 of 2")
   at_rating = """() => { const name = Object.keys(localStorage).find((key) => key.endsWith("-place-anna"));
     localStorage.setItem(name, '{"place": 1, "unsaved": true}'); }"""
   page.evaluate(at_rating)
   page.reload()
-  expect(page.locator("#place")).to_contain_text("describe picture 1 of 2")
+  expect(page.locator("#place")).to_contain_text("describe 1 of 2")
 
 
 def test_a_page_for_one_annotator_asks_for_no_name(page, tmp_path):

@@ -4,14 +4,20 @@ import pytest
 
 from xmcap.scoring.human import annotation_ratings, annotation_report
 from xmcap.scoring.human.annotation_procedures import PROCEDURES
-from xmcap.scoring.human.annotations import Annotation, Event, Suggested
+from xmcap.scoring.human.annotations import Annotation, Event, Rated, Suggested
 
 
-def _annotation(key, annotator, rating, caption="two cats", events=()):
+def _annotation(key, annotator, rating, caption="two cats", events=(), language="en"):
   return Annotation(
-    key=key, language="en", annotator=annotator, rating=rating, caption=caption, tags=[],
-    suggested=Suggested(["A dog."], []), events=[Event(*event) for event in events],
+    key=key, language=language, annotator=annotator, rated=Rated("en", "A dog.", rating), caption=caption, tags=[],
+    suggested=Suggested([], []), events=[Event(*event) for event in events],
   )  # fmt: skip
+
+
+def _evaluate(annotations):
+  findings = annotation_ratings.evaluate(annotations)
+  assert findings is not None
+  return findings
 
 
 def test_the_procedure_has_the_values_that_are_read():
@@ -31,11 +37,16 @@ def test_shares_and_repeated_captions():
     _annotation("k4", "anna", "GOOD"),
     _annotation("k5", "anna", ""),
   ]
-  findings = annotation_ratings.evaluate(rated)
+  findings = _evaluate(rated)
   (row,) = findings.ratings
   assert (row.rated, row.shares) == (4, (0, 50, 0, 25, 25))
   assert row.same == pytest.approx(100 / 3)
   assert findings.as_json()["ratings"][0]["shares"]["BAD"] == 25 and not findings.agreement
+
+
+def test_only_sentences_in_the_language_of_the_rated_captions_can_repeat_them():
+  (row,) = _evaluate([_annotation("k1", "anna", "GOOD", "A dog.", language="nl")]).ratings
+  assert row.language == "nl" and row.same is None
 
 
 def test_agreement_leaves_out_what_cannot_be_judged():
@@ -44,7 +55,7 @@ def test_agreement_leaves_out_what_cannot_be_judged():
     "bo": ["GOOD", "GOOD", "MEDIUM", "NOT-ENOUGH-INFO"],
   }
   rated = [_annotation(f"k{i}", name, value) for name, own in values.items() for i, value in enumerate(own)]
-  (row,) = annotation_ratings.evaluate(rated).agreement
+  (row,) = _evaluate(rated).agreement
   assert (row.captions, row.equal) == (4, 25)
   # krippendorff.alpha([[0, 1, 3, 1], [1, 1, 2, nan]], level_of_measurement="interval")
   assert row.alpha == pytest.approx(0.6875)

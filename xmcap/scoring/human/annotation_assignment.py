@@ -1,7 +1,7 @@
 """Which annotator describes which pictures, and what of it is done.
 
 A picture may be described by several people: its replication. In Crossmodal-3600 it is two in most languages, one in
-Bengali, and between one and two in Maori (Thapliyal et al., EMNLP 2022, Table 1).
+Bengali, and between one and two in Maori (Thapliyal et al., EMNLP 2022, section 2.3 and Table 1).
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ def assign(pictures: Sequence[str], annotators: Sequence[str], replication: int)
     Annotator -> keys of pictures.
 
   Raises:
-    UsageError: too few annotators, or a name that is no name of a folder, or is given twice.
+    UsageError: too few annotators or too many, or a name that is no name of a folder, or is given twice.
   """
   wrong = [name for name in annotators if not keys.is_key(name)]
   if wrong:
@@ -59,6 +59,11 @@ def assign(pictures: Sequence[str], annotators: Sequence[str], replication: int)
   if len(annotators) < replication:
     raise UsageError(
       f"--replication={replication} needs as many --annotators, who are {len(annotators)}; name more, or lower it"
+    )
+  if len(annotators) > len(pictures) * replication:
+    raise UsageError(
+      f"--annotators: {len(annotators):,} are too many for {files.count(len(pictures), 'picture')} and "
+      f"--replication={replication}; name fewer"
     )
   assigned: dict[str, list[str]] = {name: [] for name in annotators}
   for picture in sorted(pictures, key=_hash):
@@ -179,24 +184,18 @@ def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) ->
     names = sorted({name for language, name, _ in known if language == code})
     rows = [(name, {name}) for name in names] + ([(ALL, set(names))] if len(names) > 1 else [])
     for name, people in rows:
-      own = [
+      planned, told, left = (
         {place for place in places if place[0] == code and place[1] in people}
         for places in (wanted, described, skipped)
-      ]
-      done.append(Done(code, name, *_counts(*own, planned=bool(wanted))))
+      )
+      counts = (len(planned), len(planned - told - left), len((told | left) - planned))
+      share, missing, others = counts if wanted else (None, None, None)
+      done.append(Done(code, name, share, len(told), len(left), missing, others))
     sentences = Counter(key for language, _, key in described if language == code)
-    pictures = Counter(
-      min(sentences[key], 3) for key in {key for language, _, key in known if language == code}
-    )
-    replication.append(Replication(code, sentences.total(), *(pictures[number] for number in range(4))))
+    pictures = {key for language, _, key in known if language == code}
+    times = Counter(min(sentences[key], 3) for key in pictures)
+    replication.append(Replication(code, sentences.total(), *(times[number] for number in range(4))))
   return CoverageFindings(tuple(done), tuple(replication))
-
-
-def _counts(wanted: set, described: set, skipped: set, planned: bool) -> tuple[int | None, ...]:
-  finished = described | skipped
-  if not planned:
-    return None, len(described), len(skipped), None, None
-  return len(wanted), len(described), len(skipped), len(wanted - finished), len(finished - wanted)
 
 
 def _hash(*parts: str) -> str:

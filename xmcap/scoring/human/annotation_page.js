@@ -171,7 +171,7 @@ function save() {
     const { rating, caption, tags, skipped, events } = states[number];
     return isBegun(states[number]) ? [JSON.stringify({
       "image/key": item.key, image: item.image, language: language.code, annotator,
-      ...(RATINGS.length ? { rating } : {}), caption: tidy(caption), tags, skipped, suggested: { sentences: item.sentences, tags: item.tags }, events,
+      ...(RATINGS.length ? { rated: { language: data.rated_language.code, caption: item.rated, rating } } : {}), caption: tidy(caption), tags, skipped, suggested: { sentences: item.sentences, tags: item.tags }, events,
     })] : [];
   });
   if (!lines.length) {
@@ -239,14 +239,14 @@ function show() {
   const item = items[number];
   const batches = steps.at(-1).batch + 1;
   byId("place").textContent = RATINGS.length ?
-    `Batch ${batch + 1} of ${batches}: ${screen === "rate" ? "rate" : "describe"} picture ${within} of ${size}` :
+    `Batch ${batch + 1} of ${batches}: ${screen === "rate" ? "rate" : "describe"} ${within} of ${size}` :
     `Picture ${number + 1} of ${items.length}`;
   byId("place").append(create("span", language.name, { className: "language" }));
   byId("picture").src = item.picture;
   byId("sentence").value = now().caption;
   document.body.dataset.screen = screen;
-  byId("rated").textContent = screen === "rate" ? item.sentences[0] : "";
-  showSuggestions("sentences", procedure.suggestions ? item.sentences : [], "Alt", copySentence);
+  byId("rated").textContent = screen === "rate" ? item.rated : "";
+  showSuggestions("sentences", item.sentences, "Alt", copySentence);
   showSuggestions("suggested-tags", item.tags, "Shift Alt", toggleTag);
   byId("back").disabled = before() < 0;
   say("");
@@ -273,10 +273,7 @@ function showState() {
   byId("save").classList.toggle("due", unsaved);
 }
 
-function showStart() {
-  askName("annotating", "annotator", data.annotator || annotator);
-  byId("annotator").readOnly = Boolean(data.annotator);
-}
+const showStart = () => askName("annotating", "annotator", data.annotator || annotator);
 
 function start(name) {
   annotator = name;
@@ -386,7 +383,10 @@ window.addEventListener("storage", (event) => {
 });
 
 byId("annotating").dir = language.direction;
-for (const id of ["sentence", "new-tag", "rated"]) Object.assign(byId(id), { lang: language.code, dir: language.direction });
+for (const [id, { code, direction }] of [["sentence", language], ["new-tag", language], ["rated", data.rated_language]]) {
+  Object.assign(byId(id), { lang: code, dir: direction });
+}
+byId("annotator").readOnly = Boolean(data.annotator);
 byId("ratings").append(...RATINGS.map(choice));
 for (const [name, is] of [["ratings", RATINGS.length], ["tags", procedure.tags], ["suggestions", procedure.suggestions]]) {
   document.body.classList.toggle(`no-${name}`, !is);

@@ -1,9 +1,9 @@
 """A page on which people describe pictures, by one of the procedures of `annotation_procedures`.
 
 COCO-CN's annotators see five recommended tags and five sentences, copy them by clicks, and edit them, all of which is
-logged (Li et al. 2019, section "Annotation"); those of Crossmodal-3600 first rate captions of models, and then write
-without them (Thapliyal et al. 2022, sections 2.3 and 2.4). The tool of COCO-CN is a web server for Chinese; this is a
-file for any language.
+logged (Li et al. 2019, section "Annotation"); those of Crossmodal-3600 first rate captions of a model, and then write
+without them (Thapliyal et al. 2022, section 2.3). The tool of COCO-CN is a web server for Chinese; this is a file for
+any language.
 """
 
 import base64
@@ -44,8 +44,8 @@ Suggestions = dict[str, list[str]]
 class AnnotationItem:
   """A picture to describe.
 
-  `image` is the path of its file in the folder of pictures, and `read` gives the contents of the file. Where captions
-  are rated, `sentences` has the one that is.
+  `image` is the path of its file in the folder of pictures, and `read` gives the contents of the file. `rated` is the
+  machine caption that is rated, if the procedure has a screen for that; `sentences` and `tags` are suggested.
   """
 
   key: str
@@ -53,6 +53,7 @@ class AnnotationItem:
   read: Callable[[], bytes]
   sentences: Sequence[str] = ()
   tags: Sequence[str] = ()
+  rated: str = ""
 
 
 def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggestions:
@@ -107,11 +108,11 @@ def write_annotation_page(
   """
   out = pathlib.Path(out)
   link = len(items) > MOST_EMBEDDED
-  lacking = [item.image for item in items if procedure.ratings and not item.sentences]
+  lacking = [item.image for item in items if procedure.ratings and not item.rated]
   if lacking:
     raise UsageError(
-      f"{len(lacking):,} of {files.count(len(items), 'picture')} have no caption to rate in {language} "
-      f"({files.first_few(lacking)}); add some to --sentences: xmcap caption writes them"
+      f"{len(lacking):,} of {files.count(len(items), 'picture')} have no caption in {procedure.rated_language} to rate "
+      f"({files.first_few(lacking)}); add them to --sentences: xmcap caption writes them"
     )
   sources, broken = [], []
   for number, item in enumerate(items):
@@ -142,7 +143,13 @@ def _page_data(
   annotator: str,
 ) -> Mapping[str, Any]:
   shown = [
-    {"key": item.key, "image": item.image, "sentences": list(item.sentences), "tags": list(item.tags)}
+    {
+      "key": item.key,
+      "image": item.image,
+      "sentences": list(item.sentences),
+      "tags": list(item.tags),
+      "rated": item.rated,
+    }
     for item in items
   ]
   # Not the guidelines: annotators keep what they wrote when a misprint in them is mended.
@@ -151,6 +158,7 @@ def _page_data(
     "page": hashlib.sha256(content).hexdigest()[:12],
     "language": elements.language(language),
     "texts": INSTRUCTIONS.get(language, {}).get("annotate"),
+    "rated_language": elements.language(procedure.rated_language or language),
     "procedure": msgspec.to_builtins(procedure),
     "annotator": annotator,
     "items": [{**item, "picture": source} for item, source in zip(shown, sources, strict=True)],

@@ -2,9 +2,10 @@
 
 A procedure is data, in `annotation_procedures.json`. `coco-cn` is that of Li et al., "COCO-CN for Cross-Lingual Image
 Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia 2019): suggested sentences and tags beside the
-picture. `xm3600` is that of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), sections 2.3 and 2.4: people first rate
-the machine captions of a batch of pictures, which shows them the kind of sentence that is wanted, in every language
-the same; then they describe these pictures without a caption in view. Guidelines and meanings are in our own words.
+picture. `xm3600` is that of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.3: people who also read
+English first rate the English machine captions of a batch of pictures, which shows them the kind of sentence that is
+wanted, the same in every language; then they describe these pictures in their language without a caption in view. Here
+a screen shows the pictures of the batch one after another. Guidelines and meanings are in this project's words.
 """
 
 import os
@@ -28,8 +29,9 @@ class Procedure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     guidelines: lines; one that begins with `# ` is a heading.
     translated: whether the translations of `rating_instructions.json` say the same as the guidelines.
     ratings: value -> meaning of the answers about a machine caption, the best first; empty: there is no first screen.
+    rated_language: of the machine captions; "" if none are rated.
     batch: pictures that are rated before the first of them is described; 0: all, or there is no first screen.
-    suggestions: whether sentences, which are not rated then, can be copied while one writes.
+    suggestions: whether sentences can be copied while one writes.
     tags: whether people write tags too.
     replication: sentences of a picture, each by another annotator, where pictures are assigned.
   """
@@ -38,6 +40,7 @@ class Procedure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   guidelines: list[str]
   translated: bool
   ratings: dict[str, str]
+  rated_language: str
   batch: Annotated[int, Meta(ge=0)]
   suggestions: bool
   tags: bool

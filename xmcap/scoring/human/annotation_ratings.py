@@ -1,8 +1,8 @@
 """Figures about the first screen of Crossmodal-3600's procedure: how people rate the machine captions shown to them.
 
-Source of the screen: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), sections 2.3 and 2.4. The figures are this
-project's: the paper rates machine captions so that people learn the kind of sentence, and prints no ratings of them.
-`same` shows whether the second screen worked: people write there without the caption, and should not repeat it.
+Source of the screen: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.3. The figures are this project's: the
+paper rates machine captions so that people learn the kind of sentence, and prints no ratings of them. `same` shows, for
+people who write in the language of these captions, whether they repeat them on the second screen.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import regex
 from xmcap import languages
 from xmcap.scoring.human import agreement, annotation_report
 from xmcap.scoring.human.annotation_report import ALL
-from xmcap.scoring.human.annotations import Annotation, Rating
+from xmcap.scoring.human.annotations import Annotation, Rated, Rating
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 
 RATINGS: tuple[str, ...] = typing.get_args(Rating)
@@ -32,7 +32,7 @@ class CaptionRatings:
   Attributes:
     rated: captions, by each annotator.
     shares: of each value of `RATINGS`, in per cent of the rated captions.
-    same: sentences with the words of the rated caption, in per cent of the sentences.
+    same: sentences with the words of the rated caption, in per cent of the sentences in its language.
     seconds: the median over rated captions.
   """
 
@@ -102,16 +102,16 @@ class RatingFindings(Findings):
 
 def evaluate(annotations: Iterable[Annotation]) -> RatingFindings | None:
   """Returns the figures, of annotations as `annotation_report.evaluate` takes them; None if no caption is rated."""
-  rated = [each for each in annotations if each.rating and each.suggested.sentences]
+  rated = [(each, each.rated) for each in annotations if each.rated and each.rated.rating]
   if not rated:
     return None
   ratings: list[CaptionRatings] = []
   agreements: list[RatingAgreement] = []
-  for code in languages.ordered(each.language for each in rated):
-    of_language = [each for each in rated if each.language == code]
-    names = sorted({each.annotator for each in of_language})
+  for code in languages.ordered(each.language for each, _ in rated):
+    of_language = [pair for pair in rated if pair[0].language == code]
+    names = sorted({each.annotator for each, _ in of_language})
     ratings += [
-      _ratings(code, name, [each for each in of_language if each.annotator == name]) for name in names
+      _ratings(code, name, [pair for pair in of_language if pair[0].annotator == name]) for name in names
     ]
     if len(names) > 1:
       ratings.append(_ratings(code, ALL, of_language))
@@ -119,23 +119,28 @@ def evaluate(annotations: Iterable[Annotation]) -> RatingFindings | None:
   return RatingFindings(tuple(ratings), tuple(agreements))
 
 
-def _ratings(language: str, annotator: str, rated: Sequence[Annotation]) -> CaptionRatings:
-  described = [each for each in rated if each.described]
-  same = sum(_words(each.caption) == _words(each.suggested.sentences[0]) for each in described)
+def _ratings(language: str, annotator: str, rated: Sequence[tuple[Annotation, Rated]]) -> CaptionRatings:
+  same = [
+    _words(each.caption) == _words(caption.caption)
+    for each, caption in rated
+    if each.described and caption.language == language
+  ]
   return CaptionRatings(
     language,
     annotator,
     rated=len(rated),
-    shares=tuple(100 * sum(each.rating == value for each in rated) / len(rated) for value in RATINGS),
-    same=100 * same / len(described) if described else None,
-    seconds=statistics.median(annotation_report.seconds(each, "open_rating") for each in rated),
+    shares=tuple(
+      100 * sum(caption.rating == value for _, caption in rated) / len(rated) for value in RATINGS
+    ),
+    same=100 * sum(same) / len(same) if same else None,
+    seconds=statistics.median(annotation_report.seconds(each, "open_rating") for each, _ in rated),
   )
 
 
-def _agreement(language: str, rated: Sequence[Annotation]) -> list[RatingAgreement]:
+def _agreement(language: str, rated: Sequence[tuple[Annotation, Rated]]) -> list[RatingAgreement]:
   units: dict[tuple[str, str], list[str]] = {}  # picture and caption -> ratings
-  for each in rated:
-    units.setdefault((each.key, each.suggested.sentences[0]), []).append(each.rating)
+  for each, caption in rated:
+    units.setdefault((each.key, caption.caption), []).append(caption.rating)
   several = [unit for unit in units.values() if len(unit) > 1]
   equal = agreement.equal_share([list(map(RATINGS.index, unit)) for unit in several])
   if equal is None:

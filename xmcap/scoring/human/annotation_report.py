@@ -137,7 +137,7 @@ def begun_from(annotation: Annotation) -> str | None:
 
 
 def seconds(annotation: Annotation, screen: Literal["open", "open_rating"] = "open") -> float:
-  """The time spent on describing a picture, or on rating its caption: of each visit, from its opening to its last event."""
+  """The time of all visits to a picture on one screen: each from its opening to the last event before the next."""
   total, shown = 0, "open"
   for before, event in itertools.pairwise(annotation.events):
     shown = before.event if before.event in _OPENINGS else shown

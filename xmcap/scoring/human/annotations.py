@@ -17,7 +17,7 @@ from xmcap.storage import outputs
 from xmcap.terminal import shown
 
 Rating = Literal["EXCELLENT", "GOOD", "MEDIUM", "BAD", "NOT-ENOUGH-INFO"]
-"""What an annotator says about a machine caption (Thapliyal et al., "Crossmodal-3600", EMNLP 2022, section 2.4)."""
+"""What an annotator says about a machine caption (Thapliyal et al., "Crossmodal-3600", EMNLP 2022, section 2.3)."""
 
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 _Text = Annotated[str, Meta(max_length=10_000)]
@@ -52,13 +52,21 @@ class Suggested(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   tags: _Tags
 
 
+class Rated(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+  """The machine caption that an annotator rated before; `rating` is "" if they have not yet."""
+
+  language: str
+  caption: _Text
+  rating: Rating | Literal[""]
+
+
 class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
   """What an annotator wrote about a picture.
 
   Attributes:
     key: of the picture; `image/key` in files.
     image: path of its file in the folder of pictures; "" if unknown.
-    rating: of the machine caption, which is the first suggested sentence; "" if none was rated.
+    rated: None where the procedure has no captions that are rated.
     caption: "" if only tags, or a rating, were given.
     skipped: why the picture was skipped; "" if it was not.
     events: in the order in which they happened.
@@ -68,7 +76,7 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
   image: _Text = ""
   language: str
   annotator: _Name
-  rating: Rating | Literal[""] = ""
+  rated: Rated | None = None
   caption: _Text
   tags: _Tags
   skipped: _Text = ""
@@ -107,7 +115,8 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
         annotation = msgspec.convert(row, Annotation)
       except msgspec.ValidationError as error:
         raise UsageError(f"{where}: no annotation ({shown(error)}); mend or remove it") from None
-      files.check_language(annotation.language, where)
+      for code in filter(None, (annotation.language, annotation.rated and annotation.rated.language)):
+        files.check_language(code, where)
       place = (annotation.key, annotation.language, annotation.annotator)
       earlier = held.get(place)
       # A page saves all that it holds, so its later files repeat what the earlier ones had.
