@@ -6,7 +6,9 @@ import pytest
 from PIL import Image
 
 from xmcap import cli
+from xmcap.commands import annotate
 from xmcap.data import records
+from xmcap.scoring.human.annotation_procedures import PROCEDURES
 
 
 def _write(path, rows):
@@ -77,7 +79,6 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
   assert {path.name for path in (tmp_path / "o").iterdir()} == {
     "annotations.json", "annotations.md", "annotations.tex", "annotations.csv", "tag_agreement.csv",
     "captions.jsonl", "tags.jsonl", "zh.tsv", "coverage.json", "coverage.md", "coverage.tex", "coverage.csv",
-    "replication.csv",
   }  # fmt: skip
   assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance_begun"] == 1.0
   build = ["data", "build", "folder", "--captions=o/captions.jsonl", "--images=photos", "--out=corpus"]
@@ -87,6 +88,10 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
     for record in records.RecordSource("corpus", "train")
   }
   assert found == {"a": ["一只小狗", "小狗"], "b": ["一只小狗"]}
+
+
+def test_every_procedure_can_be_chosen():
+  assert annotate._PROCEDURES == tuple(PROCEDURES)
 
 
 def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, tmp_path):

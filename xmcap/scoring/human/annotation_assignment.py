@@ -119,57 +119,28 @@ class Done:
 
 
 @dataclasses.dataclass(frozen=True)
-class Replication:
-  """How many sentences the pictures have, as in Crossmodal-3600's Table 1.
-
-  Attributes:
-    captions: sentences in the language.
-    none: pictures without one, that are assigned or were skipped.
-    one, two, more: pictures with 1, 2, and 3 or more.
-  """
-
-  language: str
-  captions: int
-  none: int
-  one: int
-  two: int
-  more: int
-
-
-@dataclasses.dataclass(frozen=True)
 class CoverageFindings(Findings):
-  """What is done, by language, then annotator, then all; and the replication of each language."""
+  """What is done, by language, then annotator, then all."""
 
   done: tuple[Done, ...]
-  replication: tuple[Replication, ...]
   stem = "coverage"
 
   def sheets(self) -> list[Sheet]:
-    """Returns the sheet of what is done, and that of replication."""
+    """Returns the sheet of what is done."""
     counts = ("assigned", "described", "skipped", "missing", "others")
     columns = [
       *map(SheetColumn, ("language", "annotator")),
       *(SheetColumn(name, format=",") for name in counts),
     ]
-    columns_of_language = [
-      SheetColumn("language"),
-      SheetColumn("captions", format=","),
-      SheetColumn("none", "no caption", ","),
-      *(SheetColumn(name, f"repl = {number}", ",") for name, number in (("one", 1), ("two", 2))),
-      SheetColumn("more", "repl >= 3", ","),
-    ]
-    return [
-      Sheet.of_objects("coverage", "Pictures of each annotator", columns, self.done),
-      Sheet.of_objects("replication", "Captions a picture", columns_of_language, self.replication),
-    ]
+    return [Sheet.of_objects("coverage", "Pictures of each annotator", columns, self.done)]
 
   def as_json(self) -> dict[str, Any]:
     """Returns the fields; nothing is resampled."""
-    return {"done": self.done, "replication": self.replication, "notes": self.notes}
+    return {"done": self.done, "notes": self.notes}
 
 
 def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) -> CoverageFindings:
-  """Returns what is done; without assigned pictures, of those that anybody described or skipped."""
+  """Returns what is done; a note says which assigned pictures lack captions, because they are missing or skipped."""
   wanted = {(each.language, each.annotator, each.key) for each in assigned}
   described, skipped = set(), set()
   for each in annotations:
@@ -178,24 +149,27 @@ def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) ->
       described.add(place)
     elif each.skipped:
       skipped.add(place)
-  done, replication = [], []
+  done, notes = [], []
   known = wanted | described | skipped
   for code in languages.ordered(language for language, _, _ in known):
     names = sorted({name for language, name, _ in known if language == code})
     rows = [(name, {name}) for name in names] + ([(ALL, set(names))] if len(names) > 1 else [])
     for name, people in rows:
-      planned, told, left = (
+      own, told, left = (
         {place for place in places if place[0] == code and place[1] in people}
         for places in (wanted, described, skipped)
       )
-      counts = (len(planned), len(planned - told - left), len((told | left) - planned))
+      counts = (len(own), len(own - told - left), len((told | left) - own))
       share, missing, others = counts if wanted else (None, None, None)
       done.append(Done(code, name, share, len(told), len(left), missing, others))
+    planned = Counter(key for language, _, key in wanted if language == code)
     sentences = Counter(key for language, _, key in described if language == code)
-    pictures = {key for language, _, key in known if language == code}
-    times = Counter(min(sentences[key], 3) for key in pictures)
-    replication.append(Replication(code, sentences.total(), *(times[number] for number in range(4))))
-  return CoverageFindings(tuple(done), tuple(replication))
+    none = sum(not sentences[key] for key in planned)
+    fewer = sum(0 < sentences[key] < planned[key] for key in planned)
+    if none or fewer:
+      pictures = files.count(len(planned), "assigned picture")
+      notes.append(f"{code}: of {pictures} {none:,} have no caption, and {fewer:,} fewer than assigned")
+  return CoverageFindings(tuple(done), notes=notes)
 
 
 def _hash(*parts: str) -> str:

@@ -28,7 +28,7 @@ class Work:
   """What an annotator, or all of a language, did; a mean is None where nothing is averaged.
 
   Attributes:
-    pictures: annotated or skipped, by each annotator.
+    pictures: annotated, rated or skipped, by each annotator.
     sentences: of pictures that were not skipped.
     characters, tags: means of a sentence.
     recommended, accepted: suggested tags of a picture, and those of them that it was given; means over sentences
