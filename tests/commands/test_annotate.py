@@ -91,7 +91,7 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
 
 
 def test_every_procedure_can_be_chosen():
-  assert annotate._PROCEDURES == tuple(PROCEDURES)
+  assert tuple(PROCEDURES) == annotate._PROCEDURES
 
 
 def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, tmp_path):
