@@ -6,7 +6,9 @@ import pytest
 from PIL import Image
 
 from xmcap import cli
+from xmcap.commands import annotate
 from xmcap.data import records
+from xmcap.scoring.human.annotation_procedures import PROCEDURES
 
 
 def _write(path, rows):
@@ -17,11 +19,18 @@ def _row(key, **more):
   return {"image/key": key, "language": "zh", **more}
 
 
+def _english(key, caption):
+  return {"image/key": key, "language": "en", "caption": caption}
+
+
 def _annotation(key, annotator, caption="一只小狗"):
   suggested = {"sentences": ["一只狗"], "tags": ["狗"]}
   events = [{"time": 1, "event": "copy_sentence", "text": "一只狗"}]
   what = {"caption": caption, "tags": ["狗"], "suggested": suggested, "events": events}
   return _row(key, image=f"{key}.png", annotator=annotator, **what)
+
+
+_XM3600 = ["annotate", "--images=photos", "--language=zh", "--procedure=xm3600"]
 
 
 @pytest.fixture
@@ -38,6 +47,7 @@ def human(tmp_path, monkeypatch):
   _write(tmp_path / "other.jsonl", [_row("x", caption="车")])
   (tmp_path / "bad.jsonl").write_text('{"image/key": "a"}\n')
   (tmp_path / "empty").mkdir()
+  (tmp_path / "blank.txt").write_text("\n \n")
   return lambda *arguments: cli.main(["human", *arguments])
 
 
@@ -68,7 +78,7 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
   assert "Agreement on tags" in shown and "o: captions.jsonl, tags.jsonl, zh.tsv, 3 sentences" in shown
   assert {path.name for path in (tmp_path / "o").iterdir()} == {
     "annotations.json", "annotations.md", "annotations.tex", "annotations.csv", "tag_agreement.csv",
-    "captions.jsonl", "tags.jsonl", "zh.tsv",
+    "captions.jsonl", "tags.jsonl", "zh.tsv", "coverage.json", "coverage.md", "coverage.tex", "coverage.csv",
   }  # fmt: skip
   assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance_begun"] == 1.0
   build = ["data", "build", "folder", "--captions=o/captions.jsonl", "--images=photos", "--out=corpus"]
@@ -78,6 +88,52 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
     for record in records.RecordSource("corpus", "train")
   }
   assert found == {"a": ["一只小狗", "小狗"], "b": ["一只小狗"]}
+
+
+def test_every_procedure_can_be_chosen():
+  assert tuple(PROCEDURES) == annotate._PROCEDURES
+
+
+def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, tmp_path):
+  _write(tmp_path / "m.jsonl", [_english("a", "a dog"), _english("b", "a cat")])
+  page = [
+    "annotate",
+    "--procedure=xm3600",
+    "--images=photos",
+    "--language=zh",
+    "--sentences=m.jsonl",
+    "--out=o",
+  ]
+  assert human(*page, "--annotators", "anna", "bo", "--batch=1") == 0
+  assert capsys.readouterr().out.splitlines() == [
+    "o/anna/annotate.html: 2 pictures, Chinese, 2 captions in en to rate",
+    "o/bo/annotate.html: 2 pictures, Chinese, 2 captions in en to rate",
+    "when people have saved: xmcap human annotations FILE.jsonl --assignment=o/assignment.jsonl --out=DIR",
+  ]
+  rated = {"language": "en", "caption": "a dog", "rating": "GOOD"}
+  rated = {"rated": rated, "tags": [], "suggested": {"sentences": [], "tags": []}}
+  _write(
+    tmp_path / "anna.jsonl", [{**_annotation("a", "anna"), **rated}, {**_annotation("b", "anna"), **rated}]
+  )
+  _write(tmp_path / "bo.jsonl", [{**_annotation("a", "bo", "小狗"), **rated}])
+  assert human("annotations", "anna.jsonl", "bo.jsonl", "--assignment=o/assignment.jsonl", "--out=r") == 0
+  shown = capsys.readouterr().out
+  assert "r: captions.jsonl, zh.tsv, 3 sentences" in shown
+  coverage = json.loads((tmp_path / "r/coverage.json").read_text())
+  assert [(row["annotator"], row["assigned"], row["missing"]) for row in coverage["done"]] == [
+    ("anna", 2, 0), ("bo", 2, 1), ("all", 4, 1)
+  ]  # fmt: skip
+  assert json.loads((tmp_path / "r/caption_ratings.json").read_text())["ratings"][0]["shares"]["GOOD"] == 100
+  _write(tmp_path / "p.jsonl", [_row("a", caption="一只小狗"), _row("b", caption="一只小狗")])
+  score = [
+    "score",
+    "--references=r/captions.jsonl",
+    "--predictions=p.jsonl",
+    "--metrics=bleu_1",
+    "--out=s",
+  ]
+  assert cli.main(score) == 0
+  assert (tmp_path / "s/table.csv").read_text().splitlines()[1].startswith("zh,")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +146,19 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
     (["annotate", "--images=photos", "--language=zh", "--sentences=other.jsonl", "--out=o"], "of its 1 picture (x)"),
     (["annotate", "--images=photos", "--language=zh", "--tags=bad.jsonl", "--out=o"], "line 1: 'tags' is missing"),
     (["annotate", "--images=photos", "--language=zh"], "required: --out"),
+    ([*_XM3600, "--out=o"], "needs --sentences=FILE: captions by a machine"),
+    ([*_XM3600, "--sentences=s.jsonl", "--out=o"], "s.jsonl: no sentence in en"),
+    ([*_XM3600, "--sentences=s.jsonl", "--rated_language=zh", "--out=o"], "1 of 2 pictures have no caption in zh to"),
+    ([*_XM3600[:3], "--rated_language=zh", "--out=o"], "--rated_language: nothing is rated by --procedure=coco-cn"),
+    ([*_XM3600[:3], "--annotators", "a", "b", "c", "--out=o"], "3 are too many for 2 pictures and --replication=1"),
+    ([*_XM3600, "--sentences=s.jsonl", "--tags=t.jsonl", "--out=o"], "--tags: people write no tags"),
+    ([*_XM3600[:3], "--batch=2", "--out=o"], "--batch: nothing is rated by --procedure=coco-cn"),
+    ([*_XM3600[:3], "--replication=2", "--out=o"], "--replication needs --annotators"),
+    ([*_XM3600[:3], "--guidelines=blank.txt", "--out=o"], "blank.txt: 0 lines of guidelines"),
+    ([*_XM3600[:3], "--annotators", "a", "--replication=2", "--out=o"], "needs as many --annotators, who are 1"),
+    ([*_XM3600[:3], "--annotators", "a", "A", "--out=o"], "'a' is named twice"),
+    ([*_XM3600[:3], "--annotators", "../a", "--out=o"], "'../a' cannot name a folder"),
+    (["annotations", "s.jsonl", "--assignment=s.jsonl", "--out=o"], "s.jsonl, line 1: no annotation"),
     (["annotations", "no.jsonl", "--out=o"], "no.jsonl: cannot be read"),
     (["annotations", "bad.jsonl", "--out=o"], "bad.jsonl, line 1: no annotation (Object missing required field"),
   ],

@@ -118,3 +118,25 @@ def test_many_pictures_are_permuted(size):
   for epoch in order:
     assert (np.bincount(epoch, minlength=size) == 1).all()
   assert (order[0] != order[1]).mean() > 0.9
+
+
+@pytest.mark.parametrize("size", [65_538, 113_287, 131_072, 3_318_270, 10**9, 2**31, 10**12])
+def test_many_pictures_are_permuted_as_by_tensorflow(size):
+  tf = pytest.importorskip("tensorflow")
+  indices = np.append(np.random.default_rng(0).integers(0, size, 2_000), [0, size - 1])
+  keys = (draws.bits(3, "order", np.array([5]), 3) >> np.uint64(32)).astype(np.uint32)
+  expected = tf.raw_ops.RandomIndexShuffle(
+    index=indices, seed=np.repeat(keys, len(indices), 0), max_index=np.full_like(indices, size - 1), rounds=24
+  )
+  np.testing.assert_array_equal(draws.permuted(3, 5 * size + indices, size), expected.numpy())
+
+
+def test_the_order_of_many_pictures_stays():
+  # As TensorFlow 2.21 had them before numpy did.
+  assert draws.permuted(7, np.array([0, 1, 10**9 - 1, 10**9, 10**15]), 10**9).tolist() == [
+    642902283,
+    983952586,
+    507976327,
+    18383838,
+    238539566,
+  ]

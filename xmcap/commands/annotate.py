@@ -1,11 +1,14 @@
-"""`xmcap human annotate` makes a page for describing pictures; `xmcap human annotations` reads the saved files."""
+"""`xmcap human annotate` makes pages for describing pictures; `xmcap human annotations` reads the saved files."""
 
 import functools
+from collections.abc import Sequence
 
 from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
+
+_PROCEDURES = ("coco-cn", "xm3600")
 
 
 def add(actions) -> None:
@@ -13,92 +16,183 @@ def add(actions) -> None:
   page = base.add_command(
     actions, "annotate", _annotate, "make a page on which people write captions and tags, from suggestions of models",
     "Writes OUT/annotate.html, a file that needs no server; pictures lie in it, or in OUT/pictures if there are more "
-    "than 300. Annotators save a file each, which xmcap human annotations reads.",
+    "than 300. With --annotators it is OUT/NAME/annotate.html for each, and OUT/assignment.jsonl says who describes "
+    "what. Annotators save a file each, which xmcap human annotations reads.",
   )  # fmt: skip
   base.text(page, "--images", "PATH", "pictures, folders of them, or patterns", required=True, **base.SEVERAL)
   base.text(page, "--language", "CODE", "that people write in, such as zh or pt-BR", required=True)
+  procedure = (
+    "coco-cn: sentences and tags, suggested beside the picture; xm3600: rate one English machine caption of each "
+    "picture of a batch, then describe these pictures without a caption in view"
+  )
+  base.text(page, "--procedure", None, procedure, "coco-cn", choices=_PROCEDURES)
   sentences = (
-    'suggested: JSONL of {"image/key", "language", "caption"}, as xmcap caption writes it; several mix'
+    'suggested, or to rate: JSONL of {"image/key", "language", "caption"}, as of xmcap caption; several mix'
   )
   base.text(page, "--sentences", "FILE", sentences, **base.SEVERAL)
   tags = 'suggested: JSONL of {"image/key", "language", "tags": [...]}'
   base.text(page, "--tags", "FILE", tags, **base.SEVERAL)
+  rated = (
+    "of the captions that are rated by xm3600; default: en, which its annotators read beside their language"
+  )
+  base.text(page, "--rated_language", "CODE", rated)
+  batch = "pictures of a batch of xm3600; default: 15"
+  base.number(page, "--batch", batch, least=1)
+  guidelines = "text in place of the page's guidelines: a paragraph a line, '# ' before a heading"
+  base.text(page, "--guidelines", "FILE", guidelines)
+  annotators = "a page for each of these people, with pictures of their own"
+  base.text(page, "--annotators", "NAME", annotators, **base.SEVERAL)
+  replication = "annotators who describe a picture; default: 1, of xm3600 2"
+  base.number(page, "--replication", replication, least=1)
   base.text(page, "--out", "DIR", "folder for the page", required=True)
   report = base.add_command(
     actions, "annotations", _annotations, "report on the files that annotators saved, and write the files of a corpus",
-    "Writes annotations.json, .md, .tex and .csv; captions.jsonl for xmcap data build folder; tags.jsonl; and "
-    "LANGUAGE.tsv as COCO-CN's tool exports it. Of an annotator's annotations of a picture the latest counts.",
+    "Writes annotations.json, .md, .tex and .csv, and the same of coverage and of caption_ratings; captions.jsonl for "
+    "xmcap data build folder and for --references of xmcap score; tags.jsonl; and LANGUAGE.tsv as COCO-CN's tool "
+    "exports it. Of an annotator's annotations of a picture the latest counts.",
   )  # fmt: skip
   base.text(report, "files", "FILE", "files that annotators saved", nargs="+")
+  assignment = "assignment.jsonl of a page's folder: what is missing is then counted"
+  base.text(report, "--assignment", "FILE", assignment, **base.SEVERAL)
   base.text(report, "--out", "DIR", "folder for all results", required=True)
+
+
+def _procedure(arguments):
+  """Returns the procedure with what the user changes in it; UsageError if it has no use for one."""
+  import msgspec
+
+  from xmcap.scoring.human.annotation_procedures import PROCEDURES, read_guidelines
+
+  name = arguments.procedure
+  procedure = PROCEDURES[name]
+  if arguments.tags and not procedure.tags:
+    raise UsageError(f"--tags: people write no tags by --procedure={name}; leave it out")
+  for option in ("batch", "rated_language"):
+    if getattr(arguments, option) and not procedure.ratings:
+      raise UsageError(
+        f"--{option}: nothing is rated by --procedure={name}; leave it out, or give --procedure=xm3600"
+      )
+  if procedure.ratings and not arguments.sentences:
+    raise UsageError(
+      f"--procedure={name} needs --sentences=FILE: captions by a machine, which people rate first"
+    )
+  if arguments.replication and not arguments.annotators:
+    raise UsageError("--replication needs --annotators: the people to whom pictures are assigned")
+  changes = {"batch": arguments.batch, "replication": arguments.replication}
+  if arguments.rated_language:
+    changes["rated_language"] = languages.get(arguments.rated_language).code
+  changes = {field: value for field, value in changes.items() if value}
+  if arguments.guidelines:
+    changes |= {"guidelines": read_guidelines(arguments.guidelines), "translated": False}
+  return msgspec.structs.replace(procedure, **changes)
+
+
+def _suggestions(arguments, language: str, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+  """Returns option -> image key -> sentences or tags; UsageError if all of them are of other pictures than `keys`."""
+  from xmcap.scoring import files
+  from xmcap.scoring.human import annotation_page
+
+  suggested = {
+    "--sentences": annotation_page.read_sentences(arguments.sentences, language),
+    "--tags": annotation_page.read_tags(arguments.tags, language),
+  }
+  for option, texts in suggested.items():
+    if texts and set(keys).isdisjoint(texts):
+      raise UsageError(
+        f"{option}: none of its {files.count(len(texts), 'picture')} ({files.first_few(list(texts))}) is among "
+        f"--images ({files.first_few(keys)}); name them as xmcap caption does"
+      )
+  return suggested
 
 
 def _annotate(arguments) -> None:
   language = languages.get(arguments.language)
   from xmcap.evaluation import picture_files
   from xmcap.scoring import files
-  from xmcap.scoring.human import annotation_page
+  from xmcap.scoring.human import annotation_assignment, annotation_page
   from xmcap.scoring.reading import inputs
 
-  read = {"--sentences": arguments.sentences, "--tags": arguments.tags}
+  read = {
+    "--sentences": arguments.sentences,
+    "--tags": arguments.tags,
+    "--guidelines": [arguments.guidelines] if arguments.guidelines else [],
+  }
   inputs.check_pipes({f"{option}={path}": path for option, paths in read.items() for path in paths})
+  procedure = _procedure(arguments)
   found = picture_files.find(arguments.images)
   keys = picture_files.keys(found, "key")
   out = arguments.out
-  outputs.keep_apart({"--out": [f"{out}/{annotation_page.PAGE}"]}, {**read, "--images": list(found)})
-  sentences = annotation_page.read_sentences(arguments.sentences, language.code)
-  tags = annotation_page.read_tags(arguments.tags, language.code)
-  suggested = {"--sentences": sentences, "--tags": tags}
-  known = set(keys)
-  for option, texts in suggested.items():
-    if texts and known.isdisjoint(texts):
-      raise UsageError(
-        f"{option}: none of its {files.count(len(texts), 'picture')} ({files.first_few(list(texts))}) is among "
-        f"--images ({files.first_few(keys)}); name them as xmcap caption does"
-      )
-  items = []
+  shares, folders = {"": keys}, {"": out}
+  if arguments.annotators:
+    shares = annotation_assignment.assign(keys, arguments.annotators, procedure.replication)
+    folders = {name: f"{out}/{name}" for name in shares}
+  pages = {name: f"{folder}/{annotation_page.PAGE}" for name, folder in folders.items()}
+  assignment = f"{out}/{annotation_assignment.FILE}"
+  outputs.keep_apart({"--out": [*pages.values(), assignment]}, {**read, "--images": list(found)})
+  suggested = _suggestions(arguments, procedure.rated_language or language.code, keys)
+  items = {}
   for key, (file, path) in zip(keys, found.items(), strict=True):
     read_picture = functools.partial(picture_files.read, file)
-    items.append(
-      annotation_page.AnnotationItem(key, path, read_picture, sentences.get(key, []), tags.get(key, []))
-    )
+    sentences, tags = (suggested[option].get(key, []) for option in ("--sentences", "--tags"))
+    rated = sentences[0] if procedure.ratings and sentences else ""
+    suggestions = [] if procedure.ratings else sentences
+    items[key] = annotation_page.AnnotationItem(key, path, read_picture, suggestions, tags, rated)
   with outputs.held(out, arguments.prog):
-    annotation_page.write_annotation_page(out, language.code, items)
-  page = f"{out}/{annotation_page.PAGE}"
-  print(
-    f"{page}: {files.count(len(items), 'picture')}, {language.english_name}, "
-    f"{files.count(sum(len(item.sentences) for item in items), 'suggested sentence')}, "
-    f"{files.count(sum(len(item.tags) for item in items), 'suggested tag')}"
-  )
+    for name, share in shares.items():
+      own = [items[key] for key in share]
+      annotation_page.write_annotation_page(folders[name], language.code, own, procedure, name)
+    if arguments.annotators:
+      annotation_assignment.write(assignment, language.code, shares)
+  for name, share in shares.items():
+    own = [items[key] for key in share]
+    parts = [f"{pages[name]}: {files.count(len(own), 'picture')}", language.english_name]
+    if procedure.ratings:
+      parts.append(f"{files.count(len(own), 'caption')} in {procedure.rated_language} to rate")
+    else:
+      parts.append(files.count(sum(len(item.sentences) for item in own), "suggested sentence"))
+      parts.append(files.count(sum(len(item.tags) for item in own), "suggested tag"))
+    print(", ".join(parts))
+    if len(own) > annotation_page.MOST_EMBEDDED:
+      print(f"{folders[name]}/{annotation_page.FOLDER}: the pictures; send the whole folder {folders[name]}")
   for option, texts in suggested.items():
-    unknown = [key for key in texts if key not in known]
+    unknown = sorted(set(texts) - set(keys))
     if unknown:
       few = f"{files.count(len(unknown), 'picture')} ({files.first_few(unknown)})"
       print(f"{option}: suggestions left out, as --images lacks the picture: {few}")
     lacking = sum(not texts.get(key) for key in keys)
     if texts and lacking:
       print(f"{option}: no suggestion for {lacking:,} of {files.count(len(items), 'picture')}")
-  if len(items) > annotation_page.MOST_EMBEDDED:
-    print(f"{out}/{annotation_page.FOLDER}: the pictures; send the whole folder {out}")
-  print("when people have saved: xmcap human annotations FILE.jsonl --out=DIR")
+  given = f" --assignment={assignment}" if arguments.annotators else ""
+  print(f"when people have saved: xmcap human annotations FILE.jsonl{given} --out=DIR")
 
 
 def _annotations(arguments) -> None:
   from xmcap.scoring import files
-  from xmcap.scoring.human import annotation_report, annotations
+  from xmcap.scoring.human import annotation_assignment, annotation_ratings, annotation_report, annotations
   from xmcap.scoring.reading import inputs
 
-  inputs.check_pipes({name: name for name in arguments.files})
+  inputs.check_pipes({name: name for name in [*arguments.files, *arguments.assignment]})
   read, replaced = annotations.read(arguments.files)
-  findings = annotation_report.evaluate(read, replaced)
+  assigned = annotation_assignment.read(arguments.assignment)
+  every = [
+    annotation_report.evaluate(read, replaced),
+    annotation_ratings.evaluate(read),
+    annotation_assignment.coverage(read, assigned),
+  ]
+  findings = [each for each in every if each]
   out = arguments.out
   corpus = list(annotations.corpus_files(out, read))
-  outputs.keep_apart({"--out": [*findings.files(out), *corpus]}, {"FILE": arguments.files})
-  print(findings.terminal())
+  results = [file for each in findings for file in each.files(out)]
+  outputs.keep_apart(
+    {"--out": [*results, *corpus]}, {"FILE": arguments.files, "--assignment": arguments.assignment}
+  )
+  print("\n\n".join(each.terminal() for each in findings))
   with outputs.held(out, arguments.prog), outputs.together(out):
-    findings.write(out)
+    for each in findings:
+      each.write(out)
     annotations.write_corpus(out, read)
   described = sum(each.described for each in read)
   print(f"\n{out}: {', '.join(path.name for path in corpus)}, {files.count(described, 'sentence')}")
   if described:
     print(f"next: xmcap data build folder --captions={out}/captions.jsonl --images=IMAGES --out=DIR")
+    print(f"or: xmcap score --references={out}/captions.jsonl --predictions=FILE --out=DIR")

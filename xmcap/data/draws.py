@@ -5,10 +5,9 @@ at once. The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flo
 generators", OOPSLA 2014).
 """
 
-import contextlib
 import functools
 import zlib
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,6 +16,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 _ROUNDS = 24  # rounds of the cipher that permutes an index
+_CONSTANTS = 0x7369F885192C0EF5  # the bits of Simon's sequence z_3, a round's the lowest that is left
 # Up to this size an epoch is permuted as a whole, in milliseconds; the cipher is slow on few numbers.
 _SMALL = 65_536
 
@@ -63,41 +63,61 @@ def permuted(seed: int, positions: np.ndarray, size: int) -> np.ndarray:
   Each epoch, position // size, is a different permutation of [0, size).
   """
   epochs, within = np.divmod(np.asarray(positions, np.int64), size)
-  if size <= _SMALL:
-    indices = np.empty_like(within)
-    for epoch in np.unique(epochs).tolist():
-      chosen = epochs == epoch
+  indices = np.empty_like(within)
+  for epoch in np.unique(epochs).tolist():
+    chosen = epochs == epoch
+    if size <= _SMALL:
       indices[chosen] = _whole_permutation(seed, epoch, size)[within[chosen]]
-    return indices
-  # Hashed keys, because similar keys such as (seed, epoch) give similar permutations; and more rounds, because with the
-  # four of tf.random.experimental.index_shuffle the indices are not quite uniform.
-  keys = (bits(seed, "order", epochs, 3) >> np.uint64(32)).astype(np.uint32)
-  # TensorFlow 2.21 maps two indices to the same number if the last index is a power of two. Then we permute one more
-  # index, and permute again what is mapped to it.
-  last = size if (size - 1) & (size - 2) == 0 else size - 1
-  indices = _enciphered(within, keys, last)
-  while (outside := indices >= size).any():
-    indices[outside] = _enciphered(indices[outside], keys[outside], last)
+    else:
+      indices[chosen] = _enciphered(seed, epoch, within[chosen], size)
   return indices
 
 
-def _enciphered(indices: np.ndarray, keys: np.ndarray, last: int) -> np.ndarray:
-  tf = _tensorflow()
-  with tf.device("cpu"):
-    return tf.raw_ops.RandomIndexShuffle(
-      index=indices, seed=keys, max_index=np.full_like(indices, last), rounds=_ROUNDS
-    ).numpy()
+def _enciphered(seed: int, epoch: int, indices: np.ndarray, size: int) -> np.ndarray:
+  """Permutes indices, int64 [N] in [0, size), by a cipher on the least even number of bits that holds them.
+
+  What it maps beyond `size` is enciphered again: cycle walking, Black and Rogaway, "Ciphers with arbitrary finite
+  domains" (2002). The cipher and its bits are those of `tf.random.experimental.index_shuffle`, but with hashed keys,
+  because similar keys such as (seed, epoch) give similar permutations; and with more rounds, because with its four the
+  indices are not quite uniform.
+  """
+  # If the last index is a power of two, TensorFlow's words are too short, and it maps two indices to one. Then the
+  # cipher is that for one index more.
+  last = size if (size - 1) & (size - 2) == 0 else size - 1
+  width = max(8, (last.bit_length() + 1) // 2)
+  keys = _round_keys((bits(seed, "order", np.array([epoch]), 3)[0] >> np.uint64(32)).tolist(), width)
+  found = indices.astype(np.uint64)
+  walking = np.arange(len(found))
+  while walking.size:
+    found[walking] = moved = _simon(found[walking], keys, width)
+    walking = walking[moved >= size]
+  return found.astype(np.int64)
 
 
-@functools.cache
-def _tensorflow() -> Any:
-  import tensorflow as tf  # takes seconds, and only large corpora need it
+def _simon(values: np.ndarray, keys: Sequence[int], width: int) -> np.ndarray:
+  """Enciphers uint64 [N], two words of `width` bits each, by a round per key.
 
-  # The accelerator belongs to JAX: TensorFlow would take all memory of a GPU with its first operation. If the program
-  # has already used TensorFlow, its choice of devices stands.
-  with contextlib.suppress(RuntimeError):
-    tf.config.set_visible_devices([], "GPU")
-  return tf
+  Beaulieu et al., "The SIMON and SPECK families of lightweight block ciphers" (2013), section 3.
+  """
+  bits_of_word, mask = np.uint64(width), np.uint64(2**width - 1)
+  first, eighth, second = (np.uint64(width - by) for by in (1, 8, 2))
+  other, word = values >> bits_of_word, values & mask
+  for key in keys:
+    twice = word | (word << bits_of_word)  # shifted to the right, it is the word rotated to the left
+    mixed = ((twice >> first) & (twice >> eighth)) ^ (twice >> second)
+    other, word = word, other ^ (mixed & mask) ^ np.uint64(key)
+  return (other << bits_of_word) | word
+
+
+def _round_keys(keys: Sequence[int], width: int) -> list[int]:
+  """Expands three numbers to a key for each round (section 3.2 of the paper, with three words)."""
+  mask = 2**width - 1
+  held = [key & mask for key in keys]
+  for number in range(_ROUNDS - len(held)):
+    twice = held[-1] | (held[-1] << width)
+    constant = 0xFFFFFFFC ^ (_CONSTANTS >> number & 1 if number < width else 0)
+    held.append((constant ^ held[-3] ^ (twice >> 3) ^ (twice >> 4)) & mask)
+  return held
 
 
 @functools.lru_cache(maxsize=8)

@@ -3,13 +3,15 @@
 import io
 import json
 
+import msgspec
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human import annotation_page, annotations
+from xmcap.scoring.human import annotation_page, annotation_procedures, annotation_report, annotations
 from xmcap.scoring.human.annotation_page import AnnotationItem
+from xmcap.scoring.human.annotation_procedures import PROCEDURES
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
 
 _HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b>"
@@ -31,12 +33,17 @@ def _items(language, count=3):
   return [AnnotationItem(f"k{i}", f"sub/k{i}.jpg", _jpeg, sentences, tags) for i in range(count)]
 
 
+def _items_to_rate(count):
+  return [AnnotationItem(f"k{i}", f"sub/k{i}.jpg", _jpeg, rated=f"A dog on chair {i}.") for i in range(count)]
+
+
 @pytest.fixture
 def annotate(page, tmp_path):
   """Opens a page as an annotator."""
 
-  def run(language="en", name="anna", **options):
-    annotation_page.write_annotation_page(tmp_path, language, _items(language, **options))
+  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], count=3):
+    items = _items_to_rate(count) if procedure.ratings else _items(language, count)
+    annotation_page.write_annotation_page(tmp_path, language, items, procedure)
     page.goto((tmp_path / "annotate.html").as_uri())
     if name:
       page.keyboard.type(name)
@@ -110,7 +117,7 @@ def test_texts_do_not_end_the_script_that_holds_them(annotate):
 def test_a_picture_that_cannot_be_read_is_refused(tmp_path):
   items = [*_items("en", 1), AnnotationItem("k", "bad.jpg", lambda: b"no picture")]
   with pytest.raises(UsageError, match=r"1 of 2 pictures cannot be read as JPEG or PNG \(bad.jpg\)"):
-    annotation_page.write_annotation_page(tmp_path, "en", items)
+    annotation_page.write_annotation_page(tmp_path, "en", items, PROCEDURES["coco-cn"])
 
 
 def test_many_pictures_lie_beside_the_page(annotate, tmp_path, monkeypatch):
@@ -122,7 +129,7 @@ def test_many_pictures_lie_beside_the_page(annotate, tmp_path, monkeypatch):
 
 def test_the_same_input_gives_the_same_bytes(tmp_path):
   for name in ("one", "two"):
-    annotation_page.write_annotation_page(tmp_path / name, "ar", _items("ar"))
+    annotation_page.write_annotation_page(tmp_path / name, "ar", _items("ar"), PROCEDURES["coco-cn"])
   assert (tmp_path / "one/annotate.html").read_bytes() == (tmp_path / "two/annotate.html").read_bytes()
 
 
@@ -199,8 +206,8 @@ def test_texts_stand_in_their_direction_and_nothing_overflows(annotate, page, la
 
 def test_the_task_is_told_in_the_language_of_the_page(annotate, page):
   annotate("zh", name="")
-  assert page.locator("#start .text-task").inner_text() == INSTRUCTIONS["zh"]["annotate"][1]
-  assert page.locator("#start .text-task").get_attribute("lang") == "zh"
+  assert page.locator("#start .text-task p").inner_text() == INSTRUCTIONS["zh"]["annotate"][1]
+  assert page.locator("#start .text-task p").get_attribute("lang") == "zh"
 
 
 def test_html_in_suggestions_and_in_what_is_typed_is_text(annotate, page, tmp_path):
@@ -287,3 +294,102 @@ def test_nothing_is_saved_before_something_is_written(annotate, page):
   annotate()
   page.keyboard.press("Control+s")
   assert page.locator("#message").inner_text() == "Nothing is written yet."
+
+
+# The two screens of Crossmodal-3600
+
+
+def _rated(count, batch=2, **more):
+  return {"procedure": msgspec.structs.replace(PROCEDURES["xm3600"], batch=batch, **more), "count": count}
+
+
+def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, page, tmp_path):
+  annotate("ar", **_rated(3))
+  place = page.locator("#place")
+  expect(place).to_contain_text("Batch 1 of 2: rate 1 of 2")
+  expect(page.locator("#rated")).to_have_text("A dog on chair 0.")
+  assert [page.locator("#rated").get_attribute(name) for name in ("lang", "dir")] == ["en", "ltr"]
+  assert not page.locator("#sentence").is_visible() and not page.locator("#skip").is_visible()
+  page.keyboard.press("Enter")
+  expect(page.locator("#message")).to_have_text("Rate the caption first.")
+  page.keyboard.press("4")
+  page.keyboard.press("Enter")
+  expect(place).to_contain_text("rate 2 of 2")
+  page.get_by_role("button", name="GOOD").click()
+  page.keyboard.press("Enter")
+  expect(place).to_contain_text("Batch 1 of 2: describe 1 of 2")
+  assert "A dog" not in page.locator("main").inner_text()
+  for hidden in ("#rated", "#ratings", "#new-tag", "#sentences .suggestion"):
+    assert not page.locator(hidden).first.is_visible()
+  page.keyboard.press("Alt+1")
+  assert page.locator("#sentence").input_value() == ""
+  assert page.locator("#back").is_disabled()
+  page.keyboard.type("Mine.")
+  page.keyboard.press("Enter")
+  page.keyboard.type("Mine too.")
+  page.keyboard.press("Control+Enter")
+  expect(place).to_contain_text("Batch 2 of 2: rate 1 of 1")
+  page.locator("#back").click()
+  expect(place).to_contain_text("Batch 1 of 2: describe 2 of 2")
+  page.locator("#back").click()
+  assert page.locator("#back").is_disabled()
+  saved = _save(page, tmp_path)
+  assert [(each.language, each.caption) for each in saved] == [("ar", "Mine."), ("ar", "Mine too.")]
+  assert [each.rated for each in saved] == [
+    annotations.Rated("en", "A dog on chair 0.", "BAD"), annotations.Rated("en", "A dog on chair 1.", "GOOD"),
+  ]  # fmt: skip
+  assert [event.event for event in saved[0].events] == [
+    "open_rating", "rate", "done", "open", "edit_sentence", "done", "open",
+  ]  # fmt: skip
+  assert annotation_report.begun_from(saved[0]) is None
+
+
+def test_a_page_that_is_loaded_again_does_not_show_a_rated_caption(annotate, page):
+  annotate(**_rated(2))
+  for _ in range(2):
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+  expect(page.locator("#place")).to_contain_text("describe 1 of 2")
+  at_rating = """() => { const name = Object.keys(localStorage).find((key) => key.endsWith("-place-anna"));
+    localStorage.setItem(name, '{"place": 1, "unsaved": true}'); }"""
+  page.evaluate(at_rating)
+  page.reload()
+  expect(page.locator("#place")).to_contain_text("describe 1 of 2")
+
+
+def test_a_page_for_one_annotator_asks_for_no_name(page, tmp_path):
+  items = _items("en", 1)
+  annotation_page.write_annotation_page(tmp_path, "en", items, PROCEDURES["coco-cn"], "anna")
+  page.goto((tmp_path / "annotate.html").as_uri())
+  assert page.locator("#annotator").input_value() == "anna" and not page.locator("#annotator").is_editable()
+  page.keyboard.press("Enter")
+  page.keyboard.type("A dog.")
+  assert _save(page, tmp_path)[0].annotator == "anna"
+
+
+def test_guidelines_of_a_file_stand_on_the_first_page_and_beside_the_picture(annotate, page, tmp_path):
+  (tmp_path / "own.txt").write_text("# Wie\n\nSchreibe <b>einen</b> Satz.\n", encoding="utf-8")
+  own = annotation_procedures.read_guidelines(tmp_path / "own.txt")
+  annotate(
+    "zh", name="", procedure=msgspec.structs.replace(PROCEDURES["coco-cn"], guidelines=own, translated=False)
+  )
+  assert page.locator("#start .text-task").inner_text().split("\n\n") == [
+    "Wie",
+    "Schreibe <b>einen</b> Satz.",
+  ]
+  page.keyboard.type("anna")
+  page.keyboard.press("Enter")
+  page.get_by_text("Guidelines").click()
+  assert page.locator("main .text-task h3").inner_text() == "Wie"
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+@pytest.mark.parametrize("language", ["en", "ar"])
+def test_the_screens_overflow_nowhere(annotate, page, language, width):
+  page.set_viewport_size({"width": width, "height": 740})
+  annotate(language, **_rated(1))
+  for keys in (["1"], ["Enter"]):
+    page.locator("summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for key in keys:
+      page.keyboard.press(key)

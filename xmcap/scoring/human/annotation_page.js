@@ -1,12 +1,24 @@
-const { items, language } = data;
-const NOTHING = { caption: "", tags: [], skipped: "", events: [] };
+const { items, language, procedure } = data;
+const NOTHING = { rating: "", caption: "", tags: [], skipped: "", events: [] };
+const RATINGS = Object.keys(procedure.ratings);
 const TAG_ENDS = /[,，、،;；]/;
 
+// A picture on the first screen, which rates its caption, or on the second, which describes it. A batch goes through
+// the first screen before the second, so that no caption is in view, or was a moment ago, while one writes.
+const steps = [];
+for (let first = 0, batch = 0; first < items.length; batch++) {
+  const numbers = items.slice(first, first + (procedure.batch || items.length)).map((_, i) => first + i);
+  for (const screen of RATINGS.length ? ["rate", "write"] : ["write"]) {
+    numbers.forEach((number, i) => steps.push({ screen, batch, number, place: i + 1, size: numbers.length }));
+  }
+  first += numbers.length;
+}
+
 let annotator = "";
-let place = 0;
+let place = 0; // of the step
 let unsaved = false;
 let copying = false; // a suggestion, which is no typing
-let states = []; // what was written of each item: its caption, tags, reason to skip, and log
+let states = []; // what was written of each item: its rating, caption, tags, reason to skip, and log
 
 // ---- What the browser keeps: who was here last, and for each annotator one entry a picture and one for the rest.
 
@@ -15,28 +27,39 @@ const kept = (what) => `${lastAnnotator}-${what}-${annotator}`;
 
 function checked(state) {
   const isText = (value) => typeof value === "string";
-  const good = isText(state?.caption) && isText(state.skipped) &&
+  const good = isText(state?.caption) && isText(state.rating) && isText(state.skipped) &&
     Array.isArray(state.tags) && state.tags.every(isText) && Array.isArray(state.events) &&
     state.events.every((one) => Number.isInteger(one?.time) && isText(one.event) && isText(one.text));
   return good ? state : structuredClone(NOTHING);
 }
 
 function keep() {
-  writeKept({ [lastAnnotator]: annotator, [kept(place)]: states[place], [kept("place")]: { place, unsaved } });
+  const { number } = steps[place];
+  writeKept({ [lastAnnotator]: annotator, [kept(number)]: states[number], [kept("place")]: { place, unsaved } });
 }
 
 function recall() {
   states = items.map((_, number) => checked(readKept(kept(number))));
   const rest = readKept(kept("place"));
-  place = Number.isInteger(rest?.place) && rest.place in items ? rest.place : 0;
+  place = Number.isInteger(rest?.place) && rest.place in steps ? rest.place : 0;
+  if (isShut(steps[place])) place = steps.findIndex((step) => !isShut(step));
   unsaved = Boolean(rest?.unsaved);
 }
 
 // ---- What is written
 
-const now = () => states[place];
-const isDone = (state) => Boolean(state.skipped || tidy(state.caption));
-const isBegun = (state) => isDone(state) || state.tags.length > 0;
+const now = () => states[steps[place].number];
+const isRating = () => steps[place].screen === "rate";
+const isDescribed = (state) => Boolean(state.skipped || tidy(state.caption));
+const isBegun = (state) => isDescribed(state) || state.tags.length > 0 || state.rating !== "";
+const isDone = ({ screen, number }) => (screen === "rate" ? states[number].rating !== "" : isDescribed(states[number]));
+
+// Nobody writes before the batch is rated, nor sees a rated caption again once they write.
+function isShut(step) {
+  const batch = steps.filter((one) => one.batch === step.batch);
+  if (step.screen === "write") return !batch.every((one) => one.screen === "write" || isDone(one));
+  return isDone(step) && batch.some((one) => states[one.number].events.some(({ event }) => event === "open"));
+}
 
 function log(event, text = "", more = {}) {
   const events = now().events;
@@ -55,6 +78,11 @@ function changed(event, text, more) {
   unsaved = true;
   keep();
   showState();
+}
+
+function rate(value) {
+  now().rating = value;
+  changed("rate", value);
 }
 
 function copySentence(text) {
@@ -104,41 +132,46 @@ function toggleTag(text) {
 // ---- Going through the pictures
 
 function go(to) {
-  if (to < 0 || to >= items.length) {
-    say(to < 0 ? "This is the first picture." : "This is the last picture.");
-    return;
-  }
   addTyped();
   place = to;
-  log("open");
+  log(isRating() ? "open_rating" : "open");
   keep();
   show();
   window.scrollTo(0, 0);
-  byId("sentence").focus({ preventScroll: true });
+  byId(isRating() ? "place" : "sentence").focus({ preventScroll: true });
+}
+
+const before = () => steps.findLastIndex((step, at) => at < place && !isShut(step));
+
+function goBack() {
+  const to = before();
+  if (to >= 0) go(to);
+  else say("There is no picture to go back to.");
 }
 
 function goOn() {
   addTyped();
-  if (!isDone(now())) {
-    say("Write a sentence, or skip the picture with a reason.");
-    byId("sentence").focus();
+  if (!isDone(steps[place])) {
+    say(isRating() ? "Rate the caption first." : "Write a sentence, or skip the picture with a reason.");
+    byId(isRating() ? "place" : "sentence").focus();
     return;
   }
   log("done");
   keep();
-  const open = items.findIndex((_, number) => !isDone(states[(place + 1 + number) % items.length]));
-  if (place + 1 < items.length) go(place + 1);
-  else if (open >= 0) go((place + 1 + open) % items.length);
+  const next = steps.findIndex((step, at) => at > place && !isShut(step));
+  const open = steps.findIndex((step) => !isDone(step) && !isShut(step));
+  if (next >= 0) go(next);
+  else if (open >= 0) go(open);
   else say(unsaved ? "All pictures are described. Press Ctrl S to save." : "All pictures are described and saved.");
 }
 
 function save() {
   addTyped();
   const lines = items.flatMap((item, number) => {
-    const { caption, tags, skipped, events } = states[number];
+    const { rating, caption, tags, skipped, events } = states[number];
     return isBegun(states[number]) ? [JSON.stringify({
-      "image/key": item.key, image: item.image, language: language.code, annotator, caption: tidy(caption), tags,
-      skipped, suggested: { sentences: item.sentences, tags: item.tags }, events,
+      "image/key": item.key, image: item.image, language: language.code, annotator,
+      ...(RATINGS.length ? { rated: { language: data.rated_language.code, caption: item.rated, rating } } : {}), caption: tidy(caption), tags, skipped, suggested: { sentences: item.sentences, tags: item.tags }, events,
     })] : [];
   });
   if (!lines.length) {
@@ -167,6 +200,15 @@ function showSuggestions(id, texts, keys, copy) {
     ...texts.map((text, number) => suggestion(text, `${keys} ${number + 1}`, copy)));
 }
 
+function choice(value, number) {
+  const button = create("button", "", { type: "button", className: "choice" });
+  button.append(create("kbd", number + 1), create("span", value, { className: "value" }),
+    create("span", procedure.ratings[value], { className: "meaning", dir: "auto" }));
+  button.dataset.value = value;
+  button.addEventListener("click", () => rate(value));
+  return button;
+}
+
 function chip(tag) {
   const part = create("span", "", { className: "chip" });
   const field = create("input", "", { value: tag, maxLength: 200, size: Math.max(3, tag.length) });
@@ -193,37 +235,45 @@ function showTags(tags) {
 }
 
 function show() {
-  const item = items[place];
-  byId("place").textContent = `Picture ${place + 1} of ${items.length}`;
+  const { screen, batch, number, place: within, size } = steps[place];
+  const item = items[number];
+  const batches = steps.at(-1).batch + 1;
+  byId("place").textContent = RATINGS.length ?
+    `Batch ${batch + 1} of ${batches}: ${screen === "rate" ? "rate" : "describe"} ${within} of ${size}` :
+    `Picture ${number + 1} of ${items.length}`;
   byId("place").append(create("span", language.name, { className: "language" }));
   byId("picture").src = item.picture;
   byId("sentence").value = now().caption;
+  document.body.dataset.screen = screen;
+  byId("rated").textContent = screen === "rate" ? item.rated : "";
   showSuggestions("sentences", item.sentences, "Alt", copySentence);
   showSuggestions("suggested-tags", item.tags, "Shift Alt", toggleTag);
-  byId("back").disabled = place === 0;
+  byId("back").disabled = before() < 0;
   say("");
   showState();
 }
 
 // All but the sentence, which a picture's annotator may be typing in.
 function showState() {
-  const { caption, tags, skipped } = now();
+  const { rating, caption, tags, skipped } = now();
   byId("skipped").hidden = !skipped;
   byId("skipped").textContent = `Skipped: ${skipped}. A sentence or a tag takes that back.`;
   showTags(tags);
+  for (const button of document.querySelectorAll("#ratings .choice")) {
+    button.setAttribute("aria-pressed", button.dataset.value === rating);
+  }
   for (const button of document.querySelectorAll("#sentences .suggestion")) {
     button.setAttribute("aria-pressed", button.dataset.text === caption);
   }
   for (const button of document.querySelectorAll("#suggested-tags .suggestion")) {
     button.setAttribute("aria-pressed", tags.includes(button.dataset.text));
   }
-  const done = states.filter(isDone).length;
-  byId("progress").value = done;
-  byId("described").textContent = `${done} of ${items.length} done`;
+  byId("progress").value = steps.filter(isDone).length;
+  byId("described").textContent = `${states.filter(isDescribed).length} of ${items.length} done`;
   byId("save").classList.toggle("due", unsaved);
 }
 
-const showStart = () => askName("annotating", "annotator", annotator);
+const showStart = () => askName("annotating", "annotator", data.annotator || annotator);
 
 function start(name) {
   annotator = name;
@@ -234,15 +284,21 @@ function start(name) {
   go(place);
 }
 
-function translate([title, task, labels]) {
+// Title, labels and guidelines, in the language of the page where they are translated.
+function showTexts() {
+  const own = { lang: language.code, dir: language.direction };
+  const [title, task, labels] = data.texts ?? [procedure.title, "", []];
   const parts = [".text-sentence", ".text-tags", ".text-sentences", ".text-suggested-tags"];
-  const texts = { ".brand, .text-title": title, ".text-task": task };
+  const texts = { ".brand, .text-title": title };
   labels.forEach((label, number) => { texts[parts[number]] = label; });
   for (const [selector, text] of Object.entries(texts)) {
     fill(selector, text);
-    for (const element of document.querySelectorAll(selector)) {
-      Object.assign(element, { lang: language.code, dir: language.direction });
-    }
+    for (const element of document.querySelectorAll(selector)) Object.assign(element, data.texts ? own : {});
+  }
+  const lines = procedure.translated && task ? [task] : procedure.guidelines;
+  for (const part of document.querySelectorAll(".text-task")) {
+    part.append(...lines.map((line) => (
+      create(line.startsWith("# ") ? "h3" : "p", line.replace(/^# /, ""), line === task ? own : { dir: "auto" }))));
   }
 }
 
@@ -252,13 +308,18 @@ function onKey(event) {
   if (byId("annotating").hidden || document.querySelector("dialog[open]") || event.isComposing) return;
   const command = event.ctrlKey || event.metaKey;
   // By its place on the keyboard, since Alt and Shift change what a digit types.
-  const digit = /^Digit([1-5])$/.exec(event.code)?.[1];
+  const digit = /^(?:Digit|Numpad)([1-5])$/.exec(event.code)?.[1];
+  const onButton = event.target.closest("button, summary") && !event.target.matches('.choice[aria-pressed="true"]');
   const isTag = event.target.id === "new-tag";
-  if (event.altKey && digit && !command) {
+  if (isRating() && digit && !command && !event.altKey && !event.shiftKey) {
+    if (digit <= RATINGS.length) rate(RATINGS[digit - 1]);
+  } else if (isRating() && event.key === "Enter" && !command && !onButton) {
+    goOn();
+  } else if (event.altKey && digit && !command && !isRating()) {
     document.querySelectorAll(`${event.shiftKey ? "#suggested-tags" : "#sentences"} .suggestion`)[digit - 1]?.click();
   } else if (command && event.key === "Enter") {
     if (document.activeElement.closest(".chip")) document.activeElement.blur();
-    if (event.shiftKey) go(place - 1);
+    if (event.shiftKey) goBack();
     else goOn();
   } else if (command && (event.code === "KeyS" || event.key === "s")) {
     const field = document.activeElement;
@@ -266,7 +327,8 @@ function onKey(event) {
     save();
     field.focus();
   } else if (event.key === "Enter" && event.target.id === "sentence") {
-    byId("new-tag").focus();
+    if (procedure.tags) byId("new-tag").focus();
+    else goOn();
   } else if (event.key === "Enter" && (isTag || event.target.closest(".chip input"))) {
     if (isTag && !event.target.value.trim()) goOn();
     else if (isTag) addTyped();
@@ -291,7 +353,7 @@ byId("new-tag").addEventListener("input", (event) => {
 });
 byId("new-tag").addEventListener("change", addTyped);
 for (const [id, action] of [
-  ["back", () => go(place - 1)], ["next", goOn], ["save", save], ["annotator-shown", showStart],
+  ["back", goBack], ["next", goOn], ["save", save], ["annotator-shown", showStart],
   ["help", () => byId("help-dialog").showModal()],
   ["skip", () => { byId("skip-dialog").returnValue = ""; byId("reason").value = ""; byId("skip-dialog").showModal(); }],
 ]) byId(id).addEventListener("click", action);
@@ -316,16 +378,23 @@ window.addEventListener("storage", (event) => {
   const number = annotator ? items.findIndex((_, each) => event.key === kept(each)) : -1;
   if (number < 0) return;
   states[number] = checked(readKept(event.key));
-  if (number === place) show();
+  if (number === steps[place].number) show();
   else showState();
 });
 
 byId("annotating").dir = language.direction;
-for (const id of ["sentence", "new-tag"]) Object.assign(byId(id), { lang: language.code, dir: language.direction });
-byId("progress").max = items.length;
-byId("extent").textContent = `${items.length} picture${items.length === 1 ? "" : "s"}, ${language.name}`;
-if (data.texts) translate(data.texts);
-else fill("#help-dialog .text-task", document.querySelector("#start .text-task").textContent);
+for (const [id, { code, direction }] of [["sentence", language], ["new-tag", language], ["rated", data.rated_language]]) {
+  Object.assign(byId(id), { lang: code, dir: direction });
+}
+byId("annotator").readOnly = Boolean(data.annotator);
+byId("ratings").append(...RATINGS.map(choice));
+for (const [name, is] of [["ratings", RATINGS.length], ["tags", procedure.tags], ["suggestions", procedure.suggestions]]) {
+  document.body.classList.toggle(`no-${name}`, !is);
+}
+byId("progress").max = steps.length;
+byId("extent").textContent = [`${items.length} picture${items.length === 1 ? "" : "s"}`,
+  ...(RATINGS.length && procedure.batch ? [`in batches of ${procedure.batch}`] : []), language.name].join(", ");
+showTexts();
 const last = readKept(lastAnnotator);
 if (typeof last === "string" && last) start(last);
 else showStart();

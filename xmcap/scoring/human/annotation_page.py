@@ -1,8 +1,9 @@
-"""A page on which people describe pictures, helped by suggestions of models: the annotation tool of COCO-CN.
+"""A page on which people describe pictures, by one of the procedures of `annotation_procedures`.
 
-Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia
-2019), section "Annotation": an annotator sees five recommended tags and five sentences, copies them by clicks, and
-edits them, all of which is logged. Theirs is a web server for Chinese; this is a file for any language.
+COCO-CN's annotators see five recommended tags and five sentences, copy them by clicks, and edit them, all of which is
+logged (Li et al. 2019, section "Annotation"); those of Crossmodal-3600 first rate captions of a model, and then write
+without them (Thapliyal et al. 2022, section 2.3). The tool of COCO-CN is a web server for Chinese; this is a file for
+any language.
 """
 
 import base64
@@ -15,9 +16,12 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_page
+from xmcap.scoring.human.annotation_procedures import Procedure
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
 from xmcap.scoring.reading import tag_files
 from xmcap.scoring.reading.references import read_references
@@ -40,7 +44,8 @@ Suggestions = dict[str, list[str]]
 class AnnotationItem:
   """A picture to describe.
 
-  `image` is the path of its file in the folder of pictures, and `read` gives the contents of the file.
+  `image` is the path of its file in the folder of pictures, and `read` gives the contents of the file. `rated` is the
+  machine caption that is rated, if the procedure has a screen for that; `sentences` and `tags` are suggested.
   """
 
   key: str
@@ -48,6 +53,7 @@ class AnnotationItem:
   read: Callable[[], bytes]
   sentences: Sequence[str] = ()
   tags: Sequence[str] = ()
+  rated: str = ""
 
 
 def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggestions:
@@ -88,13 +94,26 @@ def _merged(found: Sequence[Suggestions]) -> Suggestions:
   return merged
 
 
-def write_annotation_page(out: str | os.PathLike, language: str, items: Sequence[AnnotationItem]) -> None:
+def write_annotation_page(
+  out: str | os.PathLike,
+  language: str,
+  items: Sequence[AnnotationItem],
+  procedure: Procedure,
+  annotator: str = "",
+) -> None:
   """Writes `annotate.html` into a folder, with the pictures in it, or in `pictures/` if there are many.
 
-  The same input gives the same bytes. UsageError names pictures that cannot be read as JPEG or PNG.
+  With the name of an annotator the page is for them alone, and does not ask for a name. The same input gives the same
+  bytes. UsageError names pictures that cannot be read as JPEG or PNG, or have no caption where captions are rated.
   """
   out = pathlib.Path(out)
   link = len(items) > MOST_EMBEDDED
+  lacking = [item.image for item in items if procedure.ratings and not item.rated]
+  if lacking:
+    raise UsageError(
+      f"{len(lacking):,} of {files.count(len(items), 'picture')} have no caption in {procedure.rated_language} to rate "
+      f"({files.first_few(lacking)}); add them to --sentences: xmcap caption writes them"
+    )
   sources, broken = [], []
   for number, item in enumerate(items):
     picture = pictures.thumbnail(item.read, _SIDE, _QUALITY)
@@ -112,21 +131,35 @@ def write_annotation_page(out: str | os.PathLike, language: str, items: Sequence
       f"({files.first_few(broken)}); convert or remove them"
     )
   style = elements.resource("annotation_page.css", "xmcap.scoring.human")
-  data = _page_data(language, items, sources)
-  files.write_text(
-    out / PAGE, rating_page.fill_page("annotation_page", "Describe pictures", data, link, style)
-  )
+  data = _page_data(language, items, sources, procedure, annotator)
+  files.write_text(out / PAGE, rating_page.fill_page("annotation_page", procedure.title, data, link, style))
 
 
-def _page_data(language: str, items: Sequence[AnnotationItem], sources: Sequence[str]) -> Mapping[str, Any]:
+def _page_data(
+  language: str,
+  items: Sequence[AnnotationItem],
+  sources: Sequence[str],
+  procedure: Procedure,
+  annotator: str,
+) -> Mapping[str, Any]:
   shown = [
-    {"key": item.key, "image": item.image, "sentences": list(item.sentences), "tags": list(item.tags)}
+    {
+      "key": item.key,
+      "image": item.image,
+      "sentences": list(item.sentences),
+      "tags": list(item.tags),
+      "rated": item.rated,
+    }
     for item in items
   ]
-  content = json.dumps([language, shown]).encode()
+  # Not the guidelines: annotators keep what they wrote when a misprint in them is mended.
+  content = json.dumps([language, shown, list(procedure.ratings), procedure.batch, annotator]).encode()
   return {
     "page": hashlib.sha256(content).hexdigest()[:12],
     "language": elements.language(language),
     "texts": INSTRUCTIONS.get(language, {}).get("annotate"),
+    "rated_language": elements.language(procedure.rated_language or language),
+    "procedure": msgspec.to_builtins(procedure),
+    "annotator": annotator,
     "items": [{**item, "picture": source} for item, source in zip(shown, sources, strict=True)],
   }

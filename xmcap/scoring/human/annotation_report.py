@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rapidfuzz.distance import Levenshtein
 
@@ -20,13 +20,15 @@ from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 ALL = "all"
 """The annotator of a row about everybody, and the pair of a row about all pairs."""
 
+_OPENINGS = ("open", "open_rating")
+
 
 @dataclasses.dataclass(frozen=True)
 class Work:
   """What an annotator, or all of a language, did; a mean is None where nothing is averaged.
 
   Attributes:
-    pictures: annotated or skipped, by each annotator.
+    pictures: annotated, rated or skipped, by each annotator.
     sentences: of pictures that were not skipped.
     characters, tags: means of a sentence.
     recommended, accepted: suggested tags of a picture, and those of them that it was given; means over sentences
@@ -134,10 +136,12 @@ def begun_from(annotation: Annotation) -> str | None:
   return begun
 
 
-def seconds(annotation: Annotation) -> float:
-  """The time that was spent on a picture: from each time that it was opened to the last event before the next."""
-  pairs = itertools.pairwise(annotation.events)
-  total = sum(event.time - before.time for before, event in pairs if event.event != "open")
+def seconds(annotation: Annotation, screen: Literal["open", "open_rating"] = "open") -> float:
+  """The time of all visits to a picture on one screen: each from its opening to the last event before the next."""
+  total, shown = 0, "open"
+  for before, event in itertools.pairwise(annotation.events):
+    shown = before.event if before.event in _OPENINGS else shown
+    total += event.time - before.time if shown == screen and event.event not in _OPENINGS else 0
   return max(total, 0) / 1000
 
 

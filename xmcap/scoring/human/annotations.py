@@ -16,6 +16,9 @@ from xmcap.scoring import files
 from xmcap.storage import outputs
 from xmcap.terminal import shown
 
+Rating = Literal["EXCELLENT", "GOOD", "MEDIUM", "BAD", "NOT-ENOUGH-INFO"]
+"""What an annotator says about a machine caption (Thapliyal et al., "Crossmodal-3600", EMNLP 2022, section 2.3)."""
+
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 _Text = Annotated[str, Meta(max_length=10_000)]
 _Texts = Annotated[list[_Text], Meta(max_length=1_000)]
@@ -27,15 +30,16 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
   Attributes:
     time: milliseconds since 1970.
-    event: what was done; `open` and `done` are the ends of a visit to the picture, and typing without a pause by
-      another event is one `edit_sentence`.
-    text: the sentence, tag or reason after it.
+    event: what was done; `open`, or `open_rating` on the screen that rates a caption, and `done` are the ends of a
+      visit to the picture, and typing without a pause by another event is one `edit_sentence`.
+    text: the sentence, tag, rating or reason after it.
     before: of `edit_tag`, the tag before it.
   """
 
   time: Annotated[int, Meta(ge=0, le=2**53)]
   event: Literal[
-    "open", "copy_sentence", "edit_sentence", "copy_tag", "add_tag", "edit_tag", "remove_tag", "skip", "done"
+    "open", "open_rating", "rate", "copy_sentence", "edit_sentence", "copy_tag", "add_tag", "edit_tag", "remove_tag",
+    "skip", "done"
   ]  # fmt: skip
   text: _Text = ""
   before: _Text = ""
@@ -48,13 +52,22 @@ class Suggested(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   tags: _Tags
 
 
+class Rated(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+  """The machine caption that an annotator rated before; `rating` is "" if they have not yet."""
+
+  language: str
+  caption: _Text
+  rating: Rating | Literal[""]
+
+
 class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
   """What an annotator wrote about a picture.
 
   Attributes:
     key: of the picture; `image/key` in files.
     image: path of its file in the folder of pictures; "" if unknown.
-    caption: "" if only tags were given.
+    rated: None where the procedure has no captions that are rated.
+    caption: "" if only tags, or a rating, were given.
     skipped: why the picture was skipped; "" if it was not.
     events: in the order in which they happened.
   """
@@ -63,6 +76,7 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
   image: _Text = ""
   language: str
   annotator: _Name
+  rated: Rated | None = None
   caption: _Text
   tags: _Tags
   skipped: _Text = ""
@@ -101,7 +115,8 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
         annotation = msgspec.convert(row, Annotation)
       except msgspec.ValidationError as error:
         raise UsageError(f"{where}: no annotation ({shown(error)}); mend or remove it") from None
-      files.check_language(annotation.language, where)
+      for code in filter(None, (annotation.language, annotation.rated and annotation.rated.language)):
+        files.check_language(code, where)
       place = (annotation.key, annotation.language, annotation.annotator)
       earlier = held.get(place)
       # A page saves all that it holds, so its later files repeat what the earlier ones had.
@@ -121,14 +136,14 @@ def corpus_files(
   """Returns the files of a corpus and their lines.
 
   `captions.jsonl` is for `xmcap data build folder`, a line a sentence; `tags.jsonl` for `xmcap score tags`, a line a
-  picture and language with the tags of all annotators, those first that most chose; `LANGUAGE.tsv` what COCO-CN's
-  tool exports: image, user, sentence, tags. Pictures that were skipped, or have no sentence, are in none.
+  picture and language with the tags of all annotators, those first that most chose, if anybody gave one;
+  `LANGUAGE.tsv` what COCO-CN's tool exports: image, user, sentence, tags. Pictures that were skipped, or have no
+  sentence, are in none.
   """
   described = [each for each in annotations if each.described]
-  found = {
-    pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described)),
-    pathlib.Path(out, "tags.jsonl"): _jsonl(_tags(described)),
-  }
+  found = {pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described))}
+  if any(each.tags for each in described):
+    found[pathlib.Path(out, "tags.jsonl")] = _jsonl(_tags(described))
   for code in languages.ordered(each.language for each in described):
     found[pathlib.Path(out, f"{code}.tsv")] = _tsv([each for each in described if each.language == code])
   return found

@@ -169,7 +169,7 @@ def write(
     XmcapError: the folder cannot be written.
   """
   out = pathlib.Path(out)
-  with outputs.together(out):
+  with outputs.together(out), inputs.uncollected():
     if (out / "table.json").exists():  # otherwise the files are not from an earlier run
       for name in _BESIDE_TABLES:
         if only_tables or (name in _OF_HEALTH and not result.health):
