@@ -41,7 +41,7 @@ _MAYBE = re.compile(
 )
 _AFTER = re.compile(r"(?:[^.;:]{0,60}?) (?:of|in|by) (?:the |its )?$")
 _UNKNOWN = re.compile(
-  r"[A-ZÀ-Þ][\w'’-]+(?: et al\.?|,? (?:and|&) [A-Z][\w-]+)[, ]+\(?(?:[\w-]+ ){0,2}\d{4}|arXiv[: ]?\d{4}\.\d{4,5}"
+  r"[A-ZÀ-Þ][\w'’-]+(?: et al\b\.?|,? (?:and|&) [A-Z][\w-]+[, ]+\(?(?:[\w-]+ ){0,2}\d{4})|arXiv[: ]?\d{4}\.\d{4,5}"
 )
 _MARKS = re.compile(r'^[\s#*/>|-]*(?:"{3})?')
 
@@ -295,8 +295,10 @@ def test_right_citations(text):
     (
       "Raffel et al. (2020); Somebody et al. (2031), Figure 3.",
       1,
-      "'Somebody et al. (2031' is not in tests/cit",
+      "'Somebody et al.' is not in tests/cit",
     ),
+    ('Raffel et al.; Some and Body, "A title" (2031), Figure 3.', 1, "t5 has no figure 3"),
+    ("Some and Body, 2031, Figure 3", 1, "'Some and Body, 2031' is not in tests/citations.toml"),
     ("arXiv 2999.00001, Table 1", 1, "'arXiv 2999.00001' is not in tests/citations.toml"),
   ],
 )

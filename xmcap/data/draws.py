@@ -110,7 +110,7 @@ def _simon(values: np.ndarray, keys: Sequence[int], width: int) -> np.ndarray:
 
 
 def _round_keys(keys: Sequence[int], width: int) -> list[int]:
-  """Expands three numbers to a key for each round (section 3.2 of the paper, with three words)."""
+  """Expands three numbers to a key for each round (section 3.2 of the SIMON paper, with three words)."""
   mask = 2**width - 1
   held = [key & mask for key in keys]
   for number in range(_ROUNDS - len(held)):
