@@ -2,7 +2,7 @@
 
 `citations.toml` holds the papers and what is in them. A citation's paper is the one that follows it ("Table 6 of the
 XM3600 paper"), else the nearest one named before it in its paragraph, after it there, or in its function or under its
-heading (in code also by the table's key, as in `xm3600.recompute()`). A file about one paper need not name it again:
+heading (there also by its key, as in `xm3600.recompute()`). A file about one paper need not name it again:
 its path or its first lines do.
 """
 
@@ -28,6 +28,9 @@ MADE_UP = {
   "tests/scoring/test_published_findings.py": ("Table 9",),
 }
 """Citations of papers that do not exist, in tests of tables."""
+
+KEYS = ("xm3600", "xm3600-draft", "babel-imagenet", "coco-cn", "thumb")
+"""Papers that code and commands name by their keys in the table, as in `xmcap published xm3600`."""
 
 _KINDS = {"s": "sections", "t": "tables", "f": "figures", "e": "equations", "al": "algorithms"}
 _NUMBER = r"\(?(?:\d+(?:\.\d+)*|[IVX]+(?:-[A-Z])?|[A-H](?:\.\d+)*)\)?(?!\w|-[A-Za-z])"
@@ -146,17 +149,20 @@ def _about(path: str, lines: list[str]) -> Paper | None:
   return next(iter(head.values())) if len(head) == 1 else None
 
 
-def _in_code(text: str) -> Paper | None:
-  """The one paper whose key in the table is a word of a piece of code."""
+def _by_key(text: str) -> Paper | None:
+  """The one paper whose key is a word of a text."""
   code = text.lower().replace("_", "-")
-  found = [paper for paper in papers() if re.search(rf"(?<![\w-]){paper.name}(?![\w-])", code)]
-  return found[0] if len(found) == 1 else None
+  found = [key for key in KEYS if re.search(rf"(?<![\w-]){key}(?![\w-])", code)]
+  return next(paper for paper in papers() if paper.name == found[0]) if len(found) == 1 else None
 
 
 def _numbers(m: re.Match[str]) -> list[str]:
   numbers = [m["first"].strip("()")]
   if m["kind"].lower().endswith(("s", ".", "§")):
-    for joint, number in re.findall(rf"(,? and |,? or | to |, |–|-)({_NUMBER})", m["others"]):
+    others = re.findall(rf"(,? and |,? or | to |, |–|-)({_NUMBER})", m["others"])
+    while others and others[-1][0] == ", " and _kind(m["kind"]) != "sections":
+      others.pop()  # as in "Tables 5 and 7, 65 rows"
+    for joint, number in others:
       number = number.strip("()")
       stem, _, last = number.rpartition(".")
       first = numbers[-1].rpartition(".")[2]
@@ -209,18 +215,23 @@ def faults(path: str, text: str) -> Iterator[str]:
       if m.group() in MADE_UP.get(path, ()) or paragraph.text[: m.start()].endswith("such as `"):
         continue
       line = paragraph.line(m.start())
-      paper = _nearest(paragraph.text, m.start(), m.end())
+      paper = _nearest(paragraph.text, m.start(), m.end()) or _by_key(paragraph.text)
       around = f"{path} {paragraph.text[: m.start()]} {paragraph.text[m.end() :]}"
       for block in blocks:
         if block.first_line <= line < block.first_line + len(block.starts):
           around += f" {block.text}"
           if paper is None:
             at = block.starts[line - block.first_line]
-            paper = _nearest(block.text, at, at) or _in_code(block.text)
+            paper = _nearest(block.text, at, at) or _by_key(block.text)
       paper = paper or _about(path, lines)
       numbers = _numbers(m)
-      # A citation alone in quotes is a label, such as the name of a table's rows.
-      prose = len(numbers) == 1 and paragraph.text[m.start() - 1 : m.start()] not in tuple("\"'")
+      # A citation in quotes or in a row is a label, which says nothing of its subject.
+      prose = (
+        len(numbers) == 1
+        and suffix != ".csv"
+        and not lines[span[0]].startswith("|")
+        and paragraph.text[m.start() - 1 : m.start()] not in tuple("\"'")
+      )
       for number in numbers:
         if fault := _fault(paper, _kind(m["kind"]), number, around.lower() if prose else None):
           yield f"{path}:{line}: {m.group()!r}: {fault}"
@@ -270,6 +281,8 @@ def _of(text: str, path: str = "docs/page.md") -> list[str]:
     "CIDEr: Vedantam et al., eq. 1 to 3; Zhai et al. (2022), Table 2: the sizes of ViT-g.",
     "# Source: Thapliyal et al.\n# (2022), section\n# 3.3: side by side.",
     "As in Babel-ImageNet (Geigle et al.,\nsection 6): language adapters.",
+    "Tables 5 and 7, 65 rows, of the XM3600 paper.",
+    "| `xm3600` | a release for Table 1 |",
     "The XM3600 paper had models.\n\nThey are of Table 3.",
   ],
 )
