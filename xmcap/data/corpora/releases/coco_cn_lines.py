@@ -20,6 +20,7 @@ from xmcap.data.corpora import line_check
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
+from xmcap.scoring.reading import tag_files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -168,6 +169,8 @@ class _Reader:
       key, *tags = line.split()
       if not _ID.fullmatch(key) or not tags:
         self._problems.add("missing_field", where, f"no id and tags: {shown(line, 80)}")
+      elif tag_files.are_scored(tags) and "." in tags[1]:
+        self._problems.add("missing_field", where, f"a tagger's scores among the tags: {shown(line, 80)}")
       elif key not in self.split_of:
         self._problems.add("unknown_id", where, key)
       elif key in found:
@@ -176,6 +179,8 @@ class _Reader:
         usable = (line_check.usable(tag, where, self._problems) for tag in tags)
         found[key] = [tag for tag in usable if tag]
         for tag in found[key]:
+          if tag_files.is_number(tag):
+            self._problems.add("number_tag", where, tag)
           if labels is not None and tag not in labels:
             self._problems.add("unknown_tag", where, tag)
     return {key: tags for key, tags in found.items() if tags}
