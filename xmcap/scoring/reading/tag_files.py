@@ -7,7 +7,7 @@ taggers (`id.tagvotes.txt`). A file is all one or all the other, which its numbe
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
@@ -81,11 +81,15 @@ def are_scored(words: Sequence[str]) -> bool:
 def write(path: str | os.PathLike, predictions: Scores) -> None:
   """Writes predicted tags with their scores as JSONL, for `xmcap score tags`."""
   rows = (
-    {"image/key": key, "language": code, "tags": tags}
-    for code, of_language in predictions.items()
-    for key, tags in of_language.items()
+    as_line(key, code, tags) for code, of_language in predictions.items() for key, tags in of_language.items()
   )
-  files.write_lines(path, (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+  files.write_lines(path, rows)
+
+
+def as_line(key: str, language: str, tags: Mapping[str, float]) -> str:
+  """Returns a line of JSONL with the tags of a picture and their scores."""
+  row = {"image/key": key, "language": language, "tags": tags}
+  return f"{json.dumps(row, ensure_ascii=False)}\n"
 
 
 def _of_json(source: Input, default: str | None) -> Iterator[tuple[str, str, str, dict[str, float]]]:
