@@ -1,4 +1,4 @@
-"""`xmcap retrieval scores`, `fuse` and `top`: cosines, the weight of validation, nearest sentences, what they refuse."""
+"""`xmcap retrieval scores`, `fuse`, `top`: cosines, the weight of validation, nearest sentences, what they refuse."""
 
 import json
 

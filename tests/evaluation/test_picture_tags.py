@@ -58,7 +58,9 @@ def test_the_tags_are_those_of_the_network(tagger, photos, tmp_path, capsys):
   out = tmp_path / "tags.jsonl"
   assert tag(tagger, photos, f"--out={out}", "--most=3") == 0
   rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-  assert [(row["image/key"], row["language"]) for row in rows] == [(key, code) for key in "abc" for code in NAMES]
+  assert [(row["image/key"], row["language"]) for row in rows] == [
+    (key, code) for key in "abc" for code in NAMES
+  ]
   pixels = np.stack([np.asarray(Image.open(photos / f"{name}.png")) for name in "abc"])
   logits = np.asarray(objective.module.apply({"params": params}, pixels))
   for number, of_picture in enumerate(logits):

@@ -147,7 +147,12 @@ _FIVE = '{"image/key": "p", "language": "zh", "tags": ["a", "b", "c", "d", "e"]}
     ("p a b\nq c\np d\n", _FIVE, ["--language=zh"], "line 3: 'p' is given twice in 'zh'"),
     ("p#0 a\np#0 b\n", _FIVE, ["--language=zh"], "line 2: 'p#0' is given twice in 'zh'"),
     ("p a b\n", _FIVE, [], "text names no language"),
-    (_FIVE, "p a 0.5 b\n", ["--language=zh"], "line 1: 0.5 is a number, no tag; a line is `ID tag tag ...` or"),
+    (
+      _FIVE,
+      "p a 0.5 b\n",
+      ["--language=zh"],
+      "line 1: 0.5 is a number, no tag; a line is `ID tag tag ...` or",
+    ),
     (_FIVE, "p a b\nq 狗 2\n", ["--language=zh"], "line 2: 2 is a number, no tag"),
     (_FIVE, "p a 2\nq\nr a b\n", ["--language=zh"], "line 3: no score after each tag, which line 1 has"),
     (_FIVE, "p a 1 a 2\n", ["--language=zh"], "line 1: the tag 'a' is given twice"),

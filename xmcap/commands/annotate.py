@@ -21,7 +21,9 @@ def add(actions) -> None:
     'suggested: JSONL of {"image/key", "language", "caption"}, as xmcap caption writes it; several mix'
   )
   base.text(page, "--sentences", "FILE", sentences, **base.SEVERAL)
-  tags = 'suggested: JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag (score) tag (score) ...'
+  tags = (
+    'suggested: JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag (score) tag (score) ...'
+  )
   base.text(page, "--tags", "FILE", tags, **base.SEVERAL)
   base.text(page, "--out", "DIR", "folder for the page", required=True)
   report = base.add_command(

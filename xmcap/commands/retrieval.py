@@ -12,7 +12,10 @@ from xmcap.storage import outputs
 def add(commands) -> None:
   """Declares the commands."""
   actions = base.add_group(
-    commands, "retrieval", "ACTION", "matrices of scores: make one from embeddings, fuse two; nearest sentences"
+    commands,
+    "retrieval",
+    "ACTION",
+    "matrices of scores: make one from embeddings, fuse two; nearest sentences",
   )
   command = base.add_command(
     actions, "scores", _scores, "write the matrix of scores of queries and candidates, from their embeddings",

@@ -185,12 +185,8 @@ def _tags(arguments) -> None:
   _keep_apart(arguments, read, _SCORES)
   inputs.check_pipes({f"--{name}": getattr(arguments, name) for name in read})
   with outputs.held(arguments.out, arguments.prog):
-    references = tag_files.read(
-      arguments.references, arguments.language, arguments.languages, say=base.say
-    )
-    predictions = tag_files.read(
-      arguments.predictions, arguments.language, arguments.languages, say=base.say
-    )
+    references = tag_files.read(arguments.references, arguments.language, arguments.languages, say=base.say)
+    predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages, say=base.say)
     extra = [code for code in predictions if code not in references]
     if extra:
       raise UsageError(

@@ -58,7 +58,9 @@ def _tag(arguments) -> None:
       return held.vectors[places[key]]
 
   elif tagger.image_size is None:
-    raise UsageError(f"{arguments.model_dir} was trained on stored features: give those of the pictures, --features")
+    raise UsageError(
+      f"{arguments.model_dir} was trained on stored features: give those of the pictures, --features"
+    )
   else:
     load = picture_files.Loader(dict(zip(keys, files, strict=True)), tagger.image_size)
     broken = load.broken

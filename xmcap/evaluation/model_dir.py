@@ -1,8 +1,8 @@
 """The folder of a trained model: writing it, evaluating it, and captioning pictures with it.
 
 It holds `model.json` (the model's sizes), `vocabulary.model`, `checkpoints/` and, of a Word2VisualVec, `words/`, of a
-tagger, `labels/`. That is enough to caption, embed or tag, and it can be moved. `config.gin` beside them is the resolved configuration of the run.
-Gin can run code, so xmcap does not parse this file unless the user names it.
+tagger, `labels/`. That is enough to caption, embed or tag, and it can be moved. `config.gin` beside them is the
+resolved configuration of the run. Gin can run code, so xmcap does not parse this file unless the user names it.
 """
 
 import os

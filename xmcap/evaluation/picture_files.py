@@ -53,7 +53,7 @@ def read(file: str) -> bytes:
 
 
 class Loader:
-  """Loads the picture of a key as a model sees it, uint8 [size, size, 3]; one that is no picture is reported, and black.
+  """Loads the picture of a key as a model sees it, uint8 [size, size, 3]; reports what is no picture, which is black.
 
   Args:
     pictures: key -> file.

@@ -79,7 +79,11 @@ class PictureTagger:
     self._compute = jax.jit(compute)
 
   def __call__(
-    self, keys: Sequence[str], load: Callable[[str], np.ndarray], languages: Sequence[str] = (), most: int = 10
+    self,
+    keys: Sequence[str],
+    load: Callable[[str], np.ndarray],
+    languages: Sequence[str] = (),
+    most: int = 10,
   ) -> Iterator[tuple[str, Tags]]:
     """Yields the key and the most probable labels of each picture; of equally probable ones the first.
 
@@ -110,4 +114,4 @@ def named(names: Sequence[str], scores: np.ndarray, places: np.ndarray) -> dict[
 
   A score is the shortest decimal that stands for the float32, so that files are short and order is kept.
   """
-  return {names[place]: float(str(score)) for score, place in zip(scores, places.tolist(), strict=True)}
+  return {names[int(place)]: float(str(score)) for score, place in zip(scores, places, strict=True)}

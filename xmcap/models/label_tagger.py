@@ -43,7 +43,9 @@ class TaggerConfig:
     codes = [code for code, _ in self.sizes]
     unknown = [code for code in [*codes, *(code for code, _ in self.first)] if not languages.is_known(code)]
     if unknown or not codes or len(set(codes)) < len(codes):
-      raise limits.FieldError("TaggerConfig", "sizes", f"is of {codes}: give languages by their codes, each once")
+      raise limits.FieldError(
+        "TaggerConfig", "sizes", f"is of {codes}: give languages by their codes, each once"
+      )
     if self.dropout_rate == 1:
       raise limits.FieldError("TaggerConfig", "dropout_rate", "is 1: give a rate below it")
 

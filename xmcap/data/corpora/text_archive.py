@@ -20,7 +20,7 @@ def gather(
   """Finds files by their names at any depth: name -> where it can be read.
 
   Args:
-    path: a folder or an archive, or one of the files; a folder without any of the files may have one archive at its top.
+    path: a folder, an archive or one of the files; a folder without any of the files may have one archive at its top.
     names: names of the wanted files; missing ones are left out.
     folder: receives copies of the files of an archive.
     problems: receives `apple_double` (`._NAME`, in which macOS packs attributes of a file) and `unsafe_path`.

@@ -65,9 +65,7 @@ def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggest
   return _merged(found)
 
 
-def read_tags(
-  paths: Sequence[str | os.PathLike], language: str, say: Say = lambda line: None
-) -> Suggestions:
+def read_tags(paths: Sequence[str | os.PathLike], language: str, say: Say = lambda line: None) -> Suggestions:
   """Reads up to five different tags a picture, the best first, as `tag_files.read` does; else as sentences."""
   found = []
   for path in paths:

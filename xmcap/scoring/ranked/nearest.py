@@ -1,7 +1,7 @@
 """The sentences of a pool that are nearest to each picture: what `xmcap human annotate` suggests.
 
-Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section III: an annotator sees the
-five sentences, of a pool of machine-translated ones, whose vectors have the highest cosine with that of the picture.
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section III: an annotator sees
+the five sentences, of a pool of machine-translated ones, whose vectors have the highest cosine with the picture's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ def nearest(
 ) -> Iterator[list[tuple[str, float]]]:
   """Yields the nearest different sentences of each query with their similarities, best first.
 
-  A sentence that occurs several times counts once, with its first embedding; of equally near ones the first comes first.
+  A sentence that occurs several times counts once, with its first embedding; of equally near ones the first leads.
 
   Args:
     queries: float32 [Q, D].
@@ -35,4 +35,4 @@ def nearest(
     for row, least in zip(scores, last, strict=True):
       found = np.flatnonzero(row >= least)
       found = found[np.argsort(-row[found], kind="stable")][:count]
-      yield [(texts[places[place]], float(row[place])) for place in found]
+      yield [(texts[int(places[place])], float(row[place])) for place in found]

@@ -215,7 +215,8 @@ def test_a_release_without_a_list_or_with_two_versions_is_refused(tmp_path, caps
 
 
 _FIRST, _SECOND = releases.SPLITS["val"][0], releases.SPLITS["train"][0]
-_EXTENSION = f"{_FIRST}#0\t一只黑狗\n{_SECOND}#0\t三只猫。\n{_FIRST}#1\t狗在奔跑\nno id\t狗\n"  # as coco-cn_ext.icap2020.txt
+# As coco-cn_ext.icap2020.txt.
+_EXTENSION = f"{_FIRST}#0\t一只黑狗\n{_SECOND}#0\t三只猫。\n{_FIRST}#1\t狗在奔跑\nno id\t狗\n"
 
 
 def test_the_extension_is_a_corpus_of_one_file(tmp_path, images, capsys):
@@ -225,7 +226,9 @@ def test_the_extension_is_a_corpus_of_one_file(tmp_path, images, capsys):
   assert "COCO-CN, version icap2020: 2 pictures for train" in (said := capsys.readouterr()).err + said.out
   first, second = records.RecordSource(tmp_path / "out", "train")
   assert (first.key, second.key) == (_FIRST, _SECOND)  # in the order of the file
-  assert first.captions == [Caption("zh", "一只黑狗"), Caption("zh", "狗在奔跑")] and not first.tags_by_language
+  assert (
+    first.captions == [Caption("zh", "一只黑狗"), Caption("zh", "狗在奔跑")] and not first.tags_by_language
+  )
   assert first.image == releases.picture(30)
   assert problems(tmp_path / "out")[1] == {"missing_field": 1}
   assert build(tmp_path, tmp_path / "texts", "--no_images") == 0  # the folder that has it

@@ -1,10 +1,11 @@
 """COCO-CN: 20,341 pictures of MSCOCO with sentences and tags in Chinese -> records of train, val and test.
 
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Trans. Multimedia 2019), versions
-1805 and 1805v1.1, and the extension of 2020, 4,573 other pictures, as a corpus of its own. A record's key is the picture's id, its captions are those by people (`human`), those of test that
-people translated (`translated`) and those that a machine translated (`mt`), each in the order of their numbers, then
-the English captions of MSCOCO in the order of their file. Its tags are by language, as people gave them.
-`annotations.jsonl` beside the records has the words and parts of speech.
+1805 and 1805v1.1, and the extension of 2020, 4,573 other pictures, as a corpus of its own. A record's key is the
+picture's id, its captions are those by people (`human`), those of test that people translated (`translated`) and those
+that a machine translated (`mt`), each in the order of their numbers, then the English captions of MSCOCO in the order
+of their file. Its tags are by language, as people gave them. `annotations.jsonl` beside the records has the words and
+parts of speech.
 """
 
 import dataclasses
