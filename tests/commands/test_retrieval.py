@@ -7,6 +7,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from xmcap import cli
+from xmcap.data import big_file
 from xmcap.scoring.human import annotation_page
 from xmcap.scoring.ranked import fusion, score_matrices
 
@@ -153,6 +154,21 @@ def test_scores_are_cosines_in_chunks(tmp_path, monkeypatch):
   assert _run_scores(tmp_path, "--similarity=dot") == 0
   dot = held["queries"] @ held["candidates"].T
   np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), dot, atol=1e-5)
+
+
+def test_a_pool_in_a_big_file_is_ordered_by_its_ids(tmp_path, capsys):
+  """As FeatureData of COCO-CN's annotation system, whose `sent7` is line 7 from 0."""
+  texts = [f"第{number}句" for number in range(12)]
+  _, pool = _pool(tmp_path, texts)
+  assert _top(tmp_path) == 0
+  wanted = (tmp_path / "top.jsonl").read_bytes()
+  order = np.random.default_rng(1).permutation(12)
+  big_file.write(tmp_path / "big", [f"sent{number}" for number in order], pool[order])
+  assert _top(tmp_path, f"--candidates={tmp_path / 'big'}") == 0
+  assert (tmp_path / "top.jsonl").read_bytes() == wanted
+  big_file.write(tmp_path / "other", [f"sent{number + 1}" for number in range(12)], pool)
+  assert _top(tmp_path, f"--candidates={tmp_path / 'other'}") == 2
+  assert "its ids do not number the sentences from 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The commands about retrieval: retrieval scores, retrieval fuse, retrieval top."""
 
 import json
+import os
+import re
 from collections.abc import Iterator
 
 from xmcap import languages
@@ -47,7 +49,9 @@ def add(commands) -> None:
     "the pictures' vectors with their keys: a folder with pictures.npy and keys.txt, as `xmcap embed` writes it, or "
     "what `xmcap features` writes"
   )
-  texts = f"embeddings of the sentences, in their order: {forms}"
+  texts = (
+    f"embeddings of the sentences, in their order: {forms}, or a BigFile folder with ids sent0, sent1, ..."
+  )
   sentences = "the pool, as for `xmcap embed --captions`: a text has one a line"
   base.text(command, "--queries", "PATH", pictures, short="-q", required=True)
   base.text(command, "--candidates", "FILE", texts, short="-c", required=True)
@@ -77,7 +81,7 @@ def _top(arguments) -> None:
   from xmcap.progress import Progress
   from xmcap.scoring import files
   from xmcap.scoring.ranked import nearest, retrieval
-  from xmcap.scoring.reading import embedding_files, inputs
+  from xmcap.scoring.reading import inputs
 
   read = {f"--{name}": getattr(arguments, name) for name in ("queries", "candidates", "sentences")}
   inputs.check_pipes({"--sentences": arguments.sentences})
@@ -85,7 +89,7 @@ def _top(arguments) -> None:
   with outputs.held(arguments.out, arguments.prog, folder=False):
     _, captions = retrieval.read_captions(arguments.sentences, [code], code)
     texts = captions[code].texts
-    candidates = embedding_files.read(arguments.candidates)
+    candidates = _pool(arguments.candidates)
     if len(candidates) != len(texts):
       raise UsageError(
         f"{arguments.candidates}: {files.count(len(candidates), 'embedding')} for {files.count(len(texts), 'sentence')}"
@@ -107,6 +111,24 @@ def _top(arguments) -> None:
     f"{arguments.out}: {arguments.k} of {files.count(len(set(texts)), 'different sentence')} for each of "
     f"{files.count(len(pictures.keys), 'picture')}"
   )
+
+
+def _pool(path: str):
+  """Returns the embeddings of a pool, float32 [C, D], in the order of its sentences."""
+  from xmcap.data import features
+  from xmcap.scoring.reading import embedding_files
+
+  if not os.path.isdir(path):
+    return embedding_files.read(path)
+  held = features.read(path)
+  # COCO-CN's annotation system takes the number in a sentence's id as that of its line, from 0.
+  places = {int(match[0]): row for row, key in enumerate(held.keys) if (match := re.search("[0-9]+$", key))}
+  if sorted(places) != list(range(len(held.keys))):
+    raise UsageError(
+      f"{path}: its ids do not number the sentences from 0, as sent0, sent1, ...; give the embeddings as .npy in the "
+      "order of the sentences"
+    )
+  return held.vectors[[places[number] for number in range(len(places))]]
 
 
 def _check_name(out: str) -> None:
