@@ -224,3 +224,24 @@ def test_a_missing_picture_of_a_caption_is_named(work, capsys):
   (work / "images" / "c.png").unlink()
   assert embed(work, f"--images={work / 'images'}", f"--captions={work / 'captions.json'}") == 2
   assert "no pictures of c, which" in capsys.readouterr().err
+
+
+def test_the_nearest_sentences_of_a_pool_of_text_are_suggested_to_annotators(work):
+  """As COCO-CN's annotators saw them: a text of sentences, a folder of pictures, and no pairs of them."""
+  pool, top = work / "pool.txt", work / "top.jsonl"
+  pool.write_text("".join(f"dog {n}\n" for n in range(9)))
+  assert embed(work, f"--captions={pool}", "--language=en") == 0
+  photos = ["embed", f"--model_dir={work / 'run'}", f"--out={work / 'photos'}", f"--images={work / 'images'}"]
+  assert main(photos) == 0
+  read = [
+    f"--queries={work / 'photos'}",
+    f"--candidates={work / 'out/captions/en.npy'}",
+    f"--sentences={pool}",
+  ]
+  assert main(["retrieval", "top", *read, "--language=en", f"--out={top}"]) == 0
+  rows = [json.loads(line) for line in top.read_text().splitlines()]
+  pictures, texts = np.load(work / "photos/pictures.npy"), np.load(work / "out/captions/en.npy")
+  best = np.argsort(-(pictures[0] @ texts.T), kind="stable")[:5]
+  assert [row["caption"] for row in rows[:5]] == [f"dog {n}" for n in best] and len(rows) == 5 * 12
+  page = ["human", "annotate", f"--images={work / 'images'}", "--language=en", "--sentences", str(top)]
+  assert main([*page, f"--out={work / 'page'}"]) == 0

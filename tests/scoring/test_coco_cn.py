@@ -1,5 +1,6 @@
 """`xmcap published coco-cn` on the authors' outputs, and on files that were changed."""
 
+import json
 import shutil
 
 from tests.scoring import coco_cn as files
@@ -18,6 +19,28 @@ def test_the_captioning_table_comes_out_of_the_outputs(tmp_path, capsys):
   assert not checks["CIDEr of each picture"].deviations and not checks["ROUGE_L of each picture"].deviations
   assert len(checks["METEOR of each picture"].deviations) <= 0.01 * 3000
   assert "Table 8: COCO-CN, METEOR: printed 27.2, recomputed 27.1" in capsys.readouterr().out
+
+
+def test_the_repository_of_the_outputs_is_read_as_it_is(tmp_path):
+  """COCO-CN-Results-Viewer has the references in Data/COCO and five systems in Data/Systems: 20 cells."""
+  captions = {8: "一个 女人 在 街道 上", 14: "两 只 狗"}
+  references, outputs = tmp_path / "Data" / "COCO", tmp_path / "Data" / "Systems"
+  references.mkdir(parents=True), outputs.mkdir()
+  annotations = [{"image_id": key, "id": 1, "caption": text} for key, text in captions.items()]
+  (references / files.REFERENCES.name).write_text(
+    json.dumps({"images": [{"id": key} for key in captions], "annotations": annotations})
+  )
+  scores = {"CIDEr": 1, "ROUGE_L": 1, "METEOR": 1, "Bleu_4": 1}
+  held = {str(key): {"caption": [{"caption": text}], **scores} for key, text in captions.items()}
+  for system in ("flickr8k-cn", "aic-icc", "coco-mt", "coco-cn", "seqlearn"):
+    (outputs / f"result_{system}.txt").write_text(json.dumps({"overall": scores, "imgToEval": held}))
+  (outputs / "notes.txt").write_text("no results")
+  found = coco_cn.recompute(tmp_path)
+  table = found.checks[0]
+  assert table.table == "Table 8" and len(table.cells) == 20 and not found.absent
+  printed = {(cell.model, cell.name): cell.printed for cell in table.cells}
+  assert printed["AIC-ICC", "METEOR"] == 21.3 and printed["Flickr8k-CN", "Bleu_4"] == 10.1
+  assert {cell.recomputed for cell in table.cells if cell.name == "ROUGE_L"} == {100}
 
 
 @files.needs_files

@@ -30,7 +30,9 @@ def add(actions) -> None:
     'suggested, or to rate: JSONL of {"image/key", "language", "caption"}, as of xmcap caption; several mix'
   )
   base.text(page, "--sentences", "FILE", sentences, **base.SEVERAL)
-  tags = 'suggested: JSONL of {"image/key", "language", "tags": [...]}'
+  tags = (
+    'suggested: JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag (score) tag (score) ...'
+  )
   base.text(page, "--tags", "FILE", tags, **base.SEVERAL)
   rated = (
     "of the captions that are rated by xm3600; default: en, which its annotators read beside their language"
@@ -94,7 +96,7 @@ def _suggestions(arguments, language: str, keys: Sequence[str]) -> dict[str, dic
 
   suggested = {
     "--sentences": annotation_page.read_sentences(arguments.sentences, language),
-    "--tags": annotation_page.read_tags(arguments.tags, language),
+    "--tags": annotation_page.read_tags(arguments.tags, language, base.say),
   }
   for option, texts in suggested.items():
     if texts and set(keys).isdisjoint(texts):

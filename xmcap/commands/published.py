@@ -16,10 +16,7 @@ def add(commands) -> None:
     tables, "coco-cn", _coco_cn, "the captioning table of COCO-CN, Table 8, and the scores of each picture",
     "Each row that has outputs is scored again and held against what the paper and the authors' files print.",
   )  # fmt: skip
-  outputs_of = (
-    "the folder with merged_captions_coco-cn_test.json and result_coco-cn.txt, of COCO-CN-Results-Viewer"
-  )
-  _add_options(command, outputs_of)
+  _add_options(command, "the repository COCO-CN-Results-Viewer, or a folder with its files side by side")
 
 
 def _add_options(command, results: str) -> None:
