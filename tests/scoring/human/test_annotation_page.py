@@ -9,7 +9,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human import annotation_page, annotation_procedures, annotation_report, annotations
+from xmcap.scoring.human import annotation_page, annotation_procedures, annotations
 from xmcap.scoring.human.annotation_page import AnnotationItem
 from xmcap.scoring.human.annotation_procedures import PROCEDURES
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
@@ -156,7 +156,7 @@ def test_an_annotation_from_the_first_click_to_the_file(annotate, page, tmp_path
   page.keyboard.press("Enter")
   page.get_by_role("button", name=f"Remove {tags[0]}").click()
   page.reload()
-  assert page.locator("#sentence").input_value() == f"{sentences[0]}!"
+  expect(page.locator("#sentence")).to_have_value(f"{sentences[0]}!")
   assert [field.input_value() for field in page.locator("#tags input").all()] == [tags[1], own_tag]
   page.locator("#tags input").nth(0).fill(f"{tags[1]} 2")
   page.keyboard.press("Control+Enter")
@@ -286,8 +286,8 @@ def test_what_is_kept_is_not_trusted(annotate, page, kept):
   name = "Object.keys(localStorage).find((key) => key.endsWith('-0-anna'))"
   page.evaluate(f"(kept) => localStorage.setItem({name}, kept)", kept)
   page.reload()
-  assert page.locator("#sentence").input_value() == ""
-  assert page.locator("#described").inner_text() == "0 of 3 done"
+  expect(page.locator("#sentence")).to_have_value("")
+  expect(page.locator("#described")).to_have_text("0 of 3 done")
 
 
 def test_nothing_is_saved_before_something_is_written(annotate, page):
@@ -341,7 +341,7 @@ def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, 
   assert [event.event for event in saved[0].events] == [
     "open_rating", "rate", "done", "open", "edit_sentence", "done", "open",
   ]  # fmt: skip
-  assert annotation_report.begun_from(saved[0]) is None
+  assert saved[0].begun_from is None
 
 
 def test_a_page_that_is_loaded_again_does_not_show_a_rated_caption(annotate, page):
