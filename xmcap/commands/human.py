@@ -53,8 +53,10 @@ def _add_thumb(actions) -> None:
   drop = "score human captions without references that are identical to them"
   base.text(command, "--ratings", "FILE", ratings, required=True)
   base.text(command, "--references", "FILE", references)
-  base.text(command, "--metrics", "NAMES", "such as cider_d,rouge_l", "cider_d")
-  base.text(command, "--tokenizer", "NAME", "tokenizer", "default")
+  base.text(
+    command, "--metrics", "NAMES", "such as cider_d,rouge_l; NAME:TOKENIZER for words of its own", "cider_d"
+  )
+  base.text(command, "--tokenizer", "NAME", "tokenizer of the other metrics", "default")
   base.text(command, "--language", "CODE", "language of the captions; default: as in the ratings, else en")
   base.text(command, "--human", "NAME", human)
   base.flag(command, "--drop_identical_references", drop)
