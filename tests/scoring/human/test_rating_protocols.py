@@ -47,6 +47,8 @@ def test_a_rubric_is_read_from_a_file(tmp_path):
       {"criteria": [{**_CRITERION, "choices": [[1, "no"], [1, "yes"]]}]},
       "two or more choices with different",
     ),
+    ({"criteria": [{**_CRITERION, "choices": [[1, "no"], [10**400, "yes"]]}]}, "two or more choices with"),
+    ({"total": {"tone": 1e9}}, "its weight is above"),
     ({"criteria": [{**_CRITERION, "first_key": 9}]}, "2 choices from key 9 on do not fit"),
     ({"criteria": [{**_CRITERION, "default": 3}]}, "the default 3 is none of its choices"),
     ({"criteria": [{**_CRITERION, "default": 1}]}, "must have no default"),

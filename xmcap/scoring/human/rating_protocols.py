@@ -13,7 +13,6 @@ A user's rubric is a JSON file, one object with the fields of `Protocol`, such a
 """
 
 import json
-import math
 import os
 import re
 from typing import Any, Literal
@@ -26,6 +25,7 @@ from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.report import elements
 from xmcap.terminal import shown
 
+_LARGEST = 1e6
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}", re.ASCII)
 # The other fields of files of ratings.
 RESERVED = frozenset(
@@ -113,8 +113,8 @@ def parse(content: Any, where: str | os.PathLike) -> Protocol:
   for criterion in protocol.criteria:
     values = [value for value, _ in criterion.choices]
     what = f"criterion '{criterion.name}'"
-    if len(values) < 2 or len(set(values)) < len(values) or not all(map(math.isfinite, values)):
-      raise refuse(f"{what}: give two or more choices with different, finite values")
+    if len(values) < 2 or len(set(values)) < len(values) or not all(map(_is_small, values)):
+      raise refuse(f"{what}: give two or more choices with different values, none above {_LARGEST:g}")
     if not 0 <= criterion.first_key <= 10 - len(values):
       raise refuse(
         f"{what}: {len(values)} choices from key {criterion.first_key} on do not fit the keys 0 to 9"
@@ -123,10 +123,14 @@ def parse(content: Any, where: str | os.PathLike) -> Protocol:
       raise refuse(f"{what}: the default {criterion.default:g} is none of its choices")
   if not any(criterion.default is None for criterion in protocol.criteria):
     raise refuse("one criterion or more must have no default, or nobody could tell what was rated")
-  unknown = [name for name in protocol.total if name not in protocol.names]
-  if unknown:
-    raise refuse(f"'total' has '{shown(unknown[0])}', which is no criterion")
+  for name, weight in protocol.total.items():
+    if name not in protocol.names or not _is_small(weight):
+      raise refuse(f"'total' has '{shown(name)}', which is no criterion, or its weight is above {_LARGEST:g}")
   return protocol
+
+
+def _is_small(value: float) -> bool:
+  return abs(value) <= _LARGEST
 
 
 def get(name: str) -> Protocol:
