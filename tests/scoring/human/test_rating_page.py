@@ -235,7 +235,7 @@ def test_a_second_person_checks_the_ratings_of_a_first(rate, tmp_path):
   page.locator("#rater-shown").click()
   page.get_by_text("Check somebody's ratings").click()
   page.locator("#first").set_input_files(tmp_path / "anna.jsonl")
-  expect(page.locator("#first-read")).to_have_text("3 ratings of anna")
+  expect(page.locator("#first-read")).to_have_text("Ratings of anna: 3")
   page.locator("#rater").fill("bo")
   page.locator("#start-form .primary").click()
   expect(page.locator("#message")).to_have_text(
@@ -276,7 +276,7 @@ def test_own_ratings_are_gone_on_with(rate, tmp_path):
   _reload_start(page)
   page.get_by_text("Check somebody's ratings").click()
   page.locator("#first").set_input_files(tmp_path / "saved.jsonl")
-  expect(page.locator("#first-read")).to_have_text("1 ratings of anna")
+  expect(page.locator("#first-read")).to_have_text("Ratings of anna: 1")
   page.locator("#rater").fill("anna")
   page.locator("#start-form .primary").click()
   assert page.locator("#rated").inner_text() == "1 of 2 rated"
@@ -526,6 +526,7 @@ def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
   page, _ = rate("sxs")
   page.keyboard.press("?")
   assert page.get_by_role("dialog", name="Keys").is_visible()
+  assert page.evaluate("document.querySelector('#help-dialog').scrollTop") == 0
   _press(page, "4 Escape")
   assert not page.get_by_role("dialog").is_visible()
   assert page.locator("#rated").inner_text() == "0 of 6 rated"

@@ -5,7 +5,7 @@ function questionPart(item, card, number) {
   const { heading, question, meanings, lang } = texts[number];
   const fieldset = copyOf("criterion");
   fieldset.classList.toggle("penalty", isPenalty(criterion));
-  Object.assign(fieldset.querySelector("legend"), { textContent: heading, lang });
+  Object.assign(fieldset.querySelector("legend"), { textContent: heading, lang, dir: "auto" });
   Object.assign(fieldset.querySelector(".question"), { textContent: question, lang, dir: "auto" });
   const choices = criterion.choices.map(([value], step) => {
     const button = copyOf("choice");
@@ -94,7 +94,7 @@ function showMark() {
     fieldset.classList.toggle("current", isMarked);
   }));
   const { heading, question } = texts[current[1]];
-  byId("asked").replaceChildren(create("strong", heading), create("span", question, { dir: "auto" }));
+  byId("asked").replaceChildren(create("strong", heading, { dir: "auto" }), create("span", question, { dir: "auto" }));
 }
 
 function showPicture(item) {
@@ -154,7 +154,7 @@ async function chooseFirst() {
   if (!file) return;
   try {
     chosen = readRatings(await file.text());
-    byId("first-read").textContent = `${Object.keys(chosen.answers).length} ratings of ${chosen.rater}`;
+    byId("first-read").textContent = `Ratings of ${chosen.rater}: ${Object.keys(chosen.answers).length}`;
   } catch (error) {
     byId("first").value = "";
     byId("first-read").textContent = error.message;
