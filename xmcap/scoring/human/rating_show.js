@@ -5,6 +5,7 @@ function questionPart(item, card, number) {
   const { heading, question, meanings, lang } = texts[number];
   const fieldset = copyOf("criterion");
   fieldset.classList.toggle("penalty", isPenalty(criterion));
+  if (together) fieldset.setAttribute("aria-label", `${heading}: ${item.captions[0]}`);
   Object.assign(fieldset.querySelector("legend"), { textContent: heading, lang, dir: "auto" });
   Object.assign(fieldset.querySelector(".question"), { textContent: question, lang, dir: "auto" });
   const choices = criterion.choices.map(([value], step) => {
