@@ -3,6 +3,7 @@
 import csv
 import json
 import pathlib
+import xml.etree.ElementTree
 
 import pytest
 
@@ -129,3 +130,15 @@ def test_figure_2_of_the_release(released):
     3: [220, 182, 161, 142, 66],
     2: [53, 21, 11, 9, 2],
   }
+
+
+def test_figure_2_is_drawn(tmp_path):
+  ratings = _ratings(
+    tmp_path, ("A <b>", "1", 5, 4), ("A <b>", "2", 2.5, 4), ("B", "1", 5, 1), ("B", "2", 5, 2)
+  )
+  thumb.evaluate(ratings).write(tmp_path / "out")
+  drawn = xml.etree.ElementTree.parse(tmp_path / "out/thumb_histograms.svg").getroot()
+  texts = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+  assert texts[:2] == ["Precision", "A <b>"]
+  # Of A's precision: the share of each value, above it; 2.5 counts for 3.
+  assert texts[2:12] == ["0%", "1", "0%", "2", "50%", "3", "0%", "4", "50%", "5"]

@@ -155,7 +155,7 @@ def test_results_are_shown_beside_the_ratings(small, tmp_path):
   result.write(tmp_path / "out")
   assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
     "thumb.json", "thumb.md", "thumb.tex", "thumb_best.csv", "thumb_correlations.csv",
-    "thumb_histograms.csv", "thumb_means.csv", "thumb_scores.csv",
+    "thumb_histograms.csv", "thumb_histograms.svg", "thumb_means.csv", "thumb_scores.csv",
   ]  # fmt: skip
   value = json.loads((tmp_path / "out/thumb.json").read_text())
   total = value["metrics"][0]["correlations"]["all systems"]["pearson"]["total"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xmcap.scoring.human import agreement, correlation, thumb_correlations
+from xmcap.scoring.human import agreement, correlation, thumb_correlations, thumb_histograms
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.human.thumb_correlations import MetricResult
 from xmcap.scoring.human.thumb_ratings import MEASURES, ThumbRatings
@@ -107,6 +107,11 @@ class ThumbFindings(Findings):
     if self.metrics:
       sheets += thumb_correlations.sheets(self.metrics)
     return sheets
+
+  def _texts(self) -> dict[str, str]:
+    """Adds the drawing of the histograms to the files."""
+    drawn = thumb_histograms.svg([each.name for each in self.systems], self.histograms)
+    return {**super()._texts(), "thumb_histograms.svg": f"{drawn}\n"}
 
 
 def evaluate(
