@@ -54,6 +54,9 @@ def _add_thumb(actions) -> None:
   base.text(command, "--ratings", "FILE", ratings, required=True)
   base.text(command, "--references", "FILE", references)
   base.text(command, "--metrics", "NAMES", "such as cider_d,rouge_l", "cider_d")
+  base.text(
+    command, "--vectors", "DIR", "embeddings for clip_score, similarity and so on (docs/scoring.md)", ""
+  )
   base.text(command, "--tokenizer", "NAME", "tokenizer", "default")
   base.text(command, "--language", "CODE", "language of the captions; default: as in the ratings, else en")
   base.text(command, "--human", "NAME", human)
@@ -100,7 +103,7 @@ def _sxs(arguments) -> None:
 def _thumb(arguments) -> None:
   if arguments.language:
     languages.get(arguments.language)
-  for name in ("human", "drop_identical_references"):
+  for name in ("human", "drop_identical_references", "vectors"):
     if getattr(arguments, name) and not arguments.references:
       raise UsageError(f"--{name} is for correlations with metrics, which need --references=FILE")
   from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
@@ -121,6 +124,7 @@ def _thumb(arguments) -> None:
       tokenizer=arguments.tokenizer,
       human=arguments.human or people,
       drop_identical_references=arguments.drop_identical_references,
+      vectors=arguments.vectors,
       **bootstrap,
     )
   _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments, read)
