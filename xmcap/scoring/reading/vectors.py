@@ -27,6 +27,8 @@ _FOLDERS = (PREDICTIONS, "references", CAPTIONS)
 _CELLS = 1 << 21  # numbers that are compared at once: 16 MiB as float64
 _COPIES = 1024  # rows of captions that the files have already, which are compared
 _SAME = 0.99  # cosine of two embeddings of a caption; numbers of half the precision give above 0.999
+_ALIKE = 1 - 1e-6  # cosine of two captions that the model does not tell apart
+_FEW = 10  # distinct captions of a language that may all be alike
 _WRITE = '{"model": "CLIP ViT-B/32", "weights": "sha256:...", "preprocessing": "224 px, ..."}'
 
 
@@ -89,7 +91,7 @@ class Vectors:
 
     Raises:
       UsageError: a picture or caption has no vector, or a file is malformed; vectors differ in width, have no length or
-        have NaN or infinity; or a caption has two different ones.
+        have NaN or infinity; or a caption has two different ones, or all captions have the same.
     """
     given = [place for place, text in enumerate(hypotheses) if text.strip()]
     kept = [[text for text in references[place] if text.strip()] for place in given]
@@ -189,6 +191,7 @@ class _Captions:
         f"{folder}: no vectors of {len(missing):,} of {files.count(len(wanted), 'caption')} in '{language}' ({first}); "
         f"embed the captions that are scored, with {shown(model)}"
       )
+    self._check_unlike(sorted(wanted)[:_COPIES], language, model)
 
   @property
   def width(self) -> int:
@@ -230,6 +233,16 @@ class _Captions:
         f"{lines}: {files.count(count, 'caption')} for {rows} of {path.name}; write one for each"
       )
     self._check_copies(copies[:_COPIES])
+
+  def _check_unlike(self, texts: Sequence[str], language: str, model: str) -> None:
+    """Raises UsageError if all captions have the same vector, because the model cannot read them."""
+    if len({text.casefold() for text in texts}) > _FEW:
+      vectors = self.take(texts)
+      if (vectors @ vectors[0]).min() > _ALIKE:
+        raise UsageError(
+          f"{self.where[0]}: {files.count(len(texts), 'caption')} in '{language}' have the same vector, so "
+          f"{shown(model)} cannot read them; take another model, or leave the language out"
+        )
 
   def _check_copies(self, copies: Sequence[tuple[str, int]]) -> None:
     """Raises UsageError if a caption has two different vectors, because the rows are not those of the lines."""
