@@ -74,7 +74,7 @@ def test_table_statistics_and_report_have_them_beside_fidelity(folder, capsys):
   assert scores[0] > 0.9 and scores.min() < 0  # the Greek caption is as good; a cosine below 0 is read back
   assert read_system(folder / "bad").statistics["el"].image_scores("clip_score")[0] == 0  # an empty caption
   report = (folder / "bad/report.html").read_text()
-  assert "RefCLIP-S" in report and "similarity (max)" in report
+  assert "RefCLIP-S" in report and "similarity (max)" in report and "<dt>Similarity</dt>" in report
 
 
 def test_a_caption_in_another_language_scores_nothing_if_one_asks_for_it(folder):

@@ -31,8 +31,8 @@ def cells(folder):
 def test_a_real_encoder_sees_what_captions_mean(script, tmp_path):
   said = {"good": "A dog is running on the sand.", "bad": "A plate of food on a table."}
   rows = [
-    {"SYS": system, "seg_id": key, "hyp": f"{text}{' ' * int(key)}", "P": 5 if system == "good" else 1, "R": int(key) + 1, "Fl": 0,
-     "Con": 0, "Inc": 0}
+    {"SYS": system, "seg_id": key, "hyp": f"{text}{' ' * int(key)}", "P": 5 if system == "good" else 1,
+     "R": int(key) + 1, "Fl": 0, "Con": 0, "Inc": 0}
     for system, text in said.items() for key in "012"
   ]  # fmt: skip
   (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
