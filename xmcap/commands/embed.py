@@ -10,11 +10,13 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "embed", _embed, "embed pictures and texts with a dual tower or a Word2VisualVec",
-    "Writes pictures.npy and keys.txt, captions/CODE.npy and labels/CODE.npy, as `xmcap score zero-shot` and "
-    "`xmcap score retrieval` take them. Started again, it goes on where it was.",
+    "Writes vectors.json, pictures.npy and keys.txt, captions/CODE.npy, predictions/CODE.npy and labels/CODE.npy, for "
+    "`xmcap score zero-shot`, `score retrieval` and `score --vectors`. Started again, it goes on where it was.",
   )  # fmt: skip
   images = "a folder of pictures; with --captions it holds KEY.jpg or KEY.png of each of their pictures"
   captions = "captions, as for `xmcap score retrieval`"
+  predictions = "captions of systems, as for `xmcap score`, for its --vectors (repeatable)"
+  prefix = "goes before every caption and prediction, such as CLIPScore's 'A photo depicts '"
   labels = "names of classes, as for `xmcap score zero-shot`"
   corpus = "a built corpus: the pictures of a split, and a caption each in --languages"
   prompts = 'JSON of {"DE": ["ein Bild von {}", ...]}; a language without prompts has its names alone'
@@ -24,6 +26,8 @@ def add(commands) -> None:
   base.text(command, "--corpus", "DIR", corpus)
   base.text(command, "--split", "NAME", "of --corpus", "train")
   base.text(command, "--captions", "FILE", captions)
+  base.text(command, "--predictions", "FILE", predictions, **base.SEVERAL)
+  base.text(command, "--prefix", "TEXT", prefix, "")
   base.text(command, "--labels", "FILE", labels)
   base.text(command, "--prompts", "FILE", prompts)
   features = "stored features of the pictures, for a Word2VisualVec; alone: of all pictures in it"
@@ -36,13 +40,26 @@ def add(commands) -> None:
 
 
 def _embed(arguments) -> None:
-  if not any(getattr(arguments, name) for name in ("images", "captions", "labels", "corpus", "features")):
-    raise UsageError("nothing to embed: give --images, --captions, --labels, --corpus or --features")
+  inputs = ("images", "captions", "predictions", "labels", "corpus", "features")
+  if not any(getattr(arguments, name) for name in inputs):
+    raise UsageError(
+      "nothing to embed: give --images, --captions, --predictions, --labels, --corpus or --features"
+    )
   if arguments.corpus and (arguments.images or arguments.captions):
     raise UsageError("--corpus has pictures and captions of its own: leave --images and --captions out")
   if arguments.prompts and not arguments.labels:
     raise UsageError("--prompts are for names of classes: give --labels too")
-  named = ("images", "captions", "labels", "prompts", "model_dir", "corpus", "adapters", "features")
+  named = (
+    "images",
+    "captions",
+    "predictions",
+    "labels",
+    "prompts",
+    "model_dir",
+    "corpus",
+    "adapters",
+    "features",
+  )
   given = {f"--{name}": value for name in named if (value := getattr(arguments, name))}
   outputs.keep_apart({"--out": arguments.out}, given)
   platforms.choose()
@@ -72,6 +89,8 @@ def _inputs(arguments):
     more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized}
   if arguments.captions:
     keys, captions = retrieval.read_captions(arguments.captions, codes, arguments.language)
+  if arguments.predictions:
+    more["predictions"] = _predictions(arguments.predictions, codes, arguments.language)
   if arguments.labels:
     labels = zero_shot.read_labels(arguments.labels, codes)
   if arguments.prompts:
@@ -93,7 +112,22 @@ def _inputs(arguments):
     more["features"] = arguments.features
   elif reads_words:
     found = {}
-  return embed.Inputs(found, captions, labels, templates, **more)
+  return embed.Inputs(found, captions, labels, templates, prefix=arguments.prefix, **more)
+
+
+def _predictions(paths, codes, language):
+  """Returns language code -> the distinct captions of all files that are not empty."""
+  from xmcap import languages
+  from xmcap.scoring import files
+  from xmcap.scoring.reading.predictions import read_predictions
+
+  texts: dict[str, dict[str, None]] = {}
+  for path in paths:
+    for of_image in read_predictions(path, language).values():
+      for code, text in of_image.items():
+        texts.setdefault(code, {}).update({text: None} if text.strip() else {})
+  found = {code: tuple(held) for code in languages.ordered(texts) if (held := texts[code])}
+  return files.choose(found, codes, ", ".join(paths), "predictions")
 
 
 def _reads_words(arguments) -> bool:
@@ -105,6 +139,8 @@ def _reads_words(arguments) -> bool:
     raise UsageError(
       f"{arguments.model_dir}: a Word2VisualVec sees no pictures: give their stored --features, not --images"
     )
+  if reads and arguments.prefix:
+    raise UsageError(f"{arguments.model_dir}: a Word2VisualVec reads single words: leave --prefix out")
   if not reads and arguments.features:
     raise UsageError(f"{arguments.model_dir} sees pictures: leave --features out")
   return reads

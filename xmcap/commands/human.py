@@ -57,6 +57,9 @@ def _add_thumb(actions) -> None:
   base.text(
     command, "--metrics", "NAMES", "such as cider_d,rouge_l; NAME:TOKENIZER for words of its own", "cider_d"
   )
+  base.text(
+    command, "--vectors", "DIR", "embeddings for clip_score, similarity and so on (docs/scoring.md)", ""
+  )
   base.text(command, "--tokenizer", "NAME", "tokenizer of the other metrics", "default")
   base.text(command, "--language", "CODE", "language of the captions; default: as in the ratings, else en")
   base.text(command, "--human", "NAME", human)
@@ -112,7 +115,7 @@ def _sxs(arguments) -> None:
 def _thumb(arguments) -> None:
   if arguments.language:
     languages.get(arguments.language)
-  for name in ("human", "drop_identical_references"):
+  for name in ("human", "drop_identical_references", "vectors"):
     if getattr(arguments, name) and not arguments.references:
       raise UsageError(f"--{name} is for correlations with metrics, which need --references=FILE")
   from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
@@ -133,6 +136,7 @@ def _thumb(arguments) -> None:
       tokenizer=arguments.tokenizer,
       human=arguments.human or people,
       drop_identical_references=arguments.drop_identical_references,
+      vectors=arguments.vectors,
       **bootstrap,
     )
   _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments, read)

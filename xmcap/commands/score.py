@@ -9,7 +9,7 @@ from xmcap.storage import outputs
 
 _PASSED_ON = (
   "language", "key", "baseline", "only_tables", "pictures", "title", "protocol", "tokenizer", "normalize", "subset",
-  "missing", "clean", "wrong_language", "bootstrap", "seed", "scale",
+  "missing", "clean", "wrong_language", "vectors", "bootstrap", "seed", "scale",
 )  # fmt: skip
 
 
@@ -50,7 +50,8 @@ def _add_score(commands) -> None:
   )
   metrics = (
     "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java); "
-    "meteor_char (Chinese); sentence_bleu, rouge_l_f1; default: the protocol's, cider,cider_d"
+    "meteor_char (Chinese); sentence_bleu, rouge_l_f1; of --vectors clip_score, ref_clip_score, similarity (largest "
+    "and mean); default: the protocol's, cider,cider_d"
   )
   tokenizer = (
     "default, char, given (the release's caption/tokenized), ptb (made for English, needs Java), coco, coco_spacy, "
@@ -75,6 +76,10 @@ def _add_score(commands) -> None:
   base.text(words, "--missing", "WAY", missing, "refuse")
   wrong = "captions in another language: keep, or score them as empty captions (zero)"
   base.text(words, "--wrong_language", "WAY", wrong, "keep")
+  vectors = (
+    "embeddings of pictures and captions, as `xmcap embed` writes them or any script (docs/scoring.md)"
+  )
+  base.text(words, "--vectors", "DIR", vectors, "")
   base.number(words, "--bootstrap", "resamples for 95%% intervals, such as 1000", 0)
   base.number(words, "--seed", "seed of the resamples", 0)
   base.flag(words, "--no_health", "skip the check for wrong languages and similar problems")

@@ -28,8 +28,6 @@ from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 
 VECTORS, KEYS = embedding_files.TENSOR, "keys"
-PICTURES, KEYS_FILE = "pictures.npy", "keys.txt"
-"""What `xmcap embed` writes of pictures."""
 
 _SUFFIX = ".safetensors"
 _FORMAT = "xmcap.features"
@@ -65,8 +63,9 @@ def _open(path: str | os.PathLike) -> Features:
   if path.is_dir():
     if big_file.is_folder(path):
       return Features(*big_file.read(path))
-    if (path / PICTURES).exists():
-      return _read_embedded(path)
+    if (path / embedding_files.PICTURES).exists():
+      keys, vectors = embedding_files.map_pictures(path)
+      return Features(keys, np.asarray(vectors, np.float32))
     raise UsageError(f"{path}: no vectors in this folder: {_HINT}")
   tensor_files.refuse_pickle(path)
   if path.suffix != _SUFFIX:
@@ -185,17 +184,6 @@ def _mapped(path: pathlib.Path, name: str, shape: tuple[int, ...]) -> np.ndarray
     length = int.from_bytes(file.read(8), "little")
     start = json.loads(file.read(length))[name]["data_offsets"][0]
   return np.memmap(path, np.dtype("<f4"), "r", 8 + length + start, shape)
-
-
-def _read_embedded(folder: pathlib.Path) -> Features:
-  vectors = embedding_files.read(folder / PICTURES)
-  try:
-    keys = (folder / KEYS_FILE).read_text("utf-8").removesuffix("\n").split("\n")
-  except (OSError, UnicodeDecodeError) as error:
-    raise UsageError(
-      f"{folder / KEYS_FILE}: cannot be read ({one_line(error)}): embed the pictures again"
-    ) from None
-  return Features(tuple(keys), vectors)
 
 
 def _check(features: Features, where: str) -> None:

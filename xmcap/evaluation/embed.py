@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import msgspec
 import numpy as np
 from etils import epath
 
@@ -26,17 +27,20 @@ from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import picture_features
 from xmcap.evaluation.embedder import DualEmbedder, TextEmbedder
 from xmcap.evaluation.word_embedder import FeatureEmbedder
-from xmcap.models import model_json
+from xmcap.models import model_json, stacking
 from xmcap.progress import Say
 from xmcap.scoring.ranked import prompts as prompts_lib
 from xmcap.scoring.ranked.retrieval import Captions
 from xmcap.scoring.ranked.zero_shot import Labels
+from xmcap.scoring.reading import vectors
+from xmcap.scoring.reading.embedding_files import KEYS, PICTURES
 from xmcap.storage import addresses, files
+from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import join as hosts
 
-NAME, VERSION = "embeddings", "1"
-PICTURES, KEYS = "pictures.npy", "keys.txt"
-_PART = {"pictures": 4_096, "captions": 16_384, "labels": 1_024}  # rows that are embedded and written at once
+NAME, VERSION = "embeddings", "2"
+# Rows that are embedded and written at once.
+_PART = {"pictures": 4_096, vectors.CAPTIONS: 16_384, vectors.PREDICTIONS: 16_384, "labels": 1_024}
 
 Embedder = DualEmbedder | FeatureEmbedder
 
@@ -48,6 +52,8 @@ class Inputs:
   Attributes:
     pictures: key -> argument of `read`, by default a file.
     captions: language code -> captions.
+    predictions: language code -> captions of systems, each once.
+    prefix: goes before every caption and prediction.
     labels: language code -> classes.
     prompts: language code -> prompts; without prompts the names of classes are embedded alone.
     read: returns the bytes of a picture.
@@ -62,6 +68,8 @@ class Inputs:
   read: Callable[[str], bytes] = lambda path: epath.Path(path).read_bytes()
   tokenized: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   features: str = ""
+  predictions: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  prefix: str = ""
 
   def described(self) -> dict[str, Any]:
     """Counts and hashes that identify these inputs."""
@@ -71,6 +79,8 @@ class Inputs:
       "labels": {code: held.names for code, held in self.labels.items()},
       "prompts": dict(self.prompts),
     }
+    if self.predictions:
+      texts["predictions"] = {code: list(held) for code, held in self.predictions.items()}
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
     hashed = {
@@ -129,7 +139,7 @@ def write(
   adapters: str = "",
   say: Say = lambda line: None,
 ) -> None:
-  """Writes `pictures.npy`, `keys.txt`, `captions/CODE.npy` and `labels/CODE.npy` for the inputs that there are.
+  """Writes the folder of `scoring.reading.vectors`, and `labels/CODE.npy`, for the inputs that there are.
 
   All processes of a run must call it, with the same inputs and a folder that all of them see.
 
@@ -152,26 +162,32 @@ def write(
   options = {"model_dir": addresses.absolute(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)
+  if inputs.prefix:
+    options["prefix"] = inputs.prefix
   if inputs.features:
     options["features"] = os.path.abspath(inputs.features)
   if len(set(hosts.agree("inputs to embed", json.dumps(options)))) > 1:
     raise UsageError("the processes have different inputs: give each the same options and files")
 
-  def embed_parts(work_dir: pathlib.Path) -> str:
+  def embed_parts(work_dir: pathlib.Path) -> Embedder:
     if hosts.current():
       hosts.check_folder(epath.Path(work_dir))
     made = load(model_dir, step, inputs.features)
     _embed_parts(work_dir, inputs, made, adapters, say)
-    return made.texts.longest
+    return made
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     hosts.agree("embeddings", "begun")
-    longest = embed_parts(work_dir)
+    made = embed_parts(work_dir)
     cut, unread = _join_parts(out, work_dir, inputs)
+    name = f"{pathlib.PurePath(model_dir).name}{'' if step is None else f', step {step}'}"
+    codes = sorted({*inputs.captions, *inputs.predictions, *inputs.labels})
+    card = vectors.Card(name, _fingerprint(model, made, adapters, codes), made.preprocessing, inputs.prefix)
+    files.write_text(out / vectors.CARD, json.dumps(msgspec.to_builtins(card), ensure_ascii=False) + "\n")
     if cut:
-      say(f"texts of more than {longest}, which were cut: {cut:,}")
+      say(f"texts of more than {made.texts.longest}, which were cut: {cut:,}")
     if unread:
-      captions = sum(len(held.texts) for held in inputs.captions.values())
+      captions = sum(map(len, _texts(inputs).values()))
       say(f"{unread:,} of {captions:,} captions have no known word, and are embedded as empty texts")
     return {"cut": cut, **({"unread": unread} if unread else {})}
 
@@ -214,7 +230,7 @@ def _outputs(inputs: Inputs) -> list[list[_Part]]:
   """The parts of each file of embeddings, in order."""
   counts = {
     ("pictures", ""): len(inputs.pictures),
-    **{("captions", code): len(held.texts) for code, held in inputs.captions.items()},
+    **{place: len(texts) for place, texts in _texts(inputs).items()},
     **{("labels", code): len(held.names) for code, held in inputs.labels.items()},
   }
   return [
@@ -222,6 +238,28 @@ def _outputs(inputs: Inputs) -> list[list[_Part]]:
     for (kind, code), count in counts.items()
     if count
   ]
+
+
+def _texts(inputs: Inputs) -> dict[tuple[str, str], Sequence[str]]:
+  """Returns (folder, language code) -> captions, for captions and predictions."""
+  return {
+    **{(vectors.CAPTIONS, code): held.texts for code, held in inputs.captions.items()},
+    **{(vectors.PREDICTIONS, code): held for code, held in inputs.predictions.items()},
+  }
+
+
+def _fingerprint(model: model_json.Model, made: Embedder, adapters: str, codes: Sequence[str]) -> str:
+  """Returns a hash of the parameters and their configuration, and of the adapters of these languages."""
+  digest = hashlib.sha256(model_json.as_text(model).encode())
+  folders = [pathlib.Path(adapters, code) for code in codes] if adapters else []
+  for params in (
+    made.texts.sharded.params,
+    *(weights.read_all(folder) for folder in folders if folder.is_dir()),
+  ):
+    for path, leaf in sorted(stacking.flatten(params).items()):
+      digest.update(f"{path} {leaf.shape}".encode())
+      digest.update(np.ascontiguousarray(jax.device_get(leaf), np.float32).data)
+  return f"sha256:{digest.hexdigest()[:16]}"
 
 
 def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapters: str, say: Say) -> None:
@@ -248,9 +286,10 @@ def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> 
     texts = adapters_lib.of_language(texts, adapters, part.code)
   cut, unread, rows = texts.cut, texts.unread, slice(part.start, part.stop)
   try:
-    if part.kind == "captions":
-      captions = inputs.captions[part.code].texts[rows], part.code, inputs.tokenized.get(part.code, ())[rows]
-      found = texts.all(*captions)
+    if part.kind != "labels":
+      captions = [f"{inputs.prefix}{text}" for text in _texts(inputs)[part.kind, part.code][rows]]
+      words = inputs.tokenized.get(part.code, ()) if part.kind == vectors.CAPTIONS else ()
+      found = texts.all(captions, part.code, words[rows])
     else:
       names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
       found = texts.ensemble(names, prompts, part.code)
@@ -267,13 +306,20 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tu
     path = out / kind / f"{code}.npy" if code else out / PICTURES
     files.make_folder(path.parent)
     files.remove_incomplete(path.parent)
-    found = []
-    for part in parts:
-      with np.load(part.path(work_dir)) as held:
-        found.append(held["embeddings"])
-        cut += int(held["cut"])
-        unread += int(held["unread"]) if "unread" in held else 0  # not in a part of an earlier version
-    files.write_array(path, np.concatenate(found))
+    with files.whole(path) as file:
+      for part in parts:
+        with np.load(part.path(work_dir)) as held:
+          found = held["embeddings"]
+          cut += int(held["cut"])
+          unread += int(held["unread"])
+        if part.start == 0:
+          shape = parts[-1].stop, *found.shape[1:]
+          about = {"descr": found.dtype.str, "fortran_order": False, "shape": shape}
+          np.lib.format.write_array_header_1_0(file, about)
+        file.write(np.ascontiguousarray(found).data)
+    if texts := _texts(inputs).get((kind, code)):
+      with files.whole(path.with_suffix(".jsonl")) as file:
+        file.writelines(msgspec.json.encode({"caption": text}) + b"\n" for text in texts)
   if inputs.pictures:
     files.write_text(out / KEYS, "".join(f"{key}\n" for key in inputs.pictures))
   return cut, unread

@@ -1,6 +1,7 @@
 """Pictures and texts to embeddings by a dual tower, on the devices that hold its parameters."""
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -143,12 +144,20 @@ class DualEmbedder:
       isinstance(vit, ViTConfig) and isinstance(dual, DualConfig) and isinstance(text, T5Config | TextConfig)
     )
     module: Any = tower(vit, text, dual)
-    self._image_size, self._resize = vit.image_size, dual.resize
+    self._folder, self._image_size, self._resize = folder, vit.image_size, dual.resize
     sharded = sharded_params.for_evaluation(params, jax.local_devices())
     self.texts = TextEmbedder(module, sharded, _tokenizer(folder, text), batch_size=256)
     self._embed = jax.jit(
       lambda params, batch: module.apply({"params": params}, batch["image"], method="embed_images")
     )
+
+  @property
+  def preprocessing(self) -> str:
+    """How pictures and texts are prepared, with a hash of the tokenizer."""
+    own = self._folder / VOCABULARY
+    read = [own] if own.exists() else tokenizer_files.describe(pathlib.Path(self._folder)).files
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:16]
+    return f"{self._image_size} px {self._resize}; up to {self.texts.longest}, tokenizer#{digest}"
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
     """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""

@@ -71,6 +71,11 @@ class FeatureEmbedder:
     self.texts = WordEmbedder(module, sharded, words)
     self._features, self._width = features, config.output_dim
 
+  @property
+  def preprocessing(self) -> str:
+    """How texts are prepared, with a hash of the words; pictures are stored features."""
+    return f"stored features; up to {self.texts.longest}, words#{self.texts.words.sha256[:16]}"
+
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
     """Returns the stored features of pictures, normalised, float32 [N, F]; `paths` are keys of the pictures.
 

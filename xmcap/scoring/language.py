@@ -16,6 +16,7 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
 from xmcap.scoring.health import fidelity
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.reading.vectors import Vectors
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
 from xmcap.scoring.words import Words
@@ -111,13 +112,14 @@ def score_language(
   keep: Collection[str] = (),
   known: health_lib.Vocabularies | None = None,
   wrong_language: str = "keep",
+  vectors: Vectors | None = None,
 ) -> Scored:
   """Scores the captions of one language; the arguments are those of `score.score`.
 
   `known` are the words of the references of all languages, which health and `wrong_language="zero"` need.
 
   Raises:
-    UsageError: `tokenized` does not fit the references.
+    UsageError: `tokenized` does not fit the references, or as `Vectors.cosines`.
     XmcapError: a word segmenter or another package is not installed.
   """
   _check(language, captions)
@@ -134,6 +136,9 @@ def score_language(
   variants = None
   if not normalize:
     variants = variants_lib.find(found, texts, corpus.words, corpus.ngrams.is_reference)
+  if vectors is not None:
+    compared = {other for name in metrics for other in metrics_lib.CAPTION_METRICS[name].compares}
+    corpus.cosines = vectors.cosines(language, captions.keys, scored.hypotheses, references, compared)
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
   measured = marks = None

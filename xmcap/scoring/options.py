@@ -10,6 +10,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols, residue, tokenizers
 from xmcap.scoring.reading import predictions
+from xmcap.scoring.reading import vectors as vectors_lib
 from xmcap.scoring.statistics import subsets
 from xmcap.terminal import shown
 
@@ -36,6 +37,8 @@ def check(
   document_frequencies: object = None,
   wrong_language: str = "keep",
   clean: str | Sequence[str] = "",
+  vectors: "str | os.PathLike | vectors_lib.Vectors" = "",
+  health: bool = False,
   **others: Any,
 ) -> protocols.Settled:
   """Checks those options of `score` that can be checked without the captions; `others` need no check.
@@ -44,7 +47,7 @@ def check(
     The options that the protocol determines.
 
   Raises:
-    UsageError: an option has an invalid value, or the file of a subset does not exist.
+    UsageError: an option has an invalid value, the file of a subset does not exist, or as `vectors.check`.
   """
   settled = protocols.settle(
     protocol,
@@ -67,6 +70,7 @@ def check(
   predictions.check_missing(missing)
   if wrong_language not in WRONG_LANGUAGE:
     raise UsageError(f"--wrong_language={shown(str(wrong_language))}: must be {' or '.join(WRONG_LANGUAGE)}")
+  vectors_lib.check(settled.metrics, vectors, health, wrong_language == "zero")
   check_count("bootstrap", bootstrap, MAX_RESAMPLES)
   check_count("seed", seed, MAX_SEED)
   return settled

@@ -1,6 +1,7 @@
 """Scores predictions against references: returns the table and the statistics behind it."""
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping, Sequence
 
 from xmcap import languages as languages_lib
@@ -13,6 +14,7 @@ from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import inputs
 from xmcap.scoring.reading import predictions as predictions_lib
+from xmcap.scoring.reading import vectors as vectors_lib
 from xmcap.scoring.reading.predictions import CheckedPredictions, Predictions
 from xmcap.scoring.reading.references import References, of_split
 from xmcap.scoring.result import Result
@@ -20,7 +22,7 @@ from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
 from xmcap.scoring.writing import language_fidelity
-from xmcap.scoring.writing.signature import digest, of_images
+from xmcap.scoring.writing.signature import METRIC, digest, of_images
 
 MOST_OTHER_WORDS = 0.05
 """Largest share of a language's references that the release may split in another way than the default tokeniser.
@@ -48,6 +50,7 @@ def score(
   scale: int | None = None,
   wrong_language: str = "keep",
   health: bool = False,
+  vectors: str | os.PathLike | vectors_lib.Vectors = "",
   keep: Collection[str] = (),
   processes: int = 1,
 ) -> Result:
@@ -76,6 +79,7 @@ def score(
     wrong_language: `keep`, or `zero`: a caption in another language is scored as an empty caption, and a note of the
       table gives their number. The words of all references, also of languages that are not scored, help to tell.
     health: whether to measure language health, and to show language fidelity beside the scores.
+    vectors: a folder of embeddings (see `reading.vectors`), for the metrics that compare them; "": none.
     keep: what the result keeps besides the statistics: `words`, `document_frequency`.
     processes: number of processes that share the languages.
 
@@ -98,6 +102,8 @@ def score(
     bool(document_frequencies),
     wrong_language,
     clean,
+    vectors,
+    health,
   )
   metrics, tokenizer = settled.metrics, settled.tokenizer
   if not isinstance(references, References):
@@ -132,6 +138,9 @@ def score(
   tokenized = references.tokenized if splitter.needs_tokenized else {}
   if splitter.needs_tokenized and not tokenized:
     raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
+  compared = {name: metrics_lib.CAPTION_METRICS[name].compares for name in metrics}
+  if vectors and not isinstance(vectors, vectors_lib.Vectors):
+    vectors = vectors_lib.Vectors(vectors)
   keys = sorted(references)
   known = language_fidelity.read(keys, references) if health or wrong_language == "zero" else None
 
@@ -156,6 +165,7 @@ def score(
       keep=keep,
       known=known,
       wrong_language=wrong_language,
+      vectors=vectors if isinstance(vectors, vectors_lib.Vectors) else None,
     )
 
   # Languages that need a segmenter take longest, so they come first.
@@ -178,6 +188,9 @@ def score(
     **({"scale": str(settled.scale)} if settled.scale != 1 else {}),
     **({"clean": ",".join(kinds)} if kinds else {}),
   }
+  if isinstance(vectors, vectors_lib.Vectors):
+    parts |= _signature_of_vectors(compared, vectors.card)
+    notes += _vectors_notes(compared, vectors.card, wrong_language)
   if known is not None and wrong_language == "zero":
     parts["wrong_language"] = language_fidelity.signature(known)
     notes += language_fidelity.notes_on_emptied(
@@ -294,6 +307,27 @@ def _signature_of_words(
     "tokenizer": f"{tokenizer}-{words}",
     "normalization": tokenizers.get(tokenizer, next(iter(of_language)), normalize).normalization,
   }
+
+
+def _signature_of_vectors(compared: Mapping[str, Sequence[str]], card: vectors_lib.Card) -> dict[str, str]:
+  return {
+    f"{METRIC}{name}": f"{metrics_lib.CAPTION_METRICS[name].signature},{card.signature}"
+    for name, of_metric in compared.items()
+    if of_metric
+  }
+
+
+def _vectors_notes(
+  compared: Mapping[str, Sequence[str]], card: vectors_lib.Card, wrong_language: str
+) -> list[str]:
+  notes = [f"vectors of {card.model}"]
+  if wrong_language == "keep":
+    named = ", ".join(name for name, of_metric in compared.items() if of_metric)
+    notes.append(
+      f"a caption in another language scores about as high in {named}: read them beside language fidelity, or score "
+      "with --wrong_language=zero"
+    )
+  return notes
 
 
 def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict[str, str]:

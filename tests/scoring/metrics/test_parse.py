@@ -30,7 +30,9 @@ def test_an_unknown_metric_suggests_the_nearest(text, nearest):
 
 @pytest.mark.parametrize("text", ["", "cider,", "bertscore"])
 def test_an_unknown_metric_without_a_near_one_lists_all(text):
-  with pytest.raises(UsageError, match="unknown metric '.*'; there are: cider, cider_d, .*, bleu, all$"):
+  with pytest.raises(
+    UsageError, match="unknown metric '.*'; there are: cider, cider_d, .*, bleu, similarity, all$"
+  ):
     metrics.parse(text)
 
 

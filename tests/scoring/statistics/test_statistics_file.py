@@ -11,6 +11,7 @@ from tests.scoring import release
 from xmcap import cli
 from xmcap.errors import UsageError
 from xmcap.scoring import score_files
+from xmcap.scoring.statistics import statistics_file
 from xmcap.scoring.statistics.statistics_file import read_statistics, write_statistics
 
 
@@ -135,7 +136,7 @@ def test_many_arrays_are_refused(capsys, written, folder):
   with zipfile.ZipFile(folder / "scores.npz", "a") as archive:
     for number in range(10_000):
       archive.writestr(f"{number}.npy", b"")
-  _refused(capsys, written, folder, "over 4,200 arrays")
+  _refused(capsys, written, folder, f"over {statistics_file._MAX_ARRAYS:,} arrays")
 
 
 def test_cut_and_flipped_files_are_refused_or_the_same(written, tmp_path):

@@ -7,7 +7,8 @@ with the references of all images.
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from xmcap.scoring import metrics, tokenizers
 from xmcap.scoring.human import correlation
 from xmcap.scoring.human.sheets import Sheet, SheetColumn
 from xmcap.scoring.human.thumb_ratings import ThumbRatings
+from xmcap.scoring.reading import vectors as vectors_lib
 from xmcap.terminal import shown
 
 _TARGETS = ("P", "R", "total")
@@ -50,6 +52,7 @@ def correlate(
   drop_identical_references: bool = False,
   resamples: int = 1000,
   seed: int = 0,
+  vectors: str | os.PathLike = "",
 ) -> list[MetricResult]:
   """Scores the rated captions with each metric and correlates the scores with the ratings.
 
@@ -63,6 +66,7 @@ def correlate(
     drop_identical_references: whether to score the human system without references that have the same words as its
       caption, which are most likely that very caption.
     resamples, seed: settings of the intervals; 0 resamples for none.
+    vectors: a folder of embeddings (see `reading.vectors`), for the metrics that compare them; "": none.
   """
   words = _words_of(names, tokenizer)
   if human is not None and human not in ratings.systems:
@@ -73,9 +77,14 @@ def correlate(
     raise UsageError("--drop_identical_references needs --human=NAME, the system with human captions")
   language = ratings.language or "en"
   without_identical = human if drop_identical_references else None
+  # People have rated the captions, so no language fidelity need stand beside the scores.
+  vectors_lib.check(tuple(words), vectors, health=False, zero=True)
+  held = vectors_lib.Vectors(vectors) if vectors else None
+  compared = {other for name in words for other in metrics.CAPTION_METRICS[name].compares}
   splitters = {name: tokenizers.get(name, language) for name in dict.fromkeys(words.values())}
   corpora = {
-    name: _corpora(ratings, references, splitter, without_identical) for name, splitter in splitters.items()
+    name: _corpora(ratings, references, splitter, without_identical, held, compared)
+    for name, splitter in splitters.items()
   }
   pools = {"all systems": list(range(len(ratings.systems)))}
   if human is not None:
@@ -91,8 +100,9 @@ def correlate(
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
+    of_vectors = f",{held.card.signature}" if held is not None and metric.compares else ""
     signature = (
-      f"{name}({metric.signature}){frequencies}|tok:{own}({splitters[own].version})|lang:{language}"
+      f"{name}({metric.signature}{of_vectors}){frequencies}|tok:{own}({splitters[own].version})|lang:{language}"
       f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}"
     )
     correlations, captions = {}, {}
@@ -143,20 +153,22 @@ def _corpora(
   references: Mapping[str, Sequence[str]],
   splitter: tokenizers.Tokenizer,
   without_identical: str | None,
+  vectors: vectors_lib.Vectors | None,
+  compared: Collection[str],
 ) -> tuple[list[metrics.Corpus], int]:
   """Returns a corpus per system, and the number of references that were left out."""
   counts = [len(references[key]) for key in ratings.keys]
   words = iter(splitter.tokenize_references([text for key in ratings.keys for text in references[key]]))
   reference_words = [list(itertools.islice(words, count)) for count in counts]
   texts = [ratings.captions[system, key].text for system in ratings.systems for key in ratings.keys]
-  words = iter(splitter.tokenize(texts))
+  words, captions = iter(splitter.tokenize(texts)), iter(texts)
   corpora, removed = [], 0
   for system in ratings.systems:
     hypotheses = list(itertools.islice(words, len(ratings.keys)))
-    kept = reference_words
+    kept = [list(range(count)) for count in counts]  # the places of the references that are used
     if system == without_identical:
       kept = [
-        [reference for reference in rows if reference != hypothesis]
+        [place for place, reference in enumerate(rows) if reference != hypothesis]
         for hypothesis, rows in zip(hypotheses, reference_words, strict=True)
       ]
       removed = sum(counts) - sum(map(len, kept))
@@ -166,7 +178,17 @@ def _corpora(
           f"--drop_identical_references: {len(emptied):,} images would be left without references (the first is "
           f"'{shown(emptied[0])}'); score without this option"
         )
-    corpora.append(metrics.Corpus(hypotheses, kept))
+    corpus = metrics.Corpus(
+      hypotheses,
+      [[rows[place] for place in places] for rows, places in zip(reference_words, kept, strict=True)],
+    )
+    if vectors is not None:
+      own = list(itertools.islice(captions, len(ratings.keys)))
+      others = [
+        [references[key][place] for place in places] for key, places in zip(ratings.keys, kept, strict=True)
+      ]
+      corpus.cosines = vectors.cosines(ratings.language or "en", ratings.keys, own, others, compared)
+    corpora.append(corpus)
   return corpora, removed
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.metrics import ranked, tags
-from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
+from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Cosines, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu, SentenceBleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
@@ -14,6 +14,7 @@ from xmcap.scoring.metrics.meteor import Meteor
 from xmcap.scoring.metrics.meteor_char import MeteorChar
 from xmcap.scoring.metrics.rouge import RougeL, RougeLF1
 from xmcap.scoring.metrics.spice import Spice
+from xmcap.scoring.metrics.vectors import ClipScore, RefClipScore, Similarity
 from xmcap.terminal import shown
 
 CAPTION_METRICS: dict[str, CaptionMetric] = {
@@ -30,6 +31,10 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     Meteor(),
     MeteorChar(),
     Spice(),
+    ClipScore(),
+    RefClipScore(),
+    Similarity("max"),
+    Similarity("mean"),
   )
 }
 """Caption metrics by name, with the parameters that are reported, in the order of the columns of a table."""
@@ -42,6 +47,7 @@ METRICS: dict[str, Metric] = {
 
 _GROUPS = {
   "bleu": tuple(name for name in CAPTION_METRICS if name.startswith("bleu_")),
+  "similarity": ("similarity_max", "similarity_mean"),
   "all": tuple(name for name, metric in CAPTION_METRICS.items() if not metric.is_extra),
 }
 """Names that stand for several metrics."""
@@ -50,7 +56,8 @@ _GROUPS = {
 def parse(text: str, known: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str, ...]:
   """Returns the metrics named by an option, such as `cider,bleu,chrf`, in the order of the columns of a table.
 
-  `bleu` means bleu_1 to bleu_4, and `all` means all but extras. Raises UsageError for an unknown or repeated name.
+  `bleu` means bleu_1 to bleu_4, `similarity` both of its kinds, and `all` all but extras. Raises UsageError for an
+  unknown or repeated name.
   """
   chosen: set[str] = set()
   for name in (part.strip() for part in text.split(",")):
@@ -72,6 +79,7 @@ __all__ = [
   "Cider",
   "CiderD",
   "Corpus",
+  "Cosines",
   "Exact",
   "Meteor",
   "MeteorChar",

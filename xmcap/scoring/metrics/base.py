@@ -4,6 +4,7 @@ Statistics are separate from the score, so images can be resampled without anoth
 """
 
 import abc
+import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
@@ -18,13 +19,30 @@ from xmcap.scoring.words import Words
 T = TypeVar("T")
 
 
+@dataclasses.dataclass(frozen=True)
+class Cosines:
+  """Cosines of the embeddings of captions, float64 [images], in [-1, 1]; 0 of an empty caption, or if not asked for.
+
+  Attributes:
+    picture: of the caption and its picture.
+    largest, mean: of the caption and its references.
+  """
+
+  picture: np.ndarray
+  largest: np.ndarray
+  mean: np.ndarray
+
+
 class Corpus:
   """The tokenised captions of one language, and computations on them that metrics share.
 
   Attributes:
     words: words of all captions, in the order of `interleave`.
     document_frequency: document frequencies of another corpus, for weighting n-grams; None: those of the references.
+    cosines: of the same captions, for metrics of embeddings; None: there are no embeddings.
   """
+
+  cosines: Cosines | None = None
 
   def __init__(
     self,
@@ -51,6 +69,13 @@ class Corpus:
     corpus.words, corpus._num_references = words, num_references
     corpus.document_frequency = document_frequency
     return corpus
+
+  @property
+  def given_cosines(self) -> Cosines:
+    """The cosines; ValueError if there are none."""
+    if self.cosines is None:
+      raise ValueError("a metric of embeddings needs Corpus.cosines (see reading.vectors)")
+    return self.cosines
 
   @functools.cached_property
   def ngrams(self) -> ngrams.Ngrams:
@@ -93,6 +118,7 @@ class Metric:
     percent: whether the score is a share in [0, 1] that tables show in percent.
     decimals: decimals of the score in tables; as a percentage, or at scale 100, it shows two fewer.
     scaled: whether a table may show the score times 100, as papers do; not if it is per cent already.
+    least: the lowest value of a statistic.
     counted: what a table counts besides images: `references`, `classes` or `captions`.
   """
 
@@ -102,6 +128,7 @@ class Metric:
   width: int = 1
   percent: bool = False
   scaled: bool = False
+  least: float = 0.0
   decimals: int = 3
   counted: str = "references"
 
@@ -135,10 +162,12 @@ class CaptionMetric(Metric, abc.ABC):
 
   Attributes:
     languages: codes of the supported languages; () for all.
-    is_extra: whether `all` leaves it out: it needs software that is not installed with xmcap, or suits few languages.
+    compares: what a metric of embeddings compares with a caption, of `pictures` and `references`; (): it reads words.
+    is_extra: whether `all` leaves it out: it needs what is not installed with xmcap, or suits few languages.
   """
 
   languages: tuple[str, ...] = ()
+  compares: tuple[str, ...] = ()
   is_extra: bool = False
 
   @abc.abstractmethod

@@ -8,12 +8,16 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.reading.inputs import Input
 from xmcap.tensors import files as tensor_files
 from xmcap.tensors import npy_header
 from xmcap.terminal import shown
 
 SUFFIXES = (".npy", ".safetensors")
 TENSOR = "embeddings"
+PICTURES, KEYS = "pictures.npy", "keys.txt"
+"""The embeddings of pictures in a folder of `xmcap embed`, and their keys, one per line."""
+
 SIMILARITIES = ("cosine", "dot")
 _TINY = 1e-12
 
@@ -38,6 +42,36 @@ def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> np.ndarray:
     raise UsageError(f"{path}: must have a single tensor, or one named '{TENSOR}'; it has {names}")
   name = TENSOR if TENSOR in tensors else next(iter(tensors))
   return _checked(tensors[name].read(), axes, f"{path}, tensor {name}")
+
+
+def map_rows(path: str | os.PathLike) -> np.ndarray:
+  """Maps an `.npy` file of embeddings [N, D] into memory; UsageError as `read`, but numbers are not looked at."""
+  return _checked_layout(map_npy(path), (2,), str(path))
+
+
+def map_pictures(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
+  """Returns the keys and the mapped embeddings [N, D] of pictures.npy and keys.txt; UsageError as `map_rows`."""
+  folder = pathlib.Path(folder)
+  array = map_rows(folder / PICTURES)
+  with Input(folder / KEYS) as source:
+    keys = tuple(source.distinct_lines())
+  if len(keys) != len(array):
+    raise UsageError(
+      f"{folder / KEYS}: {files.count(len(keys), 'key')} for {files.count(len(array), 'row')} of {PICTURES}; give one "
+      "for each"
+    )
+  return keys, array
+
+
+def unit_rows(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:
+  """Returns rows of embeddings [N, D] as float64 with length 1; UsageError for length 0, NaN or infinity."""
+  wide = array[rows].astype(np.float64)
+  lengths = np.sqrt((wide * wide).sum(axis=1, keepdims=True))
+  bad = ~(np.isfinite(lengths) & (lengths >= _TINY))
+  if bad.any():
+    row = int(rows[np.flatnonzero(bad)[0]])
+    raise UsageError(f"{where}, row {row}: an embedding of length 0, or with NaN or infinity; embed it again")
+  return wide / lengths
 
 
 def by_language(path: str | os.PathLike) -> dict[str, Read]:
@@ -126,13 +160,17 @@ def map_npy(path: str | os.PathLike) -> np.ndarray:
   return np.memmap(path, header.dtype, "r", header.length, header.shape, order)
 
 
-def _checked(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray:
+def _checked_layout(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray:
   if array.ndim not in axes or 0 in array.shape:
     layout = "[rows, width]" if 3 not in axes else "[rows, width] or [prompts, rows, width]"
     raise UsageError(f"{where}: has shape {shown(str(list(array.shape)))}; embeddings are {layout}")
   if array.dtype not in tensor_files.FLOATS:
     raise UsageError(f"{where}: dtype {array.dtype}; embeddings are float16, bfloat16, float32 or float64")
-  array = np.asarray(array, np.float32)
+  return array
+
+
+def _checked(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray:
+  array = np.asarray(_checked_layout(array, axes, where), np.float32)
   for part in array if array.ndim == 3 else [array]:
     finite = np.isfinite(part).all(axis=-1)
     if not finite.all():

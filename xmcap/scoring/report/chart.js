@@ -100,13 +100,13 @@ function drawChart() {
     .filter(({ scores }) => scores?.some(Boolean));
   const [first, ...others] = systems;
   const values = systems.flatMap(({ scores }) => scores.flat()).filter((value) => value !== null);
-  const highest = Math.max(...values);
+  const highest = Math.max(0, ...values); // a mean cosine may be below 0, which is drawn as 0
   const yTicks = ticks(0, metric.name === "exact" && highest > 0.4 ? 1 : highest);
   const { left, top, bottom, height } = CHART;
   const count = scoresData.languages.length;
   const pitch = Math.min(72, Math.max(CHART.pitch, (CHART.widest - left) / count));
   const width = left + pitch * count;
-  const y = (score) => top + height * (1 - Math.min(score, yTicks.at(-1)) / yTicks.at(-1));
+  const y = (score) => top + height * (1 - Math.min(Math.max(score, 0), yTicks.at(-1)) / yTicks.at(-1));
   const order = [...first.scores.keys()].sort((a, b) => first.scores[b][0] - first.scores[a][0]);
   const told = ([i, word]) => `${word} ${reportData.languages[scoresData.languages[i].code].name}, ${formatScore(metric, first.scores[i][0])}`;
   const extremes = [[order[0], "highest"], [order.at(-1), "lowest"]].map(told).join("; ");

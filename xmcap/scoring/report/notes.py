@@ -30,6 +30,13 @@ From 0 to 1.""",
 From 0 to 1.""",
   "spice": """F score of the objects, attributes and relations that an English parser finds in the caption and its
 references (Anderson et al., 2016), computed by the Java program in pycocoevalcap. From 0 to 1.""",
+  "clip_score": """2.5 times the cosine of the embeddings of caption and picture, or 0 (CLIPScore; Hessel et al., 2021).
+It does not see the language, so read it beside language fidelity.""",
+  "ref_clip_score": """Harmonic mean of CLIP-S and the largest cosine of the embeddings of caption and references
+(RefCLIPScore; the same). It does not see the language either.""",
+  "similarity": """Largest and mean cosine of the embeddings of a caption and its references, by the encoder that the
+notes name. An encoder of many languages gives a caption and its translation nearly the same embedding, so read it
+beside language fidelity.""",
   "top1": """Share of pictures whose class scores highest among all classes of the language. Tied classes share the
 hit.""",
   "top1_fixed": """Top-1 among a fixed number of random classes, which makes languages comparable. Languages with fewer
@@ -51,6 +58,7 @@ _HEADINGS = {
   "t2i": "T2I R@k, MRR",
   "i2t": "I2T R@k, MRR",
   "recall": "R@k",
+  "similarity": "Similarity",
   "tags": "P, R, F@k",
 }
 _BETWEEN_RANKINGS = """Candidates differ between languages, and more of them make the task harder. Compare systems

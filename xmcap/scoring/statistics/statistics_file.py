@@ -134,8 +134,9 @@ def _of_language(code: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]
   for name, values in arrays.items():
     if values.dtype != np.float64 or values.shape != (len(images), metrics.METRICS[name].width):
       raise ValueError(f"inconsistent arrays: {code}/{name} is {values.dtype} {list(values.shape)}")
-    if not ((values >= 0) & (values <= _LARGEST)).all():
-      raise ValueError(f"{code}/{name} has an invalid score: NaN, less than 0 or over {_LARGEST:g}")
+    least = metrics.METRICS[name].least
+    if not ((values >= least) & (values <= _LARGEST)).all():
+      raise ValueError(f"{code}/{name} has an invalid score: NaN, less than {least:g} or over {_LARGEST:g}")
   return Statistics(
     tuple(keys[i] for i in images.tolist()),
     {name: values.astype(np.float64) for name, values in arrays.items()},
