@@ -79,7 +79,7 @@ def _sxs(arguments) -> None:
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   if arguments.comparisons == ["paper"]:
     pairs = rated_pairs.read_published()
-    _show([rated_pairs.correlate(pairs, paper=True, **bootstrap)], arguments, {})
+    _show([rated_pairs.correlate(pairs, **bootstrap)], arguments, {})
   elif arguments.comparisons:
     groups = base.named_paths("--comparisons", arguments.comparisons)
     inputs.check_pipes({f"--comparisons={group}": path for group, path in groups.items()})

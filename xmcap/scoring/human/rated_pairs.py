@@ -138,13 +138,10 @@ def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[s
   return {name: {code: row[metric] for code, row in table.rows.items()} for name, table in tables.items()}
 
 
-def correlate(
-  pairs: Sequence[RatedPair], resamples: int = 1000, seed: int = 0, paper: bool = False
-) -> DeltaCorrelations:
+def correlate(pairs: Sequence[RatedPair], resamples: int = 1000, seed: int = 0) -> DeltaCorrelations:
   """Correlates delta SxS with each difference, for each group and for all pairs.
 
-  The 95% intervals come from resamples of the pairs (0: no intervals); both directions of a pair are drawn together. If
-  `paper`, notes list the cells that differ from the paper's Table 6.
+  The 95% intervals come from resamples of the pairs (0: no intervals); both directions of a pair are drawn together.
   """
   names = dict.fromkeys(pair.group for pair in pairs)
   groups = {ALL: list(pairs)} if len(names) > 1 else {}
@@ -166,26 +163,7 @@ def correlate(
       f"{files.first_few(undefined)}"
     )
   notes += correlation.undefined_note([cells])
-  notes += _beside_the_paper(cells) if paper else []
   return DeltaCorrelations(points=points, cells=cells, resamples=resamples, seed=seed, notes=notes)
-
-
-def _beside_the_paper(cells: correlation.Cells) -> list[str]:
-  """Returns notes on how many cells match Table 6 of the paper to the printed digit, and which do not."""
-  printed = {
-    (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
-    for row in published.read("xm3600_table6_correlations")
-    for split in ("xm600", "xm3600", "coco_dev")
-  }
-  differing = []
-  for group, name, delta, cell in correlation.each(cells):
-    computed, paper = SheetColumn("", format=".2f").show(cell.value), printed[group, name, delta]
-    if computed != paper:
-      differing.append(
-        f"differs: {correlation.COEFFICIENTS[name]} {group} {delta}: {computed}, published {paper}"
-      )
-  count = f"{len(printed) - len(differing)} of {len(printed)} cells agree to the printed digit"
-  return [f"paper: Table 6 of Thapliyal et al. (EMNLP 2022); {count}", *differing]
 
 
 def _correlations(
