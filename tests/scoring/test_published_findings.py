@@ -59,6 +59,7 @@ def test_xm3600_comes_out_of_its_own_tables(capsys):
   assert counts == {
     "Table 1, sums": [37, 37, 0],
     "Table 4": [32, 32, 0],
+    "Section 3.3": [2, 2, 0],
     "Table 5": [48, 36, 12],
     "Table 7": [82, 66, 16],
     "Table 6": [27, 23, 0],
@@ -81,3 +82,13 @@ def test_table_1_stands_beside_a_release(tmp_path):
   assert any("2 others" in line for line in found.absent) and any(
     "Table 1, ar" in line for line in found.absent
   )
+
+
+def test_the_drafts_correlations_count_each_comparison_once(capsys):
+  assert cli.main(["published", "xm3600-draft"]) == 0
+  text = capsys.readouterr().out
+  # numpy 2: Pearson's of the columns and of their signs; scipy 1.17: Spearman's, Kendall's tau-b.
+  for cell in ("Pearson, cider_3600: computed 0.46825", "Spearman, cider_3600: computed 0.37888",
+               "Kendall, cider_val: computed 0.079738", "Matthews, cider_3600: computed 0.75 "):  # fmt: skip
+    assert cell in text
+  assert text.count("not at hand") == 8

@@ -3,12 +3,17 @@
 from xmcap.commands import base
 from xmcap.storage import outputs
 
-# Paper -> its tables, more about them, and what --results names.
+# Paper -> its tables, more about them, and what --results names; "": it has no files.
 _PAPERS = {
   "xm3600": (
     "Tables 1 and 4 to 7 of XM3600, and its choice of comparisons",
     "Differences of CIDEr come from Tables 8 to 11, correlations from Tables 5 and 7; Table 1 needs a release.",
     "a release such as captions.jsonl, for Table 1",
+  ),
+  "xm3600-draft": (
+    "Table 6 of the draft of XM3600, whose systems are PLuGS models",
+    "The correlations come from its Table 5.",
+    "",
   ),
   "babel-imagenet": (
     "Tables 2 and 8 to 12 of Babel-ImageNet, and its correlations",
@@ -21,7 +26,7 @@ _PAPERS = {
     "the folder with merged_captions_coco-cn_test.json and result_coco-cn.txt, of COCO-CN-Results-Viewer",
   ),
 }
-_NEEDS_NO_FILES = ("xm3600",)
+_OPTIONAL = ("xm3600",)
 
 
 def add(commands) -> None:
@@ -33,16 +38,19 @@ def add(commands) -> None:
       f"{details} Each printed cell is a row: printed, computed, deviation. 'equal' counts the cells with the printed "
       "digits, 'rounded' those that only rounding moves; every other deviation is listed, too.",
     )  # fmt: skip
-    command.set_defaults(paper=paper)
-    base.text(command, "--results", "PATH", results, required=paper not in _NEEDS_NO_FILES)
+    command.set_defaults(paper=paper, results=None)
+    if results:
+      base.text(command, "--results", "PATH", results, required=paper not in _OPTIONAL)
     out = "folder for published.csv, with a row per cell, and published.md"
     base.text(command, "--out", "DIR", out, short="-o")
 
 
 def _published(arguments) -> None:
-  from xmcap.scoring.published import babel_imagenet, coco_cn, xm3600
+  from xmcap.scoring.published import babel_imagenet, coco_cn, xm3600, xm3600_draft
 
-  papers = {"xm3600": xm3600, "babel-imagenet": babel_imagenet, "coco-cn": coco_cn}
+  papers = {
+    "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet, "coco-cn": coco_cn,
+  }  # fmt: skip
   found = papers[arguments.paper].recompute(arguments.results)
   if arguments.out:
     with outputs.held(arguments.out, arguments.prog):

@@ -70,6 +70,19 @@ def test_both_directions_of_a_comparison_are_drawn_together():
   assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(through_origin, [0.025, 0.975])), abs=1e-12)
 
 
+def test_once_counts_each_comparison_as_given():
+  pairs = [rated_pairs.RatedPair("a", "b", "en", s, {"x": d})
+           for s, d in [(-3.0, 0.1), (5.0, 0.2), (0.0, -0.3), (7.5, 0.0), (1.0, 0.4)]]  # fmt: skip
+  found = rated_pairs.correlate(pairs, resamples=0, directions="once")
+  assert found.points == {"ALL": 5} and "each comparison once" in found.terminal()
+  cells = {name: of_delta["x"].value for name, of_delta in found.cells["ALL"].items()}
+  # scipy 1.17; scikit-learn 1.9.1: matthews_corrcoef of what is above zero.
+  assert cells == pytest.approx(
+    {"pearson": 0.0603744, "spearman": 0.1, "kendall": 0.0, "matthews": 0.1666667}, abs=1e-6
+  )
+  assert rated_pairs.correlate(pairs, resamples=0).points == {"ALL": 10}
+
+
 def test_own_files_are_read_and_grouped(tmp_path):
   pairs = _read(tmp_path, _HEADER + "A,B,en,-1.5,.2\r\n\r\n", "\ufeff" + _HEADER + '"A, 2",B,en,3,-1e-3\n')
   assert [(c.m1, c.group, c.delta_sxs, c.deltas) for c in pairs] == [
@@ -81,7 +94,7 @@ def test_own_files_are_read_and_grouped(tmp_path):
 def test_one_comparison_has_no_correlation(tmp_path):
   result = rated_pairs.correlate(_read(tmp_path, _HEADER + "A,B,en,1,2\n"))
   assert result.cells["G0"]["pearson"]["cider"].value is None
-  assert "no coefficient (-) for 3 cells" in result.terminal()
+  assert "no coefficient (-) for 4 cells" in result.terminal()
 
 
 def test_one_group_alone_is_not_repeated_as_all(tmp_path):

@@ -9,6 +9,7 @@ from xmcap.scoring import files
 from xmcap.scoring.writing import grid
 
 ROUNDED = "the numbers that it is computed from are rounded"
+NOT_AT_HAND = "the printed number is not at hand"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Row:
   Attributes:
     table: where it is printed, such as `Table 2`; rows of one table are counted together.
     what: the cell, such as `mSigLIP, de`.
-    printed: the number with all digits that are printed: they say how exact it is.
+    printed: the number with all digits that are printed: they say how exact it is; "": it is not at hand.
     computed: in the unit of `printed`.
     slack: how far rounding of the numbers that `computed` is made of can move it.
     reason: why the cell deviates, if that is known.
@@ -33,8 +34,8 @@ class Row:
 
   @property
   def deviation(self) -> float:
-    """The computed number minus the printed one."""
-    return self.computed - float(self.printed)
+    """The computed number minus the printed one; NaN without one."""
+    return self.computed - float(self.printed or "nan")
 
   @property
   def equal(self) -> bool:
@@ -51,6 +52,8 @@ class Row:
   @property
   def why(self) -> str:
     """Why the digits differ; "" if they do not, or nobody knows."""
+    if self.printed == "":
+      return NOT_AT_HAND
     return "" if self.equal else ROUNDED if self.rounded else self.reason
 
 
@@ -93,19 +96,25 @@ class Findings:
 
 def _counted(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
   equal, rounded = sum(row.equal for row in rows), sum(row.rounded for row in rows)
+  deviating = sum(row.printed != "" for row in rows) - equal - rounded
   # A number that cannot be computed is further off than any other.
-  largest = max((math.inf if math.isnan(row.deviation) else abs(row.deviation) for row in rows), default=0.0)
+  largest = max(
+    (math.inf if math.isnan(row.deviation) else abs(row.deviation) for row in rows if row.printed),
+    default=0.0,
+  )
   return (
     name,
     f"{len(rows):,}",
     f"{equal:,}",
     f"{rounded:,}",
-    f"{len(rows) - equal - rounded:,}",
+    f"{deviating:,}",
     f"{largest:.4f}",
   )
 
 
 def _line(row: Row) -> str:
+  if not row.printed:
+    return f"{row.table}: {row.what}: computed {row.computed:.5g} ({row.why})\n"
   why = f" ({row.why})" if row.why else ""
   return (
     f"{row.table}: {row.what}: printed {row.printed}, computed {row.computed:.5g}, "
