@@ -147,6 +147,8 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
       "'bertscore'",
     ),
     (["thumb", "--ratings={}/ratings.jsonl"], "line 1: no 'SYS'"),
+    (["rubric"], "--ratings"),
+    (["rubric", "--ratings={}/ratings.jsonl"], "line 1: no 'system'"),
     (["thumb", "--ratings={}/thumb.jsonl", "--reference=x"], "did you mean --references"),
     (["sxz"], "sxz"),
     ([], "ACTION"),
@@ -240,7 +242,7 @@ cli.main(["human", "thumb", *thumb, *options])
   assert written[0] == written[1]
 
 
-@pytest.mark.parametrize("action", ["sxs", "thumb"])
+@pytest.mark.parametrize("action", ["sxs", "thumb", "rubric"])
 def test_help_imports_nothing_heavy(action):
   code = f"""
 import sys

@@ -20,6 +20,8 @@ def rate(tmp_path, monkeypatch):
           file.write(json.dumps({"image/key": key, "language": language, "caption": caption}) + "\n")
   with open("references.jsonl", "w", encoding="utf-8") as file:
     file.write(json.dumps({"image/key": "k1", "image/locale": "", "en": {"caption": ["A dog."]}}) + "\n")
+  with open("tags.txt", "w", encoding="utf-8") as file:
+    file.write("k1 猫 狗\nk2 船 海\n")
   return lambda *arguments: cli.main(["human", "rate", *arguments])
 
 
@@ -65,12 +67,48 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
   assert cli.main(["human", "sxs", "--ratings=joined.jsonl", "--resamples=0"]) == 0
 
 
+def test_tags_go_from_the_page_to_the_report(rate, capsys, tmp_path):
+  (tmp_path / "more.txt").write_text("k1 猫 鸟\nk2 树 海\n", encoding="utf-8")
+  tags = ("--predictions", "a=tags.txt", "b=more.txt", "--protocol=coco_cn_tags", "--language=zh", "--top=2")
+  assert rate(*tags, "--out=page.html") == 0
+  assert capsys.readouterr().out.splitlines()[:3] == [
+    "page.html: 6 tags, 2 systems, 2 pictures, 1 language, seed 0",
+    "tags equal to another system's, and rated together with it: 2",
+    "page.key.jsonl: which system wrote which tag; do not show it to the raters",
+  ]
+  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text(encoding="utf-8").splitlines()]
+  for rater, irrelevant in (("anna", "鸟"), ("bo", "狗鸟")):
+    lines = [
+      json.dumps({"item": row["item"], "rater": rater, "relevance": -1 if row["tag"] in irrelevant else 1})
+      for row in key
+    ]
+    (tmp_path / f"{rater}.jsonl").write_text("\n".join(lines))
+  assert rate("--join=page.key.jsonl", "anna.jsonl", "bo.jsonl", "--out=joined.jsonl") == 0
+  assert (
+    "joined.jsonl: 16 ratings; next: xmcap human rubric --ratings=joined.jsonl" in capsys.readouterr().out
+  )
+  assert cli.main(["human", "rubric", "--ratings=joined.jsonl", "--out=report"]) == 0
+  rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+  # By all, k1 has 猫, k2 all three: a has 1 of 2 and 2 of 2 right, and 1 of 1 and 2 of 3 of what is right.
+  assert ["zh", "a", "all", "2", "0", "0.750", "0.833", "0.733"] in rows
+  assert ["zh", "a", "any", "2", "0", "1.000", "0.833", "0.900"] in rows
+  assert (tmp_path / "report/rubric_tags.csv").exists()
+
+
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    (["--out=p.html"], "needs --protocol=sxs or --protocol=thumb, and --predictions=NAME=FILE"),
+    (["--out=p.html"], "needs --protocol=NAME, such as sxs or thumb, and --predictions=NAME=FILE"),
     (["--protocol=sxs", "--out=p.html"], "needs --protocol"),
-    (["--protocol=stars", *_SYSTEMS, "--out=p.html"], "invalid choice: 'stars'"),
+    (
+      ["--protocol=stars", *_SYSTEMS, "--out=p.html"],
+      "protocol 'stars': there are sxs, thumb, coco_cn_captions, coco_cn_tags",
+    ),
+    (["--protocol=thumb", *_SYSTEMS, "--top=3", "--out=p.html"], "--top is for a protocol of tags"),
+    (
+      ["--protocol=coco_cn_tags", "--predictions=a=tags.txt", "-l=zh", "--out=p.html"],
+      "has 2 tags of 'k1' in 'zh'",
+    ),
     (["--protocol=sxs", *_SYSTEMS], "required: --out"),
     (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "needs two or more systems"),
     (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "write it as --predictions=NAME=PATH"),

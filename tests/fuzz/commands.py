@@ -147,7 +147,8 @@ def _sxs(rng: random.Random) -> list[str]:
 
 
 def _rate(rng: random.Random) -> list[str]:
-  return [f"--protocol={rng.choice(('sxs', 'thumb'))}", "--predictions", "a=captions/predictions.jsonl",
+  protocol = rng.choice(("sxs", "thumb", "coco_cn_captions", "captions/rubric.json"))
+  return [f"--protocol={protocol}", "--predictions", "a=captions/predictions.jsonl",
           "b=captions/others.jsonl", "--references=captions/references.jsonl", "--out=out/page.html"]  # fmt: skip
 
 
@@ -237,6 +238,7 @@ LIGHT = (
   ),
   Command("human sxs", ["human"], _sxs, ("--metric", "--baseline", "--raters", "--resamples", "--seed"), 2),
   Command("human thumb", ["human"], _THUMB, _OF_THUMB, 2),
+  Command("human rubric", ["human"], _always("--ratings=human/rubric.jsonl", "--out=out"), (), 2),
   Command("human annotations", ["human"], _always("human/annotations.jsonl", "--out=out"), (), 2),
   Command("human rate", ["captions"], _rate, ("--languages", "--limit", "--seed", "--rater", "--images"), 2),
   Command("runs", ["runs"], _always("runs/a", "runs/b", "--out=out/page.html"), (), 2),

@@ -75,6 +75,9 @@ def _captions(folder: pathlib.Path) -> None:
   images = [{"id": n} for n in range(3)]
   (folder / "coco.json").write_text(json.dumps({"images": images, "annotations": annotations}))
   (folder / "results.json").write_text(json.dumps([{"image_id": n, "caption": "a dog"} for n in range(3)]))
+  criterion = {"name": "tone", "heading": "Tone", "question": "?", "choices": [[1, "no"], [2, "yes"]]}
+  rubric = {"name": "style", "title": "Style", "task": "Rate.", "criteria": [criterion]}
+  (folder / "rubric.json").write_text(json.dumps(rubric))
   (folder / "keys.txt").write_text("\n".join(_KEYS), encoding="utf-8")
   common = ("score", f"--references={folder / 'references.jsonl'}")
   for name in ("predictions", "others"):
@@ -105,6 +108,17 @@ def _human(folder: pathlib.Path) -> None:
   _jsonl(
     folder / "references.jsonl", [{"seg_id": str(k), "refs": ["a dog runs", "a small cat"]} for k in range(4)]
   )
+  _jsonl(
+    folder / "rubric.jsonl",
+    [
+      {"protocol": "coco_cn_tags", "image/key": f"k{k}", "language": "zh", "rater": rater, "system": system,
+       "tag": tag, "relevance": rng.choice((1, 0, -1))}
+      for k in range(3)
+      for rater in "xy"
+      for system in "AB"
+      for tag in ("cat", "dog")
+    ],
+  )  # fmt: skip
   written = {"caption": "a dog", "tags": ["dog"], "suggested": {"sentences": ["a cat"], "tags": ["dog"]}}
   events = [{"time": time, "event": event} for time, event in enumerate(("open", "copy_sentence", "done"))]
   _jsonl(

@@ -1,4 +1,4 @@
-"""Commands for human ratings and annotations: human sxs, thumb, quality, choose, rate, annotate, annotations."""
+"""Commands for human ratings and annotations: human sxs, thumb, rubric, and those of other modules."""
 
 import os
 
@@ -20,6 +20,7 @@ def add(commands) -> None:
   )
   _add_sxs(actions)
   _add_thumb(actions)
+  _add_rubric(actions)
   quality.add(actions)
   rate.add(actions)
   annotate.add(actions)
@@ -55,12 +56,23 @@ def _add_thumb(actions) -> None:
   drop = "score human captions without references that are identical to them"
   base.text(command, "--ratings", "FILE", ratings, required=True)
   base.text(command, "--references", "FILE", references)
-  base.text(command, "--metrics", "NAMES", "such as cider_d,rouge_l", "cider_d")
-  base.text(command, "--tokenizer", "NAME", "tokenizer", "default")
+  base.text(
+    command, "--metrics", "NAMES", "such as cider_d,rouge_l; NAME:TOKENIZER for words of its own", "cider_d"
+  )
+  base.text(command, "--tokenizer", "NAME", "tokenizer of the other metrics", "default")
   base.text(command, "--language", "CODE", "language of the captions; default: as in the ratings, else en")
   base.text(command, "--human", "NAME", human)
   base.flag(command, "--drop_identical_references", drop)
   _add_common(command)
+
+
+def _add_rubric(actions) -> None:
+  command = base.add_command(
+    actions, "rubric", _rubric, "ratings of captions or tags by a rubric: means, deviations, agreement",
+    "Judged tags also get precision, recall and F, as in the tables of COCO-CN.",
+  )  # fmt: skip
+  base.text(command, "--ratings", "FILE", "what xmcap human rate --join wrote", required=True)
+  base.text(command, "--out", "DIR", "folder for the results as JSON, CSV, Markdown and LaTeX")
 
 
 def _add_common(command) -> None:
@@ -129,3 +141,12 @@ def _thumb(arguments) -> None:
       **bootstrap,
     )
   _show([thumb.evaluate(ratings, metrics, **bootstrap)], arguments, read)
+
+
+def _rubric(arguments) -> None:
+  from xmcap.scoring.human import rubric
+  from xmcap.scoring.reading import inputs
+
+  read = {"--ratings": arguments.ratings}
+  inputs.check_pipes(read)
+  _show([rubric.evaluate(rubric.read(arguments.ratings))], arguments, read)

@@ -25,6 +25,11 @@ _PAPERS = {
     "Each row that has outputs is scored again and held against what the paper and the authors' files print.",
     "the folder with merged_captions_coco-cn_test.json and result_coco-cn.txt, of COCO-CN-Results-Viewer",
   ),
+  "thumb": (
+    "Tables 2 to 4 of THumB, but for SPICE and metrics that need a model",
+    "Ratings, BLEU, ROUGE-L and CIDEr (which needs Java) are computed again.",
+    "the repository jungokasai/THumB, or its folder mscoco",
+  ),
 }
 _OPTIONAL = ("xm3600",)
 
@@ -46,10 +51,11 @@ def add(commands) -> None:
 
 
 def _published(arguments) -> None:
-  from xmcap.scoring.published import babel_imagenet, coco_cn, xm3600, xm3600_draft
+  from xmcap.scoring.published import babel_imagenet, coco_cn, thumb, xm3600, xm3600_draft
 
   papers = {
     "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet, "coco-cn": coco_cn,
+    "thumb": thumb,
   }  # fmt: skip
   found = papers[arguments.paper].recompute(arguments.results)
   if arguments.out:

@@ -1,4 +1,4 @@
-"""`xmcap human rate`: makes a page for rating captions, and joins the saved ratings with its key."""
+"""`xmcap human rate`: makes a page for rating captions or tags, and joins the saved ratings with its key."""
 
 from xmcap import terminal
 from xmcap.commands import base
@@ -9,17 +9,25 @@ from xmcap.storage import outputs
 def add(actions) -> None:
   """Declares the command among the actions of `xmcap human`."""
   command = base.add_command(
-    actions, "rate", _rate, "make a page for blind rating of captions with the keyboard",
+    actions, "rate", _rate, "make a page for blind rating of captions or tags with the keyboard",
     "Writes PAGE.html for the raters, and PAGE.key.jsonl, which says which system wrote which caption and is not for "
-    "them. Raters save a file; --join adds the systems to it, for xmcap human sxs or thumb. To give each rater another "
-    "order and other sides, make a page with another --rater for each. Side by side, equal captions are compared too, "
-    "because ties count; in thumb, a caption of several systems is rated once for all of them.",
+    "them. Raters save a file; --join adds the systems to it, for xmcap human sxs, thumb or rubric. To give each rater "
+    "another order and other sides, make a page with another --rater for each. Side by side, equal captions are "
+    "compared too, because ties count; else all captions or tags of a picture are on one screen, and one of several "
+    "systems is rated once for all of them. On the page, a second person may check the file of a first; --join then "
+    "takes the second's ratings.",
   )  # fmt: skip
-  protocol = "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0)"
-  system = "a system and its captions, in any layout of xmcap score, such as COCO results (repeatable)"
+  protocol = (
+    "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0); coco_cn_captions: "
+    "relevance and fluency; coco_cn_tags: relevant, unsure, irrelevant; xm3600_quality: five levels; "
+    "or the JSON file of a rubric (docs/scoring.md)"
+  )
+  system = (
+    "a system and its captions, in any layout of xmcap score, such as COCO results; or its tags (repeatable)"
+  )
   how = "embed pictures in the page, or link to them"
   rater = "default name of the rater; order and sides depend on it"
-  base.text(command, "--protocol", None, protocol, choices=("sxs", "thumb"))
+  base.text(command, "--protocol", "NAME", protocol)
   base.text(command, "--predictions", "NAME=FILE", system, **base.SEVERAL)
   base.text(command, "--out", "FILE", "the page, or the joined ratings", required=True)
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png")
@@ -28,6 +36,7 @@ def add(actions) -> None:
   base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
   base.add_languages(command, "only these; default: all in the files")
   base.number(command, "--limit", "sample N pictures, each with all its captions", least=1)
+  base.number(command, "--top", "the best N tags of each system, for a protocol of tags; default: 5", least=1)
   base.number(command, "--seed", "seed of sampled pictures, order and sides", 0)
   base.text(command, "--rater", "NAME", rater, "")
   base.text(command, "--join", "KEY", "join the key of a page with RATINGS")
@@ -49,10 +58,15 @@ def _join(arguments) -> None:
     rating_join.write_rows(arguments.out, joined.rows)
   for rater, count in joined.rated.items():
     print(f"{terminal.shown(rater)}: {count:,} of {joined.items:,} items rated")
+  for (rater, first), (count, changed) in joined.checked.items():
+    what = "her or his file is not there" if changed is None else f"{changed:,} changed"
+    print(f"{terminal.shown(rater)} checked {count:,} of the ratings of {terminal.shown(first)}: {what}")
   if joined.unrated:
     print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
+  own = {"sxs": "sxs", "thumb": "thumb", "xm3600_quality": "quality"}
+  action = own.get(joined.protocol, "rubric")
   print(
-    f"{arguments.out}: {len(joined.rows):,} ratings; next: xmcap human {joined.protocol} --ratings={arguments.out}"
+    f"{arguments.out}: {len(joined.rows):,} ratings; next: xmcap human {action} --ratings={arguments.out}"
   )
 
 
@@ -66,17 +80,21 @@ def _rate(arguments) -> None:
     )
   if arguments.protocol is None or not arguments.predictions:
     raise UsageError(
-      "xmcap human rate needs --protocol=sxs or --protocol=thumb, and --predictions=NAME=FILE for each system; or "
+      "xmcap human rate needs --protocol=NAME, such as sxs or thumb, and --predictions=NAME=FILE for each system; or "
       "--join=KEY and ratings"
     )
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
   from xmcap.scoring import files
-  from xmcap.scoring.human import rating_items, rating_page
-  from xmcap.scoring.reading import inputs
+  from xmcap.scoring.human import rating_items, rating_page, rating_protocols
+  from xmcap.scoring.reading import inputs, tag_files
   from xmcap.scoring.reading.predictions import read_predictions
   from xmcap.scoring.reading.references import read_references
 
+  protocol = rating_protocols.get(arguments.protocol)
+  of_tags = protocol.shows == "tags"
+  if arguments.top and not of_tags:
+    raise UsageError(f"--top is for a protocol of tags, such as coco_cn_tags, not {protocol.name}")
   paths = base.named_paths("--predictions", arguments.predictions)
   inputs.check_pipes(
     {"--references": arguments.references, **{f"--predictions={name}": path for name, path in paths.items()}}
@@ -90,29 +108,36 @@ def _rate(arguments) -> None:
     references = None
     if arguments.references:
       references = read_references(arguments.references, language=arguments.language)
-    systems = {name: read_predictions(path, arguments.language, references) for name, path in paths.items()}
+    systems: dict[str, rating_items.Texts] = {}
+    for name, path in paths.items():
+      if of_tags:
+        scores = tag_files.read(path, arguments.language)
+        systems[name] = rating_items.best_tags(scores, arguments.top or 5, name)
+      else:
+        systems[name] = read_predictions(path, arguments.language, references)
     items = rating_items.draw_items(
-      arguments.protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater
+      protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater
     )
     link = arguments.pictures == "link"
     rating_page.write_rating_page(
-      arguments.out, arguments.protocol, items, arguments.images, references, arguments.rater, link
+      arguments.out, protocol, items, arguments.images, references, arguments.rater, link
     )
-  noun = "comparison" if arguments.protocol == "sxs" else "caption"
+  written = "tag" if of_tags else "caption"
+  noun = "comparison" if protocol.shows == "pair" else written
   print(
     f"{arguments.out}: {files.count(len(items), noun)}, {files.count(len(systems), 'system')}, "
     f"{files.count(len({item.key for item in items}), 'picture')}, "
     f"{files.count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
   )
   same = sum(len(set(item.captions)) == 1 for item in items)
-  if arguments.protocol == "sxs" and same:
+  if protocol.shows == "pair" and same:
     print(f"comparisons of equal captions: {same:,}; kept, because ties count")
   shared = sum(len(item.systems) - 1 for item in items)
-  if arguments.protocol == "thumb" and shared:
-    print(f"captions equal to another system's, and rated together with it: {shared:,}")
+  if protocol.shows != "pair" and shared:
+    print(f"{noun}s equal to another system's, and rated together with it: {shared:,}")
   if references is not None:
     lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
     if lacking:
       print(f"{lacking:,} of {len(items):,} items have no reference in {arguments.references}")
-  print(f"{key}: which system wrote which caption; do not show it to the raters")
+  print(f"{key}: which system wrote which {written}; do not show it to the raters")
   print(f"after the rating: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")

@@ -50,12 +50,12 @@ def _add_score(commands) -> None:
   )
   metrics = (
     "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java); "
-    "meteor_char (Chinese); default: the protocol's, cider,cider_d"
+    "meteor_char (Chinese); sentence_bleu, rouge_l_f1; default: the protocol's, cider,cider_d"
   )
   tokenizer = (
     "default, char, given (the release's caption/tokenized), ptb (made for English, needs Java), coco, coco_spacy, "
     "coco_xm100 (as in the protocols), split (already segmented), whitespace, morphemes (default, but Korean by "
-    "MeCab-ko); default: the protocol's, default"
+    "MeCab-ko), 13a (sacreBLEU's), rouge (rouge-score's); default: the protocol's, default"
   )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--protocol", "NAME", protocol)

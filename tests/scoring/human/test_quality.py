@@ -7,7 +7,7 @@ import pytest
 
 from xmcap import cli
 from xmcap.errors import UsageError
-from xmcap.scoring.human import quality, rating_items
+from xmcap.scoring.human import quality, rating_protocols
 
 
 def _row(key, rater, level, language="en", **more):
@@ -121,7 +121,21 @@ def test_the_command_reports(tmp_path, capsys):
   assert "needs either" in capsys.readouterr().err
 
 
+def test_ratings_of_the_page_are_joined_and_read(tmp_path, capsys):
+  drawn = _write(tmp_path / "drawn.jsonl", [{"image/key": "k", "language": "en", "caption": "a dog"}])
+  page, key = tmp_path / "page.html", tmp_path / "page.key.jsonl"
+  rate = ["human", "rate", "--protocol=xm3600_quality", f"--predictions=people={drawn}", f"--out={page}"]
+  assert cli.main(rate) == 0
+  item = json.loads(key.read_text())["item"]
+  saved = [_write(tmp_path / f"{rater}.jsonl", [{"item": item, "rater": rater, "quality": level}])
+           for rater, level in (("a", 4), ("b", 0), ("c", 3))]  # fmt: skip
+  joined = tmp_path / "joined.jsonl"
+  assert cli.main(["human", "rate", f"--join={key}", *map(str, saved), f"--out={joined}"]) == 0
+  assert "xmcap human quality --ratings=" in capsys.readouterr().out
+  (row,) = quality.evaluate(quality.read(joined)).rows
+  assert (row.system, row.captions, row.good_plus, row.ratings) == ("people", 1, 100, 3)
+
+
 def test_the_page_offers_the_levels():
-  protocol = rating_items.PROTOCOLS["xm3600_quality"]
-  (criterion,) = protocol["criteria"]
-  assert {value for value, _ in criterion["choices"]} == set(quality.LEVELS.values())
+  (criterion,) = rating_protocols.PROTOCOLS["xm3600_quality"].criteria
+  assert {value for value, _ in criterion.choices} == set(quality.LEVELS.values())

@@ -3,9 +3,14 @@ import collections
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human.rating_items import draw_items
+from xmcap.scoring.human import rating_items
+from xmcap.scoring.human.rating_protocols import PROTOCOLS
 
 _KEYS = [f"k{i}" for i in range(40)]
+
+
+def draw_items(protocol, *arguments, **options):
+  return rating_items.draw_items(PROTOCOLS[protocol], *arguments, **options)
 
 
 def _system(name, languages=("en", "th")):
@@ -41,7 +46,7 @@ def test_order_says_nothing_of_the_systems():
 def test_ids_are_opaque_and_distinct():
   items = draw_items("thumb", _SYSTEMS)
   assert len({item.id for item in items}) == len(items) == 240
-  assert all(len(item.id) == 16 and int(item.id, 16) >= 0 for item in items)
+  assert all(len(item.id) == 24 and int(item.id, 16) >= 0 for item in items)
 
 
 def test_the_order_in_which_systems_are_named_changes_nothing():
@@ -105,6 +110,26 @@ def test_equal_captions_are_rated_once_in_thumb():
   assert [(item.captions, item.systems) for item in items] == [(("a dog",), ("A", "B"))]
 
 
+def test_all_captions_of_a_picture_follow_each_other():
+  items = draw_items("thumb", _SYSTEMS)
+  pictures = [(item.key, item.language) for item in items]
+  assert len(set(pictures)) == 80
+  assert all(len(set(pictures[start : start + 3])) == 1 for start in range(0, 240, 3))
+
+
+def test_tags_of_several_systems_are_judged_once():
+  scores = {"zh": {"k": {"猫": 0.9, "狗": 0.2, "眼": 0.2, "船": 0.5}}}
+  best = rating_items.best_tags(scores, 3, "A")
+  assert best == {"k": {"zh": ["猫", "船", "狗"]}}  # of equal tags the first of the file
+  systems = {"A": best, "B": {"k": {"zh": ["海", "猫", "船"]}}}
+  items = draw_items("coco_cn_tags", systems)
+  assert {(item.captions, item.systems) for item in items} == {
+    (("猫",), ("A", "B")), (("船",), ("A", "B")), (("狗",), ("A",)), (("海",), ("B",)),
+  }  # fmt: skip
+  with pytest.raises(UsageError, match="system 'A' has 4 tags of 'k' in 'zh'; predict 5 or more"):
+    rating_items.best_tags(scores, 5, "A")
+
+
 def test_equal_captions_are_compared_all_the_same():
   systems = {name: {"k": {"en": "a dog"}} for name in "AB"}
   assert [item.captions for item in draw_items("sxs", systems)] == [("a dog", "a dog")]
@@ -119,7 +144,7 @@ def test_equal_captions_are_compared_all_the_same():
       "sxs",
       {"A": _SYSTEMS["A"], "B": _system("B", ["en"])},
       {},
-      r"system 'B' lacks 40 of 80 captions that others have \(th k0, th k1, th k10, \.\.\.\)",
+      r"system 'B' lacks 40 of 80 captions or lists of tags that others have \(th k0, th k1, th k10, \.\.\.\)",
     ),
   ],
 )

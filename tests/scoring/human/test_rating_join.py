@@ -3,8 +3,9 @@ import json
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human import rating_join, sxs, thumb_ratings
+from xmcap.scoring.human import rating_join, rating_protocols, sxs, thumb_ratings
 from xmcap.scoring.human.rating_items import RatingItem
+from xmcap.scoring.human.rating_protocols import PROTOCOLS
 
 _SXS = [
   RatingItem("a1", "k1", "en", ("x", "y"), ("base", "large")),
@@ -15,7 +16,7 @@ _THUMB = [
   RatingItem("b2", "k2", "en", ("",), ("base",)),
   RatingItem("b3", "k2", "en", ("a cat",), ("large",)),
 ]
-_POOR = {"P": 2, "R": 1, "Fl": -0.3, "Con": -0.1, "Inc": 0}
+_POOR = {"P": 2, "R": 1, "Fl": -0.1, "Con": -0.5, "Inc": -2}
 
 
 @pytest.fixture
@@ -24,7 +25,9 @@ def join(tmp_path):
 
   def run(protocol, *ratings):
     key = tmp_path / "key.jsonl"
-    rating_join.write_rows(key, rating_join.key_rows(protocol, _SXS if protocol == "sxs" else _THUMB))
+    rating_join.write_rows(
+      key, rating_join.key_rows(PROTOCOLS[protocol], _SXS if protocol == "sxs" else _THUMB)
+    )
     paths = [tmp_path / f"ratings{number}.jsonl" for number in range(len(ratings))]
     for path, lines in zip(paths, ratings, strict=True):
       path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -70,7 +73,7 @@ def test_a_caption_of_two_systems_counts_for_both(join):
   assert [row["SYS"] for row in rows] == ["base", "large"]
   assert {key: value for key, value in rows[1].items() if key != "SYS"} == {
     "seg_id": "k1", "hyp": "a dog", "image": "k1", "language": "en", "annotator": "anna",
-    "P": 2.0, "R": 1.0, "Fl": -0.3, "Inc": 0.0, "Con": -0.1, "human_score": 1.1,
+    "P": 2.0, "R": 1.0, "Fl": -0.1, "Inc": -2.0, "Con": -0.5, "human_score": -1.1,
   }  # fmt: skip
 
 
@@ -88,7 +91,7 @@ def test_human_thumb_reads_what_is_joined(join, tmp_path):
   rating_join.write_rows(tmp_path / "joined.jsonl", rows)
   ratings = thumb_ratings.read(tmp_path / "joined.jsonl")
   assert ratings.systems == ("base", "large") and ratings.keys == ("k1", "k2")
-  assert ratings.measures["total"].tolist() == [[3.5, pytest.approx(1.1)], [3.5, 3.5]]
+  assert ratings.measures["total"].tolist() == [[3.5, pytest.approx(-1.1)], [3.5, 3.5]]
 
 
 def test_penalties_that_are_left_out_are_none(join):
@@ -123,8 +126,8 @@ def test_penalties_that_are_left_out_are_none(join):
     ("sxs", [[], []], "contains no ratings"),
     ("thumb", [[_thumb("b1", P=0)]], "'P' is 0, not one of 1, 2, 3, 4, 5"),
     ("thumb", [[_thumb("b1", R=6)]], "'R' is 6, not one of"),
-    ("thumb", [[_thumb("b1", Fl=0.1)]], r"'Fl' is 0\.1, not one of 0, -0\.1, -0\.2, -0\.3, -0\.4, -0\.5"),
-    ("thumb", [[_thumb("b1", Con=-0.6)]], r"'Con' is -0\.6, not one of"),
+    ("thumb", [[_thumb("b1", Fl=0.1)]], r"'Fl' is 0\.1, not one of 0, -0\.1, -0\.2, -0\.3, -0\.4, -0\.5, -1"),
+    ("thumb", [[_thumb("b1", Con=-0.1)]], r"'Con' is -0\.1, not one of 0, -0\.5"),
     ("thumb", [[_sxs("b1", 1)]], "'P' is missing, not one of"),
   ],
 )
@@ -150,7 +153,7 @@ def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, me
   ],
 )
 def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):
-  rows = list(rating_join.key_rows("sxs", _SXS))
+  rows = list(rating_join.key_rows(PROTOCOLS["sxs"], _SXS))
   rows[0].update(change)
   (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
   with pytest.raises(UsageError, match=message):
@@ -158,9 +161,9 @@ def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):
 
 
 def test_a_key_of_two_protocols_is_refused(tmp_path):
-  rows = [*rating_join.key_rows("sxs", _SXS), *rating_join.key_rows("thumb", _THUMB)]
+  rows = [*rating_join.key_rows(PROTOCOLS["sxs"], _SXS), *rating_join.key_rows(PROTOCOLS["thumb"], _THUMB)]
   (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-  with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be sxs"):
+  with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be of one"):
     rating_join.join(tmp_path / "key.jsonl", [])
 
 
@@ -168,3 +171,47 @@ def test_an_empty_key_is_refused(tmp_path):
   (tmp_path / "key.jsonl").write_text("\n")
   with pytest.raises(UsageError, match="contains no items"):
     rating_join.join(tmp_path / "key.jsonl", [])
+
+
+def test_what_a_second_person_checked_is_replaced(join):
+  first = [_thumb("b1", P=3), _thumb("b2"), _thumb("b3")]
+  second = [_thumb("b1", "bo", P=5, checks="anna"), _thumb("b2", "bo", checks="anna")]
+  joined = join("thumb", first, second)
+  assert [(row["SYS"], row["seg_id"], row["annotator"], row["P"]) for row in joined.rows] == [
+    ("large", "k2", "anna", 4.0),
+    ("base", "k1", "bo", 5.0),
+    ("large", "k1", "bo", 5.0),
+    ("base", "k2", "bo", 4.0),
+  ]
+  assert joined.checked == {("bo", "anna"): (2, 1)} and joined.rated == {"anna": 3, "bo": 2}
+  # Without the first's file nobody knows what was changed.
+  assert join("thumb", second).checked == {("bo", "anna"): (2, None)}
+
+
+def test_ratings_that_check_each_other_are_refused(join):
+  files = [[_thumb("b1", checks="bo")], [_thumb("b1", "bo", checks="anna")]]
+  with pytest.raises(UsageError, match=r"ratings0\.jsonl, line 1: item 'b1': .* checked each other"):
+    join("thumb", *files)
+  with pytest.raises(UsageError, match="anna checked each other"):
+    join("thumb", [_thumb("b1", checks="anna")])
+
+
+_RUBRIC = {
+  "name": "style", "title": "Style", "task": "Rate.",
+  "criteria": [{"name": "tone", "heading": "Tone", "question": "Friendly?", "choices": [[1, "no"], [2, "yes"]]}],
+}  # fmt: skip
+
+
+def test_a_key_holds_the_rubric_of_a_user(tmp_path):
+  rubric = rating_protocols.parse(_RUBRIC, "style.json")
+  key, saved = tmp_path / "key.jsonl", tmp_path / "saved.jsonl"
+  rating_join.write_rows(key, rating_join.key_rows(rubric, _THUMB))
+  saved.write_text(json.dumps({"item": "b1", "rater": "anna", "tone": 2}))
+  joined = rating_join.join(key, [saved])
+  shared = {"protocol": "style", "image/key": "k1", "language": "en", "rater": "anna"}
+  assert joined.rows == [
+    {**shared, "system": system, "caption": "a dog", "tone": 2} for system in ("base", "large")
+  ]
+  saved.write_text(json.dumps({"item": "b1", "rater": "anna", "tone": 3}))
+  with pytest.raises(UsageError, match="'tone' is 3, not one of 1, 2"):
+    rating_join.join(key, [saved])

@@ -8,7 +8,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from xmcap.errors import UsageError
-from xmcap.scoring.human import rating_items, rating_join, rating_page, sxs, thumb_ratings
+from xmcap.scoring.human import rating_items, rating_join, rating_page, rating_protocols, sxs, thumb_ratings
 
 _HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b> \u2028 \u202eend"
 _ARABIC = "سيارة قديمة في معرض"
@@ -36,6 +36,7 @@ def images(tmp_path):
 
 
 def _write(path, protocol="sxs", systems=_SYSTEMS, seed=0, rater="", languages=None, **options):
+  protocol = rating_protocols.get(protocol)
   items = rating_items.draw_items(protocol, systems, languages, seed=seed, rater=rater)
   rating_page.write_rating_page(path, protocol, items, rater=rater, **options)
 
@@ -78,6 +79,12 @@ def _reload(page):
   page.reload()
   # On a busy machine `reload` may come back before the page's script has run.
   page.locator("#rated", has_text="rated").wait_for()
+
+
+def _reload_start(page):
+  page.on("dialog", lambda dialog: dialog.accept())
+  page.reload()
+  page.locator("#start").wait_for()
 
 
 def _press(page, keys):
@@ -189,22 +196,132 @@ def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
 
 def test_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
   page, items = rate("thumb", languages=["en"])
-  assert len(items) == 3  # k2 has one and the same caption by both systems
-  _press(page, "5 4 Enter")
-  _press(page, "3 2 1 5 0 ArrowUp ArrowUp 2 Enter")
-  _press(page, "4 4 3")
+  # All captions of a picture are on its screen; k2 has one and the same caption by both systems.
+  counts = [1, 2] if items[0]["picture"] != items[1]["picture"] else [2, 1]
+  assert page.locator("#place").inner_text().startswith("Item 1 of 2")
+  for count in counts:
+    assert page.locator(".card").count() == count
+    _press(page, "5 4 Enter" if count == 1 else "3 2 1 1 2 4 4 3 ArrowUp ArrowUp 2 Enter")
   saved = _save(page, tmp_path)
-  assert [[line[name] for name in ("P", "R", "Fl", "Con", "Inc")] for line in saved] == [
-    [5, 4, 0, 0, 0],
-    [3, 2, -0.2, -0.5, 0],
-    [4, 4, -0.3, 0, 0],
-  ]
-  assert page.locator("#total").inner_text() == "3.70"
+  ratings = [[line[name] for name in ("P", "R", "Fl", "Con", "Inc")] for line in saved]
+  of_two = [[3, 2, -0.1, -0.5, -2], [4, 2, -0.3, 0, 0]]
+  assert ratings == ([[5, 4, 0, 0, 0], *of_two] if counts[0] == 1 else [*of_two, [5, 4, 0, 0, 0]])
   joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
   rating_join.write_rows(tmp_path / "joined.jsonl", joined.rows)
-  ratings = thumb_ratings.read(tmp_path / "joined.jsonl")
-  totals = {4.5, 1.8, 3.7}
-  assert len(joined.rows) == 4 and {round(t, 6) for t in ratings.measures["total"].ravel()} == totals
+  found = thumb_ratings.read(tmp_path / "joined.jsonl")
+  totals = {4.5, -0.1, 2.7}
+  assert len(joined.rows) == 4 and {round(t, 6) for t in found.measures["total"].ravel()} == totals
+
+
+def test_the_rules_and_the_question_are_in_reach(rate):
+  page, _ = rate("thumb", languages=["en"])
+  rules = page.locator("#rules")
+  rules.get_by_text("Rules").click()
+  assert rules.get_by_text("Correct in your mind what you took off for precision").is_visible()
+  assert page.locator("#asked").inner_text().startswith("Precision\nIs what the caption says true")
+  _press(page, "4")
+  assert page.locator("#asked").inner_text().startswith("Recall\n")
+
+
+def test_a_second_person_checks_the_ratings_of_a_first(rate, tmp_path):
+  page, items = rate("thumb", languages=["en"])
+  many = 2 if items[0]["picture"] == items[1]["picture"] else 1
+  for count in (many, 3 - many):
+    _press(page, "3 4 Enter " * count)
+    if count == 2:
+      _press(page, "Enter" if page.locator("#rated").inner_text().startswith("0") else "")
+  first = {line["item"]: line for line in _save(page, tmp_path, "anna.jsonl")}
+  assert len(first) == 3
+  page.locator("#rater-shown").click()
+  page.get_by_text("Check somebody's ratings").click()
+  page.locator("#first").set_input_files(tmp_path / "anna.jsonl")
+  expect(page.locator("#first-read")).to_have_text("3 ratings of anna")
+  page.locator("#rater").fill("bo")
+  page.locator("#start-form .primary").click()
+  expect(page.locator("#message")).to_have_text(
+    "The answers are anna's: change what is wrong, then press Enter."
+  )
+  assert page.locator("#rated").inner_text() == "0 of 2 rated"
+  assert page.locator(".choice.first[aria-pressed=true]").count() == 5 * many
+  _press(page, "5 Enter Enter")
+  assert page.locator("#rated").inner_text() == "2 of 2 rated"
+  saved = _save(page, tmp_path, "bo.jsonl")
+  assert {(line["rater"], line["checks"]) for line in saved} == {("bo", "anna")}
+  changed = {line["item"]: line for line in saved}
+  assert changed[items[0]["id"]]["P"] == 5 and changed[items[0]["id"]]["R"] == 4
+  assert [changed[id]["P"] for id in first if id != items[0]["id"]] == [3, 3]
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "anna.jsonl", tmp_path / "bo.jsonl"])
+  assert joined.checked == {("bo", "anna"): (3, 1)}
+  assert {row["annotator"] for row in joined.rows} == {"bo"}
+
+
+def test_what_is_no_file_of_this_page_is_not_checked(rate, tmp_path):
+  page, _ = rate("thumb", rater="")
+  page.get_by_text("Check somebody's ratings").click()
+  for text, said in (
+    ("{", "Line 1 is no rating of this page."),
+    ('{"item": "x", "rater": "a"}', "Line 1 is no"),
+    ("", "of 0 people"),
+  ):
+    (tmp_path / "other.jsonl").write_text(text)
+    page.locator("#first").set_input_files(tmp_path / "other.jsonl")
+    expect(page.locator("#first-read")).to_contain_text(said)
+
+
+def test_own_ratings_are_gone_on_with(rate, tmp_path):
+  page, _ = rate("sxs", languages=["en"])
+  _press(page, "7")
+  _save(page, tmp_path)
+  page.evaluate("localStorage.clear()")
+  _reload_start(page)
+  page.get_by_text("Check somebody's ratings").click()
+  page.locator("#first").set_input_files(tmp_path / "saved.jsonl")
+  expect(page.locator("#first-read")).to_have_text("1 ratings of anna")
+  page.locator("#rater").fill("anna")
+  page.locator("#start-form .primary").click()
+  assert page.locator("#rated").inner_text() == "1 of 2 rated"
+  assert "checks" not in _save(page, tmp_path)[0]
+
+
+_TAGS = {
+  "system-secret-1": {"k1": {"zh": ["猫", "狗", "船"]}},
+  "system-secret-2": {"k1": {"zh": ["猫", "海", "船"]}},
+}
+
+
+def test_tags_are_judged_on_one_screen(rate, tmp_path):
+  page, items = rate("coco_cn_tags", systems=_TAGS)
+  assert page.locator(".caption p").all_inner_texts() == [item["captions"][0] for item in items]
+  assert len(items) == 4 and page.locator("#place").inner_text().startswith("Item 1 of 1")
+  assert page.locator(".brand").inner_text() == "判断标签"
+  assert page.locator(".choice .meaning").all_inner_texts()[:3] == ["相关", "不确定", "不相关"]
+  _press(page, "1 3 2 Enter")
+  expect(page.locator("#message")).to_contain_text("相关性 is not rated: press 1 to 3")
+  _press(page, "1 Enter")
+  assert [line["relevance"] for line in _save(page, tmp_path)] == [1, -1, 0, 1]
+
+
+def test_a_users_rubric_makes_a_page(rate, tmp_path):
+  rubric = {
+    "name": "style", "title": "Style <b>", "task": "Rate.", "rules": [["One", "rule"]], "total": {"tone": 2, "wit": 1},
+    "criteria": [
+      {"name": "tone", "heading": "Tone", "question": "?", "choices": [[1, "no"], [2.5, "yes"]]},
+      {
+        "name": "wit", "heading": "Wit", "question": "?", "choices": [[0, "no"], [3, "yes"]], "default": 0,
+        "first_key": 0,
+      },
+    ],
+  }  # fmt: skip
+  (tmp_path / "style.json").write_text(json.dumps(rubric))
+  page, items = rate(str(tmp_path / "style.json"), languages=["th"])
+  assert page.locator(".brand").inner_text() == "Style <b>"
+  for _ in range(2):
+    _press(page, "2 1 2 Enter")
+  assert page.locator(".total output").first.inner_text() == "8.00"
+  saved = _save(page, tmp_path)
+  assert [(line["tone"], line["wit"]) for line in saved] == [(2.5, 3), (2.5, 0)] * 2
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
+  assert {row["system"] for row in joined.rows} == set(_SYSTEMS) and joined.rows[0]["protocol"] == "style"
 
 
 def test_a_mouse_does_as_well(rate, tmp_path):
@@ -254,7 +371,7 @@ def test_equal_captions_are_said_to_be_equal(rate):
 def test_the_picture_of_each_item_is_seen(rate, images, link):
   page, items = rate("thumb", images_dir=images, link=link, languages=["th"])
   sources = set()
-  for _ in items:
+  for _ in range(2):
     expect(page.locator("#picture")).to_have_js_property("naturalWidth", 60)
     sources.add(page.locator("#picture").get_attribute("src"))
     page.keyboard.press("ArrowRight")
@@ -277,7 +394,7 @@ def test_references_unfold(rate):
 
 
 def test_a_reload_loses_nothing(rate, tmp_path):
-  page, items = rate("thumb")
+  page, items = rate("thumb", systems={"s": _SYSTEMS["system-secret-2"]})
   page.on("dialog", lambda dialog: dialog.accept())
   _press(page, "5 4 1 Enter 2")
   _reload(page)
@@ -357,7 +474,7 @@ def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
 
 
 def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
-  page, _ = rate("thumb")
+  page, _ = rate("thumb", systems={"s": _SYSTEMS["system-secret-2"]})
   _press(page, "5 Enter")
   assert page.locator("#place").inner_text().startswith("Item 1 of")
   assert page.get_by_role("status").filter(has_text="Recall is not rated: press 1 to 5").is_visible()
@@ -366,7 +483,7 @@ def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
 
 
 def test_what_is_begun_is_left_out_of_the_file_and_said(rate, tmp_path):
-  page, _ = rate("thumb")
+  page, _ = rate("thumb", systems={"s": _SYSTEMS["system-secret-2"]})
   _press(page, "5 4 Enter 3")
   assert len(_save(page, tmp_path)) == 1
   assert "Left out: 1 begun but not finished." in page.locator("#message").inner_text()
@@ -414,7 +531,7 @@ def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
   assert page.locator("#rated").inner_text() == "0 of 6 rated"
 
 
-@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
+@pytest.mark.parametrize("protocol", ["sxs", "thumb", "coco_cn_captions", "coco_cn_tags"])
 def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
   page.set_viewport_size({"width": 360, "height": 740})
   wide = "fits?" * 60
@@ -441,7 +558,7 @@ def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_pat
   page.keyboard.press("Enter")
   arabic = [item["id"] for item in items if item["language"] == "ar"]
   expect(page.locator("#place")).to_contain_text(f"Item 1 of {len(arabic)}")
-  assert page.locator(".choice .meaning").all_inner_texts() == rating_items.INSTRUCTIONS["ar"]["sxs"][2]
+  assert page.locator(".choice .meaning").all_inner_texts() == rating_items.INSTRUCTIONS["ar"]["sxs"][2][0][2]
   _press(page, "1 Enter 7")
   assert [line["item"] for line in _save(page, tmp_path)] == arabic
   _reload(page)
@@ -459,5 +576,10 @@ def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_pat
 def test_instructions_are_whole():
   assert len(rating_items.INSTRUCTIONS) == 9
   for texts in rating_items.INSTRUCTIONS.values():
-    title, task, meanings = texts["sxs"]
-    assert title and task and len(set(meanings)) == 7 and all(texts["thumb"])
+    for name, (title, task, *translated) in texts.items():
+      assert title and task
+      if name in rating_protocols.PROTOCOLS and translated:
+        criteria = rating_protocols.PROTOCOLS[name].criteria
+        for criterion, (_, _, meanings) in zip(criteria, translated[0], strict=True):
+          assert len(meanings) == len(set(meanings)) == len(criterion.choices)
+    assert len(texts["sxs"][2][0][2]) == 7 and all(texts["thumb"])

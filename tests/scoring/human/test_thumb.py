@@ -108,3 +108,24 @@ def test_without_resamples_there_are_no_intervals(tmp_path):
   result = thumb.evaluate(_ratings(tmp_path, ("A", "1", 5, 5)), resamples=0)
   assert result.systems[0].intervals == {}
   assert " low " not in result.terminal()
+
+
+def test_figure_2_counts_each_rating(tmp_path):
+  ratings = _ratings(
+    tmp_path, ("A", "1", 5, 4, "x"), ("A", "1", 4, 4, "y"), ("B", "1", 5, 1, "x"), ("B", "1", 5, 2, "y")
+  )
+  histograms = thumb.evaluate(ratings).histograms
+  assert histograms["P"] == {5: [1, 2], 4: [1, 0]}
+  assert histograms["R"] == {4: [2, 0], 2: [0, 1], 1: [0, 1]}
+  assert histograms["Inc"] == {0: [2, 2]}
+
+
+def test_figure_2_of_the_release(released):
+  # Counted from the file; a bar of the figure is such a number.
+  assert released.histograms["P"][5.0] == [294, 304, 333, 346, 421]
+  assert released.histograms["R"] == {
+    5: [78, 109, 156, 145, 246],
+    4: [149, 188, 172, 204, 186],
+    3: [220, 182, 161, 142, 66],
+    2: [53, 21, 11, 9, 2],
+  }

@@ -105,6 +105,14 @@ def test_metrics_stand_in_the_order_of_a_table(small):
   assert all(list(result.correlations) == ["all systems"] for result in results)
 
 
+def test_a_metric_may_have_words_of_its_own(small):
+  given = thumb_correlations.correlate(*small, ["rouge_l:char,cider", "bleu:13a"], resamples=0)
+  words = {result.name: result.signature.split("|tok:")[1].partition("(")[0] for result in given}
+  assert words == {"cider": "default", **{f"bleu_{n}": "13a" for n in (1, 2, 3, 4)}, "rouge_l": "char"}
+  alone = thumb_correlations.correlate(*small, ["rouge_l"], tokenizer="char", resamples=0)[0]
+  assert given[-1].scores == alone.scores and given[-1].signature == alone.signature
+
+
 def test_only_the_human_system_loses_references(small):
   ratings, references = small
   kept = thumb_correlations.correlate(ratings, references, ["exact"], human="Human", resamples=0)[0]
@@ -128,6 +136,8 @@ def test_an_image_must_keep_a_reference(small):
   [
     ({"names": ["bertscore"]}, "unknown metric 'bertscore'"),
     ({"names": ["cider", "cider"]}, "named twice"),
+    ({"names": ["cider:char", "cider:13a"]}, "named twice"),
+    ({"names": ["cider:moses"]}, "unknown tokeniser 'moses'"),
     ({"tokenizer": "moses"}, "unknown tokeniser 'moses'"),
     ({"human": "people"}, "--human=people: no ratings of this system; there are: model, Human"),
     ({"drop_identical_references": True}, "--drop_identical_references needs --human=NAME"),
@@ -145,7 +155,7 @@ def test_results_are_shown_beside_the_ratings(small, tmp_path):
   result.write(tmp_path / "out")
   assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
     "thumb.json", "thumb.md", "thumb.tex", "thumb_best.csv", "thumb_correlations.csv",
-    "thumb_means.csv", "thumb_scores.csv",
+    "thumb_histograms.csv", "thumb_means.csv", "thumb_scores.csv",
   ]  # fmt: skip
   value = json.loads((tmp_path / "out/thumb.json").read_text())
   total = value["metrics"][0]["correlations"]["all systems"]["pearson"]["total"]

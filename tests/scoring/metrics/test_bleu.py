@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from xmcap.scoring import metrics
+from xmcap.scoring import metrics, tokenizers
 
 _HYPOTHESES = ["a dog runs on the beach at at at night", "two cats sleep on a sofa", "man rides", ""]
 _REFERENCES = [
@@ -109,3 +109,18 @@ def test_signature_is_that_of_sacrebleu():
   assert metrics.Bleu(3).signature == (
     f"n=3,case=mixed,eff=no,tok=none,smooth=exp,sacrebleu={sacrebleu.__version__}"
   )
+
+
+def test_sentence_bleu_is_sacrebleus_mean():
+  # sacreBLEU 2.6.0, sentence_bleu, on text with upper case and punctuation.
+  texts = ["A dog runs on the Beach.", "Two cats", "it's red, red", ""]
+  references = [["a dog runs on the Beach, fast.", "A dog."], ["Two cats sleep."], ["It's red."], ["no"]]
+  split = tokenizers.get("13a", "en")
+  corpus = metrics.Corpus(split.tokenize(texts), [split.tokenize(each) for each in references])
+  metric = metrics.CAPTION_METRICS["sentence_bleu"]
+  statistics = metric.statistics(corpus)
+  expected = [sacrebleu.sentence_bleu(text, each).score for text, each in zip(texts, references, strict=True)]
+  np.testing.assert_allclose(metric.image_scores(statistics), expected, atol=1e-9)
+  mean = metric.aggregate(statistics.sum(axis=0), np.float64(4))
+  assert mean == pytest.approx(np.mean(expected), abs=1e-9)
+  assert "eff=yes" in metric.signature

@@ -3,7 +3,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from xmcap.scoring import metrics
+from xmcap.scoring import metrics, tokenizers
 
 _caption = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
 _corpora = st.lists(st.tuples(_caption, st.lists(_caption, min_size=1, max_size=4)), min_size=1, max_size=8)
@@ -51,3 +51,21 @@ def test_an_empty_caption_scores_zero():
 
 def test_signature_tells_beta():
   assert metrics.RougeL().signature == "beta=1.2,precision=max,recall=max"
+
+
+def test_f1_is_rouge_scores():
+  # rouge-score 0.1.2, RougeScorer(["rougeL"]).score_multi on these captions.
+  corpus = [
+    (
+      "A dog runs on the beach.",
+      ["A brown dog running along the beach, near water.", "The dog runs on sand!"],
+    ),
+    ("Two kids' kites: 3 of them", ["Kids with 3 kites.", "A kite"]),
+    ("", ["a dog"]),
+    ("A café.", ["A cafe.", "A caf."]),
+    ("a b c a b", ["b a c b a", "..."]),
+  ]
+  split = tokenizers.get("rouge", "en")
+  words = metrics.Corpus([split(text) for text, _ in corpus], [split.tokenize(texts) for _, texts in corpus])
+  expected = [0.5454545454545454, 0.4, 0, 1, 0.6]
+  np.testing.assert_allclose(metrics.RougeLF1().statistics(words)[:, 0], expected, atol=1e-12)

@@ -1,13 +1,8 @@
-"""Draws the items that raters see from predictions; order and sides are random and reveal nothing about the systems.
+"""Draws the items that raters see, captions or tags; order and sides are random and reveal nothing about the systems.
 
 Order, sides and the choice of pictures come from hashes, which are stable where random generators may change. The same
 input gives the same items in whatever order the systems are named. The pictures depend on the seed; order and sides
 depend on the rater too, so all raters see the same pictures, each in a different order.
-
-Protocol `sxs` is the side-by-side comparison of section 3.4 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022): a
-seven-point scale and random sides. `thumb` is THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image
-Captioning" (NAACL 2022): precision and recall from 1 to 5, and penalties that are subtracted from their mean. The
-wording is this project's; the scales are the papers'. THumB's published penalties are between -0.5 and 0.
 """
 
 import dataclasses
@@ -19,32 +14,30 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.reading.predictions import Predictions
+from xmcap.scoring.human.rating_protocols import Protocol
+from xmcap.scoring.reading.tag_files import Scores
 from xmcap.scoring.report import elements
 from xmcap.terminal import shown
 
-PROTOCOLS: dict[str, dict[str, Any]] = json.loads(
-  elements.resource("rating_protocols.json", "xmcap.scoring.human")
-)
-"""Name -> `title`, `task` (shown first), `advice` (stays on screen), headings of the `captions`, and `criteria`: for
-each question the `name` of its field in the ratings file, `heading`, `question`, `choices` (value and meaning), the
-number key of the first choice, and the `default` if a rater leaves it out.
-"""
+Texts = Mapping[str, Mapping[str, str | Sequence[str]]]
+"""Image key -> language code -> the caption, or the tags, of a system."""
 
 INSTRUCTIONS: dict[str, dict[str, list[Any]]] = json.loads(
   elements.resource("rating_instructions.json", "xmcap.scoring.human")
 )
-"""Language code -> protocol -> translated title and task, and for `sxs` the meanings of the choices."""
+"""Language code -> protocol -> translated title and task, and where there is more, for each criterion its heading,
+question ("": not translated) and the meanings of its choices."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RatingItem:
-  """One screen of a rating page.
+  """What is rated on its own: a caption, a tag or a pair of captions.
 
   Attributes:
-    id: 16 hex digits; items are sorted by id, so an id reveals only the position.
-    captions: sxs: (left, right); thumb: a single caption.
-    systems: sxs: (left, right); thumb: all systems that gave this caption, in alphabetical order.
+    id: hex digits, 16 of a pair and 24 of others; items are sorted by id, so an id reveals only the position. Captions
+      or tags of the same picture and language begin with the same 12 digits.
+    captions: (left, right), or a single caption or tag.
+    systems: (left, right), or all systems that gave the caption or tag, in alphabetical order.
   """
 
   id: str
@@ -55,8 +48,8 @@ class RatingItem:
 
 
 def draw_items(
-  protocol: str,
-  systems: Mapping[str, Predictions],
+  protocol: Protocol,
+  systems: Mapping[str, Texts],
   languages: Sequence[str] | None = None,
   limit: int | None = None,
   seed: int = 0,
@@ -64,9 +57,9 @@ def draw_items(
 ) -> list[RatingItem]:
   """Draws the items of a page.
 
-  sxs: an item for each image, language and pair of systems, even if both give the same caption, because ties count in
-  the percentages. thumb: an item for each image, language and distinct caption; a caption shared by several systems is
-  rated once, and the rating counts for each of them.
+  A protocol of pairs has an item for each image, language and pair of systems, even if both give the same caption,
+  because ties count in the percentages. Others have an item for each image, language and distinct caption or tag; one
+  shared by several systems is rated once, and the rating counts for each of them.
 
   `limit` is the number of images, each with every language and system, so that systems stay comparable. The same seed
   draws the same images from the same keys, whatever the captions.
@@ -75,18 +68,35 @@ def draw_items(
     UsageError: too few systems for the protocol, no prediction in a requested language, or a caption that only some of
       the systems have.
   """
-  if protocol == "sxs" and len(systems) < 2:
+  if protocol.shows == "pair" and len(systems) < 2:
     raise UsageError("a side-by-side page needs two or more systems: give --predictions=NAME=FILE for each")
   chosen = _in_languages(systems, languages)
   _check_same(chosen)
   keys = sorted(next(iter(chosen.values())), key=lambda key: _digest(seed, "image", key))[:limit]
-  content = _digest(seed, rater, protocol, [[name, chosen[name]] for name in sorted(chosen)])
-  draw = _side_by_side if protocol == "sxs" else _one_by_one
+  content = _digest(seed, rater, protocol.name, [[name, chosen[name]] for name in sorted(chosen)])
+  draw = _side_by_side if protocol.shows == "pair" else _one_by_one
   items = itertools.chain.from_iterable(draw(key, chosen, content) for key in keys)
   return sorted(items, key=lambda item: item.id)
 
 
-def _side_by_side(key: str, systems: Mapping[str, Predictions], content: str) -> Iterable[RatingItem]:
+def best_tags(scores: Scores, top: int, name: str) -> Texts:
+  """Returns the `top` tags of each picture and language, of equal scores those that the file has first.
+
+  Raises UsageError if a picture has fewer, as precision at `top` would not be defined; `name` is the system.
+  """
+  found: dict[str, dict[str, Sequence[str]]] = {}
+  for code, of_language in scores.items():
+    for key, tags in of_language.items():
+      if len(tags) < top:
+        raise UsageError(
+          f"system '{shown(name)}' has {files.count(len(tags), 'tag')} of '{shown(key)}' in '{code}'; predict "
+          f"{top} or more for each picture, or choose fewer by --top"
+        )
+      found.setdefault(key, {})[code] = sorted(tags, key=lambda tag: -tags[tag])[:top]
+  return found
+
+
+def _side_by_side(key: str, systems: Mapping[str, Any], content: str) -> Iterable[RatingItem]:
   for first, second in itertools.combinations(sorted(systems), 2):
     for language in systems[first][key]:
       digest = _digest(content, key, language, first, second)
@@ -94,20 +104,23 @@ def _side_by_side(key: str, systems: Mapping[str, Predictions], content: str) ->
       yield RatingItem(digest[:16], key, language, tuple(systems[name][key][language] for name in pair), pair)
 
 
-def _one_by_one(key: str, systems: Mapping[str, Predictions], content: str) -> Iterable[RatingItem]:
+def _one_by_one(key: str, systems: Mapping[str, Any], content: str) -> Iterable[RatingItem]:
   authors: dict[tuple[str, str], list[str]] = {}
   for name in sorted(systems):
-    for language, caption in systems[name][key].items():
-      authors.setdefault((language, caption), []).append(name)
-  for (language, caption), names in authors.items():
-    yield RatingItem(_digest(content, key, language, caption)[:16], key, language, (caption,), tuple(names))
+    for language, texts in systems[name][key].items():
+      for text in [texts] if isinstance(texts, str) else texts:
+        authors.setdefault((language, text), []).append(name)
+  for (language, text), names in authors.items():
+    together = _digest(content, key, language)[:12]
+    id = together + _digest(content, key, language, text)[:12]
+    yield RatingItem(id, key, language, (text,), tuple(names))
 
 
 def _in_languages(
-  systems: Mapping[str, Predictions], languages: Sequence[str] | None
-) -> dict[str, Predictions]:
+  systems: Mapping[str, Texts], languages: Sequence[str] | None
+) -> dict[str, dict[str, dict[str, str | Sequence[str]]]]:
   """Returns the predictions in the requested languages, with keys and languages in alphabetical order."""
-  chosen: dict[str, Predictions] = {}
+  chosen: dict[str, dict[str, dict[str, str | Sequence[str]]]] = {}
   for name, predictions in systems.items():
     chosen[name] = {}
     for key, captions in sorted(predictions.items()):
@@ -123,7 +136,7 @@ def _in_languages(
   return chosen
 
 
-def _check_same(systems: Mapping[str, Predictions]) -> None:
+def _check_same(systems: Mapping[str, Texts]) -> None:
   pairs = {
     name: {(code, key) for key, captions in predictions.items() for code in captions}
     for name, predictions in systems.items()
@@ -133,7 +146,7 @@ def _check_same(systems: Mapping[str, Predictions]) -> None:
     missing = [f"{code} {key}" for code, key in sorted(wanted - given)]
     if missing:
       raise UsageError(
-        f"system '{shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions that others have "
+        f"system '{shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions or lists of tags that others have "
         f"({files.first_few(missing)}); give every system the same pictures and languages"
       )
 

@@ -1,4 +1,4 @@
-"""Joins saved ratings with the key of their page, which names the systems, for `human sxs` and `human thumb`."""
+"""Joins saved ratings with the key of their page, which names the systems, for `human sxs`, `thumb` and `rubric`."""
 
 import collections
 import dataclasses
@@ -7,10 +7,13 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.human import fields, thumb_ratings
-from xmcap.scoring.human.rating_items import PROTOCOLS, RatingItem
+from xmcap.scoring.human import fields, rating_protocols, thumb_ratings
+from xmcap.scoring.human.rating_items import RatingItem
+from xmcap.scoring.human.rating_protocols import PROTOCOLS, Criterion, Protocol
 from xmcap.storage import outputs
 from xmcap.terminal import shown
 
@@ -19,24 +22,39 @@ from xmcap.terminal import shown
 class JoinedRatings:
   """Ratings with their systems.
 
-  `rated` is rater -> number of items rated, `items` the number of items in the key, `unrated` those that nobody rated.
+  Attributes:
+    rated: rater -> number of items rated.
+    checked: (rater, the rater whose ratings were checked) -> number of items, and of those that were changed; None if
+      a checked rating is in none of the files.
+    items: number of items in the key.
+    unrated: number of those that nobody rated.
   """
 
   protocol: str
   rows: list[dict[str, Any]]
   rated: dict[str, int]
+  checked: dict[tuple[str, str], tuple[int, int | None]]
   items: int
   unrated: int
 
 
-def key_rows(protocol: str, items: Iterable[RatingItem]) -> Iterable[dict[str, Any]]:
-  """Yields the rows of the key of a page: the systems of each item."""
+@dataclasses.dataclass(frozen=True)
+class _Rating:
+  rater: str
+  checks: str
+  answer: dict[str, float]
+
+
+def key_rows(protocol: Protocol, items: Iterable[RatingItem]) -> Iterable[dict[str, Any]]:
+  """Yields the rows of the key of a page: the rubric if it is a user's, then the systems of each item."""
+  if protocol.name not in PROTOCOLS:
+    yield {"rubric": msgspec.to_builtins(protocol)}
   for item in items:
-    row = {"item": item.id, "protocol": protocol, "image/key": item.key, "language": item.language}
-    if protocol == "sxs":
+    row = {"item": item.id, "protocol": protocol.name, "image/key": item.key, "language": item.language}
+    if protocol.shows == "pair":
       yield {**row, "left": item.systems[0], "right": item.systems[1]}
     else:
-      yield {**row, "caption": item.captions[0], "systems": list(item.systems)}
+      yield {**row, _noun(protocol): item.captions[0], "systems": list(item.systems)}
 
 
 def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> JoinedRatings:
@@ -44,17 +62,19 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
 
   sxs rows: `image/key`, `language`, `rater`, `left`, `right` (systems), `rating` from -3 to 3, positive if the right
   caption is better. thumb rows, one per system in THumB's release format: `SYS`, `seg_id` and `image` (both the image
-  key), `hyp`, `P`, `R`, `Fl`, `Inc`, `Con`, `human_score`, and also `language` and `annotator`.
+  key), `hyp`, `P`, `R`, `Fl`, `Inc`, `Con`, `human_score`, and also `language` and `annotator`. Rows of others, one per
+  system: `protocol`, `image/key`, `language`, `rater`, `system`, `caption` or `tag`, and the criteria.
+
+  A rating that another rater checked (`checks`) is replaced by theirs.
 
   Raises:
     UsageError: a line is malformed, an item is not in the key, a rating is not one of the choices, a rater rated an
-      item twice, or the files have no ratings; the message names file and line.
+      item twice, two raters checked each other, or the files have no ratings; the message names file and line.
   """
   outputs.settle(key, folder=False)
   protocol, items = _read_key(key)
-  criteria = PROTOCOLS[protocol]["criteria"]
   seen: dict[tuple[str, str], str] = {}  # (item, rater) -> place
-  rows: list[dict[str, Any]] = []
+  of_items: dict[str, dict[str, _Rating]] = {}
   for path in ratings:
     for number, line in files.read_jsonl(path):
       where = f"{path}, line {number}"
@@ -65,14 +85,23 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
           "were made on"
         )
       fields.once(seen, (id, rater), where, f"item '{id}' was rated by '{shown(rater)}'")
-      answer = {criterion["name"]: _answer(line, criterion, where) for criterion in criteria}
-      rows += (_sxs_rows if protocol == "sxs" else _thumb_rows)(items[id], rater, answer)
-  if not rows:
+      answer = {criterion.name: _answer(line, criterion, where) for criterion in protocol.criteria}
+      checks = fields.text(line, "checks", where) if "checks" in line else ""
+      of_items.setdefault(id, {})[rater] = _Rating(rater, checks, answer)
+  if not of_items:
     named = ", ".join(map(str, ratings))
     raise UsageError(f"{named}: contains no ratings; save them on the page, then join the saved file")
+  rows: list[dict[str, Any]] = []
+  for id, rater in seen:  # in the order of the files
+    replaced = {rating.checks for rating in of_items[id].values()} - {""}
+    if of_items[id].keys() <= replaced:
+      raise UsageError(
+        f"{seen[id, rater]}: item '{id}': {', '.join(map(shown, replaced))} checked each other; leave one file out"
+      )
+    if rater not in replaced:
+      rows += _rows(protocol, items[id], of_items[id][rater])
   rated = collections.Counter(rater for _, rater in seen)
-  unrated = items.keys() - {id for id, _ in seen}
-  return JoinedRatings(protocol, rows, rated, len(items), len(unrated))
+  return JoinedRatings(protocol.name, rows, rated, _checks(of_items), len(items), len(items) - len(of_items))
 
 
 def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -80,12 +109,38 @@ def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> No
   files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def _sxs_rows(item: RatingItem, rater: str, answer: Mapping[str, float]) -> list[dict[str, Any]]:
-  row = {"image/key": item.key, "language": item.language, "rater": rater}
-  return [{**row, "left": item.systems[0], "right": item.systems[1], "rating": int(answer["rating"])}]
+def _checks(of_items: Mapping[str, Mapping[str, _Rating]]) -> dict[tuple[str, str], tuple[int, int | None]]:
+  counts: dict[tuple[str, str], tuple[int, int | None]] = {}
+  for found in of_items.values():
+    for rating in found.values():
+      if rating.checks:
+        number, changed = counts.get((rating.rater, rating.checks), (0, 0))
+        first = found.get(rating.checks)
+        known = None if first is None or changed is None else changed + (first.answer != rating.answer)
+        counts[rating.rater, rating.checks] = (number + 1, known)
+  return counts
 
 
-def _thumb_rows(item: RatingItem, rater: str, answer: Mapping[str, float]) -> list[dict[str, Any]]:
+def _noun(protocol: Protocol) -> str:
+  return "tag" if protocol.shows == "tags" else "caption"
+
+
+def _rows(protocol: Protocol, item: RatingItem, rating: _Rating) -> list[dict[str, Any]]:
+  if protocol.name == "thumb":
+    return _thumb_rows(item, rating)
+  shared = {"image/key": item.key, "language": item.language, "rater": rating.rater}
+  if protocol.shows == "pair":
+    sides = {"left": item.systems[0], "right": item.systems[1]}
+    return [{**shared, **sides, "rating": int(rating.answer["rating"])}]
+  text = {_noun(protocol): item.captions[0]}
+  return [
+    {"protocol": protocol.name, **shared, "system": system, **text, **rating.answer}
+    for system in item.systems
+  ]
+
+
+def _thumb_rows(item: RatingItem, rating: _Rating) -> list[dict[str, Any]]:
+  answer = rating.answer
   total = thumb_ratings.total([answer[name] for name in thumb_ratings.MEASURES])
   shared = {
     "seg_id": item.key,
@@ -94,45 +149,49 @@ def _thumb_rows(item: RatingItem, rater: str, answer: Mapping[str, float]) -> li
     "language": item.language,
     **{name: float(answer[name]) for name in ("P", "R", "Fl", "Inc", "Con")},
     "human_score": round(total, 6),
-    "annotator": rater,
+    "annotator": rating.rater,
   }
   return [{"SYS": system, **shared} for system in item.systems]
 
 
-def _read_key(path: str | os.PathLike) -> tuple[str, dict[str, RatingItem]]:
-  """Returns the protocol and item id -> item; the captions of sxs are not in the key."""
-  protocols: set[str] = set()
+def _read_key(path: str | os.PathLike) -> tuple[Protocol, dict[str, RatingItem]]:
+  """Returns the protocol and item id -> item; the captions of pairs are not in the key."""
+  known = dict(PROTOCOLS)
+  protocol: Protocol | None = None
   items: dict[str, RatingItem] = {}
   seen: dict[Hashable, str] = {}
   for number, row in files.read_jsonl(path):
     where = f"{path}, line {number}"
-    id, protocol, key, language = (
-      fields.text(row, name, where) for name in ("item", "protocol", "image/key", "language")
+    if "rubric" in row:
+      rubric = rating_protocols.parse(row["rubric"], where)
+      known[rubric.name] = rubric
+      continue
+    id, name, key, language = (
+      fields.text(row, field, where) for field in ("item", "protocol", "image/key", "language")
     )
     files.check_language(language, where)
     fields.once(seen, id, where, f"item '{shown(id)}' was in the key")
-    protocols.add(protocol)
-    if protocol not in PROTOCOLS or len(protocols) > 1:
-      raise UsageError(
-        f"{where}: protocol '{shown(protocol)}'; all lines must be sxs, or all thumb, as they were written"
-      )
+    if name not in known or protocol not in (None, known[name]):
+      raise UsageError(f"{where}: protocol '{shown(name)}'; all lines must be of one, as they were written")
+    protocol = known[name]
     captions = ()
-    if protocol == "sxs":
+    if protocol.shows == "pair":
       systems = [fields.text(row, side, where) for side in ("left", "right")]
     else:
-      captions = (fields.text(row, "caption", where, blank=True),)
+      captions = (fields.text(row, _noun(protocol), where, blank=True),)
       systems = fields.texts(row, "systems", where)
     items[id] = RatingItem(id, key, language, captions, tuple(systems))
-  if not items:
+  if protocol is None:
     raise UsageError(f"{path}: contains no items; give the key that was written beside the page")
-  return protocols.pop(), items
+  return protocol, items
 
 
-def _answer(row: Mapping[str, Any], criterion: Mapping[str, Any], where: str) -> float:
-  name = criterion["name"]
-  value = row.get(name, criterion.get("default"))
-  offered = [choice for choice, _ in criterion["choices"]]
+def _answer(row: Mapping[str, Any], criterion: Criterion, where: str) -> float:
+  value = row.get(criterion.name, criterion.default)
+  offered = [choice for choice, _ in criterion.choices]
   if isinstance(value, bool) or not isinstance(value, int | float) or value not in offered:
     given = "missing" if value is None else shown(json.dumps(value))
-    raise UsageError(f"{where}: '{name}' is {given}, not one of {', '.join(f'{v:g}' for v in offered)}")
+    raise UsageError(
+      f"{where}: '{criterion.name}' is {given}, not one of {', '.join(f'{v:g}' for v in offered)}"
+    )
   return value

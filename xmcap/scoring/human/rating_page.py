@@ -12,10 +12,13 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_join
-from xmcap.scoring.human.rating_items import INSTRUCTIONS, PROTOCOLS, RatingItem
+from xmcap.scoring.human.rating_items import INSTRUCTIONS, RatingItem
+from xmcap.scoring.human.rating_protocols import PROTOCOLS, Protocol
 from xmcap.scoring.reading.references import References
 from xmcap.scoring.report import elements, pictures
 from xmcap.storage import outputs
@@ -29,7 +32,7 @@ def key_path(path: str | os.PathLike) -> pathlib.Path:
 
 def write_rating_page(
   path: str | os.PathLike,
-  protocol: str,
+  protocol: Protocol,
   items: Sequence[RatingItem],
   images_dir: str | os.PathLike | None = None,
   references: References | None = None,
@@ -49,26 +52,28 @@ def write_rating_page(
   keys = list(dict.fromkeys(item.key for item in items))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
   data = _page_data(protocol, items, keys, sources, references or {}, rater)
-  text = fill_page("rating_page", PROTOCOLS[protocol]["title"], data, link)
+  text = fill_page("rating_page", protocol.title, data, link, scripts=["rating_show.js"])
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))
     files.write_text(path, text)
 
 
-def fill_page(name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "") -> str:
+def fill_page(
+  name: str, title: str, data: Mapping[str, Any], link: bool, style: str = "", scripts: Sequence[str] = ()
+) -> str:
   """Returns a page of this package: its template `NAME.html` with the data for its script.
 
-  `link` allows pictures that lie beside the page, instead of those that it holds. `style` follows the style sheet of
-  the rating page.
+  The script is `NAME.js`, and after it `scripts`. `link` allows pictures that lie beside the page, instead of those
+  that it holds. `style` follows the style sheet of the rating page.
   """
-  css, shared, template, script = (
+  css, template, *parts = (
     elements.resource(file, "xmcap.scoring.human")
-    for file in ("rating_page.css", "page.js", f"{name}.html", f"{name}.js")
+    for file in ("rating_page.css", f"{name}.html", "page.js", f"{name}.js", *scripts)
   )
   allowed = "'self' file:" if link else "data:"
   head = elements.page_head(title, css + style, scripts=True, images=allowed)
   held = elements.script_json("data", data)
-  return head + string.Template(template).substitute(data=held, script=f"{shared}\n{script}")
+  return head + string.Template(template).substitute(data=held, script="\n".join(parts))
 
 
 def _picture_sources(
@@ -92,7 +97,7 @@ def _picture_sources(
 
 
 def _page_data(
-  protocol: str,
+  protocol: Protocol,
   items: Sequence[RatingItem],
   keys: Sequence[str],
   sources: Sequence[str],
@@ -104,10 +109,14 @@ def _page_data(
   codes = sorted({item.language for item in items})
   return {
     "page": hashlib.sha256("".join(item.id for item in items).encode()).hexdigest()[:12],
-    "protocol": {"name": protocol, **PROTOCOLS[protocol]},
+    "protocol": msgspec.to_builtins(protocol),
+    # The language of the protocol's words; a user's may be in any.
+    "wording": "en" if protocol.name in PROTOCOLS else "",
     "rater": rater,
     "languages": {code: elements.language(code) for code in codes},
-    "instructions": {code: INSTRUCTIONS[code][protocol] for code in codes if code in INSTRUCTIONS},
+    "instructions": {
+      code: INSTRUCTIONS[code][protocol.name] for code in codes if protocol.name in INSTRUCTIONS.get(code, {})
+    },
     "pictures": sources,
     # Without pictures the rater needs the keys to find them.
     "keys": [] if sources else keys,

@@ -1,8 +1,9 @@
 """THumB 1.0: system means, how often a system is best, and annotator agreement.
 
-Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), Tables 2 and 3.
+Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), Tables 2 and 3 and Figure 2.
 """
 
+import collections
 import dataclasses
 import itertools
 from collections.abc import Sequence
@@ -56,10 +57,17 @@ class Kappa:
 
 @dataclasses.dataclass(frozen=True)
 class ThumbFindings(Findings):
-  """Results of THumB ratings; `agreement` has a row per measure and pair of annotators with common captions."""
+  """Results of THumB ratings.
+
+  Attributes:
+    histograms: measure -> value -> number of ratings with it, for each system in their order (Figure 2); a caption of
+      several annotators counts for each.
+    agreement: a row per measure and pair of annotators with common captions.
+  """
 
   systems: tuple[RatedSystem, ...]
   images: int
+  histograms: dict[str, dict[float, list[int]]]
   agreement: tuple[Kappa, ...]
   metrics: Sequence[MetricResult]
   stem = "thumb"
@@ -78,7 +86,14 @@ class ThumbFindings(Findings):
     columns = [SheetColumn("system"), *(SheetColumn(name, name.replace("_", " "), ",") for name in names)]
     rows = [[each.name, *(getattr(each, name) for name in names)] for each in self.systems]
     best = Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
-    sheets = [means, best]
+    columns = [SheetColumn("measure"), SheetColumn("value", format="g")]
+    columns += [SheetColumn(each.name, format=",") for each in self.systems]
+    rows = [
+      [measure, value, *counts]
+      for measure, found in self.histograms.items()
+      for value, counts in found.items()
+    ]
+    sheets = [means, best, Sheet("thumb_histograms", "Ratings with each value", columns, rows)]
     if self.agreement:
       columns = [
         SheetColumn("first", "annotator"),
@@ -112,8 +127,8 @@ def evaluate(
   kappas = _kappas(ratings)
   notes = _notes(ratings, metrics, bool(kappas), resamples, seed)
   return ThumbFindings(
-    systems=tuple(systems), images=len(ratings.keys), agreement=kappas, metrics=metrics, resamples=resamples,
-    seed=seed, notes=notes,
+    systems=tuple(systems), images=len(ratings.keys), histograms=_histograms(ratings), agreement=kappas,
+    metrics=metrics, resamples=resamples, seed=seed, notes=notes,
   )  # fmt: skip
 
 
@@ -146,6 +161,23 @@ def _count_extremes(ratings: ThumbRatings, sign: int) -> tuple[np.ndarray, np.nd
   return weak.sum(axis=1), strict.sum(axis=1)
 
 
+def _histograms(ratings: ThumbRatings) -> dict[str, dict[float, list[int]]]:
+  found: dict[str, dict[float, list[int]]] = {}
+  for number, measure in enumerate(MEASURES):
+    counts = [
+      collections.Counter(
+        # `+ 0.0`: -0.0 and 0.0 are one value.
+        values[number] + 0.0
+        for key in ratings.keys
+        for values in ratings.captions[system, key].ratings.values()
+      )
+      for system in ratings.systems
+    ]
+    used = sorted(set().union(*counts), reverse=True)
+    found[measure] = {value: [of_system[value] for of_system in counts] for value in used}
+  return found
+
+
 def _kappas(ratings: ThumbRatings) -> tuple[Kappa, ...]:
   kappas = []
   for first, second in itertools.combinations(ratings.annotators, 2):
@@ -175,9 +207,9 @@ def _notes(
     notes.append(f"ratings of a caption by several of {len(ratings.annotators)} annotators are averaged")
     if not has_agreement:
       notes.append("no two annotators rated the same caption: there is no agreement to measure")
-  if metrics and metrics[0].removed:
-    notes.append(
-      f"{metrics[0].removed:,} references that equal the human caption of their image are left out"
-    )
+  removed = {metric.removed for metric in metrics} - {0}
+  if removed:
+    counts = " to ".join(f"{count:,}" for count in sorted({min(removed), max(removed)}))
+    notes.append(f"{counts} references that equal the human caption of their image are left out")
   notes += correlation.undefined_note(metric.correlations for metric in metrics)
   return [*notes, *(f"signature: {metric.signature}" for metric in metrics)]

@@ -58,13 +58,13 @@ def correlate(
 
   Args:
     references: image key -> references.
-    names, tokenizer: metrics and tokeniser, as for `xmcap score`.
+    names, tokenizer: metrics and tokeniser, as for `xmcap score`; a metric may name its own, as `sentence_bleu:13a`.
     human: name of the system with human captions; if given, correlations without it are added.
     drop_identical_references: whether to score the human system without references that have the same words as its
       caption, which are most likely that very caption.
     resamples, seed: settings of the intervals; 0 resamples for none.
   """
-  names = metrics.parse(",".join(names))
+  words = _words_of(names, tokenizer)
   if human is not None and human not in ratings.systems:
     raise UsageError(f"--human={human}: no ratings of this system; there are: {', '.join(ratings.systems)}")
   if human is not None and len(ratings.systems) == 1:
@@ -72,31 +72,35 @@ def correlate(
   if drop_identical_references and human is None:
     raise UsageError("--drop_identical_references needs --human=NAME, the system with human captions")
   language = ratings.language or "en"
-  splitter = tokenizers.get(tokenizer, language)
-  corpora, removed = _corpora(ratings, references, splitter, human if drop_identical_references else None)
+  without_identical = human if drop_identical_references else None
+  splitters = {name: tokenizers.get(name, language) for name in dict.fromkeys(words.values())}
+  corpora = {
+    name: _corpora(ratings, references, splitter, without_identical) for name, splitter in splitters.items()
+  }
   pools = {"all systems": list(range(len(ratings.systems)))}
   if human is not None:
     others = [number for number, system in enumerate(ratings.systems) if system != human]
     pools = {"without human": others} | pools
   results = []
-  for name in names:
+  for name, own in words.items():
     metric = metrics.CAPTION_METRICS[name]
-    statistics = [metric.statistics(corpus) for corpus in corpora]
+    of_systems, removed = corpora[own]
+    statistics = [metric.statistics(corpus) for corpus in of_systems]
     count = np.float64(len(ratings.keys))
     scores = [float(metric.aggregate(values.sum(0), count)) for values in statistics]
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
     signature = (
-      f"{name}({metric.signature}){frequencies}|tok:{tokenizer}({splitter.version})|lang:{language}"
+      f"{name}({metric.signature}){frequencies}|tok:{own}({splitters[own].version})|lang:{language}"
       f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}"
     )
     correlations, captions = {}, {}
     for pool, rows in pools.items():
       correlations[pool] = _correlations(ratings, image_scores, rows, resamples, seed)
       captions[pool] = len(rows) * len(ratings.keys)
-    of_systems = dict(zip(ratings.systems, scores, strict=True))
-    results.append(MetricResult(name, signature, of_systems, correlations, captions, removed))
+    scored = dict(zip(ratings.systems, scores, strict=True))
+    results.append(MetricResult(name, signature, scored, correlations, captions, removed))
   return results
 
 
@@ -125,6 +129,13 @@ def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
         rows.append([*row, *(getattr(targets["total"], end) for end in ends)])
   title = "Correlation of the captions' scores with their ratings"
   return [scores, Sheet("thumb_correlations", title, columns, rows)]
+
+
+def _words_of(names: Sequence[str], tokenizer: str) -> dict[str, str]:
+  """Returns metric -> its tokeniser, in the order of the columns of a table."""
+  given = [name.strip().partition(":") for part in names for name in part.split(",")]
+  own = {name: words or tokenizer for part, _, words in given for name in metrics.parse(part)}
+  return {name: own[name] for name in metrics.parse(",".join(part for part, *_ in given))}
 
 
 def _corpora(

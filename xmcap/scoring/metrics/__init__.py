@@ -6,13 +6,13 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.metrics import ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Metric, interleave
-from xmcap.scoring.metrics.bleu import Bleu
+from xmcap.scoring.metrics.bleu import Bleu, SentenceBleu
 from xmcap.scoring.metrics.chrf import Chrf
 from xmcap.scoring.metrics.cider import Cider, CiderD
 from xmcap.scoring.metrics.exact import Exact
 from xmcap.scoring.metrics.meteor import Meteor
 from xmcap.scoring.metrics.meteor_char import MeteorChar
-from xmcap.scoring.metrics.rouge import RougeL
+from xmcap.scoring.metrics.rouge import RougeL, RougeLF1
 from xmcap.scoring.metrics.spice import Spice
 from xmcap.terminal import shown
 
@@ -22,8 +22,10 @@ CAPTION_METRICS: dict[str, CaptionMetric] = {
     Cider(),
     CiderD(),
     *(Bleu(n) for n in (1, 2, 3, 4)),
+    SentenceBleu(),
     Chrf(),
     RougeL(),
+    RougeLF1(),
     Exact(),
     Meteor(),
     MeteorChar(),

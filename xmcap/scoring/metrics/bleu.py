@@ -19,6 +19,7 @@ class Bleu(base.CaptionMetric):
   """
 
   decimals = 1
+  effective_order = False  # of the score of a set
 
   def __init__(self, n: int = _MAX_N):
     """Takes the length of the longest n-gram, 1 to 4 words."""
@@ -31,7 +32,7 @@ class Bleu(base.CaptionMetric):
     """SacreBLEU's signature without the number of references."""
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(tokenize="none", force=True, max_ngram_order=self.n)
+    metric = BLEU(tokenize="none", force=True, max_ngram_order=self.n, effective_order=self.effective_order)
     metric.num_refs = None
     signature = metric.get_signature().format().replace("|", ",").replace(":", "=")
     return f"n={self.n},{signature.replace('version=', 'sacrebleu=')}"
@@ -64,6 +65,31 @@ class Bleu(base.CaptionMetric):
     brevity = np.minimum(1 - reference / np.maximum(length, 1), 0)
     scored = correct.any(axis=-1) & (effective_order | possible.all(axis=-1))
     return np.where(scored, np.exp(brevity + logs.sum(axis=-1) / orders), 0.0)[()]
+
+
+class SentenceBleu(Bleu):
+  """The mean of BLEU-4 of each caption, in [0, 100].
+
+  On the words of the tokeniser `13a` the score of a caption is `sacrebleu.sentence_bleu`, upper case kept, which Kasai
+  et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), used.
+  """
+
+  effective_order = True
+  is_extra = True
+
+  def __init__(self):
+    super().__init__()
+    self.name, self.heading, self.width = "sentence_bleu", "sentence BLEU", 1
+
+  def statistics(self, corpus: base.Corpus) -> np.ndarray:
+    """Returns float64 [images, 1], the score of each image; the mean is the score of the corpus."""
+    return super().image_scores(super().statistics(corpus))[:, None]
+
+  def aggregate(self, totals: np.ndarray, count: np.ndarray | np.float64) -> np.ndarray:
+    return totals[..., 0] / count
+
+  def image_scores(self, statistics: np.ndarray) -> np.ndarray:
+    return statistics[:, 0]
 
 
 @functools.lru_cache(maxsize=1)

@@ -20,7 +20,10 @@ papers call it CIDEr.""",
 of an image from its own.""",
   "chrf": """F score of character n-grams (Popovi\u0107, 2015), which depends little on word boundaries. From 0 to
 100.""",
+  "sentence_bleu": "The mean of the BLEU-4 of each caption (Papineni et al., 2002). From 0 to 100.",
   "rouge_l": """F score of the longest common subsequence of words (Lin, 2004). From 0 to 1.""",
+  "rouge_l_f1": """F1 score of the longest common subsequence of words (Lin, 2004), the largest over the references.
+From 0 to 1.""",
   "meteor": """Matches of words, stems, synonyms and paraphrases, weighted towards recall, with a penalty for word order
 (Denkowski and Lavie, 2014), computed by the Java program in pycocoevalcap. From 0 to 1.""",
   "meteor_char": """METEOR on characters (words in Latin script), the way the Chinese captions of COCO-CN were scored.

@@ -8,6 +8,7 @@ from xmcap.scoring.tokenizers import coco, orthography
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
 from xmcap.scoring.tokenizers.default import Default, Morphemes
+from xmcap.scoring.tokenizers.english import Rouge, Wmt13a
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
@@ -16,7 +17,18 @@ from xmcap.scoring.tokenizers.whitespace import Whitespace
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
   tokenizer.name: tokenizer
-  for tokenizer in (Default, Character, Given, Morphemes, Ptb, *coco.TOKENIZERS, Split, Whitespace)
+  for tokenizer in (
+    Default,
+    Character,
+    Given,
+    Morphemes,
+    Ptb,
+    *coco.TOKENIZERS,
+    Rouge,
+    Split,
+    Whitespace,
+    Wmt13a,
+  )
 }
 """Name -> class."""
 
