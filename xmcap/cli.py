@@ -28,6 +28,7 @@ from xmcap.commands import (
   runs,
   score,
   serve,
+  tag,
 )
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.storage import refusals
@@ -140,7 +141,7 @@ def _parser() -> base.Parser:
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
   for group in (
-    model, embed, features, serve, convert, export, plan, launch, runs, score, retrieval, human, published, data,
+    model, tag, embed, features, serve, convert, export, plan, launch, runs, score, retrieval, human, published, data,
   ):  # fmt: skip
     group.add(commands)
   return parser

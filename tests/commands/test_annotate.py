@@ -68,6 +68,7 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
   assert "Agreement on tags" in shown and "o: captions.jsonl, tags.jsonl, zh.tsv, 3 sentences" in shown
   assert {path.name for path in (tmp_path / "o").iterdir()} == {
     "annotations.json", "annotations.md", "annotations.tex", "annotations.csv", "tag_agreement.csv",
+    "begun_and_own.csv", "accepted_tags.csv", "edit_distances.csv", "suggestion_places.csv",
     "captions.jsonl", "tags.jsonl", "zh.tsv",
   }  # fmt: skip
   assert json.loads((tmp_path / "o/annotations.json").read_text())["work"][0]["distance_begun"] == 1.0

@@ -1,11 +1,13 @@
-"""`xmcap retrieval scores` and `fuse`: cosines, the weight of validation, and what both refuse."""
+"""`xmcap retrieval scores`, `fuse`, `top`: cosines, the weight of validation, nearest sentences, what they refuse."""
 
 import json
 
 import numpy as np
 import pytest
+from sklearn.neighbors import NearestNeighbors
 
 from xmcap import cli
+from xmcap.scoring.human import annotation_page
 from xmcap.scoring.ranked import fusion, score_matrices
 
 
@@ -168,3 +170,63 @@ def test_bad_embeddings_are_refused_in_one_line(tmp_path, capsys, change, messag
   error = capsys.readouterr().err
   assert error.count("\n") == 1 and message in error, error
   assert not (tmp_path / "scores.npy").exists()
+
+
+def _pool(folder, texts, pictures=7, width=6, seed=0):
+  """Writes a pool of sentences, its embeddings and pictures as `xmcap embed` does; returns both embeddings."""
+  rng = np.random.default_rng(seed)
+  held = rng.normal(size=(pictures, width)).astype("f4"), rng.normal(size=(len(texts), width)).astype("f4")
+  (folder / "photos").mkdir()
+  np.save(folder / "photos/pictures.npy", held[0])
+  (folder / "photos/keys.txt").write_text("".join(f"p{number}\n" for number in range(pictures)))
+  np.save(folder / "pool.npy", held[1])
+  (folder / "pool.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+  return held
+
+
+def _top(folder, *more):
+  read = [f"--queries={folder}/photos", f"--candidates={folder}/pool.npy", f"--sentences={folder}/pool.txt"]
+  return cli.main(["retrieval", "top", *read, "--language=zh", f"--out={folder}/top.jsonl", *more])
+
+
+def test_the_nearest_sentences_are_those_of_scikit_learn(tmp_path, monkeypatch, capsys):
+  texts = [f"第{number}句" for number in range(30)]
+  pictures, pool = _pool(tmp_path, texts)
+  monkeypatch.setattr(score_matrices, "_CELLS", 100)  # three pictures at once
+  assert _top(tmp_path, "--k=4") == 0
+  assert "4 of 30 different sentences for each of 7 pictures" in capsys.readouterr().out
+  rows = [json.loads(line) for line in (tmp_path / "top.jsonl").read_text(encoding="utf-8").splitlines()]
+  far, places = NearestNeighbors(n_neighbors=4, metric="cosine").fit(pool).kneighbors(pictures)
+  assert [row["image/key"] for row in rows] == [f"p{number}" for number in range(7) for _ in range(4)]
+  assert [row["caption"] for row in rows] == [texts[place] for place in places.reshape(-1)]
+  assert [row["score"] for row in rows] == pytest.approx((1 - far).reshape(-1), abs=1e-5)
+  # The page for annotators takes them as they are.
+  suggested = annotation_page.read_sentences([tmp_path / "top.jsonl"], "zh")
+  assert suggested["p0"] == [texts[place] for place in places[0]]
+
+
+def test_equal_sentences_count_once_and_ties_keep_the_order_of_the_pool(tmp_path):
+  _pool(tmp_path, ["a", "b", "a", "c", "d"])
+  np.save(tmp_path / "pool.npy", np.array([[1, 0], [1, 1], [0, 1], [1, 1], [2, 2]], "f4"))
+  np.save(tmp_path / "photos/pictures.npy", np.tile(np.array([1, 1], "f4"), (7, 1)))
+  assert _top(tmp_path, "--k=9") == 0
+  rows = [json.loads(line) for line in (tmp_path / "top.jsonl").read_text().splitlines()]
+  assert [row["caption"] for row in rows[:4]] == ["b", "c", "d", "a"] and len(rows) == 4 * 7
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    (lambda folder: (folder / "pool.txt").write_text("a\n"), "3 embeddings for 1 sentence in 'zh'"),
+    (lambda folder: (folder / "photos/keys.txt").write_text("p0\n"), "1 key for 7 vectors"),
+    (lambda folder: (folder / "photos/keys.txt").unlink(), "keys.txt: cannot be read"),
+    (lambda folder: np.save(folder / "pool.npy", np.ones((3, 2), "f4")), "width 6, but candidates: width 2"),
+  ],
+)
+def test_a_pool_that_does_not_fit_is_one_line(tmp_path, capsys, change, message):
+  _pool(tmp_path, ["a", "b", "c"])
+  change(tmp_path)
+  assert _top(tmp_path) == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and message in error
+  assert not (tmp_path / "top.jsonl").exists()

@@ -119,3 +119,13 @@ def test_a_stream_puts_the_own_tags_of_its_pictures_into_the_prompts(tmp_path, r
   assert stream.signature() != plain.signature()
   with pytest.raises(UsageError, match="raise prompt_length, which is 2"):
     captions(corpus, prompt_length=2, prompt_tags=TagPrompts("own", language="en"))
+
+
+def test_text_of_a_tagger_is_read_in_the_language_of_the_tags(tmp_path):
+  (tmp_path / "id.tagvotes.txt").write_text("a x 0.1 y 0.9\nb v 0.5\n")
+  tags = TagPrompts(str(tmp_path / "id.tagvotes.txt"), language="zh").read(None)
+  assert _texts(_extended(tags, [["en"], ["zh"]])) == [["yx"], ["v"]]
+  with pytest.raises(
+    UsageError, match=r"text names no language; give it with --language=CODE, or TagPrompts.language"
+  ):
+    TagPrompts(str(tmp_path / "id.tagvotes.txt")).read(None)

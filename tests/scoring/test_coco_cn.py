@@ -1,5 +1,6 @@
 """`xmcap published coco-cn` on the authors' outputs, and on files that were changed."""
 
+import json
 import shutil
 
 from tests.scoring import coco_cn as files
@@ -19,6 +20,28 @@ def test_the_captioning_table_comes_out_of_the_outputs(tmp_path, capsys):
   assert not deviating["CIDEr of each picture"] and not deviating["ROUGE_L of each picture"]
   assert len(deviating["METEOR of each picture"]) <= 0.01 * 3000
   assert "Table 8: COCO-CN, METEOR: printed 27.2, computed 27.1" in capsys.readouterr().out
+
+
+def test_the_repository_of_the_outputs_is_read_as_it_is(tmp_path):
+  """COCO-CN-Results-Viewer has the references in Data/COCO and five systems in Data/Systems: 20 cells."""
+  captions = {8: "一个 女人 在 街道 上", 14: "两 只 狗"}
+  references, outputs = tmp_path / "Data" / "COCO", tmp_path / "Data" / "Systems"
+  references.mkdir(parents=True), outputs.mkdir()
+  annotations = [{"image_id": key, "id": 1, "caption": text} for key, text in captions.items()]
+  (references / files.REFERENCES.name).write_text(
+    json.dumps({"images": [{"id": key} for key in captions], "annotations": annotations})
+  )
+  scores = {"CIDEr": 1, "ROUGE_L": 1, "METEOR": 1, "Bleu_4": 1}
+  held = {str(key): {"caption": [{"caption": text}], **scores} for key, text in captions.items()}
+  for system in ("flickr8k-cn", "aic-icc", "coco-mt", "coco-cn", "seqlearn"):
+    (outputs / f"result_{system}.txt").write_text(json.dumps({"overall": scores, "imgToEval": held}))
+  (outputs / "notes.txt").write_text("no results")
+  found = coco_cn.recompute(tmp_path)
+  table = by_table(found)["Table 8"]
+  assert len(table) == 20 and not found.absent
+  printed = {row.what: row.printed for row in table}
+  assert printed["AIC-ICC, METEOR"] == "21.3" and printed["Flickr8k-CN, Bleu_4"] == "10.1"
+  assert {row.computed for row in table if "ROUGE_L" in row.what} == {100}
 
 
 @files.needs_files

@@ -9,6 +9,7 @@ from sklearn.metrics import precision_score, recall_score
 
 from xmcap import cli
 from xmcap.scoring import tags
+from xmcap.scoring.reading import tag_files
 
 _VOCABULARY = [f"t{i}" for i in range(12)]
 
@@ -92,6 +93,27 @@ def test_lists_mappings_and_text_give_the_same(tmp_path):
   assert tables[0] == tables[1]
 
 
+_VOTES = "p 狗 0.9 椅 0.4 沙发 1e-05\nq 100 0.5 猫 .25 船 0\n"  # as `id.tagvotes.txt`: "%s %g" after the id
+
+
+def test_tags_with_scores_are_recognised_in_text(tmp_path, capsys):
+  (tmp_path / "true.jsonl").write_text("p 椅 狗\nq 船 猫\nr\n")
+  (tmp_path / "ours.jsonl").write_text(_VOTES)
+  assert tag_files.read(tmp_path / "ours.jsonl", "zh") == {
+    "zh": {"p": {"狗": 0.9, "椅": 0.4, "沙发": 1e-5}, "q": {"100": 0.5, "猫": 0.25, "船": 0.0}}
+  }
+  assert _run(tmp_path, "--language=zh", "--k=1,3") == 0
+  said = capsys.readouterr()
+  assert said.err.splitlines() == [f"{tmp_path / 'ours.jsonl'}: read as `ID tag score tag score ...`"]
+  row = json.loads((tmp_path / "out/table.json").read_text())["languages"]["zh"]
+  assert (row["tags_p1"], row["tags_p3"]) == (0.5, pytest.approx(2 / 3))
+
+
+def test_a_number_in_a_list_of_json_is_a_tag(tmp_path):
+  _write(tmp_path / "true.jsonl", "zh", {"p": ["百", "100"]})
+  assert tag_files.read(tmp_path / "true.jsonl") == {"zh": {"p": {"百": 0, "100": -1}}}
+
+
 def test_intervals_comparison_and_report(tmp_path, capsys):
   for name, seed in (("a", 0), ("b", 1)):
     folder = tmp_path / name
@@ -125,6 +147,16 @@ _FIVE = '{"image/key": "p", "language": "zh", "tags": ["a", "b", "c", "d", "e"]}
     ("p a b\nq c\np d\n", _FIVE, ["--language=zh"], "line 3: 'p' is given twice in 'zh'"),
     ("p#0 a\np#0 b\n", _FIVE, ["--language=zh"], "line 2: 'p#0' is given twice in 'zh'"),
     ("p a b\n", _FIVE, [], "text names no language"),
+    (
+      _FIVE,
+      "p a 0.5 b\n",
+      ["--language=zh"],
+      "line 1: 0.5 is a number, no tag; a line is `ID tag tag ...` or",
+    ),
+    (_FIVE, "p a b\nq 狗 2\n", ["--language=zh"], "line 2: 2 is a number, no tag"),
+    (_FIVE, "p a 2\nq\nr a b\n", ["--language=zh"], "line 3: no score after each tag, which line 1 has"),
+    (_FIVE, "p a 1 a 2\n", ["--language=zh"], "line 1: the tag 'a' is given twice"),
+    (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '["a", "0.5"]'), [], "every second tag is a number"),
     (_FIVE, _FIVE.replace('"e"', '"a"'), [], "line 1: the tag 'a' is given twice"),
     (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '{"a": NaN}'), [], "line 1"),
     (_FIVE, _FIVE.replace('["a", "b", "c", "d", "e"]', '{"a": "1"}'), [], "score of 'a' is no finite number"),

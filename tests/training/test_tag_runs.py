@@ -6,9 +6,10 @@ import pytest
 
 from tests.data import label_folders
 from tests.data.conftest import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
-from xmcap import configuration
+from xmcap import cli, configuration
 from xmcap.data import features
 from xmcap.evaluation import model_dir
+from xmcap.scoring.reading import tag_files
 from xmcap.training import loop
 from xmcap.training.checkpoints import read
 
@@ -48,7 +49,7 @@ def configure(place, run, name, languages, *more):
 @pytest.fixture(scope="module")
 def english(place):
   folder = configure(place, "tag_mono", "tag_en", ["en"])
-  assert loop.train(say=lambda line: None).finished
+  assert loop.train(say=lambda line: None, begun=model_dir.write_model_dir).finished
   return folder
 
 
@@ -57,12 +58,12 @@ def test_the_best_checkpoint_is_kept(english):
   assert max(notes) == 4 and {note.metric for note in notes.values()} == {"validation/tags_p5"}
 
 
-def test_a_cascade_trains_its_second_network_alone(place, english):
+def test_a_cascade_trains_its_second_network_alone_and_tags_new_pictures(place, english, capsys):
   root, _ = place
   folder = configure(
     place, "tag_cascade", "cascade", ["zh"], f"FIRST={{'en': '{root / 'en'}'}}", f"PRETRAINED='{english}'"
   )
-  run = loop.train(say=lambda line: None)
+  run = loop.train(say=lambda line: None, begun=model_dir.write_model_dir)
   assert run.finished and "validation/tags_p5" in run.metrics
   before, after = read.load_params(english, read.best_step(english)), read.load_params(folder, 4)
   for path, value in read.flat(before).items():
@@ -72,6 +73,19 @@ def test_a_cascade_trains_its_second_network_alone(place, english):
   model_dir.evaluate()
   written = {path.name for path in (root / "cascade_eval").iterdir()}
   assert {"predictions.jsonl", "baseline_nearest_picture.jsonl", "table.csv", "report.html"} <= written
+
+  # `xmcap tag` needs nothing but the run's folder, and predicts what the evaluator did.
+  out = root / "tags.jsonl"
+  options = [f"--model_dir={folder}", f"--features={root / 'features.safetensors'}", f"--out={out}"]
+  assert cli.main(["tag", *options]) == 0
+  ours, theirs = tag_files.read(out)["zh"], tag_files.read(root / "cascade_eval" / "predictions.jsonl")["zh"]
+  assert set(theirs) < set(ours) == set(KEYS) and len(theirs) == 12
+  for key, tags in theirs.items():
+    assert list(ours[key]) == list(tags) and list(ours[key].values()) == pytest.approx(list(tags.values()))
+  features.write(root / "narrow.safetensors", features.Features(("a",), np.ones((1, 5), np.float32)))
+  assert cli.main(["tag", options[0], f"--features={root / 'narrow.safetensors'}"]) == 2
+  assert "width 5, but" in capsys.readouterr().err
+  assert cli.main(["tag", options[0], str(root)]) == 2
 
 
 def test_both_languages_share_a_hidden_layer(place):

@@ -21,7 +21,9 @@ def add(actions) -> None:
     'suggested: JSONL of {"image/key", "language", "caption"}, as xmcap caption writes it; several mix'
   )
   base.text(page, "--sentences", "FILE", sentences, **base.SEVERAL)
-  tags = 'suggested: JSONL of {"image/key", "language", "tags": [...]}'
+  tags = (
+    'suggested: JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag (score) tag (score) ...'
+  )
   base.text(page, "--tags", "FILE", tags, **base.SEVERAL)
   base.text(page, "--out", "DIR", "folder for the page", required=True)
   report = base.add_command(
@@ -47,7 +49,7 @@ def _annotate(arguments) -> None:
   out = arguments.out
   outputs.keep_apart({"--out": [f"{out}/{annotation_page.PAGE}"]}, {**read, "--images": list(found)})
   sentences = annotation_page.read_sentences(arguments.sentences, language.code)
-  tags = annotation_page.read_tags(arguments.tags, language.code)
+  tags = annotation_page.read_tags(arguments.tags, language.code, base.say)
   suggested = {"--sentences": sentences, "--tags": tags}
   known = set(keys)
   for option, texts in suggested.items():

@@ -90,6 +90,12 @@ def add_model(command, folder: str = "the folder that a training run wrote") -> 
   number(command, "--step", "the checkpoint to use; default: the best or newest")
 
 
+def add_keys(command) -> None:
+  """Adds the option for the keys of pictures that are named by files (`picture_files.keys`)."""
+  kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
+  text(command, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
+
+
 def add_similarity(command) -> None:
   """Adds the option for the similarity of two embeddings."""
   how = "cosine, or dot for the product as it is"

@@ -97,13 +97,20 @@ def _build_drawn(name: str, arguments) -> None:
 def _add_coco_cn(corpora) -> None:
   command = base.add_command(
     corpora, "coco_cn", _build_coco_cn, "COCO-CN: pictures of MSCOCO with Chinese sentences and tags",
-    "Reads version 1805 or 1805v1.1 as published, in place; docs/corpora.md says what is needed.",
+    "Reads version 1805 or 1805v1.1, or the extension coco-cn_ext.icap2020.txt, as published, in place; "
+    "docs/corpora.md says what is needed.",
   )  # fmt: skip
   images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"
   english = "MSCOCO's captions, such as captions_train2014.json (repeatable)"
   labels = "tags, one per line: count tags of the release that are not in this list"
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)
-  base.text(command, "--release", "PATH", "folder or archive of the text files", required=True)
+  base.text(
+    command,
+    "--release",
+    "PATH",
+    "folder or archive of the text files, or that of the extension",
+    required=True,
+  )
   base.text(command, "--images", "PATH", images, [], action="append")
   base.text(command, "--english", "FILE", english, [], action="append")
   base.text(command, "--labels", "FILE", labels)

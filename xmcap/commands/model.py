@@ -44,8 +44,7 @@ def add(commands) -> None:
   base.text(caption, "--languages", "CODES", codes, "", short="-l")
   base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
   base.flag(caption, "--json", "print predictions as JSONL")
-  kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
-  base.text(caption, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
+  base.add_keys(caption)
   search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"

@@ -23,7 +23,7 @@ _PAPERS = {
   "coco-cn": (
     "the captioning table of COCO-CN, Table 8, and the scores of each picture",
     "Each row that has outputs is scored again and held against what the paper and the authors' files print.",
-    "the folder with merged_captions_coco-cn_test.json and result_coco-cn.txt, of COCO-CN-Results-Viewer",
+    "the repository COCO-CN-Results-Viewer, or a folder with its files side by side",
   ),
   "thumb": (
     "Tables 2 to 4 of THumB, but for SPICE and metrics that need a model",

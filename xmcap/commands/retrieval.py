@@ -1,5 +1,9 @@
-"""The commands about retrieval from matrices of scores: retrieval scores, retrieval fuse."""
+"""The commands about retrieval: retrieval scores, retrieval fuse, retrieval top."""
 
+import json
+from collections.abc import Iterator
+
+from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -8,7 +12,10 @@ from xmcap.storage import outputs
 def add(commands) -> None:
   """Declares the commands."""
   actions = base.add_group(
-    commands, "retrieval", "ACTION", "matrices of scores: make one from embeddings, fuse two"
+    commands,
+    "retrieval",
+    "ACTION",
+    "matrices of scores: make one from embeddings, fuse two; nearest sentences",
   )
   command = base.add_command(
     actions, "scores", _scores, "write the matrix of scores of queries and candidates, from their embeddings",
@@ -32,6 +39,23 @@ def add(commands) -> None:
   base.text(command, "--validation_scores", "FILE.npy", validation, [], action="append", required=True)
   base.text(command, "--validation_targets", "FILE", targets)
   base.text(command, "--out", "FUSED.npy", "the matrix to write", short="-o", required=True)
+  command = base.add_command(
+    actions, "top", _top, "write the nearest sentences of a pool for each picture, for human annotate --sentences",
+    'Lines of {"image/key", "language", "caption", "score"}, the best first; equal sentences count once.',
+  )  # fmt: skip
+  pictures = (
+    "the pictures' vectors with their keys: a folder with pictures.npy and keys.txt, as `xmcap embed` writes it, or "
+    "what `xmcap features` writes"
+  )
+  texts = f"embeddings of the sentences, in their order: {forms}"
+  sentences = "the pool, as for `xmcap embed --captions`: a text has one a line"
+  base.text(command, "--queries", "PATH", pictures, short="-q", required=True)
+  base.text(command, "--candidates", "FILE", texts, short="-c", required=True)
+  base.text(command, "--sentences", "FILE", sentences, required=True)
+  base.text(command, "--language", "CODE", "of the sentences, such as zh", short="-l", required=True)
+  base.number(command, "--k", "sentences for each picture", 5, least=1, most=1_000)
+  base.add_similarity(command)
+  base.text(command, "--out", "FILE", "the lines to write, as JSONL", short="-o", required=True)
 
 
 def _scores(arguments) -> None:
@@ -45,6 +69,44 @@ def _scores(arguments) -> None:
     queries, candidates = (embedding_files.read(path) for path in read.values())
     score_matrices.write_similarities(arguments.out, queries, candidates, arguments.similarity)
   print(f"{arguments.out}: scores of {len(queries):,} queries and {len(candidates):,} candidates")
+
+
+def _top(arguments) -> None:
+  code = languages.get(arguments.language).code
+  from xmcap.data import features
+  from xmcap.progress import Progress
+  from xmcap.scoring import files
+  from xmcap.scoring.ranked import nearest, retrieval
+  from xmcap.scoring.reading import embedding_files, inputs
+
+  read = {f"--{name}": getattr(arguments, name) for name in ("queries", "candidates", "sentences")}
+  inputs.check_pipes({"--sentences": arguments.sentences})
+  outputs.keep_apart({"--out": arguments.out}, read)
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    _, captions = retrieval.read_captions(arguments.sentences, [code], code)
+    texts = captions[code].texts
+    candidates = embedding_files.read(arguments.candidates)
+    if len(candidates) != len(texts):
+      raise UsageError(
+        f"{arguments.candidates}: {files.count(len(candidates), 'embedding')} for {files.count(len(texts), 'sentence')}"
+        f" in '{code}' of {arguments.sentences}; embed that file"
+      )
+    pictures = features.read(arguments.queries)
+    found = nearest.nearest(pictures.vectors, candidates, texts, arguments.k, arguments.similarity)
+    progress = Progress(base.say, "pictures", len(pictures.keys))
+
+    def lines() -> Iterator[str]:
+      for number, (key, of_picture) in enumerate(zip(pictures.keys, found, strict=True), 1):
+        for text, score in of_picture:
+          row = {"image/key": key, "language": code, "caption": text, "score": round(score, 6)}
+          yield json.dumps(row, ensure_ascii=False) + "\n"
+        progress(number)
+
+    files.write_lines(arguments.out, lines())
+  print(
+    f"{arguments.out}: {arguments.k} of {files.count(len(set(texts)), 'different sentence')} for each of "
+    f"{files.count(len(pictures.keys), 'picture')}"
+  )
 
 
 def _check_name(out: str) -> None:

@@ -75,7 +75,7 @@ def _add_tags(actions) -> None:
     "Scores each language as in COCO-CN. Writes table.csv, .json, .md and .tex, scores.npz and report.html.",
   )  # fmt: skip
   tags = 'JSONL of {"image/key", "language", "tags": [...]}, or lines of ID tag tag ... with --language'
-  ranked = f'{tags}; best first, or "tags": {{tag: score}}'
+  ranked = f'{tags}; best first, or with scores: "tags": {{tag: score}}, or ID tag score tag score ...'
   depths = "numbers of predicted tags to score: 1, 3, 5 or 10, separated by commas"
   labels = "the known tags, one per line; any other tag is an error"
   base.text(command, "--references", "FILE", tags, short="-r", required=True)
@@ -185,8 +185,8 @@ def _tags(arguments) -> None:
   _keep_apart(arguments, read, _SCORES)
   inputs.check_pipes({f"--{name}": getattr(arguments, name) for name in read})
   with outputs.held(arguments.out, arguments.prog):
-    references = tag_files.read(arguments.references, arguments.language, arguments.languages)
-    predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages)
+    references = tag_files.read(arguments.references, arguments.language, arguments.languages, say=base.say)
+    predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages, say=base.say)
     extra = [code for code in predictions if code not in references]
     if extra:
       raise UsageError(

@@ -9,12 +9,17 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from etils import epath
 
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring.reading import tag_files
-from xmcap.storage import addresses
+from xmcap.storage import addresses, files
 
+FOLDER = "labels"
+"""Folder, in that of a trained tagger, with the labels of each language."""
+
+_NAMES = "labels.txt"
 _HINT = "`xmcap data tags` makes it"
 
 
@@ -40,9 +45,18 @@ def read_names(folders: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
       f"labels are {folders!r}: give a folder for each language, as in {{'zh': 'data/labels_zh'}}"
     )
   return {
-    languages.get(language).code: tuple(_read(folder, "labels.txt", tag_files.read_vocabulary))
+    languages.get(language).code: tuple(_read(folder, _NAMES, tag_files.read_vocabulary))
     for language, folder in folders.items()
   }
+
+
+def write_names(folder: epath.Path, names: Mapping[str, tuple[str, ...]]) -> None:
+  """Writes `FOLDER/CODE/labels.txt` of each language, here or in a bucket; those that are the same stay as they are."""
+  for code, of_language in names.items():
+    path = folder / code / _NAMES
+    data = "".join(f"{name}\n" for name in of_language).encode()
+    if not path.exists() or path.read_bytes() != data:
+      files.write_anywhere(path, data)
 
 
 def read_pictures(

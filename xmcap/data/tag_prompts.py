@@ -66,14 +66,17 @@ class TagPrompts:
         )
       return PromptTags(own, "the records", self.language, self.most)
     paths = [self.tags] if isinstance(self.tags, str) else list(self.tags)
-    return PromptTags(read(*paths), ", ".join(paths), self.language, self.most)
+    return PromptTags(read(*paths, language=self.language), ", ".join(paths), self.language, self.most)
 
 
-def read(*paths: str) -> Tags:
-  """Reads the tags of pictures, best first, from files as for `TagPrompts`; UsageError if a file cannot be read."""
+def read(*paths: str, language: str = "") -> Tags:
+  """Reads the tags of pictures, best first, from files as for `TagPrompts`; UsageError if a file cannot be read.
+
+  `language` is that of files of text, which name none.
+  """
   found: dict[str, dict[str, list[str]]] = {}
   for path in paths:
-    for code, of_language in tag_files.read(path).items():
+    for code, of_language in tag_files.read(path, language or None).items():
       for key, scores in of_language.items():
         held = found.setdefault(key, {})
         if code in held:

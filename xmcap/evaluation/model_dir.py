@@ -1,8 +1,8 @@
 """The folder of a trained model: writing it, evaluating it, and captioning pictures with it.
 
-It holds `model.json` (the model's sizes), `vocabulary.model`, `checkpoints/` and, of a Word2VisualVec, `words/`. That
-is enough to caption or embed, and it can be moved. `config.gin` beside them is the resolved configuration of the run.
-Gin can run code, so xmcap does not parse this file unless the user names it.
+It holds `model.json` (the model's sizes), `vocabulary.model`, `checkpoints/` and, of a Word2VisualVec, `words/`, of a
+tagger, `labels/`. That is enough to caption, embed or tag, and it can be moved. `config.gin` beside them is the
+resolved configuration of the run. Gin can run code, so xmcap does not parse this file unless the user names it.
 """
 
 import os
@@ -13,12 +13,12 @@ from typing import Any
 
 import gin
 import jax
-import numpy as np
 from absl import logging
 from etils import epath
 
 from xmcap import configuration, languages, terminal
-from xmcap.data import images, registry
+from xmcap.data import labels as labels_lib
+from xmcap.data import registry
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
 from xmcap.data.stream import CaptionStream
@@ -80,6 +80,8 @@ def write_model_dir(step: int) -> None:
     files.write_anywhere(model_dir / model_json.NAME, model_json.as_text(_model(objective)).encode())
     if words := getattr(objective, "words", None):
       words_lib.copy_to(model_dir / WORDS, words)
+    if getattr(getattr(objective, "module", None), "tagger", None) is not None:
+      labels_lib.write_names(model_dir / labels_lib.FOLDER, objective.names)
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
     # The run's vocabulary may be this very file, which other processes are reading.
@@ -103,7 +105,7 @@ def text_rows(objective: Any) -> int | None:
 def _model(objective: Any) -> model_json.Model:
   """The model that a run trains, with its decoding as configured in gin."""
   module = getattr(objective, "module", None)
-  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "text", "dual", "words")}
+  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "text", "dual", "words", "tagger")}
   if isinstance(configs["text"], T5Config):
     configs["t5"] = configs.pop("text")
   parts = {part: model_json.of_config(config) for part, config in configs.items() if config is not None}
@@ -288,23 +290,13 @@ def caption_files(
   if predictor.prompt_tags is not None and model.tags is None:
     raise UsageError(f"{model_dir}: {model_json.TRAINED_WITHOUT_TAGS}")
   predictor.prompts(list(pictures), codes)  # reports an error in the tags before loading the parameters
-  broken = set()
-
-  def load(key: str) -> np.ndarray:
-    file = pictures[key]
-    try:
-      return images.load(picture_files.read(file), file, predictor.image_size)
-    except XmcapError as error:
-      broken.add(key)
-      print(f"left out: {terminal.shown(str(error), limit=None)}", file=sys.stderr)
-      return np.zeros((predictor.image_size, predictor.image_size, 3), np.uint8)
-
+  load = picture_files.Loader(pictures, predictor.image_size)
   trained = model.languages
   if trained and (others := [code for code in codes if code not in trained]):
     _warn(model_json.trained_on(trained, others))
   params, known = load_params(model_dir, step), familiarity.read(model_dir)
   for key, captions in predictor(params, list(pictures), load, codes):
-    if key in broken:
+    if key in load.broken:
       continue
     if warning := familiarity.unlike(known, predictor.probabilities, key, codes):
       _warn(terminal.shown(f"{pictures[key]}: {warning}", limit=None))

@@ -50,14 +50,14 @@ def in_batches(
   """Yields the results of a compiled function for each batch of pictures, [N, D]; threads decode ahead.
 
   Args:
-    load: picture -> its pixels, uint8 arrays of the same shape.
+    load: picture -> its pixels, or its stored features: arrays of one type and shape.
     compute: (parameters, {"image": [batch_size, ...]}) -> [batch_size, D].
     batch_size: a multiple of `sharded.groups`.
   """
   batches = [pictures[start : start + batch_size] for start in range(0, len(pictures), batch_size)]
   jobs = (Job([functools.partial(load, picture) for picture in batch], np.stack) for batch in batches)
   for batch, pixels in zip(batches, prefetch(jobs, files.available_cores(), depth=2), strict=True):
-    whole = np.zeros((batch_size, *pixels.shape[1:]), np.uint8)
+    whole = np.zeros((batch_size, *pixels.shape[1:]), pixels.dtype)
     whole[: len(batch)] = pixels
     yield sharded.compute(compute, {"image": whole})[: len(batch)]
 

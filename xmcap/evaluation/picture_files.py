@@ -5,13 +5,16 @@ import glob
 import itertools
 import os
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from etils import epath
 
+from xmcap import terminal
 from xmcap.data import images
 from xmcap.data.corpora import archives
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import files as files_lib
 from xmcap.scoring import keys as keys_lib
 
@@ -47,6 +50,31 @@ def read(file: str) -> bytes:
     raise UsageError(
       f"{file}: cannot be read ({error.strerror or error}): name a JPEG or PNG file, or a folder of them"
     ) from None
+
+
+class Loader:
+  """Loads the picture of a key as a model sees it, uint8 [size, size, 3]; reports what is no picture, which is black.
+
+  Args:
+    pictures: key -> file.
+    size: side in pixels.
+
+  Attributes:
+    broken: keys of the pictures that could not be read or decoded.
+  """
+
+  def __init__(self, pictures: Mapping[str, str], size: int):
+    self.broken: set[str] = set()
+    self._pictures, self._size = pictures, size
+
+  def __call__(self, key: str) -> np.ndarray:
+    file = self._pictures[key]
+    try:
+      return images.load(read(file), file, self._size)
+    except XmcapError as error:
+      self.broken.add(key)
+      print(f"left out: {terminal.shown(str(error), limit=None)}", file=sys.stderr)
+      return np.zeros((self._size, self._size, 3), np.uint8)
 
 
 def keys(found: Mapping[str, str], kind: str) -> list[str]:

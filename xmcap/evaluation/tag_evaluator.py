@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.evaluation import sharded_params, tag_baselines
+from xmcap.evaluation import picture_tags, sharded_params, tag_baselines
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.models.label_tagger import columns
 from xmcap.scoring import tags as tags_lib
@@ -107,10 +107,9 @@ class TagEvaluator(SplitEvaluator):
     predictions: tag_files.Scores = {}
     for code, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
       names = self.stream.names[code]
-      # The shortest decimal that stands for the float32, so that files are short and order is kept.
       predictions[code] = {
-        key: {names[place]: float(str(score)) for score, place in zip(of_picture, numbers, strict=True)}
-        for key, of_picture, numbers in zip(keys, scores, places.tolist(), strict=False)
+        key: picture_tags.named(names, of_picture, numbers)
+        for key, of_picture, numbers in zip(keys, scores, places, strict=False)
       }
     found = {"": _of_pictures(predictions, truth)}
     if self.baselines is not None:
@@ -170,7 +169,7 @@ def _predicting(objective: Any, with_vectors: bool) -> Callable[[Any, Any], tupl
       vectors = module.apply({"params": params}, inputs, method="vector")
     logits = module.apply({"params": params}, inputs)
     best = []
-    for part in columns(module.sizes).values():
+    for part in columns(module.tagger.sizes).values():
       best += jax.lax.top_k(jax.nn.sigmoid(logits[:, part]), min(_MOST, part.stop - part.start))
     return batch["weights"], vectors, *best
 

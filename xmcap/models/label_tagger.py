@@ -5,18 +5,49 @@ each language (multi-task); and the cascade, in which the tags that a first netw
 input of a second network for another. `models/tagger.py` has the head that pretrains a ViT.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from xmcap.errors import UsageError
+from xmcap import languages
+from xmcap.models import limits
 from xmcap.models.layers import VIT_KERNEL_INIT, Dense, Dropout
 from xmcap.models.vit import ViT, ViTConfig
 
-Sizes = tuple[tuple[str, int], ...]
+Sizes = tuple[tuple[str, limits.MlpWidth], ...]
 """(language code, its number of labels) of each language."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggerConfig:
+  """The networks of a tagger.
+
+  Attributes:
+    sizes: languages and their numbers of labels.
+    first: the same for the first network of a cascade; (): no cascade.
+    hidden, dropout_rate: see `TagMlp`.
+  """
+
+  sizes: Sizes
+  first: Sizes = ()
+  hidden: limits.MlpWidth = 1024
+  dropout_rate: limits.Rate = 0.5
+
+  def __post_init__(self):
+    limits.check(self)
+    for name in ("sizes", "first"):  # of `model.json`: lists
+      object.__setattr__(self, name, tuple((code, size) for code, size in getattr(self, name)))
+    codes = [code for code, _ in self.sizes]
+    unknown = [code for code in [*codes, *(code for code, _ in self.first)] if not languages.is_known(code)]
+    if unknown or not codes or len(set(codes)) < len(codes):
+      raise limits.FieldError(
+        "TaggerConfig", "sizes", f"is of {codes}: give languages by their codes, each once"
+      )
+    if self.dropout_rate == 1:
+      raise limits.FieldError("TaggerConfig", "dropout_rate", "is 1: give a rate below it")
 
 
 class TagMlp(nn.Module):
@@ -54,28 +85,19 @@ class LabelTagger(nn.Module):
 
   Attributes:
     vit: the image tower, with pool `none` the patch tokens are averaged; None: features are given.
-    sizes: languages and their numbers of labels.
-    first: the same for the first network of a cascade; (): no cascade.
-    hidden, dropout_rate: see `TagMlp`.
+    tagger: the networks.
   """
 
   vit: ViTConfig | None
-  sizes: Sizes
-  first: Sizes
-  hidden: int
-  dropout_rate: float
+  tagger: TaggerConfig
 
   def setup(self):
-    if self.hidden < 1 or not 0 <= self.dropout_rate < 1:
-      raise UsageError(
-        f"a tagger with hidden={self.hidden} and dropout_rate={self.dropout_rate}: give at least 1, and a rate in"
-        " [0, 1)"
-      )
     if self.vit is not None:
       self.image_tower = ViT(self.vit, name="vit")
-    self.tags = TagMlp(self.first or self.sizes, self.hidden, self.dropout_rate)
-    if self.first:
-      self.cascade = TagMlp(self.sizes, self.hidden, self.dropout_rate)
+    sizes, first, *how = dataclasses.astuple(self.tagger)
+    self.tags = TagMlp(first or sizes, *how)
+    if first:
+      self.cascade = TagMlp(sizes, *how)
 
   def vector(self, inputs: jax.Array, deterministic: bool = True) -> jax.Array:
     """Pictures [B, H, W, 3] with values 0..255, or features [B, D] without a ViT -> float32 [B, D]."""
@@ -89,7 +111,7 @@ class LabelTagger(nn.Module):
     The first network of a cascade is used without dropout, and no gradient flows through its predictions.
     """
     x = self.vector(inputs, deterministic)
-    if not self.first:
+    if not self.tagger.first:
       return self.tags(x, deterministic)
     predicted = jax.lax.stop_gradient(nn.sigmoid(self.tags(x, True)))
     return self.cascade(jnp.concatenate([predicted, x], axis=-1), deterministic)

@@ -7,7 +7,7 @@ and it can be passed as `--gin_file=DIR/model.json`. Only `format` and `version`
     "format": "xmcap.model", "version": 1,
     "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
     "text": {the fields of TextConfig}, "dual": {the fields of DualConfig},
-    "words": {the fields of Word2VisualVecConfig},
+    "words": {the fields of Word2VisualVecConfig}, "tagger": {the fields of TaggerConfig},
     "tags": {the fields of TagsInPrompt},
     "mixture": "coco_35l", "languages": ["ar", ...],
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
@@ -33,6 +33,7 @@ from xmcap.models import limits
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.dual import DualConfig
+from xmcap.models.label_tagger import TaggerConfig
 from xmcap.models.layers import check_dtype
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
@@ -93,9 +94,10 @@ _CONFIGS = {
   "text": TextConfig,
   "dual": DualConfig,
   "words": Word2VisualVecConfig,
+  "tagger": TaggerConfig,
   "tags": TagsInPrompt,
 }
-Config = ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | TagsInPrompt
+Config = ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | TaggerConfig | TagsInPrompt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Model:
   """The checked contents of a `model.json`.
 
   Attributes:
-    vit, t5, text, dual, words: the given fields of their configurations; None if the model has no such part.
+    vit, t5, text, dual, words, tagger: the given fields of their configurations; None if the model has no such part.
     tags: the given fields of `TagsInPrompt`; None if the model was trained without tags in its prompts.
     mixture: the mixture that the model was trained on; "" if unknown.
     decoding: the given fields of `Decoding`.
@@ -120,10 +122,11 @@ class Model:
   dual: Fields | None = None
   text: Fields | None = None
   words: Fields | None = None
+  tagger: Fields | None = None
   tags: Fields | None = None
 
   def config(self, part: str) -> Config | None:
-    """The configuration of `vit`, `t5`, `text`, `dual`, `words` or `tags`, or None."""
+    """The configuration of `vit`, `t5`, `text`, `dual`, `words`, `tagger` or `tags`, or None."""
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from xmcap.data import labels as labels_lib
-from xmcap.models.label_tagger import LabelTagger, Sizes, columns
+from xmcap.models.label_tagger import LabelTagger, Sizes, TaggerConfig, columns
 from xmcap.models.vit import ViTConfig
 from xmcap.training.objectives import Batch, Metrics
 
@@ -38,7 +38,7 @@ class LabelObjective:
   ):
     self.names = labels_lib.read_names(labels)
     sizes_of_first = _sizes(labels_lib.read_names(first)) if first else ()
-    self.module = LabelTagger(vit, _sizes(self.names), sizes_of_first, hidden, dropout_rate)
+    self.module = LabelTagger(vit, TaggerConfig(_sizes(self.names), sizes_of_first, hidden, dropout_rate))
 
   def inputs(self, batch: Batch) -> jax.Array:
     """The pictures or the features of a batch."""
@@ -63,7 +63,7 @@ class LabelObjective:
     logits, labels = cast(jax.Array, outputs), batch["labels"].astype(jnp.float32)
     losses = jax.nn.softplus(logits) - labels * logits
     total = right = count = jnp.zeros(len(labels), jnp.float32)
-    for part in columns(self.module.sizes).values():
+    for part in columns(self.module.tagger.sizes).values():
       labelled = jnp.max(labels[:, part], axis=-1)
       highest = jnp.argmax(logits[:, part], axis=-1)
       total += labelled * jnp.mean(losses[:, part], axis=-1)

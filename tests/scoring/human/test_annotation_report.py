@@ -59,7 +59,45 @@ def test_sentences_begun_from_a_suggestion_and_their_distances():
   ],
 )
 def test_a_sentence_is_begun_from_what_was_copied_last(events, begun):
-  assert annotation_report.begun_from(_annotation(events=events)) == begun
+  assert _annotation(events=events).begun_from == begun
+
+
+def test_begun_and_own_sentences_are_compared_by_the_same_measure():
+  comparison = annotation_report.evaluate(
+    [
+      # Distances from "a dog on a chair" and "two cats", in this order; NLTK 3.9.1.
+      _annotation("k1", caption="a big dog on the chair", events=[_COPY]),  # 7, 18
+      _annotation("k2", caption="two old cats"),  # 10, 4
+      _annotation("k3", caption="a dog on a chair", events=[_COPY]),  # 0, 12
+      _annotation("k4", caption="kittens", suggested=Suggested([], [])),
+    ]
+  ).comparison
+  begun, own = comparison.compared
+  assert (begun.kind, begun.sentences, begun.nearest, begun.unchanged) == (
+    "begun from a suggestion", 2, 3.5, 50.0
+  )  # fmt: skip
+  assert begun.all == (7 + 18 + 0 + 12) / 4
+  assert (begun.low, begun.high) == (0.0, 7.0)  # of two pictures: each twice, or both
+  assert (own.sentences, own.nearest, own.low, own.high, own.characters) == (1, 4, 4, 4, 12)
+  rows = [(each.least, each.most, each.begun, each.own) for each in comparison.distances]
+  assert rows == [(0, 0, 1, 0), (1, 5, 0, 1), (6, 10, 1, 0)]
+
+
+def test_accepted_suggestions_are_counted_by_number_and_by_place():
+  comparison = annotation_report.evaluate(
+    [
+      _annotation("k1", tags=["dog", "red", "sofa"], events=[_COPY]),
+      _annotation("k2", tags=["dog"]),
+      _annotation("k3", tags=["old"], suggested=Suggested(["two cats"], [])),
+      _annotation("k4", tags=["dog"], caption="", skipped="dark"),
+    ]
+  ).comparison
+  assert [(each.accepted, each.pictures, each.share) for each in comparison.tags] == [
+    (0, 0, 0.0), (1, 1, 50.0), (2, 1, 50.0), (3, 0, 0.0), (4, 0, 0.0), (5, 0, 0.0)
+  ]  # fmt: skip
+  assert [(each.place, each.tags, each.sentences) for each in comparison.places] == [
+    (1, 100.0, pytest.approx(100 / 3)), (2, 0.0, 0.0), (3, 50.0, None), (4, 0.0, None), (5, 0.0, None),
+  ]  # fmt: skip
 
 
 def test_the_time_of_a_picture_is_that_of_its_visits():
@@ -111,3 +149,4 @@ def test_skipped_pictures_alone_have_no_means(tmp_path):
   assert {path.name for path in tmp_path.iterdir()} == {
     f"annotations.{form}" for form in ("json", "md", "tex", "csv")
   }
+  assert "bootstrap interval" not in findings.terminal()

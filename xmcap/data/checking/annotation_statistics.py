@@ -42,6 +42,9 @@ PUBLISHED = {
 }
 """(quantity, split) of version 1805: its README's, and tags, vocabulary and labels as counted in the release itself."""
 
+PUBLISHED_EXTENSION = {("pictures", ALL): 4_573, ("human", ALL): 4_712}
+"""The same of the extension of 2020, which has no other split than train: the README's."""
+
 
 @dataclasses.dataclass
 class Counts:
@@ -112,7 +115,7 @@ def tables(directory: str | os.PathLike) -> list[str]:
       found["labels", "train"] = 0
   names = ("coco_cn.json", "coco_cn_text.json")
   if any(addresses.is_file(addresses.join(directory, name)) for name in names):
-    shown.append(_compared(found))
+    shown.append(_compared(found, "1805") if len(of_split) > 1 else _compared(found, "icap2020"))
   return shown
 
 
@@ -159,11 +162,12 @@ def _span(numbers: collections.Counter[int]) -> tuple[str, str, str]:
   return f"{min(numbers)}", f"{mean:.2f}", f"{max(numbers)}"
 
 
-def _compared(found: dict[tuple[str, str], int]) -> str:
+def _compared(found: dict[tuple[str, str], int], version: str) -> str:
   rows = []
-  for (name, split), expected in PUBLISHED.items():
+  published = PUBLISHED if version == "1805" else PUBLISHED_EXTENSION
+  for (name, split), expected in published.items():
     number = found.get((name, split), 0)
     difference = f"{number - expected:+,}" if number != expected else "0"
     rows.append((name, split, f"{number:,}", f"{expected:,}", difference))
   grid = Grid(("", "split", "found", "published", "difference"), tuple(rows), num_labels=2)
-  return f"annotations against COCO-CN's version 1805\n\n{grid.text()}"
+  return f"annotations against COCO-CN's version {version}\n\n{grid.text()}"

@@ -62,6 +62,7 @@ KINDS: Mapping[str, Kind] = {
   "no_part_of_speech": Kind("use", "segmented words without a part of speech"),
   "no_sentence": Kind("skip", "segmented lines without their sentence"),
   "unknown_tag": Kind("use", "tags outside the list of labels"),
+  "number_tag": Kind("use", "tags that are numbers"),
   "apple_double": Kind("pass", "`._NAME` files that macOS added"),
 }
 MAX_CAPTION_BYTES = 10_000

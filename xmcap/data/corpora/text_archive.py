@@ -20,7 +20,7 @@ def gather(
   """Finds files by their names at any depth: name -> where it can be read.
 
   Args:
-    path: a folder or an archive; a folder without any of the files may have one archive at its top.
+    path: a folder, an archive or one of the files; a folder without any of the files may have one archive at its top.
     names: names of the wanted files; missing ones are left out.
     folder: receives copies of the files of an archive.
     problems: receives `apple_double` (`._NAME`, in which macOS packs attributes of a file) and `unsafe_path`.
@@ -29,6 +29,8 @@ def gather(
     UsageError: the path is neither, or two files have the same name.
     XmcapError: the archive is damaged, or a file is too long.
   """
+  if path.name in names and path.is_file():
+    return {path.name: path}
   found = _gathered(path, names, folder, problems)
   if found or not path.is_dir():
     return found

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
+from xmcap.progress import Say
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_page
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
@@ -64,11 +65,11 @@ def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggest
   return _merged(found)
 
 
-def read_tags(paths: Sequence[str | os.PathLike], language: str) -> Suggestions:
-  """Reads up to five different tags a picture, the best first, from what `tag_files.read` reads; else as sentences."""
+def read_tags(paths: Sequence[str | os.PathLike], language: str, say: Say = lambda line: None) -> Suggestions:
+  """Reads up to five different tags a picture, the best first, as `tag_files.read` does; else as sentences."""
   found = []
   for path in paths:
-    read = tag_files.read(path, language).get(language, {})
+    read = tag_files.read(path, language, say=say).get(language, {})
     found.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
     _check_some(found[-1], path, "tag", language)
   return _merged(found)

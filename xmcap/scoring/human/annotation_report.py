@@ -9,16 +9,18 @@ import dataclasses
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
 from xmcap import languages
+from xmcap.scoring.human import annotation_comparison
 from xmcap.scoring.human.annotations import Annotation
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 
 ALL = "all"
 """The annotator of a row about everybody, and the pair of a row about all pairs."""
+
+_RESAMPLES, _SEED = 1_000, 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +75,12 @@ class AnnotationFindings(Findings):
   """The figures about annotations, by language, then annotator, then all."""
 
   work: tuple[Work, ...]
+  comparison: annotation_comparison.Comparison
   agreement: tuple[TagAgreement, ...]
   stem = "annotations"
 
   def sheets(self) -> list[Sheet]:
-    """Returns the sheet of work and, if two annotators described a picture, that of agreement."""
+    """Returns the sheet of work, those of the comparison and, if two annotators described a picture, of agreement."""
     columns = [
       *map(SheetColumn, ("language", "annotator")),
       *(SheetColumn(name, format=",") for name in ("pictures", "skipped", "sentences")),
@@ -87,7 +90,7 @@ class AnnotationFindings(Findings):
       SheetColumn("distance_own", "distance, own", ".1f"),
       SheetColumn("seconds", format=".0f"),
     ]
-    sheets = [Sheet.of_objects("annotations", "Annotations", columns, self.work)]
+    sheets = [Sheet.of_objects("annotations", "Annotations", columns, self.work), *self.comparison.sheets()]
     if self.agreement:
       columns = [
         *map(SheetColumn, ("language", "first", "second")),
@@ -98,40 +101,32 @@ class AnnotationFindings(Findings):
       sheets.append(Sheet.of_objects("tag_agreement", "Agreement on tags", columns, self.agreement))
     return sheets
 
-  def as_json(self) -> dict[str, Any]:
-    """Returns the fields; nothing is resampled."""
-    return {"work": self.work, "agreement": self.agreement, "notes": self.notes}
-
 
 def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> AnnotationFindings:
   """Returns the figures about annotations, of which each is its annotator's only one of a picture and language."""
   work: list[Work] = []
   agreement: list[TagAgreement] = []
-  annotations = list(annotations)
-  for code in languages.ordered(each.language for each in annotations):
-    of_language = [each for each in annotations if each.language == code]
+  by_language: dict[str, list[Annotation]] = {}
+  for each in annotations:
+    by_language.setdefault(each.language, []).append(each)
+  by_language = {code: by_language[code] for code in languages.ordered(by_language)}
+  for code, of_language in by_language.items():
     names = sorted({each.annotator for each in of_language})
     work += [_work(code, name, [each for each in of_language if each.annotator == name]) for name in names]
     if len(names) > 1:
       work.append(_work(code, ALL, of_language))
     agreement += _agreement(code, of_language)
+  comparison = annotation_comparison.compare(by_language.items(), _RESAMPLES, _SEED)
   notes = []
+  if comparison.compared:
+    notes.append(f"low, high: 95% bootstrap interval, {_RESAMPLES:,} resamples of the pictures, seed {_SEED}")
   if replaced:
     notes.append(
       f"{replaced:,} annotations were left out for later ones of the same picture, language and annotator"
     )
-  return AnnotationFindings(tuple(work), tuple(agreement), notes=notes)
-
-
-def begun_from(annotation: Annotation) -> str | None:
-  """The suggestion that a sentence was begun from: the last that was copied, unless the field was emptied after it."""
-  begun = None
-  for event in annotation.events:
-    if event.event == "copy_sentence":
-      begun = event.text
-    elif event.event == "edit_sentence" and not event.text.strip():
-      begun = None
-  return begun
+  return AnnotationFindings(
+    tuple(work), comparison, tuple(agreement), resamples=_RESAMPLES, seed=_SEED, notes=notes
+  )
 
 
 def seconds(annotation: Annotation) -> float:
@@ -146,7 +141,7 @@ def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> W
   tagged = [each for each in described if each.suggested.tags]
   distances_begun, distances_own = [], []
   for each in described:
-    copied = begun_from(each)
+    copied = each.begun_from
     if copied is not None:
       distances_begun.append(Levenshtein.distance(copied, each.caption))
     elif each.suggested.sentences:

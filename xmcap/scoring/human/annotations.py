@@ -75,6 +75,17 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     return bool(self.caption.strip()) and not self.skipped
 
   @property
+  def begun_from(self) -> str | None:
+    """The suggestion that the sentence was begun from: the last one copied, unless the field was emptied after it."""
+    begun = None
+    for event in self.events:
+      if event.event == "copy_sentence":
+        begun = event.text
+      elif event.event == "edit_sentence" and not event.text.strip():
+        begun = None
+    return begun
+
+  @property
   def last_time(self) -> int:
     """When the annotator last did something."""
     return max((event.time for event in self.events), default=0)

@@ -1,8 +1,9 @@
-"""Recomputes the captioning table of the COCO-CN paper from the outputs of three systems that its authors released.
+"""Recomputes the captioning table of the COCO-CN paper from the outputs of five systems that its authors released.
 
 Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Table 8, stored as
-printed in this folder. The outputs are `result_SYSTEM.txt` and `merged_captions_coco-cn_test.json` of the repository
-COCO-CN-Results-Viewer; each `result_SYSTEM.txt` also has the authors' scores of each picture.
+printed in this folder. The outputs are `Data/Systems/result_SYSTEM.txt` and
+`Data/COCO/merged_captions_coco-cn_test.json` of the repository COCO-CN-Results-Viewer; each `result_SYSTEM.txt` also
+has the authors' scores of each picture. No other system of the table has released outputs.
 """
 
 import itertools
@@ -20,7 +21,14 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 
 _REFERENCES = "merged_captions_coco-cn_test.json"
-_SYSTEMS = {"coco-mt": "COCO-MT", "coco-cn": "COCO-CN", "seqlearn": "Sequential Learning"}
+_FOLDERS = {"references": "Data/COCO", "outputs": "Data/Systems"}  # in the repository
+_SYSTEMS = {
+  "flickr8k-cn": "Flickr8k-CN",
+  "aic-icc": "AIC-ICC",
+  "coco-mt": "COCO-MT",
+  "coco-cn": "COCO-CN",
+  "seqlearn": "Sequential Learning",
+}
 # Metric -> its column in the printed table, its name in the files, and its factor to per cent.
 _METRICS = {
   "bleu_4": ("bleu4", "Bleu_4", 1),
@@ -49,17 +57,23 @@ class _File(msgspec.Struct):
 def recompute(results: str | os.PathLike) -> Findings:
   """Recomputes those rows of Table 8 whose outputs are in the folder, and the score of each picture.
 
+  Args:
+    results: the repository COCO-CN-Results-Viewer as it is, or a folder with its files side by side.
+
   Raises:
     UsageError: the folder has no outputs, or a file is malformed.
   """
-  results = pathlib.Path(results)
-  paths = {system: results / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
+  folders = {kind: pathlib.Path(results, folder) for kind, folder in _FOLDERS.items()}
+  if not folders["outputs"].is_dir():
+    folders = dict.fromkeys(_FOLDERS, pathlib.Path(results))
+  paths = {system: folders["outputs"] / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
   held = {system: path for system, path in paths.items() if path.is_file()}
-  if not held or not (results / _REFERENCES).is_file():
+  if not held or not (folders["references"] / _REFERENCES).is_file():
     raise UsageError(
-      f"{results}: no outputs of COCO-CN, such as {_REFERENCES} and result_seqlearn.txt; give the folder that has them"
+      f"{results}: no outputs of COCO-CN, such as {_REFERENCES} and result_seqlearn.txt; give the repository "
+      "COCO-CN-Results-Viewer, or a folder that has its files"
     )
-  references = read_references(results / _REFERENCES, language="zh")
+  references = read_references(folders["references"] / _REFERENCES, language="zh")
   printed = {row["training"]: row for row in published.read("cococn_table8_captioning_auto")}
   hint = "fetch it again from COCO-CN-Results-Viewer"
   rows, of_pictures = [], {name: [] for name in _OF_PICTURES}

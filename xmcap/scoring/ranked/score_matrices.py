@@ -95,17 +95,24 @@ def write_similarities(
 ) -> None:
   """Writes the similarities of queries, float32 [Q, D], and candidates, float32 [C, D], as a matrix [Q, C].
 
+  UsageError as `similarities`; XmcapError if the file cannot be written.
+  """
+  write(path, (len(queries), len(candidates)), similarities(queries, candidates, similarity))
+
+
+def similarities(
+  queries: np.ndarray, candidates: np.ndarray, similarity: str = "cosine"
+) -> Iterator[np.ndarray]:
+  """Returns the similarities of queries, float32 [Q, D], and candidates, float32 [C, D]: some rows [C] at a time.
+
   Raises:
     UsageError: the widths differ, or with the cosine an embedding has length 0.
-    XmcapError: the file cannot be written.
   """
   embedding_files.check_width("queries", queries, "candidates", candidates)
   queries = embedding_files.prepared(queries, similarity, "queries")
   candidates = embedding_files.prepared(candidates, similarity, "candidates")
   rows = max(1, _CELLS // len(candidates))
-  starts = range(0, len(queries), rows)
-  chunks = (queries[first : first + rows] @ candidates.T for first in starts)
-  write(path, (len(queries), len(candidates)), chunks)
+  return (queries[first : first + rows] @ candidates.T for first in range(0, len(queries), rows))
 
 
 def write(path: str | os.PathLike, shape: tuple[int, int], chunks: Iterable[np.ndarray]) -> None:

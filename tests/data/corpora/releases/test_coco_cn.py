@@ -214,6 +214,54 @@ def test_a_release_without_a_list_or_with_two_versions_is_refused(tmp_path, caps
   assert "has no coco-cn_val.txt" in capsys.readouterr().err
 
 
+_FIRST, _SECOND = releases.SPLITS["val"][0], releases.SPLITS["train"][0]
+# As coco-cn_ext.icap2020.txt.
+_EXTENSION = f"{_FIRST}#0\t一只黑狗\n{_SECOND}#0\t三只猫。\n{_FIRST}#1\t狗在奔跑\nno id\t狗\n"
+
+
+def test_the_extension_is_a_corpus_of_one_file(tmp_path, images, capsys):
+  release = tmp_path / coco_cn_lines.EXTENSION
+  release.write_text(_EXTENSION, encoding="utf-8")
+  assert build(release, tmp_path / "out", f"--images={images}") == 0
+  assert "COCO-CN, version icap2020: 2 pictures for train" in (said := capsys.readouterr()).err + said.out
+  first, second = records.RecordSource(tmp_path / "out", "train")
+  assert (first.key, second.key) == (_FIRST, _SECOND)  # in the order of the file
+  assert (
+    first.captions == [Caption("zh", "一只黑狗"), Caption("zh", "狗在奔跑")] and not first.tags_by_language
+  )
+  assert first.image == releases.picture(30)
+  assert problems(tmp_path / "out")[1] == {"missing_field": 1}
+  assert build(tmp_path, tmp_path / "texts", "--no_images") == 0  # the folder that has it
+  assert {path.name for path in (tmp_path / "texts/train").iterdir()} == {"captions.jsonl"}
+  capsys.readouterr()
+  assert cli.main(["data", "stats", str(tmp_path / "out")]) == 0
+  assert "4,573" in (told := capsys.readouterr().out) and "20,341" not in told
+
+
+def test_the_extension_beside_a_release_is_named_and_not_read(tmp_path, capsys):
+  files = releases.plain()
+  files.texts[coco_cn_lines.EXTENSION] = _EXTENSION
+  release = releases.write_folder(tmp_path / "release", files)
+  assert build(release, tmp_path / "out", "--no_images") == 0
+  said = capsys.readouterr()
+  assert f"{coco_cn_lines.EXTENSION} is not read: build it apart" in said.err + said.out
+  assert "train: 30 pictures" in said.out
+
+
+def test_scores_among_the_tags_are_no_tags_of_people(tmp_path):
+  files = releases.plain()
+  first, second = releases.SPLITS["train"][:2]
+  tags = files.name("tags")
+  files.texts[tags] = files.texts[tags].replace(f"{first} 狗 草地", f"{first} 狗 0.93 草地 0.2", 1)
+  files.texts[tags] = files.texts[tags].replace(f"{second} 狗", f"{second} 2 狗", 1)
+  release = releases.write_folder(tmp_path / "release", files)
+  assert build(release, tmp_path / "out", "--no_images") == 0
+  lines, counts = problems(tmp_path / "out")
+  assert counts == {"missing_field": 1, "number_tag": 1} and "a tagger's scores" in lines[0]["what"]
+  held = json.loads((tmp_path / "out/train/tags.jsonl").read_text().splitlines()[0])
+  assert held == {"image/key": second, "language": "zh", "tags": ["2", "狗", "草地", "小狗"]}
+
+
 def test_an_archive_that_breaks_off_is_an_error(tmp_path, capsys):
   archive = releases.write_archive(tmp_path / "release.tar.gz", releases.plain())
   archive.write_bytes(archive.read_bytes()[:-100])

@@ -1,10 +1,11 @@
 """COCO-CN: 20,341 pictures of MSCOCO with sentences and tags in Chinese -> records of train, val and test.
 
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Trans. Multimedia 2019), versions
-1805 and 1805v1.1. A record's key is the picture's id, its captions are those by people (`human`), those of test that
-people translated (`translated`) and those that a machine translated (`mt`), each in the order of their numbers, then
-the English captions of MSCOCO in the order of their file. Its tags are by language, as people gave them.
-`annotations.jsonl` beside the records has the words and parts of speech.
+1805 and 1805v1.1, and the extension of 2020, 4,573 other pictures, as a corpus of its own. A record's key is the
+picture's id, its captions are those by people (`human`), those of test that people translated (`translated`) and those
+that a machine translated (`mt`), each in the order of their numbers, then the English captions of MSCOCO in the order
+of their file. Its tags are by language, as people gave them. `annotations.jsonl` beside the records has the words and
+parts of speech.
 """
 
 import dataclasses
@@ -41,7 +42,7 @@ class CocoCn(build.Corpus):
   """COCO-CN.
 
   Attributes:
-    release: the folder or archive of the text files.
+    release: the folder or archive of the text files, or the file of the extension.
     images: folders or archives of MSCOCO 2014's pictures; () for `write_text`.
     english: MSCOCO's caption files.
     labels: a list of tags, one a line; others are counted. None: any tag is right.
@@ -70,6 +71,8 @@ class CocoCn(build.Corpus):
   def read(self, work: Work) -> coco_cn_lines.Release:
     """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""
     found = text_archive.gather(self.release, coco_cn_lines.NAMES, work.folder / "text", work.problems)
+    if len(found) > 1 and found.pop(coco_cn_lines.EXTENSION, None):
+      work.say(f"{coco_cn_lines.EXTENSION} is not read: build it apart, with --release={self.release}/...")
     labels = read_labels(self.labels) if self.labels else None
     release = coco_cn_lines.read(found, self.release, work.problems, labels)
     sizes = [f"{len(pictures):,} pictures for {split}" for split, pictures in release.pictures.items()]
@@ -103,8 +106,9 @@ def write_text(
         files.remove_incomplete(folder)
       captions = _write_references(out / split / "captions.jsonl", pictures, _REFERENCES)
       machine = _write_references(out / f"{split}-mt" / "captions.jsonl", pictures, ("mt",))
-      tags = ((picture.key, code, tags) for picture in pictures for code, tags in picture.tags.items())
-      write_tag_lines(out / split / "tags.jsonl", tags)
+      tags = [(picture.key, code, tags) for picture in pictures for code, tags in picture.tags.items()]
+      if tags:  # the extension has none
+        write_tag_lines(out / split / "tags.jsonl", tags)
       counts[split] = {"pictures": len(pictures), "captions": captions, "machine_captions": machine}
     return {"splits": counts, "problems": problems.counts, "summary": problems.summary()}
 

@@ -1,4 +1,4 @@
-"""The text files of COCO-CN, versions 1805 and 1805v1.1 -> annotated pictures.
+"""The text files of COCO-CN, versions 1805 and 1805v1.1, and of its extension of 2020 -> annotated pictures.
 
   coco-cn_train.txt, _val, _test                          ID
   imageid.human-written-caption.txt                       ID#n<TAB>sentence      (1805: imageid.caption.txt)
@@ -6,12 +6,15 @@
   imageid.human-written-tags.txt                          ID tag ...             (1805: imageid.tags.txt)
   imageid.manually-translated-caption.txt, .bosonseg.txt  ID#zhm#n ...           (of test alone)
   imageid.machine-translated-caption.bosonseg.txt         ID#zhbDec#n word:part  (1805v1.1 alone)
+  coco-cn_ext.icap2020.txt                                ID#n<TAB>sentence      (the extension, which is one file)
 
+The extension's pictures are in no list and in none of the other versions: they are all of train.
 An ID is `COCO_train2014_000000296735`. Machine translations are only given in words; their text is the words joined.
 """
 
 import collections
 import dataclasses
+import itertools
 import pathlib
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -20,11 +23,16 @@ from xmcap.data.corpora import line_check
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
+from xmcap.scoring.reading import tag_files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
-SPLITS = ("train", "val", "test")
+TRAIN = "train"
+SPLITS = (TRAIN, "val", "test")
 LANGUAGE = "zh"
+EXTENSION = "coco-cn_ext.icap2020.txt"
+"""4,573 pictures with 4,712 sentences that anybody may download (github.com/li-xirong/coco-cn, `data/`)."""
+
 _VERSIONS = {"1805v1.1": "imageid.human-written-caption", "1805": "imageid.caption"}
 # Role -> names, those of the later version first.
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +45,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
   "mt_words": ("imageid.machine-translated-caption.bosonseg.txt",),
 }
 _REQUIRED = (*SPLITS, "human", "tags")
-NAMES = frozenset(name for names in _NAMES.values() for name in names)
+NAMES = frozenset([EXTENSION, *(name for names in _NAMES.values() for name in names)])
 """The names of all files that are read."""
 
 _ID = re.compile(r"COCO_(?:train|val)2014_[0-9]{12}")
@@ -55,8 +63,8 @@ class Release:
   """The contents of the files.
 
   Attributes:
-    version: `1805` or `1805v1.1`.
-    pictures: split -> its pictures, in the order of the list.
+    version: `1805`, `1805v1.1` or `icap2020`, the extension.
+    pictures: split -> its pictures, in the order of the list; the extension has train alone.
     lines: split -> lines of sentences and words that were read about its pictures.
   """
 
@@ -74,32 +82,43 @@ def read(
   """Reads the files of a release, named as they were published.
 
   Args:
-    found: name -> file, of `NAMES`.
+    found: name -> file, of `NAMES`; the extension alone, or the others.
     where: the release, for messages.
     labels: tags outside these are counted, and used; None: any tag is right.
 
   Raises:
     UsageError: a file that each version has is missing, or a file cannot be read.
   """
+  paths, version = _paths(found, where)
+  reader = _Reader(paths, problems)
+  # First of all, as the sentences of the extension list its pictures.
+  sentences = [sorted(reader.sentences(source).items(), key=lambda item: item[0]) for source in _HEADS]
+  pictures = {key: Annotated(key, split) for key, split in reader.split_of.items()}
+  for (key, _), sentence in itertools.chain.from_iterable(sentences):
+    pictures[key].sentences.append(sentence)
+  for key, tags in reader.tags(labels).items():
+    pictures[key].tags[LANGUAGE] = tags
+  by_split: dict[str, list[Annotated]] = {split: [] for split in SPLITS if reader.has_lists or split == TRAIN}
+  for picture in pictures.values():
+    by_split[picture.split].append(picture)
+  return Release(version, by_split, reader.lines)
+
+
+def _paths(found: Mapping[str, pathlib.Path], where: pathlib.Path) -> tuple[dict[str, pathlib.Path], str]:
+  """Returns role -> file, and the version."""
+  if list(found) == [EXTENSION]:
+    return {"human": found[EXTENSION]}, "icap2020"
   paths: dict[str, pathlib.Path] = {}
   for role, names in _NAMES.items():
     given = [found[name] for name in names if name in found]
     if given:
       paths[role] = given[0]
     elif role in _REQUIRED:
-      raise UsageError(f"{where} has no {' or '.join(names)}: give the folder or archive of a whole version")
+      raise UsageError(
+        f"{where} has no {' or '.join(names)}: give the folder or archive of a whole version, or {EXTENSION}"
+      )
   version = next(version for version, name in _VERSIONS.items() if paths["human"].name == f"{name}.txt")
-  reader = _Reader(paths, problems)
-  pictures = {key: Annotated(key, split) for key, split in reader.split_of.items()}
-  for source in _HEADS:
-    for (key, _), sentence in sorted(reader.sentences(source).items(), key=lambda item: item[0]):
-      pictures[key].sentences.append(sentence)
-  for key, tags in reader.tags(labels).items():
-    pictures[key].tags[LANGUAGE] = tags
-  by_split: dict[str, list[Annotated]] = {split: [] for split in SPLITS}
-  for picture in pictures.values():
-    by_split[picture.split].append(picture)
-  return Release(version, by_split, reader.lines)
+  return paths, version
 
 
 def split_word(token: str) -> tuple[str, str]:
@@ -124,6 +143,7 @@ class _Reader:
     self._paths, self._problems = paths, problems
     self.lines: collections.Counter[str] = collections.Counter()
     self.split_of: dict[str, str] = {}
+    self.has_lists = not set(SPLITS).isdisjoint(paths)
     for split in reversed(SPLITS):  # of a picture in two lists, test counts, so that it is not trained on
       self._read_list(split)
 
@@ -168,6 +188,8 @@ class _Reader:
       key, *tags = line.split()
       if not _ID.fullmatch(key) or not tags:
         self._problems.add("missing_field", where, f"no id and tags: {shown(line, 80)}")
+      elif tag_files.are_scored(tags) and "." in tags[1]:
+        self._problems.add("missing_field", where, f"a tagger's scores among the tags: {shown(line, 80)}")
       elif key not in self.split_of:
         self._problems.add("unknown_id", where, key)
       elif key in found:
@@ -176,6 +198,8 @@ class _Reader:
         usable = (line_check.usable(tag, where, self._problems) for tag in tags)
         found[key] = [tag for tag in usable if tag]
         for tag in found[key]:
+          if tag_files.is_number(tag):
+            self._problems.add("number_tag", where, tag)
           if labels is not None and tag not in labels:
             self._problems.add("unknown_tag", where, tag)
     return {key: tags for key, tags in found.items() if tags}
@@ -190,6 +214,8 @@ class _Reader:
         self._problems.add("missing_field", where, f"no id and number of a sentence: {shown(head, 80)}")
         continue
       key, place = match[1], (match[1], int(match[2]))
+      if not self.has_lists:
+        self.split_of.setdefault(key, TRAIN)
       if key not in self.split_of:
         self._problems.add("unknown_id", where, head)
       elif place in seen:
