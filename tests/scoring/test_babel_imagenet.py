@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from xmcap import cli
-from xmcap.scoring.published import babel_imagenet
+from xmcap.scoring.published import babel_imagenet, babel_imagenet_prompts
 
 _RESULTS = pathlib.Path(__file__).parents[3] / "shared" / "babel_imagenet" / "results"
 
@@ -73,3 +73,20 @@ def test_another_folder_or_file_is_refused(tmp_path, capsys):
   (tmp_path / "babel-imagenet/siglip-vitb16.json").write_text("[1]")
   assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
   assert "not a result file of Babel-ImageNet" in capsys.readouterr().err
+
+
+@needs_results
+def test_the_gain_by_prompts_has_the_known_range():
+  """By group 1.5 to 3.3 points for mSigLIP, and 10 to 15 for M-CLIP, whose labels alone are scored by dot products."""
+  gains = {
+    row.what: row.computed
+    for row in babel_imagenet_prompts.rows(_RESULTS)
+    if row.what.endswith("gain by prompts")
+  }
+  assert len(gains) == 40
+  of_model = {
+    name: [value for what, value in gains.items() if what.startswith(name)]
+    for name in ("mSigLIP", "M-CLIP XLMR-L B-32")
+  }
+  assert [round(value, 2) for value in of_model["mSigLIP"]] == [1.47, 2.99, 3.34, 3.06]
+  assert [round(value) for value in of_model["M-CLIP XLMR-L B-32"]] == [11, 13, 15, 15]

@@ -8,7 +8,7 @@ def add(commands) -> None:
   """Declares the commands."""
   tables = base.add_group(commands, "published", "TABLES", "recompute published tables, and list deviations")
   command = base.add_command(
-    tables, "babel-imagenet", _babel_imagenet, "Tables 2 and 8 to 12 of Babel-ImageNet, and its correlations",
+    tables, "babel-imagenet", _babel_imagenet, "Tables 2, 8 to 12, Figures 3 and 5 of Babel-ImageNet",
     "Each cell that has a result file is recomputed and compared with the paper.",
   )  # fmt: skip
   _add_options(command, "the folder 'results' of the paper's repository, with babel-imagenet/ and retrieval/")
@@ -30,9 +30,10 @@ def _add_options(command, results: str) -> None:
 
 
 def _babel_imagenet(arguments) -> None:
-  from xmcap.scoring.published import babel_imagenet
+  from xmcap.scoring.published import babel_imagenet, babel_imagenet_prompts
 
   _show(arguments, babel_imagenet.recompute(arguments.results))
+  print(babel_imagenet_prompts.grid_of(babel_imagenet_prompts.rows(arguments.results)).text(), end="")
 
 
 def _coco_cn(arguments) -> None:

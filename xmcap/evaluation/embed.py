@@ -140,8 +140,8 @@ def write(
     say: takes lines of progress.
 
   Raises:
-    UsageError: there is no such model, the folder holds something else, an input has an empty text, or the processes
-      have different inputs.
+    UsageError: there is no such model, the folder holds something else, the tokenizer finds nothing in a text that is
+      not empty, or the processes have different inputs.
     XmcapError: a picture cannot be read, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
@@ -172,7 +172,9 @@ def write(
       say(f"texts of more than {longest}, which were cut: {cut:,}")
     if unread:
       captions = sum(len(held.texts) for held in inputs.captions.values())
-      say(f"{unread:,} of {captions:,} captions have no known word, and are embedded as empty texts")
+      say(
+        f"{unread:,} of {captions:,} captions are empty or have no known word, and are embedded as empty texts"
+      )
     return {"cut": cut, **({"unread": unread} if unread else {})}
 
   # Process 0 finds out whether anything is left to embed, and joins the parts.
@@ -242,7 +244,7 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
 
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
-  """Returns the embeddings of a part, the number of texts that were cut, and of captions without a known word."""
+  """Returns the embeddings of a part, the number of texts that were cut, and of captions that are read as empty."""
   texts = made.texts
   if isinstance(texts, TextEmbedder):
     texts = adapters_lib.of_language(texts, adapters, part.code)

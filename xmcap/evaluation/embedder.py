@@ -93,10 +93,13 @@ class TextEmbedder(EmbedsTexts):
     del tokenized
     encoded, cut = self.text_input.encode_all(texts, language)
     lengths = np.array([len(ids) for ids in encoded])
-    if lengths.min() <= self.text_input.added:
-      place = int(lengths.argmin())
-      raise UsageError(f"text {first + place} ('{shown(texts[place])}'): is empty; leave it out")
-    highest, rows = max(map(max, encoded)), self.module.text.vocab_size
+    known = lengths > self.text_input.added
+    for place in np.flatnonzero(~known).tolist():
+      if texts[place].strip():
+        raise UsageError(
+          f"text {first + place} ('{shown(texts[place])}'): the tokenizer finds nothing in it; leave it out"
+        )
+    highest, rows = max((max(ids) for ids in encoded if ids), default=0), self.module.text.vocab_size
     if highest >= rows:
       raise UsageError(
         f"the tokenizer gives id {highest}, and the text tower has {rows} embeddings: put the tokenizer there that the"
@@ -112,7 +115,7 @@ class TextEmbedder(EmbedsTexts):
     embedded = np.concatenate(parts)
     found = np.empty_like(embedded)
     found[order] = embedded
-    return found, np.ones(len(texts), bool)
+    return found, known
 
   def _padded(self, encoded: Sequence[Sequence[int]]) -> np.ndarray:
     """The ids of texts in ascending order of length, int32 [batch_size, T]."""
