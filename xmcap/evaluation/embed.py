@@ -5,7 +5,6 @@ on and ends with the same bytes.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import json
 import os
@@ -20,6 +19,7 @@ from etils import epath
 from xmcap.data import records
 from xmcap.data.columns import parse_columns
 from xmcap.data.corpora import plans
+from xmcap.data.taught_stream import digest_of_texts
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import parts as parts_lib
@@ -73,11 +73,7 @@ class Inputs:
     }
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
-    hashed = {
-      name: hashlib.sha256(json.dumps(held, ensure_ascii=False).encode()).hexdigest()[:16]
-      for name, held in texts.items()
-    }
-    return {name: [len(held), hashed[name]] for name, held in texts.items()}
+    return {name: [len(held), digest_of_texts(held)] for name, held in texts.items()}
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
