@@ -8,7 +8,7 @@ import pytest
 
 from tests.scoring.published_tables import by_table
 from xmcap import cli
-from xmcap.scoring.published import babel_imagenet
+from xmcap.scoring.published import babel_imagenet, babel_imagenet_prompts
 
 _RESULTS = pathlib.Path(__file__).parents[3] / "shared" / "babel_imagenet" / "results"
 
@@ -40,10 +40,9 @@ def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
     "Table 12, XTD, averages": (10, 0),
     "Pearson, text to picture and accuracy": (3, 0),
   }
-  assert "absent" not in capsys.readouterr().out
-  assert len((tmp_path / "published.csv").read_text().splitlines()) == 1 + sum(
-    cells for cells, _ in counts.values()
-  )
+  assert "absent: " not in capsys.readouterr().out
+  lines = (tmp_path / "published.csv").read_text().splitlines()
+  assert len(lines) == 1 + sum(cells for cells, _ in counts.values()) + 40  # and those of Figure 5
 
 
 @needs_results
@@ -78,3 +77,16 @@ def test_another_folder_or_file_is_refused(tmp_path, capsys):
   (tmp_path / "babel-imagenet/siglip-vitb16.json").write_text("[1]")
   assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
   assert "not a result file of Babel-ImageNet" in capsys.readouterr().err
+
+
+@needs_results
+def test_the_gain_by_prompts_has_the_known_range():
+  """By group 1.5 to 3.3 points for mSigLIP, and 10 to 15 for M-CLIP, whose labels alone are scored by dot products."""
+  gains = {row.what: row.computed for row in babel_imagenet_prompts.gains(_RESULTS)}
+  assert len(gains) == 40
+  of_model = {
+    name: [value for what, value in gains.items() if what.startswith(name)]
+    for name in ("mSigLIP", "M-CLIP XLMR-L B-32")
+  }
+  assert [round(value, 2) for value in of_model["mSigLIP"]] == [1.47, 2.99, 3.34, 3.06]
+  assert [round(value) for value in of_model["M-CLIP XLMR-L B-32"]] == [11, 13, 15, 15]

@@ -16,7 +16,7 @@ _PAPERS = {
     "",
   ),
   "babel-imagenet": (
-    "Tables 2 and 8 to 12 of Babel-ImageNet, and its correlations",
+    "Tables 2 and 8 to 12 and Figures 3 and 5 of Babel-ImageNet",
     "Each cell that has a result file is recomputed.",
     "the folder 'results' of the paper's repository, with babel-imagenet/ and retrieval/",
   ),
@@ -51,10 +51,10 @@ def add(commands) -> None:
 
 
 def _published(arguments) -> None:
-  from xmcap.scoring.published import babel_imagenet, coco_cn, thumb, xm3600, xm3600_draft
+  from xmcap.scoring.published import babel_imagenet_prompts, coco_cn, thumb, xm3600, xm3600_draft
 
   papers = {
-    "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet, "coco-cn": coco_cn,
+    "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet_prompts, "coco-cn": coco_cn,
     "thumb": thumb,
   }  # fmt: skip
   found = papers[arguments.paper].recompute(arguments.results)

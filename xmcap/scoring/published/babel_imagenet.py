@@ -78,7 +78,7 @@ def recompute(results: str | os.PathLike) -> Findings:
   """
   results = pathlib.Path(results)
   absent: list[str] = []
-  accuracy = dict(_accuracies(results / "babel-imagenet", absent))
+  accuracy = dict(_accuracies(results, absent))
   printed = _printed("babel_imagenet_tables8_9")
   rows = [*_cells("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
   correlations = []
@@ -154,11 +154,22 @@ def _printed(name: str) -> Cells:
   return cells
 
 
-def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, rows in _results(folder, _Accuracies, absent):
+def accuracies_by_prompt(
+  results: pathlib.Path, absent: list[str]
+) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
+  """Yields a model, and prompts -> language code -> top-1 in per cent; `results` is as for `recompute`.
+
+  Each model without a file becomes a line of `absent`.
+  """
+  for model, rows in _results(results / "babel-imagenet", _Accuracies, absent):
     of_prompt: dict[str, dict[str, float]] = {_LABEL: {}, _PROMPTS: {}}
     for row in rows:
       of_prompt.setdefault(row.prompt, {})[row.lang.lower()] = 100 * row.accuracy
+    yield model, of_prompt
+
+
+def _accuracies(results: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
+  for model, of_prompt in accuracies_by_prompt(results, absent):
     for code, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
       yield (model, code), accuracy
 

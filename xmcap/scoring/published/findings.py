@@ -53,7 +53,7 @@ class Row:
   def why(self) -> str:
     """Why the digits differ; "" if they do not, or nobody knows."""
     if self.printed == "":
-      return NOT_AT_HAND
+      return self.reason or NOT_AT_HAND
     return "" if self.equal else ROUNDED if self.rounded else self.reason
 
 
