@@ -29,6 +29,7 @@ setuptools.setup(
     "xmcap.launch_scripts": ["*.sh", "requirements.lock"],
     "xmcap": [
       "data/checking/*.css",
+      "data/corpora/*.json",
       "py.typed",
       "runs/*.css",
       "runs/*.js",

@@ -82,11 +82,20 @@ WIDE: tuple[str, ...] = tuple(
 )
 """The 101 languages of emoji100: those in which Unicode CLDR 48 names at least 1,000 pictographs."""
 
+EVERY = ("every",)
+"""In the place of codes: every language of a file."""
+
 _ALIASES = {
-  "cmn": "zh", "tl": "fil", "iw": "he", "in": "id", "qu": "quz", "nb": "no", "nn": "no",
+  "cmn": "zh", "tl": "fil", "iw": "he", "in": "id", "qu": "quz", "nb": "no",
   "arb": "ar", "pes": "fa", "swh": "sw", "cn": "zh", "jp": "ja", "kr": "ko", "zh-cn": "zh",
 }  # fmt: skip
 """Other codes in use for languages of the table: legacy codes, macrolanguages and common mistakes."""
+
+_OF_WIKIPEDIA = {
+  "als": "gsw", "bat-smg": "sgs", "be-x-old": "be-tarask", "eml": "egl", "fiu-vro": "vro", "nrm": "nrf",
+  "roa-rup": "rup", "simple": "en-simple", "zh-classical": "lzh",
+}  # fmt: skip
+"""Codes of Wikipedias, and so of BabelNet, that BCP 47 lacks or gives to another language (`als`, `nrm`)."""
 
 _NAMES = {
   **{language.english_name.lower(): language.code for language in _TABLE},
@@ -138,6 +147,11 @@ def canonical(name: str) -> str | None:
       code = _ALIASES.get(language, language)
   code = _ALIASES.get(code or "", code)
   return code if code is not None and is_known(code) else None
+
+
+def of_wikipedia(name: str) -> str | None:
+  """Returns the code of a language in BabelNet's spelling, such as `ZH_YUE` or `BE_X_OLD`; otherwise as `canonical`."""
+  return _OF_WIKIPEDIA.get(name.strip().replace("_", "-").lower()) or canonical(name)
 
 
 def named(text: str) -> str | None:

@@ -52,9 +52,9 @@ def _scores(folder):
 
 def test_table_6_of_the_paper_is_one_command(capsys, tmp_path):
   assert _run("sxs", "--comparisons=paper", "--resamples=20", f"--out={tmp_path}/out") == 0
-  shown = capsys.readouterr().out
-  assert "23 of 27 cells agree to the printed digit" in shown
-  assert "differs: Kendall ALL cider_xm600: 0.70, published 0.69" in shown
+  assert ["Kendall", "ALL", "130", "0.70"] in [
+    line.split()[:4] for line in capsys.readouterr().out.splitlines()
+  ]
   assert json.loads((tmp_path / "out/correlations.json").read_text())["points"]["ALL"] == 130
 
 

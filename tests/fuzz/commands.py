@@ -230,6 +230,7 @@ _OF_THUMB = ("--metrics", "--tokenizer", "--language", "--human", "--resamples")
 _THUMB = _always(
   "--ratings=human/thumb.jsonl", "--references=human/references.jsonl", "--resamples=20", "--out=out"
 )
+_SELECT = _always("human/candidates.csv", "--languages=fa,sw", "--count=3", "--out=out/selected.csv")
 
 LIGHT = (
   Command("score", ["captions"], _score, _OF_SCORE, 6),
@@ -239,6 +240,10 @@ LIGHT = (
   Command("human sxs", ["human"], _sxs, ("--metric", "--baseline", "--raters", "--resamples", "--seed"), 2),
   Command("human thumb", ["human"], _THUMB, _OF_THUMB, 2),
   Command("human rubric", ["human"], _always("--ratings=human/rubric.jsonl", "--out=out"), (), 2),
+  Command(
+    "human quality", ["human"], _always("--ratings=human/quality.jsonl", "--out=out"), ("--raters",), 2
+  ),
+  Command("data select", ["human"], _SELECT, ("--languages", "--count", "--seed"), 2, writes=("out",)),
   Command("human annotations", ["human"], _always("human/annotations.jsonl", "--out=out"), (), 2),
   Command("human rate", ["captions"], _rate, ("--languages", "--limit", "--seed", "--rater", "--images"), 2),
   Command("runs", ["runs"], _always("runs/a", "runs/b", "--out=out/page.html"), (), 2),

@@ -119,6 +119,22 @@ def _human(folder: pathlib.Path) -> None:
       for tag in ("cat", "dog")
     ],
   )  # fmt: skip
+  _jsonl(
+    folder / "quality.jsonl",
+    [
+      {
+        "image/key": f"k{k}",
+        "language": "en",
+        "rater": rater,
+        "caption": "a dog",
+        "quality": rng.randint(0, 4),
+      }
+      for k in range(3)
+      for rater in "xyz"
+    ],
+  )
+  cells = [f"k{k},{'fa sw'[: 2 * (k % 2)]},{rng.choice(('IR', 'KE', 'JP'))}\n" for k in range(9)]
+  (folder / "candidates.csv").write_text("".join(["image/key,languages,country\n", *cells]))
   written = {"caption": "a dog", "tags": ["dog"], "suggested": {"sentences": ["a cat"], "tags": ["dog"]}}
   events = [{"time": time, "event": event} for time, event in enumerate(("open", "copy_sentence", "done"))]
   _jsonl(

@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
+from tests.scoring.published_tables import by_table
 from xmcap import cli
-from xmcap.scoring.published import babel_imagenet
+from xmcap.scoring.published import babel_imagenet, babel_imagenet_prompts
 
 _RESULTS = pathlib.Path(__file__).parents[3] / "shared" / "babel_imagenet" / "results"
 
@@ -19,10 +20,14 @@ needs_results = pytest.mark.skipif(
 @needs_results
 def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
   assert cli.main(["published", "babel-imagenet", f"--results={_RESULTS}", f"--out={tmp_path}"]) == 0
+  found = babel_imagenet.recompute(_RESULTS)
   counts = {
-    check.table: (len(check.cells), len(check.deviations))
-    for check in babel_imagenet.recompute(_RESULTS).checks
+    table: (len(rows), sum(not (row.equal or row.rounded) for row in rows))
+    for table, rows in by_table(found).items()
   }
+  assert [(row.table, row.what) for row in found.deviations] == [
+    ("Table 2, means of groups", "OpenAI B-32, high")
+  ]
   assert counts == {
     "Tables 8 and 9": (1010, 0),
     "Table 2, means of groups": (48, 0),
@@ -35,16 +40,15 @@ def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
     "Table 12, XTD, averages": (10, 0),
     "Pearson, text to picture and accuracy": (3, 0),
   }
-  assert "absent" not in capsys.readouterr().out
-  assert len((tmp_path / "published.csv").read_text().splitlines()) == 1 + sum(
-    cells for cells, _ in counts.values()
-  )
+  assert "absent: " not in capsys.readouterr().out
+  lines = (tmp_path / "published.csv").read_text().splitlines()
+  assert len(lines) == 1 + sum(cells for cells, _ in counts.values()) + 40  # and those of Figure 5
 
 
 @needs_results
 def test_correlations_have_the_known_digits():
-  pearson = babel_imagenet.recompute(_RESULTS).checks[-1]
-  assert {cell.name: round(cell.recomputed, 4) for cell in pearson.cells} == {
+  pearson = by_table(babel_imagenet.recompute(_RESULTS))["Pearson, text to picture and accuracy"]
+  assert {row.what: round(row.computed, 4) for row in pearson} == {
     "xflickrco (n 88)": 0.6726,
     "xm3600 (n 374)": 0.7491,
     "xtd (n 121)": 0.6606,
@@ -62,7 +66,7 @@ def test_a_changed_cell_and_a_missing_file_are_named(tmp_path, capsys):
   (tmp_path / "results/retrieval/xtd/siglip-vitb16.json").unlink()
   assert cli.main(["published", "babel-imagenet", f"--results={tmp_path / 'results'}"]) == 0
   text = capsys.readouterr().out
-  assert "Tables 8 and 9: mSigLIP, de: printed" in text and text.count("printed") == 1
+  assert "Tables 8 and 9: mSigLIP, de: printed" in text and text.count("printed") == 2
   assert "absent: " in text and "xtd/siglip-vitb16.json (mSigLIP)" in text
 
 
@@ -73,3 +77,16 @@ def test_another_folder_or_file_is_refused(tmp_path, capsys):
   (tmp_path / "babel-imagenet/siglip-vitb16.json").write_text("[1]")
   assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
   assert "not a result file of Babel-ImageNet" in capsys.readouterr().err
+
+
+@needs_results
+def test_the_gain_by_prompts_has_the_known_range():
+  """By group 1.5 to 3.3 points for mSigLIP, and 10 to 15 for M-CLIP, whose labels alone are scored by dot products."""
+  gains = {row.what: row.computed for row in babel_imagenet_prompts.gains(_RESULTS)}
+  assert len(gains) == 40
+  of_model = {
+    name: [value for what, value in gains.items() if what.startswith(name)]
+    for name in ("mSigLIP", "M-CLIP XLMR-L B-32")
+  }
+  assert [round(value, 2) for value in of_model["mSigLIP"]] == [1.47, 2.99, 3.34, 3.06]
+  assert [round(value) for value in of_model["M-CLIP XLMR-L B-32"]] == [11, 13, 15, 15]

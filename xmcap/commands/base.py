@@ -79,9 +79,18 @@ def number(
   command.add_argument(name, type=parsed, metavar=metavar, help=help, default=default, **settings)
 
 
-def add_languages(command, help: str) -> None:
-  """Adds the option for languages: a tuple of codes, or None without it; UsageError for an unknown code."""
-  text(command, "--languages", "CODES", help, type=lambda codes: languages.parse(codes) if codes else None)
+def add_languages(command, help: str, every: bool = False) -> None:
+  """Adds the option for languages: a tuple of codes, or None without it; UsageError for an unknown code.
+
+  With `every` the word `every` stands for `languages.EVERY`.
+  """
+
+  def parse(codes: str) -> tuple[str, ...] | None:
+    if every and (codes,) == languages.EVERY:
+      return languages.EVERY
+    return languages.parse(codes) if codes else None
+
+  text(command, "--languages", "CODES", help, type=parse)
 
 
 def add_model(command, folder: str = "the folder that a training run wrote") -> None:

@@ -1,4 +1,4 @@
-"""The commands that inspect corpora: data check, show, index and stats."""
+"""The commands that select pictures and inspect corpora: data select, check, show, index and stats."""
 
 import contextlib
 import os
@@ -16,12 +16,51 @@ _STREAM_OPTIONS = (
 def add(commands) -> None:
   """Declares the commands."""
   actions = base.add_group(commands, "data", "ACTION", "build and inspect corpora")
+  _add_select(actions)
   data_build.add(actions)
   data_derived.add(actions)
   _add_check(actions)
   _add_show(actions)
   _add_index(actions)
   _add_stats(actions)
+
+
+def _add_select(actions) -> None:
+  command = base.add_command(
+    actions, "select", _select, "select pictures from where each language is spoken, as XM3600's were",
+    "The language of the smallest pool comes first. Where an area has too few pictures, they come from a country of "
+    "the language, then from its continents, then from anywhere.",
+  )  # fmt: skip
+  candidates = (
+    "CSV of image/key (or ImageID), and languages (spoken in the area), or country (two letters), or both"
+  )
+  places = "CSV of language and country; default: where the 36 languages have an official status"
+  base.text(command, "candidates", "FILE", candidates)
+  base.text(
+    command, "--out", "FILE", "CSV of the selected pictures, their languages and levels", required=True
+  )
+  base.add_languages(command, "to select for; default: all 36, or those of --places")
+  base.number(command, "--count", "pictures for each language", 100, least=1)
+  base.text(command, "--places", "FILE", places)
+  base.number(command, "--seed", "seed of the order within a pool", 0)
+
+
+def _select(arguments) -> None:
+  from xmcap.data.corpora import selection
+
+  outputs.keep_apart({"--out": arguments.out}, {"FILE": arguments.candidates, "--places": arguments.places})
+  countries = selection.countries_of_languages(arguments.places)
+  with outputs.held(arguments.out, arguments.prog, folder=False):
+    found = selection.select(
+      selection.read_candidates(arguments.candidates),
+      arguments.languages or tuple(countries),
+      arguments.count,
+      arguments.seed,
+      countries,
+    )
+    selection.write(arguments.out, found)
+  print(selection.table(found))
+  print(f"{arguments.out}: {len(found.pictures):,} pictures")
 
 
 def _add_check(actions) -> None:

@@ -53,28 +53,80 @@ def _vocabulary(arguments) -> None:
 
 def _add_labels(actions) -> None:
   command = base.add_command(
-    actions, "labels", _labels, "make Babel-ImageNet's labels from a table of senses",
-    "Runs the paper's five steps, and prints how many classes of each language remain after each.",
+    actions, "labels", _labels, "make Babel-ImageNet's labels, from a table of senses or from the paper's own",
+    "From senses it runs the paper's five steps, and prints how many classes of each language remain after each. "
+    "With --english, English gets the names and templates of the paper.",
   )  # fmt: skip
   senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
-  base.text(command, "--senses", "FILE", senses, required=True)
-  wnids = "the classes in the order of their indices, one per line"
-  base.text(command, "--wnids", "FILE", wnids, required=True)
-  base.text(command, "--out", "FILE", "the labels, for `data build babel_imagenet`", required=True)
-  base.number(command, "--least", "drop languages with fewer classes", 10, least=2)
+  base.text(command, "--senses", "FILE", senses)
+  base.text(
+    command, "--wnids", "FILE", "with --senses: the classes in the order of their indices, one per line"
+  )
+  base.text(
+    command, "--labels", "FILE", "instead of --senses: labels, such as babel_imagenet-298.json", short="-r"
+  )
+  base.add_languages(
+    command, "of --labels, or every; default: the paper's 100 and en, if all are there", every=True
+  )
+  english = "benchmark/data/babel_imagenet.py of the paper's repository, for OpenAI's 1,000 names"
+  base.text(command, "--english", "FILE", english)
+  prompts = "prompts by language; with --english, prompts.json beside --out has them with OpenAI's templates"
+  base.text(command, "--prompts", "FILE", prompts)
+  base.text(
+    command, "--out", "FILE", "the labels, for `data build babel_imagenet` and `embed`", required=True
+  )
+  base.number(command, "--least", "with --senses: drop languages with fewer classes", 10, least=2)
 
 
 def _labels(arguments) -> None:
-  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
+  if bool(arguments.senses) == bool(arguments.labels) or bool(arguments.senses) != bool(arguments.wnids):
+    raise UsageError("give --senses with --wnids, or --labels")
+  if arguments.prompts and not arguments.english:
+    raise UsageError("--prompts get OpenAI's English templates: give --english too")
+  from xmcap.scoring.ranked import openai_english, prompts
   from xmcap.storage import files
 
-  outputs.keep_apart({"--out": arguments.out}, {"--senses": arguments.senses, "--wnids": arguments.wnids})
+  read = {
+    f"--{name}": getattr(arguments, name) for name in ("senses", "wnids", "labels", "english", "prompts")
+  }
+  out = pathlib.Path(arguments.out)
+  beside = out.parent / "prompts.json"
+  outputs.keep_apart({"--out": [str(out), str(beside)] if arguments.prompts else str(out)}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False):
-    wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
-    made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
-    files.write_text(pathlib.Path(arguments.out), json.dumps(made.labels, ensure_ascii=False) + "\n")
-  print(babel_labels.summary(made.counts, made.labels))
-  print(f"{arguments.out}: {len(made.labels):,} languages")
+    labels, said = _of_senses(arguments) if arguments.senses else _of_labels(arguments)
+    if arguments.english:
+      english = openai_english.read(arguments.english)
+      labels["en"] = [list(range(len(english.names))), list(english.names)]
+      if arguments.prompts:
+        held = {**prompts.read_prompts(arguments.prompts), "en": english.templates}
+        files.write_text(beside, json.dumps(held, ensure_ascii=False) + "\n")
+        said += f"{beside}: prompts in {len(held):,} languages\n"
+    layout = {code.upper(): held for code, held in labels.items()}
+    files.write_text(out, json.dumps(layout, ensure_ascii=False) + "\n")
+  print(f"{said}{out}: {len(labels):,} languages")
+
+
+def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
+  """Returns the labels made from senses, by code, and the lines about them."""
+  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
+  from xmcap.scoring import files
+
+  wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
+  made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
+  unknown = [name for name in made.labels if languages.of_wikipedia(name) is None]
+  known = ((name, held) for name, held in made.labels.items() if name not in unknown)
+  labels = files.by_code(known, arguments.senses, languages.of_wikipedia)
+  summary = babel_labels.summary(made.counts, made.labels.keys() - set(unknown))
+  left_out = f"left out, because no language has this code: {', '.join(unknown)}\n" if unknown else ""
+  return labels, f"{summary}\n{left_out}"
+
+
+def _of_labels(arguments) -> tuple[dict[str, list[list]], str]:
+  """Returns the labels of a file in the languages asked for, by code."""
+  from xmcap.scoring.ranked import zero_shot
+
+  found = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
+  return {code: [held.indices.tolist(), list(held.names)] for code, held in found.items()}, ""
 
 
 def _add_tags(actions) -> None:

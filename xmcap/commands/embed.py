@@ -1,6 +1,6 @@
 """The command that writes a model's embeddings of pictures and texts."""
 
-from xmcap import platforms
+from xmcap import languages, platforms
 from xmcap.commands import base, hosts
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -32,7 +32,7 @@ def add(commands) -> None:
   base.text(command, "--prompts", "FILE", prompts)
   features = "stored features of the pictures, for a Word2VisualVec; alone: of all pictures in it"
   base.text(command, "--features", "PATH", features)
-  base.add_languages(command, "of the texts; default: all that are there")
+  base.add_languages(command, "of the texts; default: all that are there; every: all of --labels", every=True)
   base.text(command, "--language", "CODE", "of captions that name none", short="-l")
   adapters = "a folder of languages' adapters, DIR/CODE each, of `convert --part=adapter`"
   base.text(command, "--adapters", "DIR", adapters)
@@ -80,7 +80,7 @@ def _inputs(arguments):
   from xmcap.scoring.ranked import prompts, retrieval, zero_shot
   from xmcap.scoring.report import pictures
 
-  codes = arguments.languages
+  codes = None if arguments.languages == languages.EVERY else arguments.languages
   reads_words = _reads_words(arguments)
   keys, captions, labels, templates, found, more = (), {}, {}, {}, {}, {}
   if arguments.corpus:
@@ -92,7 +92,7 @@ def _inputs(arguments):
   if arguments.predictions:
     more["predictions"] = _predictions(arguments.predictions, codes, arguments.language)
   if arguments.labels:
-    labels = zero_shot.read_labels(arguments.labels, codes)
+    labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
   if arguments.prompts:
     templates = prompts.read_prompts(arguments.prompts)
   if arguments.images and keys:

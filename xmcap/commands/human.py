@@ -1,16 +1,15 @@
-"""Commands for human ratings and annotations: human sxs, thumb, rubric, rate, annotate, annotations."""
+"""Commands for human ratings and annotations: human sxs, thumb, rubric, and those of other modules."""
 
 import os
-from collections.abc import Mapping, Sequence
 
 from xmcap import languages
-from xmcap.commands import annotate, base, rate
+from xmcap.commands import annotate, base, quality, rate
+from xmcap.commands.findings import show as _show
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
 
 _COMPARISONS = (
   "CSV of m1, m2, lang, delta_sxs, delta_NAME..., to correlate for each group and overall; 'paper' for Tables 5 and 7 "
-  "of the XM3600 paper, which give its Table 6"
+  "of the XM3600 paper, 'draft' for Table 5 of its draft"
 )
 
 
@@ -22,6 +21,7 @@ def add(commands) -> None:
   _add_sxs(actions)
   _add_thumb(actions)
   _add_rubric(actions)
+  quality.add(actions)
   rate.add(actions)
   annotate.add(actions)
 
@@ -40,6 +40,8 @@ def _add_sxs(actions) -> None:
   base.text(command, "--baseline", "NAME", "system with which the others are compared")
   base.number(command, "--raters", "expected raters per image", 3, least=1, most=1_000)
   base.text(command, "--comparisons", "GROUP=FILE", _COMPARISONS, **base.SEVERAL)
+  directions = "how often a comparison counts: in both directions, as in the paper, or once, as in its draft"
+  base.text(command, "--directions", None, directions, "both", choices=("once", "both"))
   _add_common(command)
 
 
@@ -84,7 +86,9 @@ def _add_common(command) -> None:
 
 def _sxs(arguments) -> None:
   if bool(arguments.ratings) == bool(arguments.comparisons):
-    raise UsageError("xmcap human sxs needs either --ratings=FILE or --comparisons=GROUP=FILE (or =paper)")
+    raise UsageError(
+      "xmcap human sxs needs either --ratings=FILE or --comparisons=GROUP=FILE (or =paper, =draft)"
+    )
   for name in ("scores", "baseline"):
     if getattr(arguments, name) and not arguments.ratings:
       raise UsageError(f"--{name} needs --ratings: files of --comparisons already hold pairs and differences")
@@ -92,14 +96,15 @@ def _sxs(arguments) -> None:
   from xmcap.scoring.reading import inputs
 
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
-  if arguments.comparisons == ["paper"]:
-    pairs = rated_pairs.read_published()
-    _show([rated_pairs.correlate(pairs, paper=True, **bootstrap)], arguments, {})
+  how = {**bootstrap, "directions": arguments.directions}
+  if arguments.comparisons in (["paper"], ["draft"]):
+    pairs = rated_pairs.read_published(arguments.comparisons[0])
+    _show([rated_pairs.correlate(pairs, **how)], arguments, {})
   elif arguments.comparisons:
     groups = base.named_paths("--comparisons", arguments.comparisons)
     inputs.check_pipes({f"--comparisons={group}": path for group, path in groups.items()})
     pairs = rated_pairs.read(groups)
-    _show([rated_pairs.correlate(pairs, **bootstrap)], arguments, {"--comparisons": groups.values()})
+    _show([rated_pairs.correlate(pairs, **how)], arguments, {"--comparisons": groups.values()})
   else:
     folders = base.named_paths("--scores", arguments.scores)
     scores = rated_pairs.read_scores(folders, arguments.metric)
@@ -107,7 +112,7 @@ def _sxs(arguments) -> None:
     findings: list = [sxs.evaluate(ratings, arguments.baseline, raters=arguments.raters, **bootstrap)]
     if scores:
       pairs = sxs.with_scores(findings[0].tallies, scores, arguments.metric)
-      findings.append(rated_pairs.correlate(pairs, **bootstrap))
+      findings.append(rated_pairs.correlate(pairs, **how))
     tables = [os.path.join(folder, "table.json") for folder in folders.values()]
     _show(findings, arguments, {"--ratings": arguments.ratings, "--scores": tables})
 
@@ -149,16 +154,3 @@ def _rubric(arguments) -> None:
   read = {"--ratings": arguments.ratings}
   inputs.check_pipes(read)
   _show([rubric.evaluate(rubric.read(arguments.ratings))], arguments, read)
-
-
-def _show(findings: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:
-  """Prints findings, and writes them to --out; UsageError if that would overwrite an input."""
-  out = arguments.out
-  if out:
-    outputs.keep_apart({"--out": [file for each in findings for file in each.files(out)]}, read)
-  print("\n\n".join(each.terminal() for each in findings))
-  if out:
-    with outputs.held(out, arguments.prog), outputs.together(out):
-      for each in findings:
-        each.write(out)
-    print(f"\n{out}: written")

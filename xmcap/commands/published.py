@@ -1,44 +1,63 @@
-"""`xmcap published`: recomputes published tables from the result files that their authors released."""
+"""`xmcap published`: recomputes papers' tables, from their own numbers or the files that their authors released."""
 
 from xmcap.commands import base
 from xmcap.storage import outputs
 
+# Paper -> its tables, more about them, and what --results names; "": it has no files.
+_PAPERS = {
+  "xm3600": (
+    "Tables 1 and 4 to 7 of XM3600, and its choice of comparisons",
+    "Differences of CIDEr come from Tables 8 to 11, correlations from Tables 5 and 7; Table 1 needs a release.",
+    "a release such as captions.jsonl, for Table 1",
+  ),
+  "xm3600-draft": (
+    "Table 6 of the draft of XM3600, whose systems are PLuGS models",
+    "The correlations come from its Table 5.",
+    "",
+  ),
+  "babel-imagenet": (
+    "Tables 2 and 8 to 12 and Figures 3 and 5 of Babel-ImageNet",
+    "Each cell that has a result file is recomputed.",
+    "the folder 'results' of the paper's repository, with babel-imagenet/ and retrieval/",
+  ),
+  "coco-cn": (
+    "the captioning table of COCO-CN, Table 8, and the scores of each picture",
+    "Each row that has outputs is scored again and held against what the paper and the authors' files print.",
+    "the repository COCO-CN-Results-Viewer, or a folder with its files side by side",
+  ),
+  "thumb": (
+    "Tables 2 to 4 of THumB, but for SPICE and metrics that need a model",
+    "Ratings, BLEU, ROUGE-L and CIDEr (which needs Java) are computed again.",
+    "the repository jungokasai/THumB, or its folder mscoco",
+  ),
+}
+_OPTIONAL = ("xm3600",)
+
 
 def add(commands) -> None:
   """Declares the commands."""
-  tables = base.add_group(commands, "published", "TABLES", "recompute published tables, and list deviations")
-  command = base.add_command(
-    tables, "babel-imagenet", _babel_imagenet, "Tables 2 and 8 to 12 of Babel-ImageNet, and its correlations",
-    "Each cell that has a result file is recomputed and compared with the paper.",
-  )  # fmt: skip
-  _add_options(command, "the folder 'results' of the paper's repository, with babel-imagenet/ and retrieval/")
-  command = base.add_command(
-    tables, "coco-cn", _coco_cn, "the captioning table of COCO-CN, Table 8, and the scores of each picture",
-    "Each row that has outputs is scored again and held against what the paper and the authors' files print.",
-  )  # fmt: skip
-  _add_options(command, "the repository COCO-CN-Results-Viewer, or a folder with its files side by side")
+  tables = base.add_group(commands, "published", "PAPER", "recompute published tables, and list deviations")
+  for paper, (summary, details, results) in _PAPERS.items():
+    command = base.add_command(
+      tables, paper, _published, summary,
+      f"{details} Each printed cell is a row: printed, computed, deviation. 'equal' counts the cells with the printed "
+      "digits, 'rounded' those that only rounding moves; every other deviation is listed, too.",
+    )  # fmt: skip
+    command.set_defaults(paper=paper, results=None)
+    if results:
+      base.text(command, "--results", "PATH", results, required=paper not in _OPTIONAL)
+    out = "folder for published.csv, with a row per cell, and published.md"
+    base.text(command, "--out", "DIR", out, short="-o")
 
 
-def _add_options(command, results: str) -> None:
-  base.text(command, "--results", "DIR", results, required=True)
-  base.text(
-    command, "--out", "DIR", "folder for published.csv, with a row per cell, and published.md", short="-o"
-  )
+def _published(arguments) -> None:
+  from xmcap.scoring.published import babel_imagenet_prompts, coco_cn, thumb, xm3600, xm3600_draft
 
-
-def _babel_imagenet(arguments) -> None:
-  from xmcap.scoring.published import babel_imagenet
-
-  _show(arguments, babel_imagenet.recompute(arguments.results))
-
-
-def _coco_cn(arguments) -> None:
-  from xmcap.scoring.published import coco_cn
-
-  _show(arguments, coco_cn.recompute(arguments.results))
-
-
-def _show(arguments, found) -> None:
+  papers = {
+    "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet_prompts, "coco-cn": coco_cn,
+    "thumb": thumb,
+  }  # fmt: skip
+  found = papers[arguments.paper].recompute(arguments.results)
   if arguments.out:
     with outputs.held(arguments.out, arguments.prog):
       found.write(arguments.out)

@@ -19,7 +19,8 @@ def add(actions) -> None:
   )  # fmt: skip
   protocol = (
     "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0); coco_cn_captions: "
-    "relevance and fluency; coco_cn_tags: relevant, unsure, irrelevant; or the JSON file of a rubric (docs/scoring.md)"
+    "relevance and fluency; coco_cn_tags: relevant, unsure, irrelevant; xm3600_quality: five levels; "
+    "or the JSON file of a rubric (docs/scoring.md)"
   )
   system = (
     "a system and its captions, in any layout of xmcap score, such as COCO results; or its tags (repeatable)"
@@ -62,7 +63,8 @@ def _join(arguments) -> None:
     print(f"{terminal.shown(rater)} checked {count:,} of the ratings of {terminal.shown(first)}: {what}")
   if joined.unrated:
     print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
-  action = joined.protocol if joined.protocol in ("sxs", "thumb") else "rubric"
+  own = {"sxs": "sxs", "thumb": "thumb", "xm3600_quality": "quality"}
+  action = own.get(joined.protocol, "rubric")
   print(
     f"{arguments.out}: {len(joined.rows):,} ratings; next: xmcap human {action} --ratings={arguments.out}"
   )

@@ -1,8 +1,9 @@
-"""The commands that score rankings: score zero-shot, score retrieval, score tags."""
+"""The commands that score rankings: score zero-shot, retrieval, correlation, tags."""
 
 import os
 from collections.abc import Mapping, Sequence
 
+from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
 from xmcap.storage import outputs
@@ -15,6 +16,7 @@ def add(actions) -> None:
   """Declares the commands among those of `xmcap score`."""
   _add_zero_shot(actions)
   _add_retrieval(actions)
+  _add_correlation(actions)
   _add_tags(actions)
 
 
@@ -40,7 +42,10 @@ def _add_zero_shot(actions) -> None:
   base.text(command, "--images", "DIR", "KEY.jpg or KEY.png for the report")
   base.text(command, "--keys", "FILE", "keys of the pictures, one a line; default: their numbers from 0")
   base.add_similarity(command)
-  _add_output(command)
+  _add_baseline(command)
+  _add_output(
+    command, "only these, or every; default: all, of Babel-ImageNet's 298 the paper's 100 and en", every=True
+  )
 
 
 def _add_retrieval(actions) -> None:
@@ -58,7 +63,13 @@ def _add_retrieval(actions) -> None:
   base.text(command, "--texts", "DIR", texts)
   base.text(command, "--language", "CODE", "of captions that name none, and of --scores", short="-l")
   base.text(command, "--k", "NUMBERS", "how many candidates may hold a right one: of 1, 5, 10", "1,5,10")
+  per_image = "all captions of a picture in a language, or its first; --texts are of all"
+  base.text(command, "--captions_per_image", "NAME", per_image, "all", choices=("all", "first"))
+  presets = ("xm3600", "xflickrco", "xtd", "coco_cn")
+  preset = f"refuse other pictures or numbers of captions than those of this set: {', '.join(presets)}"
+  base.text(command, "--preset", "NAME", preset, choices=presets)
   base.add_similarity(command)
+  _add_baseline(command)
   _add_output(command)
   instead = "scores instead of embeddings: MRR, R@1, 5, 10, median rank; needs --language"
   matrix = command.add_argument_group(instead)
@@ -86,11 +97,38 @@ def _add_tags(actions) -> None:
   _add_output(command)
 
 
-def _add_output(command) -> None:
+def _add_correlation(actions) -> None:
+  command = base.add_command(
+    actions, "correlation", _correlation, "correlate zero-shot accuracy with retrieval over models and languages",
+    "Figure 3 of Babel-ImageNet: a point is a model and a language, text-to-image R@1 against top-1. Writes "
+    "points.csv, correlation.csv and correlation.md.",
+  )  # fmt: skip
+  folder = "a folder of `score {}`; repeat it for each model"
+  base.text(command, "--zero_shot", "DIR", folder.format("zero-shot"), [], action="append")
+  base.text(
+    command, "--retrieval", "DIR", folder.format("retrieval") + ", in the same order", [], action="append"
+  )
+  paper = "add the printed points of the paper's models: xm3600, xflickrco or xtd"
+  base.text(command, "--paper", "NAME", paper, choices=("xm3600", "xflickrco", "xtd"))
+  base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
+  base.number(command, "--bootstrap", "resamples of the points for 95%% intervals", 0, most=100_000)
+  base.number(command, "--seed", "of the resamples", 0)
+
+
+def _add_baseline(command) -> None:
+  help = (
+    "paper: Babel-ImageNet's twelve models; one of them, such as mSigLIP; or another folder of this command"
+  )
+  base.text(command, "--baseline", "NAME", help)
+
+
+def _add_output(
+  command, of: str = "only these; default: all that are named", every: Sequence[str] = ()
+) -> None:
   """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
   resamples = "resamples of the pictures for 95%% intervals, such as 1000"
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)
-  base.add_languages(command, "only these; default: all that are named")
+  base.add_languages(command, of, every)
   base.number(command, "--bootstrap", resamples, 0, most=100_000)
   base.number(command, "--seed", "of the resamples and of random classes", 0)
   base.text(command, "--title", "TEXT", "heads the tables", "")
@@ -104,25 +142,25 @@ def _zero_shot(arguments) -> None:
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
     raise UsageError("--prompts: give a short name on one line, without |")
   with outputs.held(arguments.out, arguments.prog):
-    labels = zero_shot.read_labels(arguments.labels, arguments.languages)
+    labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
     targets = zero_shot.read_targets(arguments.targets)
     result = zero_shot.score_zero_shot(
       embedding_files.read(arguments.pictures),
       targets,
       labels,
-      embedding_files.by_language(arguments.texts),
+      embedding_files.by_language(arguments.texts, languages.of_wikipedia),
       prompts=arguments.prompts,
       fixed_classes=arguments.fixed_classes,
       fixed_draws=arguments.fixed_draws,
       keys=_keys(arguments),
       **_shared(arguments),
     )
-    _write(arguments, result, arguments.images)
+    _write(arguments, _beside(arguments, result), arguments.images)
 
 
 def _retrieval(arguments) -> None:
   from xmcap.scoring.metrics.ranked import DEPTHS
-  from xmcap.scoring.ranked import retrieval
+  from xmcap.scoring.ranked import retrieval, retrieval_sets
   from xmcap.scoring.reading import embedding_files
 
   depths = _depths(arguments.k, DEPTHS)
@@ -140,21 +178,25 @@ def _retrieval(arguments) -> None:
   _keep_apart(arguments, ("pictures", "captions"), _SCORES)
   with outputs.held(arguments.out, arguments.prog):
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
+    if arguments.preset:
+      retrieval_sets.check(arguments.preset, keys, {code: len(held.texts) for code, held in captions.items()})
     result = retrieval.score_retrieval(
       embedding_files.read(arguments.pictures),
       keys,
       captions,
       embedding_files.by_language(arguments.texts),
       depths=depths,
+      per_image=arguments.captions_per_image,
       **_shared(arguments),
     )
-    _write(arguments, result)
+    _write(arguments, _beside(arguments, result, keys))
 
 
 def _matrix(arguments, depths: Sequence[int]) -> None:
   from xmcap.scoring.ranked import score_matrices
 
-  given = [f"--{name}" for name in ("pictures", "captions", "texts", "languages") if getattr(arguments, name)]
+  of_embeddings = ("pictures", "captions", "texts", "languages", "preset", "baseline")
+  given = [f"--{name}" for name in of_embeddings if getattr(arguments, name)]
   if given:
     raise UsageError(f"--scores takes the place of embeddings; leave {', '.join(given)} out")
   if not arguments.language:
@@ -173,6 +215,23 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
       title=arguments.title,
     )
     _write(arguments, result)
+
+
+def _correlation(arguments) -> None:
+  from xmcap.scoring.ranked import tasks_correlation
+
+  with outputs.held(arguments.out, arguments.prog), outputs.together(arguments.out):
+    points = tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")
+    found = points.coefficients(arguments.bootstrap, arguments.seed)
+    points.write(arguments.out, found)
+  print(points.grid(found).text(), end="")
+
+
+def _beside(arguments, result, keys: Sequence[str] = ()):
+  """Returns the result with the scores of --baseline in its table, if there is one."""
+  from xmcap.scoring.ranked import babel_baselines
+
+  return babel_baselines.with_baseline(result, arguments.baseline, keys) if arguments.baseline else result
 
 
 def _tags(arguments) -> None:

@@ -9,23 +9,27 @@ from xmcap.convert.recognise import place_of
 from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.training.checkpoints import weights
 
 
 def export(path: str, out: str) -> None:
   """Writes the parameters of the adapter and a `model.json` of its text tower into the new folder `out`.
 
-  `path` is a run of runs/adapter.gin or one of its checkpoints. UsageError if it has no adapter, or `out` is not free.
+  `path` is a run of runs/adapter.gin or adapter_pairs.gin, or one of its checkpoints. UsageError if it has no
+  adapter, or `out` is not free.
   """
   place, folder = place_of(path), pathlib.Path(out)
   importing.check_free(folder, weights.PARAMS, model_json.NAME)
   given = weights.open_weights(place)
-  config = exporting.read_model(place, given.where).config("t5")
+  model = exporting.read_model(place, given.where)
+  part = "t5" if model.text is None else "text"
+  config = model.config(part)
   held = {name: tensor for name, tensor in weights.one_by_one(given.tensors).items() if "adapter" in name}
-  if not held or not isinstance(config, T5Config):
-    raise UsageError(f"{path}: no adapter found: give a run of runs/adapter.gin")
+  if not held or not isinstance(config, T5Config | TextConfig):
+    raise UsageError(f"{path}: no adapter found: give a run of runs/adapter.gin or adapter_pairs.gin")
   outputs = unchanged(held, given.where)
-  importing.write(folder, {"t5": config}, outputs, "adapter")
+  importing.write(folder, {part: config}, outputs, "adapter")
   count = importing.count(outputs)
   tower = sum(math.prod(tensor.shape) for tensor in given.tensors.values()) - count
   print(f"{folder}: an adapter of {count:,} parameters, {count / tower:.2%} of the tower's {tower:,}")

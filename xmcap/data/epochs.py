@@ -36,7 +36,7 @@ def examples(stream: Any) -> int:
   many captions.
   """
   if not hasattr(stream, "languages"):
-    return len(stream.source)
+    return len(stream.source if hasattr(stream, "source") else stream)  # pairs of texts have no records
   return sum(
     _captions(part.source, frozenset(part.weights), frozenset(part.sources)) for part in parts_of(stream)
   )

@@ -1,18 +1,27 @@
 """Tokenizers for text towers: our own vocabularies, or the tokenizer files of a pretrained tower."""
 
+import dataclasses
+import os
 import pathlib
 import re
 import string
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from etils import epath
+
 from xmcap.data.pretrained_tokenizers import nllb_languages, tokenizer_files
 from xmcap.data.pretrained_tokenizers.tokenizer_files import TOKENIZER, Described, read_pieces, read_tokenizer
-from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary
+from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary, check_rows
 from xmcap.errors import UsageError
 from xmcap.models import model_json
+from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import CLEANINGS, TextConfig
 
+VOCABULARY = "vocabulary.model"
+"""The file of a vocabulary in the folder of a run."""
+
+_LONGEST = 64  # pieces of a text, for towers that read any length
 _NLLB_END = "</s>"
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -137,6 +146,29 @@ class SiglipPieces:
     encoded = self._processor.encode([self._clean(text) for text in texts], num_threads=1)
     most = self.max_length - 1
     return [[*ids[:most], self._end] for ids in encoded], _count_longer(encoded, most)
+
+
+def of_folder(folder: str | os.PathLike, config: T5Config | TextConfig, longest: int = 0) -> TextInput:
+  """Opens the tokenizer in the folder of a run, or beside the weights that `xmcap convert` wrote.
+
+  Texts are cut to `longest` tokens, if the tower reads texts of several lengths; 0: to those that it reads.
+
+  UsageError if there is none, or it does not belong to the tower.
+  """
+  folder = epath.Path(folder)
+  if longest and isinstance(config, TextConfig) and config.pool != "last":
+    config = dataclasses.replace(config, max_length=min(longest, config.max_length))
+  most = longest or _LONGEST if isinstance(config, T5Config) else config.max_length
+  if (folder / VOCABULARY).exists():
+    vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
+    check_rows(vocabulary, config.vocab_size)
+    return OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
+  if isinstance(config, TextConfig):
+    found = open_pretrained(pathlib.Path(folder), config)
+    if found is not None:
+      return found
+  known = f"{VOCABULARY}, {tokenizer_files.TOKENIZER}, {tokenizer_files.SIGLIP} (SigLIP's)"
+  raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
 
 
 def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | None:

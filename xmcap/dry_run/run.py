@@ -41,7 +41,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   """
   run = Arguments()
   report = Report(say)
-  vocabulary = Once(lambda: registry.registration(configuration.macro("MIXTURE")).vocabulary())
+  vocabulary = Once(model_dir.vocabulary_of_run)
   # A small batch, whatever the run's own batch size for decoding is.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
 
@@ -179,6 +179,8 @@ def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: A
 
 
 def _vocabulary(vocabulary: Any, run: Arguments, splits: Iterable[preflight.SplitSample]) -> tuple[str, bool]:
+  if vocabulary is None:
+    return "no corpus: the tower's own tokenizer reads the texts", True
   rows = model_dir.text_rows(run["objective"].peek())
   if rows is None:
     return f"{vocabulary.path}: {vocabulary.size:,} tokens; the model has no text part", True

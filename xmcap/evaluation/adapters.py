@@ -10,6 +10,7 @@ from xmcap.evaluation import embedder
 from xmcap.evaluation.sharded_params import ShardedParams
 from xmcap.models import model_json, stacking
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.training.checkpoints import weights
 from xmcap.training.optimizer import merge
 
@@ -35,8 +36,9 @@ def of_language(texts: embedder.TextEmbedder, folder: str, code: str) -> embedde
     raise UsageError(
       f"{path}: not an adapter ({model_json.NAME} is missing): give the output of `convert --part=adapter`"
     )
-  config = model_json.read(where).config("t5")
-  if not isinstance(config, T5Config) or config.adapter == "none":
+  model = model_json.read(where)
+  config = model.config("t5" if model.text is None else "text")
+  if not isinstance(config, T5Config | TextConfig) or config.adapter == "none":
     raise UsageError(f"{path}: holds no adapter: give the output of `convert --part=adapter`")
   module: Any = embedder.tower(texts.module.vit, config, texts.module.dual)
   held = stacking.flatten(weights.read_all(path))

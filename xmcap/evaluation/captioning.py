@@ -15,7 +15,7 @@ from etils import epath
 from PIL import Image
 
 from xmcap import languages as languages_lib
-from xmcap.data import images
+from xmcap.data import images, text_input
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.tag_prompts import PromptTags
 from xmcap.data.vocabulary import Vocabulary, check_rows
@@ -304,7 +304,7 @@ def load_captioner(
       f"{os.fspath(model_dir)}: not a model folder ({model_json.NAME} is missing): give the MODEL_DIR of a training run"
     )
   model = model_json.read(folder / model_json.NAME)
-  vocabulary = Vocabulary(os.fspath(folder / predictor.VOCABULARY))
+  vocabulary = Vocabulary(os.fspath(folder / text_input.VOCABULARY))
   params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
   return PictureCaptioner(model, params, vocabulary, batch_size)
 

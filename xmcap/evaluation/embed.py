@@ -21,6 +21,7 @@ from etils import epath
 from xmcap.data import records
 from xmcap.data.columns import parse_columns
 from xmcap.data.corpora import plans
+from xmcap.data.taught_stream import digest_of_texts
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import parts as parts_lib
@@ -83,11 +84,7 @@ class Inputs:
       texts["predictions"] = {code: list(held) for code, held in self.predictions.items()}
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
-    hashed = {
-      name: hashlib.sha256(json.dumps(held, ensure_ascii=False).encode()).hexdigest()[:16]
-      for name, held in texts.items()
-    }
-    return {name: [len(held), hashed[name]] for name, held in texts.items()}
+    return {name: [len(held), digest_of_texts(held)] for name, held in texts.items()}
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
@@ -150,8 +147,8 @@ def write(
     say: takes lines of progress.
 
   Raises:
-    UsageError: there is no such model, the folder holds something else, an input has an empty text, or the processes
-      have different inputs.
+    UsageError: there is no such model, the folder holds something else, the tokenizer finds nothing in a text that is
+      not empty, or the processes have different inputs.
     XmcapError: a picture cannot be read, or the disk is full or cannot be written.
   """
   out = pathlib.Path(out)
@@ -188,7 +185,9 @@ def write(
       say(f"texts of more than {made.texts.longest}, which were cut: {cut:,}")
     if unread:
       captions = sum(map(len, _texts(inputs).values()))
-      say(f"{unread:,} of {captions:,} captions have no known word, and are embedded as empty texts")
+      say(
+        f"{unread:,} of {captions:,} captions are empty or have no known word, and are embedded as empty texts"
+      )
     return {"cut": cut, **({"unread": unread} if unread else {})}
 
   # Process 0 finds out whether anything is left to embed, and joins the parts.
@@ -280,7 +279,7 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
 
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
-  """Returns the embeddings of a part, the number of texts that were cut, and of captions without a known word."""
+  """Returns the embeddings of a part, the number of texts that were cut, and of captions that are read as empty."""
   texts = made.texts
   if isinstance(texts, TextEmbedder):
     texts = adapters_lib.of_language(texts, adapters, part.code)

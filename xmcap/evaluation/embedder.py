@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import os
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,10 +15,8 @@ from xmcap import configuration
 from xmcap.data import images, text_input
 from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.data.text_input import TextInput
-from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, one_line
 from xmcap.evaluation import picture_features, sharded_params
-from xmcap.evaluation.predictor import VOCABULARY
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models import model_json
 from xmcap.models.dual import DualConfig, DualTower
@@ -31,7 +28,6 @@ from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import stopping
 
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
-_LONGEST = 64  # pieces of a text, for towers that read any length
 
 
 def tower(vit: ViTConfig, text: T5Config | TextConfig, dual: DualConfig) -> DualTower:
@@ -64,7 +60,7 @@ def converted_tokenizer(text: T5Config | TextConfig) -> TextInput | None:
   if not configuration.has_macro("MODEL_DIR"):
     return None
   folder = epath.Path(configuration.macro("MODEL_DIR"))
-  return _tokenizer(folder, text) if (folder / weights.PARAMS).exists() else None
+  return text_input.of_folder(folder, text) if (folder / weights.PARAMS).exists() else None
 
 
 class TextEmbedder(EmbedsTexts):
@@ -94,10 +90,13 @@ class TextEmbedder(EmbedsTexts):
     del tokenized
     encoded, cut = self.text_input.encode_all(texts, language)
     lengths = np.array([len(ids) for ids in encoded])
-    if lengths.min() <= self.text_input.added:
-      place = int(lengths.argmin())
-      raise UsageError(f"text {first + place} ('{shown(texts[place])}'): is empty; leave it out")
-    highest, rows = max(map(max, encoded)), self.module.text.vocab_size
+    known = lengths > self.text_input.added
+    for place in np.flatnonzero(~known).tolist():
+      if texts[place].strip():
+        raise UsageError(
+          f"text {first + place} ('{shown(texts[place])}'): the tokenizer finds nothing in it; leave it out"
+        )
+    highest, rows = max((max(ids) for ids in encoded if ids), default=0), self.module.text.vocab_size
     if highest >= rows:
       raise UsageError(
         f"the tokenizer gives id {highest}, and the text tower has {rows} embeddings: put the tokenizer there that the"
@@ -113,7 +112,7 @@ class TextEmbedder(EmbedsTexts):
     embedded = np.concatenate(parts)
     found = np.empty_like(embedded)
     found[order] = embedded
-    return found, np.ones(len(texts), bool)
+    return found, known
 
   def _padded(self, encoded: Sequence[Sequence[int]]) -> np.ndarray:
     """The ids of texts in ascending order of length, int32 [batch_size, T]."""
@@ -146,7 +145,7 @@ class DualEmbedder:
     module: Any = tower(vit, text, dual)
     self._folder, self._image_size, self._resize = folder, vit.image_size, dual.resize
     sharded = sharded_params.for_evaluation(params, jax.local_devices())
-    self.texts = TextEmbedder(module, sharded, _tokenizer(folder, text), batch_size=256)
+    self.texts = TextEmbedder(module, sharded, text_input.of_folder(folder, text), batch_size=256)
     self._embed = jax.jit(
       lambda params, batch: module.apply({"params": params}, batch["image"], method="embed_images")
     )
@@ -154,7 +153,7 @@ class DualEmbedder:
   @property
   def preprocessing(self) -> str:
     """How pictures and texts are prepared, with a hash of the tokenizer."""
-    own = self._folder / VOCABULARY
+    own = self._folder / text_input.VOCABULARY
     read = [own] if own.exists() else tokenizer_files.describe(pathlib.Path(self._folder)).files
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:16]
     return f"{self._image_size} px {self._resize}; up to {self.texts.longest}, tokenizer#{digest}"
@@ -167,17 +166,3 @@ class DualEmbedder:
 
     sharded, batch_size = self.texts.sharded, self.texts.batch_size
     return np.concatenate(list(picture_features.in_batches(paths, load, self._embed, sharded, batch_size)))
-
-
-def _tokenizer(folder: epath.Path, config: T5Config | TextConfig) -> TextInput:
-  most = _LONGEST if isinstance(config, T5Config) else config.max_length
-  if (folder / VOCABULARY).exists():
-    vocabulary = Vocabulary(os.fspath(folder / VOCABULARY))
-    check_rows(vocabulary, config.vocab_size)
-    return text_input.OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
-  if isinstance(config, TextConfig):
-    found = text_input.open_pretrained(pathlib.Path(folder), config)
-    if found is not None:
-      return found
-  known = f"{VOCABULARY}, {tokenizer_files.TOKENIZER}, {tokenizer_files.SIGLIP} (SigLIP's)"
-  raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")

@@ -22,9 +22,10 @@ from xmcap.data import registry
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
 from xmcap.data.stream import CaptionStream
+from xmcap.data.text_input import VOCABULARY
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_features, picture_files
-from xmcap.evaluation.predictor import VOCABULARY, Predictor
+from xmcap.evaluation.predictor import Predictor
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.storage import addresses, files, outputs
@@ -42,12 +43,18 @@ def check_model_dir() -> None:
   weights that it starts from.
   """
   configuration.macro("MODEL_DIR")
-  vocabulary = registry.registration(configuration.macro("MIXTURE")).vocabulary()
+  vocabulary = vocabulary_of_run()
   rows = text_rows(_objective())
-  if rows is not None:
+  if rows is not None and vocabulary is not None:
     vocabulary_lib.check_rows(vocabulary, rows)
     pretrained = gin.get_bindings("train", resolve_references=False).get("pretrained")
     check_pretrained(vocabulary, configuration.resolve(pretrained) or ())
+
+
+def vocabulary_of_run() -> vocabulary_lib.Vocabulary | None:
+  """The vocabulary of gin's MIXTURE; None if that is '': in a run over text pairs the tower has its own tokenizer."""
+  mixture = configuration.macro("MIXTURE")
+  return registry.registration(mixture).vocabulary() if mixture else None
 
 
 def check_pretrained(vocabulary: vocabulary_lib.Vocabulary, pretrained: start.Pretrained) -> None:
@@ -71,7 +78,7 @@ def write_model_dir(step: int) -> None:
   if jax.process_index():
     return
   model_dir = epath.Path(configuration.macro("MODEL_DIR"))
-  vocabulary = registry.registration(configuration.macro("MIXTURE")).vocabulary()
+  vocabulary = vocabulary_of_run()
   objective = _objective()
   try:
     model_dir.mkdir(parents=True, exist_ok=True)
@@ -82,6 +89,8 @@ def write_model_dir(step: int) -> None:
       words_lib.copy_to(model_dir / WORDS, words)
     if getattr(getattr(objective, "module", None), "tagger", None) is not None:
       labels_lib.write_names(model_dir / labels_lib.FOLDER, objective.names)
+    if vocabulary is None:
+      return
     contents = vocabulary_lib.read_model(vocabulary.path)
     own = model_dir / VOCABULARY
     # The run's vocabulary may be this very file, which other processes are reading.
@@ -118,7 +127,7 @@ def _model(objective: Any) -> model_json.Model:
   mixture = configuration.macro("MIXTURE")
   chosen = gin.get_bindings("xmcap.data.stream.CaptionStream").get("languages")
   chosen = getattr(objective, "languages", chosen)
-  trained = tuple(chosen or registry.registration(mixture).rates)
+  trained = tuple(chosen or (registry.registration(mixture).rates if mixture else ()))
   return model_json.Model(
     **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt()
   )

@@ -29,9 +29,6 @@ from xmcap.training.hosts import stopping
 
 _GREEDY = Greedy()
 
-VOCABULARY = "vocabulary.model"
-"""Name of the vocabulary file in a model folder."""
-
 
 @gin.configurable
 class Predictor:

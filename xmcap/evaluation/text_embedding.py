@@ -42,7 +42,7 @@ class EmbedsTexts(abc.ABC):
   def __call__(self, texts: Iterable[str], language: str = "") -> Iterator[np.ndarray]:
     """Yields the embeddings of texts in their order, float32 [some, E] at a time, of length 1.
 
-    UsageError for an empty text, if the model cannot read it. `language`: their code.
+    UsageError for a text that is not empty, but in which the tokenizer finds nothing. `language`: their code.
     """
     for embedded, _ in self._windows(((text, "") for text in texts), language):
       yield embedded

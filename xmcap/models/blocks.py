@@ -1,6 +1,6 @@
 """The parts of a ViT or text tower block: attention, norm and MLP, all with biases."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 from flax import linen as nn
@@ -66,3 +66,19 @@ class Mlp(nn.Module):
     x = ACTIVATIONS[self.config.activation](self.wi(x))
     x = constrain(x, "batch", "length", "mlp")
     return self.wo(self.dropout(x, deterministic))
+
+
+class Adapter(nn.Module):
+  """The bottleneck of a language adapter (Pfeiffer et al., 2021), relu(x W + b) W' + b': [..., width] -> the same."""
+
+  width: int
+  inner: int
+  dtype: Any
+
+  def setup(self):
+    # As in AdapterHub: small but not 0, because two zero kernels would have zero gradients.
+    self.down = Dense(self.inner, ("embed", "mlp"), True, self.dtype, nn.initializers.normal(0.02))
+    self.up = Dense(self.width, ("mlp", "embed"), True, self.dtype, nn.initializers.normal(0.02))
+
+  def __call__(self, x: jax.Array) -> jax.Array:
+    return self.up(jax.nn.relu(self.down(x)))

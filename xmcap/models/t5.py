@@ -18,7 +18,7 @@ from jax import lax
 from msgspec import Meta
 
 from xmcap.errors import UsageError
-from xmcap.models import limits, stacking
+from xmcap.models import blocks, limits, stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
 from xmcap.models.decoding.caches import CrossCache, SelfCache
 from xmcap.models.layers import (
@@ -181,21 +181,6 @@ class Mlp(nn.Module):
     return self.wo(self.dropout(x, deterministic))
 
 
-class Adapter(nn.Module):
-  """relu(x W + b) W' + b': [rows, length, embed] -> the same."""
-
-  config: T5Config
-
-  def setup(self):
-    dtype = resolve_dtype(self.config.dtype)
-    # As in AdapterHub: small but not 0, because two zero kernels would have zero gradients.
-    self.down = Dense(self.config.adapter_dim, ("embed", "mlp"), True, dtype, nn.initializers.normal(0.02))
-    self.up = Dense(self.config.emb_dim, ("mlp", "embed"), True, dtype, nn.initializers.normal(0.02))
-
-  def __call__(self, x: jax.Array) -> jax.Array:
-    return self.up(jax.nn.relu(self.down(x)))
-
-
 def _attention(config: T5Config, lora_rank: int = 0) -> MultiHeadAttention:
   return MultiHeadAttention(
     config.num_heads, config.head_dim, config.emb_dim,
@@ -216,7 +201,9 @@ class EncoderLayer(nn.Module):
     self.pre_attention_layer_norm = _norm(self.config)
     self.attention = _attention(self.config, self.config.adapter_dim if self.config.adapter == "lora" else 0)
     if self.config.adapter == "bottleneck":
-      self.adapter = Adapter(self.config)
+      self.adapter = blocks.Adapter(
+        self.config.emb_dim, self.config.adapter_dim, resolve_dtype(self.config.dtype)
+      )
     self.pre_mlp_layer_norm = _norm(self.config)
     self.mlp = Mlp(self.config)
     self.dropout = Dropout(self.config.dropout_rate)

@@ -22,6 +22,7 @@ from xmcap.models.layers import ACTIVATIONS, Dropout, check_dtype, constrain, pa
 
 POOLS = ("mean", "first", "last", "end", "highest")
 CLEANINGS = ("auto", "none", "lower", "lower_ascii", "plain", "canonical")
+ADAPTERS = ("none", "bottleneck")
 POSITIONS = ("learned", "counted", "sinusoidal")
 _EMBEDDING_INIT = nn.initializers.normal(0.02)
 
@@ -51,6 +52,10 @@ class TextConfig:
       of the letters A to Z alone (SigLIP 2 in big_vision, by `tf.strings.lower`); `plain`, lower case without ASCII
       punctuation (SigLIP); `canonical`, the same with spaces for underscores (OpenCLIP); `auto`, as models converted
       before there was this field: by the pooling.
+    adapter: language adapter in each layer: `none`; or `bottleneck`, two small dense layers after the MLP. With
+      post-norm they are AdapterHub's (Pfeiffer et al., 2021): r being the input of the MLP and h its output,
+      norm(r + h + adapter(norm(r + h))), the same norm twice.
+    adapter_dim: width of the bottleneck.
     activation, norm_epsilon, dropout_rate, remat, scan, dtype: as in `ViTConfig`.
 
   Raises:
@@ -74,6 +79,8 @@ class TextConfig:
   positions: str = "learned"
   scale_embedding: bool = False
   cleaning: str = "auto"
+  adapter: str = "none"
+  adapter_dim: limits.Width = 48
   activation: str = "gelu"
   norm_epsilon: limits.Epsilon = 1e-5
   dropout_rate: limits.Rate = 0.0
@@ -83,7 +90,9 @@ class TextConfig:
 
   def __post_init__(self):
     limits.check(self)
-    limits.check_names(self, pool=POOLS, positions=POSITIONS, activation=ACTIVATIONS, cleaning=CLEANINGS)
+    limits.check_names(
+      self, pool=POOLS, positions=POSITIONS, activation=ACTIVATIONS, cleaning=CLEANINGS, adapter=ADAPTERS
+    )
     if self.width % self.num_heads:
       raise UsageError(f"TextConfig.width {self.width} is not divisible by num_heads {self.num_heads}")
     if self.positions == "sinusoidal" and (self.width % 2 or self.width < 4):
@@ -108,17 +117,24 @@ class TextLayer(nn.Module):
     self.attention = blocks.attention(self.config)
     self.mlp_norm = blocks.norm(self.config)
     self.mlp = blocks.Mlp(self.config)
+    if self.config.adapter == "bottleneck":
+      dtype = resolve_dtype(self.config.dtype)
+      self.adapter = blocks.Adapter(self.config.width, self.config.adapter_dim, dtype)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def __call__(self, x: jax.Array, bias: jax.Array, deterministic: bool) -> jax.Array:
+    adapts = self.config.adapter == "bottleneck"
     if self.config.pre_norm:
       y = self.attention_norm(x)
       x = x + self.dropout(self.attention(y, y, bias, deterministic), deterministic)
       x = x + self.dropout(self.mlp(self.mlp_norm(x), deterministic), deterministic)
+      x = x + self.adapter(x) if adapts else x
     else:
       y = self.attention(x, x, bias, deterministic)
       x = self.attention_norm(x + self.dropout(y, deterministic))
-      x = self.mlp_norm(x + self.dropout(self.mlp(x, deterministic), deterministic))
+      y = x + self.dropout(self.mlp(x, deterministic), deterministic)
+      x = self.mlp_norm(y)
+      x = self.mlp_norm(y + self.adapter(x)) if adapts else x
     return constrain(x, "batch", "length", "embed")
 
 

@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import os
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -108,15 +108,19 @@ def check_language(code: str, where: str) -> None:
     raise UsageError(f"{where}: {unknown_language(code)}")
 
 
-def by_code(named: Iterable[tuple[str, T]], where: str | os.PathLike) -> dict[str, T]:
-  """Returns language code -> value, given values by code or alias (`TL` for fil).
+def by_code(
+  named: Iterable[tuple[str, T]],
+  where: str | os.PathLike,
+  code_of: Callable[[str], str | None] = languages.canonical,
+) -> dict[str, T]:
+  """Returns language code -> value, given values by code or alias (`TL` for fil), which `code_of` reads.
 
   Raises:
     UsageError: a language is unknown, or occurs twice.
   """
   found: dict[str, T] = {}
   for name, value in named:
-    code = languages.canonical(name)
+    code = code_of(name)
     if code is None:
       raise UsageError(f"{where}: {unknown_language(name)}")
     if code in found:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from xmcap.errors import UsageError
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.t5 import T5Config
+from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.training.contrastive import Rows, infonce_losses, spread
 from xmcap.training.objectives import Batch, Metrics
@@ -28,7 +29,7 @@ class AdapterObjective:
   Freeze everything but the adapter (`Optimizer.frozen`); with `lit` the scale may learn too.
 
   Args:
-    vit, text, dual: configuration of the dual tower; `text` must have an adapter.
+    vit, text, dual: configuration of the dual tower; `text`, @T5Config() or @TextConfig(), must have an adapter.
     kind: `mse`, the squared distance to the English caption; `contrastive`, InfoNCE between captions and English
       captions; `lit`, InfoNCE between captions and pictures.
   """
@@ -36,7 +37,7 @@ class AdapterObjective:
   def __init__(
     self,
     vit: ViTConfig = gin.REQUIRED,
-    text: T5Config = gin.REQUIRED,
+    text: T5Config | TextConfig = gin.REQUIRED,
     dual: DualConfig = gin.REQUIRED,
     kind: str = "mse",
   ):
@@ -44,7 +45,7 @@ class AdapterObjective:
       raise UsageError(f"AdapterObjective.kind is {kind!r}: give one of {', '.join(KINDS)}")
     if text.adapter == "none":
       raise UsageError(
-        "AdapterObjective: the text tower has no adapter: set T5Config.adapter to 'bottleneck' or 'lora'"
+        "AdapterObjective: the text tower has no adapter: set T5Config.adapter or TextConfig.adapter to 'bottleneck'"
       )
     self.module = DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=jnp.inf)
     self.kind = kind
@@ -56,7 +57,7 @@ class AdapterObjective:
     return self.module.init(rng, image, batch["target_tokens"])
 
   def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
-    """The loss of a batch of `TaughtStream`.
+    """The loss of a batch of `TaughtStream` or `PairStream`.
 
     Returns:
       The loss, float32 [], a mean over captions of InfoNCE, or of the squared distance between normalized embeddings
@@ -75,6 +76,10 @@ class AdapterObjective:
     if self.kind == "mse":
       losses = jnp.sum(jnp.square(text - teacher), axis=-1) * present
     else:
+      if self.kind == "lit" and "teacher_image" not in batch:
+        raise UsageError(
+          "AdapterObjective.kind 'lit' needs the embeddings of pictures: embed them with the captions"
+        )
       other = teacher if self.kind == "contrastive" else batch["teacher_image"]
       rows = Rows(other, present, text, present, jnp.arange(len(text), dtype=jnp.uint32))
       losses = spread(infonce_losses, False)(rows, jnp.exp(params["logit_scale"]), jnp.zeros(()))

@@ -533,7 +533,7 @@ def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
   assert page.locator("#rated").inner_text() == "0 of 6 rated"
 
 
-@pytest.mark.parametrize("protocol", ["sxs", "thumb", "coco_cn_captions", "coco_cn_tags"])
+@pytest.mark.parametrize("protocol", ["sxs", "thumb", "coco_cn_captions", "coco_cn_tags", "xm3600_quality"])
 def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
   page.set_viewport_size({"width": 360, "height": 740})
   wide = "fits?" * 60
@@ -573,6 +573,14 @@ def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_pat
   _press(page, "1")
   thai = next(item["id"] for item in items if item["language"] == "th")
   assert {line["item"] for line in _save(page, tmp_path)} == {*arabic, thai}
+
+
+def test_the_levels_of_a_caption_are_no_wider_than_their_buttons(page, rate):
+  page.set_viewport_size({"width": 400, "height": 800})
+  rate("xm3600_quality")
+  assert page.locator("body.has-lines").count() == 0  # a line beside the caption is for tags, which are short
+  too_wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+  assert page.locator(".choice").evaluate_all(too_wide) == 0
 
 
 def test_instructions_are_whole():

@@ -63,6 +63,7 @@ def test_what_is_no_rubric_is_one_line_that_names_the_file(tmp_path, change, mes
 
 def test_an_unknown_protocol_lists_the_known_ones():
   with pytest.raises(
-    UsageError, match="protocol 'stars': there are sxs, thumb, coco_cn_captions, coco_cn_tags, or"
+    UsageError,
+    match="protocol 'stars': there are sxs, thumb, coco_cn_captions, coco_cn_tags, xm3600_quality, or",
   ):
     rating_protocols.get("stars")

@@ -2,7 +2,7 @@
 
 from xmcap.scoring.human import rated_pairs, sxs, thumb, thumb_ratings
 
-paper = rated_pairs.correlate(rated_pairs.read_published(), paper=True)
+paper = rated_pairs.correlate(rated_pairs.read_published())
 print(paper.terminal())  # Table 6 of the XM3600 paper
 
 sxs.evaluate(sxs.read("ratings.jsonl")).tallies[0].delta_sxs

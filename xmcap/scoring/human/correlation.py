@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from xmcap.scoring.statistics import resampling
 
 COEFFICIENTS: dict[str, str] = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall"}
 """Name -> heading. Kendall's is tau-b, which counts ties."""
+
+OF_SIGNS: dict[str, str] = {**COEFFICIENTS, "matthews": "Matthews"}
+"""The same and Matthews's (phi) of the signs, for series of differences: whether both are above zero."""
 
 _CHUNK = 1_000_000  # numbers resampled at a time, which keeps memory below 100 MB
 
@@ -43,6 +46,8 @@ def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
   if x.shape[-1] < 2:
     return np.full(x.shape[:-1], np.nan)
+  if name == "matthews":
+    return _phi(x > 0, y > 0)
   with warnings.catch_warnings():
     # A constant series; the caller counts the NaN.
     warnings.simplefilter("ignore")
@@ -53,8 +58,22 @@ def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(stats.pearsonr(x, y, axis=-1).statistic)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def _phi(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  """Returns Matthews's coefficient [...] of truth values [..., points]; NaN if all of a series are equal."""
+  # From counts, so that the order of the points cannot change the last digit.
+  points, of_x, of_y, both = x.shape[-1], *(z.sum(-1, dtype=np.float64) for z in (x, y, x & y))
+  spread = of_x * (points - of_x) * of_y * (points - of_y)
+  with np.errstate(invalid="ignore"):
+    return np.asarray((points * both - of_x * of_y) / np.sqrt(spread))
+
+
 def correlate(
-  x: np.ndarray, y: np.ndarray, units: np.ndarray | None = None, resamples: int = 0, seed: int = 0
+  x: np.ndarray,
+  y: np.ndarray,
+  units: np.ndarray | None = None,
+  resamples: int = 0,
+  seed: int = 0,
+  names: Collection[str] = COEFFICIENTS,
 ) -> dict[str, Correlation]:
   """Returns name -> coefficient of two series.
 
@@ -64,24 +83,24 @@ def correlate(
       point by itself.
     resamples: 0 for no intervals.
     seed: equal seeds draw the same units for any x and y.
+    names: of `OF_SIGNS`.
   """
   units = np.arange(len(x))[:, None] if units is None else units
   rng = np.random.default_rng(seed)
-  drawn: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in COEFFICIENTS}
+  drawn: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in names}
   step = max(1, _CHUNK // max(1, len(x)))
   for start in range(0, resamples, step):
     count = min(step, resamples - start)
     points = units[rng.integers(len(units), size=(count, len(units)))].reshape(count, -1)
-    for name in COEFFICIENTS:
+    for name in names:
       drawn[name].append(coefficient(name, x[points], y[points]))
-  return {
-    name: _with_interval(float(coefficient(name, x, y)), np.concatenate(drawn[name])) for name in COEFFICIENTS
-  }
+  return {name: _with_interval(float(coefficient(name, x, y)), np.concatenate(drawn[name])) for name in names}
 
 
 def by_coefficient(found: Mapping[str, Mapping[str, Correlation]]) -> dict[str, dict[str, Correlation]]:
   """Turns series -> coefficient -> value into coefficient -> series -> value."""
-  return {name: {series: of_series[name] for series, of_series in found.items()} for name in COEFFICIENTS}
+  names = next(iter(found.values()))
+  return {name: {series: of_series[name] for series, of_series in found.items()} for name in names}
 
 
 def each(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:

@@ -1,8 +1,9 @@
 """Correlates human preferences between two systems with differences of metrics.
 
-Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 3.4 and Table 6. The order of the two systems of a
-pair is arbitrary, so each pair counts in both directions: once as given and once with both signs flipped. That doubles
-the number of points and makes the correlation independent of the order.
+Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), sections 3.3 and 3.4 and Table 6. The order of the two systems
+of a pair is arbitrary, so each pair counts in both directions: once as given and once with both signs flipped. That
+doubles the number of points and makes the correlation independent of the order. The paper's draft counts each pair
+once.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ import itertools
 import os
 import pathlib
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -26,7 +28,13 @@ ALL = "ALL"
 
 _COLUMNS = ("m1", "m2", "lang", "delta_sxs")
 _PREFIX = "delta_"
-_PUBLISHED = {"EXT": "xm3600_table7_ext_sxs", "CORE": "xm3600_table5_core_sxs"}
+_PUBLISHED = {
+  "paper": {"EXT": "xm3600_table7_ext_sxs", "CORE": "xm3600_table5_core_sxs"},
+  "draft": {ALL: "xm3600_draft_table5_sxs"},
+}
+
+Directions = Literal["both", "once"]
+"""How often a comparison counts in a correlation."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +60,14 @@ class DeltaCorrelations(Findings):
   """Correlations of delta SxS with differences of metrics, as in Table 6 of the XM3600 paper.
 
   Attributes:
-    points: group -> number of points, two per pair; `ALL` first if there is more than one group.
+    points: group -> number of points; `ALL` first if there is more than one group.
     cells: group -> name of the coefficient -> name of the difference -> coefficient.
+    directions: `both`: two points per pair; `once`: one, as given.
   """
 
   points: dict[str, int]
   cells: correlation.Cells
+  directions: Directions = "both"
   stem = "correlations"
 
   def sheets(self) -> list[Sheet]:
@@ -69,9 +79,10 @@ class DeltaCorrelations(Findings):
       columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ends]
     rows: dict[tuple[str, str], list[Cell]] = {}
     for group, name, _, cell in correlation.each(self.cells):
-      row = rows.setdefault((group, name), [correlation.COEFFICIENTS[name], group, self.points[group]])
+      row = rows.setdefault((group, name), [correlation.OF_SIGNS[name], group, self.points[group]])
       row += [cell.value, *(getattr(cell, end) for end in ends)]
-    title = "Correlation of delta SxS with differences of metrics (each comparison in both directions)"
+    how = "in both directions" if self.directions == "both" else "once"
+    title = f"Correlation of delta SxS with differences of metrics (each comparison {how})"
     return [Sheet("correlations", title, columns, list(rows.values()))]
 
 
@@ -106,12 +117,12 @@ def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
   return pairs
 
 
-def read_published() -> list[RatedPair]:
-  """Returns the pairs of Tables 5 (group `CORE`) and 7 (`EXT`) of the XM3600 paper."""
+def read_published(name: str = "paper") -> list[RatedPair]:
+  """Returns the pairs of Tables 5 (group `CORE`) and 7 (`EXT`) of the XM3600 paper, or of Table 5 of its `draft`."""
   return [
-    _pair(row, _deltas(row), group, name)
-    for group, name in _PUBLISHED.items()
-    for row in published.read(name)
+    _pair(row, _deltas(row), group, table)
+    for group, table in _PUBLISHED[name].items()
+    for row in published.read(table)
   ]
 
 
@@ -139,12 +150,12 @@ def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[s
 
 
 def correlate(
-  pairs: Sequence[RatedPair], resamples: int = 1000, seed: int = 0, paper: bool = False
+  pairs: Sequence[RatedPair], resamples: int = 1000, seed: int = 0, directions: Directions = "both"
 ) -> DeltaCorrelations:
   """Correlates delta SxS with each difference, for each group and for all pairs.
 
-  The 95% intervals come from resamples of the pairs (0: no intervals); both directions of a pair are drawn together. If
-  `paper`, notes list the cells that differ from the paper's Table 6.
+  The 95% intervals come from resamples of the pairs (0: no intervals); both directions of a pair are drawn together.
+  With `directions="once"` the coefficients depend on which system of a pair is m1.
   """
   names = dict.fromkeys(pair.group for pair in pairs)
   groups = {ALL: list(pairs)} if len(names) > 1 else {}
@@ -152,9 +163,9 @@ def correlate(
   cells: correlation.Cells = {}
   for group, members in groups.items():
     cells[group] = correlation.by_coefficient(
-      {delta: _correlations(members, delta, resamples, seed) for delta in members[0].deltas}
+      {delta: _correlations(members, delta, resamples, seed, directions) for delta in members[0].deltas}
     )
-  points = {group: 2 * len(members) for group, members in groups.items()}
+  points = {group: len(members) * (2 if directions == "both" else 1) for group, members in groups.items()}
   notes = []
   if resamples:
     notes.append(
@@ -166,43 +177,29 @@ def correlate(
       f"{files.first_few(undefined)}"
     )
   notes += correlation.undefined_note([cells])
-  notes += _beside_the_paper(cells) if paper else []
-  return DeltaCorrelations(points=points, cells=cells, resamples=resamples, seed=seed, notes=notes)
-
-
-def _beside_the_paper(cells: correlation.Cells) -> list[str]:
-  """Returns notes on how many cells match Table 6 of the paper to the printed digit, and which do not."""
-  printed = {
-    (row["langs"], row["coefficient"].lower(), f"cider_{split}"): row[split]
-    for row in published.read("xm3600_table6_correlations")
-    for split in ("xm600", "xm3600", "coco_dev")
-  }
-  differing = []
-  for group, name, delta, cell in correlation.each(cells):
-    computed, paper = SheetColumn("", format=".2f").show(cell.value), printed[group, name, delta]
-    if computed != paper:
-      differing.append(
-        f"differs: {correlation.COEFFICIENTS[name]} {group} {delta}: {computed}, published {paper}"
-      )
-  count = f"{len(printed) - len(differing)} of {len(printed)} cells agree to the printed digit"
-  return [f"paper: Table 6 of Thapliyal et al. (EMNLP 2022); {count}", *differing]
+  return DeltaCorrelations(
+    points=points, cells=cells, directions=directions, resamples=resamples, seed=seed, notes=notes
+  )
 
 
 def _correlations(
-  pairs: Sequence[RatedPair], delta: str, resamples: int, seed: int
+  pairs: Sequence[RatedPair], delta: str, resamples: int, seed: int, directions: Directions
 ) -> dict[str, correlation.Correlation]:
   if len(pairs) < 2:
     # The two directions of a single pair would always give 1 or -1.
-    return dict.fromkeys(correlation.COEFFICIENTS, correlation.Correlation(None))
-  directions = np.arange(2 * len(pairs)).reshape(2, len(pairs)).T
-  differences = _both_directions([pair.deltas[delta] for pair in pairs])
-  preferences = _both_directions([pair.delta_sxs for pair in pairs])
-  return correlation.correlate(differences, preferences, directions, resamples, seed)
+    return dict.fromkeys(correlation.OF_SIGNS, correlation.Correlation(None))
+  differences = np.asarray([pair.deltas[delta] for pair in pairs])
+  preferences = np.asarray([pair.delta_sxs for pair in pairs])
+  units = None
+  if directions == "both":
+    units = np.arange(2 * len(pairs)).reshape(2, len(pairs)).T
+    differences, preferences = _both_directions(differences), _both_directions(preferences)
+  return correlation.correlate(differences, preferences, units, resamples, seed, correlation.OF_SIGNS)
 
 
-def _both_directions(deltas: Sequence[float]) -> np.ndarray:
+def _both_directions(deltas: np.ndarray) -> np.ndarray:
   # `0.0 -` rather than `-`: a zero difference must stay 0.0, not -0.0, to tie in the ranks.
-  return np.concatenate([np.asarray(deltas), 0.0 - np.asarray(deltas)])
+  return np.concatenate([deltas, 0.0 - deltas])
 
 
 def _deltas(columns: Sequence[str] | Mapping[str, str]) -> list[str]:

@@ -23,7 +23,7 @@ const isPenalty = ({ default: fallback }) => fallback !== null;
 function fillProtocol() {
   const has = {
     together, many, penalty: criteria.some(isPenalty), rules: protocol.rules.length > 0,
-    lines: together && criteria.length === 1,
+    lines: protocol.shows === "tags" && criteria.length === 1,
   };
   document.body.classList.add(...Object.keys(has).filter((name) => has[name]).map((name) => `has-${name}`));
   for (const list of document.querySelectorAll(".advice-list")) {

@@ -38,13 +38,16 @@ class Ratio(Mean):
 
 
 def _of_direction(kind: type[Mean], direction: str, mean: str) -> list[Mean]:
-  """Returns recall at k, the share of queries with a right candidate among the first k, and MRR, in [0, 1]."""
+  """Returns recall at k, the share of queries with a right candidate among the first k, MRR and nDCG at 10: [0, 1]."""
   signature, heading = f"mean={mean},ties=expected", direction.upper()
   recalls = [
     kind(f"{direction}_r{k}", f"{heading} R@{k}", signature, "captions", percent=True, decimals=4)
     for k in DEPTHS
   ]
-  return [*recalls, kind(f"{direction}_mrr", f"{heading} MRR", signature, "captions")]
+  others = {"mrr": "MRR", "ndcg": "nDCG@10"}
+  return recalls + [
+    kind(f"{direction}_{name}", f"{heading} {text}", signature, "captions") for name, text in others.items()
+  ]
 
 
 METRICS = (

@@ -15,7 +15,7 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files, published
-from xmcap.scoring.published.findings import Cell, Check, Findings
+from xmcap.scoring.published.findings import Findings, Row
 
 # File name -> the paper's name of the model; the other models of its tables have no file.
 _MODELS = {
@@ -39,9 +39,8 @@ _RETRIEVAL = {
   "Table 12, XTD": ("xtd", "babel_imagenet_table12_xtd_t2i_r1"),
 }
 _AVERAGE = "average"
-# Half a unit of the last printed digit; a mean of printed cells may be off by as much again.
-_OF_A_CELL, _OF_A_MEAN = 0.005 + 1e-6, 0.006
-_PRINTED_CORRELATIONS = {"xflickrco": 0.67, "xm3600": 0.75, "xtd": 0.66}
+_OF_A_MEAN = 0.001  # what rounding of the averaged cells may move a mean
+_PRINTED_CORRELATIONS = {"xflickrco": "0.67", "xm3600": "0.75", "xtd": "0.66"}
 _NOT_CORRELATED = {"mi", "quz"}  # in XM3600 but not in Babel-ImageNet
 
 Cells = dict[tuple[str, str], float]
@@ -79,60 +78,60 @@ def recompute(results: str | os.PathLike) -> Findings:
   """
   results = pathlib.Path(results)
   absent: list[str] = []
-  accuracy = dict(_accuracies(results / "babel-imagenet", absent))
+  accuracy = dict(_accuracies(results, absent))
   printed = _printed("babel_imagenet_tables8_9")
-  checks = [_check("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
+  rows = [*_cells("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
   correlations = []
   for table, (folder, name) in _RETRIEVAL.items():
     recalls = dict(_recalls(results / "retrieval" / folder, absent))
     of_table = _printed(name)
     cells = {place: value for place, value in of_table.items() if place[1] != _AVERAGE}
-    checks += [_check(table, cells, recalls), _averages(table, of_table, recalls, english=folder == "xm3600")]
+    rows += [*_cells(table, cells, recalls), *_averages(table, of_table, recalls, english=folder == "xm3600")]
     correlations.append(_correlation(folder, cells, printed))
-  checks.append(Check("Pearson, text to picture and accuracy", tuple(correlations), _OF_A_CELL))
-  checks = [check for check in checks if check.cells]
   if len(absent) == len(_MODELS) * (1 + len(_RETRIEVAL)):
     raise UsageError(
       f"{results}: contains no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the "
       "folder 'results' of its repository"
     )
-  return Findings(tuple(checks), tuple(absent))
+  return Findings("Babel-ImageNet", (*rows, *correlations), tuple(absent))
 
 
-def _check(table: str, printed: Cells, recomputed: Cells) -> Check:
-  cells = (Cell(*place, value, recomputed[place]) for place, value in printed.items() if place in recomputed)
-  return Check(table, tuple(cells), _OF_A_CELL)
+def _row(table: str, model: str, name: str, printed: float, computed: float, slack: float = 0.0) -> Row:
+  # Two digits: some tables are printed without trailing zeros.
+  return Row(table, f"{model}, {name}", f"{printed:.2f}", computed, slack)
 
 
-def _means_of_groups(printed: Cells) -> Iterator[Check]:
+def _cells(table: str, printed: Cells, computed: Cells) -> Iterator[Row]:
+  for place, value in printed.items():
+    if place in computed:
+      yield _row(table, *place, value, computed[place])
+
+
+def _means_of_groups(printed: Cells) -> Iterator[Row]:
   groups: dict[str, list[str]] = {}
   for row in published.read("babel_imagenet_table5_languages"):
-    groups.setdefault(row["group"].replace("-", "_"), []).append(row["lang"])
-  means, english = [], []
+    groups.setdefault(row["group"], []).append(row["lang"])
   for row in published.read("babel_imagenet_table2"):
     model = row["model"]
     for group, codes in groups.items():
       mean = float(np.mean([printed[model, code] for code in codes]))
-      means.append(Cell(model, group.replace("_", "-"), float(row[group]), mean))
-    english.append(Cell(model, "en", float(row["en"]), printed[model, "en"]))
-  yield Check("Table 2, means of groups", tuple(means), _OF_A_MEAN)
-  yield Check("Table 2, English", tuple(english), _OF_A_CELL)
+      value = float(row[group.replace("-", "_")])
+      yield _row("Table 2, means of groups", model, group, value, mean, _OF_A_MEAN)
+    yield _row("Table 2, English", model, "en", float(row["en"]), printed[model, "en"])
 
 
-def _averages(table: str, printed: Cells, recomputed: Cells, english: bool) -> Check:
+def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Iterator[Row]:
   scores: dict[str, list[float]] = {}
-  for (model, code), score in recomputed.items():
+  for (model, code), score in computed.items():
     if english or code != "en":
       scores.setdefault(model, []).append(score)
-  cells = (
-    Cell(model, name, value, float(np.mean(scores[model])))
-    for (model, name), value in printed.items()
-    if name == _AVERAGE and model in scores
-  )
-  return Check(f"{table}, averages", tuple(cells), _OF_A_MEAN)
+  for (model, name), value in printed.items():
+    if name == _AVERAGE and model in scores:
+      mean = float(np.mean(scores[model]))
+      yield _row(f"{table}, averages", model, name, value, mean, _OF_A_MEAN)
 
 
-def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Cell:
+def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Row:
   """Returns Pearson's coefficient over the models and languages in both tables."""
   pairs = [
     (recall, accuracies[model, _CODES.get(code, code)])
@@ -140,7 +139,8 @@ def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Cell:
     if code not in _NOT_CORRELATED
   ]
   coefficient = float(np.corrcoef(np.array(pairs).T)[0, 1])
-  return Cell("all", f"{folder} (n {len(pairs)})", _PRINTED_CORRELATIONS[folder], coefficient)
+  what = f"{folder} (n {len(pairs)})"
+  return Row("Pearson, text to picture and accuracy", what, _PRINTED_CORRELATIONS[folder], coefficient)
 
 
 def _printed(name: str) -> Cells:
@@ -154,24 +154,35 @@ def _printed(name: str) -> Cells:
   return cells
 
 
-def _accuracies(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, rows in _rows(folder, _Accuracies, absent):
+def accuracies_by_prompt(
+  results: pathlib.Path, absent: list[str]
+) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
+  """Yields a model, and prompts -> language code -> top-1 in per cent; `results` is as for `recompute`.
+
+  Each model without a file becomes a line of `absent`.
+  """
+  for model, rows in _results(results / "babel-imagenet", _Accuracies, absent):
     of_prompt: dict[str, dict[str, float]] = {_LABEL: {}, _PROMPTS: {}}
     for row in rows:
       of_prompt.setdefault(row.prompt, {})[row.lang.lower()] = 100 * row.accuracy
+    yield model, of_prompt
+
+
+def _accuracies(results: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
+  for model, of_prompt in accuracies_by_prompt(results, absent):
     for code, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
       yield (model, code), accuracy
 
 
 def _recalls(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, rows in _rows(folder, _Recalls, absent):
+  for model, rows in _results(folder, _Recalls, absent):
     for row in rows:
       # xFlickrCo's file has ja, its table jp.
       code = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
       yield (model, code), 100 * row.recall
 
 
-def _rows(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[str, list[Any]]]:
+def _results(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[str, list[Any]]]:
   for stem, model in _MODELS.items():
     path = folder / f"{stem}.json"
     if not path.is_file():

@@ -6,6 +6,7 @@ printed in this folder. The outputs are `Data/Systems/result_SYSTEM.txt` and
 has the authors' scores of each picture. No other system of the table has released outputs.
 """
 
+import itertools
 import os
 import pathlib
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files, published
-from xmcap.scoring.published.findings import Cell, Check, Findings
+from xmcap.scoring.published.findings import Findings, Row
 from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
@@ -35,9 +36,9 @@ _METRICS = {
   "rouge_l": ("rouge_l", "ROUGE_L", 100),
   "cider_d": ("cider", "CIDEr", 100),
 }
+_OF_FILES = "the authors' file of the system prints the same as the paper"
+_REASONS = {"meteor_char": "METEOR's own search finds another alignment than meteor_char"}
 _OF_PICTURES = ("cider_d", "rouge_l", "meteor_char")  # BLEU of a picture is smoothed in another way there
-# Half of the last printed digit, and of the files' three digits; in per cent.
-_OF_A_CELL, _OF_A_PICTURE = 0.05 + 1e-6, 0.06
 
 
 class _Caption(msgspec.Struct):
@@ -77,29 +78,32 @@ def recompute(results: str | os.PathLike) -> Findings:
   references = read_references(folders["references"] / _REFERENCES, language="zh")
   printed = {row["training"]: row for row in published.read("cococn_table8_captioning_auto")}
   hint = "fetch it again from COCO-CN-Results-Viewer"
-  cells, of_pictures = [], {name: [] for name in _OF_PICTURES}
+  rows, of_pictures = [], {name: [] for name in _OF_PICTURES}
   for system, path in held.items():
     pictures = files.read_document(path, _File, "no results of COCO-CN", hint).pictures
     predictions = {key: {"zh": picture.caption[0].caption} for key, picture in pictures.items()}
     result = score(references, predictions, metrics=tuple(_METRICS), tokenizer="split")
     for name, (column, heading, factor) in _METRICS.items():
       recomputed = factor * result.table.rows["zh"][name]
-      cells.append(Cell(system, heading, float(printed[system][column]), recomputed))
+      what = f"{system}, {heading}"
+      rows.append(Row("Table 8", what, printed[system][column], recomputed, reason=_OF_FILES))
     for name in _OF_PICTURES:
       of_pictures[name] += _pictures(system, name, pictures, result)
-  checks = [Check("Table 8", tuple(cells), _OF_A_CELL)]
-  checks += [
-    Check(f"{_METRICS[name][1]} of each picture", tuple(found), _OF_A_PICTURE)
-    for name, found in of_pictures.items()
-  ]
   absent = tuple(f"{path} ({system})" for system, path in paths.items() if system not in held)
-  return Findings(tuple(checks), absent)
+  return Findings("COCO-CN", (*rows, *itertools.chain.from_iterable(of_pictures.values())), absent)
 
 
-def _pictures(system: str, name: str, pictures: dict[str, _Picture], result: Result) -> list[Cell]:
+def _pictures(system: str, name: str, pictures: dict[str, _Picture], result: Result) -> list[Row]:
   statistics = result.statistics["zh"]
   scores: np.ndarray = 100 * statistics.image_scores(name)
+  table = f"{_METRICS[name][1]} of each picture"
   return [
-    Cell(system, f"picture {key}", 100 * getattr(pictures[key], name), score)
+    Row(
+      table,
+      f"{system}, picture {key}",
+      f"{100 * getattr(pictures[key], name):.1f}",
+      score,
+      reason=_REASONS.get(name, ""),
+    )
     for key, score in zip(statistics.keys, scores.tolist(), strict=True)
   ]

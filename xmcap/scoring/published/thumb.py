@@ -9,11 +9,11 @@ SPICE, and the metrics that need a model, are not recomputed.
 import os
 import pathlib
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from xmcap.errors import UsageError
 from xmcap.scoring import published
 from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
+from xmcap.scoring.published.findings import Findings, Row
 
 _RATINGS, _REFERENCES = "mscoco_THumB-1.0.jsonl", "mscoco_references.json"
 _HUMAN = "Human"
@@ -28,36 +28,32 @@ _MEASURES = {
   "P": ("precision", 1), "R": ("recall", 1), "Fl": ("fluency_penalty", -1), "Con": ("conciseness_penalty", -1),
   "Inc": ("inclusive_penalty", -1), "total": ("total", 1),
 }  # fmt: skip
+# (Table, cell or its last part) -> why it deviates.
+_REASONS = {
+  ("Table 2", "Human, Con"): "the data and the paper's text, two captions of 500, give 0.002",
+  ("Table 2", "Human, BLEU"): "which references were left out for people's captions is not said",
+  ("Table 2", "Human, ROUGE-L"): "which references were left out for people's captions is not said",
+  ("Table 2", "Human, CIDEr"): "which references were left out for people's captions is not said",
+  ("Table 3", "worst"): "no rule that was tried gives the printed counts",
+}
 _POOLS = {"without human": "wo_human", "all systems": "w_human"}
 
 
-class Row(NamedTuple):
-  """A cell: what it is, the number as printed, as computed, and computed minus printed, rounded as printed.
-
-  A deviation of 0 means that the computed number has the printed digits.
-  """
-
-  what: str
-  printed: str
-  computed: float
-  deviation: float
-
-
-def rows(folder: str | os.PathLike, resamples: int = 1000) -> list[Row]:
+def recompute(results: str | os.PathLike, resamples: int = 1000) -> Findings:
   """Recomputes every cell of Tables 2, 3 and 4 that needs no model and no SPICE.
 
   The human captions are scored without the references that are equal to them: with those, no cell of the paper's with
   the human captions is reached. CIDEr needs Java, as its words are those of the COCO evaluation.
 
   Args:
-    folder: has the two files, or a folder `mscoco` with them, as the repository.
+    results: has the two files, or a folder `mscoco` with them, as the repository.
     resamples: for the half widths of the 90% intervals of Table 2.
 
   Raises:
     UsageError: a file is absent or malformed.
     XmcapError: there is no Java, or no pycocoevalcap.
   """
-  folder = pathlib.Path(folder)
+  folder = pathlib.Path(results)
   folder = folder / "mscoco" if (folder / "mscoco").is_dir() else folder
   for name in (_RATINGS, _REFERENCES):
     if not (folder / name).is_file():
@@ -71,29 +67,30 @@ def rows(folder: str | os.PathLike, resamples: int = 1000) -> list[Row]:
   metrics = {name: (by_name[name.partition(":")[0]], *of) for name, of in _METRICS.items()}
   found = thumb.evaluate(ratings, resamples=resamples)
   systems = {system.name: system for system in found.systems}
-  return [
-    *_table_2(systems, metrics),
-    *_table_3(systems),
-    *_table_4(metrics),
-  ]
+  rows = (*_table_2(systems, metrics), *_table_3(systems), *_table_4(metrics))
+  absent = (
+    "Tables 2 and 4, SPICE (xmcap score --metrics=spice)",
+    "Tables 2 and 4, metrics that need a model",
+  )
+  return Findings("THumB", rows, absent)
 
 
 def _table_2(systems: dict[str, thumb.RatedSystem], metrics: dict) -> Iterator[Row]:
   for row in published.read("thumb_table2"):
     system = systems[row["model"]]
     for measure, (column, sign) in _MEASURES.items():
-      yield _row(f"Table 2, {system.name}, {measure}", row[column], sign * system.means[measure])
+      yield _row("Table 2", f"{system.name}, {measure}", row[column], sign * system.means[measure])
     if system.intervals:
       low, high = system.intervals["total"]
-      yield _row(f"Table 2, {system.name}, total, +-", row["total_ci90_halfwidth"], (high - low) / 2)
+      yield _row("Table 2", f"{system.name}, total, +-", row["total_ci90_halfwidth"], (high - low) / 2)
     for result, column, heading, factor in metrics.values():
-      yield _row(f"Table 2, {system.name}, {heading}", row[column], factor * result.scores[system.name])
+      yield _row("Table 2", f"{system.name}, {heading}", row[column], factor * result.scores[system.name])
 
 
 def _table_3(systems: dict[str, thumb.RatedSystem]) -> Iterator[Row]:
   for row in published.read("thumb_table3"):
     for name in ("best", "worst"):
-      yield _row(f"Table 3, {row['model']}, {name}", row[name], getattr(systems[row["model"]], name))
+      yield _row("Table 3", f"{row['model']}, {name}", row[name], getattr(systems[row["model"]], name))
 
 
 def _table_4(metrics: dict) -> Iterator[Row]:
@@ -101,10 +98,15 @@ def _table_4(metrics: dict) -> Iterator[Row]:
   for result, _, heading, _ in metrics.values():
     for pool, suffix in _POOLS.items():
       for target, cell in result.correlations[pool]["pearson"].items():
-        what = f"Table 4, {heading}, {target}, {pool}"
-        yield _row(what, printed[heading][f"{target.lower()}_{suffix}"], cell.value)
+        yield _row(
+          "Table 4",
+          f"{heading}, {target}, {pool}",
+          printed[heading][f"{target.lower()}_{suffix}"],
+          cell.value,
+        )
 
 
-def _row(what: str, printed: str, computed: float) -> Row:
-  digits = len(printed.partition(".")[2])
-  return Row(what, printed, computed, round(round(computed, digits) - float(printed), digits))
+def _row(table: str, what: str, printed: str, computed: float) -> Row:
+  last = what.rsplit(", ", 1)[-1]
+  reason = _REASONS.get((table, what)) or _REASONS.get((table, last), "")
+  return Row(table, what, printed, computed, reason=reason)

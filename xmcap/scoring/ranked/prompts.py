@@ -2,6 +2,7 @@
 
 import os
 
+from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.terminal import shown
@@ -29,7 +30,9 @@ def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
           "it must have it exactly once, for the class name"
         )
   return files.by_code(
-    ((name, tuple(prompt.strip() for prompt in prompts)) for name, prompts in lists.items()), path
+    ((name, tuple(prompt.strip() for prompt in prompts)) for name, prompts in lists.items()),
+    path,
+    languages.of_wikipedia,
   )
 
 

@@ -10,7 +10,13 @@ import numpy as np
 
 from xmcap.scoring import files
 
+NDCG_DEPTH = 10
+
 _CELLS = 1 << 24  # scores computed at a time: 64 MiB, and as much again for derived arrays
+
+
+# The sum of 1 / log2(rank + 1) over the first so many ranks.
+_GAINS = np.concatenate([[0], np.cumsum(1 / np.log2(np.arange(2, NDCG_DEPTH + 2)))])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +28,15 @@ class Ranks:
     level: int64 [Q], number of candidates with the same score as the best right one, including itself.
     right: int64 [Q], number of right candidates among those.
     first: int64 [Q], index of a candidate with the highest score.
+    ndcg: float64 [Q], nDCG at `NDCG_DEPTH` over all right candidates (Jarvelin and Kekalainen, 2002; relevance is 0 or
+      1), expected with ties in random order.
   """
 
   above: np.ndarray
   level: np.ndarray
   right: np.ndarray
   first: np.ndarray
+  ndcg: np.ndarray
 
   def hits(self, k: int) -> np.ndarray:
     """Returns float64 [Q], the probability of a right candidate among the first k, with ties in random order.
@@ -90,12 +99,23 @@ def rank(queries: np.ndarray, candidates: np.ndarray, right: np.ndarray, counts:
     query = np.repeat(np.arange(stop - start), counts[start:stop])
     of_right = scores[query, place[right[begun[0] : ends[stop - 1]]]]
     best = np.maximum.reduceat(of_right, begun - begun[0])
+    gains = np.zeros(stop - start)
+    for number in range(int(counts[start:stop].max(initial=0))):
+      chosen = np.flatnonzero(counts[start:stop] > number)
+      level = of_right[begun[chosen] - begun[0] + number, None]
+      above, equal = (
+        _counted(found_of(scores[chosen], level), copies) for found_of in (np.greater, np.equal)
+      )
+      gains[chosen] += (
+        _GAINS[np.minimum(above + equal, NDCG_DEPTH)] - _GAINS[np.minimum(above, NDCG_DEPTH)]
+      ) / equal
     parts.append(
       (
         _counted(scores > best[:, None], copies),
         _counted(scores == best[:, None], copies),
         np.bincount(query[of_right == best[query]], minlength=stop - start),
         found[scores.argmax(axis=1)],
+        gains / _GAINS[np.minimum(counts[start:stop], NDCG_DEPTH)],
       )
     )
   return Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))

@@ -1,4 +1,4 @@
-"""Retrieval scores of embeddings: R@k, MRR and median rank of text to image and image to text, by language.
+"""Retrieval scores of embeddings: R@k, MRR, nDCG@10 and median rank of text to image and image to text, by language.
 
 As in Babel-ImageNet (Geigle et al., ACL 2024): text to image averages over all captions of a language. Image
 to text averages over pictures; it is a hit if any caption of the picture is among the first k. The candidates are the
@@ -23,6 +23,9 @@ from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 from xmcap.scoring.writing.signature import of_images, of_texts
+
+PER_IMAGE = ("all", "first")
+"""The captions of a picture that count in a language."""
 
 _DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
 _Pairs = list[tuple[int, str]]  # index of the picture, caption
@@ -54,6 +57,7 @@ def score_retrieval(
   depths: Sequence[int] = DEPTHS,
   *,
   similarity: str = "cosine",
+  per_image: str = "all",
   bootstrap: int = 0,
   seed: int = 0,
   title: str = "",
@@ -66,6 +70,7 @@ def score_retrieval(
     captions: language code -> its captions.
     texts: language code -> function that returns their embeddings, float32 [T, D].
     depths: values of k, from `DEPTHS`.
+    per_image: the captions of a picture that count, `all` or the `first` in each language; `texts` are of all.
     similarity, bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
@@ -75,6 +80,7 @@ def score_retrieval(
   embedding_files.check_languages(captions, texts, "captions")
   pictures = embedding_files.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
+  counted: dict[str, Captions] = {}
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
   for code in languages_lib.ordered(captions):
     embedded = texts[code]()
@@ -86,9 +92,15 @@ def score_retrieval(
         f"{where}: shape {list(embedded.shape)} for {files.count(len(held.texts), 'caption')}; embed the captions of "
         "the file, in its order"
       )
-    statistics[code], ranked = _of_language(
-      code, pictures, keys, held.images, embedding_files.prepared(embedded, similarity, where), depths
-    )
+    embedded = embedding_files.prepared(embedded, similarity, where)
+    if per_image == "first":
+      chosen = np.unique(held.images, return_index=True)[1]
+      embedded, held = (
+        embedded[chosen],
+        Captions(held.images[chosen], tuple(held.texts[i] for i in chosen.tolist())),
+      )
+    counted[code] = held
+    statistics[code], ranked = _of_language(code, pictures, keys, held.images, embedded, depths)
     for direction, found in ranked.items():
       tied += found.undecided
       medians[direction].append(f"{code} {np.median(found.expected()):g}")
@@ -100,15 +112,22 @@ def score_retrieval(
       sorted(
         f"{code}\t{keys[image]}\t{text}"
         for code in statistics
-        for image, text in zip(captions[code].images.tolist(), captions[code].texts, strict=True)
+        for image, text in zip(counted[code].images.tolist(), counted[code].texts, strict=True)
       )
     ),
+    "captions_per_image": per_image,
     "candidates": "language",
   }
   notes = [
     f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
   ]
   notes += ranks.ties_note(tied)
+  if empty := [
+    f"{code} {count:,}"
+    for code, held in counted.items()
+    if (count := sum(not text.strip() for text in held.texts))
+  ]:
+    notes.append(f"captions that are empty, and count as texts without words: {', '.join(empty)}")
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return System(table, statistics)
 
@@ -140,9 +159,6 @@ def read_captions(
     raise UsageError(f"{path}: contains no captions")
   captions = {}
   for code, pairs in files.choose(by_language, languages, path, "captions").items():
-    for place, (_, text) in enumerate(pairs):
-      if not text.strip():
-        raise UsageError(f"{path}, '{code}', caption {place}: is empty; leave it out")
     images = np.array([image for image, _ in pairs], np.int64)
     captions[code] = Captions(images, tuple(text for _, text in pairs))
   return keys, captions
@@ -173,8 +189,10 @@ def _of_language(
 
   values = {f"t2i_r{k}": of_captions(to_picture.hits(k)) for k in depths}
   values["t2i_mrr"] = of_captions(to_picture.reciprocals())
+  values["t2i_ndcg"] = of_captions(to_picture.ndcg)
   values |= {f"i2t_r{k}": to_text.hits(k)[:, None] for k in depths}
   values["i2t_mrr"] = to_text.reciprocals()[:, None]
+  values["i2t_ndcg"] = to_text.ndcg[:, None]
   return Statistics.of(of_pictures, values, len(texts)), {"t2i": to_picture, "i2t": to_text}
 
 

@@ -7,14 +7,15 @@ Representations" (ACL 2024). It needs no model: pictures and class names are giv
 import dataclasses
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics
-from xmcap.scoring.ranked import ranks
+from xmcap.scoring.published import babel_imagenet_languages
+from xmcap.scoring.ranked import openai_english, ranks
 from xmcap.scoring.reading import embedding_files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -154,17 +155,24 @@ def score_zero_shot(
   if fixed_classes:
     signature = metrics.METRICS["top1_fixed"].signature
     parts[f"{METRIC}top1_fixed"] = f"{signature},classes={fixed_classes},draws={fixed_draws},seed={seed}"
-  notes = [*_shared_names(labels), *ranks.ties_note(tied)]
+  english = labels["en"].names if "en" in labels else ()
+  notes = [*_shared_names(labels), *ranks.ties_note(tied), *openai_english.note(english)]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return ZeroShot(table, statistics, classes, predicted)
 
 
-def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None) -> dict[str, Labels]:
+def read_labels(
+  path: str | os.PathLike,
+  languages: Sequence[str] | None = None,
+  say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Labels]:
   """Reads labels in Babel-ImageNet's layout: {"DE": [[index, ...], [label, ...]], ...}.
 
   Args:
-    path: the file.
-    languages: codes to keep; None keeps all.
+    path: the file. Languages that are not kept are not checked.
+    languages: codes to keep, or `languages.EVERY`. None keeps English and the paper's 100 languages of a file that has
+      all of these, such as `babel_imagenet-298.json`, and every language of another file.
+    say: takes the line about languages that None leaves out.
 
   Raises:
     UsageError: the layout is wrong, a language is unknown or repeated, indices are negative, repeated or do not match
@@ -172,8 +180,20 @@ def read_labels(path: str | os.PathLike, languages: Sequence[str] | None = None)
   """
   hint = 'write {"DE": [[index, ...], [label, ...]]}'
   lists = files.read_document(path, dict[str, tuple[list[int], list[str]]], "not a file of labels", hint)
-  labels = ((name, _labels(*of_language, f"{path}, '{name}'")) for name, of_language in lists.items())
-  return files.choose(files.by_code(labels, path), languages, path, "labels")
+  codes = {name: languages_lib.of_wikipedia(name) for name in lists}
+  paper = babel_imagenet_languages.classes()
+  wanted = None if languages is None or tuple(languages) == languages_lib.EVERY else set(languages)
+  if languages is None and paper.keys() <= set(codes.values()):
+    wanted = {*paper, "en"}
+    if left_out := len(lists) - sum(code in wanted for code in codes.values()):
+      say(
+        f"{path}: {left_out:,} of its {len(lists):,} languages are left out, which are not the paper's 100; name them "
+        f"by --languages, or --languages={languages_lib.EVERY[0]}"
+      )
+  named = {name: held for name, held in lists.items() if wanted is None or codes[name] in wanted}
+  labels = files.by_code(named.items(), path, languages_lib.of_wikipedia)
+  labels = {code: _labels(*held, f"{path}, '{code}'") for code, held in labels.items()}
+  return labels if languages is None or wanted is None else files.choose(labels, languages, path, "labels")
 
 
 def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:

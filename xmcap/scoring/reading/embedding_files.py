@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.reading.inputs import Input
@@ -74,11 +75,13 @@ def unit_rows(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:
   return wide / lengths
 
 
-def by_language(path: str | os.PathLike) -> dict[str, Read]:
+def by_language(
+  path: str | os.PathLike, code_of: Callable[[str], str | None] = languages.canonical
+) -> dict[str, Read]:
   """Returns language code -> a function that reads its embeddings.
 
   `path` is a folder of CODE.npy or CODE.safetensors, or one safetensors file whose tensors are named by the codes.
-  Upper case and aliases (`TL` for fil) are accepted.
+  Upper case and aliases (`TL` for fil) are accepted, which `code_of` reads.
 
   Raises:
     UsageError: there are no embeddings, a name is not a language, or a language occurs twice.
@@ -98,7 +101,7 @@ def by_language(path: str | os.PathLike) -> dict[str, Read]:
       f"{path}: no embeddings by language; give a folder of CODE.npy or CODE.safetensors, or one safetensors file with"
       " one tensor per language"
     )
-  return files.by_code(named, path)
+  return files.by_code(named, path, code_of)
 
 
 def normalized(embeddings: np.ndarray, where: str) -> np.ndarray:

@@ -55,6 +55,7 @@ def write_results(
     sections_html={
       "languages": scores.chart_section(table),
       "table": scores.table_section(table),
+      "means": _means(table) if found else "",
       "classes": _classes(found) if found else "",
       "pictures": _examples(found, images_dir) if found and images_dir else "",
       "reading": notes.reading(table, ()),
@@ -64,6 +65,16 @@ def write_results(
     script=elements.resources(*_SCRIPTS),
     images="data:",
   )
+
+
+def _means(table: tables.Table) -> str:
+  """Returns the languages that each mean is over."""
+  items = "".join(
+    f"<div><dt>{elements.escape(tables.mean_label(name))}</dt><dd>{files.count(len(codes), 'language')}: "
+    f"{elements.escape(', '.join(codes))}</dd></div>"
+    for name, codes in tables.mean_groups(table.rows).items()
+  )
+  return elements.section("means", "Languages of each mean", f'<dl class="entries">{items}</dl>')
 
 
 def _classes(found: ZeroShot) -> str:

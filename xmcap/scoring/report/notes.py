@@ -44,9 +44,9 @@ classes keep all of them.""",
   "mrr": "Mean over queries of 1 / rank of the correct candidate. Ties count with the worst rank.",
   "recall": "Share of queries whose correct candidate is among the first k. Ties count with the worst rank.",
   "t2i": """Share of captions whose picture is among the first k of all pictures of the language; MRR is the mean of 1 /
-rank of that picture.""",
+rank of that picture, nDCG@10 of 1 / log2(rank + 1) if the rank is 10 or less.""",
   "i2t": """Share of pictures with one of their captions among the first k of all captions of the language; MRR is the
-mean of 1 / rank of the first of these.""",
+mean of 1 / rank of the first of these, nDCG@10 counts them all.""",
   "tags": """Share of the first k tags that are true (P), share of true tags among the first k (R), and their harmonic
 mean per picture (F), each averaged over pictures.""",
   "exact": "Share of captions equal to one of the references, ignoring case and punctuation.",
@@ -55,8 +55,8 @@ _INTERVALS = """95% bootstrap intervals: images are resampled, the same in all l
 would vary with other images of the same kind, not with other references."""
 _HEADINGS = {
   "bleu": "BLEU",
-  "t2i": "T2I R@k, MRR",
-  "i2t": "I2T R@k, MRR",
+  "t2i": "T2I R@k, MRR, nDCG",
+  "i2t": "I2T R@k, MRR, nDCG",
   "recall": "R@k",
   "similarity": "Similarity",
   "tags": "P, R, F@k",

@@ -4,12 +4,14 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols, published
 from xmcap.scoring.result import Result, read_table
 from xmcap.scoring.statistics.sufficient import image_keys
+from xmcap.scoring.system import System
 from xmcap.scoring.writing import tables
 from xmcap.scoring.writing.signature import Signature, shortened
 
@@ -58,6 +60,9 @@ def heading(name: str, metric: str) -> str:
   return f"{name} ({metrics_lib.METRICS[metric].heading})"
 
 
+R = TypeVar("R", Result, System)
+
+
 class Column(dict[str, float]):
   """Scores by language code, with the metric's name and the signature and notes of the table that they come from."""
 
@@ -92,7 +97,7 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
   return {heading(name, metric): Column(scores, metric, table.signature, table.notes)}
 
 
-def with_beside(result: Result, columns: Mapping[str, Mapping[str, float]]) -> Result:
+def with_beside(result: R, columns: Mapping[str, Mapping[str, float]]) -> R:
   """Returns the result with extra columns (heading -> {language code: score}) in its table, and notes about them."""
   if not columns:
     return result

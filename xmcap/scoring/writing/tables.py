@@ -11,6 +11,7 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.scoring import files, metrics
+from xmcap.scoring.published import babel_imagenet_languages
 from xmcap.scoring.writing import grid, latex
 from xmcap.scoring.writing.signature import Signature
 from xmcap.terminal import shown
@@ -258,15 +259,15 @@ class Table:
     )
 
   def _grid(self) -> grid.Grid:
-    # The primary metric is per cent in other tables than those of captions, whose columns beside have no unit.
-    factor = self.factor(self.primary)
-    digits = 1 if factor == 100 else 3
+    percent = metrics.METRICS[self.primary].percent
+    factor, unit = (100, "%") if percent else (self.factor(self.primary), "")
+    digits = 2 if percent else 1 if factor == 100 else 3
 
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
       beside = [f"{column[name]:.1%}" if name in column else "-" for column in self.shares.values()]
       for heading, column in self.beside.items():
         difference = self.differences[heading].get(name)
-        beside.append(f"{factor * column[name]:.{digits}f}" if name in column else "-")
+        beside.append(f"{factor * column[name]:.{digits}f}{unit}" if name in column else "-")
         beside.append("-" if difference is None else f"{factor * difference:+.{digits}f}")
       return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
 
@@ -314,7 +315,7 @@ def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str,
   """Returns the means of a table with these rows (or their counts): name -> languages averaged over.
 
   Languages with classes are grouped by their number of classes, as in Babel-ImageNet, and English is in none of the
-  means.
+  means. With that paper's own numbers of classes they are its 100 languages alone, however many rows there are.
   """
   if any("classes" in row for row in rows.values()):
     return _groups_by_classes(rows)
@@ -329,6 +330,9 @@ def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str,
 
 
 def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  counts = {code: row["classes"] for code, row in rows.items() if "classes" in row}
+  if babel_imagenet_languages.is_paper(counts):
+    return _groups_of_the_paper(rows)
   others = tuple(code for code in rows if code != "en") or tuple(rows)
   groups = {}
   for low, high in itertools.pairwise((0, *CLASS_GROUPS)):
@@ -337,6 +341,21 @@ def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tup
       groups[f"{low + 1} to {high} classes" if high < math.inf else f"over {low} classes"] = members
   of_all = files.count(len(others), "language")
   return {**groups, of_all + (" without en" if len(others) < len(rows) else ""): others}
+
+
+def _groups_of_the_paper(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  """Returns the groups of Babel-ImageNet's Table 5, whatever other languages there are."""
+  found = {
+    babel_imagenet_languages.GROUPS[name]: tuple(code for code in members if code in rows)
+    for name, members in babel_imagenet_languages.groups().items()
+  }
+  paper = tuple(babel_imagenet_languages.classes())
+  held = tuple(code for code in paper if code in rows)
+  groups = {name: members for name, members in found.items() if members and len(members) < len(held)}
+  count = (
+    f"{len(paper)} languages" if len(held) == len(paper) else f"{len(held)} of the {len(paper)} languages"
+  )
+  return {**groups, f"{count} of the paper": held}
 
 
 def mean_label(name: str) -> str:

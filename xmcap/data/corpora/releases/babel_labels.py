@@ -88,7 +88,7 @@ def read_senses(path: str | os.PathLike) -> Iterator[Sense]:
       if len(fields) != len(COLUMNS) or fields[3].lower() not in _TRUTHS or not _offset(fields[4]):
         form = f"{', '.join(COLUMNS)}, with machine_translated true or false and a synset such as n01440764"
         raise UsageError(f"{path}, line {number}: must be {form}")
-      if fields[1].strip("_ "):
+      if fields[1].replace("_", " ").strip():
         yield Sense(fields[0], fields[1], fields[2], _TRUTHS[fields[3].lower()], fields[4])
 
 
@@ -104,7 +104,7 @@ def summary(counts: Mapping[str, Sequence[int]], kept: Iterable[str]) -> str:
 
 def _best(senses: Sequence[Sense]) -> str:
   chosen = next((sense for sense in senses if sense.source not in _SECOND_CHOICE), senses[0])
-  return chosen.lemma.replace("_", " ")
+  return chosen.lemma.replace("_", " ").strip()
 
 
 def _offset(synset: str) -> str:

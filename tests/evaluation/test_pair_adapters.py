@@ -1,0 +1,223 @@
+"""Adapters on the XLM-R towers of OpenCLIP and M-CLIP, taught from pairs of texts; small towers with random weights.
+
+The layer with an adapter is compared with AdapterHub's rule, written with transformers 5.23.0 and torch 2.13.0.
+"""
+
+import json
+
+import gin
+import jax
+import numpy as np
+import pytest
+
+from tests.convert import open_clip_models, test_m_clip
+from tests.convert.test_hf_dual import write_dual
+from xmcap.cli import main
+from xmcap.data.taught_stream import PairStream
+from xmcap.errors import UsageError
+from xmcap.models import model_json, stacking
+from xmcap.models.text_tower import TextConfig, TextTower
+from xmcap.training.adapting import AdapterObjective
+from xmcap.training.checkpoints import weights
+from xmcap.training.checkpoints.read import load_params
+
+WORDS = ("a", "dog", "cat", "of", "photo", "mbwa", "paka", "picha", "ya")
+PAIRS = [
+  ("a photo of a dog", "picha ya mbwa"), ("a photo of a cat", "picha ya paka"), ("a dog", "mbwa"), ("a cat", "paka"),
+  ("dog of a cat", "mbwa ya paka"), ("cat of a dog", "paka ya mbwa"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def clean():
+  yield
+  gin.clear_config()
+
+
+def write_tokenizer(folder):
+  """An XLM-R's tokenizer of whole words."""
+  from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+  vocabulary = {name: number for number, name in enumerate(("<s>", "<pad>", "</s>", "<unk>", *WORDS))}
+  made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+  made.pre_tokenizer = pre_tokenizers.Whitespace()
+  made.post_processor = processors.TemplateProcessing(
+    single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+  )
+  made.save(str(folder / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory):
+  """Kind -> the folder of a converted tower."""
+  work = tmp_path_factory.mktemp("towers")
+  open_clip_models.write(work / "openclip", "xlm_roberta")
+  test_m_clip.write_m_clip(work / "mclip", "XLMRoberta")
+  write_dual(work / "clip", "CLIP")
+  for kind, more in (("openclip", []), ("mclip", [f"--image_tower={work / 'clip'}"])):
+    write_tokenizer(work / kind)
+    assert (
+      main(["convert", "--part=dual", f"--input={work / kind}", f"--out={work / 'base' / kind}", *more]) == 0
+    )
+  return {kind: work / "base" / kind for kind in ("openclip", "mclip")}
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+  path = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
+  rows = (
+    {"image/key": f"k{n}", "en": {"caption": [en]}, "sw": {"caption": [sw]}}
+    for n, (en, sw) in enumerate(PAIRS)
+  )
+  path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+  return path
+
+
+@pytest.fixture(scope="module")
+def teacher(bases, pairs):
+  """The folder of OpenCLIP's embeddings of the English texts."""
+  out = bases["openclip"].parent / "teacher"
+  command = [
+    "embed",
+    f"--model_dir={bases['openclip']}",
+    f"--captions={pairs}",
+    "--languages=en",
+    f"--out={out}",
+  ]
+  assert main(command) == 0
+  return out
+
+
+def train(base, teacher, pairs, out, *more):
+  settings = dict(BASE=base, TEACHER=teacher, PAIRS=pairs, LANGUAGE="sw", MODEL_DIR=out, BATCH_SIZE=8, TOTAL_STEPS=60,
+                  WARMUP_STEPS=10, COOLDOWN_STEPS=50, ADAPTER_DIM=4)  # fmt: skip
+  options = [
+    f"--gin.{name}={value}" if isinstance(value, int) else f"--gin.{name}='{value}'"
+    for name, value in settings.items()
+  ]
+  return main(["train", "--gin_file=runs/adapter_pairs.gin", *options, *more])
+
+
+def test_taught_from_pairs_and_put_on(bases, teacher, pairs, tmp_path):
+  base, run = bases["openclip"], tmp_path / "run"
+  assert (
+    train(base, teacher, pairs, run, "--gin.ConstantThenRsqrt.learning_rate=0.03", "--gin.hooks.log_every=1")
+    == 0
+  )
+  before, after = stacking.flatten(weights.read_all(base)), stacking.flatten(load_params(run))
+  fresh = set(after) - set(before) - {"logit_bias"}  # of no use, and not in the weights of OpenCLIP
+  assert fresh and all("adapter" in path for path in fresh)
+  for path, leaf in before.items():
+    np.testing.assert_array_equal(after[path], leaf, err_msg=path)
+  lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+  losses = [line["train/loss"] for line in lines if "train/loss" in line]
+  assert losses[-1] < 0.7 * losses[0]
+  gin.clear_config()
+  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={tmp_path / 'adapters' / 'sw'}"]) == 0
+  english = np.load(teacher / "captions" / "en.npy")
+  distance = {}
+  for name, more in (("plain", []), ("adapted", [f"--adapters={tmp_path / 'adapters'}"])):
+    out = tmp_path / name
+    assert main(["embed", f"--model_dir={base}", f"--captions={pairs}", f"--out={out}", *more]) == 0
+    np.testing.assert_array_equal(np.load(out / "captions/en.npy"), english)
+    distance[name] = np.square(np.load(out / "captions/sw.npy") - english).sum(axis=1).mean()
+  assert distance["adapted"] < 0.7 * distance["plain"]
+  assert distance["adapted"] == pytest.approx(losses[-1], abs=0.1)
+
+
+def stream(bases, teacher, pairs, **changes):
+  options = dict(language="sw", teacher=str(teacher), tower=str(bases["openclip"]), batch_size=4)
+  return PairStream(**{"pairs": str(pairs)} | options | changes)
+
+
+def test_pairs_meet_their_teachers_once_an_epoch(bases, teacher, pairs):
+  made = stream(bases, teacher, pairs, target_length=5)
+  english = np.load(teacher / "captions/en.npy")
+  seen = []
+  for step in range(3):
+    batch = made.batch(step)
+    numbers = [int(key[1:]) for key in batch["key"]]
+    np.testing.assert_array_equal(batch["teacher_text"], english[numbers])
+    assert batch["target_tokens"].shape == (4, 1, 5) and "teacher_image" not in batch and "image" not in batch
+    for tokens, number in zip(batch["target_tokens"][:, 0], numbers, strict=True):
+      ids = [4 + WORDS.index(word) for word in PAIRS[number][1].split()]
+      assert tokens.tolist() == [0, *ids[:3], 2, *[1] * (3 - len(ids))]
+    seen += numbers
+  assert sorted(seen[:6]) == sorted(seen[6:]) == list(range(6)) and seen[:6] != seen[6:]
+  part = made.batch(1, [1, 3])
+  np.testing.assert_array_equal(part["target_tokens"], made.batch(1)["target_tokens"][[1, 3]])
+  np.testing.assert_array_equal(next(made.batches(2))["key"], made.batch(2)["key"])
+
+
+def test_other_texts_and_texts_that_are_no_pairs_are_refused(bases, teacher, pairs, tmp_path):
+  rows = [json.loads(line) for line in pairs.read_text().splitlines()]
+  rows[2]["en"]["caption"] = ["a photo"]
+  (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))
+  with pytest.raises(UsageError, match="embeddings of other texts than the English ones"):
+    stream(bases, teacher, tmp_path / "other.jsonl")
+  rows[3]["sw"]["caption"] = ["mbwa", "paka"]
+  (tmp_path / "uneven.jsonl").write_text("\n".join(map(json.dumps, rows)))
+  with pytest.raises(UsageError, match="not as many of each key as those in 'en'"):
+    stream(bases, teacher, tmp_path / "uneven.jsonl")
+  with pytest.raises(UsageError, match="no/embeddings.json"):
+    stream(bases, tmp_path / "no", pairs)
+
+
+def test_lit_needs_pictures(bases, teacher, pairs):
+  model = model_json.read(bases["openclip"] / "model.json")
+  text = TextConfig(**{**model.text, "adapter": "bottleneck", "adapter_dim": 4})
+  made = AdapterObjective(model.config("vit"), text, model.config("dual"), "lit")
+  batch = {name: value for name, value in stream(bases, teacher, pairs).batch(0).items() if name != "key"}
+  params = jax.eval_shape(lambda: made.init(jax.random.key(0), batch)["params"])
+  with pytest.raises(UsageError, match="'lit' needs the embeddings of pictures"):
+    jax.eval_shape(lambda params: made.loss(params, batch, jax.random.key(0), True), params)
+
+
+def test_a_layer_equals_adapterhubs_on_transformers(bases):
+  torch = pytest.importorskip("torch")
+  theirs, pad = test_m_clip.make_encoder("XLMRoberta")
+  model = model_json.read(bases["mclip"] / "model.json")
+  assert model.text is not None
+  config = TextConfig(**{**model.text, "adapter": "bottleneck", "adapter_dim": 4, "dtype": "float32"})
+  rng = np.random.default_rng(0)
+  shapes = {"down/kernel": (64, 4), "down/bias": 4, "up/kernel": (4, 64), "up/bias": 64}
+  drawn = [{name: rng.normal(size=shape) * 0.3 for name, shape in shapes.items()} for _ in range(2)]
+
+  def with_adapter(module, held):
+    down, bias, up, end = (torch.tensor(part, dtype=torch.float32) for part in held.values())
+
+    def forward(states, inputs):
+      states = module.dense(states)
+      normed = module.LayerNorm(
+        states + inputs
+      )  # Pfeiffer's: residual_before_ln, original_ln_before and _after
+      return module.LayerNorm(torch.relu(normed @ down + bias) @ up + end + states + inputs)
+
+    return forward
+
+  for layer, held in zip(theirs.encoder.layer, drawn, strict=True):
+    layer.output.forward = with_adapter(layer.output, held)
+  tokens = rng.integers(4, 50, (3, 7))
+  tokens[1, 4:] = pad
+  present = torch.tensor(tokens != pad)
+  with torch.no_grad():
+    states = theirs(input_ids=torch.tensor(tokens), attention_mask=present.long()).last_hidden_state
+    wanted = (states * present[..., None]).sum(1) / present.sum(1, keepdim=True)
+  params = stacking.flatten(weights.read_all(bases["mclip"])["text_tower"])
+  params |= {f"layers/adapter/{name}": np.stack([held[name] for held in drawn]) for name in shapes}
+  found = TextTower(config).apply({"params": stacking.nested(params)}, tokens)
+  np.testing.assert_allclose(np.asarray(found), wanted.numpy(), atol=2e-4)
+
+
+def test_the_papers_sizes():
+  """894,528 parameters for XLM-R-base, 3,171,840 for XLM-R-large (Geigle et al., 2024)."""
+  for width, depth, wanted in ((768, 12, 894_528), (1024, 24, 3_171_840)):
+    config = TextConfig(
+      vocab_size=64, width=width, depth=depth, mlp_dim=32, num_heads=1, max_length=8, pre_norm=False, final_norm=False,
+      adapter="bottleneck", adapter_dim=width // 16, scan=True,
+    )  # fmt: skip
+    shapes = jax.eval_shape(
+      lambda config=config: TextTower(config).init(jax.random.key(0), np.ones((1, 8), np.int32))
+    )
+    sizes = [leaf.size for path, leaf in stacking.flatten(shapes["params"]).items() if "adapter" in path]
+    assert sum(sizes) == wanted

@@ -1,0 +1,18 @@
+"""Prints and writes findings about human ratings."""
+
+from collections.abc import Mapping, Sequence
+
+from xmcap.storage import outputs
+
+
+def show(findings: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:
+  """Prints findings, and writes them to --out; UsageError if that would overwrite an input."""
+  out = arguments.out
+  if out:
+    outputs.keep_apart({"--out": [file for each in findings for file in each.files(out)]}, read)
+  print("\n\n".join(each.terminal() for each in findings))
+  if out:
+    with outputs.held(out, arguments.prog), outputs.together(out):
+      for each in findings:
+        each.write(out)
+    print(f"\n{out}: written")
