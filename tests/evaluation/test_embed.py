@@ -251,7 +251,6 @@ def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
     ("labels", {"EN": [[0, 1], ["dog"]]}, "2 indices and 1 label"),
     ("labels", {"EN": [[0, 1], ["dog", " "]]}, "the label of class 1 is empty"),
     ("labels", {"DE": [[0, 1], ["Hund", "\u2581"]]}, "labels of 'de', from 0: text 1"),
-    ("captions", {"images": ["a", "b"], "captions": {"en": [["dog"], [""]]}}, "caption 1: is empty"),
     ("captions", {"images": ["a"], "captions": {"en": [["\u2581"]]}}, "captions of 'en', from 0: text 0"),
   ],
 )

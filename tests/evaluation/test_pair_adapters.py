@@ -88,6 +88,16 @@ def teacher(bases, pairs):
   return out
 
 
+def test_an_empty_caption_is_embedded_and_counted(bases, tmp_path, capsys):
+  captions = {"images": [1, 2, 3], "captions": {"de": [["a dog"], [""], ["cat"]]}}
+  (tmp_path / "captions.json").write_text(json.dumps(captions))
+  command = ["embed", f"--model_dir={bases['openclip']}", f"--captions={tmp_path / 'captions.json'}"]
+  assert main([*command, f"--out={tmp_path / 'out'}"]) == 0
+  assert "1 of 3 captions are empty or have no known word" in capsys.readouterr().err
+  found = np.load(tmp_path / "out/captions/de.npy")
+  assert len(found) == 3 and np.linalg.norm(found[1]) == pytest.approx(1, abs=1e-3)
+
+
 def train(base, teacher, pairs, out, *more):
   settings = dict(BASE=base, TEACHER=teacher, PAIRS=pairs, LANGUAGE="sw", MODEL_DIR=out, BATCH_SIZE=8, TOTAL_STEPS=60,
                   WARMUP_STEPS=10, COOLDOWN_STEPS=50, ADAPTER_DIM=4)  # fmt: skip

@@ -122,9 +122,7 @@ def _add_baseline(command) -> None:
   base.text(command, "--baseline", "NAME", help)
 
 
-def _add_output(
-  command, of: str = "only these; default: all that are named", every: Sequence[str] = ()
-) -> None:
+def _add_output(command, of: str = "only these; default: all that are named", every: bool = False) -> None:
   """Adds the options of a table of rankings: where it goes, its languages, intervals and title."""
   resamples = "resamples of the pictures for 95%% intervals, such as 1000"
   base.text(command, "--out", "DIR", "folder for the tables", short="-o", required=True)

@@ -167,6 +167,11 @@ def test_a_preset_refuses_other_pictures_and_numbers_of_captions(monkeypatch):
   assert retrieval_sets.recognise(keys) == "coco_cn" and retrieval_sets.recognise(keys[1:]) == ""
 
 
+def test_the_preset_of_xm3600_knows_its_261375_captions():
+  captions = retrieval_sets.SETS["xm3600"].captions
+  assert sum(captions.values()) == 261_375 and captions.keys() == languages.LANGUAGES.keys()
+
+
 def test_the_papers_models_stand_beside(tmp_path, all_languages, capsys):
   labels = zero_shot.read_labels(all_languages, ("de", "xh", "en"))
   rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.scoring import files, published
 from xmcap.scoring.writing import signature
 
 
@@ -28,8 +28,13 @@ class RetrievalSet:
   number: str = ""
 
 
+# Table 1 of Thapliyal et al. (2022).
+_OF_XM3600 = {row["lang"]: int(row["num_captions"]) for row in published.read("xm3600_table1_caption_stats")}
+
 SETS: dict[str, RetrievalSet] = {
-  "xm3600": RetrievalSet("XM3600", "3600#12b0c3d5389df82f", {}, "babel_imagenet_table11_xm3600_t2i_r1", "11"),
+  "xm3600": RetrievalSet(
+    "XM3600", published.XM3600_IMAGES, _OF_XM3600, "babel_imagenet_table11_xm3600_t2i_r1", "11"
+  ),
   "xflickrco": RetrievalSet(
     "xFlickrCo", "2000#4dfe66b2f6007445", {"": 2_000}, "babel_imagenet_table10_xflickrco_t2i_r1", "10"
   ),
