@@ -8,6 +8,7 @@ from typing import Any
 import gin
 import jax
 import numpy as np
+from absl import logging
 
 from xmcap.data import registry
 from xmcap.data.text_input import OwnPieces
@@ -29,7 +30,7 @@ class ZeroShotEvaluator(SplitEvaluator):
     stream: a `TagStream` of pictures with one tag each; the number of a class is that of its tag in `tags.txt`.
     labels: a file of class names in Babel-ImageNet's layout.
     prompts: a file {"DE": ["ein Bild von {}", ...]}; "", or for languages that it lacks: the class name alone.
-    languages: codes; (): all that have labels.
+    languages: codes, or ('every',); (): all that have labels, of Babel-ImageNet's file the paper's 100 and English.
     vocabulary: the file of the model's vocabulary; "": that of the stream's corpus. A tower that `xmcap convert` wrote
       has its own tokenizer, and resizes pictures in its own way.
     max_length: the largest number of tokens in a text.
@@ -59,7 +60,7 @@ class ZeroShotEvaluator(SplitEvaluator):
     module: Any = embedder_lib.configured_tower()
     super().__init__(embedder_lib.resizing(stream, module), bootstrap, out_dir, title, name)
     self.options["fixed_classes"] = fixed_classes
-    self.labels = zero_shot.read_labels(labels, tuple(languages) or None)
+    self.labels = zero_shot.read_labels(labels, tuple(languages) or None, logging.warning)
     if (highest := max(int(held.indices[-1]) for held in self.labels.values())) >= len(stream.tags):
       raise UsageError(
         f"{labels}: class {highest}, but the corpus has {len(stream.tags)} tags: give the labels of this corpus"

@@ -44,7 +44,7 @@ class BabelImagenet(build.Corpus):
   classes: pathlib.Path | None = None
 
   def splits(self, work: Work) -> Iterator[Split]:
-    labels = zero_shot.read_labels(self.labels)
+    labels = zero_shot.read_labels(self.labels, None, work.say)
     if self.prompts is not None:
       prompts.read_prompts(self.prompts)
     pictures = ByPath.search(work, [self.images])
