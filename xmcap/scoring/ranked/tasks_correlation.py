@@ -1,6 +1,6 @@
 """Correlation of zero-shot accuracy with retrieval over models and languages, as in Figure 3 of Babel-ImageNet.
 
-Geigle et al. (ACL 2024), section 5.2: a point is a model and a language, English included; text-to-image R@1 against
+Geigle et al. (ACL 2024): a point is a model and a language, English included; text-to-image R@1 against
 top-1.
 """
 
