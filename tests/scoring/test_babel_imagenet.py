@@ -42,7 +42,9 @@ def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
   }
   assert "absent: " not in capsys.readouterr().out
   lines = (tmp_path / "published.csv").read_text().splitlines()
-  assert len(lines) == 1 + sum(cells for cells, _ in counts.values()) + 40  # and the gains by prompts of Figure 5
+  assert (
+    len(lines) == 1 + sum(cells for cells, _ in counts.values()) + 40
+  )  # and the gains by prompts of Figure 5
 
 
 @needs_results
