@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from xmcap.data import draws
+from xmcap.data import draws, pivots
 from xmcap.data.columns import Columns, parse_columns
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import Places
@@ -17,12 +17,15 @@ class Layout:
   """The languages of a picture's captions; many pictures share a layout.
 
   `languages` has the code of each caption, and `columns` the column of each code to draw from. With a `power`, the
-  weight of a language is its number of captions to this power, instead of `weights`, float [L].
+  weight of a language is its number of captions to this power, instead of `weights`, float [L]. `pivots` has the place
+  of each caption's pivot, if captions are drawn in pairs.
   """
 
   def __init__(
-    self, languages: Sequence[str], columns: Mapping[str, int], weights: np.ndarray, power: float | None
-  ):
+    self, languages: Sequence[str], columns: Mapping[str, int], weights: np.ndarray, power: float | None,
+    pivots: Sequence[int] = (),
+  ):  # fmt: skip
+    self.pivots = np.array(pivots, np.int64)
     by_column: list[list[int]] = [[] for _ in weights]
     for place, language in enumerate(languages):
       column = columns.get(language)
@@ -74,6 +77,7 @@ class Drawing:
     count_power: if given, the weight of a language is the picture's number of captions in it, to this power.
     captions_per_image: K.
     sources: the sources of captions to draw for each corpus, () for all; ((),): all of all.
+    pivot: code of a pivot language: only captions with a pair in it are drawn (see pivots.py); "": all.
   """
 
   def __init__(
@@ -84,7 +88,9 @@ class Drawing:
     count_power: float | None,
     captions_per_image: int,
     sources: Sequence[Sequence[str]] = ((),),
+    pivot: str = "",
   ):
+    self.pivot = pivot
     self.seed = seed
     self.languages = tuple(languages)
     self.captions_per_image = captions_per_image
@@ -99,17 +105,22 @@ class Drawing:
   def layout(self, part: int, key: bytes, codes: Sequence[bytes], sources: Sequence[bytes] = ()) -> Layout:
     """Returns the layout of a picture of a corpus with captions in these languages.
 
-    `sources` of the captions are only needed if captions are chosen by source. The layout is cached by `key`, which
-    must be equal for equal codes and sources.
+    `sources` of the captions are only needed if captions are chosen by source or in pairs. The layout is cached by
+    `key`, which must be equal for equal codes and sources.
     """
     layout = self._layouts.get((part, key))
     if layout is None:
       languages, chosen = [code.decode() for code in codes], self._sources[part]
+      found = []
+      if self.pivot:
+        found = pivots.places(languages, [source.decode() for source in sources], self.pivot)
+        # A caption without a pair counts as one in no language.
+        languages = [code if own != pivots.NONE else "" for code, own in zip(languages, found, strict=True)]
       if chosen:
         # A caption of another source counts as one in no language.
         pairs = zip(languages, sources, strict=True)
         languages = [code if source in chosen else "" for code, source in pairs]
-      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power)
+      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power, found)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[part, key] = layout
     return layout

@@ -21,6 +21,7 @@ import sentencepiece
 from xmcap import languages as languages_lib
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.models.stabilizer import Marks, Stabilizer
 from xmcap.storage import addresses, files
 
 PAD_ID = 0
@@ -228,6 +229,22 @@ class Vocabulary:
   def rows(self) -> int:
     """Rows of the embedding and the logits: `size` rounded up to a multiple of 128 (mT5: 250,112)."""
     return -(-self.size // ROW_MULTIPLE) * ROW_MULTIPLE
+
+  @property
+  def separator(self) -> int:
+    """The id of the separator after a stabilizer: the first row that has no piece; UsageError if there is none."""
+    if self.size == self.rows:
+      raise UsageError(
+        f"{self.path}: its {self.size:,} pieces leave no row for the separator of stabilizers: train another, whose "
+        f"number of pieces is not a multiple of {ROW_MULTIPLE}"
+      )
+    return self.size
+
+  def marks(self, stabilizer: Stabilizer | None) -> Marks | None:
+    """Returns the tokens around a stabilizer; None for None."""
+    if stabilizer is None:
+      return None
+    return Marks(stabilizer, self.separator, tuple(self.prompt(stabilizer.language)))
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of a text, without EOS."""

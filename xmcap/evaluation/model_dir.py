@@ -118,8 +118,9 @@ def _model(objective: Any) -> model_json.Model:
   chosen = getattr(objective, "languages", chosen)
   trained = tuple(chosen or registry.registration(mixture).rates)
   return model_json.Model(
-    **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt()
-  )
+    **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt(),
+    stabilizer=_stabilizer(),
+  )  # fmt: skip
 
 
 def _tags_in_prompt() -> dict[str, Any] | None:
@@ -130,6 +131,12 @@ def _tags_in_prompt() -> dict[str, Any] | None:
     return None
   length = bound.get("prompt_length", CaptionStream.prompt_length)
   return model_json.of_config(model_json.TagsInPrompt(length, tags.language, tags.most))
+
+
+def _stabilizer() -> dict[str, Any] | None:
+  """The fields of the `Stabilizer` of the captions that the run learns; None if they have none."""
+  found = gin.get_bindings("xmcap.data.stream.CaptionStream").get("stabilizer")
+  return None if found is None else model_json.of_config(found)
 
 
 def parse(
@@ -179,6 +186,7 @@ def bind(model: model_json.Model) -> None:
     ("TextConfig", model.text),
     ("DualConfig", model.dual),
     ("Word2VisualVecConfig", model.words),
+    ("Stabilizer", model.stabilizer),
     ("Predictor", _unbound("Predictor", model.decoding)),
   ):
     for name, value in (given or {}).items():
@@ -193,6 +201,8 @@ def bind(model: model_json.Model) -> None:
     gin.bind_parameter("TagPrompts.language", tags.language)
     gin.bind_parameter("TagPrompts.most", tags.most)
     gin.bind_parameter("Predictor.prompt_length", tags.prompt_length)
+  if model.stabilizer is not None and _unbound("Predictor", {"stabilizer": None}):
+    gin.parse_config("Predictor.stabilizer = @Stabilizer()")
   if model.mixture and not configuration.has_macro("MIXTURE"):
     _bind_macro("MIXTURE", model.mixture)
   if model.search and _unbound("Predictor", {"search": model.search}):

@@ -8,7 +8,7 @@ and it can be passed as `--gin_file=DIR/model.json`. Only `format` and `version`
     "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
     "text": {the fields of TextConfig}, "dual": {the fields of DualConfig},
     "words": {the fields of Word2VisualVecConfig},
-    "tags": {the fields of TagsInPrompt},
+    "tags": {the fields of TagsInPrompt}, "stabilizer": {the fields of Stabilizer},
     "mixture": "coco_35l", "languages": ["ar", ...],
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
@@ -34,6 +34,7 @@ from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.dual import DualConfig
 from xmcap.models.layers import check_dtype
+from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
@@ -94,8 +95,9 @@ _CONFIGS = {
   "dual": DualConfig,
   "words": Word2VisualVecConfig,
   "tags": TagsInPrompt,
+  "stabilizer": Stabilizer,
 }
-Config = ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | TagsInPrompt
+Config = ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | TagsInPrompt | Stabilizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +107,7 @@ class Model:
   Attributes:
     vit, t5, text, dual, words: the given fields of their configurations; None if the model has no such part.
     tags: the given fields of `TagsInPrompt`; None if the model was trained without tags in its prompts.
+    stabilizer: the given fields of `Stabilizer`; None if the model writes captions without stabilizers.
     mixture: the mixture that the model was trained on; "" if unknown.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
@@ -121,9 +124,10 @@ class Model:
   text: Fields | None = None
   words: Fields | None = None
   tags: Fields | None = None
+  stabilizer: Fields | None = None
 
   def config(self, part: str) -> Config | None:
-    """The configuration of `vit`, `t5`, `text`, `dual`, `words` or `tags`, or None."""
+    """The configuration of `vit`, `t5`, `text`, `dual`, `words`, `tags` or `stabilizer`, or None."""
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 

@@ -308,6 +308,17 @@ class DecoderLayer(nn.Module):
     x = x + self.encoder_decoder_attention.combine(query, *cross_key_value, padding)
     return x + self.mlp(self.pre_mlp_layer_norm(x), True), (keys, values)
 
+  def prefix(
+    self, x: jax.Array, bias: jax.Array, padding: jax.Array, cross_key_value: tuple[jax.Array, jax.Array]
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """The first positions of every row at once: x [rows, length, embed] -> the same, and their keys and values."""
+    y = self.pre_self_attention_layer_norm(x)
+    keys, values = self.self_attention.project_key_value(y)
+    x = x + self.self_attention.combine(self.self_attention.project_query(y), keys, values, bias)
+    query = self.encoder_decoder_attention.project_query(self.pre_cross_attention_layer_norm(x))
+    x = x + self.encoder_decoder_attention.combine(query, *cross_key_value, padding)
+    return x + self.mlp(self.pre_mlp_layer_norm(x), True), (keys, values)
+
 
 class Decoder(nn.Module):
   """The decoder: all positions at once for training, or one at a time with a cache for decoding.
@@ -389,6 +400,8 @@ class Decoder(nn.Module):
       The output of `__call__` for this position, [rows, beams, embed], and the updated cache.
     """
     bias = lax.dynamic_slice_in_dim(cross.relpos_bias, position, 1, axis=2)
+    if cross.prefix is not None:
+      bias += jnp.repeat(cross.prefix, embedded.shape[1], axis=0)
     x, keys, values = embedded, [], []
     for i, layer in enumerate(self.layers):
       x, (key, value) = layer.step(
@@ -398,3 +411,19 @@ class Decoder(nn.Module):
       keys.append(key)
       values.append(value)
     return self.decoder_norm(x), SelfCache(tuple(keys), tuple(values))
+
+  def prefix(self, embedded: jax.Array, mask: jax.Array, cross: CrossCache) -> SelfCache:
+    """The keys and values of given tokens, to go on from.
+
+    Args:
+      embedded: the embedded inputs, from the start token on, at the right of [rows, max_length, embed].
+      mask: bool [rows, max_length], False for the padding at their left.
+      cross: from `start`.
+    """
+    bias = cross.relpos_bias + padding_bias(mask)
+    x, keys, values = embedded, [], []
+    for i, layer in enumerate(self.layers):
+      x, (key, value) = layer.prefix(x, bias, cross.padding, (cross.keys[i], cross.values[i]))
+      keys.append(key)
+      values.append(value)
+    return SelfCache(tuple(keys), tuple(values))
