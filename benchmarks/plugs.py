@@ -1,6 +1,6 @@
 """PLuGS on emoji36: the target alone, a stabilizer before it, and stabilizers that all languages of a picture share.
 
-usage: python benchmarks/plugs.py QUICKSTART [--out=DIR] [--steps=600] [--pictures=100]
+usage: python benchmarks/plugs.py QUICKSTART [--out=DIR] [--steps=300] [--pictures=100]
 QUICKSTART is the folder runs/quickstart that `bash quickstart.sh` made: its corpus, and its ViT from tags. The three
 captioners are trained in DIR by the recipe of runs/quickstart.gin with fewer steps; one that is there already is not
 trained again. Then all of them caption the first pictures of `test` in 36 languages, by several searches.
@@ -33,10 +33,10 @@ _FORMS = {"target only": (1,), "plain": (1,), "consistent": (2, 1)}
 
 
 def options() -> argparse.Namespace:
-  parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+  parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
   parser.add_argument("quickstart", type=pathlib.Path)
   parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir(), "xmcap-plugs"))
-  parser.add_argument("--steps", type=int, default=600)
+  parser.add_argument("--steps", type=int, default=300)
   parser.add_argument("--pictures", type=int, default=100)
   parser.add_argument("--form", choices=_FORMS, help="only train this one")
   return parser.parse_args()

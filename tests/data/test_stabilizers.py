@@ -5,7 +5,8 @@ import pytest
 
 from tests.data.conftest import SIDE, colour, png, write_corpus
 from tests.data.streams import captions
-from xmcap.data import pivots, records, vocabulary
+from xmcap.data import records, vocabulary
+from xmcap.data.caption_choice import pivots_of
 from xmcap.errors import UsageError
 from xmcap.models.stabilizer import Stabilizer
 
@@ -13,7 +14,7 @@ from xmcap.models.stabilizer import Stabilizer
 def places(*captions, pivot="en"):
   """`captions` are codes of translations, or of people's captions with a star."""
   codes = [code.rstrip("*") for code in captions]
-  return pivots.places(codes, ["human" if code.endswith("*") else "mt" for code in captions], pivot)
+  return pivots_of(codes, ["human" if code.endswith("*") else "mt" for code in captions], pivot)
 
 
 def test_the_only_pivot_is_everybodys():

@@ -74,8 +74,8 @@ class CaptionStream(PictureStream):
     prompt_tags: the tags that follow the LangId in a prompt, the same for all of a picture's prompts in a language;
       None: none.
     stabilizer: if given, targets are those of PLuGS (see `models/stabilizer.py`): each caption follows the caption in
-      the pivot language that it translates, and captions without such a pair (see pivots.py) are not drawn. Target
-      lengths count both. With the form `consistent`, `prompt_tokens` are padding, [B, 1, 1], and LangIds in targets
+      the pivot language that it translates, and captions without such a pair (see caption_choice.py) are not drawn.
+      Target lengths count both. With the form `consistent`, `prompt_tokens` are padding, [B, 1, 1], and LangIds in targets
       have weight 0.
   """
 
