@@ -1,12 +1,17 @@
 """Streams with stabilizers: what is paired with what, and the targets."""
 
+from collections import Counter
+
+import gin
 import numpy as np
 import pytest
 
 from tests.data.conftest import SIDE, colour, png, write_corpus
 from tests.data.streams import captions
+from xmcap import cli
 from xmcap.data import records, vocabulary
 from xmcap.data.caption_choice import pivots_of
+from xmcap.data.checking import show
 from xmcap.errors import UsageError
 from xmcap.models.stabilizer import Stabilizer
 
@@ -156,3 +161,27 @@ def test_prefetched_batches_are_the_same(paired):
     for name, array in stream.batch(step).items():
       np.testing.assert_array_equal(batch[name], array)
   assert batch["image"].shape == (4, SIDE, SIDE, 3)
+
+
+def test_a_vocabulary_sees_oversampled_languages_more_often(folder, tmp_path, monkeypatch):
+  seen = []
+  monkeypatch.setattr(vocabulary, "_train", lambda sentences, *rest: seen.append(Counter(sentences)))
+  for oversample in (None, {"en": 90}):
+    vocabulary.train_on_records(folder, "", 340, oversample=oversample)
+  once, often = seen
+  assert once["dog one 1"] == often["Hund one 1"] == 1 and often["dog one 1"] == 90
+  with pytest.raises(UsageError, match="no captions in th to oversample: leave it out"):
+    vocabulary.train_on_records(folder, str(tmp_path / "no.model"), 340, oversample={"th": 2})
+  assert cli.main(["data", "vocabulary", folder, f"--out={tmp_path / 'no'}", "--oversample=en"]) == 2
+
+
+def test_a_sheet_of_examples_refuses(paired):
+  with gin.unlock_config():
+    gin.bind_parameter("CaptionStream.mixture", paired.name)
+    gin.bind_parameter("CaptionStream.stabilizer", Stabilizer(length=8))
+  with pytest.raises(
+    UsageError, match="a sheet shows captions without stabilizers: leave runs/plugs.gin out"
+  ):
+    show.configured_stream()
+  with gin.unlock_config():
+    gin.bind_parameter("CaptionStream.stabilizer", None)

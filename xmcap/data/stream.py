@@ -75,8 +75,8 @@ class CaptionStream(PictureStream):
       None: none.
     stabilizer: if given, targets are those of PLuGS (see `models/stabilizer.py`): each caption follows the caption in
       the pivot language that it translates, and captions without such a pair (see caption_choice.py) are not drawn.
-      Target lengths count both. With the form `consistent`, `prompt_tokens` are padding, [B, 1, 1], and LangIds in targets
-      have weight 0.
+      Target lengths count both. With the form `consistent`, `prompt_tokens` are padding, [B, 1, 1], and LangIds in
+      targets have weight 0.
   """
 
   captions_per_image: int = 1

@@ -66,7 +66,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   shapes = variable_shapes(captioner.vit, captioner.t5)["params"]
   params = replicated(jax.eval_shape(generator.cast, shapes))
   image = row(*run.shapes["image"][0][1:], dtype=np.uint8)
-  prompts = row(len(LANGUAGES), run.shapes["prompt_tokens"][0][-1])
+  prompts = row(len(LANGUAGES), run.prompt_length)
   key = replicated(jax.eval_shape(lambda: jax.random.key(0)))
   with placed.computing():
     try:
