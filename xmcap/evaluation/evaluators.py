@@ -206,7 +206,7 @@ class CaptionEvaluator:
     }
 
   def _write(
-    self, predictions: predictions_lib.Predictions, stabilizers: predictions_lib.Predictions
+    self, predictions: predictions_lib.Predictions, stabilizers: predictions_lib.Predictions | None = None
   ) -> tables.Table:
     with addresses.local_folder(self.out_dir) as out:
       table = self._write_to(out, predictions)
