@@ -1,11 +1,13 @@
 """Streams with stabilizers: what is paired with what, and the targets."""
 
+import json
 from collections import Counter
 
 import gin
 import numpy as np
 import pytest
 
+from tests.data import releases
 from tests.data.conftest import SIDE, colour, png, write_corpus
 from tests.data.streams import captions
 from xmcap import cli
@@ -185,3 +187,21 @@ def test_a_sheet_of_examples_refuses(paired):
     show.configured_stream()
   with gin.unlock_config():
     gin.bind_parameter("CaptionStream.stabilizer", None)
+
+
+def test_pairs_of_coco35l_are_those_of_its_lines(tmp_path):
+  release = releases.write_coco35l(tmp_path, images=4, dev=2, order="shuffled", compress=False)
+  english = {}
+  for name in ("train_captions", "dev_captions"):
+    for line in release.paths[name].read_text(encoding="utf-8").splitlines():
+      row = json.loads(line)
+      english.setdefault(row["translation_tokenized"], set()).add(row["caption_tokenized"])
+  count = 0
+  for expected in [record for split in release.expected.values() for record in split.values()]:
+    codes, sources = zip(*((caption.language, caption.source) for caption in expected.captions), strict=True)
+    for caption, place in zip(expected.captions, pivots_of(codes, sources, "en"), strict=True):
+      pivot = expected.captions[place]
+      assert pivot.language == "en"
+      assert caption is pivot if caption.language == "en" else pivot.text in english[caption.text]
+      count += caption.language != "en"
+  assert count == 6 * 5 * 34 and max(map(len, english.values())) == 1

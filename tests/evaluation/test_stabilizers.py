@@ -15,6 +15,8 @@ from xmcap.evaluation.predictor import Predictor
 from xmcap.export import program, stablehlo
 from xmcap.models import model_json
 
+pytestmark = pytest.mark.slow
+
 CODES = ("de", "en", "th")
 FORMS = ("plain", "consistent")
 

@@ -133,7 +133,7 @@ def train_on_records(
     most: largest number of captions; for a larger split evenly spaced pictures are used.
     languages: codes of the captions to read; (): all.
     oversample: code -> how many times each caption in it counts; 1 for other languages. PLuGS counts English 1, 30 or
-      90 times, because a stabilizer precedes every caption (Thapliyal and Soricut, 2020).
+      90 times in a draft of Crossmodal-3600, because a stabilizer precedes every caption.
 
   Raises:
     UsageError: the corpus or split does not exist, or has too little text in these languages.

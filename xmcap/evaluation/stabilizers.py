@@ -1,7 +1,7 @@
 """The number of distinct stabilizers of a picture: whether the captions of its languages say the same.
 
-Thapliyal and Soricut, "Cross-modal Language Generation using Pivot Stabilization" (2020). Consistent stabilizers are
-the same for all languages of a picture, so their number is 1.
+A draft of Thapliyal et al., "Crossmodal-3600", Figure 4 and Table 3. Consistent stabilizers are the same for all
+languages of a picture, so their number is 1.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
 """PLuGS: a caption follows a stabilizer, the picture's caption in a pivot language.
 
 Thapliyal and Soricut, "Cross-modal Language Generation using Pivot Stabilization for Web-scale Language Coverage"
-(2020), section 3. A target is
+(2020). One model for all languages and the consistent form are those of a draft of Thapliyal et al., "Crossmodal-3600",
+section 3. A target is
 
   stabilizer, separator, LangId, caption, EOS
 

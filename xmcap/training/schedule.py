@@ -12,7 +12,7 @@ from xmcap.errors import UsageError
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class WarmupThenHalving:
-  """Linear warm-up, then halved again and again, as PLuGS is trained with Adam (Thapliyal and Soricut, 2020).
+  """Linear warm-up, then halved again and again, as PLuGS is trained with Adam in a draft of Crossmodal-3600.
 
   Attributes:
     learning_rate: the rate after the warm-up.
