@@ -148,3 +148,15 @@ def test_distinct_stabilizers():
     ("mean", "xm3600/distinct_stabilizers", pytest.approx(5 / 3))
   ]
   assert stabilizers.text(found).endswith("1: 33.3%, 2: 66.7%")
+
+
+def test_a_run_decodes_what_it_learns(corpus, tmp_path, capsys):
+  files = ("models/tiny.gin", "data/coco35l.gin", "runs/train.gin", "runs/plugs.gin")
+  given = [f"--gin_file={file}" for file in files] + [f"--gin.DATA_DIR={corpus}", "--gin.TOTAL_STEPS=1"]
+  gin.clear_config()
+  assert (
+    cli.main(["train", *given, f"--gin.MODEL_DIR={tmp_path}", "--gin.CaptionStream.stabilizer=None"]) == 2
+  )
+  assert (
+    "CaptionStream.stabilizer and Predictor.stabilizer differ: give both the same" in capsys.readouterr().err
+  )

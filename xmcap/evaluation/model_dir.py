@@ -38,8 +38,8 @@ WORDS = "words"
 def check_model_dir() -> None:
   """Checks, before the run begins, that `write_model_dir` will succeed.
 
-  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model or the
-  weights that it starts from.
+  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, the vocabulary does not fit the model or the
+  weights that it starts from, or the run would decode other stabilizers than it learns.
   """
   configuration.macro("MODEL_DIR")
   vocabulary = registry.registration(configuration.macro("MIXTURE")).vocabulary()
@@ -48,6 +48,12 @@ def check_model_dir() -> None:
     vocabulary_lib.check_rows(vocabulary, rows)
     pretrained = gin.get_bindings("train", resolve_references=False).get("pretrained")
     check_pretrained(vocabulary, configuration.resolve(pretrained) or ())
+  learnt, decoded = _stabilizer(), _stabilizer("xmcap.evaluation.predictor.Predictor")
+  differ = [name for name in ("form", "language") if (learnt or {}).get(name) != (decoded or {}).get(name)]
+  if differ and getattr(getattr(_objective(), "module", None), "t5", None) is not None:
+    raise UsageError(
+      "CaptionStream.stabilizer and Predictor.stabilizer differ: give both the same, as runs/plugs.gin does, or neither"
+    )
 
 
 def check_pretrained(vocabulary: vocabulary_lib.Vocabulary, pretrained: start.Pretrained) -> None:
@@ -133,9 +139,9 @@ def _tags_in_prompt() -> dict[str, Any] | None:
   return model_json.of_config(model_json.TagsInPrompt(length, tags.language, tags.most))
 
 
-def _stabilizer() -> dict[str, Any] | None:
-  """The fields of the `Stabilizer` of the captions that the run learns; None if they have none."""
-  found = gin.get_bindings("xmcap.data.stream.CaptionStream").get("stabilizer")
+def _stabilizer(of: str = "xmcap.data.stream.CaptionStream") -> dict[str, Any] | None:
+  """The fields of the `Stabilizer` of the captions that the run learns, or decodes; None if they have none."""
+  found = gin.get_bindings(of).get("stabilizer")
   return None if found is None else model_json.of_config(found)
 
 
