@@ -1,6 +1,6 @@
 """PLuGS on emoji36: the target alone, a stabilizer before it, and stabilizers that all languages of a picture share.
 
-usage: python benchmarks/plugs.py QUICKSTART [--out=DIR] [--steps=300] [--pictures=60]
+usage: python benchmarks/plugs.py QUICKSTART [--out=DIR] [--steps=300] [--pictures=40]
 QUICKSTART is the folder runs/quickstart that `bash quickstart.sh` made: its corpus, and its ViT from tags. The three
 captioners are trained in DIR by the recipe of runs/quickstart.gin with fewer steps; one that is there already is not
 trained again. Then all of them caption the first pictures of `test` in 36 languages, by several searches.
@@ -37,7 +37,7 @@ def options() -> argparse.Namespace:
   parser.add_argument("quickstart", type=pathlib.Path)
   parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir(), "xmcap-plugs"))
   parser.add_argument("--steps", type=int, default=300)
-  parser.add_argument("--pictures", type=int, default=60)
+  parser.add_argument("--pictures", type=int, default=40)
   parser.add_argument("--form", choices=_FORMS, help="only train this one")
   return parser.parse_args()
 
