@@ -25,7 +25,7 @@ SECTIONS = {
     "captions_per_image", "train_step", "tpu_step", "scan", "accelerator", "plan", "plan_lengths",
     "plan_captions_per_image", "plan_decode", "plan_gpus",
   ),
-  "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "export"),
+  "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "plugs", "export"),
   "Serving": ("serve",),
   "Data": ("stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),

@@ -35,13 +35,19 @@ def record(index: int, languages=TRAINED, captions: int = 2) -> records.Record:
 
 
 def write(
-  out: pathlib.Path, name: str = "coco35l", train=12, validation=6, languages=TRAINED, pieces=700
+  out: pathlib.Path,
+  name: str = "coco35l",
+  train=12,
+  validation=6,
+  languages=TRAINED,
+  pieces=700,
+  captions: int = 2,
 ) -> pathlib.Path:
   """Writes the records, `vocabulary.model`, and the validation pictures in the release layout of XM3600."""
   splits = {"train": range(train), "validation": range(train, train + validation)}
   written = [
     record_writer.write_split(
-      out, split, [[record(i, languages) for i in numbers]], list, dataset=name, processes=1
+      out, split, [[record(i, languages, captions) for i in numbers]], list, dataset=name, processes=1
     )
     for split, numbers in splits.items()
     if numbers
@@ -56,7 +62,7 @@ def write(
   (out / "images").mkdir()
   with open(out / "captions.jsonl", "w", encoding="utf-8") as references:
     for index in splits["validation"]:
-      one = record(index, languages)
+      one = record(index, languages, captions)
       (out / "images" / f"{one.key}.png").write_bytes(one.image)
       captions = {caption.language: {"caption": [caption.text]} for caption in one.captions}
       references.write(json.dumps({"image/key": one.key, "image/locale": "", **captions}) + "\n")

@@ -183,3 +183,9 @@ def test_the_papers_models_have_their_sizes(vit, t5, t5_count):
   assert count({k: v for k, v in params.items() if k not in ("vit", "projection")}) == t5_count
   assert count(params["vit"]) == _vit_count(vit)
   assert count(params["projection"]) == (vit.width + 1) * t5.emb_dim
+
+
+def test_captions_may_share_one_prompt(logits, batch):
+  shared = batch["prompt_tokens"][:, :1]
+  expected = logits(batch["image"], np.repeat(shared, 4, axis=1), batch["target_tokens"])
+  np.testing.assert_allclose(logits(batch["image"], shared, batch["target_tokens"]), expected, atol=1e-5)

@@ -19,6 +19,7 @@ from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
+from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 
@@ -28,6 +29,7 @@ T5 = T5Config(384, 16, 2, 12, 2, 3, 20, dropout_rate=0.1, dtype="float32")
 MODEL = model_json.Model(
   model_json.of_config(VIT), model_json.of_config(T5), "coco_35l", {"max_length": 24},
   model_json.of_search(Beam(beams=2)), tags={"prompt_length": 12, "language": "zh", "most": 3},
+  stabilizer={"form": "plain", "language": "en", "length": 24, "phases": 2},
 )  # fmt: skip
 TEXT = model_json.as_text(MODEL)
 
@@ -76,7 +78,12 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
   configuration.parse(base.gin_files(given), ["IMAGE_SIZE=24"])
   assert ViTConfig() == dataclasses.replace(VIT, depth=5, image_size=24) and T5Config() == T5
   assert configuration.macro("MIXTURE") == "coco_35l"
-  bound = {"max_length": 24, "search": Beam(beams=2), "prompt_length": 12}
+  bound = {
+    "max_length": 24,
+    "search": Beam(beams=2),
+    "prompt_length": 12,
+    "stabilizer": Stabilizer("plain", length=24),
+  }
   assert configuration.resolve(gin.get_bindings("Predictor")) == bound
   assert TagPrompts("own") == TagPrompts("own", language="zh", most=3)
 
@@ -153,6 +160,10 @@ def test_a_corpus_before_or_after_it_keeps_its_name_and_its_lengths(tmp_path, fi
     ("tags.prompt_length", ..., "tags.prompt_length is missing"),
     ("tags.language", "../x", "tags.language is ../x: give a language code"),
     ("tags.tags", "FILE", "tags.tags is not a field"),
+    ("stabilizer.form", "both", "unknown Stabilizer.form 'both': use one of plain, consistent"),
+    ("stabilizer.language", "../x", "stabilizer.language is ../x: give a language code"),
+    ("stabilizer.phases", 3, "stabilizer.phases is 3"),
+    ("stabilizer.length", 10**9, "stabilizer.length is 1000000000"),
     ("version", 2, "version 2, but this xmcap reads 1"),
     ("version", True, "version True"),
     ("format", "other", "not a model.json of xmcap"),

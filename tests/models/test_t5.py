@@ -9,7 +9,8 @@ import pytest
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.captioner import shift_right
-from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder, relative_position_buckets
+from xmcap.models.relative_positions import relative_position_buckets
+from xmcap.models.t5 import Decoder, Encoder, T5Config, TokenEmbedder
 
 CONFIG = T5Config(37, 16, 2, 12, 2, 3, 20, dtype="float32")
 

@@ -107,3 +107,11 @@ def test_a_search_takes_no_mix(capsys):
     cli.main(["plan", "--gin_file=models/tiny.gin", "--topology=v4-8", "--search", "--length_mix=8:1"]) == 2
   )
   assert "--length_mix plans the run's own mesh: give it without --search" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form, prompts", [("plain", (8, 1, 4)), ("consistent", (8, 1, 1))])
+def test_a_plan_has_the_prompts_of_the_form(form, prompts):
+  files = ["models/bb.gin", "data/coco35l.gin", "runs/train.gin", "runs/plugs.gin"]
+  configuration.parse(files, [f"FORM='{form}'", "BATCH_SIZE=8", "DATA_DIR='/nowhere'"])
+  shapes = {name: shape for name, (shape, _) in run_lib.of_gin(_V4_8).shapes.items()}
+  assert shapes["prompt_tokens"] == prompts and shapes["target_tokens"] == (8, 1, 128)

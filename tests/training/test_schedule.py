@@ -1,7 +1,7 @@
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.training.schedule import ConstantThenRsqrt
+from xmcap.training.schedule import ConstantThenRsqrt, WarmupThenHalving
 
 
 def test_constant_then_rsqrt():
@@ -30,3 +30,11 @@ def test_cools_down_so_that_the_last_update_still_counts():
 def test_refuses_negative_numbers():
   with pytest.raises(UsageError, match="ConstantThenRsqrt.warmup_steps is -1"):
     ConstantThenRsqrt(warmup_steps=-1)
+
+
+def test_warm_up_then_halving():
+  schedule = WarmupThenHalving(learning_rate=1.0, warmup_steps=2, halve_every=3)
+  assert [float(schedule(step, 100)) for step in range(9)] == [0.5, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25]
+  assert float(WarmupThenHalving(2.0, 0, 10)(0, 1)) == 2
+  with pytest.raises(UsageError, match="halve_every=0.*give a learning_rate"):
+    WarmupThenHalving(halve_every=0)

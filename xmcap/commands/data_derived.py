@@ -29,6 +29,9 @@ def _add_vocabulary(actions) -> None:
   base.text(command, "--split", "NAME", "split whose captions are read", "train")
   base.add_languages(command, "of the captions, such as en,th; default: all")
   base.number(command, "--captions", "read at most N captions, of evenly spread pictures", 2_000_000, least=1)
+  base.text(
+    command, "--oversample", "CODE:TIMES,...", "count captions of a language several times, such as en:30", ""
+  )
   base.flag(command, "--span_words", "allow tokens of several words: shorter targets, but unlike mT5")
 
 
@@ -47,8 +50,20 @@ def _vocabulary(arguments) -> None:
       most=arguments.captions,
       span_words=arguments.span_words,
       languages=arguments.languages or (),
+      oversample=_oversample(arguments.oversample),
     )
   print(f"{out}: {trained.size:,} tokens; next: xmcap data index {arguments.dir} --vocabulary={out}")
+
+
+def _oversample(text: str) -> dict[str, int]:
+  """Parses `en:30,de:2`; UsageError for anything else."""
+  found = {}
+  for pair in filter(None, text.split(",")):
+    code, _, times = pair.partition(":")
+    if not times.isdecimal() or not 1 <= int(times[:5]) <= 1_000:
+      raise UsageError(f"--oversample={text}: give CODE:TIMES with a number from 1 to 1000, such as en:30")
+    found[languages.get(code).code] = int(times)
+  return found
 
 
 def _add_labels(actions) -> None:

@@ -37,6 +37,8 @@ class Buckets:
     pictures: B.
     lengths: possible values of T, ascending. A batch gets the smallest that fits all its captions, or the largest.
     window: number of batches whose pictures are sorted by caption length among each other; 1 keeps the order.
+    prompts: if captions are drawn in pairs, the number of tokens of each language's LangId, which a target contains
+      together with both captions (see `models/stabilizer.py`).
   """
 
   def __init__(
@@ -47,8 +49,10 @@ class Buckets:
     pictures: int,
     lengths: Sequence[int],
     window: int = 1,
+    prompts: Sequence[int] = (),
   ):
     self._drawing, self._indexes, self._order = drawing, indexes, order
+    self._prompts = np.array(prompts)
     self._pictures, self._lengths, self._window = pictures, np.array(lengths), window
     # Cached, because threads work on neighbouring steps.
     self._kept = functools.lru_cache(maxsize=1 + 2 * -(-_NEIGHBOURS // window))(self._made)
@@ -89,15 +93,23 @@ class Buckets:
     drawn = self._drawing.at(positions, found)
     longest = np.zeros(len(positions), np.int64)
     for part, index in enumerate(self._indexes):
-      held = np.flatnonzero(found.parts == part)
-      indices = found.indices[held] - self._order.starts[part]
+      of_part = np.flatnonzero(found.parts == part)
+      indices = found.indices[of_part] - self._order.starts[part]
       layouts = index.layout_of[indices]
       by_layout = np.argsort(layouts, kind="stable")
       for group in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
         if not group.size:
           continue
-        rows, layout = held[group], index.layouts[int(layouts[group[0]])]
-        columns, places = drawn(rows, self._drawing.layout(part, *layout))
+        rows, layout = of_part[group], index.layouts[int(layouts[group[0]])]
+        held = self._drawing.layout(part, *layout)
+        columns, places = drawn(rows, held)
         if columns[0, 0] < len(self._drawing.languages):  # otherwise there is no caption in these languages
-          longest[rows] = index.lengths[index.starts[indices[group], None] + places].max(axis=1)
+          starts = index.starts[indices[group], None]
+          pieces = index.lengths[starts + places].astype(np.int64)
+          if self._drawing.pivot:
+            own = held.pivots[places]
+            # Both lengths count an EOS; the separator takes the place of one.
+            pivot = index.lengths[starts + own].astype(np.int64)
+            pieces = pivot + self._prompts[columns] + np.where(own == places, 1, pieces)
+          longest[rows] = pieces.max(axis=1)
     return longest

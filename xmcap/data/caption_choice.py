@@ -1,15 +1,25 @@
-"""Draws the captions of a picture, as a function of (seed, position) and the languages of its captions."""
+"""Draws the captions of a picture, as a function of (seed, position) and the languages of its captions.
+
+For stabilizers it pairs each caption with the caption in a pivot language that it translates. A record does not say
+which that is. Its only caption in the pivot language is everybody's pivot: so in CC3M-35L and emoji36. With several, as
+in COCO-35L, the translations must lie as `xmcap data build` writes them: groups of a pivot caption and its
+translations, each group in the order of `xmcap.languages`. What cannot be paired like this is never drawn, rather than
+guessed.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from xmcap import languages as languages_lib
 from xmcap.data import draws
 from xmcap.data.columns import Columns, parse_columns
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import Places
 from xmcap.data.records import RecordSource
 
+NO_PIVOT = -1
+_TRANSLATED = ("mt", "translated")
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the pictures of most corpora share a few
 
 
@@ -17,12 +27,15 @@ class Layout:
   """The languages of a picture's captions; many pictures share a layout.
 
   `languages` has the code of each caption, and `columns` the column of each code to draw from. With a `power`, the
-  weight of a language is its number of captions to this power, instead of `weights`, float [L].
+  weight of a language is its number of captions to this power, instead of `weights`, float [L]. `pivots` has the place
+  of each caption's pivot, if captions are drawn in pairs.
   """
 
   def __init__(
-    self, languages: Sequence[str], columns: Mapping[str, int], weights: np.ndarray, power: float | None
-  ):
+    self, languages: Sequence[str], columns: Mapping[str, int], weights: np.ndarray, power: float | None,
+    pivots: Sequence[int] = (),
+  ):  # fmt: skip
+    self.pivots = np.array(pivots, np.int64)
     by_column: list[list[int]] = [[] for _ in weights]
     for place, language in enumerate(languages):
       column = columns.get(language)
@@ -74,6 +87,7 @@ class Drawing:
     count_power: if given, the weight of a language is the picture's number of captions in it, to this power.
     captions_per_image: K.
     sources: the sources of captions to draw for each corpus, () for all; ((),): all of all.
+    pivot: code of a pivot language: only captions with a pair in it are drawn (see `pivots_of`); "": all.
   """
 
   def __init__(
@@ -84,7 +98,9 @@ class Drawing:
     count_power: float | None,
     captions_per_image: int,
     sources: Sequence[Sequence[str]] = ((),),
+    pivot: str = "",
   ):
+    self.pivot = pivot
     self.seed = seed
     self.languages = tuple(languages)
     self.captions_per_image = captions_per_image
@@ -99,17 +115,22 @@ class Drawing:
   def layout(self, part: int, key: bytes, codes: Sequence[bytes], sources: Sequence[bytes] = ()) -> Layout:
     """Returns the layout of a picture of a corpus with captions in these languages.
 
-    `sources` of the captions are only needed if captions are chosen by source. The layout is cached by `key`, which
-    must be equal for equal codes and sources.
+    `sources` of the captions are only needed if captions are chosen by source or in pairs. The layout is cached by
+    `key`, which must be equal for equal codes and sources.
     """
     layout = self._layouts.get((part, key))
     if layout is None:
       languages, chosen = [code.decode() for code in codes], self._sources[part]
+      found = []
+      if self.pivot:
+        found = pivots_of(languages, [source.decode() for source in sources], self.pivot)
+        # A caption without a pair counts as one in no language.
+        languages = [code if own != NO_PIVOT else "" for code, own in zip(languages, found, strict=True)]
       if chosen:
         # A caption of another source counts as one in no language.
         pairs = zip(languages, sources, strict=True)
         languages = [code if source in chosen else "" for code, source in pairs]
-      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power)
+      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power, found)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[part, key] = layout
     return layout
@@ -141,3 +162,36 @@ class Drawing:
       layout = self.layout(part, record.layout, record.languages, record.sources)
       (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       yield part, record, columns, places if columns[0] < len(self.languages) else []
+
+
+def pivots_of(codes: Sequence[str], sources: Sequence[str], pivot: str) -> list[int]:
+  """Returns for each caption of a picture the place of its pivot caption, its own if it is one; NO_PIVOT if unknown.
+
+  Args:
+    codes, sources: language and source of each caption.
+    pivot: code of the pivot language.
+  """
+  pivots = [place for place, code in enumerate(codes) if code == pivot]
+  if len(pivots) == 1:
+    return pivots * len(codes)
+  found = [place if code == pivot else NO_PIVOT for place, code in enumerate(codes)]
+  groups = _groups(codes, sources, pivot)
+  # A pivot without any translation is a sign of another order, such as all captions of a language in succession.
+  if all(len(group) > 1 and sum(codes[place] == pivot for place in group) == 1 for group in groups):
+    for group in groups:
+      own = next(place for place in group if codes[place] == pivot)
+      for place in group:
+        found[place] = own
+  return found
+
+
+def _groups(codes: Sequence[str], sources: Sequence[str], pivot: str) -> list[list[int]]:
+  """The places of pivots and translations, in a new group wherever the order of languages starts again."""
+  order = {code: number for number, code in enumerate(languages_lib.ordered(set(codes)))}
+  groups: list[list[int]] = []
+  for place, (code, source) in enumerate(zip(codes, sources, strict=True)):
+    if code == pivot or source in _TRANSLATED:
+      if not groups or order[codes[groups[-1][-1]]] >= order[code]:
+        groups.append([])
+      groups[-1].append(place)
+  return groups

@@ -29,14 +29,16 @@ from xmcap.data.order import MixedOrder, Order, Places
 from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.records import read_tags
-from xmcap.data.registry import registration
+from xmcap.data.registry import Registration, registration
 from xmcap.data.tag_prompts import TagPrompts, own_tags
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models.stabilizer import Marks, Stabilizer
 from xmcap.terminal import shown
 
 _CUT = "captions truncated at the target length"
 _EMPTY = "pictures without a caption in these languages"
+_UNPAIRED = "pictures without a caption in these languages that is paired with one in the pivot language"
 _TAGS = "tags beyond the last slot"
 
 
@@ -71,6 +73,10 @@ class CaptionStream(PictureStream):
     temperature: weights are raised to the power of 1 / temperature, like rates in seqio and mT5.
     prompt_tags: the tags that follow the LangId in a prompt, the same for all of a picture's prompts in a language;
       None: none.
+    stabilizer: if given, targets are those of PLuGS (see `models/stabilizer.py`): each caption follows the caption in
+      the pivot language that it translates, and captions without such a pair (see caption_choice.py) are not drawn.
+      Target lengths count both. With the form `consistent`, `prompt_tokens` are padding, [B, 1, 1], and LangIds in
+      targets have weight 0.
   """
 
   captions_per_image: int = 1
@@ -83,6 +89,7 @@ class CaptionStream(PictureStream):
   language_weights: str | Mapping[str, float] = "rates"
   temperature: float = 1.0
   prompt_tags: TagPrompts | None = None
+  stabilizer: Stabilizer | None = None
 
   has_rows: ClassVar[bool] = True
 
@@ -98,6 +105,7 @@ class CaptionStream(PictureStream):
     self.vocabulary = registered.vocabulary()
     self._count_power = 1 / self.temperature if self.language_weights == "count" else None
     self.languages = tuple(languages_lib.ordered({code for part in self.parts for code in part.weights}))
+    self._marks = self._stabilized(registered)
     self._prompts = self._prompt_table(self.prompt_length)
     self._tags = None
     if self.prompt_tags:
@@ -110,22 +118,46 @@ class CaptionStream(PictureStream):
       raise UsageError("target lengths must be at least 2 (a piece and EOS), and bucket_window at least 1")
     weights, sources = zip(*((part.weights, part.sources) for part in self.parts), strict=True)
     self._drawing = Drawing(
-      self.seed, self.languages, weights, self._count_power, self.captions_per_image, sources
-    )
+      self.seed, self.languages, weights, self._count_power, self.captions_per_image, sources,
+      self.stabilizer.language if self.stabilizer else "",
+    )  # fmt: skip
+    with_sources = self.stabilizer is not None
     self._indexes = (
-      [lengths.index_of(part.source, self.vocabulary, bool(part.sources)) for part in self.parts]
+      [
+        lengths.index_of(part.source, self.vocabulary, bool(part.sources) or with_sources)
+        for part in self.parts
+      ]
       if len(targets) > 1
       else ()
     )
     self._plan(targets, self.bucket_window)
+
+  def _stabilized(self, registered: Registration) -> Marks | None:
+    """The tokens around stabilizers; UsageError if a corpus has none, or the other settings do not fit."""
+    marks = self.vocabulary.marks(self.stabilizer)
+    if marks is None:
+      return None
+    code = marks.stabilizer.language
+    for name, part in registered.named.items():
+      if code not in part.corpus.languages:
+        raise UsageError(f"Stabilizer.language is '{code}', in which {name} has no captions: give another")
+    if marks.stabilizer.is_consistent and self.prompt_tags:
+      raise UsageError("with Stabilizer.form = 'consistent' the encoder has no prompt: leave out prompt_tags")
+    if self.target_length <= marks.stabilizer.length:
+      raise UsageError(
+        f"a target of {self.target_length} tokens has no room after a stabilizer of {marks.stabilizer.length}: raise "
+        "CaptionStream.target_length (TARGET_LENGTH), or lower Stabilizer.length (STABILIZER_LENGTH)"
+      )
+    return marks
 
   def _plan(self, target_lengths: Sequence[int], bucket_window: int) -> None:
     """Sets up the plan of batches."""
     self.target_lengths = target_lengths
     self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
     self._buckets = Buckets(
-      self._drawing, self._indexes, self.order, self.pictures, target_lengths, self.bucket_window
-    )
+      self._drawing, self._indexes, self.order, self.pictures, target_lengths, self.bucket_window,
+      np.sum(self._prompts != PAD_ID, axis=1),
+    )  # fmt: skip
 
   def _prompt_table(self, prompt_length: int) -> np.ndarray:
     """Returns int32 [languages + 1, P]; the last row, all padding, is for pictures without a caption in them."""
@@ -169,6 +201,8 @@ class CaptionStream(PictureStream):
       drawn["sources"] = [part.sources for part in self.parts]
     if self._tags is not None:
       drawn["prompt_tags"] = self._tags.sha256
+    if self.stabilizer is not None:
+      drawn["stabilizer"] = [self.stabilizer.form, self.stabilizer.language]
     if isinstance(self.order, MixedOrder):
       places = self.order.counts.tolist()
       drawn |= {
@@ -210,7 +244,9 @@ class CaptionStream(PictureStream):
     rows = self._made(pixels, positions, self.order.at(positions), length)
     columns = rows.fields["columns"]
     prompts = self._prompts[columns]
-    if self._tags is not None:
+    if self.stabilizer is not None and self.stabilizer.is_consistent:
+      prompts = np.full((len(prompts), 1, 1), PAD_ID, np.int32)
+    elif self._tags is not None:
       codes = np.array([*self.languages, ""])[columns]
       prompts = self._tags.extend(prompts, rows.keys, codes, self.vocabulary)
     fields = {name: rows.fields[name] for name in ("target_tokens", "target_weights")}
@@ -219,7 +255,7 @@ class CaptionStream(PictureStream):
   def rows(self, pixels: np.ndarray, positions: np.ndarray, places: Places, length: int) -> Rows:
     """Returns the targets of pictures at N `places`, padded to `length`, and their languages, `columns` [N, K]."""
     drawn = self._drawing.read(self.source, positions, places)
-    keys, columns, texts = [], [], []
+    keys, columns, texts, pivots = [], [], [], []
 
     def pictures() -> Iterator[tuple[str, bytes]]:
       # One by one, so that the bytes of a picture are still in the CPU cache when it is decoded.
@@ -227,12 +263,14 @@ class CaptionStream(PictureStream):
         keys.append(self.parts[part].prefix + record.key)
         columns.append(languages)
         texts.append([record.texts[place].decode() for place in places])
+        if self._marks:
+          layout = self._drawing.layout(part, record.layout, record.languages, record.sources)
+          pivots.append([record.texts[place].decode() for place in layout.pivots[places]])
         yield keys[-1], record.image
 
     self._load_pixels(pixels, pictures(), positions)
-    # One call for all pictures, because a call costs more than a caption.
-    encoded = iter(self.vocabulary.encode_all([text for of_picture in texts for text in of_picture]))
     chosen = np.array(columns)
+    encoded = iter(self._encoded(texts, pivots, chosen))
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     weights = self._weights_of(positions, keys)
     cut, empty = [], []
@@ -240,16 +278,35 @@ class CaptionStream(PictureStream):
       if weight and not of_picture:
         empty.append(key)
       for line in targets[row, : len(of_picture)]:
-        ids = [*next(encoded), EOS_ID]
+        ids = next(encoded)
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:
           cut.append(key)
-    fields = {
-      "columns": chosen,
-      "target_tokens": targets,
-      "target_weights": (targets != PAD_ID) * weights[:, None, None],
-    }
-    return Rows(keys, fields, {_CUT: cut, _EMPTY: empty})
+    learnt = targets != PAD_ID
+    if self._marks:
+      learnt &= ~self._marks.is_given(targets, self._prompts[chosen])
+    fields = {"columns": chosen, "target_tokens": targets, "target_weights": learnt * weights[:, None, None]}
+    return Rows(keys, fields, {_CUT: cut, _UNPAIRED if self._marks else _EMPTY: empty})
+
+  def _encoded(
+    self, texts: Sequence[Sequence[str]], pivots: Sequence[Sequence[str]], columns: np.ndarray
+  ) -> list[list[int]]:
+    """Returns the ids of the targets of N pictures; `pivots` are empty without stabilizers."""
+    # One call for all pictures, because a call costs more than a caption.
+    captions = self.vocabulary.encode_all([text for of_picture in texts for text in of_picture])
+    if not self._marks:
+      return [[*ids, EOS_ID] for ids in captions]
+    stabilizers = self.vocabulary.encode_all([text for of_picture in pivots for text in of_picture])
+    drawn = [
+      column
+      for of_picture, row in zip(texts, columns.tolist(), strict=True)
+      for column in row[: len(of_picture)]
+    ]
+    prompts = [row[row != PAD_ID].tolist() for row in self._prompts]
+    return [
+      self._marks.target(stabilizer, prompts[column], caption)
+      for stabilizer, column, caption in zip(stabilizers, drawn, captions, strict=True)
+    ]
 
   def _for_processes(self) -> Self:
     stream = super()._for_processes()

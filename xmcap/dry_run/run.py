@@ -145,6 +145,8 @@ def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[
   text = f"{source.directory}: {looked} read, including the first and the last"
   if hasattr(stream, "target_lengths"):
     longest = stream.target_lengths[-1]
+    if stabilizer := getattr(stream, "stabilizer", None):
+      longest -= stabilizer.length  # what remains for the caption
     cut = preflight.cut_share(stream.vocabulary, split.captions, longest)
     none = f", none in {' '.join(split.missing)}" if split.missing else ""
     text += f"; captions in {len(stream.languages) - len(split.missing)} languages{none}"

@@ -26,6 +26,7 @@ from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import IMPOSSIBLE, Beam, n_best
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
+from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.storage import files
@@ -94,6 +95,8 @@ class PictureCaptioner:
     every = languages_lib.ordered({*self.languages, *languages_lib.LANGUAGES})
     self._prompt_width = predictor.prompts_of(vocabulary, every).shape[1]
     self._decoding = model_json.Decoding(**model.decoding)
+    stabilizer = model.config("stabilizer")
+    self._marks = vocabulary.marks(stabilizer if isinstance(stabilizer, Stabilizer) else None)
     cast = self._generator(self.search).cast
     self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
     self.batch_size = self._params.rounded(batch_size)
@@ -128,7 +131,8 @@ class PictureCaptioner:
       search: `greedy`, `beam` or `sample`, or an object from `xmcap.models.decoding` such as `Beam(beams=8)` or
         `Sample(temperature=0.7)`; None: the model's own.
       n: captions per picture and language: the best of beam search, or independent samples. Beam search may find fewer.
-      max_length: the largest number of tokens in a caption, counting EOS; None: the model's own.
+      max_length: the largest number of tokens in a caption, counting EOS, and its stabilizer if the model writes one;
+        None: the model's own.
       seed: seed of sampling. A sample depends on the seed, the picture's position, the language and its number.
       tags: for a model that was trained with tags in its prompts, {language: tags, best first} of each picture, as
         `xmcap.data.tag_prompts.read` reads a tagger's predictions.
@@ -239,7 +243,7 @@ class PictureCaptioner:
 
   def _generator(self, search: Any, max_length: int | None = None) -> Generator:
     length = self._decoding.max_length if max_length is None else max_length
-    return Generator(self._captioner, search, length, self._decoding.cache_dtype)
+    return Generator(self._captioner, search, length, self._decoding.cache_dtype, self._marks)
 
   def _decoded(
     self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rng: Any, start: int,
@@ -271,7 +275,10 @@ class PictureCaptioner:
       found.append({})
       for place, code in enumerate(of_picture):
         own = slice(place * repeated, (place + 1) * repeated)
-        found[-1][code] = self._candidates(row_tokens[own], row_scores[own])
+        of_code = row_tokens[own]
+        if self._marks is not None:
+          of_code = self._marks.split(of_code, predictor.prompts_of(self.vocabulary, [code]))[1]
+        found[-1][code] = self._candidates(of_code, row_scores[own])
     return found
 
   def _candidates(self, tokens: np.ndarray, scores: np.ndarray) -> list[Candidate]:

@@ -21,6 +21,7 @@ from jax.experimental import multihost_utils
 from xmcap.data import images, records
 from xmcap.errors import UsageError
 from xmcap.evaluation import samples
+from xmcap.evaluation import stabilizers as stabilizers_lib
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
@@ -46,6 +47,9 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 @gin.configurable
 class CaptionEvaluator:
   """Captions a split and scores the captions, as `xmcap score` would.
+
+  If the model writes stabilizers, there is a row `distinct_stabilizers`, their mean number for a picture, and
+  `out_dir` has `stabilizers.jsonl`, each caption's stabilizer, in the layout of predictions.
 
   Args:
     predictor: generates the captions.
@@ -161,21 +165,23 @@ class CaptionEvaluator:
 
   def run(self, params: Any, step: int | None) -> Iterator[Row]:
     """Yields (language, metric, score), and the language `mean`."""
-    predictions = self._predict(params)
+    predictions, stabilizers = self._predict(params)
     if step is not None and jax.process_index() == 0:
       self.samples = samples.of_predictions(predictions, self.references, self.languages, self._pixels)
     # All processes score; process 0 writes.
     if self.out_dir and jax.process_index() == 0:
-      table = self._write(predictions)
+      table = self._write(predictions, stabilizers)
     else:
       table = score(self.references, predictions, **self.options).table
     means = table.means.get("36") or list(table.means.values())[-1]
     for language, row in {**table.rows, "mean": means}.items():
       for name in table.metrics:
         yield language, f"{self.prefix}{name}", row[name]
+    if stabilizers:
+      yield from stabilizers_lib.rows(stabilizers, self.prefix)
 
-  def _predict(self, params: Any) -> predictions_lib.Predictions:
-    """The captions of each picture in the languages of its references."""
+  def _predict(self, params: Any) -> tuple[predictions_lib.Predictions, predictions_lib.Predictions]:
+    """The captions of each picture in the languages of its references, and their stabilizers, if there are any."""
     keys = list(self.references)
     # If each process has all parameters, it decodes a share of the pictures; otherwise all processes share each batch.
     is_whole = all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(params))
@@ -191,13 +197,22 @@ class CaptionEvaluator:
       predictions[key] = {code: captions[code] for code in self.languages if code in self.references[key]}
       if done < len(share):  # the scores follow the last picture
         progress(done)
+    held = getattr(self.predictor, "stabilizers", {})
+    stabilizers = {key: {code: held[key][code] for code in predictions[key]} for key in held}
     if is_shared:
-      predictions = _gathered(predictions)
-    return {key: predictions[key] for key in keys}
+      predictions, stabilizers = _gathered(predictions), _gathered(stabilizers)
+    return {key: predictions[key] for key in keys}, {
+      key: stabilizers[key] for key in keys if key in stabilizers
+    }
 
-  def _write(self, predictions: predictions_lib.Predictions) -> tables.Table:
+  def _write(
+    self, predictions: predictions_lib.Predictions, stabilizers: predictions_lib.Predictions | None = None
+  ) -> tables.Table:
     with addresses.local_folder(self.out_dir) as out:
       table = self._write_to(out, predictions)
+      if stabilizers:
+        predictions_lib.write_predictions(out / stabilizers_lib.NAME, stabilizers.items())
+        _say(stabilizers_lib.text(stabilizers))
     _say(f"tables and report are in {self.out_dir}: open {addresses.join(self.out_dir, 'report.html')}")
     return table
 

@@ -39,8 +39,8 @@ WORDS = "words"
 def check_model_dir() -> None:
   """Checks, before the run begins, that `write_model_dir` will succeed.
 
-  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, or the vocabulary does not fit the model or the
-  weights that it starts from.
+  Raises UsageError if the configuration has no MODEL_DIR or no MIXTURE, the vocabulary does not fit the model or the
+  weights that it starts from, or the run would decode other stabilizers than it learns.
   """
   configuration.macro("MODEL_DIR")
   vocabulary = vocabulary_of_run()
@@ -49,6 +49,12 @@ def check_model_dir() -> None:
     vocabulary_lib.check_rows(vocabulary, rows)
     pretrained = gin.get_bindings("train", resolve_references=False).get("pretrained")
     check_pretrained(vocabulary, configuration.resolve(pretrained) or ())
+  learnt, decoded = _stabilizer(), _stabilizer("xmcap.evaluation.predictor.Predictor")
+  differ = [name for name in ("form", "language") if (learnt or {}).get(name) != (decoded or {}).get(name)]
+  if differ and getattr(getattr(_objective(), "module", None), "t5", None) is not None:
+    raise UsageError(
+      "CaptionStream.stabilizer and Predictor.stabilizer differ: give both the same, as runs/plugs.gin does, or neither"
+    )
 
 
 def vocabulary_of_run() -> vocabulary_lib.Vocabulary | None:
@@ -129,8 +135,9 @@ def _model(objective: Any) -> model_json.Model:
   chosen = getattr(objective, "languages", chosen)
   trained = tuple(chosen or (registry.registration(mixture).rates if mixture else ()))
   return model_json.Model(
-    **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt()
-  )
+    **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt(),
+    stabilizer=_stabilizer(),
+  )  # fmt: skip
 
 
 def _tags_in_prompt() -> dict[str, Any] | None:
@@ -141,6 +148,12 @@ def _tags_in_prompt() -> dict[str, Any] | None:
     return None
   length = bound.get("prompt_length", CaptionStream.prompt_length)
   return model_json.of_config(model_json.TagsInPrompt(length, tags.language, tags.most))
+
+
+def _stabilizer(of: str = "xmcap.data.stream.CaptionStream") -> dict[str, Any] | None:
+  """The fields of the `Stabilizer` of the captions that the run learns, or decodes; None if they have none."""
+  found = gin.get_bindings(of).get("stabilizer")
+  return None if found is None else model_json.of_config(found)
 
 
 def parse(
@@ -190,6 +203,7 @@ def bind(model: model_json.Model) -> None:
     ("TextConfig", model.text),
     ("DualConfig", model.dual),
     ("Word2VisualVecConfig", model.words),
+    ("Stabilizer", model.stabilizer),
     ("Predictor", _unbound("Predictor", model.decoding)),
   ):
     for name, value in (given or {}).items():
@@ -204,6 +218,8 @@ def bind(model: model_json.Model) -> None:
     gin.bind_parameter("TagPrompts.language", tags.language)
     gin.bind_parameter("TagPrompts.most", tags.most)
     gin.bind_parameter("Predictor.prompt_length", tags.prompt_length)
+  if model.stabilizer is not None and _unbound("Predictor", {"stabilizer": None}):
+    gin.parse_config("Predictor.stabilizer = @Stabilizer()")
   if model.mixture and not configuration.has_macro("MIXTURE"):
     _bind_macro("MIXTURE", model.mixture)
   if model.search and _unbound("Predictor", {"search": model.search}):

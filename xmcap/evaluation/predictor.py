@@ -20,6 +20,7 @@ from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
+from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import PAD_ID, T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.storage import files
@@ -43,6 +44,7 @@ class Predictor:
     vocabulary: the file of the vocabulary; "": the mixture's.
     prompt_tags: the tags that follow the LangId in the prompts; None: none.
     prompt_length: the largest number of tokens in a prompt with tags, in a model folder that of training; 0: any.
+    stabilizer: as in training; None: the model writes captions alone. `max_length` counts stabilizer and caption.
 
   Raises:
     UsageError: a value is out of range, there is neither mixture nor vocabulary, the vocabulary does not fit the model,
@@ -52,6 +54,7 @@ class Predictor:
   def __init__(
     self, mixture: str = "", search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
     cache_dtype: str = "auto", vocabulary: str = "", prompt_tags: TagPrompts | None = None, prompt_length: int = 0,
+    stabilizer: Stabilizer | None = None,
   ):  # fmt: skip
     if batch_size < 1:
       raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
@@ -68,8 +71,11 @@ class Predictor:
     self.prompt_length = prompt_length
     # (key, language) -> mean token probability of its caption; only with greedy search.
     self.probabilities: dict[tuple[str, str], float] = {}
+    # key -> language -> stabilizer of its caption.
+    self.stabilizers: dict[str, dict[str, str]] = {}
     self._is_greedy = isinstance(search, Greedy)
-    self.generator = Generator(self.captioner, search, max_length, cache_dtype)
+    marks = self.vocabulary.marks(stabilizer)
+    self.generator = Generator(self.captioner, search, max_length, cache_dtype, marks)
 
   @property
   def image_size(self) -> int:
@@ -105,12 +111,19 @@ class Predictor:
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
     prompts = self.prompts(keys, codes, own_tags)
+    self.stabilizers = {}
     for batch, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
       means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1)).tolist()
       for key, rows, row_means in zip(batch, tokens, means, strict=False):
         if self._is_greedy:
           self.probabilities |= {(key, code): mean for code, mean in zip(codes, row_means, strict=True)}
-        yield key, {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
+        if self.generator.marks is not None:
+          stabilizers, rows = self.generator.marks.split(rows, prompts_of(self.vocabulary, codes))
+          self.stabilizers[key] = self._texts(codes, stabilizers)
+        yield key, self._texts(codes, rows)
+
+  def _texts(self, codes: Sequence[str], rows: np.ndarray) -> dict[str, str]:
+    return {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
 
   def prompts(
     self, keys: Sequence[str], codes: Sequence[str], own_tags: Tags | None = None

@@ -26,8 +26,13 @@ def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[
   """Writes `vit/`, `t5/` with the tokenizer, `projection.safetensors`, the vocabulary and the manifest.
 
   Raises:
-    UsageError: transformers has no such search or ViT, or the files already exist.
+    UsageError: transformers has no such search or ViT, the model writes stabilizers, or the files already exist.
   """
+  if program.generator.marks is not None:
+    raise UsageError(
+      f"{model_dir}: it writes a stabilizer before each caption, for which transformers has no class: give"
+      " --to=stablehlo or --to=savedmodel"
+    )
   generate = _generate_arguments(program)
   check_free(folder, MANIFEST)
   tensors = {

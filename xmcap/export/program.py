@@ -73,15 +73,18 @@ class Program:
       seed: int32 []; samples for picture i are a function of (seed, i).
 
     Returns:
-      Tokens int32 [b, l, max_length], ending with EOS (1) unless max_length was reached, padded with 0; and scores
-      float32 [b, l].
+      Tokens int32 [b, l, max_length], ending with EOS (1) unless max_length was reached, padded with 0, without the
+      stabilizer if the model writes one; and scores float32 [b, l].
     """
     batch = image.shape[0]
     prompts = jnp.broadcast_to(prompt_tokens, (batch, *prompt_tokens.shape))
     nested = stacking.nested(params)
     row_ids = jnp.arange(batch, dtype=jnp.int32)
     static, key = self.generator.static, jax.random.key(seed)
-    return generator_lib.generate(*static, nested, image, prompts, key, row_ids)
+    tokens, scores = generator_lib.generate(*static, nested, image, prompts, key, row_ids)
+    if self.generator.marks is not None:  # a loader need not know of stabilizers
+      _, tokens = self.generator.marks.split(tokens, prompts, jnp)
+    return tokens, scores
 
   def write_beside(self, folder: pathlib.Path, **more: Any) -> None:
     """Writes the manifest, with the fields `more`, and the vocabulary."""

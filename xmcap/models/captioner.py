@@ -96,15 +96,18 @@ class Captioner(nn.Module):
 
     Args:
       image: [B, H, W, 3], values 0..255 (uint8 in training), or stored vectors as in `encode_image`.
-      prompt_tokens: int32 [B, K, P], padded with 0.
+      prompt_tokens: int32 [B, K, P], padded with 0; or [B, 1, P], one prompt that all captions of a picture share.
       target_tokens: int32 [B, K, T], ending with EOS, padded with 0; they are shifted right here.
       deterministic: no dropout; otherwise the random stream `dropout` is needed.
     """
     # One lookup for prompts and targets: with two, each would have a gradient as large as the embedding table.
-    tokens = jnp.concatenate([prompt_tokens, shift_right(target_tokens)], axis=-1)
-    prompt, targets = jnp.split(self.token_embedder(tokens), [prompt_tokens.shape[-1]], axis=2)
+    captions, (prompts, length) = target_tokens.shape[1], prompt_tokens.shape[1:]
+    repeated = jnp.repeat(prompt_tokens, captions // prompts, axis=1)
+    tokens = jnp.concatenate([repeated, shift_right(target_tokens)], axis=-1)
+    prompt, targets = jnp.split(self.token_embedder(tokens), [length], axis=2)
     features = self.encode_image(image, deterministic)
-    encoded, mask = self.encode(features, prompt_tokens, deterministic, prompt)
+    encoded, mask = self.encode(features, prompt_tokens, deterministic, prompt[:, :prompts])
+    encoded, mask = (jnp.repeat(x, captions // prompts, axis=1) for x in (encoded, mask))
     rows = constrain(_flatten(targets), "batch", "length", "embed")
     hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
     return self.decoder.logits(hidden).reshape(*targets.shape[:-1], -1)
@@ -118,6 +121,10 @@ class Captioner(nn.Module):
     """
     hidden, cache = self.decoder.step(self.token_embedder(tokens), position, cross, cache)
     return self.decoder.logits(hidden), cache
+
+  def decode_prefix(self, tokens: jax.Array, mask: jax.Array, cross: CrossCache) -> SelfCache:
+    """The keys and values of given inputs of the decoder, int32 [rows, length], at the right of padding."""
+    return self.decoder.prefix(self.token_embedder(tokens), mask, cross)
 
 
 def variable_shapes(vit: ViTConfig, t5: T5Config) -> dict[str, Any]:

@@ -8,7 +8,7 @@ and it can be passed as `--gin_file=DIR/model.json`. Only `format` and `version`
     "vit": {the fields of ViTConfig}, "t5": {the fields of T5Config},
     "text": {the fields of TextConfig}, "dual": {the fields of DualConfig},
     "words": {the fields of Word2VisualVecConfig}, "tagger": {the fields of TaggerConfig},
-    "tags": {the fields of TagsInPrompt},
+    "tags": {the fields of TagsInPrompt}, "stabilizer": {the fields of Stabilizer},
     "mixture": "coco_35l", "languages": ["ar", ...],
     "decoding": {"max_length": 64, "cache_dtype": "auto", "search": {"name": "Beam", "beams": 4}}
   }
@@ -35,6 +35,7 @@ from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.dual import DualConfig
 from xmcap.models.label_tagger import TaggerConfig
 from xmcap.models.layers import check_dtype
+from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
@@ -96,8 +97,18 @@ _CONFIGS = {
   "words": Word2VisualVecConfig,
   "tagger": TaggerConfig,
   "tags": TagsInPrompt,
+  "stabilizer": Stabilizer,
 }
-Config = ViTConfig | T5Config | TextConfig | DualConfig | Word2VisualVecConfig | TaggerConfig | TagsInPrompt
+Config = (
+  ViTConfig
+  | T5Config
+  | TextConfig
+  | DualConfig
+  | Word2VisualVecConfig
+  | TaggerConfig
+  | TagsInPrompt
+  | Stabilizer
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +118,7 @@ class Model:
   Attributes:
     vit, t5, text, dual, words, tagger: the given fields of their configurations; None if the model has no such part.
     tags: the given fields of `TagsInPrompt`; None if the model was trained without tags in its prompts.
+    stabilizer: the given fields of `Stabilizer`; None if the model writes captions without stabilizers.
     mixture: the mixture that the model was trained on; "" if unknown.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
@@ -124,9 +136,10 @@ class Model:
   words: Fields | None = None
   tagger: Fields | None = None
   tags: Fields | None = None
+  stabilizer: Fields | None = None
 
   def config(self, part: str) -> Config | None:
-    """The configuration of `vit`, `t5`, `text`, `dual`, `words`, `tagger` or `tags`, or None."""
+    """The configuration of a part, such as `vit` or `stabilizer`, or None."""
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 

@@ -6,7 +6,6 @@ biases, logits not tied to the embedding. Deviation from t5x: tokens are looked 
 """
 
 import dataclasses
-import math
 from typing import Annotated, Any
 
 import gin
@@ -31,6 +30,7 @@ from xmcap.models.layers import (
   parameter,
   resolve_dtype,
 )  # fmt: skip
+from xmcap.models.relative_positions import RelativePositionBias
 
 ADAPTERS = ("none", "bottleneck", "lora")
 PAD_ID = 0  # also the decoder's start token
@@ -99,51 +99,9 @@ class T5Config:
     check_dtype(self.dtype)
 
 
-def relative_position_buckets(
-  num_queries: int, num_keys: int, bidirectional: bool, num_buckets: int = 32, max_distance: int = 128
-) -> np.ndarray:
-  """Buckets of key position - query position: exact for the first half, then logarithmic up to max_distance.
-
-  Raffel et al. (2020), section 2.1. Bidirectional stacks use half of the buckets for keys after the query.
-
-  Returns:
-    int32 [num_queries, num_keys], each in [0, num_buckets).
-  """
-  relative = np.arange(num_keys)[None, :] - np.arange(num_queries)[:, None]
-  offset = np.zeros_like(relative)
-  if bidirectional:
-    num_buckets //= 2
-    offset = (relative > 0) * num_buckets
-    distance = np.abs(relative)
-  else:
-    distance = np.maximum(-relative, 0)
-  exact = num_buckets // 2
-  # The small constant keeps exact powers, such as 16 / 8, from being rounded down into the bucket below.
-  share = np.log(np.maximum(distance, 1) / exact) / math.log(max_distance / exact)
-  large = share * (num_buckets - exact) + 1e-9
-  # Clipped at 0 before truncation; values for distances below `exact` are not used.
-  large = np.minimum(exact + np.maximum(large, 0).astype(np.int64), num_buckets - 1)
-  return (offset + np.where(distance < exact, distance, large)).astype(np.int32)
-
-
-class RelativePositionBias(nn.Module):
-  """A learned bias for each (head, bucket), shared by the layers of a stack."""
-
-  config: T5Config
-  bidirectional: bool
-
-  @nn.compact
-  def __call__(self, num_queries: int, num_keys: int) -> jax.Array:
-    """Returns the bias of attention logits, float32 [1, heads, num_queries, num_keys]."""
-    config = self.config
-    init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
-    shape = (config.num_heads, config.relpos_buckets)
-    embedding = parameter("rel_embedding", init, shape, ("heads", "relpos_buckets"))
-    sizes = config.relpos_buckets, config.relpos_max_distance
-    buckets = relative_position_buckets(num_queries, num_keys, self.bidirectional, *sizes)
-    # A one-hot product, because the gradient of a gather would be a slow scatter.
-    one_hot = jax.nn.one_hot(buckets, config.relpos_buckets, dtype=jnp.float32)
-    return jnp.einsum("hr,qkr->hqk", embedding, one_hot)[None]
+def _relpos_bias(config: T5Config, bidirectional: bool) -> RelativePositionBias:
+  sizes = config.num_heads, config.relpos_buckets, config.relpos_max_distance
+  return RelativePositionBias(*sizes, bidirectional)
 
 
 class TokenEmbedder(nn.Module):
@@ -223,7 +181,7 @@ class Encoder(nn.Module):
   config: T5Config
 
   def setup(self):
-    self.relpos_bias = RelativePositionBias(self.config, bidirectional=True)
+    self.relpos_bias = _relpos_bias(self.config, bidirectional=True)
     self.layers = stacking.make(EncoderLayer, self.config, self.config.num_encoder_layers)
     self.encoder_norm = _norm(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
@@ -295,6 +253,17 @@ class DecoderLayer(nn.Module):
     x = x + self.encoder_decoder_attention.combine(query, *cross_key_value, padding)
     return x + self.mlp(self.pre_mlp_layer_norm(x), True), (keys, values)
 
+  def prefix(
+    self, x: jax.Array, bias: jax.Array, padding: jax.Array, cross_key_value: tuple[jax.Array, jax.Array]
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """The first positions of every row at once: x [rows, length, embed] -> the same, and their keys and values."""
+    y = self.pre_self_attention_layer_norm(x)
+    keys, values = self.self_attention.project_key_value(y)
+    x = x + self.self_attention.combine(self.self_attention.project_query(y), keys, values, bias)
+    query = self.encoder_decoder_attention.project_query(self.pre_cross_attention_layer_norm(x))
+    x = x + self.encoder_decoder_attention.combine(query, *cross_key_value, padding)
+    return x + self.mlp(self.pre_mlp_layer_norm(x), True), (keys, values)
+
 
 class Decoder(nn.Module):
   """The decoder: all positions at once for training, or one at a time with a cache for decoding.
@@ -308,7 +277,7 @@ class Decoder(nn.Module):
   stepwise: bool = False
 
   def setup(self):
-    self.relpos_bias = RelativePositionBias(self.config, bidirectional=False)
+    self.relpos_bias = _relpos_bias(self.config, bidirectional=False)
     count = self.config.num_decoder_layers
     self.layers: Any
     if self.stepwise:
@@ -376,6 +345,8 @@ class Decoder(nn.Module):
       The output of `__call__` for this position, [rows, beams, embed], and the updated cache.
     """
     bias = lax.dynamic_slice_in_dim(cross.relpos_bias, position, 1, axis=2)
+    if cross.prefix is not None:
+      bias += jnp.repeat(cross.prefix, embedded.shape[1], axis=0)
     x, keys, values = embedded, [], []
     for i, layer in enumerate(self.layers):
       x, (key, value) = layer.step(
@@ -385,3 +356,19 @@ class Decoder(nn.Module):
       keys.append(key)
       values.append(value)
     return self.decoder_norm(x), SelfCache(tuple(keys), tuple(values))
+
+  def prefix(self, embedded: jax.Array, mask: jax.Array, cross: CrossCache) -> SelfCache:
+    """The keys and values of given tokens, to go on from.
+
+    Args:
+      embedded: the embedded inputs, from the start token on, at the right of [rows, max_length, embed].
+      mask: bool [rows, max_length], False for the padding at their left.
+      cross: from `start`.
+    """
+    bias = cross.relpos_bias + padding_bias(mask)
+    x, keys, values = embedded, [], []
+    for i, layer in enumerate(self.layers):
+      x, (key, value) = layer.prefix(x, bias, cross.padding, (cross.keys[i], cross.values[i]))
+      keys.append(key)
+      values.append(value)
+    return SelfCache(tuple(keys), tuple(values))

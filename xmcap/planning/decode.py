@@ -11,6 +11,7 @@ from xmcap.evaluation.predictor import Predictor
 from xmcap.languages import LANGUAGES
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as decoding
+from xmcap.models.stabilizer import Marks
 from xmcap.planning import hlo
 from xmcap.planning import run as run_lib
 from xmcap.planning.step import explained
@@ -38,14 +39,20 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
     XmcapError: the configuration is incomplete, or the compiler fails for another reason.
   """
   run = run_lib.of_gin(topology, scan=False, microbatches=1)
-  wanted = ("search", "max_length", "batch_size", "cache_dtype")
-  search, max_length, pictures, cache_dtype = (run_lib.option(Predictor, name) for name in wanted)
+  wanted = ("search", "max_length", "batch_size", "cache_dtype", "stabilizer")
+  search, max_length, pictures, cache_dtype, stabilizer = (run_lib.option(Predictor, name) for name in wanted)
   devices = topology.devices()
   of_host = [device for device in devices if device.process_index == devices[0].process_index]
   placed = sharded_params.for_evaluation({}, of_host)
   pictures = -(-pictures // placed.groups) * placed.groups
   captioner = run.objective.module
-  generator = decoding.Generator(captioner, search, max_length, cache_dtype)
+  # Any ids will do.
+  marks = (
+    None
+    if stabilizer is None
+    else Marks(stabilizer, captioner.t5.vocab_size - 1, (captioner.t5.vocab_size - 2,))
+  )
+  generator = decoding.Generator(captioner, search, max_length, cache_dtype, marks)
   rows = sharding.batch_sharding(placed.mesh)
 
   def replicated(tree: Any) -> Any:
@@ -59,7 +66,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   shapes = variable_shapes(captioner.vit, captioner.t5)["params"]
   params = replicated(jax.eval_shape(generator.cast, shapes))
   image = row(*run.shapes["image"][0][1:], dtype=np.uint8)
-  prompts = row(len(LANGUAGES), run.shapes["prompt_tokens"][0][-1])
+  prompts = row(len(LANGUAGES), run.prompt_length)
   key = replicated(jax.eval_shape(lambda: jax.random.key(0)))
   with placed.computing():
     try:

@@ -79,12 +79,20 @@ class Run:
     return self.batch_size // self.variant.captions_per_image
 
   @property
+  def prompts(self) -> tuple[int, int, int]:
+    """The shape of the prompts: one of a token for all captions of a picture, if the encoder does not see languages."""
+    stabilizer = option(CaptionStream, "stabilizer")
+    if stabilizer is not None and stabilizer.is_consistent:
+      return self.pictures, 1, 1
+    return self.pictures, self.variant.captions_per_image, self.prompt_length
+
+  @property
   def shapes(self) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Name -> (shape, dtype) of the arrays of a global batch."""
     captions = (self.pictures, self.variant.captions_per_image)
     return {
       "image": ((self.pictures, self.image_size, self.image_size, 3), np.uint8),
-      "prompt_tokens": ((*captions, self.prompt_length), np.int32),
+      "prompt_tokens": (self.prompts, np.int32),
       "target_tokens": ((*captions, self.target_length), np.int32),
       "target_weights": ((*captions, self.target_length), np.float32),
     }

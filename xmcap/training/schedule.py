@@ -11,6 +11,35 @@ from xmcap.errors import UsageError
 
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
+class WarmupThenHalving:
+  """Linear warm-up, then halved again and again, as PLuGS is trained with Adam in a draft of Crossmodal-3600.
+
+  Attributes:
+    learning_rate: the rate after the warm-up.
+    warmup_steps: first steps, over which the rate rises linearly from 0 (excluded).
+    halve_every: after so many steps since the warm-up, and so many again, the rate is halved.
+  """
+
+  learning_rate: float = 1e-4
+  warmup_steps: int = 1_000
+  halve_every: int = 10_000
+
+  def __post_init__(self):
+    if self.learning_rate < 0 or self.warmup_steps < 0 or self.halve_every < 1:
+      raise UsageError(
+        f"{self}: give a learning_rate and warmup_steps of at least 0, and halve_every of at least 1"
+      )
+
+  def __call__(self, step: jax.Array | int, total_steps: int) -> jax.Array:
+    """The learning rate of the update from `step` to `step + 1`, float32 []; it does not depend on `total_steps`."""
+    done = jnp.asarray(step, jnp.float32)
+    halvings = jnp.floor(jnp.maximum(done - self.warmup_steps, 0) / self.halve_every)
+    risen = jnp.minimum(1.0, (done + 1) / self.warmup_steps) if self.warmup_steps else 1.0
+    return jnp.float32(self.learning_rate) * risen * 0.5**halvings
+
+
+@gin.configurable
+@dataclasses.dataclass(frozen=True)
 class ConstantThenRsqrt:
   """Constant, then times sqrt(constant_steps / step): the schedule of T5 and of Crossmodal-3600 (section 3.2).
 

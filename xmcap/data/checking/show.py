@@ -190,7 +190,12 @@ def configured_stream() -> CaptionStream:
     raise UsageError(
       "the gin files name no corpus (CaptionStream.mixture): add one such as --gin_file=data/coco35l.gin"
     ) from None
-  return configuration.bound(CaptionStream)
+  stream = configuration.bound(CaptionStream)
+  if stream.stabilizer is not None:
+    raise UsageError(
+      "a sheet shows captions without stabilizers: leave runs/plugs.gin out, or add --gin.CaptionStream.stabilizer=None"
+    )
+  return stream
 
 
 def facts(stream: CaptionStream, step: int) -> dict[str, str]:

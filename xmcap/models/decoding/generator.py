@@ -12,8 +12,10 @@ from jax import lax
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
+from xmcap.models.decoding import stabilized
 from xmcap.models.decoding.search import Greedy, Search
 from xmcap.models.layers import resolve_dtype
+from xmcap.models.stabilizer import Marks
 from xmcap.models.t5 import PAD_ID
 
 _GREEDY = Greedy()
@@ -49,8 +51,8 @@ def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
   return jax.tree_util.tree_map_with_path(cast, params)
 
 
-@functools.partial(jax.jit, static_argnames=("captioner", "max_length", "cache_dtype"))
-def generate(captioner, search, max_length, cache_dtype, params, image, prompt_tokens, rng, row_ids):
+@functools.partial(jax.jit, static_argnames=("captioner", "max_length", "cache_dtype", "marks"))
+def generate(captioner, search, max_length, cache_dtype, marks, params, image, prompt_tokens, rng, row_ids):
   """`Generator.__call__` as one jitted function of `Generator.static` and its arguments, with prompts [B, L, P].
 
   When it is traced for export, the number of pictures may be symbolic.
@@ -60,15 +62,23 @@ def generate(captioner, search, max_length, cache_dtype, params, image, prompt_t
     captioner.apply, {"params": {**params, "decoder": stacking.unstack(params["decoder"])}}
   )
   batch, languages, _ = prompt_tokens.shape
-  rows = batch * languages
-  encoded, mask = apply(apply(image, method="encode_image"), prompt_tokens, method="encode")
+  given = marks if marks is not None and marks.stabilizer.is_consistent else None
+  prompts = prompt_tokens if given is None else jnp.full((batch, 1, 1), PAD_ID, jnp.int32)
+  rows = batch * prompts.shape[1]
+  encoded, mask = apply(apply(image, method="encode_image"), prompts, method="encode")
   encoded, mask = encoded.reshape(rows, *encoded.shape[2:]), mask.reshape(rows, -1)
   cross, cache = apply(method=lambda model: model.decoder.start(encoded, mask, max_length, search.beams))
   if cache_dtype is not None:
     cross, cache = cross.astype(cache_dtype), cache.astype(cache_dtype)
-  step = functools.partial(apply, method="decode_step")
   keys = _row_keys(rng, row_ids, prompt_tokens)
-  found = search.run(step, cross, cache, max_length, keys)
+  if given is None:
+    step = functools.partial(apply, method="decode_step")
+    found = search.run(step, cross, cache, max_length, keys)
+  elif given.stabilizer.phases == 1:
+    found = stabilized.one_phase(apply, search, given, cross, cache, prompt_tokens, max_length, keys)
+  else:
+    both = jax.vmap(jax.random.fold_in, (None, 0))(rng, row_ids), keys
+    found = stabilized.two_phases(apply, search, given, cross, cache, prompt_tokens, max_length, both)
   tokens, scores = (leaf.reshape(batch, languages, *leaf.shape[1:]) for leaf in found)
   return tokens, scores
 
@@ -83,16 +93,24 @@ class Generator:
     max_length: T, the largest number of tokens in a caption, counting EOS.
     cache_dtype: dtype of the cached keys and values, `float32` or `bfloat16` (half the memory, nearly the same
       captions); `auto`: that of the T5's activations.
+    marks: the tokens around stabilizers, which then precede the captions that it returns, and count in `max_length`;
+      None: the model has none. If it is consistent, the prompts of a call must be LangIds.
 
   Raises:
-    UsageError: max_length is below 1, or the dtype is unknown.
+    UsageError: max_length is below 1 or leaves no room after a stabilizer, or the dtype is unknown.
   """
 
   def __init__(
-    self, captioner: Captioner, search: Search = _GREEDY, max_length: int = 32, cache_dtype: str = "auto"
-  ):
-    if max_length < 1:
-      raise UsageError(f"Generator.max_length is {max_length}: it must be at least 1")
+    self, captioner: Captioner, search: Search = _GREEDY, max_length: int = 32, cache_dtype: str = "auto",
+    marks: Marks | None = None,
+  ):  # fmt: skip
+    least = 1
+    if marks is not None and marks.stabilizer.is_consistent and marks.stabilizer.phases == 2:
+      least = marks.stabilizer.length + len(marks.pivot) + 1
+    if max_length < least:
+      after = " (with Stabilizer.length tokens before a caption)" if least > 1 else ""
+      raise UsageError(f"Generator.max_length is {max_length}: it must be at least {least}{after}")
+    self.marks = marks
     self.captioner = captioner.clone(stepwise=True)
     self.search = search
     self.max_length = max_length
@@ -101,7 +119,7 @@ class Generator:
   @property
   def static(self) -> tuple[Any, ...]:
     """The first arguments of `generate`, for which it is compiled (except for the leaves of the search)."""
-    return self.captioner, self.search, self.max_length, self.cache_dtype
+    return self.captioner, self.search, self.max_length, self.cache_dtype, self.marks
 
   def cast(self, params: Any) -> Any:
     """Casts parameters to the dtypes of the computation."""
