@@ -2,8 +2,8 @@
 
 usage: python benchmarks/plugs.py [QUICKSTART] [--out=DIR] [--steps=300] [--pictures=40]
 QUICKSTART is the folder that `bash quickstart.sh` made, by default runs/quickstart: its corpus, and its ViT from tags.
-The three captioners are trained in DIR by the recipe of runs/quickstart.gin with fewer steps; one that is there already is not
-trained again. Then all of them caption the first pictures of `test` in 36 languages, by several searches.
+The three captioners are trained in DIR by the recipe of runs/quickstart.gin with fewer steps; one that is there already
+is not trained again. Then all of them caption the first pictures of `test` in 36 languages, by several searches.
 """
 
 import argparse
