@@ -234,7 +234,7 @@ def test_equal_sentences_count_once_and_ties_keep_the_order_of_the_pool(tmp_path
   "change, message",
   [
     (lambda folder: (folder / "pool.txt").write_text("a\n"), "3 embeddings for 1 sentence in 'zh'"),
-    (lambda folder: (folder / "photos/keys.txt").write_text("p0\n"), "1 key for 7 vectors"),
+    (lambda folder: (folder / "photos/keys.txt").write_text("p0\n"), "1 key for 7 rows"),
     (lambda folder: (folder / "photos/keys.txt").unlink(), "keys.txt: cannot be read"),
     (lambda folder: np.save(folder / "pool.npy", np.ones((3, 2), "f4")), "width 6, but candidates: width 2"),
   ],
