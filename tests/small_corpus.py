@@ -64,6 +64,6 @@ def write(
     for index in splits["validation"]:
       one = record(index, languages, captions)
       (out / "images" / f"{one.key}.png").write_bytes(one.image)
-      captions = {caption.language: {"caption": [caption.text]} for caption in one.captions}
-      references.write(json.dumps({"image/key": one.key, "image/locale": "", **captions}) + "\n")
+      last = {caption.language: {"caption": [caption.text]} for caption in one.captions}
+      references.write(json.dumps({"image/key": one.key, "image/locale": "", **last}) + "\n")
   return out
