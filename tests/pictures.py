@@ -72,6 +72,8 @@ def tagged(number):
 def registration(name):
   """Stands for `registry.registration`: a vocabulary whose captions are their tokens."""
   vocabulary = types.SimpleNamespace(
-    prompt=lambda code: [2 + len(code)], decode=lambda tokens: " ".join(map(str, tokens))
+    marks=lambda stabilizer: None,
+    prompt=lambda code: [2 + len(code)],
+    decode=lambda tokens: " ".join(map(str, tokens)),
   )
   return types.SimpleNamespace(vocabulary=lambda: vocabulary)

@@ -10,7 +10,7 @@ from PIL import Image
 from tests.convert.conftest import VIT_SIZES, edit_json, embedded
 from xmcap import cli
 from xmcap.data import features, images, text_input
-from xmcap.evaluation import embed, embedder
+from xmcap.evaluation import embed
 from xmcap.models import model_json
 
 KINDS = ("CLIP", "Siglip", "AltCLIP")
@@ -81,7 +81,7 @@ def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
   theirs = write_dual(tmp_path / "theirs", kind)
   folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
   config = model_json.read(folder / "model.json").config("text")
-  monkeypatch.setattr(embedder, "_tokenizer", lambda *_: Ids(config.pad_id, config.max_length))
+  monkeypatch.setattr(text_input, "of_folder", lambda *_: Ids(config.pad_id, config.max_length))
   tower = embed.load(str(folder))
   pixels, texts = rng.integers(0, 256, (3, 12, 12, 3)).astype(np.uint8), texts_of(kind, rng)
 

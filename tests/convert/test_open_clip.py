@@ -10,8 +10,7 @@ from PIL import Image
 from tests.convert import multilingual_towers, open_clip_models
 from tests.convert.conftest import edit_json, embedded
 from xmcap import cli
-from xmcap.data import images
-from xmcap.evaluation import embedder
+from xmcap.data import images, text_input
 from xmcap.models import model_json
 
 # Of the weights, pictures and texts of open_clip_models, by CLIP and CustomTextCLIP: the first three numbers of each
@@ -177,7 +176,7 @@ def test_nllb_is_told_the_language_of_each_text(tmp_path, monkeypatch):
     def encode_all(self, texts, language=""):
       return [[{"de": 20, "no": 30}[language], 7, 2] for _ in texts], 0
 
-  monkeypatch.setattr(embedder, "_tokenizer", lambda *_: First())
+  monkeypatch.setattr(text_input, "of_folder", lambda *_: First())
   folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", "nllb"))
   (tmp_path / "labels.json").write_text(
     json.dumps({"DE": [[0, 1], ["Hund", "Katze"]], "NO": [[0, 1], ["hund", "katt"]]})

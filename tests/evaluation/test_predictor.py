@@ -23,6 +23,9 @@ class _Vocabulary:
   def decode(self, tokens):
     return " ".join(map(str, tokens))
 
+  def marks(self, stabilizer):
+    assert stabilizer is None
+
 
 @functools.cache
 def _params(scan):
