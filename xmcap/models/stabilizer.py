@@ -84,10 +84,6 @@ class Marks:
     caption = () if tuple(prompt) == self.pivot else caption
     return [*stabilizer, self.separator, *prompt, *caption, EOS_ID]
 
-  def length(self, stabilizer: int, prompt: int, caption: int) -> int:
-    """The number of tokens of `target`, given those of its parts; 0 of the caption in the pivot language."""
-    return stabilizer + prompt + caption + 2
-
   def is_given(self, targets: np.ndarray, prompts: np.ndarray) -> np.ndarray:
     """Whether each token of targets [..., T] is a LangId that the decoder is given, so that it need not be learnt."""
     if not self.stabilizer.is_consistent:

@@ -24,9 +24,6 @@ from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 from xmcap.scoring.writing.signature import of_images, of_texts
 
-PER_IMAGE = ("all", "first")
-"""The captions of a picture that count in a language."""
-
 _DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
 _Pairs = list[tuple[int, str]]  # index of the picture, caption
 
