@@ -52,13 +52,16 @@ class Default(base.Tokenizer):
     joined = list(map(spaces.joined, texts))
     if self.language != "th":
       return self._segment(self._normalize(joined))
-    # In one call, because the segmenter loads the rest of its dictionary after a few.
-    spaced = [place for place, text in enumerate(texts) if text != joined[place]]
-    found = self._segment(self._normalize([*texts, *(joined[place] for place in spaced)]))
-    for place, words in zip(spaced, found[len(texts) :], strict=True):
-      if spaces.are_between_words(texts[place], found[place]):
-        found[place] = words
-    return found[: len(texts)]
+    found = self._segment(self._normalize(texts))
+    parted = [
+      place
+      for place, text in enumerate(texts)
+      if text != joined[place] and spaces.are_between_words(text, found[place])
+    ]
+    again = self._segment(self._normalize([joined[place] for place in parted]))
+    for place, words in zip(parted, again, strict=True):
+      found[place] = words
+    return found
 
   def words(self, texts: Sequence[str]) -> Words:
     if self._segmenter is not None:
