@@ -58,7 +58,7 @@ setuptools.setup(
     "fugashi==1.5.2",
     "gin-config>=0.5.0",
     "google-cloud-storage>=3.17",
-    "google-crc32c>=1.8",
+    "google-crc32c>=1.9",
     "importlib_resources>=6.0",
     # 0.12 was tried: a few tests of models fail. `bash test.sh --latest` tries it again.
     "jax>=0.10.2,<0.11",

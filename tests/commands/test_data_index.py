@@ -7,7 +7,7 @@ import pytest
 
 from tests.data import conftest, releases
 from xmcap import cli
-from xmcap.data import lengths
+from xmcap.data import lengths, record_writer
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
@@ -59,6 +59,18 @@ def test_a_corpus_of_an_earlier_version_is_indexed(tmp_path, tiny_dir, capsys):
   assert cli.main(["data", "index", str(corpus), "--processes=1"]) == 0
   assert capsys.readouterr().out == f"{corpus}: 1 files of records, of which 1 were indexed now\n"
   assert index.read_bytes() == built and not (corpus / "lengths").exists()
+
+
+def test_records_that_cannot_be_indexed(tmp_path, tiny_dir, capsys, monkeypatch):
+  monkeypatch.setattr(record_writer, "_WRITER_OPTIONS", "group_size:1")  # as `tfds build` writes them
+  monkeypatch.setattr(record_writer, "_read_back", lambda *arguments: "")
+  corpus = conftest.write_corpus(tmp_path, [conftest.tiny_record(0)], train_vocabulary=False)
+  assert cli.main(["data", "index", corpus, "--processes=1"]) == 1
+  assert "cannot be indexed (its records are compressed, or share chunks)" in capsys.readouterr().err
+  assert (
+    cli.main(["data", "index", corpus, f"--vocabulary={tiny_dir}/vocabulary.model", "--processes=1"]) == 0
+  )
+  assert "the records have no index, which only a bucket needs" in capsys.readouterr().out
 
 
 def test_a_corpus_in_a_bucket_is_indexed(bucket, tmp_path, tiny_dir, capsys, monkeypatch):

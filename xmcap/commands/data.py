@@ -198,8 +198,13 @@ def _index(arguments) -> None:
       rate = sum(captions.values()) / (time.monotonic() - began)
       counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
       print(f"{arguments.dir}/lengths: lengths of captions, {counts} ({rate:,.0f} per second), for {path}")
-    indexed = range_index.write_absent(paths, **options)
-  print(f"{arguments.dir}: {len(paths):,} files of records, of which {indexed:,} were indexed now")
+    try:
+      indexed = range_index.write_absent(paths, **options)
+      print(f"{arguments.dir}: {len(paths):,} files of records, of which {indexed:,} were indexed now")
+    except range_index.NoRangesError as error:
+      if not path:
+        raise
+      print(f"the records have no index, which only a bucket needs: {error}")  # such as those of `tfds build`
 
 
 def _add_stats(actions) -> None:

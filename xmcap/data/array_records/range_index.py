@@ -114,14 +114,22 @@ class RangeIndex:
     return found
 
 
+class NoRangesError(XmcapError):
+  """The records of a file cannot be read by ranges."""
+
+
 def write(address: addresses.Address) -> None:
-  """Writes the index of a file beside it; in a bucket through a copy here. XmcapError if the file has none."""
+  """Writes the index of a file beside it; in a bucket through a copy here.
+
+  NoRangesError if the file is not laid out as one of `xmcap data build`; XmcapError if it is damaged.
+  """
   path = os.fspath(address) + SUFFIX
   try:
     with addresses.local_copy(address) as copy:
       index = RangeIndex.of_file(copy)
   except _DAMAGED as error:
-    raise XmcapError(
+    kind = NoRangesError if isinstance(error, ValueError) else XmcapError
+    raise kind(
       f"{address} cannot be indexed ({one_line(error)}): build the corpus again with `xmcap data build`"
     ) from None
   if addresses.is_remote(path):
