@@ -166,11 +166,11 @@ def _show(arguments) -> None:
 def _add_index(actions) -> None:
   command = base.add_command(
     actions, "index", _index, "index the records, for reading them in a bucket, and the lengths of captions",
-    "Indexes the files of records that have no index yet, also in a bucket, whose files it copies here one after "
-    "another. With a vocabulary it also writes the index of caption lengths for CaptionStream.target_lengths. "
+    "Indexes the files of records that have no index yet, also in a bucket, whose files it copies here for "
+    "that. With a vocabulary it also writes the index of caption lengths for CaptionStream.target_lengths. "
     "`xmcap data build` writes both.",
   )  # fmt: skip
-  model = "the SentencePiece model of the runs; default: vocabulary.model in DIR, if there is one"
+  model = "the SentencePiece model of the runs; default: vocabulary.model in DIR, if DIR is local and has it"
   base.text(command, "dir", "DIR", "a built corpus")
   base.text(command, "--vocabulary", "PATH", model)
   base.text(command, "--splits", "NAME,...", "splits of DIR, separated by commas; default: all")
