@@ -58,6 +58,7 @@ setuptools.setup(
     "fugashi==1.5.2",
     "gin-config>=0.5.0",
     "google-cloud-storage>=3.17",
+    "google-crc32c>=1.9",
     "importlib_resources>=6.0",
     # 0.12 was tried: a few tests of models fail. `bash test.sh --latest` tries it again.
     "jax>=0.10.2,<0.11",
@@ -65,7 +66,6 @@ setuptools.setup(
     "langcodes[data]>=3.5",
     "ml_dtypes>=0.5",
     "msgspec>=0.22",
-    "numba>=0.68",
     "numpy>=2.4",
     "optax>=0.2.8",
     "orbax-checkpoint>=0.12.8",

@@ -85,7 +85,7 @@ def main():
     with gin.unlock_config():
       gin.bind_parameter("RecordCache.bytes", _CACHE)
     report("bucket, 30 ms per request, with a cache", train(address, arguments.steps))
-    records = sum(file.stat().st_size for file in corpus.glob("*train.array_record*"))
+    records = sum(file.stat().st_size for file in corpus.glob("*train.array_record-*-of-?????"))
     held = RecordCache().open().disk_bytes()
     print(
       f"cache: {held / 1e6:.1f} MB on the disk, limit {_CACHE / 1e6:.1f} MB; records: {records / 1e6:.1f} MB"

@@ -87,6 +87,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
   do_HEAD = do_GET
 
+  def do_PUT(self) -> None:
+    """Writes an object of S3."""
+    path = self.server.folder / urllib.parse.unquote(self.path).strip("/")
+    path.write_bytes(self.rfile.read(int(self.headers["Content-Length"])))
+    self.reply(200, b"", {"ETag": '"written"'})
+
   def _answer(self) -> None:
     url = urllib.parse.urlsplit(self.path)
     query = {name: values[0] for name, values in urllib.parse.parse_qs(url.query).items()}

@@ -95,7 +95,7 @@ def console() -> None:
   code = main()
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
     # Python would wait for threads that may be waiting for a lost host or disk; and after a keyboard interrupt in
-    # generated code, such as numba's, it would die of the signal.
+    # generated code it would die of the signal.
     _discard_output()
     sys.stderr.flush()
     os._exit(code)

@@ -49,6 +49,24 @@ def test_check_of_a_bad_one_exits_1(tmp_path, capsys, monkeypatch):
   assert "broken_picture" in kinds
 
 
+def test_check_of_a_wrong_index_exits_1(tmp_path, capsys):
+  for name, number in (("one", 2), ("two", 3)):
+    conftest.write_corpus(
+      tmp_path / name, [conftest.tiny_record(i) for i in range(number)], train_vocabulary=False
+    )
+  (index,) = (tmp_path / "one").glob("*.index")
+  index.write_bytes((tmp_path / "two" / index.name).read_bytes())
+  assert _run("check", tmp_path / "one", "--processes=1") == 1
+  shown = capsys.readouterr()
+  assert "the index of 1 files is wrong" in shown.err and f"xmcap data index {tmp_path}/one" in shown.err
+  assert "1  ERROR   wrong_index: files whose index of records is not theirs" in shown.out
+  (line,) = map(json.loads, (tmp_path / "one/check.jsonl").read_text().splitlines())
+  assert (line["kind"], line["key"]) == ("wrong_index", index.stem)
+  assert json.loads((tmp_path / "one/check.json").read_text())["bad"] == 0
+  index.unlink()
+  assert _run("check", tmp_path / "one", "--processes=1") == 0
+
+
 def test_show_a_corpus(corpus, tmp_path, capsys):
   out = tmp_path / "sheet.html"
   assert _run("show", corpus, f"--out={out}", "--count=3", "--image_size=16", "--captions_per_image=2") == 0

@@ -1,4 +1,4 @@
-"""`xmcap data index` and `data build --vocabulary`: the same files; wrong use is one line."""
+"""`xmcap data index`, `data build` and its `--vocabulary`: the same files; wrong use is one line."""
 
 import os
 import shutil
@@ -7,8 +7,10 @@ import pytest
 
 from tests.data import conftest, releases
 from xmcap import cli
-from xmcap.data import lengths
+from xmcap.data import lengths, record_writer
+from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
   assert cli.main(["data", "index", str(corpus)]) == 0
   printed = capsys.readouterr()
   assert "lengths of captions, 84 in train (" in printed.out
+  assert "1 files of records, of which 0 were indexed now" in printed.out
   assert "train: records counted for the index: 24 of 24" in printed.err
   assert os.path.isdir(lengths.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
 
@@ -33,8 +36,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
 @pytest.mark.parametrize(
   "arguments, words",
   [
-    (["{empty}"], "empty has no vocabulary.model: give one with --vocabulary=PATH"),
-    (["{empty}", "--vocabulary={tiny}/vocabulary.model"], "empty: not a corpus"),
+    (["{empty}"], "empty: not a corpus"),
     (["{tiny}", "--vocabulary={tiny}/tags.txt"], "tags.txt: not a SentencePiece model"),
     (["{tiny}", "--splits=test"], "has no split 'test'"),
     (["{tiny}", "--processes=0"], "--processes=0: give a number from 1"),
@@ -45,6 +47,45 @@ def test_wrong_use_is_one_line(tmp_path, tiny_dir, capsys, arguments, words):
   places = {"empty": tmp_path / "empty", "tiny": tiny_dir}
   assert cli.main(["data", "index", *(argument.format(**places) for argument in arguments)]) == 2
   assert words in capsys.readouterr().err
+
+
+def test_a_corpus_of_an_earlier_version_is_indexed(tmp_path, tiny_dir, capsys):
+  corpus = shutil.copytree(tiny_dir, tmp_path / "corpus")
+  (corpus / "vocabulary.model").unlink()
+  (index,) = corpus.glob("*.index")
+  built = index.read_bytes()
+  index.unlink()
+  assert len(RecordSource(corpus).read(range(24))) == 24
+  assert cli.main(["data", "index", str(corpus), "--processes=1"]) == 0
+  assert capsys.readouterr().out == f"{corpus}: 1 files of records, of which 1 were indexed now\n"
+  assert index.read_bytes() == built and not (corpus / "lengths").exists()
+
+
+def test_records_that_cannot_be_indexed(tmp_path, tiny_dir, capsys, monkeypatch):
+  monkeypatch.setattr(record_writer, "_WRITER_OPTIONS", "group_size:1")  # as `tfds build` writes them
+  monkeypatch.setattr(record_writer, "_read_back", lambda *arguments: "")
+  corpus = conftest.write_corpus(tmp_path, [conftest.tiny_record(0)], train_vocabulary=False)
+  assert cli.main(["data", "index", corpus, "--processes=1"]) == 1
+  assert "cannot be indexed (its records are compressed, or share chunks)" in capsys.readouterr().err
+  assert (
+    cli.main(["data", "index", corpus, f"--vocabulary={tiny_dir}/vocabulary.model", "--processes=1"]) == 0
+  )
+  assert "the records have no index, which only a bucket needs" in capsys.readouterr().out
+
+
+def test_a_corpus_in_a_bucket_is_indexed(bucket, tmp_path, tiny_dir, capsys, monkeypatch):
+  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+  corpus = shutil.copytree(tiny_dir, bucket.folder / "tiny")
+  (index,) = corpus.glob("*.index")
+  built = index.read_bytes()
+  index.unlink()
+  with pytest.raises(UsageError, match="index is missing, by which records are read from a bucket"):
+    RecordSource("gs://bucket/tiny")
+  assert cli.main(["data", "index", "gs://bucket/tiny", "--processes=1"]) == 0
+  assert "1 were indexed now" in capsys.readouterr().out
+  assert index.read_bytes() == built
+  assert list(RecordSource("gs://bucket/tiny")) == list(RecordSource(tiny_dir))
+  assert not [name for name in bucket.names() if name.endswith(".part")]
 
 
 def test_a_build_with_a_vocabulary_writes_what_the_command_writes(tmp_path, tiny_dir):

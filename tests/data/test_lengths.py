@@ -140,7 +140,7 @@ def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_pa
 
 def test_other_records_are_noticed(corpus, model):
   lengths.write(corpus, model, ["train"])
-  for path in corpus.glob("*.array_record*"):
+  for path in corpus.glob("*.array_record-*-of-?????"):
     path.unlink()
   write_corpus(corpus, [tiny_record(index + 1) for index in range(NUM_PICTURES)], train_vocabulary=False)
   with pytest.raises(UsageError, match="the records changed after the index was made"):

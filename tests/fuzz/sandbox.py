@@ -227,7 +227,7 @@ class _Auditor:
     if not isinstance(path, str | bytes | os.PathLike):
       return  # a descriptor, whose file was looked at when it was opened
     full = os.path.abspath(os.fsdecode(path))
-    # numba keeps what it compiles beside the code.
+    # Python keeps what it compiles beside the code.
     if not (full + "/").startswith(self._allowed) and "__pycache__" not in full:
       self._note(f"{what} outside its folder: {full}")
 

@@ -63,13 +63,28 @@ def test_a_name_is_joined_to_an_address_with_one_slash():
 @pytest.mark.parametrize("folder", ["s3", "gs", "memory"], indirect=True)
 def test_ranges(folder):
   file = addresses.join(folder, "name with space")
-  assert object_store.Read(file, 10, 20).result().data == DATA[10:20]
-  assert object_store.Read(file, 190).result().data == DATA[190:]
-  tail = object_store.Read(file, -5).result()
-  assert tail.data == DATA[-5:] and tail.version
+  assert object_store.Read(file, 10, 20).result() == DATA[10:20]
+  assert object_store.Read(file, 190).result() == DATA[190:]
   for start, stop in ((195, 205), (300, 310)):
     with pytest.raises(object_store.ShortObjectError, match="name with space is shorter than it should be"):
       object_store.Read(file, start, stop).result()
+
+
+@pytest.mark.parametrize("folder", ["s3", "memory"], indirect=True)
+def test_an_object_is_written_as_a_whole(folder):
+  file = addresses.join(folder, "name with space")
+  for data in (b"other bytes", DATA * 1000):
+    object_store.write(file, data)
+    assert addresses.read_bytes(file) == data
+  object_store.write(addresses.join(folder, "new"), b"")
+  assert addresses.names(folder) == ["empty", "name with space", "new"]
+
+
+def test_a_write_that_is_refused_is_one_line(store, patient):
+  with pytest.raises(
+    XmcapError, match=r"^gs://bucket/file cannot be written \(.*; tried 2 times\): .*[^\n]$"
+  ):
+    object_store.write("gs://bucket/file", DATA)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
@@ -77,7 +92,7 @@ def test_ranges(folder):
 def test_a_read_that_fails_is_tried_again(store, patient, scheme, fault):
   (store.folder / "bucket" / "file").write_bytes(DATA)
   store.faults["file"].append(fault)
-  assert object_store.Read(f"{scheme}://bucket/file", 5, 150).result().data == DATA[5:150]
+  assert object_store.Read(f"{scheme}://bucket/file", 5, 150).result() == DATA[5:150]
   assert len(store.requests) == 2
 
 
@@ -102,7 +117,7 @@ def test_many_reads_are_under_way_at_a_time(store):
   store.latency = 0.5  # on a busy machine, some reads begin late
   (store.folder / "bucket" / "file").write_bytes(DATA)
   reads = [object_store.Read("s3://bucket/file", place, place + 1) for place in range(40)]
-  assert b"".join(read.result().data for read in reads) == DATA[:40]
+  assert b"".join(read.result() for read in reads) == DATA[:40]
   assert store.most_at_once > 10
 
 

@@ -95,10 +95,16 @@ def _check(arguments) -> None:
     found = check.check(arguments.dir, out=arguments.out, max_characters=arguments.max_characters, **options)
   listed = os.path.join(out, "check.jsonl")
   pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
+  wrong = sum(split.counts["wrong_index"] for split in found)
   print(*found, f"{pictures:,} records checked; findings are listed in {listed}", sep="\n\n")
   if bad:
     raise XmcapError(
       f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used (listed in {listed}): build the corpus again"
+    )
+  if wrong:
+    raise XmcapError(
+      f"{arguments.dir}: the index of {wrong:,} files is wrong (listed in {listed}): remove each, and run "
+      f"`xmcap data index {arguments.dir}`"
     )
 
 
@@ -159,10 +165,12 @@ def _show(arguments) -> None:
 
 def _add_index(actions) -> None:
   command = base.add_command(
-    actions, "index", _index, "write the index of caption lengths for CaptionStream.target_lengths",
-    "Reads every record once. `xmcap data build` with a vocabulary also writes it.",
+    actions, "index", _index, "index the records, for reading them in a bucket, and the lengths of captions",
+    "Indexes the files of records that have no index yet, also in a bucket, whose files it copies here for "
+    "that. With a vocabulary it also writes the index of caption lengths for CaptionStream.target_lengths. "
+    "`xmcap data build` writes both.",
   )  # fmt: skip
-  model = "the SentencePiece model of the runs; default: vocabulary.model in DIR"
+  model = "the SentencePiece model of the runs; default: vocabulary.model in DIR, if DIR is local and has it"
   base.text(command, "dir", "DIR", "a built corpus")
   base.text(command, "--vocabulary", "PATH", model)
   base.text(command, "--splits", "NAME,...", "splits of DIR, separated by commas; default: all")
@@ -171,24 +179,32 @@ def _add_index(actions) -> None:
 
 def _index(arguments) -> None:
   from xmcap.data import lengths, records
+  from xmcap.data.array_records import range_index
   from xmcap.data.vocabulary import Vocabulary
   from xmcap.storage import addresses
 
-  path = arguments.vocabulary or addresses.join(arguments.dir, "vocabulary.model")
-  if not arguments.vocabulary and not addresses.is_file(path):
-    raise UsageError(f"{arguments.dir} has no vocabulary.model: give one with --vocabulary=PATH")
+  is_local = not addresses.is_remote(arguments.dir)
+  own = addresses.join(arguments.dir, "vocabulary.model")
+  path = arguments.vocabulary or (own if is_local and addresses.is_file(own) else "")
   splits = arguments.splits.split(",") if arguments.splits else records.splits(arguments.dir)
   if not splits:
     raise UsageError(f"{arguments.dir}: not a corpus (dataset_info.json is missing): build one")
-  began = time.monotonic()
-  is_local = os.path.isdir(arguments.dir)
+  paths = [path for split in splits for path in records.files_of(arguments.dir, split)]
+  options = {"processes": arguments.processes, "say": base.say}
   with outputs.held(arguments.dir, arguments.prog, "DIR") if is_local else contextlib.nullcontext():
-    captions = lengths.write(
-      arguments.dir, Vocabulary(path), splits, processes=arguments.processes, say=base.say
-    )
-  rate = sum(captions.values()) / (time.monotonic() - began)
-  counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
-  print(f"{arguments.dir}/lengths: lengths of captions, {counts} ({rate:,.0f} per second), for {path}")
+    if path:
+      began = time.monotonic()
+      captions = lengths.write(arguments.dir, Vocabulary(path), splits, **options)
+      rate = sum(captions.values()) / (time.monotonic() - began)
+      counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
+      print(f"{arguments.dir}/lengths: lengths of captions, {counts} ({rate:,.0f} per second), for {path}")
+    try:
+      indexed = range_index.write_absent(paths, **options)
+      print(f"{arguments.dir}: {len(paths):,} files of records, of which {indexed:,} were indexed now")
+    except range_index.NoRangesError as error:
+      if not path:
+        raise
+      print(f"the records have no index, which only a bucket needs: {error}")  # such as those of `tfds build`
 
 
 def _add_stats(actions) -> None:

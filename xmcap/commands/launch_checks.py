@@ -281,11 +281,11 @@ def _headers(address: str, folder: pathlib.Path) -> str:
   file = addresses.join(address, weights.PARAMS)
   if not addresses.is_remote(address) or not addresses.is_file(file):
     return address
-  start = object_store.Read(file, 0, 8).result().data
+  start = object_store.Read(file, 0, 8).result()
   length = int.from_bytes(start, "little")
   if length > 2**26:
     raise UsageError(f"{file}: not a safetensors file: copy it again")
-  header = object_store.Read(file, 8, 8 + length).result().data
+  header = object_store.Read(file, 8, 8 + length).result()
   ends = [int(end) for end in re.findall(rb'"data_offsets":\s*\[\s*\d+\s*,\s*(\d+)', header)]
   copy = folder / address.replace("://", "/") / weights.PARAMS
   copy.parent.mkdir(parents=True, exist_ok=True)

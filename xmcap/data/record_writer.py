@@ -16,7 +16,7 @@ import array_record.python.array_record_module as array_record_module
 from etils import epath
 
 from xmcap.data import workers
-from xmcap.data.array_records.local import READER_OPTIONS
+from xmcap.data.array_records import range_index
 from xmcap.data.records import Record, check, features, serialize
 from xmcap.errors import XmcapError, one_line
 from xmcap.storage import files
@@ -24,6 +24,7 @@ from xmcap.terminal import shown
 
 # Group size 1: every record can be read separately. Uncompressed: images already are compressed, and short strings
 # hardly compress; Snappy would save some 2% of the space and cost the stream as much (benchmarks/disk.py, stream.py).
+# An index of ranges (range_index.py) needs both.
 _WRITER_OPTIONS = "group_size:1,uncompressed"
 
 T = TypeVar("T")
@@ -53,13 +54,13 @@ def _writing(path: pathlib.Path) -> Iterator[None]:
 def _write_shard(
   path: pathlib.Path, records: Callable[[T], Iterable[Record]], shard: T, finished: pathlib.Path | None
 ) -> tuple[int, int]:
-  """Writes a shard under a temporary name, renames it, and reads it back; returns its records and bytes.
+  """Writes a shard under a temporary name, renames it, reads it back, and indexes it; returns its records and bytes.
 
   The file `finished`, if given, marks a complete shard, and contains the returned numbers.
   """
   if finished is not None and finished.exists() and path.exists():
     count, num_bytes = json.loads(finished.read_text(encoding="utf-8"))
-    if _read_back(path)[:2] == (count, num_bytes):
+    if not _read_back(path, count, num_bytes):
       return count, num_bytes
   count = num_bytes = 0
   with files.replacing(path) as temporary:
@@ -74,29 +75,27 @@ def _write_shard(
       num_bytes += len(serialized)
     with _writing(path):
       writer.close()
-  found, found_bytes, reason = _read_back(path)
-  if (found, found_bytes) != (count, num_bytes):
+  if reason := _read_back(path, count, num_bytes):
     raise XmcapError(
-      f"{path}: {count:,} records ({num_bytes:,} bytes) were written, but {found:,} ({found_bytes:,} bytes) can be "
-      f"read back ({reason or 'another file'}): check the disk, and that nothing else writes there; then build again"
+      f"{path}: {count:,} records ({num_bytes:,} bytes) were written, but cannot be read back ({reason}): "
+      "check the disk, and that nothing else writes there; then build again"
     )
   if finished is not None:
     files.write_text(finished, json.dumps([count, num_bytes]))
   return count, num_bytes
 
 
-def _read_back(path: pathlib.Path) -> tuple[int, int, str]:
-  """Reads every record of a file, which verifies hashes; returns records, bytes, and the reason if it stopped."""
-  count = num_bytes = 0
+def _read_back(path: pathlib.Path, count: int, num_bytes: int) -> str:
+  """Reads every record of a file, which verifies hashes, and writes the index; returns what is wrong, or ""."""
   try:
-    reader = array_record_module.ArrayRecordReader(str(path), READER_OPTIONS)
-    for _ in range(reader.num_records()):
-      num_bytes += len(reader.read())
-      count += 1
-    reader.close()
+    index = range_index.RangeIndex.of_file(path)
   except (RuntimeError, IndexError, ValueError) as error:
-    return count, num_bytes, one_line(error)
-  return count, num_bytes, ""
+    return one_line(error)
+  found, found_bytes = len(index.rows), int(index.rows["length"].sum())
+  if (found, found_bytes) != (count, num_bytes):
+    return f"another file, of {found:,} records and {found_bytes:,} bytes"
+  files.write_bytes(path.with_name(path.name + range_index.SUFFIX), index.to_bytes())
+  return ""
 
 
 def write_split(
@@ -113,7 +112,7 @@ def write_split(
   """Writes a split, one ArrayRecord file for each of `shards`, in several processes.
 
   Memory is constant, because records are written as they are made. The bytes depend only on `shards` and `records`, not
-  on the number of processes. A file gets its name only when it is complete, and is then read back.
+  on the number of processes. A file gets its name only when it is complete, and is then read back and indexed.
 
   Args:
     out: the folder.

@@ -3,7 +3,7 @@
 Records are `tf.train.Example` messages in ArrayRecord files with TFDS's metadata. `tfds.builder_from_directory(DIR)`
 reads them like any other dataset, and `RecordSource` reads any record by its index, without TensorFlow:
 
-  DIR/DATASET-SPLIT.array_record-00000-of-00015   the records
+  DIR/DATASET-SPLIT.array_record-00000-of-00015   the records; with `.index` behind it, where they are (range_index.py)
   DIR/dataset_info.json, DIR/features.json        TFDS's metadata, written by `record_writer.write_metadata`
   DIR/tags.txt                                    names of the classes in the pictures, one per line
 """
@@ -21,13 +21,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from xmcap import languages
+from xmcap.data.array_records import range_index, remote
 from xmcap.data.array_records.local import RecordFiles
 from xmcap.data.messages import Example, Features, parser
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.scoring import keys
-
-# `range_cache` for `remote`, which is imported late: its configurable must be registered before gin is locked.
-from xmcap.storage import addresses, files, range_cache  # noqa: F401
+from xmcap.storage import addresses, files
 from xmcap.terminal import shown
 
 SOURCES = ("human", "mt", "translated")
@@ -234,11 +233,13 @@ class RecordSource:
   Attributes:
     dataset: name of the corpus in the metadata.
     stretches: the ranges of whole splits that make up the source.
+    files: paths or addresses of the files that have them.
     sizes: for each of these splits `shard_lengths` (records of each file) and `bytes`, which identify its records.
     chosen: for a subset, int64 [N], indices among the records of the stretches; None: all.
 
   Raises:
-    UsageError: the folder is not a corpus, or lacks the split, or the split is empty.
+    UsageError: the folder is not a corpus, or lacks the split, or the split is empty; or it is in a bucket, and a file
+      of the split has no index.
     XmcapError: a file of the split is missing or damaged (when it is opened or read).
   """
 
@@ -278,19 +279,21 @@ class RecordSource:
       self.sizes[name] = {"shard_lengths": list(known.shard_lengths), "bytes": int(known.num_bytes)}
     self._ends = np.cumsum(counts, dtype=np.int64)
     self._shifts = np.array([part.skip for part in parts], np.int64) - (self._ends - counts)
-    absent = sorted(set(names) - set(addresses.names(directory)))
+    held = set(addresses.names(directory))
+    absent = sorted(set(names) - held)
     if absent:
       raise XmcapError(
         f"{addresses.join(directory, absent[0])} is missing ({len(absent)} of {len(names)} files): "
         f"build {directory} again"
       )
-    paths = [addresses.join(directory, name) for name in names]
+    self.files = [addresses.join(directory, name) for name in names]
     if addresses.is_remote(directory):
-      from xmcap.data.array_records.remote import RemoteRecordFiles  # imports numba, which takes seconds
-
-      self._files: Any = RemoteRecordFiles(paths, self.directory)
+      for name, path in zip(names, self.files, strict=True):
+        if name + range_index.SUFFIX not in held:
+          raise remote.without_index(path, self.directory)
+      self._files: Any = remote.RemoteRecordFiles(self.files, self.directory)
     else:
-      self._files = RecordFiles(paths, self.directory)
+      self._files = RecordFiles(self.files, self.directory)
 
   def subset(self, chosen: np.ndarray, label: str) -> "RecordSource":
     """Returns the records at indices int64 [N] of this source, in that order; `label` names them in messages."""
@@ -333,6 +336,14 @@ def splits(directory: addresses.Address) -> list[str]:
   """Returns the sorted names of the record splits in a folder; [] if there are none."""
   info = _info(os.fspath(directory))
   return [] if info is None else sorted(info.splits)
+
+
+def files_of(directory: addresses.Address, split: str) -> list[str]:
+  """Returns the paths or addresses of the files of a whole split; UsageError if the folder has no such split."""
+  info = _info(os.fspath(directory))
+  if info is None or split not in info.splits:
+    raise UsageError(f"{directory} has no split '{split}': give a whole split of a corpus")
+  return [addresses.join(directory, os.path.basename(path)) for path in info.splits[split].filepaths]
 
 
 def spread(source: Sized, count: int) -> np.ndarray:

@@ -65,7 +65,7 @@ def read_bytes(address: Address) -> bytes:
   Raises OSError if a local file cannot be read; FileNotFoundError or XmcapError for an object.
   """
   if is_remote(address):
-    return object_store.Read(os.fspath(address)).result().data
+    return object_store.Read(os.fspath(address)).result()
   with open(address, "rb") as file:
     return file.read()
 

@@ -1,6 +1,6 @@
-"""Concurrent reads of byte ranges of objects: gs:// and s3:// by TensorStore, other addresses by fsspec.
+"""Concurrent reads of byte ranges of objects, and writes: gs:// and s3:// by TensorStore, other addresses by fsspec.
 
-TensorStore reads in its own threads, without the interpreter lock. It finds credentials as Google's and Amazon's
+TensorStore works in its own threads, without the interpreter lock. It finds credentials as Google's and Amazon's
 clients do. As for those clients, STORAGE_EMULATOR_HOST or AWS_ENDPOINT_URL names another server.
 """
 
@@ -28,7 +28,7 @@ _FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PR
 @gin.configurable
 @dataclasses.dataclass(frozen=True)
 class ObjectStore:
-  """Settings for reading objects.
+  """Settings for reading and writing objects.
 
   Attributes:
     requests: concurrent reads of this process, per kind of store.
@@ -52,16 +52,8 @@ class ShortObjectError(XmcapError):
   """The object is shorter than the requested range."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Content:
-  """Bytes of an object, and the object's version ("" if the store does not say)."""
-
-  data: bytes
-  version: str
-
-
 class Read:
-  """A read in progress. A negative `start` counts from the object's end; a `stop` of None is the end."""
+  """A read in progress of the bytes from `start` to `stop`; None: to the end."""
 
   def __init__(self, address: str, start: int = 0, stop: int | None = None):
     self.address = address
@@ -69,15 +61,18 @@ class Read:
     backend = _backend_of(address.split("://")[0], ObjectStore().requests)
     self._future = backend.begin(address, self._range)
 
-  def result(self) -> Content:
-    """Returns the content; FileNotFoundError, ShortObjectError, or XmcapError if all attempts fail."""
-    content = _tried(self.address, self._wait)
-    start, stop = self._range.start, self._range.stop
-    if stop is not None and len(content.data) != stop - start:
-      raise ShortObjectError(f"{self.address} is shorter than it should be: copy it again")
-    return content
+  def result(self) -> bytes:
+    """Returns the bytes; called again, it reads them again.
 
-  def _wait(self, backend: Any, seconds: float) -> Content:
+    FileNotFoundError, ShortObjectError, or XmcapError if all attempts fail.
+    """
+    data = _tried(self.address, self._wait)
+    start, stop = self._range.start, self._range.stop
+    if stop is not None and len(data) != stop - start:
+      raise ShortObjectError(f"{self.address} is shorter than it should be: copy it again")
+    return data
+
+  def _wait(self, backend: Any, seconds: float) -> bytes:
     future, self._future = self._future, None
     future = future or backend.begin(self.address, self._range)
     try:
@@ -105,8 +100,16 @@ def exists(address: str) -> bool:
   return _tried(address, lambda backend, seconds: backend.exists(address, seconds))
 
 
-def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
-  """Calls `ask(store, timeout in seconds)` with the retries of `ObjectStore`, and returns its result."""
+def write(address: str, data: bytes) -> None:
+  """Writes an object; it appears or is replaced as a whole. XmcapError as `Read`."""
+  _tried(address, lambda backend, seconds: backend.write(address, data, seconds), "written")
+
+
+def _tried(address: str, ask: Callable[[Any, float], T], done: str = "read") -> T:
+  """Calls `ask(store, timeout in seconds)` with the retries of `ObjectStore`, and returns its result.
+
+  `done` says in errors what cannot be done with the object.
+  """
   settings = ObjectStore()
   backend = _backend_of(address.split("://")[0], settings.requests)
   reason = ""
@@ -127,10 +130,10 @@ def _tried(address: str, ask: Callable[[Any, float], T]) -> T:
         raise known from None
       if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
         raise XmcapError(
-          f"{address} cannot be read ({reason}): check its name and your permissions"
+          f"{address} cannot be {done} ({reason}): check its name and your permissions"
         ) from None
   raise XmcapError(
-    f"{address} cannot be read ({reason}; tried {settings.attempts} times): "
+    f"{address} cannot be {done} ({reason}; tried {settings.attempts} times): "
     "check the network and the store, or raise ObjectStore.attempts or ObjectStore.timeout_seconds"
   )
 
@@ -155,16 +158,20 @@ class _TensorStore:
     whole = part.start == 0 and part.stop is None
     return self._store(bucket).read(key, byte_range=None if whole else part)
 
-  def finish(self, future, timeout: float) -> Content:
+  def finish(self, future, timeout: float) -> bytes:
     found = future.result(timeout=timeout)
     if found.state == "missing":
       raise FileNotFoundError
-    return Content(found.value, found.stamp.generation.hex())
+    return found.value
 
   def exists(self, address: str, timeout: float) -> bool:
     bucket, key = _parts(address)
     nothing = slice(0, 0)  # asks for the object's state alone
     return self._store(bucket).read(key, byte_range=nothing).result(timeout=timeout).state != "missing"
+
+  def write(self, address: str, data: bytes, timeout: float) -> None:
+    bucket, key = _parts(address)
+    self._store(bucket).write(key, data).result(timeout=timeout)
 
   def names(self, folder: str, folders: bool, timeout: float) -> set[str]:
     bucket, key = _parts(folder)
@@ -224,11 +231,14 @@ class _Fsspec:
   def begin(self, address: str, part: slice):
     return self._pool.submit(self._read, address, part)
 
-  def finish(self, future: concurrent.futures.Future[Content], timeout: float) -> Content:
+  def finish(self, future: concurrent.futures.Future[bytes], timeout: float) -> bytes:
     return future.result(timeout=timeout)
 
   def exists(self, address: str, timeout: float) -> bool:
     return self._pool.submit(self._system.isfile, address).result(timeout=timeout)
+
+  def write(self, address: str, data: bytes, timeout: float) -> None:
+    self._pool.submit(self._system.pipe_file, address, data).result(timeout=timeout)
 
   def names(self, folder: str, folders: bool, timeout: float) -> set[str]:
     listed = self._pool.submit(lambda: list(self._system.ls(folder, detail=True)))
@@ -239,12 +249,8 @@ class _Fsspec:
     chosen = [str(entry["name"]) for entry in found if (entry["type"] == "directory") == folders]
     return {name.rstrip("/").rpartition("/")[2] for name in chosen}
 
-  def _read(self, address: str, part: slice) -> Content:
-    if part.start == 0 and part.stop is None:
-      return Content(self._system.cat_file(address), "")
-    # The version is asked for once per file, with the read of its end.
-    version = str(self._system.checksum(address)) if part.start < 0 else ""
-    return Content(self._system.cat_file(address, start=part.start, end=part.stop), version)
+  def _read(self, address: str, part: slice) -> bytes:
+    return self._system.cat_file(address, start=part.start or None, end=part.stop)
 
 
 @functools.cache

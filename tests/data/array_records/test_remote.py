@@ -54,7 +54,7 @@ def impatient():
 
 
 def reads(store) -> int:
-  """How many records and footers were read."""
+  """How many records, indexes and ends of files were read."""
   return sum("array_record" in name for name, _ in store.requests)
 
 
@@ -103,7 +103,7 @@ def test_the_cache_is_used_again_and_bounded(store, remote):
     first = list(RecordSource("s3://bucket/tiny"))
     before = reads(store)
     assert list(RecordSource("s3://bucket/tiny")) == first
-    assert reads(store) == before + len(LENGTHS)  # the ends of the files say that they are those of before
+    assert reads(store) == before + 2 * len(LENGTHS)  # the indexes, and the ends of the files
     assert 0 < RecordCache().open().disk_bytes() <= 4_000_000
   finally:
     gin.clear_config()
@@ -117,13 +117,59 @@ def test_a_file_that_was_replaced_is_not_taken_from_the_cache(store, remote, tmp
   assert new != old and new == list(RecordSource(remote))
 
 
-def test_a_file_that_is_changed_while_it_is_read(store, remote, impatient):
+def test_a_file_that_is_replaced_while_it_is_read(store, remote, impatient):
   source = RecordSource("s3://bucket/tiny")
   source[0]
-  (file,) = remote.glob("*-00000-of-*")
+  (file,) = remote.glob("*-00000-of-00003")
   file.write_bytes(file.read_bytes())
-  with pytest.raises(XmcapError, match="00000-of-00003 changed while it was being read: start again"):
-    source[1]
+  assert source[1] == tiny_record(1)
+  shards = [[tiny_record(index + 30) for index in range(length)] for length in LENGTHS]
+  record_writer.write_split(remote, "train", shards, list, dataset="tiny", processes=1)
+  with pytest.raises(
+    XmcapError, match="00000-of-00003: record 2 is damaged, or another than when the file was indexed"
+  ):
+    source[2]
+
+
+def test_an_index_of_another_file(store, remote, impatient):
+  (file,) = remote.glob("*-00000-of-00003")
+  index = file.with_name(f"{file.name}.index")
+  before = index.read_bytes()
+  for shards in ([[tiny_record(0)] * 9] * 3, [list(map(tiny_record, range(31)))] * 3):
+    record_writer.write_split(remote, "train", shards, list, dataset="tiny", processes=1)
+    index.write_bytes(before)
+    with pytest.raises(
+      XmcapError, match=r"00000-of-00003.index does not fit its file .*: copy both again, or remove it"
+    ):
+      RecordSource("s3://bucket/tiny")[3]
+  index.write_bytes(before[:-20])
+  with pytest.raises(XmcapError, match=r"index does not fit its file \(its checksum does not match\)"):
+    RecordSource("s3://bucket/tiny")[3]
+
+
+def test_an_index_of_the_same_size_of_file(store, remote, impatient):
+  (file,) = remote.glob("*-00000-of-00003")
+  index = file.with_name(f"{file.name}.index")
+  before = index.read_bytes()
+  changed = [tiny_record(number) for number in range(30)]
+  changed[4].captions[0].text = changed[4].captions[0].text.replace("dog", "cat")
+  record_writer.write_split(remote, "train", [changed], list, dataset="other", processes=1)
+  (remote / "other-train.array_record-00000-of-00001").rename(file)
+  index.write_bytes(before)
+  source = RecordSource("s3://bucket/tiny")
+  assert source[3] == tiny_record(3)
+  with pytest.raises(XmcapError, match="00000-of-00003: record 4 is damaged, or another"):
+    source[4]
+
+
+def test_a_corpus_without_indexes(store, remote, capsys):
+  for index in remote.glob("*.index"):
+    index.unlink()
+  assert RecordSource(remote)[3] == tiny_record(3)
+  with pytest.raises(
+    UsageError, match="00000-of-00003.index is missing, .* with `xmcap data index s3://bucket/tiny`"
+  ):
+    RecordSource("s3://bucket/tiny")
 
 
 @pytest.mark.parametrize(
@@ -142,18 +188,28 @@ def test_damage_that_stays_is_named(store, remote, impatient):
   source = RecordSource("s3://bucket/tiny")
   source[0]
   store.faults["00000-of-00003"] += [loopback_store.corrupted] * 2
-  with pytest.raises(XmcapError, match=r"s3://bucket/tiny/.*00000-of-00003 is damaged \(the hash.*\): build"):
+  with pytest.raises(
+    XmcapError, match=r"s3://bucket/tiny/.*00000-of-00003: record 7 is damaged, .* or build"
+  ):
     source[7]
 
 
+@pytest.mark.parametrize("end", [".index", "00000-of-00003"])
+def test_a_file_that_is_opened_is_read_again_if_it_is_damaged_once(store, remote, impatient, end):
+  store.faults[end].append(loopback_store.corrupted)
+  assert RecordSource("s3://bucket/tiny")[7] == tiny_record(7)
+  store.faults[end] += [loopback_store.corrupted] * 2
+  with pytest.raises(XmcapError, match=r"00000-of-00003.index does not fit its file \("):
+    RecordSource("s3://bucket/tiny")[7]
+
+
 def test_a_file_cut_short(store, remote, impatient):
-  (file,) = remote.glob("*-00002-of-*")
-  file.write_bytes(file.read_bytes()[:-30_000])
-  with pytest.raises(XmcapError, match=r"00002-of-00003 is damaged \(.*\): build s3://bucket/tiny again"):
-    RecordSource("s3://bucket/tiny")[TOTAL - 1]
-  file.write_bytes(b"short")
-  with pytest.raises(XmcapError, match="00002-of-00003 is damaged"):
-    RecordSource("s3://bucket/tiny")[TOTAL - 1]
+  (file,) = remote.glob("*-00002-of-00003")
+  whole = file.read_bytes()
+  for cut in (whole[: -2 * (1 << 16)], b"short"):
+    file.write_bytes(cut)
+    with pytest.raises(XmcapError, match="00002-of-00003.index does not fit its file"):
+      RecordSource("s3://bucket/tiny")[TOTAL - 1]
 
 
 def test_what_is_absent(store, remote, impatient):
@@ -163,7 +219,7 @@ def test_what_is_absent(store, remote, impatient):
   with pytest.raises(UsageError, match="s3://bucket/other/tags.txt is missing"):
     records.read_tags("s3://bucket/other")
   source = RecordSource("s3://bucket/tiny")
-  (file,) = remote.glob("*-00001-of-*")
+  (file,) = remote.glob("*-00001-of-00003")
   file.unlink()
   with pytest.raises(XmcapError, match="00001-of-00003 is missing"):
     source[30]
@@ -189,4 +245,4 @@ def test_two_processes_share_a_cache(store, remote):
   assert first == second[::-1] == [tiny_record(index) for index in order]
   before = reads(store)
   assert source.read(order) == first
-  assert reads(store) == before + len(LENGTHS)
+  assert reads(store) == before + 2 * len(LENGTHS)

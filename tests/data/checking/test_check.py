@@ -122,7 +122,7 @@ def test_unknown_tags(tmp_path):
 
 def test_damaged_file_costs_its_records_alone(tmp_path):
   write(tmp_path, [good(index) for index in range(40)])
-  (path,) = tmp_path.glob("*.array_record-*")
+  (path,) = tmp_path.glob("*.array_record-*-of-00001")
   data = bytearray(path.read_bytes())
   place = data.index(b"number 7")
   data[place - 150 : place - 140] = b"\xff" * 10

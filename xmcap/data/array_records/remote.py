@@ -1,21 +1,20 @@
-"""Random access to the ArrayRecord files of a split in a bucket, by byte ranges.
+"""Random access to the ArrayRecord files of a split in a bucket, by the ranges of their indexes.
 
 Up to 64 requested records are read concurrently to hide the store's latency. Ranges are kept in the host's cache
-(`RecordCache`). All bytes, from the store or the cache, are verified with the hashes in the file.
+(`RecordCache`). Each record, from the store or the cache, is verified with its checksum in the index.
 """
 
 import collections
 import contextlib
+import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-import numpy as np
-from google.protobuf import message
-
-from xmcap.data.array_records import layout, local
-from xmcap.errors import XmcapError
+from xmcap.data.array_records import local
+from xmcap.data.array_records.range_index import SUFFIX, RangeIndex
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import range_cache
 from xmcap.storage.object_store import Read, ShortObjectError
 
@@ -25,12 +24,15 @@ _AHEAD = 64
 
 
 class RemoteRecordFiles:
-  """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`."""
+  """Files in a bucket, given by their addresses; has the interface of `local.RecordFiles`.
+
+  A process keeps the indexes of the files that it has read, 16 bytes a record.
+  """
 
   def __init__(self, files: Sequence[str], directory: str):
     self._files = list(files)
     self._directory = directory
-    self._opened: dict[int, tuple[str, np.ndarray]] = {}  # file -> its version, `layout.chunk_offsets`
+    self._opened: dict[int, tuple[RangeIndex, str]] = {}  # file -> its index, and the hash of that
     self._lock = threading.Lock()
 
   def __reduce__(self):
@@ -41,7 +43,7 @@ class RemoteRecordFiles:
   ) -> Iterator[T]:
     """Yields the records at (file number, position), in order, reading ahead; XmcapError if one cannot be read."""
     cache = range_cache.RecordCache().open()
-    self._open(set(files), cache)
+    self._open(set(files))
     begun: collections.deque[tuple[int, _Range]] = collections.deque()
     waiting = (
       (file, self._range(file, position, cache)) for file, position in zip(files, positions, strict=True)
@@ -50,8 +52,10 @@ class RemoteRecordFiles:
       begun.extend(itertools.islice(waiting, _AHEAD))
       while begun:
         file, found = begun[0]
-        with self._naming(file):
-          record = found.decoded(lambda data, start: parse(layout.record(data, start)))
+        try:
+          record = parse(self._record(file, found))
+        except ValueError as error:
+          raise local.damaged(self._files[file], error, self._directory) from None
         begun.popleft()
         begun.extend(itertools.islice(waiting, 1))
         yield record
@@ -60,74 +64,102 @@ class RemoteRecordFiles:
         left.cancel()
 
   def _range(self, file: int, position: int, cache: range_cache.RangeCache | None) -> "_Range":
-    version, offsets = self._opened[file]
-    with self._naming(file):
-      if position + 1 >= len(offsets):
-        raise ValueError(f"it has {len(offsets) - 1} records, not {position + 1}")
-      start, stop = offsets[position : position + 2].tolist()
-    return _Range(self._files[file], version, start, stop, cache)
+    index, version = self._opened[file]
+    if position >= len(index.rows):
+      raise self._stale(file, f"it has {len(index.rows):,} records")
+    return _Range(self._files[file], index, version, position, cache)
 
-  def _open(self, files: set[int], cache: range_cache.RangeCache | None) -> None:
-    """Reads the footers of files that are not open yet, concurrently."""
+  def _record(self, file: int, found: "_Range") -> bytes:
+    try:
+      return found.record()
+    except FileNotFoundError:
+      raise self._missing(file) from None
+    except (ValueError, ShortObjectError):
+      raise XmcapError(
+        f"{self._files[file]}: record {found.position:,} is damaged, or another than when the file was indexed: "
+        f"copy the file and its index again, or build {self._directory} again"
+      ) from None
+
+  def _open(self, files: set[int]) -> None:
+    """Reads the indexes of files that are not open yet, and compares the ends of the files, concurrently."""
     with self._lock:
       absent = sorted(files - self._opened.keys())
-      tails = {file: Read(self._files[file], -layout.BLOCK) for file in absent}
-      footers = {}
-      for file, tail in tails.items():
-        with self._naming(file):
-          content = tail.result()
-          start = layout.footer_offset(content.data)
-          footers[file] = _Range(self._files[file], content.version, start, None, cache)
-      for file, footer in footers.items():
-        with self._naming(file):
-          self._opened[file] = footer.version, footer.decoded(layout.chunk_offsets)
+      reads = {file: Read(self._files[file] + SUFFIX) for file in absent}
+      opened, ends = {}, {}
+      for file, read in reads.items():
+        try:
+          index, version = opened[file] = _checked(read, _parsed)
+        except FileNotFoundError:
+          raise without_index(self._files[file], self._directory) from None
+        except ValueError as error:
+          raise self._stale(file, one_line(error)) from None
+        ends[file] = Read(self._files[file], *index.end)
+      for file, end in ends.items():
+        try:
+          _checked(end, opened[file][0].check_end)
+        except FileNotFoundError:
+          raise self._missing(file) from None
+        except (ValueError, ShortObjectError):
+          raise self._stale(file, "the file is another") from None
+      self._opened |= opened
 
-  @contextlib.contextmanager
-  def _naming(self, file: int) -> Iterator[None]:
-    """Makes errors name the file."""
-    try:
-      yield
-    except FileNotFoundError:
-      raise XmcapError(f"{self._files[file]} is missing: build {self._directory} again") from None
-    except (ValueError, IndexError, message.DecodeError, ShortObjectError) as error:
-      raise local.damaged(self._files[file], error, self._directory) from None
+  def _missing(self, file: int) -> XmcapError:
+    return XmcapError(f"{self._files[file]} is missing: build {self._directory} again")
+
+  def _stale(self, file: int, reason: str) -> XmcapError:
+    return XmcapError(
+      f"{self._files[file]}{SUFFIX} does not fit its file ({reason}): copy both again, or remove it and make it again "
+      f"with `xmcap data index {self._directory}`"
+    )
+
+
+def without_index(file: str, directory: str) -> UsageError:
+  """Returns the error for a file without an index."""
+  return UsageError(
+    f"{file}{SUFFIX} is missing, by which records are read from a bucket: make it with `xmcap data index {directory}`, "
+    "or with `xmcap data index` where the corpus was built, and copy it"
+  )
 
 
 class _Range:
-  """A range of a file of a known version, from the cache or being read; a `stop` of None is the end of the file."""
+  """A record of a file, from the cache or being read."""
 
   def __init__(
-    self, address: str, version: str, start: int, stop: int | None, cache: range_cache.RangeCache | None
+    self, file: str, index: RangeIndex, version: str, position: int, cache: range_cache.RangeCache | None
   ):
-    self.version = version
-    self._where = address, start, stop
-    self._cache = cache if version else None
-    self._key = range_cache.key(address, version, start, stop)
-    self._held = self._cache.get(self._key) if self._cache else None
+    self.position = position
+    self._index = index
+    self._where = file, *index.range_of(position)
+    self._cache = cache
+    self._key = range_cache.key(file, version, position)
+    self._held = cache.get(self._key) if cache else None
     self._read = Read(*self._where) if self._held is None else None
 
-  def decoded(self, decode: Callable[[bytes, int], T]) -> T:
-    """Returns `decode(bytes, offset)`, and caches the bytes after it has accepted them.
-
-    Bytes that it rejects (ValueError, IndexError) are read again once, as they may have been damaged in transit.
-    """
-    with contextlib.suppress(ValueError, IndexError):
-      if self._held is not None:
-        return decode(self._held, self._where[1])
-    with contextlib.suppress(ValueError, IndexError):
-      return self._accepted(self._read or Read(*self._where), decode)
-    return self._accepted(Read(*self._where), decode)
+  def record(self) -> bytes:
+    """Returns the record, and caches its bytes; ValueError if they are not those of the index."""
+    if self._held is not None:
+      with contextlib.suppress(ValueError):
+        return self._index.record(self.position, self._held)
+    return _checked(self._read or Read(*self._where), self._accepted)
 
   def cancel(self) -> None:
     """Cancels the read."""
     if self._read is not None:
       self._read.cancel()
 
-  def _accepted(self, read: Read, decode: Callable[[bytes, int], T]) -> T:
-    content = read.result()
-    if content.version and content.version != self.version:
-      raise XmcapError(f"{self._where[0]} changed while it was being read: start again")
-    found = decode(content.data, self._where[1])
+  def _accepted(self, data: bytes) -> bytes:
+    found = self._index.record(self.position, data)
     if self._cache is not None:
-      self._cache.put(self._key, content.data)
+      self._cache.put(self._key, data)
     return found
+
+
+def _checked(read: Read, check: Callable[[bytes], T]) -> T:
+  """Returns `check(bytes)`; bytes that it rejects (ValueError) are read again once: transit may have damaged them."""
+  with contextlib.suppress(ValueError):
+    return check(read.result())
+  return check(read.result())
+
+
+def _parsed(data: bytes) -> tuple[RangeIndex, str]:
+  return RangeIndex.from_bytes(data), hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -20,6 +20,7 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.data import images, records, workers
+from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 from xmcap.progress import Say
@@ -28,6 +29,7 @@ from xmcap.terminal import shown
 
 KINDS: Mapping[str, str] = {
   "damaged": "records that cannot be read",
+  "wrong_index": "files whose index of records is not theirs",
   "invalid": "records that do not follow the layout",
   "broken_picture": "pictures that cannot be decoded",
   "repeated_key": "keys that another record has too",
@@ -39,9 +41,9 @@ KINDS: Mapping[str, str] = {
   "wrong_script": "captions with most letters outside the script of their language",
   "repeated_caption": "captions that repeat another caption of the picture in the same language",
 }
-"""Kinds of findings; those in ERRORS make a record unusable."""
+"""Kinds of findings; those in ERRORS make a record unusable, or in a bucket a file."""
 
-ERRORS = ("damaged", "invalid", "broken_picture", "repeated_key", "unknown_tag")
+ERRORS = ("damaged", "wrong_index", "invalid", "broken_picture", "repeated_key", "unknown_tag")
 _MAX_LANGUAGES = 8  # shown per kind
 
 MAX_CHARACTERS = 500
@@ -62,7 +64,10 @@ Problem = tuple[str, str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Find:
-  """A finding: split, index and key of the record, kind, description, and a language or ""."""
+  """A finding: split, index and key of the record, kind, description, and a language or "".
+
+  For `wrong_index`, index and key are the number and the name of the file.
+  """
 
   split: str
   index: int
@@ -173,6 +178,9 @@ def check(
         what = f"{source.split}: records checked"
         chunks = workers.map_records(_check_records, source, tags, max_characters, what=what, **options)
         found.append(_collected(source, chunks, lines))
+        for find in _wrong_indexes(source, processes):
+          found[-1].add(find)
+          lines.write(_line(find))
     about = {
       "directory": str(directory),
       "bad": sum(split.bad for split in found),
@@ -196,7 +204,7 @@ def _collected(
     total.bad += len({find.index for find in finds if find.kind in ERRORS})
     for find in finds:
       total.add(find)
-      lines.write(f"{json.dumps(dataclasses.asdict(find), ensure_ascii=False)}\n".encode())
+      lines.write(_line(find))
     total.pictures += found.pictures
     total.captions += found.captions
     total.bytes += found.bytes
@@ -204,6 +212,20 @@ def _collected(
     if sides := [side for side in (*total.sides, *found.sides) if side]:
       total.sides = min(sides), max(sides)
   return total
+
+
+def _line(find: Find) -> bytes:
+  return f"{json.dumps(dataclasses.asdict(find), ensure_ascii=False)}\n".encode()
+
+
+def _wrong_indexes(source: RecordSource, processes: int | None) -> Iterator[Find]:
+  """Yields the local files of a source whose index is wrong; those in a bucket were read by it."""
+  indexed = [path for path in source.files if os.path.isfile(path + range_index.SUFFIX)]
+  with workers.pool(min(processes or files.available_cores(), len(indexed))) as pool:
+    for path, wrong in zip(indexed, pool.map(range_index.is_wrong, indexed), strict=True):
+      if wrong:
+        what = "the index is damaged, or of another file"
+        yield Find(source.split, source.files.index(path), os.path.basename(path), "wrong_index", what)
 
 
 def _check_records(

@@ -383,7 +383,7 @@ def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_p
     patch.setattr(build.record_writer, "write_metadata", stopped)
     made(tmp_path, many, photos, shard_pictures=1)
   out = tmp_path / "out"
-  assert len(list(out.glob("folder-*"))) == 6
+  assert len(list(out.glob("folder-*-of-?????"))) == 6
   table = wide_table(tmp_path)
   report = made(tmp_path, table, photos, quality=80)
   assert held(report.out) == expected()
