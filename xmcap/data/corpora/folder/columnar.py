@@ -1,5 +1,6 @@
 """Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
 
+import functools
 import io
 import json
 import pathlib
@@ -14,10 +15,9 @@ from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.table import Columns, Placed, Table
 from xmcap.data.corpora.problems import Problems
-from xmcap.errors import UsageError, one_line
+from xmcap.scoring.reading import arrow_files
 
 SUFFIXES = (".parquet", ".arrow")
-_BATCH = 64  # rows, including pictures, in memory at a time
 _TURN = ({"from", "value"}, {"role", "content"})  # of a conversation
 _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
@@ -41,13 +41,9 @@ def read(
 def _placed(paths: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
   for place, (path, known_as) in enumerate(paths.items()):
     origin = posixpath.dirname(known_as), _split_of(path, known_as)
-    try:
-      for number, values in enumerate(_rows(path)):
-        yield Placed(f"{known_as}, row {number:,}", values, (f"{place:05d}-{number:09d}", *origin))
-    except UsageError:
-      raise
-    except (OSError, ValueError, MemoryError) as error:  # pyarrow's errors are OSErrors or ValueErrors too
-      raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
+    for number, (metadata, values) in enumerate(arrow_files.rows(path)):
+      where = f"{known_as}, row {number:,}"
+      yield Placed(where, _with_labels(metadata, values), (f"{place:05d}-{number:09d}", *origin))
 
 
 def _packed(
@@ -72,46 +68,28 @@ def _packed(
       yield row
 
 
-def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-  try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-  except ImportError:
-    raise UsageError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow") from None
-  if path.suffix.lower() == ".parquet":
-    with pq.ParquetFile(path) as file:
-      for batch in file.iter_batches(_BATCH):
-        yield from _with_labels(batch)
-    return
-  with pa.memory_map(str(path)) as source:
-    try:
-      batches = iter(pa.ipc.open_stream(source))
-    except pa.ArrowInvalid:  # Arrow's other format
-      file = pa.ipc.open_file(source)
-      batches = map(file.get_batch, range(file.num_record_batches))
-    for batch in batches:
-      for start in range(0, batch.num_rows, _BATCH):
-        yield from _with_labels(batch.slice(start, _BATCH))
-
-
-def _with_labels(batch: Any) -> Iterator[dict[str, Any]]:
-  """Yields the rows of a batch with the names of classes, and with conversations as lists of turns.
+def _with_labels(metadata: Mapping[bytes, bytes], row: dict[str, Any]) -> dict[str, Any]:
+  """Returns a row with the names of classes, and with conversations as lists of turns.
 
   `datasets` stores a ClassLabel as a number, and its names in the schema; before version 4 it also stored a list of
   objects as an object of lists.
   """
+  for column, feature in _labels(metadata.get(b"huggingface", b"")).items():
+    row[column] = _named_classes(row.get(column), feature)
+  for column, value in row.items():
+    if isinstance(value, dict) and any(value.keys() >= pair for pair in _TURN):
+      row[column] = _as_list(value)
+  return row
+
+
+@functools.lru_cache(maxsize=1)
+def _labels(about: bytes) -> dict[str, Any]:
+  """Returns column -> feature of the columns with classes; {} for a file that `datasets` did not write."""
   try:
-    features = json.loads(batch.schema.metadata[b"huggingface"])["info"]["features"]
-    labels = {column: about for column, about in features.items() if "ClassLabel" in json.dumps(about)}
-  except (TypeError, KeyError, ValueError, AttributeError):  # not written by `datasets`
-    labels = {}
-  for row in batch.to_pylist():
-    for column, feature in labels.items():
-      row[column] = _named_classes(row.get(column), feature)
-    for column, value in row.items():
-      if isinstance(value, dict) and any(value.keys() >= pair for pair in _TURN):
-        row[column] = _as_list(value)
-    yield row
+    features = json.loads(about)["info"]["features"]
+    return {column: feature for column, feature in features.items() if "ClassLabel" in json.dumps(feature)}
+  except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+    return {}
 
 
 def _named_classes(value: Any, feature: Any) -> Any:
