@@ -57,7 +57,9 @@ _FORMS = {
 @pytest.mark.parametrize("form", _FORMS)
 def test_reads_what_pyarrow_reads(tmp_path, form):
   assert _read(tmp_path, _FORMS[form]) == _TABLE.to_pylist()
-  assert _read(tmp_path, _FORMS[form], but=("image", "tags")) == _TABLE.select(["caption", "language"]).to_pylist()
+  assert (
+    _read(tmp_path, _FORMS[form], but=("image", "tags")) == _TABLE.select(["caption", "language"]).to_pylist()
+  )
 
 
 @pytest.mark.parametrize("offsets", [(0, 15, 1 << 30), (0, -5, 29), (29, 15, 0)])
@@ -70,7 +72,9 @@ def test_offsets_outside_the_buffer_are_refused(tmp_path, offsets):
 
 
 def test_indices_outside_a_dictionary_are_refused(tmp_path):
-  table = pa.table({"caption": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 1], pa.int32()), ["a", "b"])})
+  table = pa.table(
+    {"caption": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 1], pa.int32()), ["a", "b"])}
+  )
   data = _arrow(table)
   true = struct.pack("<5i", 0, 1, 0, 1, 1)
   assert data.count(true) == 1
@@ -80,7 +84,12 @@ def test_indices_outside_a_dictionary_are_refused(tmp_path):
 
 @pytest.fixture
 def small_limits(monkeypatch):
-  for name, limit in (("_AT_ONCE", 1 << 16), ("MAX_TEXT", 1 << 14), ("MAX_ROW", 1 << 17), ("MAX_BATCH", 1 << 20)):
+  for name, limit in (
+    ("_AT_ONCE", 1 << 16),
+    ("MAX_TEXT", 1 << 14),
+    ("MAX_ROW", 1 << 17),
+    ("MAX_BATCH", 1 << 20),
+  ):
     monkeypatch.setattr(arrow_files, name, limit)
 
 
@@ -121,12 +130,16 @@ def test_more_than_a_limit_is_refused(tmp_path, table, make, why):
 
 def test_all_rows_together_have_a_limit(tmp_path):
   with pytest.raises(UsageError, match=r"row [\d,]+: over 1 MB up to here"):
-    _read(tmp_path, _parquet(pa.table({"caption": [str(place) * 300 for place in range(30_000)]})), most=1 << 20)
+    _read(
+      tmp_path, _parquet(pa.table({"caption": [str(place) * 300 for place in range(30_000)]})), most=1 << 20
+    )
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
   with pytest.raises(UsageError, match="2 columns, of which 1"):
-    _read(tmp_path, _arrow(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["caption", "caption"])))
+    _read(
+      tmp_path, _arrow(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["caption", "caption"]))
+    )
 
 
 _FLIPS = """
@@ -159,6 +172,8 @@ def test_damaged_bytes_never_end_the_process(tmp_path, form):
   path = tmp_path / "data"
   path.write_bytes(_FORMS[form])
   # A process of its own, which may crash.
-  done = subprocess.run([sys.executable, "-c", _FLIPS, path, "150"], capture_output=True, text=True, check=False)
+  done = subprocess.run(
+    [sys.executable, "-c", _FLIPS, path, "150"], capture_output=True, text=True, check=False
+  )
   assert done.returncode == 0, done.stderr[-2000:]
   assert int(done.stdout) > 20

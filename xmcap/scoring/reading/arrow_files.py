@@ -51,7 +51,9 @@ def rows(
       for few in _small(batch):
         size += few.nbytes
         if most is not None and size > most:
-          raise _TooLargeError(f"over {most >> 20:,} MB up to here: leave other columns out, or split the file")
+          raise _TooLargeError(
+            f"over {most >> 20:,} MB up to here: leave other columns out, or split the file"
+          )
         for row in few.to_pylist():
           yield metadata, row
           number += 1
@@ -141,9 +143,12 @@ def _small(batch: Any) -> Iterator[Any]:
     if part.nbytes > MAX_TEXT:
       for name, column in zip(part.schema.names, columns, strict=True):
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-          longest = pc.max(pc.binary_length(column)).as_py() or 0
+          lengths = pc.call_function("binary_length", [column])
+          longest = pc.call_function("max", [lengths]).as_py() or 0
           if longest > MAX_TEXT:
-            raise _TooLargeError(f"column '{shown(name)}' has a text of {longest >> 20:,} MB; at most {MAX_TEXT >> 20}")
+            raise _TooLargeError(
+              f"column '{shown(name)}' has a text of {longest >> 20:,} MB; at most {MAX_TEXT >> 20}"
+            )
       if part.num_rows == 1 and part.nbytes > MAX_ROW:
         raise _TooLargeError(f"has {part.nbytes >> 20:,} MB; at most {MAX_ROW >> 20}")
     yield part

@@ -14,7 +14,9 @@ from xmcap.data.corpora.folder import fields, split_choice
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.table import Columns, Placed, Table
+from xmcap.data.corpora.lines import MAX_RATIO, most_unpacked
 from xmcap.data.corpora.problems import Problems
+from xmcap.errors import UsageError
 from xmcap.scoring.reading import arrow_files
 
 SUFFIXES = (".parquet", ".arrow")
@@ -32,10 +34,11 @@ def read(
   """Returns the table and the rows of files; adds their embedded pictures to `packed`, as the row's `picture`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
-  UsageError if pyarrow is missing, or a file is damaged.
+  UsageError if pyarrow is missing, a file is damaged, or its pictures take far more room than the file.
   """
   table, placed = recognise(_placed(paths), columns, source, keyed=True)
-  return table, _packed(placed, table, problems, packed)
+  most = most_unpacked(sum(path.stat().st_size for path in paths))
+  return table, _packed(placed, table, problems, packed, most)
 
 
 def _placed(paths: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
@@ -47,7 +50,7 @@ def _placed(paths: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
 
 
 def _packed(
-  placed: Iterator[Placed], table: Table, problems: Problems, packed: tarfile.TarFile
+  placed: Iterator[Placed], table: Table, problems: Problems, packed: tarfile.TarFile, most: int
 ) -> Iterator[Row]:
   for where, values, (name, folder, split) in placed:
     cell = values.get(table.picture)
@@ -56,6 +59,11 @@ def _packed(
       entry = tarfile.TarInfo(name)
       entry.size = len(data)
       packed.addfile(entry, io.BytesIO(data))
+      if packed.offset > most:
+        raise UsageError(
+          f"{where}: the pictures up to here take {packed.offset >> 20:,} MB, more than {MAX_RATIO} times the files "
+          "plus 1 GiB: give the published files"
+        )
     beside = named and posixpath.join(folder, named)
     # Several pictures are left as they are, to be refused with their number.
     picture = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
