@@ -116,7 +116,7 @@ def test_few_rows_at_a_time_if_they_are_large(tmp_path, make, monkeypatch):
     ({"caption": _repeated("x" * 40_000, 9)}, _parquet, "row 0: column 'caption' has a text of 0 MB"),
     ({"caption": _repeated("x" * 40_000, 9)}, _arrow, "row 0: column 'caption' has a text of 0 MB"),
     ({"image": [b"\0" * 300_000]}, lambda table: _parquet(table, compression="none"), "row 0: has 0 MB"),
-    ({"image": [b"\0" * 30_000_000]}, lambda table: _parquet(table, compression="zstd"), "its row group would be 28 MB"),
+    ({"image": [b"\0" * 30_000_000]}, lambda table: _parquet(table, compression="zstd"), "row group would be 28 MB"),
     ({"image": [b"\0" * 30_000] * 50}, lambda table: _arrow(table, "zstd"), "a compressed batch would be 1 MB"),
     ({"caption": pa.nulls(50_000)}, _arrow, "50,000 rows in 0 bytes"),
   ],
