@@ -40,21 +40,37 @@ def without_notes() -> Iterator[None]:
   """Holds back what C++ code writes to stderr; at the end prints it without the start-up logs."""
   with tempfile.TemporaryFile() as kept:
     try:
-      sys.stderr.flush()
-      before = os.dup(2)
-    except (OSError, AttributeError, ValueError):  # no stderr
-      yield
-      return
-    os.dup2(kept.fileno(), 2)
-    try:
-      yield
+      with _to_file(kept.fileno()):
+        yield
     finally:
-      sys.stderr.flush()
-      os.dup2(before, 2)
       kept.seek(0)
       with contextlib.suppress(OSError):
-        os.write(before, b"".join(line for line in kept if not _NOTE.match(line)))
-      os.close(before)
+        os.write(2, b"".join(line for line in kept if not _NOTE.match(line)))
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+  """Drops what native code writes to stderr, such as the message of a panic in Rust."""
+  with open(os.devnull, "wb") as nothing, _to_file(nothing.fileno()):
+    yield
+
+
+@contextlib.contextmanager
+def _to_file(descriptor: int) -> Iterator[None]:
+  """Sends stderr to a file for the block, if there is a stderr."""
+  try:
+    sys.stderr.flush()
+    before = os.dup(2)
+  except (OSError, AttributeError, ValueError):
+    yield
+    return
+  os.dup2(descriptor, 2)
+  try:
+    yield
+  finally:
+    sys.stderr.flush()
+    os.dup2(before, 2)
+    os.close(before)
 
 
 def die_plainly() -> None:

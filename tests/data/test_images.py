@@ -1,6 +1,8 @@
 import io
 import struct
+import time
 import zlib
+from concurrent import futures
 
 import gin
 import numpy as np
@@ -9,6 +11,13 @@ from PIL import Image, ImageFile
 
 from xmcap.data import images
 from xmcap.errors import UsageError, XmcapError
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch, request):
+  """Allows pictures of a few pixels, in which each pixel can be followed."""
+  if "sides" not in request.node.name:
+    monkeypatch.setattr(images, "SIDES", (1, images.SIDES[1]))
 
 
 def photo(height: int = 48, width: int = 64) -> np.ndarray:
@@ -325,3 +334,45 @@ def test_a_picture_without_augmentation_is_not_cropped_whatever_gin_says():
   with gin.config_scope("test_images"), gin.unlock_config():
     gin.bind_parameter("test_images/Augment.min_area", 0.1)
     np.testing.assert_array_equal(images.load(encode(Image.fromarray(pixels)), "k", 32), pixels)
+
+
+@pytest.mark.parametrize("size", [(7, 100), (100, 1), (8, 65_536), (1, 39_999_999)])
+def test_sides_that_are_too_short_or_too_long_are_refused(size):
+  with pytest.raises(XmcapError, match="picture 'k': .* pixels, but a side has 8 to 65,535"):
+    images.decode(huge_png(*size), "k")
+
+
+def test_sides_of_eight_pixels_are_enough():
+  assert images.decode(encode(Image.new("RGB", (8, 9))), "k").shape == (9, 8, 3)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "I;16"])
+def test_conversion_in_bands_gives_the_same_pixels(mode, monkeypatch):
+  random = np.random.default_rng(0)
+  if mode == "I;16":
+    image = Image.fromarray(random.integers(0, 65_536, (30, 20)).astype(np.uint16))
+  else:
+    image = Image.fromarray(random.integers(0, 256, (30, 20, len(mode))).astype(np.uint8), mode)
+  whole = images.decode(encode(image), "k")
+  monkeypatch.setattr(images, "_BAND", 70)
+  np.testing.assert_array_equal(images.decode(encode(image), "k"), whole)
+
+
+def test_threads_share_a_budget_of_pixels(monkeypatch):
+  monkeypatch.setattr(images, "_BUDGET", images._Budget(100 * 100))
+  open_now, most = 0, 0
+  opened = images._to_upright_rgb
+
+  def slowly(image):
+    nonlocal open_now, most
+    open_now += 1
+    most = max(most, open_now)
+    time.sleep(0.02)
+    open_now -= 1
+    return opened(image)
+
+  monkeypatch.setattr(images, "_to_upright_rgb", slowly)
+  with futures.ThreadPoolExecutor(8) as pool:
+    list(pool.map(images.decode, [encode(Image.new("RGB", (60, 80)))] * 16, "abcdefghijklmnop"))
+    assert most == 2
+    list(pool.map(images.decode, [encode(Image.new("RGB", (200, 200)))] * 4, "abcd"))

@@ -26,7 +26,7 @@ OLD_CAPTIONS = [Caption("en", "a dog", "a dog"), Caption("th", "หมา", "ห
 
 def png() -> bytes:
   data = io.BytesIO()
-  Image.new("RGB", (4, 3)).save(data, "PNG")
+  Image.new("RGB", (9, 8)).save(data, "PNG")
   return data.getvalue()
 
 

@@ -20,7 +20,7 @@ from xmcap.errors import UsageError, XmcapError
 
 def png(shade: int) -> bytes:
   buffer = io.BytesIO()
-  Image.new("RGB", (4, 3), (shade % 256, 0, 0)).save(buffer, "PNG")
+  Image.new("RGB", (9, 8), (shade % 256, 0, 0)).save(buffer, "PNG")
   return buffer.getvalue()
 
 
@@ -137,7 +137,7 @@ def test_tfds_reads_the_same(tmp_path):
   source = tfds.builder_from_directory(tmp_path).as_data_source(split="train")
   example = source[4]
   assert example["image/key"] == record(4).key.encode()
-  assert example["image"].shape == (3, 4, 3)
+  assert example["image"].shape == (8, 9, 3)
   assert [text.decode() for text in example["captions"]["text"]] == [c.text for c in record(4).captions]
   assert [tag.decode() for tag in example["tags"]] == record(4).tags
 

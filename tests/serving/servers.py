@@ -2,7 +2,7 @@
 
 `python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
 language, from which colour, and in a call of how many pictures; OPTIONS are JSON: fields of `Limits` and `Batching`,
-and `own`, the languages of the captioner.
+`own`, the languages of the captioner, and `descriptors`, the limit of open files.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import resource
 import sys
 import time
 from urllib.parse import urlencode, urlsplit
@@ -144,6 +145,8 @@ def _serve(delay, options):
       **{field.name: options[field.name] for field in dataclasses.fields(kind) if field.name in options}
     )
 
+  if "descriptors" in options:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (options["descriptors"],) * 2)
   bound = server.bind("127.0.0.1", 0)
   searches = {"greedy": "greedily", "beam:4": "by beams", "sample": Chance()}
   captioner = Fake(delay, options.get("own", LANGUAGES))

@@ -120,3 +120,18 @@ def test_a_request_whose_time_is_up_leaves():
 def test_shapes_reach_the_most(pictures, languages):
   shapes = Batching(0, pictures, languages).shapes()
   assert shapes[-1] == (pictures, languages) and len(set(shapes)) == len(shapes)
+
+
+def test_a_request_is_decoded_though_nobody_takes_its_captions():
+  async def main():
+    with ThreadPoolExecutor(1) as device:
+      batcher = Batcher(Noting(), device, Batching(0.0, 4, 2), lambda: 1, lambda *call: None)
+      task, decoded = asyncio.create_task(batcher.run()), asyncio.Event()
+      captions = batcher.captions(picture(1), ["en", "th", "ar"], "g", 30, None, decoded.set)
+      first = await anext(captions)
+      await asyncio.wait_for(decoded.wait(), 30)
+      await captions.aclose()
+      task.cancel()
+      return first
+
+  assert asyncio.run(main()) == ("en", "en 1 1 g")

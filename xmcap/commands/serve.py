@@ -1,5 +1,7 @@
 """`xmcap serve`: serves a captioner on a web page and an HTTP endpoint."""
 
+import re
+
 from xmcap import languages, platforms
 from xmcap.commands import base
 from xmcap.errors import UsageError
@@ -15,6 +17,13 @@ def add(commands) -> None:
   searches = "greedy, beam:BEAMS, sample, or model for the model's own; the first is the default"
   base.add_model(command)
   base.text(command, "--host", "ADDRESS", "0.0.0.0 accepts other machines", "127.0.0.1")
+  base.text(
+    command,
+    "--allowed_hosts",
+    "NAMES",
+    "host names by which browsers may call it; default: any, or this machine's names if --host is one of them",
+    type=_host_names,
+  )
   base.number(command, "--port", "0: any free port", 8080, most=65_535)
   base.text(
     command,
@@ -33,6 +42,15 @@ def add(commands) -> None:
   queue = "requests in progress; more are answered with 429"
   base.number(command, "--queue", queue, 128, least=1, most=10_000)
   base.number(command, "--timeout", "seconds for captioning a request", 60, least=1, most=3600)
+
+
+def _host_names(text: str) -> list[str]:
+  names = [name.strip().lower() for name in text.split(",")]
+  if not all(re.fullmatch(r"\*|\[[0-9a-f:.]+\]|[a-z0-9.-]+", name) for name in names):
+    raise UsageError(
+      f"--allowed_hosts={text}: give host names without port, such as captions.example.org,10.0.0.5"
+    )
+  return names
 
 
 def _serve(arguments) -> None:
@@ -72,7 +90,7 @@ def _serve(arguments) -> None:
     app_lib.Model(name, captioner, searches, arguments.languages or captioner.languages),
     limits,
     batching,
-    server.hosts(arguments.host),
+    arguments.allowed_hosts or server.hosts(arguments.host),
   )
   ready = f"{server.address(bound)} is ready; stop it with ^C or SIGTERM"
   server.run(app, service, bound, lambda: base.say(ready))

@@ -41,6 +41,10 @@ def open_dual(path: pathlib.Path) -> Source:
   tensors = {name.replace("vision_model.encoder.layer.", "vision_model.encoder.layers."): tensor
              for name, tensor in read_tensors(path).items()}  # fmt: skip
   tokenizer = tokenizer_files.describe(path)
+  if path / tokenizer_files.TOKENIZER in tokenizer.files:
+    tokenizer_files.read_tokenizer(
+      path / tokenizer_files.TOKENIZER
+    )  # it is copied even if another file is used
   with reading_fields(path / CONFIG):
     places = str(path / CONFIG), hf_pictures.place(path)
     module = hf_dual.read_config(towers, config, _processor(path), tokenizer, *places)

@@ -7,8 +7,9 @@ import importlib
 import io
 import math
 import re
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gin
 import numpy as np
@@ -19,6 +20,9 @@ from xmcap.terminal import shown
 
 MAX_PIXELS = 89_478_485
 """Larger pictures are rejected by their header; this is Pillow's own limit for a decompression bomb."""
+
+SIDES = 8, 65_535
+"""Shortest and longest side. A strip of one pixel takes many times the memory of a square with as many pixels."""
 
 MAX_SCANS = 256
 """Limit for the scans of a JPEG, each of which can take a few bytes; progressive JPEGs have some ten."""
@@ -48,8 +52,34 @@ _ORIENTATION_TAG = 0x0112
 _JPEG, _SCAN, _END = b"\xff\xd8", b"\xff\xda", 0xD9
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # excludes those within a scan
 
+_BAND = 1 << 20  # pixels that are converted at a time
+
 # Pillow warns about pictures that `decode` rejects with its own error.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+
+class _Budget:
+  """A number of pixels that all threads together may have decoded at a time; a single picture may always."""
+
+  def __init__(self, most: int):
+    self._most, self._used = most, 0
+    self._changed = threading.Condition()
+
+  @contextlib.contextmanager
+  def held(self, pixels: int) -> Iterator[None]:
+    """Waits until there is room for a picture, and takes it for the block."""
+    with self._changed:
+      self._changed.wait_for(lambda: not self._used or self._used + pixels <= self._most)
+      self._used += pixels
+    try:
+      yield
+    finally:
+      with self._changed:
+        self._used -= pixels
+        self._changed.notify_all()
+
+
+_BUDGET = _Budget(2 * MAX_PIXELS)
 
 
 @functools.cache
@@ -112,11 +142,14 @@ def _opened(
       width, height = image.size
       if width * height > max_pixels:
         wrong, mend = f"{width} x {height} pixels are more than the {max_pixels} allowed", "make it smaller"
+      elif not SIDES[0] <= min(width, height) <= max(width, height) <= SIDES[1]:
+        wrong = f"{width} x {height} pixels, but a side has {SIDES[0]} to {SIDES[1]:,}"
       elif has_too_many_scans(data):
         wrong = f"a JPEG of more than {MAX_SCANS} scans"
       else:
         _scale_transparent_colour(image)
-        yield image
+        with _BUDGET.held(width * height):
+          yield image
   except (XmcapError, MemoryError):  # running out of memory is not the picture's fault
     raise
   except Image.UnidentifiedImageError:
@@ -181,16 +214,35 @@ def _to_upright_rgb(image: Image.Image) -> Image.Image:
     image = ImageOps.exif_transpose(image)
   if image.mode == "RGB" and "transparency" not in image.info:
     return image
-  if image.mode.startswith("I"):  # Pillow clips 16 bits to 255 instead of keeping the upper eight
-    pixels = np.asarray(image).astype(np.int64)
-    upper = (pixels >> 8).clip(0, 255).astype(np.uint8)
-    if isinstance(colour := image.info.get("transparency"), int):
-      upper[pixels == colour] = 255
-    return Image.fromarray(upper).convert("RGB")
+  if image.mode.startswith("I"):
+    return _in_bands(image, _upper_bits)
   if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-    image = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return _in_bands(image, _on_white)
   return image.convert("RGB")
+
+
+def _in_bands(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+  """Converts a picture to RGB some rows at a time, so that little more than the two pictures is in memory."""
+  whole = Image.new("RGB", image.size)
+  rows = max(1, _BAND // image.width)
+  for top in range(0, image.height, rows):
+    band = image.crop((0, top, image.width, min(top + rows, image.height)))
+    whole.paste(convert(band), (0, top))
+  return whole
+
+
+def _upper_bits(image: Image.Image) -> Image.Image:
+  """Keeps the upper eight of 16 bits, which Pillow would clip to 255."""
+  pixels = np.asarray(image)
+  upper = (pixels >> 8).clip(0, 255).astype(np.uint8)
+  if isinstance(colour := image.info.get("transparency"), int):
+    upper[pixels == colour] = 255
+  return Image.fromarray(upper).convert("RGB")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+  image = image.convert("RGBA")
+  return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
 
 
 @gin.configurable

@@ -148,6 +148,34 @@ class SiglipPieces:
     return [[*ids[:most], self._end] for ids in encoded], _count_longer(encoded, most)
 
 
+class Guarded:
+  """A pretrained tower's tokenizer, whose errors take one line, and whose ids are rows of the tower's embedding.
+
+  A text that has more than `max_length` ids with its special tokens is cut there.
+  """
+
+  def __init__(self, tokenizer: TextInput, rows: int, folder: pathlib.Path):
+    self._tokenizer, self._rows, self._folder = tokenizer, rows, folder
+    self.pad_id, self.max_length = tokenizer.pad_id, tokenizer.max_length
+    self.fixed, self.added = tokenizer.fixed, tokenizer.added
+    # So that what is wrong is found, and what Rust prints about it dropped, before anything is encoded.
+    self._encode_all(["a", "", "☃ 字"], "", silently=True)
+
+  def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
+    return self._encode_all(texts, language, silently=False)
+
+  def _encode_all(self, texts: Sequence[str], language: str, silently: bool) -> tuple[list[list[int]], int]:
+    with tokenizer_files.one_line_for(f"{self._folder}: its tokenizer cannot split texts", silently):
+      encoded, longer = self._tokenizer.encode_all(texts, language)
+    highest = max((max(ids) for ids in encoded if ids), default=0)
+    if highest >= self._rows:
+      raise UsageError(
+        f"{self._folder}: its tokenizer gives id {highest:,}, but the text tower has {self._rows:,} rows: put the"
+        " tokenizer there that the tower was trained with"
+      )
+    return [ids[: self.max_length] for ids in encoded], longer
+
+
 def of_folder(folder: str | os.PathLike, config: T5Config | TextConfig, longest: int = 0) -> TextInput:
   """Opens the tokenizer in the folder of a run, or beside the weights that `xmcap convert` wrote.
 
@@ -191,8 +219,9 @@ def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | Non
     cleaning = ("canonical" if last else "none") if config.cleaning == "auto" else config.cleaning
     most, template = config.max_length, found.template if found.gemma else None
     tokenizer = TokenizerJson(path, most, config.pad_id, cleaning, last, template)
-  _check(tokenizer, found, config, folder)
-  return tokenizer
+  guarded = Guarded(tokenizer, config.vocab_size, folder)
+  _check(guarded, found, config, folder)
+  return guarded
 
 
 def _check(tokenizer: TextInput, found: Described, config: TextConfig, folder: pathlib.Path) -> None:

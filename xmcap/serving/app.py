@@ -3,17 +3,18 @@
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -91,16 +92,19 @@ class Service:
       self._device.shutdown(wait=False, cancel_futures=True)
       self.threads.shutdown(wait=False, cancel_futures=True)
 
-  @contextlib.contextmanager
-  def counted(self) -> Iterator[None]:
-    """Counts a request as in progress; Refused if there are too many."""
+  def enter(self) -> Callable[[], None]:
+    """Counts a request as in progress until the returned function is called first; Refused if there are too many."""
     if self.in_progress >= self.limits.queue:
       raise Refused(429, f"{self.limits.queue} requests are in progress, which is the limit: try again soon")
     self.in_progress += 1
-    try:
-      yield
-    finally:
-      self.in_progress -= 1
+    inside = True
+
+    def leave() -> None:
+      nonlocal inside
+      self.in_progress -= inside
+      inside = False
+
+    return leave
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +117,10 @@ class _Asked:
 
 
 class _Captions:
-  """`POST /v1/captions`, as an ASGI application so that a request is in progress until its last byte is sent."""
+  """`POST /v1/captions`.
+
+  A request is in progress until its captions are decoded, whether the client reads them or not.
+  """
 
   def __init__(self, service: Service):
     self._service = service
@@ -127,27 +134,28 @@ class _Captions:
         status = message["status"]
       await send(message)
 
-    request = Request(scope, receive)
+    request, leave = Request(scope, receive), _nothing
     try:
-      with self._service.counted():
-        response = await self._response(request)
-        await response(scope, receive, noting)
+      leave = self._service.enter()
+      response = await self._response(request, leave)
+      await response(scope, receive, noting)
     except Refused as error:
       await _refusal(error)(scope, receive, noting)
     except ClientDisconnect:
       status = 499  # nginx's code for a client that disconnected
     finally:
+      leave()
       self._service.metrics.requests.labels(str(status)).inc()
       self._service.metrics.seconds.observe(time.monotonic() - began)
 
-  async def _response(self, request: Request) -> Response:
+  async def _response(self, request: Request, leave: Callable[[], None]) -> Response:
     service, limits = self._service, self._service.limits
     asked = self._asked(request)
     body = await limits_lib.read_body(request, limits)
     picture = await limits_lib.decode(body, service.model.captioner.image_size, limits, service.threads)
     del body
     captions = service.batcher.captions(
-      picture, asked.languages, asked.search, limits.caption_seconds, asked.seed
+      picture, asked.languages, asked.search, limits.caption_seconds, asked.seed, leave
     )
     if asked.stream:
       return StreamingResponse(_lines(captions), media_type=_JSON_LINES)
@@ -180,6 +188,10 @@ class _Captions:
     if stream not in ("true", "false"):
       raise Refused(400, "stream: give true or false")
     return _Asked(codes, name, search, of_draws.get("seed"), stream == "true")
+
+
+def _nothing() -> None:
+  pass
 
 
 def _codes(text: str, offered: Sequence[str]) -> tuple[str, ...]:
@@ -228,8 +240,8 @@ def make(
 ) -> tuple[Starlette, Service]:
   """Makes the application and its state.
 
-  `hosts` are the host names that browsers may use; they prevent DNS rebinding, by which a foreign page could read the
-  server's responses.
+  `hosts` are the host names that browsers may use, `*` for any; they prevent DNS rebinding, by which a foreign page
+  could read the server's responses.
   """
   service = Service(model, limits, batching)
   page, script, style = (
@@ -260,11 +272,8 @@ def make(
     Route("/health", health),
     Route("/metrics", measured),
   ]
-  middleware = [
-    Middleware(_Headers, service=service),
-    Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
-  ]
-  handlers = {HTTPException: _http_error}
+  middleware = [Middleware(_Headers, service=service, hosts=frozenset(hosts))]
+  handlers = {HTTPException: _http_error, Exception: _server_error}
   app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=service.running)
   return app, service
 
@@ -273,6 +282,10 @@ def _http_error(request: Request, error: Exception) -> Response:
   assert isinstance(error, HTTPException)
   line = f"{error.detail}: /openapi.json lists the endpoints"
   return JSONResponse({"error": line}, error.status_code, error.headers)
+
+
+def _server_error(request: Request, error: Exception) -> Response:
+  return JSONResponse({"error": "the server failed; its log says why"}, 500, {"connection": "close"})
 
 
 def _about(service: Service) -> Mapping[str, object]:
@@ -287,10 +300,13 @@ def _about(service: Service) -> Mapping[str, object]:
 
 
 class _Headers:
-  """Adds headers to every response; while the server is stopping, also `connection: close`."""
+  """Checks the head of every request, and adds headers to every response.
 
-  def __init__(self, app, service: Service):
-    self._app, self._service = app, service
+  While the server is stopping, `connection: close` is among them.
+  """
+
+  def __init__(self, app, service: Service, hosts: Collection[str]):
+    self._app, self._service, self._hosts = app, service, hosts
 
   async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
     async def adding(message: Message) -> None:
@@ -300,4 +316,29 @@ class _Headers:
           message["headers"].append((b"connection", b"close"))
       await send(message)
 
-    await self._app(scope, receive, adding)
+    try:
+      if scope["type"] == "http":
+        self._check(scope)
+    except Refused as error:
+      await _refusal(error)(scope, receive, adding)
+    else:
+      await self._app(scope, receive, adding)
+
+  def _check(self, scope: Scope) -> None:
+    """Raises Refused if the head is too large, also one that came in one piece, or names another host."""
+    size = (
+      len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, itertools.chain(*scope["headers"])))
+    )
+    if size > limits_lib.MOST_HEAD:
+      raise Refused(
+        431, f"the head of the request is larger than the limit of {limits_lib.MOST_HEAD:,} bytes"
+      )
+    host = Headers(scope=scope).get("host", "")
+    if "*" not in self._hosts and _name(host) not in self._hosts:
+      raise Refused(400, f"host {host[:60]!r} is not one of {', '.join(sorted(self._hosts))}")
+
+
+def _name(host: str) -> str:
+  """Returns a host without its port; an address of IPv6 in brackets."""
+  name, colon, port = host.rpartition(":")
+  return (name if colon and port.isdigit() and not name.endswith(":") else host).lower()

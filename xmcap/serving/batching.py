@@ -75,6 +75,7 @@ class _Job:
   search: Any
   seed: int | None
   arrived: float
+  decoded: Callable[[], None]
   results: asyncio.Queue = dataclasses.field(default_factory=asyncio.Queue)
 
 
@@ -109,11 +110,20 @@ class Batcher:
     self._changed = asyncio.Event()
 
   async def captions(
-    self, picture: np.ndarray, languages: Sequence[str], search: Any, seconds: float, seed: int | None = None
+    self,
+    picture: np.ndarray,
+    languages: Sequence[str],
+    search: Any,
+    seconds: float,
+    seed: int | None = None,
+    decoded: Callable[[], None] = lambda: None,
   ) -> AsyncGenerator[tuple[str, str], None]:
-    """Yields (language, caption) as they are decoded; Refused if that takes longer than `seconds` or fails."""
+    """Yields (language, caption) as they are decoded; Refused if that takes longer than `seconds` or fails.
+
+    `decoded` is called when there is nothing left to decode, even if nobody takes the captions.
+    """
     clock = asyncio.get_running_loop().time
-    job = _Job(picture, list(languages), search, seed, clock())
+    job = _Job(picture, list(languages), search, seed, clock(), decoded)
     self._jobs.append(job)
     self._changed.set()
     left = len(languages)
@@ -180,9 +190,12 @@ class Batcher:
     except Exception as error:  # a failed call must not end the server
       logging.error("a call of %d pictures failed: %s", len(batch), one_line(error), exc_info=error)
       for job in batch:
+        job.decoded()
         job.results.put_nowait(Refused(500, f"captioning failed ({one_line(error)}); see the server's log"))
       return
     self._observe(len(batch), sum(map(len, languages)), loop.time() - began)
     # A padded call has more rows than jobs, and more captions than requested.
     for job, codes, captions in zip(batch, languages, found, strict=False):
       job.results.put_nowait([(code, captions[code]) for code in codes])
+      if not job.languages:
+        job.decoded()

@@ -11,6 +11,9 @@ from starlette.requests import Request
 from xmcap.data import images
 from xmcap.errors import XmcapError
 
+MOST_HEAD = 16 << 10
+"""Largest head of a request in bytes."""
+
 
 class Refused(XmcapError):
   """A request that is rejected; `status` is the HTTP status."""
@@ -31,6 +34,7 @@ class Limits:
     upload_seconds: longest time from the head of a request to the end of its body.
     caption_seconds: longest time from there to the last caption.
     idle_seconds: how long a connection may be open without a complete request head.
+    send_seconds: how long a client may take to read what was sent to it.
   """
 
   upload_bytes: int = 16 << 20
@@ -39,6 +43,7 @@ class Limits:
   upload_seconds: float = 15.0
   caption_seconds: float = 60.0
   idle_seconds: float = 10.0
+  send_seconds: float = 20.0
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:

@@ -2,6 +2,11 @@
 
 import asyncio
 import contextlib
+import errno
+import functools
+import logging
+import math
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -9,53 +14,45 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, one_line
 from xmcap.serving.app import Service
+from xmcap.serving.connection import Connection, Connections
+from xmcap.serving.limits import MOST_HEAD
 
-_LAST_SECONDS = 1
-"""How long an open connection may still send a request while the server is stopping."""
-_MOST_HEAD = 16 << 10  # bytes
-
-
-class _Connection(H11Protocol):
-  """A connection with a limited time between two requests, even if bytes trickle in.
-
-  uvicorn's own timeout ends with the first byte of a request's head, and does not apply before the first request.
-  """
-
-  def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-    super().connection_made(transport)
-    self._end_within(self.timeout_keep_alive)
-
-  def data_received(self, data: bytes) -> None:
-    self.conn.receive_data(data)
-    self.handle_events()  # cancels the timeout when a head is complete; `on_response_complete` starts the next
-
-  def shutdown(self) -> None:
-    """Gives a connection without a request a moment to send one that is on its way."""
-    if self.cycle is None or self.cycle.response_complete:
-      self._end_within(_LAST_SECONDS)
-    else:
-      super().shutdown()
-
-  def _end_within(self, seconds: float) -> None:
-    self._unset_keepalive_if_required()
-    self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+_MOST_CONNECTIONS = 4096
+_BACKLOG = 64  # connections that the system accepts beforehand; asyncio takes them all at once
+_FILES = 128  # descriptors for everything but connections
 
 
 class _Server(uvicorn.Server):
   """A server that stops at a first signal once all requests are answered, and at a second one immediately."""
 
-  def __init__(self, config: uvicorn.Config, service: Service, started: Callable[[], None]):
+  def __init__(
+    self,
+    config: uvicorn.Config,
+    connection: Callable[..., Connection],
+    service: Service,
+    started: Callable[[], None],
+  ):
     super().__init__(config)
-    self._service, self._started = service, started
+    self._connection, self._service, self._started = connection, service, started
+    self._said = -math.inf
 
   async def startup(self, sockets: list[socket.socket] | None = None) -> None:
     """Calls `started` when connections are accepted."""
+    asyncio.get_running_loop().set_exception_handler(self._say)
     await super().startup(sockets)
     self._started()
+
+  def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Says at most once a minute that no file can be opened: asyncio would for each connection that waits."""
+    error = context.get("exception")
+    if not (isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)):
+      loop.default_exception_handler(context)
+    elif loop.time() - self._said > 60:
+      self._said = loop.time()
+      logging.error("too many open files (%s): connections have to wait", one_line(error))
 
   @contextlib.contextmanager
   def capture_signals(self) -> Iterator[None]:
@@ -87,7 +84,7 @@ class _Server(uvicorn.Server):
       server.close()
     for accepted in waiting:
       await loop.connect_accepted_socket(
-        lambda: _Connection(self.config, self.server_state, self.lifespan.state), accepted
+        lambda: self._connection(self.config, self.server_state, self.lifespan.state), accepted
       )
     await super().shutdown(list(sockets or []))
 
@@ -118,19 +115,33 @@ def address(bound: socket.socket) -> str:
   return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+def most_connections() -> int:
+  """Raises the limit of open files as far as it goes; returns how many connections fit below it."""
+  soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+  with contextlib.suppress(OSError, ValueError):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft = hard
+  most = _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - _FILES - _BACKLOG
+  return max(1, min(most, _MOST_CONNECTIONS))
+
+
 def run(app: Starlette, service: Service, bound: socket.socket, started: Callable[[], None]) -> None:
   """Serves until a signal has come and every request is answered; calls `started` when connections are accepted."""
   limits = service.limits
+  connection = functools.partial(Connection, of=Connections(most_connections(), limits.send_seconds))
+  # A line for each malformed request would fill the log.
+  logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
   options: dict[str, Any] = {
-    "http": _Connection,
+    "http": connection,
     "ws": "none",
     "loop": "asyncio",
     "log_config": None,
     "access_log": False,
     "server_header": False,
     "proxy_headers": False,
-    "h11_max_incomplete_event_size": _MOST_HEAD,
+    "backlog": _BACKLOG,
+    "h11_max_incomplete_event_size": MOST_HEAD,
     "timeout_keep_alive": limits.idle_seconds,
     "timeout_graceful_shutdown": int(limits.upload_seconds + 2 * limits.caption_seconds) + 5,
   }
-  _Server(uvicorn.Config(app, **options), service, started).run([bound])
+  _Server(uvicorn.Config(app, **options), connection, service, started).run([bound])

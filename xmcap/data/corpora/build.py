@@ -178,6 +178,8 @@ def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str,
     if not records:
       split.collect(work.problems)
       said = work.problems.in_brief()
+      if not counts:
+        plans.clear(work.folder)
       raise XmcapError(
         f"the split '{split.name}' has no records: {split.count:,} pictures were searched for in "
         f"{split.pictures.searched}: {said or 'no line of captions can be used'}"

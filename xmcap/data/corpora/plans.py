@@ -14,6 +14,7 @@ from xmcap.progress import Say
 from xmcap.storage import files, outputs
 
 _LAYOUT = 5  # version of the working folder; a build begun by an older version is restarted
+_PLAN = "plan.json"
 WORK = ".build"
 """The working folder of a build, inside its output folder."""
 _BESIDE_RECORDS = ("problems.jsonl", "languages.txt", "features.json", "dataset_info.json")
@@ -103,7 +104,7 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = Fa
   """
   if out.exists() and not out.is_dir():
     raise UsageError(f"{out} is a file: choose a folder to build in")
-  path = work_dir / "plan.json"
+  path = work_dir / _PLAN
   held = _read(path, out)
   if held is None and out.exists():
     others = sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
@@ -124,6 +125,15 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = Fa
   for folder in (out, work_dir):
     files.remove_incomplete(folder)
   files.write_text(path, json.dumps({**plan, "layout": _LAYOUT}, indent=1))
+
+
+def clear(work_dir: pathlib.Path) -> None:
+  """Removes what a build has made in its working folder, which may be gigabytes; its plan stays, to begin again."""
+  for path in work_dir.iterdir():
+    if path.is_dir():
+      shutil.rmtree(path, ignore_errors=True)
+    elif path.name != _PLAN:
+      path.unlink()
 
 
 def _read(path: pathlib.Path, out: pathlib.Path) -> dict[str, Any] | None:

@@ -4,14 +4,19 @@ They are those of transformers (tokenizer.json, tokenizer_config.json, special_t
 SentencePiece.
 """
 
+import contextlib
 import dataclasses
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import sentencepiece
 
+from xmcap import quiet
+from xmcap.data.pretrained_tokenizers import odd_json
 from xmcap.data.vocabulary import read_model
-from xmcap.errors import UsageError, one_line
+from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
@@ -113,6 +118,20 @@ def read_tokenizer(path: pathlib.Path) -> Any:
   return _read(path)[0]
 
 
+@contextlib.contextmanager
+def one_line_for(what: str, silently: bool = True) -> Iterator[None]:
+  """Turns the library's errors and panics, which Rust also prints unless `silently`, into a UsageError."""
+  with quiet.silenced() if silently else contextlib.nullcontext():
+    try:
+      yield
+    except XmcapError:
+      raise
+    except BaseException as error:  # a panic is no Exception; the library raises nothing more special
+      if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise
+      raise UsageError(f"{what} ({one_line(error)}): fetch it again") from None
+
+
 def _read(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
   """The same, and the padding that the file asks for."""
   import tokenizers
@@ -124,10 +143,10 @@ def _read(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:
     raise UsageError(f"{path}: cannot be read ({one_line(error)}): fetch it again") from None
   if not text:
     raise UsageError(f"{path}: {size:,} bytes; a tokenizer has {_LARGEST:,} at most, and is not empty")
-  try:
+  with one_line_for(f"{path}: no tokenizer of Hugging Face"):
+    if odd := odd_json.oddity(msgspec.json.decode(text)):
+      raise UsageError(f"{path}: {odd}: fetch it again")
     tokenizer = tokenizers.Tokenizer.from_str(text)
-  except Exception as error:  # the library raises nothing more special
-    raise UsageError(f"{path}: no tokenizer of Hugging Face ({one_line(error)}): fetch it again") from None
   padding = dict(tokenizer.padding or {})
   tokenizer.no_padding()
   tokenizer.no_truncation()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.errors import UsageError, one_line
-from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading import arrow_files, layouts
 from xmcap.scoring.reading.inputs import MAX_UNPACKED, Input
 from xmcap.terminal import shown
 
@@ -22,7 +22,6 @@ SUFFIXES = (".jsonl", ".json", *DELIMITERS, ".txt", ".parquet", ".xlsx")
 _PACKED = (".gz", ".bz2")
 _NAME = re.compile(r'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:')
 _FIELDS = ("image/key", "key", "image_id", "id", "language", "caption", "captions", "doc_id", "index")
-_BATCH = 1024
 
 
 @dataclasses.dataclass
@@ -155,25 +154,9 @@ def _columnar(path: str | os.PathLike) -> Rows | None:
 
 
 def _of_parquet(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-  try:
-    import pyarrow.parquet as pq
-  except ImportError:
-    raise UsageError(f"{path}: Parquet needs pyarrow (pip install pyarrow), or save it as JSONL") from None
-  number, size = 0, 0
-  try:
-    with pq.ParquetFile(path) as file:
-      names = [
-        name for name in file.schema_arrow.names if name != "image"
-      ]  # captions alone: pictures are large
-      for batch in file.iter_batches(_BATCH, columns=names):
-        size += batch.nbytes
-        if size > MAX_UNPACKED:
-          raise UsageError(f"{path}: over {MAX_UNPACKED >> 20} MiB without pictures; leave other columns out")
-        for row in batch.to_pylist():
-          yield number, row
-          number += 1
-  except (OSError, ValueError, MemoryError) as error:  # pyarrow's errors are OSErrors or ValueErrors too
-    raise UsageError(f"{path}: cannot be read ({one_line(error)}); make it again") from None
+  # Captions alone: pictures are large.
+  for number, (_, row) in enumerate(arrow_files.rows(path, but=("image",), most=MAX_UNPACKED)):
+    yield number, row
 
 
 def _of_workbook(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:

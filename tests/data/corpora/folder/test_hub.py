@@ -8,9 +8,10 @@ import pytest
 
 from tests.data.corpora.folder.test_build import held, jpeg, made
 from tests.data.corpora.folder.test_samples import grey
+from xmcap.data.corpora.folder import columnar
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.folder.table import Columns
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 
 ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
 
@@ -106,3 +107,17 @@ def test_splits_in_the_names_of_the_hub(tmp_path):
   assert {split: counts["records"] for split, counts in report.splits.items()} == {
     "train": 1, "validation": 1, "test": 1,
   }  # fmt: skip
+
+
+def test_pictures_that_take_far_more_room_than_their_file_are_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(columnar, "most_unpacked", lambda size: 2 * size)
+  rows = [{"image": {"bytes": jpeg(1), "path": f"{number}.jpg"}, "text": "a ball"} for number in range(200)]
+  with pytest.raises(UsageError, match=r"a.parquet, row \d+: the pictures up to here take"):
+    made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
+
+
+def test_copies_of_pictures_go_if_none_is_usable(tmp_path):
+  rows = [{"image": {"bytes": b"\xff\xd8\xff" + bytes(1000), "path": "1.jpg"}, "text": "a ball"}]
+  with pytest.raises(XmcapError, match="has no records"):
+    made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL, out="out")
+  assert [path.name for path in (tmp_path / "out/.build").iterdir()] == ["plan.json"]

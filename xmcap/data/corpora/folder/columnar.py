@@ -1,5 +1,6 @@
 """Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
 
+import functools
 import io
 import json
 import pathlib
@@ -13,11 +14,12 @@ from xmcap.data.corpora.folder import fields, split_choice
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.table import Columns, Placed, Table
+from xmcap.data.corpora.lines import MAX_RATIO, most_unpacked
 from xmcap.data.corpora.problems import Problems
-from xmcap.errors import UsageError, one_line
+from xmcap.errors import UsageError
+from xmcap.scoring.reading import arrow_files
 
 SUFFIXES = (".parquet", ".arrow")
-_BATCH = 64  # rows, including pictures, in memory at a time
 _TURN = ({"from", "value"}, {"role", "content"})  # of a conversation
 _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
@@ -32,26 +34,23 @@ def read(
   """Returns the table and the rows of files; adds their embedded pictures to `packed`, as the row's `picture`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
-  UsageError if pyarrow is missing, or a file is damaged.
+  UsageError if pyarrow is missing, a file is damaged, or its pictures take far more room than the file.
   """
   table, placed = recognise(_placed(paths), columns, source, keyed=True)
-  return table, _packed(placed, table, problems, packed)
+  most = most_unpacked(sum(path.stat().st_size for path in paths))
+  return table, _packed(placed, table, problems, packed, most)
 
 
 def _placed(paths: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
   for place, (path, known_as) in enumerate(paths.items()):
     origin = posixpath.dirname(known_as), _split_of(path, known_as)
-    try:
-      for number, values in enumerate(_rows(path)):
-        yield Placed(f"{known_as}, row {number:,}", values, (f"{place:05d}-{number:09d}", *origin))
-    except UsageError:
-      raise
-    except (OSError, ValueError, MemoryError) as error:  # pyarrow's errors are OSErrors or ValueErrors too
-      raise UsageError(f"{path}: cannot be read ({one_line(error)}): make it again") from None
+    for number, (metadata, values) in enumerate(arrow_files.rows(path)):
+      where = f"{known_as}, row {number:,}"
+      yield Placed(where, _with_labels(metadata, values), (f"{place:05d}-{number:09d}", *origin))
 
 
 def _packed(
-  placed: Iterator[Placed], table: Table, problems: Problems, packed: tarfile.TarFile
+  placed: Iterator[Placed], table: Table, problems: Problems, packed: tarfile.TarFile, most: int
 ) -> Iterator[Row]:
   for where, values, (name, folder, split) in placed:
     cell = values.get(table.picture)
@@ -60,6 +59,11 @@ def _packed(
       entry = tarfile.TarInfo(name)
       entry.size = len(data)
       packed.addfile(entry, io.BytesIO(data))
+      if packed.offset > most:
+        raise UsageError(
+          f"{where}: the pictures up to here take {packed.offset >> 20:,} MB, more than {MAX_RATIO} times the files "
+          "plus 1 GiB: give the published files"
+        )
     beside = named and posixpath.join(folder, named)
     # Several pictures are left as they are, to be refused with their number.
     picture = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
@@ -72,46 +76,28 @@ def _packed(
       yield row
 
 
-def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-  try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-  except ImportError:
-    raise UsageError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow") from None
-  if path.suffix.lower() == ".parquet":
-    with pq.ParquetFile(path) as file:
-      for batch in file.iter_batches(_BATCH):
-        yield from _with_labels(batch)
-    return
-  with pa.memory_map(str(path)) as source:
-    try:
-      batches = iter(pa.ipc.open_stream(source))
-    except pa.ArrowInvalid:  # Arrow's other format
-      file = pa.ipc.open_file(source)
-      batches = map(file.get_batch, range(file.num_record_batches))
-    for batch in batches:
-      for start in range(0, batch.num_rows, _BATCH):
-        yield from _with_labels(batch.slice(start, _BATCH))
-
-
-def _with_labels(batch: Any) -> Iterator[dict[str, Any]]:
-  """Yields the rows of a batch with the names of classes, and with conversations as lists of turns.
+def _with_labels(metadata: Mapping[bytes, bytes], row: dict[str, Any]) -> dict[str, Any]:
+  """Returns a row with the names of classes, and with conversations as lists of turns.
 
   `datasets` stores a ClassLabel as a number, and its names in the schema; before version 4 it also stored a list of
   objects as an object of lists.
   """
+  for column, feature in _labels(metadata.get(b"huggingface", b"")).items():
+    row[column] = _named_classes(row.get(column), feature)
+  for column, value in row.items():
+    if isinstance(value, dict) and any(value.keys() >= pair for pair in _TURN):
+      row[column] = _as_list(value)
+  return row
+
+
+@functools.lru_cache(maxsize=1)
+def _labels(about: bytes) -> dict[str, Any]:
+  """Returns column -> feature of the columns with classes; {} for a file that `datasets` did not write."""
   try:
-    features = json.loads(batch.schema.metadata[b"huggingface"])["info"]["features"]
-    labels = {column: about for column, about in features.items() if "ClassLabel" in json.dumps(about)}
-  except (TypeError, KeyError, ValueError, AttributeError):  # not written by `datasets`
-    labels = {}
-  for row in batch.to_pylist():
-    for column, feature in labels.items():
-      row[column] = _named_classes(row.get(column), feature)
-    for column, value in row.items():
-      if isinstance(value, dict) and any(value.keys() >= pair for pair in _TURN):
-        row[column] = _as_list(value)
-    yield row
+    features = json.loads(about)["info"]["features"]
+    return {column: feature for column, feature in features.items() if "ClassLabel" in json.dumps(feature)}
+  except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+    return {}
 
 
 def _named_classes(value: Any, feature: Any) -> Any:

@@ -1,0 +1,108 @@
+"""Tokenizers of strangers: a panic of Rust or an endless text is one line."""
+
+import json
+
+import pytest
+import tokenizers
+
+from xmcap.data import text_input
+from xmcap.data.pretrained_tokenizers import odd_json, tokenizer_files
+from xmcap.errors import UsageError
+
+_VOCABULARY = {"[UNK]": 0, "a": 1, "b": 2, "</s>": 3}
+
+
+def described(**parts):
+  """A tokenizer.json of words, with some parts replaced."""
+  model = {"type": "WordLevel", "unk_token": "[UNK]", "vocab": _VOCABULARY} | parts.pop("model", {})
+  names = ("truncation", "padding", "normalizer", "post_processor", "decoder")
+  values = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}, "model": model}
+  return dict.fromkeys(names) | values | parts
+
+
+def template(ids=(3,), known=("</s>",)):
+  tokens = {name: {"id": name, "ids": list(ids), "tokens": ["x"] * len(ids)} for name in known}
+  single = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]
+  pair = [*single, {"Sequence": {"id": "B", "type_id": 0}}]
+  return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens}
+
+
+def replace(pattern, content, kind="String"):
+  return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
+
+
+def read(tmp_path, values):
+  path = tmp_path / tokenizer_files.TOKENIZER
+  path.write_text(json.dumps(values))
+  return tokenizer_files.read_tokenizer(path)
+
+
+def guarded(tmp_path, values, rows=4, length=8):
+  read(tmp_path, values)
+  inner = text_input.TokenizerJson(tmp_path / tokenizer_files.TOKENIZER, length, 0)
+  return text_input.Guarded(inner, rows, tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("parts", "why"),
+  [
+    ({"model": {"unk_token": "zzz"}}, "its token for unknown pieces, zzz, is not in its vocabulary"),
+    ({"model": {"type": "BPE", "dropout": 0.5, "merges": []}}, "at random (dropout 0.5)"),
+    ({"post_processor": template(known=())}, "its template adds </s>, which it does not define"),
+    (
+      {"post_processor": {"type": "Sequence", "processors": [template(known=())]}},
+      "its template adds </s>, which it does not define",
+    ),
+    ({"normalizer": replace("a", "a" * 100)}, "up to 100 times as long"),
+    (
+      {"normalizer": {"type": "Sequence", "normalizers": [replace("a", "a" * 10)] * 5}},
+      "up to 100,000 times",
+    ),
+    ({"normalizer": replace("x*", "y" * 80, "Regex")}, "up to 81 times"),
+    (
+      {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////////"}},
+      "no tokenizer of Hugging Face",
+    ),
+    ({"model": {"type": "Unheard"}}, "no tokenizer of Hugging Face"),
+  ],
+)
+def test_what_is_odd_is_one_line(tmp_path, capfd, parts, why):
+  with pytest.raises(UsageError) as error:
+    read(tmp_path, described(**parts))
+  assert why in str(error.value) and "\n" not in str(error.value)
+  assert capfd.readouterr().err == ""
+
+
+def test_what_cannot_split_texts_is_one_line(tmp_path, capfd):
+  values = described(model={"type": "Unigram", "unk_id": None, "vocab": [["x", 0.0]]})
+  values["model"].pop("unk_token")
+  with pytest.raises(UsageError, match="its tokenizer cannot split texts .*fetch it again"):
+    guarded(tmp_path, values)
+  assert capfd.readouterr().err == ""
+
+
+def test_ids_are_rows_of_the_embedding(tmp_path):
+  assert guarded(tmp_path, described()).encode_all(["a b", "b"]) == ([[1, 2], [2]], 0)
+  with pytest.raises(UsageError, match="gives id 3, but the text tower has 3 rows"):
+    guarded(tmp_path, described(post_processor=template()), rows=3)
+
+
+def test_special_tokens_count_towards_the_length(tmp_path):
+  many = guarded(tmp_path, described(post_processor=template([3] * 6)), length=4)
+  assert [len(ids) for ids in many.encode_all(["a b", "b"])[0]] == [4, 4]
+
+
+@pytest.mark.parametrize(
+  "normalizer",
+  [
+    tokenizers.normalizers.Sequence([tokenizers.normalizers.NFKC(), tokenizers.normalizers.Lowercase()]),
+    tokenizers.normalizers.Replace(" ", "▁"),
+    tokenizers.normalizers.Sequence(
+      [tokenizers.normalizers.NFC(), tokenizers.normalizers.Replace(tokenizers.Regex(r"\s+"), " ")]
+    ),
+  ],
+)
+def test_normalisers_of_published_towers_are_not_odd(normalizer):
+  made = tokenizers.Tokenizer(tokenizers.models.WordLevel(_VOCABULARY, "[UNK]"))
+  made.normalizer = normalizer
+  assert odd_json.oddity(json.loads(made.to_str())) == ""

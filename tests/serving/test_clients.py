@@ -1,0 +1,149 @@
+"""Clients that open connections and do not read, or do not ask."""
+
+import contextlib
+import json
+import socket
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.serving import servers
+from xmcap.serving import app as app_lib
+
+
+def connected(server, **options):
+  connection = socket.socket()
+  for option, value in options.items():
+    connection.setsockopt(socket.SOL_SOCKET, getattr(socket, option), value)
+  place = urlsplit(server.address)
+  connection.connect((place.hostname, place.port))
+  connection.settimeout(30)
+  return connection
+
+
+def request(body=b"", path="/v1/captions", method="POST", extra=b""):
+  return b"%s %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s" % (
+    method.encode(), path.encode(), extra, len(body), body,
+  )  # fmt: skip
+
+
+def until(condition, seconds=20):
+  began = time.monotonic()
+  while not condition():
+    assert time.monotonic() - began < seconds
+    time.sleep(0.05)
+
+
+def is_ended(connection, data):
+  """Sends data without waiting for room; returns whether the server has ended the connection."""
+  try:
+    while connection.send(data):
+      pass
+  except BlockingIOError:
+    return False
+  except ConnectionError:
+    return True
+
+
+def test_the_connection_of_a_client_that_does_not_read_ends():
+  asked = request(path="/page.js", method="GET")
+  with (
+    servers.fake(send_seconds=0.5) as server,
+    contextlib.closing(connected(server, SO_RCVBUF=1024)) as connection,
+  ):
+    connection.setblocking(False)
+    until(lambda: is_ended(connection, asked), 60)
+
+
+def test_others_are_answered_while_a_client_does_not_read():
+  asked = request(servers.picture(), "/v1/captions?languages=all&stream=true")
+  with (
+    servers.fake(queue=1, send_seconds=60) as server,
+    contextlib.closing(connected(server, SO_RCVBUF=1024)) as connection,
+  ):
+    connection.setblocking(False)
+    for _ in range(20):
+      is_ended(connection, asked)
+      time.sleep(0.1)
+    until(lambda: server.ask(servers.picture()).status == 200)
+
+
+def test_idle_connections_make_room():
+  with servers.fake(descriptors=260, idle_seconds=60) as server, contextlib.ExitStack() as stack:
+    for _ in range(400):
+      stack.enter_context(contextlib.closing(connected(server)))
+    began = time.monotonic()
+    assert server.ask(servers.picture()).status == 200
+    assert time.monotonic() - began < 5
+    server.process.terminate()
+    assert "too many open files" not in server.process.communicate(timeout=30)[1]
+
+
+def test_connections_beyond_the_limit_are_refused_if_all_are_busy():
+  with servers.fake(delay=1.0, descriptors=200, idle_seconds=60) as server, contextlib.ExitStack() as stack:
+    busy = [stack.enter_context(contextlib.closing(connected(server))) for _ in range(8)]  # 200 - 128 - 64
+    for connection in busy:
+      connection.sendall(request(servers.picture()))
+    time.sleep(0.3)
+    with contextlib.closing(connected(server)) as late:
+      came = b"".join(iter(lambda: late.recv(4096), b""))
+    assert came.startswith(b"HTTP/1.1 503 ") and json.loads(came.partition(b"\r\n\r\n")[2])[
+      "error"
+    ].startswith("8 ")
+    assert all(connection.recv(4096).startswith(b"HTTP/1.1 200 ") for connection in busy)
+
+
+@pytest.fixture(scope="module")
+def server():
+  with servers.fake(delay=0.3) as running:
+    yield running
+
+
+def test_a_client_that_has_said_all_gets_its_answer(server):
+  with contextlib.closing(connected(server)) as connection:
+    connection.sendall(request(servers.picture(50)))
+    connection.shutdown(socket.SHUT_WR)
+    came = b"".join(iter(lambda: connection.recv(4096), b""))
+  assert json.loads(came.partition(b"\r\n\r\n")[2])["captions"] == {"en": "en 50 1 greedily"}
+
+
+@pytest.mark.parametrize("where", ["path", "query", "header"])
+def test_a_large_head_in_one_piece_is_refused(server, where):
+  large = "x" * 20_000
+  asked = {
+    "path": request(path=f"/{large}", method="GET"),
+    "query": request(path=f"/health?{large}", method="GET"),
+    "header": request(path="/health", method="GET", extra=f"X: {large}\r\n".encode()),
+  }[where]
+  with contextlib.closing(connected(server)) as connection:
+    connection.sendall(asked.replace(b"Host:", b"Connection: close\r\nHost:"))
+    came = b"".join(iter(lambda: connection.recv(4096), b""))
+  # In one piece, or in several: h11 refuses the latter.
+  assert came.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 "))
+  assert "error" in json.loads(came.partition(b"\r\n\r\n")[2])
+
+
+def test_every_error_is_a_line_of_json(server):
+  for answer in (
+    server.get("/nothing"),
+    server.get("/", Host="elsewhere.example"),
+    server.get("/v1/captions"),
+  ):
+    assert answer.status >= 400 and answer.error
+
+
+@pytest.mark.parametrize(
+  ("host", "name"),
+  [
+    ("localhost", "localhost"),
+    ("LocalHost:8080", "localhost"),
+    ("127.0.0.1:80", "127.0.0.1"),
+    ("[::1]:8080", "[::1]"),
+    ("[::1]", "[::1]"),
+    ("a.example:", "a.example:"),
+    ("", ""),
+  ],
+)
+def test_the_name_of_a_host(host, name):
+  assert app_lib._name(host) == name
