@@ -56,7 +56,7 @@ def test_the_exchanges_of_a_node():
   bf16 = 2 * 768 * 768 + 2 * 64 * 768
   assert found["all-gather bf16"]["count"] == 2 and found["all-gather bf16"]["bytes"] == bf16
   assert found["all-gather bf16"]["overlapped_bytes"] == bf16
-  # H100's data sheet: 900 GB/s of NVLink in both directions. A GPU sends 7/8 of what all gather, and 3/4 of a sum twice.
+  # H100's data sheet: 900 GB/s of NVLink, both ways. A GPU sends 7/8 of what all gather, twice 3/4 of a sum of 4.
   assert found["all-gather bf16"]["seconds"] == pytest.approx(bf16 * 7 / 8 / 450e9)
   assert found["all-reduce f32"]["seconds"] == pytest.approx(2 * 4100 * 3 / 4 / 450e9)
   assert found["all-reduce f32"]["overlapped_bytes"] == found["all-reduce f32"]["hidden_seconds"] == 0

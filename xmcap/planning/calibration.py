@@ -96,10 +96,9 @@ def of(topology: Topology | GpuNode) -> dict[str, Any] | None:
   device = found.device
   product, copy = device.product_tflops * 1e12, device.copy_gb_per_second * 1e9
   peak = PEAK_FLOPS[kind.device_kind]
-  # A rate that is assumed too high makes the planned time too low.
   terms = [
-    _term("arithmetic", (peak, peak), product, (product / peak - 1,) * 2),
-    _term("memory traffic", (kind.bandwidth,) * 2, copy, (copy / kind.bandwidth - 1,) * 2),
+    _rate("arithmetic", peak, product),
+    _rate("memory traffic", kind.bandwidth, copy),
   ]
   planned = {_key(one): one.memory.total for one in found.plan}
   steps = [step for step in found.training if step.variant == "plain"]
@@ -115,6 +114,11 @@ def of(topology: Topology | GpuNode) -> dict[str, Any] | None:
 
 def _key(step: _Step | _Planned) -> tuple[int, ...]:
   return step.captions, step.captions_per_image, step.tokens, step.microbatches
+
+
+def _rate(name: str, assumed: float, measured: float) -> dict[str, Any]:
+  error = measured / assumed - 1  # of the time: a rate that is assumed too high makes it too low
+  return _term(name, (assumed, assumed), measured, (error, error))
 
 
 def _relative(name: str, planned: tuple[float, float], measured: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from xmcap.planning.hlo import Collective
 from xmcap.training.reporting.chips import PEAK_FLOPS
 
 _PASSES = {"all-reduce": 2.0}
+_SUMS: tuple[str, ...] = ("count", "bytes", "overlapped_bytes", "seconds", "hidden_seconds")
 
 
 def exchanges(collectives: Iterable[Collective], node: GpuNode) -> dict[str, dict[str, float]]:
@@ -24,7 +25,7 @@ def exchanges(collectives: Iterable[Collective], node: GpuNode) -> dict[str, dic
     seconds are divided by bytes.
   """
   found: dict[str, dict[str, float]] = {}
-  total = dict.fromkeys(("count", "bytes", "overlapped_bytes", "seconds", "hidden_seconds"), 0.0)
+  total = dict.fromkeys(_SUMS, 0.0)
   for one in collectives:
     size = len(one.group) or node.chips
     seconds = _PASSES.get(one.kind, 1.0) * one.bytes * (size - 1) / size / node.kind.links
@@ -38,7 +39,7 @@ def exchanges(collectives: Iterable[Collective], node: GpuNode) -> dict[str, dic
         "seconds": seconds * share,
         "hidden_seconds": hidden * share,
       }
-      row = found.setdefault(f"{one.kind} {dtype}", dict.fromkeys(total, 0))
+      row = found.setdefault(f"{one.kind} {dtype}", dict.fromkeys(_SUMS, 0.0))
       for name, value in values.items():
         row[name] += value
         total[name] += 0 if name == "count" else value

@@ -42,7 +42,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
     if plan["exchanges"]:
       lines += [_exchanges(plan["exchanges"]).text()]
     seconds = plan["arithmetic_seconds"]
-    lines.append(f"The model's matrix products take each GPU at least {_ms(seconds)} ms, its peak rate.\n")
+    lines.append(f"The model's matrix products take each GPU at least {_ms(seconds)} ms, at its peak rate.\n")
   if plan["calibration"] is None:
     lines.append("Nothing is measured: the planner was never compared with this chip (docs/plan.md).")
   else:
