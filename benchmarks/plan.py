@@ -6,6 +6,7 @@ xmcap[cuda].
 """
 
 import argparse
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -22,9 +23,8 @@ _RUN = "--gin_file=runs/train_coco35l.gin"
 _ESTIMATE = (
   "Batch 2,048. Times are estimates for the compiled program (see docs/plan.md). Nothing was run on a TPU."
 )
-_DEFAULT_MESH = "fsdp 8"
 _NODE_MESHES = {
-  _DEFAULT_MESH: (),
+  "fsdp 8": (),
   "fsdp 2 x model 4": ("--gin.Partitioning.fsdp=2", "--gin.Partitioning.model=4"),
   "data 8": ("--gin.Partitioning.fsdp=1",),
   "replicas": (
@@ -192,46 +192,46 @@ def gpus(models: list[str]) -> None:
 
 
 def node(models: list[str]) -> None:
-  """What eight H100 exchange in a step of BB, by mesh, and by kind on the default mesh; `models` is not used."""
-  scanned = ("--gin.ViTConfig.scan=True", "--gin.T5Config.scan=True")
-  found = {
-    (mesh, layers): planned("bb", "--topology=h100-8", "--gin.TARGET_LENGTH=32", *options, *more)
-    for mesh, options in _NODE_MESHES.items()
-    for layers, more in (("as they are", ()), ("scanned", scanned))
-    if layers == "scanned" or mesh == _DEFAULT_MESH
-  }
-  rows = []
-  for (mesh, layers), plan in found.items():
-    total = plan["exchanges"]["total"]
-    single = sum(one["bytes"] for name, one in plan["exchanges"].items() if name.endswith(" f32"))
-    rows.append((
-      mesh, layers, f"{total['count']:,.0f}", _mb(total["bytes"]), _mb(single), _mb(total["overlapped_bytes"]),
-      f"{total['seconds'] * 1e3:.2f}", f"{total['hidden_seconds'] * 1e3:.2f}", _gib(plan["memory"]["total"]),
-    ))  # fmt: skip
-  default = found[_DEFAULT_MESH, "as they are"]
+  """What eight H100 exchange in a step of BB: by kind on the default mesh, and by mesh; `models` is not used."""
+  planned_here = functools.partial(planned, "bb", "--topology=h100-8", "--gin.TARGET_LENGTH=32")
   sums = ("number", "MB", "MB overlapped", "ms of the links", "ms hidden at least")
-  report.write(
-    "plan_node",
-    "What eight H100 exchange in a training step of BB, by mesh",
-    rows,
-    columns=("mesh", "layers", "number", "MB", "MB in float32", *sums[2:], "GiB per GPU"),
-    notes=[
-      _NODE
-      + f" The model's matrix products take at least {_ms(default['arithmetic_seconds'])} ms of each GPU.",
-      "On `data 8` parameters are sharded too, and gathered for each layer; `replicas` holds all of them on each GPU.",
-    ],
-  )
+  default = planned_here()
   report.write(
     "plan_node_exchanges",
-    "The exchanges of BB's training step on eight H100",
+    "What eight H100 exchange in a training step of BB",
     [
-      (name, f"{one['count']:,.0f}", _mb(one["bytes"]), _mb(one["overlapped_bytes"]),
-       f"{one['seconds'] * 1e3:.2f}", f"{one['hidden_seconds'] * 1e3:.2f}")
+      (
+        name, f"{one['count']:,.0f}", _mb(one["bytes"]), _mb(one["overlapped_bytes"]),
+        f"{one['seconds'] * 1e3:.2f}", f"{one['hidden_seconds'] * 1e3:.2f}",
+      )
       for name, one in default["exchanges"].items()
     ],
     columns=("", *sums),
-    notes=[_NODE + " The default mesh, fsdp 8. An exchange of several element types counts once in the total."],
+    notes=[
+      f"{_NODE} The mesh of models/bb.gin, fsdp 8. The model's matrix products take each GPU at least "
+      f"{_ms(default['arithmetic_seconds'])} ms. An exchange of several element types counts once in the total."
+    ],
   )  # fmt: skip
+  scanned = ("--gin.ViTConfig.scan=True", "--gin.T5Config.scan=True")
+  rows = []
+  for mesh, options in _NODE_MESHES.items():
+    plan = planned_here(*options, *scanned)
+    total = plan["exchanges"]["total"]
+    single = sum(one["bytes"] for name, one in plan["exchanges"].items() if name.endswith(" f32"))
+    rows.append((
+      mesh, f"{total['count']:,.0f}", _mb(total["bytes"]), _mb(single), _mb(total["overlapped_bytes"]),
+      f"{total['seconds'] * 1e3:.2f}", f"{total['hidden_seconds'] * 1e3:.2f}", _gib(plan["memory"]["total"]),
+    ))  # fmt: skip
+  report.write(
+    "plan_node",
+    "The same by mesh, with scanned layers",
+    rows,
+    columns=("mesh", "number", "MB", "MB in float32", *sums[2:], "GiB per GPU"),
+    notes=[
+      _NODE,
+      "On `data 8` parameters are sharded too, and gathered for each layer; `replicas` holds all of them on each GPU.",
+    ],
+  )
 
 
 def _mb(size: float) -> str:
