@@ -15,6 +15,8 @@ from xmcap.planning.topologies import Topology
 from xmcap.training.reporting.chips import PEAK_FLOPS
 
 _FOLDER = pathlib.Path(__file__).parent / "measured"
+_PLANNED = ("plain", "microbatches")
+"""Variants of a step that run as they are planned."""
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -29,7 +31,10 @@ class _Device(msgspec.Struct):
 
 
 class _Step(msgspec.Struct):
-  """A training step that ran. `xla_gb` is XLA's count of memory traffic; `peak_is_own`: no earlier program set it."""
+  """A training step, without `step_ms` if it failed.
+
+  `xla_gb` is XLA's count of memory traffic. `peak_is_own`: no earlier program set the peak of memory.
+  """
 
   model: str
   variant: str
@@ -37,11 +42,11 @@ class _Step(msgspec.Struct):
   captions_per_image: int
   tokens: int
   microbatches: int
-  step_ms: _Positive
-  model_tflop: _Positive
-  xla_gb: _Positive | None
-  peak_bytes: _Positive
-  peak_is_own: bool
+  step_ms: _Positive | None = None
+  model_tflop: _Positive | None = None
+  xla_gb: _Positive | None = None
+  peak_bytes: _Positive | None = None
+  peak_is_own: bool = False
 
   @property
   def name(self) -> str:
@@ -67,7 +72,7 @@ class _Planned(msgspec.Struct):
 
 class _Measurement(msgspec.Struct):
   device: _Device
-  training: list[_Step]
+  training: list[_Step] = []
   plan: list[_Planned] = []
 
 
@@ -101,12 +106,12 @@ def of(topology: Topology | GpuNode) -> dict[str, Any] | None:
     _rate("memory traffic", kind.bandwidth, copy),
   ]
   planned = {_key(one): one.memory.total for one in found.plan}
-  steps = [step for step in found.training if step.variant == "plain"]
+  steps = [step for step in found.training if step.variant in _PLANNED]
   for step in steps:
-    if step.peak_is_own and (total := planned.get(_key(step))):
+    if step.peak_bytes and step.peak_is_own and (total := planned.get(_key(step))):
       terms.append(_relative(f"memory, {step.name}", (total, total), step.peak_bytes))
   for step in steps:
-    if step.xla_gb is not None:
+    if step.step_ms and step.model_tflop and step.xla_gb:
       parts = step.model_tflop * 1e12 / product, step.xla_gb * 1e9 / copy
       terms.append(_relative(f"overlap, {step.name}", (max(parts), sum(parts)), step.step_ms / 1e3))
   return {"device": device.gpu, "date": device.date, "jax": device.jax, "terms": terms}
