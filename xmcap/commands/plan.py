@@ -17,7 +17,10 @@ def add(commands) -> None:
     "Needs neither the chips nor the data; for TPUs it needs libtpu (pip install 'xmcap[plan]').",
   )  # fmt: skip
   base.add_gin(command)
-  slices = "plan a step on slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128, or its memory and exchanges on GPUs such as h100-8"
+  slices = (
+    "plan a step on slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128, or its memory and exchanges on GPUs such as "
+    "h100-8"
+  )
   captions = "with --search: captions per picture to try on the fastest mesh, besides the recipe's"
   mix = "share of steps with targets of T tokens, with several CaptionStream.target_lengths; default: as in the data"
   base.flag(command, "--params", "print the number of parameters in each part")
