@@ -30,6 +30,7 @@ setuptools.setup(
     "xmcap": [
       "data/checking/*.css",
       "data/corpora/*.json",
+      "planning/measured/*.json",
       "py.typed",
       "runs/*.css",
       "runs/*.js",

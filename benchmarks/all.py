@@ -23,7 +23,7 @@ SECTIONS = {
   "The quickstart": ("quickstart",),
   "Training": (
     "captions_per_image", "train_step", "tpu_step", "scan", "accelerator", "plan", "plan_lengths",
-    "plan_captions_per_image", "plan_decode", "plan_gpus",
+    "plan_captions_per_image", "plan_decode", "plan_gpus", "plan_node_exchanges", "plan_node",
   ),
   "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "plugs", "export"),
   "Serving": ("serve",),

@@ -1,10 +1,13 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
-usage: python benchmarks/plan.py [--tables meshes lengths captions_per_image decode gpus] [--models bb bg lg]
-The search over meshes takes most of an hour; each of the others takes minutes a model. `gpus` needs xmcap[cuda].
+usage: python benchmarks/plan.py [--tables meshes lengths captions_per_image decode gpus node] [--models bb bg lg]
+The search over meshes takes most of an hour; each of the others takes minutes a model. `gpus` and `node` need
+xmcap[cuda].
 """
 
 import argparse
+import functools
+import hashlib
 import importlib.metadata
 import json
 import pathlib
@@ -20,13 +23,38 @@ _RUN = "--gin_file=runs/train_coco35l.gin"
 _ESTIMATE = (
   "Batch 2,048. Times are estimates for the compiled program (see docs/plan.md). Nothing was run on a TPU."
 )
+_NODE_MESHES = {
+  "fsdp 8": (),
+  "fsdp 2 x model 4": ("--gin.Partitioning.fsdp=2", "--gin.Partitioning.model=4"),
+  "data 8": ("--gin.Partitioning.fsdp=1",),
+  "replicas": (
+    "--gin.Partitioning.fsdp=1",
+    "--gin.Partitioning.extra_rules="
+    + str([(axis, None) for axis in ("vocab", "mlp", "joined_kv", "head_vocab", "head_embed")]),
+  ),
+}
+"""Options of the mesh of eight GPUs."""
+_NODE = (
+  "Per GPU, with 2,048 captions in all, K = 1, targets of 32 tokens. Compiled on a host without a GPU: nothing was run "
+  "on one. Overlapped: with kernels between start and end. Times are at the peak of the links and of the GPU "
+  "(docs/plan.md)."
+)
+_FEW_LAYERS = 2
+"""Of 12: what they exchange repeats, and a step of all takes minutes to compile."""
+_KEPT: dict[str, pathlib.Path] = {}
 
 
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
   parser.add_argument("--tables", nargs="+", choices=_TABLES, default=list(_TABLES))
   parser.add_argument("--models", nargs="+", default=["bb", "bg", "lg"], help="of gin/models")
+  parser.add_argument(
+    "--keep", type=pathlib.Path, help="--keep=FOLDER keeps the plans there; a broken run goes on from them"
+  )
   arguments = parser.parse_args()
+  if arguments.keep:
+    arguments.keep.mkdir(exist_ok=True)
+    _KEPT["folder"] = arguments.keep
   for name in arguments.tables:
     _TABLES[name](arguments.models)
 
@@ -34,10 +62,12 @@ def main() -> None:
 def planned(model: str, *options: str) -> Any:
   """What `xmcap plan --json` writes."""
   with tempfile.TemporaryDirectory() as folder:
-    out = pathlib.Path(folder, "plan.json")
-    command = [sys.executable, "-c", "from xmcap.cli import console; console()", "plan"]
-    command += [f"--gin_file=models/{model}.gin", _RUN, *options, f"--json={out}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    name = hashlib.sha256(" ".join((model, *options)).encode()).hexdigest()[:16]
+    out = _KEPT.get("folder", pathlib.Path(folder)) / f"{name}.json"
+    if not out.exists():
+      command = [sys.executable, "-c", "from xmcap.cli import console; console()", "plan"]
+      command += [f"--gin_file=models/{model}.gin", _RUN, *options, f"--json={out}"]
+      subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return json.loads(out.read_text(encoding="utf-8"))
 
 
@@ -163,6 +193,54 @@ def gpus(models: list[str]) -> None:
   )
 
 
+def node(models: list[str]) -> None:
+  """What eight H100 exchange in a step of BB: by kind on the default mesh, and by mesh; `models` is not used."""
+  planned_here = functools.partial(planned, "bb", "--topology=h100-8", "--gin.TARGET_LENGTH=32")
+  sums = ("number", "MB", "MB overlapped", "ms of the links", "ms hidden at least")
+  default = planned_here()
+  report.write(
+    "plan_node_exchanges",
+    "What eight H100 exchange in a training step of BB",
+    [
+      (
+        name, f"{one['count']:,.0f}", _mb(one["bytes"]), _mb(one["overlapped_bytes"]),
+        f"{one['seconds'] * 1e3:.2f}", f"{one['hidden_seconds'] * 1e3:.2f}",
+      )
+      for name, one in default["exchanges"].items()
+    ],
+    columns=("", *sums),
+    notes=[
+      f"{_NODE} The mesh of models/bb.gin, fsdp 8. The model's matrix products take each GPU at least "
+      f"{_ms(default['arithmetic_seconds'])} ms. An exchange of several element types counts once in the total."
+    ],
+  )  # fmt: skip
+  stacks = ("ViTConfig.depth", "T5Config.num_encoder_layers", "T5Config.num_decoder_layers")
+  short = [f"--gin.{stack}={_FEW_LAYERS}" for stack in stacks]
+  rows = []
+  for mesh, options in _NODE_MESHES.items():
+    plan = planned_here(*options, *short)
+    total = plan["exchanges"]["total"]
+    single = sum(one["bytes"] for name, one in plan["exchanges"].items() if name.endswith(" f32"))
+    rows.append((
+      mesh, f"{total['count']:,.0f}", _mb(total["bytes"]), _mb(single), _mb(total["overlapped_bytes"]),
+      f"{total['seconds'] * 1e3:.2f}", f"{total['hidden_seconds'] * 1e3:.2f}", _gib(plan["memory"]["total"]),
+    ))  # fmt: skip
+  report.write(
+    "plan_node",
+    f"The same by mesh, for {_FEW_LAYERS} layers of each stack",
+    rows,
+    columns=("mesh", "number", "MB", "MB in float32", *sums[2:], "GiB per GPU"),
+    notes=[
+      _NODE,
+      "On `data 8` parameters are sharded too, and gathered for each layer; `replicas` holds all of them on each GPU.",
+    ],
+  )
+
+
+def _mb(size: float) -> str:
+  return f"{size / 1e6:,.1f}"
+
+
 def _gib(size: float) -> str:
   return f"{size / 2**30:.1f}"
 
@@ -177,6 +255,7 @@ def _libtpu() -> str:
 
 _TABLES = {
   "meshes": meshes, "lengths": lengths, "captions_per_image": captions_per_image, "decode": decode, "gpus": gpus,
+  "node": node,
 }  # fmt: skip
 
 

@@ -50,7 +50,9 @@ def write(
 def _command() -> str:
   """How the script was called, with no path of this machine in it."""
   arguments = [
-    "--t5x_python=PATH" if argument.startswith("--t5x_python=") else argument for argument in sys.argv[1:]
+    "--t5x_python=PATH" if argument.startswith("--t5x_python=") else argument
+    for argument in sys.argv[1:]
+    if not argument.startswith("--keep=")
   ]
   return shlex.join(["python", f"benchmarks/{pathlib.Path(sys.argv[0]).name}", *arguments])
 

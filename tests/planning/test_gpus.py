@@ -98,6 +98,13 @@ class _Compiled:
       temp_size_in_bytes=self._working,
     )  # fmt: skip
 
+  def as_text(self):
+    return """ENTRY %main (x: bf16[8]) -> bf16[64] {
+  %s = (bf16[8]{0}, bf16[64]{0}) all-gather-start(%x), replica_groups=[1,8]<=[8], dimensions={0}
+  %d = bf16[64]{0} all-gather-done(%s)
+}
+"""
+
 
 @pytest.fixture
 def compiler(monkeypatch):
@@ -125,6 +132,15 @@ def test_the_memory_of_a_step_that_fits(compiler, capsys, tmp_path):
   assert memory["parameters"] == 4 * document["parameters"] and 0 < memory["optimizer"] < memory["parameters"]
   kinds = ("parameters", "optimizer", "batch", "working")
   assert memory["total"] == sum(memory[kind] for kind in kinds) < memory["allowed"]
+  assert document["exchanges"]["all-gather bf16"]["bytes"] == 128 and ["total", "1", "0.0", "0.0"] in [
+    line[:4] for line in lines
+  ]
+  assert document["arithmetic_seconds"] == document["model_flops"] / 989.5e12 > 0
+
+
+def test_a_plan_says_that_it_was_never_compared(compiler, capsys):
+  assert plan("--topology=h200") == 0
+  assert "Nothing is measured: the planner was never compared with this chip" in capsys.readouterr().out
 
 
 def test_what_does_not_fit_is_told_the_microbatches_that_do(compiler, monkeypatch, capsys):
@@ -148,7 +164,8 @@ def test_without_xla_for_cuda_it_is_said_what_to_install(monkeypatch, capsys):
 def test_what_is_planned_for_tpus_alone(option, capsys):
   assert plan("--topology=h100-8", option) == 2
   assert (
-    "is only for TPUs; for GPUs, only the memory of a training step is planned" in capsys.readouterr().err
+    "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
+    in capsys.readouterr().err
   )
 
 
@@ -167,6 +184,11 @@ def test_the_step_compiled_for_gpus_that_are_not_here(tmp_path):
   memory = json.loads(file.read_text())["memory"]
   # The parameters and their moments are cut over four GPUs; cuBLAS has 32 MiB to work in.
   assert 0 < memory["parameters"] < 2**30 and memory["working"] > 0
+  exchanges = json.loads(file.read_text())["exchanges"]
+  # Parameters are gathered, and their gradients summed, in bfloat16; most of it while something is computed.
+  assert (
+    exchanges["all-gather bf16"]["overlapped_bytes"] > 0 and exchanges["reduce-scatter bf16"]["bytes"] > 0
+  )
 
 
 def test_the_plan_never_looks_for_a_gpu(monkeypatch):

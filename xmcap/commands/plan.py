@@ -18,7 +18,8 @@ def add(commands) -> None:
   )  # fmt: skip
   base.add_gin(command)
   slices = (
-    "plan a step on slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128, or its memory on GPUs such as h100-8"
+    "plan a step on slices such as v4:4x4x4, v4-128, v6e-64, 2*v5p-128, or its memory and exchanges on GPUs such as "
+    "h100-8"
   )
   captions = "with --search: captions per picture to try on the fastest mesh, besides the recipe's"
   mix = "share of steps with targets of T tokens, with several CaptionStream.target_lengths; default: as in the data"
@@ -38,7 +39,7 @@ def _plan(arguments) -> None:
 
   topology = topologies.parse(arguments.topology) if arguments.topology else None
   if isinstance(topology, topologies.GpuNode):
-    only = "is only for TPUs; for GPUs, only the memory of a training step is planned"
+    only = "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
     _refuse(arguments, ("search", "decode", "price", "length_mix"), only)
   topologies.prepare_host()
   if not base.configure(arguments):

@@ -30,7 +30,11 @@ CAVEATS = {
 }
 """How each number of a plan can be wrong."""
 GPU_CAVEATS = {
-  "memory": "training uses an autotuned program, which may need more or less; CUDA and NCCL need memory of their own"
+  "memory": "training uses an autotuned program, which may need more or less; CUDA and NCCL need memory of their own",
+  "arithmetic": "too low: no GPU reaches its peak",
+  "links": "too low: no exchange reaches the rate of all links, and each has a start of some microseconds",
+  "hidden": "too low as far as other kernels than matrix products run beside an exchange; too high as far as exchanges "
+  "slow down what runs beside them",
 }
 
 

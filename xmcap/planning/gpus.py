@@ -39,6 +39,7 @@ class GpuKind:
   cache: int  # bytes of L2 cache
   shared: int  # bytes of shared memory per multiprocessor; a block may have 1,024 less
   clock: float  # highest clock in GHz
+  links: float  # bytes per second and direction of all its NVLinks
 
   @property
   def description(self) -> str:
@@ -54,16 +55,23 @@ class GpuKind:
     )
 
 
-# Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM) and H200 (SXM), and its white papers on Ampere
-# and Hopper (multiprocessors, caches, clocks). The memory is what CUDA reports, which is somewhat less than on the data
-# sheet: from the device specifications in OpenXLA's repository; for the H200, nvidia-smi's 143,771 MiB.
+# Sources: NVIDIA's data sheets of A100 (40 and 80 GB, SXM), H100 (SXM) and H200 (SXM), whose rate of NVLink is that of
+# both directions, and its white papers on Ampere and Hopper (multiprocessors, caches, clocks). The memory is what CUDA
+# reports, somewhat less than on the data sheet: from the device specifications in OpenXLA's repository; for the H200,
+# nvidia-smi's 143,771 MiB.
 KINDS = {
   kind.name: kind
   for kind in (
-    GpuKind("a100-40gb", "NVIDIA A100-SXM4-40GB", 42_331_013_120, 1.555e12, "8.0", 108, 64, 40 << 20, 164 << 10, 1.41),
-    GpuKind("a100-80gb", "NVIDIA A100-SXM4-80GB", 85_100_068_864, 2.039e12, "8.0", 108, 64, 40 << 20, 164 << 10, 1.41),
-    GpuKind("h100", "NVIDIA H100 80GB HBM3", 84_942_979_072, 3.35e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98),
-    GpuKind("h200", "NVIDIA H200", 143_771 << 20, 4.8e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98),
+    GpuKind(
+      "a100-40gb", "NVIDIA A100-SXM4-40GB", 42_331_013_120, 1.555e12, "8.0", 108, 64, 40 << 20, 164 << 10, 1.41, 300e9,
+    ),
+    GpuKind(
+      "a100-80gb", "NVIDIA A100-SXM4-80GB", 85_100_068_864, 2.039e12, "8.0", 108, 64, 40 << 20, 164 << 10, 1.41, 300e9,
+    ),
+    GpuKind(
+      "h100", "NVIDIA H100 80GB HBM3", 84_942_979_072, 3.35e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98, 450e9,
+    ),
+    GpuKind("h200", "NVIDIA H200", 143_771 << 20, 4.8e12, "9.0", 132, 128, 50 << 20, 228 << 10, 1.98, 450e9),
   )
 }  # fmt: skip
 

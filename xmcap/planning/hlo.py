@@ -1,9 +1,10 @@
 """Reads the text of a compiled program (XLA's HLO): functions, loops, collectives and estimated cycles."""
 
+import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -17,6 +18,14 @@ _CALLED = re.compile(r"\b(?:calls|to_apply|body|condition)=%?([\w.-]+)|branch_co
 _CONDITION = re.compile(r"condition=%?([\w.-]+)")
 _LIMIT = re.compile(r"s32\[\]\S* constant\((\d+)\)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+# Of a `dot`, and of a call of cuBLAS.
+_CONTRACTED = re.compile(r'lhs_contracting_dim(?:s=\{|ensions":\[)([\d,"]*)')
+_OPERAND = re.compile(r"%([\w.-]+)")
+# These start no kernel.
+_FREE = (
+  "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id",
+  "opt-barrier",
+)  # fmt: skip
 # These apply a function to pairs of numbers, which does not count as a call.
 _APPLIES = (
   "all-reduce", "all-reduce-start", "reduce-scatter", "reduce", "reduce-window", "scatter", "sort",
@@ -51,13 +60,18 @@ class Instruction:
 class Collective:
   """An exchange that a chip takes part in `count` times, of `bytes` in total; `kind` as in `Module.exchanges`.
 
-  `group` holds the partitions (positions on the mesh) of one of its groups; empty: not known, or all.
+  `group` holds the partitions (positions on the mesh) of one of its groups; empty: not known, or all. `dtypes` divides
+  the bytes by XLA's names of element types. `kernels` is the number of kernels that are issued between the start and
+  the end of the exchange, and `flops` are the operations of their matrix products: the work that it may overlap with.
   """
 
   kind: str
   count: int
   bytes: int
   group: tuple[int, ...] = ()
+  dtypes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  kernels: int = 0
+  flops: int = 0
 
 
 class Module:
@@ -107,11 +121,45 @@ class Module:
   def collectives(self) -> list[Collective]:
     """The collectives of a chip in execution order."""
     found = []
+    beside: dict[str, dict[str, tuple[int, int]]] = {}
     for times, function, instruction in self._executed(self.main):
       if kind := _exchange_kind(instruction, function):
-        size = times * _exchanged_bytes(instruction)
-        found.append(Collective(kind, times, size, _group(instruction.rest)))
+        if function not in beside:
+          beside[function] = self._beside(function)
+        work = (times * count for count in beside[function].get(instruction.name, (0, 0)))
+        dtypes = {dtype: times * size for dtype, size in _exchanged(instruction).items()}
+        size = sum(dtypes.values())
+        found.append(Collective(kind, times, size, _group(instruction.rest), dtypes, *work))
     return found
+
+  def _beside(self, function: str) -> dict[str, tuple[int, int]]:
+    """Start of an exchange -> kernels that are issued before its end, and operations of their matrix products.
+
+    Exchanges run one after the other: what is computed during several counts for the one that started first.
+    """
+    shapes = {one.name: one.shape for lines in self.functions.values() for one in lines}
+    found: dict[str, tuple[int, int]] = {}
+    running: dict[str, list[int]] = {}
+    for one in self.functions[function]:
+      if _exchange_kind(one, function):
+        if one.operation.endswith("-start"):
+          running[one.name] = [0, 0]
+      elif one.operation.endswith("-done"):
+        started = _OPERAND.search(one.rest)
+        if started and started[1] in running:
+          kernels, flops = running.pop(started[1])
+          found[started[1]] = kernels, flops
+      elif running and one.operation not in _FREE:
+        for work in running.values():
+          work[0] += 1
+        next(iter(running.values()))[1] += self._flops(one, shapes)
+    return found
+
+  def _flops(self, instruction: Instruction, shapes: Mapping[str, str]) -> int:
+    """Operations of the matrix products of an instruction and of the functions that it calls."""
+    trips = self._trips(instruction, 1) if instruction.operation == "while" else 1
+    executed = [(trips * times, one) for name in instruction.called for times, _, one in self._executed(name)]
+    return sum(times * _product_flops(one, shapes) for times, one in ((1, instruction), *executed))
 
   def _cycles(self, function: str, unknown_trips: int = 1) -> int:
     total = 0
@@ -160,15 +208,44 @@ def _exchange_kind(instruction: Instruction, function: str) -> str | None:
   return kind if kind in _COLLECTIVES else None
 
 
-def _exchanged_bytes(instruction: Instruction) -> int:
-  """The larger of the bytes of the operands and of the results."""
-  sizes = array_bytes(instruction.shape)
-  if instruction.operation == "send" or instruction.operation.endswith("-start"):
-    # Operands and results are listed together.
-    return sum(sizes) if instruction.operation == "all-reduce-start" else max(sizes)
-  if instruction.operation == "reduce-scatter":
-    return sum(sizes) * _group_size(instruction.rest)
-  return sum(sizes)
+def _exchanged(instruction: Instruction) -> dict[str, int]:
+  """The larger of the bytes of the operands and of the results, by element type."""
+  shape, operation = instruction.shape, instruction.operation
+  times = _group_size(instruction.rest) if operation == "reduce-scatter" else 1
+  if operation == "send" or (operation.endswith("-start") and operation != "all-reduce-start"):
+    # Operands and results are listed together; each may be a tuple, of exchanges that were combined.
+    shape = max(_elements(shape), key=lambda part: sum(array_bytes(part)))
+  sizes: collections.Counter[str] = collections.Counter()
+  for (dtype, _), size in zip(_ARRAY.findall(shape), array_bytes(shape), strict=True):
+    sizes[dtype] += times * size
+  return dict(sizes)
+
+
+def _elements(shape: str) -> list[str]:
+  """`(f32[2]{0}, (s32[], f32[4]))`: the elements of a tuple, `f32[2]{0}` and `(s32[], f32[4])`; of an array, itself."""
+  if not shape.startswith("("):
+    return [shape]
+  parts, depth = [""], 0
+  for sign in shape[1:-1]:
+    depth += (sign in "([{") - (sign in ")]}")
+    if sign == "," and not depth:
+      parts.append("")
+    else:
+      parts[-1] += sign
+  return parts
+
+
+def _product_flops(one: Instruction, shapes: Mapping[str, str]) -> int:
+  """Operations of a matrix product; 0 if the instruction is none, or calls another library than cuBLAS."""
+  contracted, operand = _CONTRACTED.search(one.rest), _OPERAND.search(one.rest)
+  if contracted is None or operand is None:
+    return 0
+  result, factor = (_ARRAY.search(shape) for shape in (one.shape, shapes.get(operand[1], "")))
+  if result is None or factor is None:
+    return 0
+  sizes = [int(size) for size in factor[2].split(",") if size]
+  inner = math.prod(sizes[int(axis)] for axis in re.findall(r"\d+", contracted[1]))
+  return 2 * inner * math.prod(int(size) for size in result[2].split(",") if size)
 
 
 def _group_size(rest: str) -> int:

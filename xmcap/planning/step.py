@@ -12,7 +12,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from xmcap.errors import XmcapError, one_line
-from xmcap.planning import estimate, hlo, topologies
+from xmcap.planning import calibration, estimate, hlo, node, topologies
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import Run, Variant
 from xmcap.planning.topologies import Topology
@@ -36,7 +36,7 @@ class DoesNotFit(XmcapError):
 
 
 def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
-  """Compiles the step that `xmcap train` would run; for GPUs only its memory is planned.
+  """Compiles the step that `xmcap train` would run; for GPUs its memory and exchanges are planned, not its time.
 
   Returns:
     Values that JSON can hold: sizes in bytes, times in seconds, per chip unless stated otherwise. `memory` is a chip's
@@ -45,7 +45,8 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     all communication hidden, and so is what follows from it; `exposed_seconds` is with none. `captions_per_second` is
     for all chips; `pictures_per_second_and_host` is what the busiest host must read, decode and send. `hours` is None
     if the number of steps is unknown. `smallest` is the smallest slice of the same chips whose memory should suffice,
-    None if this one is.
+    None if this one is. `calibration` is what `calibration.of` returns. For GPUs, `exchanges` is what `node.exchanges`
+    returns, and `arithmetic_seconds` the time of the model's matrix products at the peak.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -56,6 +57,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   mesh = run.partitioning.mesh(devices)
   hosts = sorted({device.process_index for device in devices})
   rows_by_host = [sharding.process_rows(mesh, run.pictures, host).tolist() for host in hosts]
+  compared = calibration.of(topology)
   began = time.monotonic()
   try:
     state, lowered = lower(run, devices)
@@ -73,18 +75,25 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     "memory": {**memory, "allowed": topology.allowed},
     "compile_seconds": time.monotonic() - began,
     "caveats": estimate.CAVEATS,
+    "calibration": compared,
   }
-  if isinstance(topology, GpuNode):
-    # Unlike libtpu, XLA for CUDA compiles a program that is too large.
-    if memory["total"] > topology.allowed:
-      raise DoesNotFit(run.variant, memory["total"], topology.allowed)
-    return {**plan, "caveats": estimate.GPU_CAVEATS}
-  module = hlo.Module(compiled.as_text())
-  flops = compiled.cost_analysis()["flops"]
+  # Unlike libtpu, XLA for CUDA compiles a program that is too large.
+  if memory["total"] > topology.allowed:
+    raise DoesNotFit(run.variant, memory["total"], topology.allowed)
   products = functools.partial(
     flops_lib.step_flops, run.objective, run.optimizer, state.target.params, _batch(run)
   )
   model_flops = products(False)
+  module = hlo.Module(compiled.as_text())
+  if isinstance(topology, GpuNode):
+    return {
+      **plan,
+      "caveats": estimate.GPU_CAVEATS,
+      "model_flops": model_flops,
+      "arithmetic_seconds": node.arithmetic_seconds(model_flops, topology),
+      "exchanges": node.exchanges(module.collectives(), topology),
+    }
+  flops = compiled.cost_analysis()["flops"]
   if module.has_loops:
     # XLA counts the body of a loop only once.
     flops = max(flops, products(True) / topology.chips)
