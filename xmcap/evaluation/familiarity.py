@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
-from etils import epath
 
 from xmcap.errors import UsageError, one_line
 from xmcap.storage import files, refusals
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 import jax
 import orbax.checkpoint as ocp
 from absl import logging
-from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import refusals
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import checksums, read, retention, small_json
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.settings import Settings

@@ -15,10 +15,10 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
-from etils import epath
 from PIL import Image
 
 from xmcap.storage import addresses
+from xmcap.storage.bucket_paths import epath
 
 _PAUSE = 30.0
 """Seconds between two writes of an object: a store allows about one a second."""

@@ -12,10 +12,10 @@ from typing import Any
 
 import gin
 import jax
-from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files, refusals
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.reporting.event_files import TensorBoard
 from xmcap.training.reporting.metrics_file import MetricsFile
 
