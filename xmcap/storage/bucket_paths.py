@@ -30,7 +30,7 @@ _DELETIONS = 16  # at the same time
 class _CloudStorage(backend.Backend):
   """What an `epath.Path` asks of its store; addresses begin with gs://."""
 
-  def open(self, path, mode: str) -> Any:
+  def open(self, path: Any, mode: str) -> Any:
     return self._opened(path, mode)
 
   @contextlib.contextmanager
@@ -52,15 +52,15 @@ class _CloudStorage(backend.Backend):
     written = file.getvalue()
     self._write(path, before + (written.encode() if isinstance(written, str) else written))
 
-  def exists(self, path) -> bool:
+  def exists(self, path: Any) -> bool:
     return self._is_file(path) or self.isdir(path)
 
-  def isdir(self, path) -> bool:
+  def isdir(self, path: Any) -> bool:
     bucket, key = _parts(path)
     found = self._client.list_blobs(bucket, prefix=key and f"{key}/", max_results=1)
     return next(iter(found), None) is not None or (not key and self._client.bucket(bucket).exists())
 
-  def listdir(self, path) -> list[str]:
+  def listdir(self, path: Any) -> list[str]:
     bucket, key = _parts(path)
     prefix = key and f"{key}/"
     found = self._client.list_blobs(bucket, prefix=prefix, delimiter="/")
@@ -69,7 +69,7 @@ class _CloudStorage(backend.Backend):
       raise FileNotFoundError(f"{path} is missing")
     return sorted(name[len(prefix) :] for name in names if name != prefix)
 
-  def glob(self, path) -> list[str]:
+  def glob(self, path: Any) -> list[str]:
     bucket, key = _parts(path)
     found = [f"gs://{bucket}"]
     for part in key.split("/"):
@@ -84,7 +84,9 @@ class _CloudStorage(backend.Backend):
         found = [f"{folder}/{part}" for folder in found]
     return [one for one in found if self.exists(one)]
 
-  def walk(self, top, *, top_down: bool = True, on_error: Callable[[OSError], object] | None = None) -> Any:
+  def walk(
+    self, top: Any, *, top_down: bool = True, on_error: Callable[[OSError], object] | None = None
+  ) -> Any:
     names = self.listdir(top)
     folders = [name for name in names if self.isdir(f"{top}/{name}")]
     here = (top, folders, [name for name in names if name not in folders])
@@ -95,7 +97,7 @@ class _CloudStorage(backend.Backend):
     if not top_down:
       yield here
 
-  def makedirs(self, path, *, exist_ok: bool = False, mode: int | None = None) -> None:
+  def makedirs(self, path: Any, *, exist_ok: bool = False, mode: int | None = None) -> None:
     """Makes the folder and its parents, so that these stay when it is removed."""
     if self.isdir(path):
       if not exist_ok:
@@ -110,7 +112,7 @@ class _CloudStorage(backend.Backend):
 
   mkdir = makedirs
 
-  def rmtree(self, path) -> None:
+  def rmtree(self, path: Any) -> None:
     bucket, key = _parts(path)
     blobs = list(self._client.list_blobs(bucket, prefix=f"{key}/"))
     if not blobs:
@@ -119,15 +121,15 @@ class _CloudStorage(backend.Backend):
     with concurrent.futures.ThreadPoolExecutor(_DELETIONS) as pool:
       list(pool.map(_delete, blobs))
 
-  def remove(self, path) -> None:
+  def remove(self, path: Any) -> None:
     _delete(self._found(path))
 
-  def rename(self, path, dst) -> None:
+  def rename(self, path: Any, dst: Any) -> None:
     if self.exists(dst):
       raise FileExistsError(f"{dst} already exists")
     self.replace(path, dst)
 
-  def replace(self, path, dst) -> None:
+  def replace(self, path: Any, dst: Any) -> None:
     (bucket, key), (to, new) = _parts(path), _parts(dst)
     if self._is_file(path):
       moved = [(self._blob(path), new)]
@@ -141,13 +143,13 @@ class _CloudStorage(backend.Backend):
     for blob, _ in moved:
       _delete(blob)
 
-  def copy(self, path, dst, overwrite: bool) -> None:
+  def copy(self, path: Any, dst: Any, overwrite: bool) -> None:
     target = epath.Path(dst)
     if not overwrite and target.exists():
       raise FileExistsError(f"{dst} already exists")
     target.write_bytes(epath.Path(path).read_bytes())
 
-  def stat(self, path) -> stat_utils.StatResult:
+  def stat(self, path: Any) -> stat_utils.StatResult:
     blob = self._blob(path)
     is_folder = not _loaded(blob)
     if is_folder and not self.isdir(path):

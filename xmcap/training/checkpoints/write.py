@@ -189,7 +189,7 @@ class Checkpoints:
   def _explained(self, what: str) -> Iterator[None]:
     try:
       yield
-    except Exception as error:  # TensorFlow and Google's client have their own types
+    except Exception as error:  # TensorStore and Google's client have their own types
       if known := refusals.explained(error, str(self.directory)) or hosts.as_lost(error):
         raise known from error
       if not isinstance(error, OSError | ValueError | RuntimeError):

@@ -85,9 +85,7 @@ def _name() -> str:
 
 
 def _version() -> bytes:
-  from tensorboard.compat.proto import event_pb2
-
-  return _record(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+  return _record(_protos().Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
 
 
 class TensorBoard:
@@ -100,11 +98,9 @@ class TensorBoard:
 
   def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
     """Says at the start of a run that what an earlier run wrote after this step is void."""
-    from tensorboard.compat.proto import event_pb2
-
     if what == "started":
-      session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-      self._files.write([event_pb2.Event(wall_time=time.time(), step=step + 1, session_log=session)])
+      session = _protos().SessionLog(status=_protos().SessionLog.START)
+      self._files.write([_protos().Event(wall_time=time.time(), step=step + 1, session_log=session)])
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Writes numbers, as float32."""
@@ -135,17 +131,22 @@ class TensorBoard:
 
 def _events(step: int, plugin: str, tensors: Mapping[str, Mapping[str, Any]]) -> list[Any]:
   """Makes an event of each value of a kind; a tensor is given by the fields of its message."""
-  from tensorboard.compat.proto import event_pb2
-
   about = {"plugin_data": {"plugin_name": plugin}}
   return [
-    event_pb2.Event(
+    _protos().Event(
       wall_time=time.time(),
       step=step,
       summary={"value": [{"tag": name, "metadata": about, "tensor": tensor}]},
     )
     for name, tensor in tensors.items()
   ]
+
+
+def _protos() -> Any:
+  """TensorBoard's messages."""
+  from tensorboard.compat.proto import event_pb2
+
+  return event_pb2
 
 
 def _png(picture: np.ndarray) -> bytes:
