@@ -108,7 +108,6 @@ def test_from_pictures_to_a_served_captioner(photos, tmp_path):
     ["features", f"--model_dir={model}", f"--corpus={corpus}", "--split=test", f"--out={tmp_path / 'f.safetensors'}"],
     ["convert", "--to=hf", f"--input={model}", f"--out={tmp_path / 'hf'}"],
     ["convert", f"--input={tmp_path / 'hf/t5'}", f"--out={tmp_path / 't5'}"],
-    ["export", f"--model_dir={model}", "--to=stablehlo", f"--out={tmp_path / 'program'}", "--languages=en"],
     ["runs", model],
     ["serve", f"--model_dir={model}", "--port=0", "--searches=greedy", "--batch_size=1", "--batch_languages=1"],
   ])  # fmt: skip
