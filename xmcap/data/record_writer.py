@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import array_record.python.array_record_module as array_record_module
 
-from xmcap.data import tfds_metadata, workers
+from xmcap.data import workers
+from xmcap.data.array_records import tfds_metadata
 from xmcap.data.array_records.local import READER_OPTIONS
 from xmcap.data.records import Record, check, serialize
 from xmcap.errors import XmcapError, one_line

@@ -4,7 +4,7 @@ Records are `tf.train.Example` messages in ArrayRecord files with TFDS's metadat
 reads them like any other dataset, and `RecordSource` reads any record by its index, without TensorFlow:
 
   DIR/DATASET-SPLIT.array_record-00000-of-00015   the records
-  DIR/dataset_info.json, DIR/features.json        TFDS's metadata (tfds_metadata.py)
+  DIR/dataset_info.json, DIR/features.json        TFDS's metadata (array_records/tfds_metadata.py)
   DIR/tags.txt                                    names of the classes in the pictures, one per line
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from xmcap import languages
-from xmcap.data import tfds_metadata
+from xmcap.data.array_records import tfds_metadata
 from xmcap.data.array_records.local import RecordFiles
 from xmcap.data.messages import Example, Features, parser
 from xmcap.errors import UsageError, XmcapError, one_line
