@@ -27,7 +27,7 @@ SECTIONS = {
   ),
   "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "plugs", "export"),
   "Serving": ("serve",),
-  "Data": ("stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
+  "Data": ("permutation", "stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),
   "Scoring": ("scoring", "protocols", "fidelity", "coco_drop_in", "retrieval"),
   "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),

@@ -12,9 +12,9 @@ runs=runs/coco_cn
 xmcap=$venv/bin/xmcap
 data=(--gin_file=data/emoji_tags.gin --gin.DATA_DIR="$runs/data")
 vit="[('$runs/tags', 'vit')]"
-# Without TensorBoard's files: these runs are short, and for them each would import TensorFlow. metrics.jsonl has the figures.
+# Without TensorBoard's files: metrics.jsonl has the figures.
 train() { "$xmcap" train --gin.Writers.tensorboard=False "$@"; }
-export TF_CPP_MIN_LOG_LEVEL=3 JAX_COMPILATION_CACHE_DIR="$PWD/$runs/compiled"
+export JAX_COMPILATION_CACHE_DIR="$PWD/$runs/compiled"
 
 # tagger NAME RUN [OPTION ...]: trains a network on stored features, and predicts the tags of the test pictures.
 tagger() {

@@ -11,7 +11,6 @@ prepare_environment "[emoji]" ""
 runs=runs/emoji100
 xmcap=$venv/bin/xmcap
 common=(--gin_file=models/tiny.gin --gin_file=data/emoji100.gin --gin.DATA_DIR="$runs/data")
-export TF_CPP_MIN_LOG_LEVEL=3
 
 echo "== 1/4 building the corpus emoji100: drawn emoji scenes with captions in 101 languages"
 "$xmcap" data build emoji100 --out "$runs/data" --difficulty=easy --background=mixed --max_size=0.36

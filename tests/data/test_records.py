@@ -14,6 +14,7 @@ from PIL import Image
 
 from xmcap.data import record_writer, records
 from xmcap.data.columns import parse_columns
+from xmcap.data.corpora import tfds_builders
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 
@@ -144,8 +145,8 @@ def test_tfds_reads_the_same(tmp_path):
 
 def test_serialisation_is_that_of_tfds(tmp_path):
   """Golden: tensorflow-datasets' own serialiser of `features()`."""
-  theirs = tfds.core.example_serializer.ExampleSerializer(records.features().get_serialized_info())
-  encoded = records.features().encode_example(records.as_example(record(1)))
+  theirs = tfds.core.example_serializer.ExampleSerializer(tfds_builders.features().get_serialized_info())
+  encoded = tfds_builders.features().encode_example(tfds_builders.as_example(record(1)))
   assert records.parse(theirs.serialize_example(encoded)) == record(1)
 
 

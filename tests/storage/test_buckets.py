@@ -7,6 +7,7 @@ import pytest
 from xmcap import cli
 from xmcap.errors import RestartError, UsageError
 from xmcap.storage import addresses, buckets, refusals
+from xmcap.storage.bucket_paths import epath
 
 GRANT = "gcloud storage buckets add-iam-policy-binding gs://bucket --role=roles/storage."
 ACCOUNT = "run@project.iam.gserviceaccount.com"
@@ -61,9 +62,7 @@ def test_a_reader_without_permission(bucket, permission):
 
 
 @pytest.mark.parametrize("permission", ["storage.objects.create", "storage.objects.delete"])
-def test_tensorflow_is_refused(bucket, permission):
-  from etils import epath
-
+def test_a_path_is_refused(bucket, permission):
   file = epath.Path("gs://bucket/file")
   file.write_text("text")
   bucket.refuse(permission)

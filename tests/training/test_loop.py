@@ -205,10 +205,10 @@ def test_summary_prefers_the_evaluators_own_mean():
 @pytest.mark.slow
 def test_writes_tensorboard(tmp_path):
   run(tmp_path, tensorboard=True, evaluators=[Evaluator()])
-  from tensorflow.python.summary.summary_iterator import summary_iterator
+  from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
   (file,) = (tmp_path / "tensorboard").iterdir()
-  tags = {value.tag for event in summary_iterator(str(file)) for value in event.summary.value}
+  tags = {value.tag for event in EventFileLoader(str(file)).Load() for value in event.summary.value}
   assert {
     "train/loss",
     "train/learning_rate",

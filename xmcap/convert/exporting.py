@@ -5,8 +5,6 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from etils import epath
-
 from xmcap.convert import hf, hf_t5, hf_vit
 from xmcap.convert.importing import check_free, make_folder
 from xmcap.convert.pairs import SAME, TORCH_KERNEL, Pair, Shape, make_outputs
@@ -16,6 +14,7 @@ from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.storage.bucket_paths import epath
 from xmcap.tensors.files import Output, Tensor, write_safetensors
 from xmcap.training.checkpoints import weights
 

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etils import epath
-
 from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
 from xmcap.convert.source import Source
 from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError, one_line
 from xmcap.models.vit import POOLS
+from xmcap.storage.bucket_paths import epath
 from xmcap.tensors.files import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json

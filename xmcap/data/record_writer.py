@@ -8,16 +8,14 @@ import dataclasses
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import array_record.python.array_record_module as array_record_module
-from etils import epath
 
 from xmcap.data import workers
-from xmcap.data.array_records import range_index
-from xmcap.data.records import Record, check, features, serialize
+from xmcap.data.array_records import range_index, tfds_metadata
+from xmcap.data.records import Record, check, serialize
 from xmcap.errors import XmcapError, one_line
 from xmcap.storage import files
 from xmcap.terminal import shown
@@ -130,7 +128,7 @@ def write_split(
   """
   out = pathlib.Path(out)
   files.make_folder(out)
-  names = [_shard_name(dataset, split, number, len(shards)) for number in range(len(shards))]
+  names = [tfds_metadata.file_name(dataset, split, number, len(shards)) for number in range(len(shards))]
   marks = [finished and finished / f"{name}.json" for name in names]
   calls = ([out / name for name in names], [records] * len(shards), shards, marks)
   lengths: list[int] = []
@@ -142,10 +140,6 @@ def write_split(
       if progress is not None:
         progress(sum(lengths))
   return WrittenSplit(split, tuple(lengths), num_bytes)
-
-
-def _shard_name(dataset: str, split: str, number: int, count: int) -> str:
-  return f"{dataset}-{split}.array_record-{number:05d}-of-{count:05d}"
 
 
 # Without a homepage, TFDS would invent a URL in its own catalogue.
@@ -162,40 +156,15 @@ def write_metadata(
   homepage: str = _FORMAT_PAGE,
 ) -> None:
   """Writes TFDS's metadata for the splits, so that `tfds.builder_from_directory(out)` works."""
-  out = pathlib.Path(out)
-  import tensorflow_datasets as tfds  # imports TensorFlow, which takes seconds
-
-  # TFDS does not write atomically, so it writes to a temporary folder.
-  with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
-    template = tfds.core.ShardedFileTemplate(
-      data_dir=epath.Path(folder), dataset_name=dataset, filetype_suffix="array_record"
-    )
-    infos = []
-    for split in splits:
-      named = template.replace(split=split.name)
-      shards = list(split.shard_lengths)
-      infos.append(
-        tfds.core.SplitInfo(
-          name=split.name, shard_lengths=shards, num_bytes=split.num_bytes, filename_template=named
-        )
-      )
-      # TFDS looks for a file of each split.
-      pathlib.Path(folder, _shard_name(dataset, split.name, 0, len(shards))).touch()
-    try:
-      tfds.folder_dataset.write_metadata(
-        data_dir=folder,
-        features=features(),
-        split_infos=infos,
-        version=version,
-        check_data=False,
-        filename_template=template,
-        description=description or f"The corpus {dataset}, one record an image.",
-        homepage=homepage,
-      )
-    except OSError as error:
-      raise files.cannot_write(folder, error) from None
-    for name in ("features.json", "dataset_info.json"):  # the last one marks the folder as a corpus
-      files.write_bytes(out / name, pathlib.Path(folder, name).read_bytes())
+  about = tfds_metadata.info_json(
+    [(split.name, split.shard_lengths, split.num_bytes) for split in splits],
+    dataset=dataset,
+    version=version,
+    description=description or f"The corpus {dataset}, one record an image.",
+    homepage=homepage,
+  )
+  files.write_bytes(pathlib.Path(out, tfds_metadata.FEATURES), tfds_metadata.features_json())
+  files.write_bytes(pathlib.Path(out, tfds_metadata.NAME), about)  # the last marks the folder as a corpus
 
 
 def write_tags(out: str | os.PathLike, tags: Sequence[str]) -> None:

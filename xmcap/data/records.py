@@ -4,29 +4,26 @@ Records are `tf.train.Example` messages in ArrayRecord files with TFDS's metadat
 reads them like any other dataset, and `RecordSource` reads any record by its index, without TensorFlow:
 
   DIR/DATASET-SPLIT.array_record-00000-of-00015   the records; with `.index` behind it, where they are (range_index.py)
-  DIR/dataset_info.json, DIR/features.json        TFDS's metadata, written by `record_writer.write_metadata`
+  DIR/dataset_info.json, DIR/features.json        TFDS's metadata (array_records/tfds_metadata.py)
   DIR/tags.txt                                    names of the classes in the pictures, one per line
 """
 
 import copy
 import dataclasses
-import functools
 import itertools
 import os
-import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from xmcap import languages
-from xmcap.data.array_records import range_index, remote
+from xmcap.data.array_records import range_index, remote, tfds_metadata
 from xmcap.data.array_records.local import RecordFiles
 from xmcap.data.messages import Example, Features, parser
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.scoring import keys
-from xmcap.storage import addresses, files
+from xmcap.storage import addresses
 from xmcap.terminal import shown
 
 SOURCES = ("human", "mt", "translated")
@@ -36,29 +33,9 @@ LANGUAGES = "languages.txt"
 """File beside the records of own pictures with the codes of their languages, one per line."""
 
 _IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
-_METADATA = "dataset_info.json"
-_MAX_METADATA = 64 << 20  # limit in bytes; a shard takes some 10
 _READ_BATCH = 64
 
 T = TypeVar("T")
-
-
-@functools.cache
-def features() -> Any:
-  """Returns the record's `tfds.features.FeaturesDict`. Images are stored with their released bytes."""
-  from tensorflow_datasets import features as of  # imports TensorFlow, which takes seconds
-
-  caption = {field: of.Text() for field in ("language", "text", "text_tokenized", "source")}
-  return of.FeaturesDict(
-    {
-      "image/key": of.Text(),
-      "image/locale": of.Text(),
-      "image": of.Image(shape=(None, None, 3)),
-      "captions": of.Sequence(caption),
-      "tags": of.Sequence(of.Text()),
-      "tags_by_language": of.Sequence({"language": of.Text(), "tag": of.Text()}),
-    }
-  )
 
 
 @dataclasses.dataclass(slots=True)
@@ -91,6 +68,10 @@ class Record:
   locale: str = ""
   tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
+  def tag_pairs(self) -> list[tuple[str, str]]:
+    """Returns (language, tag) of each tag of `tags_by_language`."""
+    return [(language, tag) for language, tags in self.tags_by_language.items() for tag in tags]
+
 
 def check(record: Record) -> None:
   """Raises XmcapError, with the key and the field, if a record is invalid."""
@@ -120,7 +101,7 @@ def check(record: Record) -> None:
 
 
 def serialize(record: Record) -> bytes:
-  """Serialises a record to a tf.train.Example in TFDS's layout of `features()`; equal records give equal bytes."""
+  """Serialises a record to a tf.train.Example in TFDS's layout; equal records give equal bytes."""
   example = Example()
   captions = record.captions
   columns = {
@@ -131,30 +112,14 @@ def serialize(record: Record) -> bytes:
     "captions/text_tokenized": [caption.text_tokenized for caption in captions],
     "captions/source": [caption.source for caption in captions],
     "tags": record.tags,
-    "tags_by_language/language": [language for language, _ in _tag_pairs(record)],
-    "tags_by_language/tag": [tag for _, tag in _tag_pairs(record)],
+    "tags_by_language/language": [language for language, _ in record.tag_pairs()],
+    "tags_by_language/tag": [tag for _, tag in record.tag_pairs()],
   }
   feature = example.features.feature
   for name, texts in columns.items():
     feature[name].bytes_list.value.extend([text.encode() for text in texts])
   feature["image"].bytes_list.value.append(record.image)
   return example.SerializeToString(deterministic=True)
-
-
-def as_example(record: Record) -> dict[str, Any]:
-  """Returns a record as a nested dictionary, which TFDS encodes with `features()`."""
-  return {
-    "image/key": record.key,
-    "image/locale": record.locale,
-    "image": record.image,
-    "captions": [dataclasses.asdict(caption) for caption in record.captions],
-    "tags": record.tags,
-    "tags_by_language": [{"language": language, "tag": tag} for language, tag in _tag_pairs(record)],
-  }
-
-
-def _tag_pairs(record: Record) -> list[tuple[str, str]]:
-  return [(language, tag) for language, tags in record.tags_by_language.items() for tag in tags]
 
 
 @parser
@@ -247,7 +212,7 @@ class RecordSource:
     self.directory = os.fspath(directory)
     self.split = split
     self.chosen: np.ndarray | None = None
-    info = _info(self.directory)
+    info = tfds_metadata.read(self.directory)
     if info is None:
       raise UsageError(
         f"{directory} is not a corpus (dataset_info.json is missing): make one with `xmcap data build`"
@@ -257,26 +222,21 @@ class RecordSource:
       known = ", ".join(sorted(info.splits)) or "none"
       raise UsageError(f"{directory} has no split '{split}'; its splits: {known}")
     try:
-      parts = info.splits[split].file_instructions
-    except (ValueError, AssertionError) as error:
+      parts = info.parts(split)
+    except ValueError as error:
       raise UsageError(f"split '{split}' of {directory}: {one_line(error)}") from None
-    counts = [part.take if part.take >= 0 else part.examples_in_shard - part.skip for part in parts]
-    if not sum(counts):
+    if not parts:
       raise UsageError(f"split '{split}' of {directory} is empty")
-    names = [os.path.basename(part.filename) for part in parts]
-    firsts = {
-      os.path.basename(path): (name, sum(known.shard_lengths[:shard]))
-      for name, known in info.splits.items()
-      for shard, path in enumerate(known.filepaths)
-    }
+    counts = [part.count for part in parts]
+    names = [info.splits[part.split].files[part.shard] for part in parts]
+    starts = {name: [0, *itertools.accumulate(known.shard_lengths)] for name, known in info.splits.items()}
     self.stretches = [
-      Stretch(firsts[name][0], firsts[name][1] + part.skip, count)
-      for name, part, count in zip(names, parts, counts, strict=True)
+      Stretch(part.split, starts[part.split][part.shard] + part.skip, part.count) for part in parts
     ]
     self.sizes = {}
     for name in dict.fromkeys(stretch.split for stretch in self.stretches):
       known = info.splits[name]
-      self.sizes[name] = {"shard_lengths": list(known.shard_lengths), "bytes": int(known.num_bytes)}
+      self.sizes[name] = {"shard_lengths": list(known.shard_lengths), "bytes": known.num_bytes}
     self._ends = np.cumsum(counts, dtype=np.int64)
     self._shifts = np.array([part.skip for part in parts], np.int64) - (self._ends - counts)
     held = set(addresses.names(directory))
@@ -334,46 +294,18 @@ class RecordSource:
 
 def splits(directory: addresses.Address) -> list[str]:
   """Returns the sorted names of the record splits in a folder; [] if there are none."""
-  info = _info(os.fspath(directory))
+  info = tfds_metadata.read(directory)
   return [] if info is None else sorted(info.splits)
 
 
 def files_of(directory: addresses.Address, split: str) -> list[str]:
   """Returns the paths or addresses of the files of a whole split; UsageError if the folder has no such split."""
-  info = _info(os.fspath(directory))
+  info = tfds_metadata.read(directory)
   if info is None or split not in info.splits:
     raise UsageError(f"{directory} has no split '{split}': give a whole split of a corpus")
-  return [addresses.join(directory, os.path.basename(path)) for path in info.splits[split].filepaths]
+  return [addresses.join(directory, name) for name in info.splits[split].files]
 
 
 def spread(source: Sized, count: int) -> np.ndarray:
   """Returns int64 [N]: indices of `count` evenly spaced records including the first and the last; all, if fewer."""
   return np.unique(np.linspace(0, len(source) - 1, min(len(source), count)).astype(np.int64))
-
-
-def _info(directory: str) -> Any:
-  """Returns TFDS's metadata of a folder; None if it has none.
-
-  TFDS reads a copy, because it supports few kinds of addresses; and with our own features, because it would import the
-  modules named in a `features.json`.
-  """
-  address = addresses.join(directory, _METADATA)
-  if not addresses.is_file(address):
-    return None
-  import tensorflow_datasets as tfds
-
-  with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
-    try:
-      text = addresses.read_bytes(address)
-      if len(text) > _MAX_METADATA:
-        raise ValueError(f"over {_MAX_METADATA >> 20} MB")
-      files.write_bytes(pathlib.Path(folder, _METADATA), text)
-      features().save_config(folder)
-      info = tfds.builder_from_directory(folder).info
-      for split in info.splits.values():
-        _ = split.filepaths  # made from a template in the metadata, which may be damaged
-      return info
-    except XmcapError:
-      raise
-    except Exception as error:  # TFDS raises many types of errors for a damaged file
-      raise XmcapError(f"cannot read {address}: {one_line(error)}") from None

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
-from etils import epath
 
 from xmcap.data.corpora.problems import ON_BAD
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import files
+from xmcap.storage.bucket_paths import epath
 
 
 class SkippedPictures:

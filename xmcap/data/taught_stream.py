@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 import gin
 import msgspec
 import numpy as np
-from etils import epath
 
 from xmcap.data import draws, text_input
 from xmcap.data.picture_stream import Batch, Rows
@@ -31,6 +30,7 @@ from xmcap.scoring import files
 from xmcap.scoring.ranked import retrieval
 from xmcap.scoring.reading import embedding_files
 from xmcap.scoring.writing import signature
+from xmcap.storage.bucket_paths import epath
 
 
 def digest_of_texts(texts: Any) -> str:

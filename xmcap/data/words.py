@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from absl import logging
-from etils import epath
 
 from xmcap import languages as languages_lib
 from xmcap.data import features
@@ -21,6 +20,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import tokenizers
 from xmcap.scoring.tokenizers import normalization
 from xmcap.storage import addresses, files
+from xmcap.storage.bucket_paths import epath
 from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 

@@ -6,10 +6,10 @@ import shutil
 
 import jax.numpy as jnp
 import numpy as np
-from etils import epath
 
 from xmcap.errors import XmcapError
 from xmcap.storage import addresses, buckets, outputs
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints.read import checkpoints_dir, restore
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.write import Checkpoints

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 from absl import logging
-from etils import epath
 from PIL import Image
 
 from xmcap import languages as languages_lib
@@ -30,6 +29,7 @@ from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.storage import files
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import read
 
 Picture = str | os.PathLike | bytes | Image.Image | np.ndarray

@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import msgspec
 import numpy as np
-from etils import epath
 
 from xmcap.data import records
 from xmcap.data.columns import parse_columns
@@ -36,6 +35,7 @@ from xmcap.scoring.ranked.zero_shot import Labels
 from xmcap.scoring.reading import vectors
 from xmcap.scoring.reading.embedding_files import KEYS, PICTURES
 from xmcap.storage import addresses, files
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import join as hosts
 

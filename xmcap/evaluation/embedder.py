@@ -9,7 +9,6 @@ from typing import Any
 import gin
 import jax
 import numpy as np
-from etils import epath
 
 from xmcap import configuration
 from xmcap.data import images, text_input
@@ -23,6 +22,7 @@ from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
+from xmcap.storage.bucket_paths import epath
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import stopping

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
-from etils import epath
 
 from xmcap.errors import UsageError, one_line
 from xmcap.storage import files, refusals
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"
@@ -54,7 +54,7 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
   try:
     text = json.dumps({"format": "xmcap.familiar", "version": 2, "probabilities": known}) + "\n"
     files.write_anywhere(epath.Path(model_dir) / NAME, text.encode())
-  except Exception as error:  # TensorFlow's, for a bucket that may only be read
+  except Exception as error:  # Google's, for a bucket that may only be read
     reason = error.strerror if isinstance(error, OSError) else refusals.explained(error, os.fspath(model_dir))
     if reason is None:
       raise

@@ -14,7 +14,6 @@ from typing import Any
 import gin
 import jax
 from absl import logging
-from etils import epath
 
 from xmcap import configuration, languages, terminal
 from xmcap.data import labels as labels_lib
@@ -29,6 +28,7 @@ from xmcap.evaluation.predictor import Predictor
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.storage import addresses, files, outputs
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import kept_config, read, start, versions, weights
 
 CONFIG = kept_config.NEWEST

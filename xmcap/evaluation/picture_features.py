@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from etils import epath
 
 from xmcap.data import features, images
 from xmcap.data.corpora import plans
@@ -30,6 +29,7 @@ from xmcap.models.vit import ViT, ViTConfig
 from xmcap.progress import Say
 from xmcap.scoring.files import count, first_few
 from xmcap.storage import files
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from etils import epath
 
 from xmcap import terminal
 from xmcap.data import images
@@ -17,6 +16,7 @@ from xmcap.data.corpora import archives
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import files as files_lib
 from xmcap.scoring import keys as keys_lib
+from xmcap.storage.bucket_paths import epath
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in a folder are ignored
 

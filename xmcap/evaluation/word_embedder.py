@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from etils import epath
 
 from xmcap.data import features as features_lib
 from xmcap.data import words as words_lib
@@ -17,6 +16,7 @@ from xmcap.evaluation.model_dir import WORDS
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.models import model_json
 from xmcap.models.word2visualvec import Word2VisualVec, Word2VisualVecConfig
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.hosts import stopping
 
 _LONGEST = 64  # words of a text; further ones are cut

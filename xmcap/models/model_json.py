@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from etils import epath
 
 from xmcap import languages
 from xmcap.errors import UsageError
@@ -41,6 +40,7 @@ from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.models.word2visualvec import Word2VisualVecConfig
 from xmcap.storage import strict_json
+from xmcap.storage.bucket_paths import epath
 from xmcap.terminal import shown
 
 NAME = "model.json"

@@ -6,10 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from etils import epath
-
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.metrics_file import FILE
 

@@ -99,7 +99,7 @@ def local_folder(folder: Address) -> Iterator[pathlib.Path]:
   if not is_remote(folder):
     yield pathlib.Path(folder)
     return
-  from etils import epath  # imports TensorFlow for a bucket
+  from xmcap.storage.bucket_paths import epath
 
   with tempfile.TemporaryDirectory(prefix="xmcap-") as local:
     root = pathlib.Path(local)

@@ -40,6 +40,17 @@ def check_writable(address: str) -> None:
     _check(bucket, prefix, name)
 
 
+def client() -> Any:
+  """Returns Google's client, without credentials if there are none, as for public buckets."""
+  from google.auth.exceptions import DefaultCredentialsError
+  from google.cloud import storage
+
+  try:
+    return storage.Client(project=None)  # one would be needed only to list buckets
+  except DefaultCredentialsError:
+    return storage.Client.create_anonymous_client()
+
+
 @contextlib.contextmanager
 def explaining(address: str = "") -> Iterator[None]:
   """Turns the errors of a bucket's libraries into `refusals.explained`; others pass."""

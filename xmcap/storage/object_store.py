@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import gin
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import refusals
+from xmcap.storage import buckets, refusals
 
 T = TypeVar("T")
 
@@ -203,15 +203,8 @@ class _TensorStore:
 
 def _check_list(bucket: str, prefix: str, timeout: float) -> None:
   """Raises if a list is refused, or of no bucket: TensorStore (0.1.86) takes Google's refusal for an empty list."""
-  from google.auth.exceptions import DefaultCredentialsError
-  from google.cloud import storage
-
-  try:
-    client = storage.Client()
-  except DefaultCredentialsError:
-    client = storage.Client.create_anonymous_client()  # for a public bucket
   options: dict[str, Any] = {"timeout": timeout, "retry": None}  # `_tried` tries again
-  next(iter(client.list_blobs(bucket, prefix=prefix, max_results=1, **options)), None)
+  next(iter(buckets.client().list_blobs(bucket, prefix=prefix, max_results=1, **options)), None)
 
 
 class _Fsspec:

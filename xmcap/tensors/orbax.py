@@ -43,7 +43,7 @@ sys.unraisablehook = _without_late_reads
 
 def is_orbax(path: str | os.PathLike) -> bool:
   """Whether a folder is a tree written by Orbax."""
-  from etils import epath
+  from xmcap.storage.bucket_paths import epath
 
   return (epath.Path(path) / _METADATA).is_file()
 
@@ -52,8 +52,9 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
   """Returns {path in the tree: tensor}; reads only the metadata. UsageError if the folder cannot be read."""
   import jax
   import orbax.checkpoint as ocp
-  from etils import epath
   from flax.traverse_util import unflatten_dict
+
+  from xmcap.storage.bucket_paths import epath
 
   folder = epath.Path(addresses.absolute(path))
   handler = ocp.PyTreeCheckpointHandler()

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import gin
 import jax
-from etils import epath
 from jax.experimental.compilation_cache import compilation_cache as jax_cache
+
+from xmcap.storage.bucket_paths import epath
 
 FOLDER = "compilation_cache"
 

@@ -74,9 +74,7 @@ def test_a_run_saves_keeps_the_best_deletes_resumes_and_finds_damage(bucket, tmp
 
 @pytest.mark.parametrize("permission", ["storage.objects.create", "storage.objects.delete"])
 def test_a_permission_lost_on_the_way_ends_the_run_in_one_line(bucket, permission):
-  folder = (
-    f"gs://bucket/{permission}"  # TensorFlow remembers for seconds what it found in another test's bucket
-  )
+  folder = f"gs://bucket/{permission}"
 
   class Taken(Evaluator):
     def run(self, params, step):

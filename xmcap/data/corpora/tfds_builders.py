@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow_datasets as tfds
+from tensorflow_datasets import features as of
 
 from xmcap.data import records
 from xmcap.data.corpora import build, picture_check, plans
@@ -33,6 +34,34 @@ from xmcap.data.corpora.releases import cc3m35l, coco35l, file_names, xm3600
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
 from xmcap.storage import files
+
+
+@functools.cache
+def features() -> of.FeaturesDict:
+  """Returns the columns of a record, as `tfds_metadata.features_json`. Images are stored with their released bytes."""
+  caption = {field: of.Text() for field in ("language", "text", "text_tokenized", "source")}
+  return of.FeaturesDict(
+    {
+      "image/key": of.Text(),
+      "image/locale": of.Text(),
+      "image": of.Image(shape=(None, None, 3)),
+      "captions": of.Sequence(caption),
+      "tags": of.Sequence(of.Text()),
+      "tags_by_language": of.Sequence({"language": of.Text(), "tag": of.Text()}),
+    }
+  )
+
+
+def as_example(record: records.Record) -> dict[str, Any]:
+  """Returns a record as a nested dictionary, which TFDS encodes with `features()`."""
+  return {
+    "image/key": record.key,
+    "image/locale": record.locale,
+    "image": record.image,
+    "captions": [dataclasses.asdict(caption) for caption in record.captions],
+    "tags": record.tags,
+    "tags_by_language": [{"language": language, "tag": tag} for language, tag in record.tag_pairs()],
+  }
 
 
 @dataclasses.dataclass
@@ -69,7 +98,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
   def _info(self) -> tfds.core.DatasetInfo:
     return self.dataset_info_from_configs(
       description=self.CORPUS.DESCRIPTION,
-      features=records.features(),
+      features=features(),
       homepage=self.CORPUS.HOMEPAGE,
       disable_shuffling=True,  # the stream shuffles; the records keep the order of the release
     )
@@ -115,7 +144,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
 def _examples(split: Split, shard: int) -> Iterator[tuple[int, dict[str, Any]]]:
   """Yields the examples of a shard, keyed by their position in the split, which keeps the order."""
   for number, record in enumerate(split.make(shard), split.places(shard).start):
-    yield number, records.as_example(record)
+    yield number, as_example(record)
 
 
 class Coco35l(_Builder):

@@ -14,9 +14,9 @@ from concurrent import futures
 
 import jax
 import orbax.checkpoint as ocp
-from etils import epath
 from orbax.checkpoint import future as orbax_future
 
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import settings, small_json
 
 NAME = "crc32.json"

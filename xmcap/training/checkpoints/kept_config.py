@@ -2,8 +2,7 @@
 
 import itertools
 
-from etils import epath
-
+from xmcap.storage.bucket_paths import epath
 from xmcap.storage.files import write_anywhere
 
 NEWEST = "config.gin"

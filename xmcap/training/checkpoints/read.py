@@ -10,11 +10,11 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
-from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models import stacking
 from xmcap.storage import addresses
+from xmcap.storage.bucket_paths import epath
 from xmcap.tensors import orbax as orbax_tensors
 from xmcap.training.checkpoints import checksums, retention
 from xmcap.training.checkpoints import settings as settings_lib

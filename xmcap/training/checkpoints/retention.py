@@ -8,10 +8,10 @@ from typing import Any, TypeGuard
 
 import gin
 import orbax.checkpoint as ocp
-from etils import epath
 
 from xmcap.errors import UsageError
 from xmcap.storage import files
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 
 NOTE = "metrics/metrics"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from absl import logging
-from etils import epath
 
 from xmcap import configuration, terminal
 from xmcap.errors import UsageError
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 from xmcap.training.hosts import join as hosts
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from etils import epath
-
 from xmcap.errors import UsageError
 from xmcap.storage import strict_json
+from xmcap.storage.bucket_paths import epath
 
 MOST_BYTES = 64 << 20
 """As much as the checksums of a million files take; xmcap writes no larger file."""

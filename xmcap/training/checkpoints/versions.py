@@ -8,9 +8,8 @@ import json
 import platform
 from collections.abc import Callable
 
-from etils import epath
-
 from xmcap import __version__
+from xmcap.storage.bucket_paths import epath
 from xmcap.storage.files import write_anywhere
 from xmcap.training.checkpoints import small_json
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 import jax
 import orbax.checkpoint as ocp
 from absl import logging
-from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import refusals
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import checksums, read, retention, small_json
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.settings import Settings
@@ -189,7 +189,7 @@ class Checkpoints:
   def _explained(self, what: str) -> Iterator[None]:
     try:
       yield
-    except Exception as error:  # TensorFlow and Google's client have their own types
+    except Exception as error:  # TensorStore and Google's client have their own types
       if known := refusals.explained(error, str(self.directory)) or hosts.as_lost(error):
         raise known from error
       if not isinstance(error, OSError | ValueError | RuntimeError):

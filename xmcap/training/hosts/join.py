@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import gin
 import jax
 from absl import logging
-from etils import epath
 
 from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.storage import refusals
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.hosts import cluster, watch
 from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
 from xmcap.training.hosts.roll_call import roll_call

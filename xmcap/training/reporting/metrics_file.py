@@ -12,10 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from etils import epath
-
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import strict_json
+from xmcap.storage.bucket_paths import epath
 
 FILE = "metrics.jsonl"
 COMPILE_SECONDS = "compile_seconds/"  # followed by the length of targets, or by `step` without targets

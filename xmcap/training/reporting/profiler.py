@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import gin
 import jax
 import numpy as np
-from etils import epath
 from jax.experimental import multihost_utils
 
 from xmcap.errors import UsageError, one_line
+from xmcap.storage.bucket_paths import epath
 from xmcap.training.hosts import watch
 from xmcap.training.run import Hook, Run
 

@@ -1,7 +1,6 @@
 """Writers for a run's metrics: `metrics.jsonl`, TensorBoard, and Weights & Biases. Only process 0 writes."""
 
 import dataclasses
-import functools
 import importlib.util
 import math
 import os
@@ -13,10 +12,11 @@ from typing import Any
 
 import gin
 import jax
-from etils import epath
 
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files, refusals
+from xmcap.storage.bucket_paths import epath
+from xmcap.training.reporting.event_files import TensorBoard
 from xmcap.training.reporting.metrics_file import MetricsFile
 
 _WANDB_RUN = "wandb_run.txt"
@@ -85,37 +85,11 @@ class AllWriters:
         if hasattr(writer, method):
           getattr(writer, method)(*arguments)
         self._failing.discard(writer)
-      except Exception as error:  # TensorFlow, wandb and object stores raise many types
+      except Exception as error:  # wandb and object stores raise many types
         if writer not in self._failing:
           reason = refusals.explained(error, writer.name) or one_line(error)
           self._say(f"{writer.name}: cannot be written ({reason}); the run goes on and tries again")
         self._failing.add(writer)
-
-
-class TensorBoard:
-  """TensorBoard's files, written by clu."""
-
-  name = "TensorBoard"
-
-  def __init__(self, log_dir: str):
-    self._log_dir = log_dir
-
-  @functools.cached_property
-  def _writer(self) -> Any:
-    from clu import metric_writers  # imports TensorFlow, which takes seconds
-
-    return metric_writers.SummaryWriter(self._log_dir)
-
-  def scalars(self, step: int, values: Mapping[str, float]) -> None:
-    self._writer.write_scalars(step, dict(values))
-
-  def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, Any]) -> None:
-    self._writer.write_texts(step, dict(texts))
-    self._writer.write_images(step, dict(images))
-
-  def close(self) -> None:
-    if "_writer" in vars(self):  # something was written
-      self._writer.close()
 
 
 class WeightsAndBiases:

@@ -17,7 +17,6 @@ import traceback
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import tensorflow_datasets as tfds
 from array_record.python.array_record_module import ArrayRecordWriter
 from PIL import Image
 
@@ -27,8 +26,6 @@ from xmcap.data import lengths, records, vocabulary  # noqa: F401  # the command
 from xmcap.data.corpora.folder import own  # noqa: F401
 from xmcap.storage import files, outputs
 
-# What would be imported in each fork.
-_LOADED = (tfds.core.DatasetInfo, tfds.folder_dataset.write_metadata, tfds.features.Image)
 _NAMED = languages.get("pt-BR").english_name
 
 LETTERS = ("kite", "boat", "tree", "lamp", "door", "bird", "fish", "moon")

@@ -1,0 +1,142 @@
+"""What `[train]` installs is enough: no command but those for seqio's tasks imports TensorFlow, TFDS, seqio or clu.
+
+Two processes that can import none of these, nor find that it is installed, call the commands one after the other.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests import small_corpus
+from tests.data.conftest import tiny_dir  # noqa: F401
+from tests.evaluation import dual
+
+pytestmark = pytest.mark.slow
+
+_ROOT = pathlib.Path(__file__).parents[1]
+_COMMANDS = """
+import json, sys
+for name in ("tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "clu"):
+  sys.modules[name] = None  # importing it fails, and importlib.util.find_spec finds none
+import gin
+from xmcap import cli
+
+def serve_nothing(app, service, bound, ready):
+  ready()
+
+for words in json.load(sys.stdin):
+  if words[0] == "serve":
+    from xmcap.serving import server
+    server.run = serve_nothing
+  gin.clear_config()
+  code = cli.main(words)
+  assert code == 0, (code, words)
+  print("DONE", words[0], flush=True)
+"""
+_SMALL = [
+  *small_corpus.SMALLER,
+  "--gin.ViTConfig.num_heads=2",
+  "--gin.BATCH_SIZE=8",
+  "--gin.CaptionStream.target_lengths=(16,)",
+  "--gin.CaptionStream.bucket_window=1",
+  "--gin.TARGET_LENGTH=16",
+]
+
+
+def called(commands, **environment):
+  """Calls commands in a process without TensorFlow; returns what it printed."""
+  done = subprocess.run(
+    [sys.executable, "-c", _COMMANDS],
+    input=json.dumps([[str(word) for word in words] for words in commands]),
+    capture_output=True,
+    text=True,
+    cwd=_ROOT,
+    env={**os.environ, **environment},
+  )
+  assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+  assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("DONE ")] == [
+    words[0] for words in commands
+  ]
+  return done
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+  """Pictures and their captions in two languages."""
+  folder = tmp_path_factory.mktemp("photos")
+  (folder / "images").mkdir()
+  lines = ["file,en,th"]
+  for number in range(40):
+    pixels = np.full((24, 24, 3), (6 * number, 255 - 6 * number, 99), np.uint8)
+    Image.fromarray(pixels).save(folder / "images" / f"{number:02d}.png")
+    lines.append(f"{number:02d}.png,a picture of the colour {number},ภาพสีที่ {number}")
+  (folder / "captions.csv").write_text("\n".join(lines), encoding="utf-8")
+  return folder
+
+
+def _built(photos, out):
+  return [
+    "data", "build", "folder", f"--captions={photos / 'captions.csv'}", f"--images={photos / 'images'}",
+    f"--out={out}", "--vocabulary=train:400", "--splits=train:0.6,validation:0.2,test:0.2",
+  ]  # fmt: skip
+
+
+def _train(corpus, model, *more):
+  return [
+    "train", "--gin_file=models/tiny.gin", "--gin_file=data/folder.gin", "--gin_file=runs/folder.gin",
+    f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={model}", "--gin.TOTAL_STEPS=2", "--gin.hooks.log_every=1",
+    "--gin.hooks.evaluators=[@LossEvaluator()]", *_SMALL, *more,
+  ]  # fmt: skip
+
+
+def test_from_pictures_to_a_served_captioner(photos, tmp_path):
+  corpus, model, picture = tmp_path / "corpus", tmp_path / "model", photos / "images/00.png"
+  called([
+    _built(photos, corpus),
+    ["data", "stats", corpus],
+    ["data", "check", corpus],
+    _train(corpus, model),
+    ["eval", f"--model_dir={model}", "--gin_file=runs/eval_folder.gin", f"--gin.DATA_DIR={corpus}",
+     f"--gin.EVAL_DIR={tmp_path / 'eval'}", "--gin.Predictor.max_length=3"],
+    ["caption", f"--model_dir={model}", "--languages=en,th", picture],
+    ["features", f"--model_dir={model}", f"--corpus={corpus}", "--split=test", f"--out={tmp_path / 'f.safetensors'}"],
+    ["convert", "--to=hf", f"--input={model}", f"--out={tmp_path / 'hf'}"],
+    ["convert", f"--input={tmp_path / 'hf/t5'}", f"--out={tmp_path / 't5'}"],
+    ["runs", model],
+    ["serve", f"--model_dir={model}", "--port=0", "--searches=greedy", "--batch_size=1", "--batch_languages=1"],
+  ])  # fmt: skip
+  (events,) = (model / "tensorboard").iterdir()
+  assert b"train/loss" in events.read_bytes()
+
+
+def test_a_run_in_a_bucket(photos, tmp_path, bucket):
+  """The records, the checkpoints, the metrics and TensorBoard's files."""
+  corpus, model = tmp_path / "corpus", "gs://bucket/run"
+  called([_built(photos, corpus), _train(corpus, model), _train(corpus, model, "--gin.TOTAL_STEPS=4")])
+  names = bucket.names("run/")
+  assert {"run/metrics.jsonl", "run/model.json"} < set(names)
+  assert sum("tfevents" in name for name in names) == 2
+  steps = [json.loads(line).get("step") for line in (bucket.folder / "run/metrics.jsonl").open()]
+  assert steps[-1] == 4
+
+
+def test_embeddings_of_a_dual_tower(photos, tmp_path, tiny_dir):  # noqa: F811
+  run = dual.write_run(tmp_path / "dual", f"{tiny_dir}/vocabulary.model")
+  called([["embed", f"--model_dir={run}", f"--out={tmp_path / 'out'}", f"--images={photos / 'images'}"]])
+  assert np.load(tmp_path / "out/pictures.npy").shape[0] == 40
+
+
+def test_a_plan(tmp_path):
+  pytest.importorskip("libtpu")
+  called([
+    ["plan", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin",
+     "--gin.T5Config.vocab_size=1024", *small_corpus.SMALLER, "--gin.BATCH_SIZE=64", "--gin.TARGET_LENGTH=8",
+     "--topology=v4-8", f"--json={tmp_path / 'plan.json'}"],
+  ])  # fmt: skip
+  assert json.loads((tmp_path / "plan.json").read_text())["parameters"]
