@@ -8,18 +8,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests import setup_py
+
 ROOT = pathlib.Path(__file__).parents[1]
 NOT_LOCKED = {"t5x"}  # comes from its repository
 
 
 def asked_for() -> list[Requirement]:
   """All requirements of setup.py, those of extras too."""
-  text = (ROOT / "setup.py").read_text(encoding="utf-8")
-  strings = re.findall(
-    r'^ +"([\w.-]+(?:\[\w+\])? ?(?:[<>=@].*)?)",$', text[text.index("install_requires") :], re.MULTILINE
-  )
-  strings += re.findall(r'"([\w.-]+(?:\[\w+\])?[<>=][^"]*)"', text[text.index("extras_require") :])
-  return [Requirement(string) for string in strings]
+  return [*setup_py.scoring(), *(asked for of_extra in setup_py.extras().values() for asked in of_extra)]
 
 
 def locked(name: str) -> dict[str, Version]:

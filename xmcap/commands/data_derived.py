@@ -22,6 +22,7 @@ def _add_vocabulary(actions) -> None:
   command = base.add_command(
     actions, "vocabulary", _vocabulary, "train a SentencePiece vocabulary on the captions of a corpus",
     "It gets a LangId token for each of the 36 languages, and for other languages of the corpus.",
+    extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
@@ -71,6 +72,7 @@ def _add_labels(actions) -> None:
     actions, "labels", _labels, "make Babel-ImageNet's labels, from a table of senses or from the paper's own",
     "From senses it runs the paper's five steps, and prints how many classes of each language remain after each. "
     "With --english, English gets the names and templates of the paper.",
+    extra="train",
   )  # fmt: skip
   senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
   base.text(command, "--senses", "FILE", senses)
@@ -148,6 +150,7 @@ def _add_tags(actions) -> None:
   command = base.add_command(
     actions, "tags", _tags, "make tagging labels from tags and sentences, and references for `score tags`",
     "Chinese labels follow the rule of COCO-CN; labels of other languages are frequent words.",
+    extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
   out = "folder for labels.txt, and SPLIT.jsonl with the labels of each picture"
@@ -192,7 +195,7 @@ def _tags(arguments) -> None:
 def _add_words(actions) -> None:
   command = base.add_command(
     actions, "words", _words, "collect the frequent words of a corpus, with word vectors, for runs/w2vv.gin",
-    "The vectors are trained on the captions by gensim (pip install 'xmcap[words]'), or read from a file.",
+    "The vectors are trained on the captions by gensim, of the extra words, or read from a file.", extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   out = "folder for CODE.safetensors of each language"

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+from xmcap import extras
 from xmcap.errors import UsageError, one_line
 from xmcap.scoring.reading import layouts
 from xmcap.scoring.reading.inputs import MAX_UNPACKED, Input
@@ -158,7 +159,9 @@ def _of_parquet(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]
   try:
     import pyarrow.parquet as pq
   except ImportError:
-    raise UsageError(f"{path}: Parquet needs pyarrow (pip install pyarrow), or save it as JSONL") from None
+    raise UsageError(
+      f"{path}: Parquet needs pyarrow: save it as JSONL, or {extras.install('parquet')}"
+    ) from None
   number, size = 0, 0
   try:
     with pq.ParquetFile(path) as file:
@@ -181,7 +184,7 @@ def _of_workbook(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]
     import python_calamine
   except ImportError:
     raise UsageError(
-      f"{path}: save the sheet as CSV UTF-8, or pip install python-calamine to read it"
+      f"{path}: workbooks need python-calamine: save the sheet as CSV UTF-8, or {extras.install('xlsx')}"
     ) from None
   try:
     sheet = (

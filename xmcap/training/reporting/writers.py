@@ -15,6 +15,7 @@ import gin
 import jax
 from etils import epath
 
+from xmcap import extras
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files, refusals
 from xmcap.training.reporting.metrics_file import MetricsFile
@@ -38,7 +39,7 @@ class Writers:
   def __post_init__(self):
     if self.wandb and importlib.util.find_spec("wandb") is None:
       raise UsageError(
-        f"Writers.wandb is {self.wandb!r}, but wandb is not installed: pip install 'xmcap[wandb]'"
+        f"Writers.wandb is {self.wandb!r}, but wandb is not installed: {extras.install('wandb')}"
       )
 
   def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":

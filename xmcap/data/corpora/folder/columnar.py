@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from xmcap import extras
 from xmcap.data.corpora.folder import fields, split_choice
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
@@ -77,7 +78,7 @@ def _rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
   except ImportError:
-    raise UsageError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow") from None
+    raise UsageError(f"{path}: Parquet and Arrow need pyarrow: {extras.install('parquet')}") from None
   if path.suffix.lower() == ".parquet":
     with pq.ParquetFile(path) as file:
       for batch in file.iter_batches(_BATCH):
