@@ -1,7 +1,7 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
 usage: python benchmarks/plan.py [--tables meshes lengths captions_per_image decode gpus] [--models bb bg lg]
-The search over meshes takes most of an hour; each of the others takes minutes a model. `gpus` needs xmcap[cuda].
+The search over meshes takes most of an hour; each of the others takes minutes a model. `gpus` needs the extra cuda.
 """
 
 import argparse

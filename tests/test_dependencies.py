@@ -1,4 +1,4 @@
-"""setup.py, the locks and docs/dependencies.md name the same packages."""
+"""setup.py, the locks, docs/dependencies.md and docs/install.md name the same packages and extras."""
 
 import pathlib
 import re
@@ -47,6 +47,22 @@ def test_a_lock_names_no_address(name):
 
 
 def test_every_dependency_has_its_reason():
-  page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8").lower()
+  page = "".join(
+    (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("dependencies", "install")
+  ).lower()
   for requirement in asked_for():
     assert requirement.name.lower() in page, requirement.name
+
+
+def test_every_extra_is_on_the_page_and_all_has_those_that_it_says():
+  rows = re.findall(
+    r"^\| (`[\w`, ]+) \|(.*)\|$", (ROOT / "docs/install.md").read_text(encoding="utf-8"), re.MULTILINE
+  )
+  shown = {
+    name: rest.strip().endswith("yes") for names, rest in rows for name in re.findall(r"`(\w+)`", names)
+  }
+  extras = setup_py.extras()
+  held = {str(asked) for asked in extras["all"]}
+  for name, requirements in extras.items():
+    if name != "all":
+      assert shown[name] == ({str(asked) for asked in requirements} <= held), name

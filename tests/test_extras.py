@@ -47,9 +47,9 @@ ELSEWHERE = {name for name in LEAVES if LEAVES[name].get_default("extra")}
 SCORING = """
 score -r references.jsonl -p p1.jsonl -o A --bootstrap=5 --images=photos --processes=1
 score -r references.jsonl -p p2.jsonl -o B --metrics=all --tokenizer=char --clean=all --processes=1
-score -r references.jsonl -p p2.jsonl -o P --protocol=paligemma --only_tables --processes=1
+score -r references.jsonl -p p2.jsonl -o P --protocol=florenz --language=en --only_tables --processes=1
 compare A again=A -r references.jsonl -o C --resamples=5
-score tags -r tags.jsonl -p tags.jsonl -o T
+score tags -r tags.jsonl -p tags.jsonl --k=1 -o T
 score zero-shot --pictures=zs/pictures.npy --targets=zs/targets.txt --labels=zs/labels.json --texts=zs/texts -o Z
 score retrieval --pictures=rt/pictures.npy --captions=rt/captions.jsonl --texts=rt/texts -o R
 score correlation --paper=xtd -o S
@@ -59,9 +59,9 @@ retrieval top -q photos_v -c v.npy --sentences=pool.txt -l zh --k=2 -o top.jsonl
 human sxs --comparisons=paper --resamples=5
 human thumb --ratings=thumb.jsonl
 human rate --protocol=sxs --predictions=a=p1.jsonl --predictions=b=p2.jsonl --languages=en --out=page.html
-human rubric --ratings=rubric.jsonl --resamples=5
+human rubric --ratings=rubric.jsonl
 human quality --references=references.jsonl --limit=2 --out=quality.jsonl
-human choose --scores=A=A --scores=B=A --silver=A=A --silver=B=A --core=en -o choice
+human choose --scores=A=A --scores=B=A --silver=A=A --silver=B=A --core=en --out=choice
 human annotate --images=photos --language=zh --sentences=p1.jsonl --tags=tags.jsonl --out=pages
 human annotations saved.jsonl --out=annotated
 published xm3600
@@ -243,7 +243,7 @@ def test_each_size_holds_the_smaller_one_and_no_heavier_package():
   sizes = setup_py.extras()
   scoring, train, seqio = _names(setup_py.scoring()), _names(sizes["train"]), _names(sizes["seqio"])
   assert not scoring & train and train < seqio < _names(sizes["all"])
-  assert all(train < _names(sizes[extra]) for extra in ("serve", "cuda", "plan", "beam", "t5x", "test"))
+  assert all(train <= _names(sizes[extra]) for extra in ("serve", "cuda", "plan", "beam", "t5x", "test"))
   hidden = absent.beyond([*setup_py.scoring()])
   assert {"jax", "flax", "tensorflow", "orbax", "pyarrow", "seqio"} <= set(hidden)
   hidden = absent.beyond([*setup_py.scoring(), *sizes["train"]])
@@ -262,7 +262,7 @@ _INDEX = re.compile(
 
 
 def _is_from_an_index(line):
-  return bool(_INDEX.search(line)) or bool(re.search(r"['\"`]xmcap\[|xmcap==\d", line))
+  return bool(_INDEX.search(line)) or bool(re.search(r"['`]xmcap\[|xmcap==\d", line))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ def add(commands) -> None:
     extra="train",
   )  # fmt: skip
   base.add_model(command)
-  formats = "stablehlo (jax), savedmodel (TensorFlow, of seqio) or hf (the parts that transformers has classes for)"
+  formats = (
+    "stablehlo (jax), savedmodel (TensorFlow, of seqio) or hf (the parts that transformers has classes for)"
+  )
   base.text(command, "--to", "FORMAT", formats, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
   base.add_gin(command)
