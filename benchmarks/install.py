@@ -1,8 +1,9 @@
 """Megabytes and time of each size of install, in a fresh environment each, and a score in the smallest.
 
-usage: python benchmarks/install.py [SIZE ...]      (SIZE: scoring, train, seqio, all; default: all four)
-Each is `pip install` of this checkout with the versions of requirements.lock, from an empty cache; the environments are
-removed again. Needs a package index and 8 GB of disk. The time depends on the connection: see the CPU seconds too.
+usage: python benchmarks/install.py [--installer=pip] [SIZE ...]    (SIZE: scoring, train, seqio, all; default: all)
+Each installs this checkout with the versions of requirements.lock, and is removed again. pip installs from
+an empty cache and compiles bytecode, uv does neither, which is a quicker look at the sizes. Needs a package index and 8
+GB of disk. The time depends on the connection: see the CPU seconds too.
 """
 
 import argparse
@@ -18,7 +19,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-SIZES = {"scoring": ".", "train": ".[train]", "seqio": ".[seqio]", "all": ".[all]"}
+SIZES = {"scoring": ".", "train": "'.[train]'", "seqio": "'.[seqio]'", "all": "'.[all]'"}
+_HOW = {
+  "pip": "With pip, from an empty cache.",
+  "uv": "With uv, which had the files already and compiles no bytecode.",
+}
 _COPIED = (
   "setup.py",
   "pyproject.toml",
@@ -55,7 +60,7 @@ def megabytes(venv: pathlib.Path) -> tuple[float, int]:
   size = sum(
     path.stat().st_size for path in files if not path.relative_to(packages).parts[0].startswith("pip")
   )
-  return size / 1e6, len(list(packages.glob("*.dist-info"))) - 1
+  return size / 1e6, len([path for path in packages.glob("*.dist-info") if not path.name.startswith("pip-")])
 
 
 def scored(venv: pathlib.Path, folder: pathlib.Path) -> tuple[float, float]:
@@ -79,7 +84,9 @@ def main() -> None:
   """Prints the figures and keeps them."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("sizes", nargs="*", default=[], metavar="SIZE")
-  sizes = parser.parse_args().sizes or list(SIZES)
+  parser.add_argument("--installer", default="pip", choices=("pip", "uv"))
+  arguments = parser.parse_args()
+  sizes = arguments.sizes or list(SIZES)
   from benchmarks import report
 
   rows, notes = [], []
@@ -92,13 +99,25 @@ def main() -> None:
       copy(ROOT / name, source / name)
     for size in sizes:
       venv = work / size
-      subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-      install = [str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-      install += ["--no-cache-dir", "--constraint", "requirements.lock", SIZES[size]]
+      bare = ["--without-pip"] if arguments.installer == "uv" else []
+      subprocess.run([sys.executable, "-m", "venv", *bare, venv], check=True)
+      python = str(venv / "bin/python")
+      if arguments.installer == "pip":
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
+      else:
+        install = [
+          str(pathlib.Path(sys.executable).parent / "uv"),
+          "pip",
+          "install",
+          "--quiet",
+          "--python",
+          python,
+        ]
+      install += ["--constraint", "requirements.lock", SIZES[size].strip("'")]
       seconds, cpu = clocked(install, source)
       held, packages = megabytes(venv)
       rows.append(
-        (f"`pip install '{SIZES[size]}'`", f"{packages}", f"{held:,.0f}", f"{seconds / 60:.1f}", f"{cpu:.0f}")
+        (f"`pip install {SIZES[size]}`", f"{packages}", f"{held:,.0f}", f"{seconds / 60:.1f}", f"{cpu:.0f}")
       )
       print(*rows[-1], sep="   ", flush=True)
       if size == "scoring":
@@ -114,7 +133,7 @@ def main() -> None:
     "Sizes of install",
     rows,
     columns=("install", "packages", "MB", "minutes", "CPU seconds"),
-    notes=["From an empty cache, with compiled bytecode; minutes depend on the connection.", *notes],
+    notes=[f"{_HOW[arguments.installer]} Minutes depend on the connection.", *notes],
   )
 
 

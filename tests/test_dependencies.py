@@ -1,5 +1,6 @@
 """setup.py, the locks, docs/dependencies.md and docs/install.md name the same packages and extras."""
 
+import json
 import pathlib
 import re
 
@@ -66,3 +67,11 @@ def test_every_extra_is_on_the_page_and_all_has_those_that_it_says():
   for name, requirements in extras.items():
     if name != "all":
       assert shown[name] == ({str(asked) for asked in requirements} <= held), name
+
+
+def test_the_page_has_the_figures_of_the_benchmark():
+  measured = json.loads((ROOT / "benchmarks/results/install.json").read_text(encoding="utf-8"))["rows"]
+  page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+  for install, *figures, _ in measured:
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {install} |")]
+    assert row.endswith(f"| {' | '.join(figures)} |"), f"{row}: measured are {figures}"

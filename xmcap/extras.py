@@ -37,8 +37,10 @@ def check(command: str, extra: str) -> None:
 
 def explained(error: BaseException) -> UsageError | None:
   """Returns the error to report for the failed import of a module of `MODULES`; None for any other error."""
-  module = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-  extra = next((extra for extra, modules in MODULES.items() if module in modules), None)
-  if extra is None:
+  if not isinstance(error, ModuleNotFoundError):
     return None
-  return UsageError(f"this needs the extra {extra}, of which {error.name} is missing: {install(extra)}")
+  module = (error.name or "").split(".")[0]
+  for extra, modules in MODULES.items():
+    if module in modules:
+      return UsageError(f"this needs the extra {extra}, of which {error.name} is missing: {install(extra)}")
+  return None
