@@ -36,8 +36,7 @@ TRAIN = [
   "flax>=0.12.8",
   "fsspec>=2026.9",
   "google-cloud-storage>=3.17",
-  "google-crc32c>=1.8",
-  "importlib_resources>=6.0",
+  "google-crc32c>=1.9",
   f"jax{JAX}",
   "optax>=0.2.8",
   "orbax-checkpoint>=0.12.8",
@@ -52,6 +51,7 @@ TRAIN = [
 ]
 SEQIO = [
   *TRAIN,
+  "importlib_resources>=6.0",
   "seqio>=0.0.20",
   "tensorflow>=2.21",
   "tensorflow-datasets>=4.9.10",

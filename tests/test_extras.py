@@ -68,6 +68,7 @@ published xm3600
 published xm3600-draft
 runs runs --out=runs.html
 data select candidates.csv --out=selected.csv --count=1 --languages=en
+data labels --senses=senses.tsv --wnids=wnids.txt --least=2 --out=labels.json
 """
 """A call of each command of scoring, on what `folder` holds."""
 
@@ -131,6 +132,11 @@ def folder(tmp_path_factory):
   saved |= {"suggested": {"sentences": [], "tags": []}, "events": []}
   _lines(made / "saved.jsonl", ({"image/key": key, **saved} for key in _KEYS))
   synthetic.captioner(made / "runs/done", 0, 400, 400, ends="finished")
+  senses = [f"EN\tx{n}\tWIKI\tfalse\tn0144076{n}" for n in (4, 5)]
+  (made / "senses.tsv").write_text(
+    "\n".join(["language\tlemma\tsource\tmachine_translated\tsynset", *senses])
+  )
+  (made / "wnids.txt").write_text("n01440764\nn01440765\n")
   (made / "candidates.csv").write_text("image/key,languages\nk1,en\nk2,en\n")
   return made
 

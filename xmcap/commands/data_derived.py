@@ -72,7 +72,6 @@ def _add_labels(actions) -> None:
     actions, "labels", _labels, "make Babel-ImageNet's labels, from a table of senses or from the paper's own",
     "From senses it runs the paper's five steps, and prints how many classes of each language remain after each. "
     "With --english, English gets the names and templates of the paper.",
-    extra="train",
   )  # fmt: skip
   senses = "tab-separated: language, lemma, source, machine_translated, synset; in BabelNet's order"
   base.text(command, "--senses", "FILE", senses)
@@ -125,10 +124,10 @@ def _labels(arguments) -> None:
 
 def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   """Returns the labels made from senses, by code, and the lines about them."""
-  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
+  from xmcap.data.corpora.releases import babel_labels
   from xmcap.scoring import files
 
-  wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
+  wnids = babel_labels.read_wnids(pathlib.Path(arguments.wnids))
   made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
   unknown = [name for name in made.labels if languages.of_wikipedia(name) is None]
   known = ((name, held) for name, held in made.labels.items() if name not in unknown)
