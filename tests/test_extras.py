@@ -47,7 +47,7 @@ ELSEWHERE = {name for name in LEAVES if LEAVES[name].get_default("extra")}
 SCORING = """
 score -r references.jsonl -p p1.jsonl -o A --bootstrap=5 --images=photos --processes=1
 score -r references.jsonl -p p2.jsonl -o B --metrics=all --tokenizer=char --clean=all --processes=1
-score -r references.jsonl -p p2.jsonl -o P --protocol=florenz --language=en --only_tables --processes=1
+score -r references.jsonl -p p2.jsonl -o P --protocol=xmcap --only_tables --processes=1
 compare A again=A -r references.jsonl -o C --resamples=5
 score tags -r tags.jsonl -p tags.jsonl --k=1 -o T
 score zero-shot --pictures=zs/pictures.npy --targets=zs/targets.txt --labels=zs/labels.json --texts=zs/texts -o Z
@@ -123,7 +123,7 @@ def folder(tmp_path_factory):
   (made / "pool.txt").write_text("".join(f"第{number}句\n" for number in range(len(_KEYS))), encoding="utf-8")
   scores = {"P": 4, "R": 3, "Fl": -0.0, "Inc": -0.0, "Con": -0.5}
   _lines(made / "thumb.jsonl", ({"SYS": "M", "seg_id": key, "hyp": "a dog", **scores} for key in _KEYS))
-  levels = {"relevance": 5, "fluency": 4, "overall": 4}
+  levels = {"protocol": "coco_cn_captions", "relevance": 5, "fluency": 4}
   _lines(made / "rubric.jsonl", (
     {"image/key": key, "language": "zh", "system": "M", "caption": "狗", "rater": rater, **levels}
     for key in _KEYS for rater in "ab"
