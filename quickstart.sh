@@ -10,7 +10,7 @@ case "${1:-}" in
   "" | --latest) ;;
   *) echo "usage: bash quickstart.sh [--latest]" >&2; exit 2 ;;
 esac
-prepare_environment "" "${1:-}"
+prepare_environment "[train]" "${1:-}"
 
 runs=runs/quickstart
 xmcap=$venv/bin/xmcap

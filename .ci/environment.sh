@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # `venv` is for those who source this.
 # Sourced by quickstart.sh and test.sh: one environment in the checkout, made once and then reused.
-# usage: . .ci/environment.sh; prepare_environment EXTRAS [--latest]     (EXTRAS: "" or such as "[test,docs]")
+# usage: . .ci/environment.sh; prepare_environment EXTRAS [--latest]     (EXTRAS: such as "[train]" or "[test,docs]")
 #
 # Installs the versions in requirements.lock into .venv; with --latest the newest ones into .venv-latest. Sets `venv` to
 # the folder. PYTHON names the interpreter; by default it is the first of Python 3.11 to 3.13 that is found.

@@ -20,6 +20,6 @@ lock() {  # lock FILE EXTRAS [options]
 }
 
 [ $# -gt 0 ] || set -- --upgrade
-lock requirements.lock "cuda docs emoji heic ko parity plan protocols ptb serve test types wandb words xlsx" "$@"
+lock requirements.lock "all cuda docs parity plan test types" "$@"
 # Beam asks for older packages than the others; t5x comes from its repository and is not locked.
 lock requirements-beam.lock "beam" "$@"

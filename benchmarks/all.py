@@ -20,6 +20,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 SECTIONS = {
+  "Installing": ("install",),
   "The quickstart": ("quickstart",),
   "Training": (
     "captions_per_image", "train_step", "tpu_step", "scan", "accelerator", "plan", "plan_lengths",

@@ -1,8 +1,8 @@
 """The paper's models planned for 64 TPU v4 chips, and BB for H100: what `xmcap plan` says of each. No TPU is needed.
 
 usage: python benchmarks/plan.py [--tables meshes lengths captions_per_image decode gpus node] [--models bb bg lg]
-The search over meshes takes most of an hour; each of the others takes minutes a model. `gpus` and `node` need
-xmcap[cuda].
+The search over meshes takes most of an hour; each of the others takes minutes a model. `gpus` and `node` need the extra
+cuda.
 """
 
 import argparse

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . .ci/environment.sh
-prepare_environment "[emoji,words]" ""
+prepare_environment "[train,emoji,words]" ""
 
 runs=runs/coco_cn
 xmcap=$venv/bin/xmcap

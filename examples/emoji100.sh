@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . .ci/environment.sh
-prepare_environment "[emoji]" ""
+prepare_environment "[train,emoji]" ""
 
 runs=runs/emoji100
 xmcap=$venv/bin/xmcap

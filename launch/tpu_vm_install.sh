@@ -40,5 +40,7 @@ for lock in "$folder"/venv/lib/python*/site-packages/xmcap/launch_scripts/requir
     echo "xmcap: this package has no requirements.lock: the newest versions are installed on $(hostname)" >&2
   fi
 done
-uv pip install "${options[@]}" "$package" "jax[tpu]"
+# What trains is an extra of the package, also of one whose address has no name; no index is asked for xmcap then.
+packages=("xmcap[train]" "$package" "jax[tpu]")
+uv pip install "${options[@]}" "${packages[@]}"
 printf "%s" "$key" >"$folder/installed"

@@ -1,5 +1,6 @@
-"""setup.py, the locks and docs/dependencies.md name the same packages."""
+"""setup.py, the locks, docs/dependencies.md and docs/install.md name the same packages and extras."""
 
+import json
 import pathlib
 import re
 
@@ -8,18 +9,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests import setup_py
+
 ROOT = pathlib.Path(__file__).parents[1]
 NOT_LOCKED = {"t5x"}  # comes from its repository
 
 
 def asked_for() -> list[Requirement]:
   """All requirements of setup.py, those of extras too."""
-  text = (ROOT / "setup.py").read_text(encoding="utf-8")
-  strings = re.findall(
-    r'^ +"([\w.-]+(?:\[\w+\])? ?(?:[<>=@].*)?)",$', text[text.index("install_requires") :], re.MULTILINE
-  )
-  strings += re.findall(r'"([\w.-]+(?:\[\w+\])?[<>=][^"]*)"', text[text.index("extras_require") :])
-  return [Requirement(string) for string in strings]
+  return [*setup_py.scoring(), *(asked for of_extra in setup_py.extras().values() for asked in of_extra)]
 
 
 def locked(name: str) -> dict[str, Version]:
@@ -50,6 +48,30 @@ def test_a_lock_names_no_address(name):
 
 
 def test_every_dependency_has_its_reason():
-  page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8").lower()
+  page = "".join(
+    (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("dependencies", "install")
+  ).lower()
   for requirement in asked_for():
     assert requirement.name.lower() in page, requirement.name
+
+
+def test_every_extra_is_on_the_page_and_all_has_those_that_it_says():
+  rows = re.findall(
+    r"^\| (`[\w`, ]+) \|(.*)\|$", (ROOT / "docs/install.md").read_text(encoding="utf-8"), re.MULTILINE
+  )
+  shown = {
+    name: rest.strip().endswith("yes") for names, rest in rows for name in re.findall(r"`(\w+)`", names)
+  }
+  extras = setup_py.extras()
+  held = {str(asked) for asked in extras["all"]}
+  for name, requirements in extras.items():
+    if name != "all":
+      assert shown[name] == ({str(asked) for asked in requirements} <= held), name
+
+
+def test_the_page_has_the_figures_of_the_benchmark():
+  measured = json.loads((ROOT / "benchmarks/results/install.json").read_text(encoding="utf-8"))["rows"]
+  page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+  for install, *figures, _ in measured:
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {install} |")]
+    assert row.endswith(f"| {' | '.join(figures)} |"), f"{row}: measured are {figures}"

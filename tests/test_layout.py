@@ -16,6 +16,7 @@ FLOORS = (
     "errors",
     "languages",
     "configuration",
+    "extras",
     "gin_names",
     "gin_types",
     "platforms",

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 
-from xmcap import __version__, quiet, terminal
+from xmcap import __version__, extras, quiet, terminal
 from xmcap.commands import (
   base,
   convert,
@@ -54,6 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     if not getattr(arguments, "hands_words_on", False):
       _check_utf8(argv)
     arguments.overrides = base.overrides(arguments, rest, argv)
+    if arguments.extra:
+      extras.check(arguments.prog, arguments.extra)
     arguments.run(arguments)
     sys.stdout.flush()
   except XmcapError as error:
@@ -77,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
       _report(f"{file}: {error.strerror}: fix or change the location and start again")
       _discard_output()
       return 1
-    known = refusals.explained(error)
+    known = extras.explained(error) or refusals.explained(error)
     if known is None:
       raise
     _report(str(known), "restart needed" if isinstance(known, RestartError) else "error")

@@ -22,7 +22,7 @@ _WISHES = ("TPU_NAME", "TPU_LIBRARY_PATH", "TPU_ACCELERATOR_TYPE", "TPU_WORKER_I
 
 
 def cuda_installed() -> bool:
-  """Whether jax's CUDA plugin is installed, as by `pip install 'xmcap[cuda]'`."""
+  """Whether jax's CUDA plugin is installed, as by the extra cuda."""
   return any(name.startswith("xla_cuda") for name in _plugins())
 
 

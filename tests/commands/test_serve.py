@@ -1,7 +1,6 @@
 """`xmcap serve` of a small model."""
 
 import signal
-import sys
 
 import gin
 import pytest
@@ -88,11 +87,3 @@ def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):
     assert "Address already in use: give another" in failed(
       capsys, f"--model_dir={tmp_path}", f"--port={port}"
     )
-
-
-def test_the_extra_is_named_where_it_is_missing(tmp_path, capsys, monkeypatch):
-  for name in [name for name in sys.modules if name.startswith(("xmcap.serving", "starlette"))]:
-    monkeypatch.delitem(sys.modules, name)
-  monkeypatch.setitem(sys.modules, "starlette", None)
-  monkeypatch.setitem(sys.modules, "starlette.applications", None)
-  assert "pip install 'xmcap[serve]'" in failed(capsys, f"--model_dir={tmp_path}")

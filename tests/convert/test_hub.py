@@ -127,7 +127,7 @@ def test_pickles_alone_are_not_downloaded(hub, home):
 def test_without_the_package_one_line_says_so(monkeypatch):
   monkeypatch.setitem(sys.modules, "huggingface_hub", None)
   with pytest.raises(
-    hub_lib.UsageError, match="--input=a/b: no such file or folder; .* pip install huggingface_hub"
+    hub_lib.UsageError, match=r"--input=a/b: no such file or folder; .* pip install '.\[hub\]'"
   ):
     hub_lib.find("--input", "a/b")
 

@@ -129,7 +129,7 @@ def test_workers_install_the_versions_of_the_lock(make):  # noqa: F811
   run(cloud, package=Package("xmcap==0.1.0", index_url="https://pypi.lab/simple"))
   first, second = (cloud.folder / "uv").read_text().splitlines()
   assert "--index https://pypi.lab/simple --no-deps xmcap==0.1.0" in first
-  assert "xmcap/launch_scripts/requirements.lock xmcap==0.1.0 jax[tpu]" in second and "--constraint" in second
+  assert "requirements.lock xmcap[train] xmcap==0.1.0 jax[tpu]" in second and "--constraint" in second
 
 
 def test_a_wheel_with_extras_is_copied_and_installed_with_them(make, tmp_path):  # noqa: F811

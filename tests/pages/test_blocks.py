@@ -33,6 +33,7 @@ import gin
 import jax
 import pytest
 
+from tests import setup_py
 from tests.pages import blocks, stand_ins
 from xmcap import cli, configuration
 from xmcap.commands import base, launch_checks
@@ -140,7 +141,7 @@ def test_a_block_that_nobody_handles_fails(folder, capfd, monkeypatch):
     "xmcap frobnicate": "frobnicate",
     "xmcap train --gin_file=models/bb.gin --gin.NO_SUCH=1": "NO_SUCH",
     "xmcap launch tpu-vm --name=bb --zone=z --accelerator_type=v4-8 -- train ...": "project",
-    "pip install 'xmcap[none]'": "none",
+    "pip install '.[train,none]'": "none",
     "bash test.sh --no_such": "--no_such",
   }.items():  # fmt: skip
     block = blocks.Block("a page", 1, "", text)
@@ -245,13 +246,15 @@ _add_command = base.add_command
 
 def _check_pip(block: blocks.Block, arguments: list[str]) -> None:
   """The extras that are named are those of setup.py, and so are the packages."""
-  setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+  extras = setup_py.extras()
+  packages = {asked.name for of_extra in (setup_py.scoring(), *extras.values()) for asked in of_extra}
   for word in arguments[1:]:
-    extra = re.fullmatch(r"xmcap\[(\w+)\]", word)
-    if extra:
-      assert f'"{extra[1]}": [' in setup, f"{block.where}: setup.py has no extra {extra[1]}"
+    named = re.fullmatch(r"(?:\.|.*\.whl)\[([\w,]+)\]", word)
+    if named:
+      absent = set(named[1].split(",")) - extras.keys()
+      assert not absent, f"{block.where}: setup.py has no extra {absent}"
     elif re.fullmatch(r"[a-z][\w-]*", word):
-      assert f'"{word}' in setup, f"{block.where}: setup.py does not name {word}"
+      assert word in packages, f"{block.where}: setup.py does not name {word}"
 
 
 def _check_script(block: blocks.Block, arguments: list[str]) -> None:

@@ -157,7 +157,7 @@ def test_without_xla_for_cuda_it_is_said_what_to_install(monkeypatch, capsys):
   if platforms.cuda_installed():
     pytest.skip("xmcap[cuda] is installed")
   assert plan("--topology=h100") == 1
-  assert "pip install 'xmcap[cuda]'" in capsys.readouterr().err
+  assert "pip install '.[cuda]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--search", "--decode", "--price=2", "--length_mix=8:1"])

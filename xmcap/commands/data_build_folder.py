@@ -18,6 +18,7 @@ def add(corpora) -> None:
     corpora, "folder", _build, "your own pictures and captions",
     "Reads JSONL, CSV, TSV, COCO's JSON, WebDataset tars, Parquet and Hugging Face datasets (docs/own_data.md). "
     "A build that was killed resumes when it is started again.",
+    extra="train",
   )  # fmt: skip
   vocabulary = "train:N for a new vocabulary of N tokens, or the file of a SentencePiece model"
   shares = "train:0.9,validation:0.05,test:0.05 (the default), column:NAME, or folder (by names of folders and files)"

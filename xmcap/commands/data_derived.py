@@ -22,6 +22,7 @@ def _add_vocabulary(actions) -> None:
   command = base.add_command(
     actions, "vocabulary", _vocabulary, "train a SentencePiece vocabulary on the captions of a corpus",
     "It gets a LangId token for each of the 36 languages, and for other languages of the corpus.",
+    extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   base.text(command, "--out", "FILE", "the model; default: vocabulary.model in DIR")
@@ -123,10 +124,10 @@ def _labels(arguments) -> None:
 
 def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   """Returns the labels made from senses, by code, and the lines about them."""
-  from xmcap.data.corpora.releases import babel_imagenet, babel_labels
+  from xmcap.data.corpora.releases import babel_labels
   from xmcap.scoring import files
 
-  wnids = babel_imagenet.read_wnids(pathlib.Path(arguments.wnids))
+  wnids = babel_labels.read_wnids(pathlib.Path(arguments.wnids))
   made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
   unknown = [name for name in made.labels if languages.of_wikipedia(name) is None]
   known = ((name, held) for name, held in made.labels.items() if name not in unknown)
@@ -148,6 +149,7 @@ def _add_tags(actions) -> None:
   command = base.add_command(
     actions, "tags", _tags, "make tagging labels from tags and sentences, and references for `score tags`",
     "Chinese labels follow the rule of COCO-CN; labels of other languages are frequent words.",
+    extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus, or the texts of `data build coco_cn --no_images`")
   out = "folder for labels.txt, and SPLIT.jsonl with the labels of each picture"
@@ -192,7 +194,7 @@ def _tags(arguments) -> None:
 def _add_words(actions) -> None:
   command = base.add_command(
     actions, "words", _words, "collect the frequent words of a corpus, with word vectors, for runs/w2vv.gin",
-    "The vectors are trained on the captions by gensim (pip install 'xmcap[words]'), or read from a file.",
+    "The vectors are trained on the captions by gensim, of the extra words, or read from a file.", extra="train",
   )  # fmt: skip
   base.text(command, "dir", "DIR", "a built corpus")
   out = "folder for CODE.safetensors of each language"

@@ -12,6 +12,7 @@ def add(commands) -> None:
     commands, "embed", _embed, "embed pictures and texts with a dual tower or a Word2VisualVec",
     "Writes vectors.json, pictures.npy and keys.txt, captions/CODE.npy, predictions/CODE.npy and labels/CODE.npy, for "
     "`xmcap score zero-shot`, `score retrieval` and `score --vectors`. Started again, it goes on where it was.",
+    extra="train",
   )  # fmt: skip
   images = "a folder of pictures; with --captions it holds KEY.jpg or KEY.png of each of their pictures"
   captions = "captions, as for `xmcap score retrieval`"

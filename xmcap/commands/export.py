@@ -15,9 +15,12 @@ def add(commands) -> None:
   command = base.add_command(
     commands, "export", _export, "write a trained captioner in a format that runs without xmcap",
     "Captions are the same as those of `xmcap caption`. docs/export.md has a short loader for each format.",
+    extra="train",
   )  # fmt: skip
   base.add_model(command)
-  formats = "stablehlo (jax), savedmodel (TensorFlow) or hf (the parts for which transformers has classes)"
+  formats = (
+    "stablehlo (jax), savedmodel (TensorFlow, of seqio) or hf (the parts that transformers has classes for)"
+  )
   base.text(command, "--to", "FORMAT", formats, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
   base.add_gin(command)

@@ -12,6 +12,7 @@ def add(commands) -> None:
     commands, "features", _features, "write vectors of pictures by the image tower of a model",
     "The model is a captioner, a tagger or a dual tower. Streams read the vectors instead of pictures. Started again, "
     "it goes on where it was.",
+    extra="train",
   )  # fmt: skip
   pictures = "files, folders and patterns, if there is no --corpus"
   out = "the file, or the folder for --format=bigfile"

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from xmcap import extras
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses, object_store
@@ -71,6 +72,7 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
     with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
       arguments, rest = parsers[words[0]].parse_known_args(words[1:])
       arguments.overrides = base.overrides(arguments, rest, words)
+      extras.check(arguments.prog, arguments.extra)
       checks = {"train": _train, "eval": _eval}.get(words[0])
       written = checks(arguments, place, folder, unseen) if checks else ""
   except XmcapError as error:

@@ -17,7 +17,12 @@ _LOCK_SECONDS = 120  # NFS may keep the lock of a dead host for somewhat less
 def add(commands) -> None:
   """Declares the commands."""
   train = base.add_command(
-    commands, "train", _train, "train a model as configured in gin files", "The same command resumes a run."
+    commands,
+    "train",
+    _train,
+    "train a model as configured in gin files",
+    "The same command resumes a run.",
+    extra="train",
   )
   check = "check data, vocabulary, weights, folder, one step and the evaluators, without training"
   scratch = "start over if none of the run's checkpoints can be read (they are in MODEL_DIR/damaged)"
@@ -29,13 +34,19 @@ def add(commands) -> None:
   base.add_gin(train)
 
   evaluate = base.add_command(
-    commands, "eval", _eval, "caption a split with a trained model and score the captions in each language"
+    commands,
+    "eval",
+    _eval,
+    "caption a split with a trained model and score the captions in each language",
+    extra="train",
   )
   base.add_model(evaluate)
   hosts.add(evaluate)
   base.add_gin(evaluate)
 
-  caption = base.add_command(commands, "caption", _caption, "caption pictures in the requested languages")
+  caption = base.add_command(
+    commands, "caption", _caption, "caption pictures in the requested languages", extra="train"
+  )
   base.add_model(caption)
   codes = (
     "codes such as en,th,ar, or all (36), or trained: those that the model was trained on; default: en, or trained"

@@ -14,7 +14,7 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "plan", _plan, "count parameters, or plan memory, time and cost of a step by compiling it",
-    "Needs neither the chips nor the data; for TPUs it needs libtpu (pip install 'xmcap[plan]').",
+    "Needs neither the chips nor the data; for TPUs it needs the extra plan, which has libtpu.", extra="train",
   )  # fmt: skip
   base.add_gin(command)
   slices = (

@@ -11,8 +11,9 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "serve", _serve, "caption pictures on a web page and over HTTP",
-    "Needs `pip install 'xmcap[serve]'`. SIGTERM stops it once every request is answered. POST /v1/captions takes a "
-    "picture's file as its body; /openapi.json describes it. There is no access control.",
+    "SIGTERM stops it once every request is answered. POST /v1/captions takes a picture's file as its body; "
+    "/openapi.json describes it. There is no access control.",
+    extra="serve",
   )  # fmt: skip
   searches = "greedy, beam:BEAMS, sample, or model for the model's own; the first is the default"
   base.add_model(command)
@@ -54,14 +55,9 @@ def _host_names(text: str) -> list[str]:
 
 
 def _serve(arguments) -> None:
-  try:
-    from xmcap.serving import app as app_lib
-    from xmcap.serving import server
-  except ModuleNotFoundError as error:
-    if (error.name or "").split(".")[0] not in ("starlette", "uvicorn", "prometheus_client"):
-      raise
-    raise UsageError(f"xmcap serve needs {error.name}: pip install 'xmcap[serve]'") from None
+  from xmcap.serving import app as app_lib
   from xmcap.serving import batching as batching_lib
+  from xmcap.serving import server
   from xmcap.serving.limits import Limits
   from xmcap.serving.searches import parse
 

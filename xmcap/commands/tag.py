@@ -16,6 +16,7 @@ def add(commands) -> None:
   command = base.add_command(
     commands, "tag", _tag, "tag pictures with a trained tagger, the most probable tags first",
     "The JSONL is for xmcap score tags, xmcap human annotate --tags and xmcap caption --tags.",
+    extra="train",
   )  # fmt: skip
   base.add_model(command, "the folder of a run of runs/tag_mono.gin, tag_multitask.gin or tag_cascade.gin")
   base.add_languages(command, "of the tags; default: all of the tagger")

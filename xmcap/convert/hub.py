@@ -10,6 +10,7 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
+from xmcap import extras
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files
 from xmcap.terminal import shown
@@ -61,7 +62,7 @@ def find(option: str, value: str, format_name: str | None = None) -> Snapshot | 
     from huggingface_hub import errors
   except ImportError:
     raise UsageError(
-      f"{option}={value}: no such file or folder; downloads from the hub need a package: pip install huggingface_hub"
+      f"{option}={value}: no such file or folder; downloads from the hub need huggingface_hub: {extras.install('hub')}"
     ) from None
   try:
     try:

@@ -12,20 +12,21 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import gin
 import numpy as np
 
 from xmcap.data import big_file
-from xmcap.data.columns import parse_columns
-from xmcap.data.mixed_source import MixedSource
-from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError, one_line
 from xmcap.scoring.files import count, first_few
 from xmcap.scoring.reading import embedding_files
 from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
+
+if TYPE_CHECKING:  # what reads records is not installed with scoring, which reads vectors
+  from xmcap.data.mixed_source import MixedSource
+  from xmcap.data.records import RecordSource
 
 VECTORS, KEYS = embedding_files.TENSOR, "keys"
 
@@ -73,7 +74,7 @@ def _open(path: str | os.PathLike) -> Features:
   return _read_safetensors(path)
 
 
-def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Features:
+def of_source(path: str | os.PathLike, source: "RecordSource | MixedSource") -> Features:
   """Returns the keys and vectors of the pictures of a split in the order of its records, D numbers each.
 
   The vectors stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them. Only
@@ -83,6 +84,9 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Fe
   Raises:
     UsageError: as `read`; or a picture has no vector, and then the message counts and names them.
   """
+  from xmcap.data.columns import parse_columns
+  from xmcap.data.records import spread
+
   found = read(path)
   sample = spread(source, _COMPARED)
   compared = [picture.key for picture in source.iterate(sample, parse_columns)]

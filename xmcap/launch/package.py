@@ -43,7 +43,7 @@ class Package:
     if not self.install or self.install.startswith("-") or not self.install.isprintable():
       raise UsageError(
         f"--install={ascii(self.install[:80])[1:-1]}: give a wheel (dist/xmcap-0.1.0-py3-none-any.whl) or an argument"
-        " of pip install (git+https://..., xmcap==0.1.0)"
+        " of pip install (git+https://...@COMMIT)"
       )
     wheel = self.wheel()
     if wheel is None:

@@ -5,7 +5,7 @@ import os
 import re
 from typing import Any
 
-from xmcap import platforms
+from xmcap import extras, platforms
 from xmcap.errors import UsageError, XmcapError, one_line
 
 _MOST_GPUS = 8
@@ -121,7 +121,8 @@ def absent_devices(
   says whether it is. `topology_name` and `options` describe the chips to the compiler.
 
   Raises:
-    XmcapError: the compiler is not installed, or does not know the chips.
+    UsageError: the compiler is not installed.
+    XmcapError: it does not know the chips.
   """
   from jax.experimental import topologies
 
@@ -130,8 +131,8 @@ def absent_devices(
   # jax, PJRT and the compilers each raise their own types.
   except Exception as error:
     if not installed:
-      raise XmcapError(
-        f"the compiler that xmcap plan needs for {name} is not installed: pip install 'xmcap[{extra}]'"
+      raise UsageError(
+        f"the compiler that xmcap plan needs for {name} is not installed: {extras.install(extra)}"
       ) from None
     raise XmcapError(f"the compiler cannot plan for {name}: {one_line(error)}") from None
 

@@ -10,7 +10,7 @@
   scored.eval["CIDEr"], scored.evalImgs[0]
 
 Words come from pycocoevalcap's own Java tokeniser, and METEOR and SPICE from its own Java programs, so it must be
-installed: `pip install 'xmcap[ptb]'`. Everything is in English, as there.
+installed: the extra ptb. Everything is in English, as there.
 """
 
 import concurrent.futures

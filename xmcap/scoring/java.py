@@ -6,14 +6,15 @@ import pathlib
 import subprocess
 from collections.abc import Callable, Sequence
 
-from xmcap.errors import XmcapError
+from xmcap import extras
+from xmcap.errors import UsageError, XmcapError
 
 
 def pycocoevalcap(name: str) -> pathlib.Path:
-  """Returns the folder of pycocoevalcap; if it is not installed, raises XmcapError beginning with `name`."""
+  """Returns the folder of pycocoevalcap; if it is not installed, raises UsageError beginning with `name`."""
   found = importlib.util.find_spec("pycocoevalcap")
   if found is None or not found.submodule_search_locations:
-    raise XmcapError(f"{name} needs pycocoevalcap; pip install 'xmcap[ptb]'")
+    raise UsageError(f"{name} needs pycocoevalcap: {extras.install('ptb')}")
   return pathlib.Path(found.submodule_search_locations[0])
 
 

@@ -53,7 +53,7 @@ def test_a_builder_makes_the_records_in_order(name, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["coco_35l", "cc3m_35l", "xm3600"])
 def test_beam_makes_the_same(name, tmp_path, capsys):
-  pytest.importorskip("apache_beam", reason="Apache Beam is not installed (pip install 'xmcap[beam]')")
+  pytest.importorskip("apache_beam", reason="Apache Beam is not installed (the extra beam)")
   release = write(name, tmp_path / "release")
   builder = build(release, name, tmp_path / "data", beam_runner="DirectRunner")
   check(builder, release, tmp_path / "data", capsys)

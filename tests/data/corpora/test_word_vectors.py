@@ -10,7 +10,7 @@ from tests.data.conftest import NUM_PICTURES, tiny_dir, tiny_record, write_corpu
 from xmcap.cli import main
 from xmcap.data import features, records, words
 from xmcap.data.corpora import word_vectors
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_the_vectors_are_gensims(vocabulary):
 
 def test_without_gensim_the_message_says_what_to_install(vocabulary, monkeypatch):
   monkeypatch.setitem(sys.modules, "gensim.models", None)
-  with pytest.raises(XmcapError, match=r"pip install 'xmcap\[words\]', or give --vectors=FILE"):
+  with pytest.raises(UsageError, match=r"give --vectors=FILE instead, or pip install '\.\[words\]'"):
     word_vectors.train(vocabulary)
 
 

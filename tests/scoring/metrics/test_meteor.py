@@ -76,5 +76,5 @@ def test_missing_java_says_what_to_install(monkeypatch):
 
 def test_missing_package_says_what_to_install(monkeypatch):
   monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-  with pytest.raises(XmcapError, match=r"pip install 'xmcap\[ptb\]'"):
+  with pytest.raises(UsageError, match=r"pip install '\.\[ptb\]'"):
     METRICS["meteor"].statistics(_corpus())

@@ -144,6 +144,6 @@ def test_versions_name_what_splits(monkeypatch):
 def test_missing_sudachi_says_what_to_install(monkeypatch):
   monkeypatch.setitem(__import__("sys").modules, "sudachipy", None)
   with pytest.raises(
-    XmcapError, match=r"spaCy's words for 'ja' need sudachipy.*pip install 'xmcap\[protocols\]'"
+    XmcapError, match=r"spaCy's words for 'ja' need sudachipy.*pip install '\.\[protocols\]'"
   ):
     spacy_words.load("ja")

@@ -93,7 +93,7 @@ def test_missing_java_says_what_to_install(ptb, monkeypatch):
 
 def test_missing_package_says_what_to_install(monkeypatch):
   monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-  with pytest.raises(XmcapError, match=r"pip install 'xmcap\[ptb\]'"):
+  with pytest.raises(XmcapError, match=r"pip install '\.\[ptb\]'"):
     tokenizers.get("ptb", "en").tokenize(["a"])
 
 

@@ -105,7 +105,7 @@ def test_a_run_that_goes_on_is_the_same_run_there(wandb, tmp_path):
 
 def test_weights_and_biases_not_installed_is_one_line(monkeypatch):
   monkeypatch.setattr(writers.importlib.util, "find_spec", lambda name: None)
-  with pytest.raises(UsageError, match=r"wandb is not installed: pip install 'xmcap\[wandb\]'"):
+  with pytest.raises(UsageError, match=r"wandb is not installed: pip install '\.\[wandb\]'"):
     Writers(wandb="captions")
 
 

@@ -4,7 +4,7 @@
   ... --beam_pipeline_options="runner=DirectRunner,direct_num_workers=8,direct_running_mode=multi_processing"
   ... --config='{"name": "small", "image_size": 256}'
 
-`tfds build` itself needs `pip install 'xmcap[beam]'`, even without Beam; the builders need it only for Beam.
+`tfds build` itself needs the extra beam, even without Beam; the builders need it only for Beam.
 `--manual_dir` must contain the files of the release under their published names; nothing is downloaded. The records and
 their order are those of `xmcap data build`, made by the same code: this machine sorts the captions by shard on all its
 cores, then each shard is made separately, here or by a Beam worker. Intermediate files are in DIR/.NAME-CONFIG.build,
@@ -26,6 +26,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 from tensorflow_datasets import features as of
 
+from xmcap import extras
 from xmcap.data import records
 from xmcap.data.corpora import build, picture_check, plans
 from xmcap.data.corpora.plans import Options
@@ -137,7 +138,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
     try:
       import apache_beam as beam  # pyright: ignore[reportMissingImports]  # an extra that CI does not install
     except ImportError:
-      raise UsageError("Apache Beam is not installed: pip install 'xmcap[beam]'") from None
+      raise UsageError(f"Apache Beam is not installed: {extras.install('beam')}") from None
     return beam.Create(range(split.shards)) | beam.Reshuffle() | beam.FlatMap(examples)
 
 

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xmcap import extras
 from xmcap.data import features, records, words
 from xmcap.data.features import Features
-from xmcap.errors import UsageError, XmcapError
+from xmcap.errors import UsageError
 from xmcap.scoring.files import count
 from xmcap.scoring.reading.inputs import Input
 from xmcap.tensors import files as tensor_files
@@ -91,13 +92,14 @@ def count_words(
 def train(vocabulary: Vocabulary, width: int = WIDTH, epochs: int = EPOCHS, seed: int = 0) -> Features:
   """Trains the vectors of a vocabulary on its captions; the same seed gives the same vectors.
 
-  XmcapError if gensim is not installed.
+  UsageError if gensim is not installed.
   """
   try:
     from gensim.models import Word2Vec  # pyright: ignore[reportMissingImports]  # an extra
   except ImportError as error:
-    raise XmcapError(
-      "gensim, which trains word vectors, is not installed: pip install 'xmcap[words]', or give --vectors=FILE"
+    raise UsageError(
+      "gensim, which trains word vectors, is not installed: give --vectors=FILE instead, or "
+      + extras.install("words")
     ) from error
   model = Word2Vec(
     vector_size=width,

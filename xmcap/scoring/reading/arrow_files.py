@@ -9,6 +9,7 @@ import struct
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from xmcap import extras
 from xmcap.errors import UsageError, one_line
 from xmcap.terminal import shown
 
@@ -43,7 +44,9 @@ def rows(
   try:
     import pyarrow as pa
   except ImportError:
-    raise UsageError(f"{path}: Parquet and Arrow need pyarrow: pip install pyarrow") from None
+    raise UsageError(
+      f"{path}: Parquet and Arrow need pyarrow: save it as JSONL, or {extras.install('parquet')}"
+    ) from None
   number, size = 0, 0
   try:
     for batch in _of_parquet(path, but) if _starts_with(path, b"PAR1") else _of_arrow(path, but):

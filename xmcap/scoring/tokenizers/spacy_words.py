@@ -8,7 +8,8 @@ import importlib.metadata
 import os
 from collections.abc import Callable, Iterable
 
-from xmcap.errors import XmcapError
+from xmcap import extras
+from xmcap.errors import UsageError
 
 Segment = Callable[[str], Iterable[str]]
 """Splits a text into words."""
@@ -19,7 +20,7 @@ _PACKAGES = {"ja": ("sudachipy", "sudachidict_core"), "th": ("pythainlp",), "zh"
 
 
 def load(language: str) -> Segment:
-  """Returns the function that splits a text of one of `LANGUAGES`; XmcapError if a package is not installed."""
+  """Returns the function that splits a text of one of `LANGUAGES`; UsageError if a package is not installed."""
   try:
     return {"ja": _japanese, "th": _thai, "zh": lambda: list}[language]()
   except (ImportError, OSError, RuntimeError) as error:
@@ -30,7 +31,7 @@ def version(language: str) -> str:
   """Returns what determines the words, such as `spacy-th.pythainlp-5.4.0`; "" for other languages.
 
   Raises:
-    XmcapError: a package is not installed.
+    UsageError: a package is not installed.
   """
   if language not in LANGUAGES:
     return ""
@@ -41,12 +42,10 @@ def version(language: str) -> str:
   return ".".join([f"spacy-{language}", *(["+".join(packages)] if packages else ["characters"])])
 
 
-def _missing(language: str, problem: str) -> XmcapError:
-  extra = (
-    "pip install 'xmcap[protocols]'" if language == "ja" else f"pip install {' '.join(_PACKAGES[language])}"
-  )
-  return XmcapError(
-    f"spaCy's words for '{language}' need {' and '.join(_PACKAGES[language])} ({' '.join(problem.split())}); {extra}"
+def _missing(language: str, problem: str) -> UsageError:
+  way = extras.install("protocols") if language == "ja" else f"pip install {' '.join(_PACKAGES[language])}"
+  return UsageError(
+    f"spaCy's words for '{language}' need {' and '.join(_PACKAGES[language])} ({' '.join(problem.split())}): {way}"
   )
 
 

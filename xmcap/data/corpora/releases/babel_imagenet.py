@@ -8,14 +8,13 @@ Source: Geigle, Timofte, Glavas, "Babel-ImageNet" (ACL 2024); indices are those 
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Iterator
 
 from xmcap.data import record_writer
 from xmcap.data.corpora import archives, build, splits
 from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
-from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.releases import babel_labels, file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
 from xmcap.scoring import keys
@@ -24,7 +23,6 @@ from xmcap.scoring.reading.inputs import Input
 from xmcap.storage import files
 
 SPLIT = "validation"
-_WNID = re.compile(r"n[0-9]{8}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +48,9 @@ class BabelImagenet(build.Corpus):
     pictures = ByPath.search(work, [self.images])
     class_of = read_classes(self.classes) if self.classes else {}
     listed = list(_wanted(pictures, class_of, work))
-    wnids = read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})
+    wnids = (
+      babel_labels.read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})
+    )
     highest = max(int(held.indices[-1]) for held in labels.values())
     if highest >= len(wnids):
       source = f"{self.wnids or self.images} has only {len(wnids)} classes"
@@ -69,18 +69,6 @@ class BabelImagenet(build.Corpus):
     yield splits.write(work, SPLIT, listed, pictures)
 
 
-def read_wnids(path: pathlib.Path) -> list[str]:
-  """Reads one wnid per line, in the order of the classes; UsageError names an invalid or repeated line."""
-  found: dict[str, int] = {}
-  with Input(path) as source:
-    for number, line in source.lines():
-      wnid = line.split()[0]
-      if not _WNID.fullmatch(wnid) or wnid in found:
-        raise UsageError(f"{path}, line {number}: not a class such as n01440764, or a repeated one")
-      found[wnid] = number
-  return list(found)
-
-
 def read_classes(path: pathlib.Path) -> dict[str, str]:
   """Reads lines with the name of a picture and its class, such as `ILSVRC2012_val_00000001 n01751748`.
 
@@ -90,7 +78,7 @@ def read_classes(path: pathlib.Path) -> dict[str, str]:
   with Input(path) as source:
     for number, line in source.lines():
       name, wnid, *_ = [*line.replace(",", " ").split(), "", ""]
-      if _WNID.fullmatch(wnid):
+      if babel_labels.WNID.fullmatch(wnid):
         found[archives.split_suffix(name)[0]] = wnid
       elif number > 1:  # the first may be a header
         raise UsageError(f"{path}, line {number}: not a name and a class such as n01751748")
@@ -103,7 +91,7 @@ def _wanted(pictures: ByPath, class_of: dict[str, str], work: Work) -> Iterator[
   for number, path in sorted(pictures.paths(), key=lambda found: found[1]):
     place = pathlib.PurePosixPath(path)
     stem = archives.split_suffix(place.name)[0]
-    wnid = class_of.get(stem) or (place.parent.name if _WNID.fullmatch(place.parent.name) else "")
+    wnid = class_of.get(stem) or (place.parent.name if babel_labels.WNID.fullmatch(place.parent.name) else "")
     if not wnid:
       work.problems.add("no_class", path)
       continue

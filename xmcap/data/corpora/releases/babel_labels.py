@@ -7,6 +7,8 @@ spaces for `_`; (5) leave out classes without a label.
 """
 
 import os
+import pathlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,11 +18,26 @@ from xmcap.scoring.reading.inputs import Input
 STEPS = ("senses", "not English", "not machine-translated")
 """The first three steps, after each of which the remaining classes of a language are counted."""
 
+WNID = re.compile(r"n[0-9]{8}")
+"""A class of ImageNet, such as n01440764."""
+
 _ENGLISH = "EN"
 # English names with added accents, which the authors found by hand in other languages.
 _ACCENTED = frozenset({"tricerátops", "planetárium", "sombréro"})
 _SECOND_CHOICE = frozenset({"WIKIRED", "WIKIDATA_ALIAS"})
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def read_wnids(path: pathlib.Path) -> list[str]:
+  """Reads one wnid per line, in the order of the classes; UsageError names an invalid or repeated line."""
+  found: dict[str, int] = {}
+  with Input(path) as source:
+    for number, line in source.lines():
+      wnid = line.split()[0]
+      if not WNID.fullmatch(wnid) or wnid in found:
+        raise UsageError(f"{path}, line {number}: not a class such as n01440764, or a repeated one")
+      found[wnid] = number
+  return list(found)
 
 
 class Sense(NamedTuple):

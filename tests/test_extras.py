@@ -1,0 +1,310 @@
+"""Three sizes of install: what runs with scoring alone, and what the other commands say there."""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from packaging.utils import canonicalize_name
+from PIL import Image
+
+from tests import absent, setup_py
+from tests.runs import synthetic
+from tests.scoring import embeddings
+from xmcap import cli, extras
+from xmcap.errors import UsageError
+
+ROOT = pathlib.Path(__file__).parents[1]
+_KEYS = ("k1", "k2", "k3", "k4")
+_CAPTIONS = {
+  "en": "a dog runs on grass",
+  "ja": "犬が草の上を走っている",
+  "th": "สุนัขวิ่งบนหญ้า",
+  "zh": "一只狗在草地上奔跑",
+}
+
+
+def leaves(parser=None):
+  """The parsers of all commands that run something."""
+  parser = parser or cli._parser()
+  if parser.get_default("run"):
+    yield parser
+  for action in parser._actions:
+    if isinstance(action, argparse._SubParsersAction):
+      for choice in action.choices.values():
+        yield from leaves(choice)
+
+
+LEAVES = {parser.prog.removeprefix("xmcap "): parser for parser in leaves()}
+ELSEWHERE = {name for name in LEAVES if LEAVES[name].get_default("extra")}
+
+SCORING = """
+score -r references.jsonl -p p1.jsonl -o A --bootstrap=5 --images=photos --processes=1
+score -r references.jsonl -p p2.jsonl -o B --metrics=all --tokenizer=char --clean=all --processes=1
+score -r references.jsonl -p p2.jsonl -o P --protocol=xmcap --only_tables --processes=1
+compare A again=A -r references.jsonl -o C --resamples=5
+score tags -r tags.jsonl -p tags.jsonl --k=1 -o T
+score zero-shot --pictures=zs/pictures.npy --targets=zs/targets.txt --labels=zs/labels.json --texts=zs/texts -o Z
+score retrieval --pictures=rt/pictures.npy --captions=rt/captions.jsonl --texts=rt/texts -o R
+score correlation --paper=xtd -o S
+retrieval scores -q v.npy -c v.npy -o scores.npy
+retrieval fuse -s scores.npy -s scores.npy --validation_scores scores.npy --validation_scores scores.npy -o f.npy
+retrieval top -q photos_v -c v.npy --sentences=pool.txt -l zh --k=2 -o top.jsonl
+human sxs --comparisons=paper --resamples=5
+human thumb --ratings=thumb.jsonl
+human rate --protocol=sxs --predictions=a=p1.jsonl --predictions=b=p2.jsonl --languages=en --out=page.html
+human rubric --ratings=rubric.jsonl
+human quality --references=references.jsonl --limit=2 --out=quality.jsonl
+human choose --scores=A=A --scores=B=A --silver=A=A --silver=B=A --core=en --out=choice
+human annotate --images=photos --language=zh --sentences=p1.jsonl --tags=tags.jsonl --out=pages
+human annotations saved.jsonl --out=annotated
+published xm3600
+published xm3600-draft
+runs runs --out=runs.html
+data select candidates.csv --out=selected.csv --count=1 --languages=en
+data labels --senses=senses.tsv --wnids=wnids.txt --least=2 --out=labels.json
+"""
+"""A call of each command of scoring, on what `folder` holds."""
+
+NEED_A_RELEASE = {"published babel-imagenet", "published coco-cn", "published thumb"}
+LAUNCHERS = {name for name in LEAVES if name.startswith("launch ")}
+
+_DRIVER = """
+import contextlib, io, json, os, sys
+from tests import absent
+os.chdir(sys.argv[1])
+asked = json.load(sys.stdin)
+absent.hide(asked["hidden"])
+from xmcap import cli
+found = []
+for words in asked["calls"]:
+  with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+    try:
+      code = cli.main(words)
+    except BaseException as error:
+      code = repr(error)
+  found.append((code, said.getvalue()))
+print(json.dumps(found))
+"""
+
+
+def _lines(path, rows):
+  path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  made = tmp_path_factory.mktemp("scoring")
+  references = ({code: {"caption": [text, text]} for code, text in _CAPTIONS.items()} for _ in _KEYS)
+  _lines(
+    made / "references.jsonl",
+    ({"image/key": key, **held} for key, held in zip(_KEYS, references, strict=True)),
+  )
+  for name, more in (("p1", ""), ("p2", "s")):
+    rows = ((key, code, text + more) for key in _KEYS for code, text in _CAPTIONS.items())
+    _lines(made / f"{name}.jsonl", ({"image/key": k, "language": c, "caption": t} for k, c, t in rows))
+  _lines(made / "tags.jsonl", ({"image/key": key, "language": "zh", "tags": ["狗", "草"]} for key in _KEYS))
+  (made / "photos").mkdir()
+  for key in _KEYS:
+    Image.new("RGB", (60, 40), "red").save(made / f"photos/{key}.png")
+  embeddings.zero_shot(made / "zs")
+  embeddings.retrieval(made / "rt")
+  vectors = np.random.default_rng(0).normal(size=(len(_KEYS), 6)).astype(np.float32)
+  (made / "photos_v").mkdir()
+  np.save(made / "v.npy", vectors)
+  np.save(made / "photos_v/pictures.npy", vectors)
+  (made / "photos_v/keys.txt").write_text("".join(f"{key}\n" for key in _KEYS))
+  (made / "pool.txt").write_text("".join(f"第{number}句\n" for number in range(len(_KEYS))), encoding="utf-8")
+  scores = {"P": 4, "R": 3, "Fl": -0.0, "Inc": -0.0, "Con": -0.5}
+  _lines(made / "thumb.jsonl", ({"SYS": "M", "seg_id": key, "hyp": "a dog", **scores} for key in _KEYS))
+  levels = {"protocol": "coco_cn_captions", "relevance": 5, "fluency": 4}
+  _lines(made / "rubric.jsonl", (
+    {"image/key": key, "language": "zh", "system": "M", "caption": "狗", "rater": rater, **levels}
+    for key in _KEYS for rater in "ab"
+  ))  # fmt: skip
+  saved = {"language": "zh", "image": "a.png", "annotator": "anna", "caption": "一只小狗", "tags": ["狗"]}
+  saved |= {"suggested": {"sentences": [], "tags": []}, "events": []}
+  _lines(made / "saved.jsonl", ({"image/key": key, **saved} for key in _KEYS))
+  synthetic.captioner(made / "runs/done", 0, 400, 400, ends="finished")
+  senses = [f"EN\tx{n}\tWIKI\tfalse\tn0144076{n}" for n in (4, 5)]
+  (made / "senses.tsv").write_text(
+    "\n".join(["language\tlemma\tsource\tmachine_translated\tsynset", *senses])
+  )
+  (made / "wnids.txt").write_text("n01440764\nn01440765\n")
+  (made / "candidates.csv").write_text("image/key,languages\nk1,en\nk2,en\n")
+  return made
+
+
+def _calls(folder, requirements, calls):
+  """(exit code, what was said) of each call, in a Python that has these requirements alone."""
+  asked = json.dumps({"hidden": absent.beyond(requirements), "calls": calls})
+  run = [sys.executable, "-c", _DRIVER, folder]
+  environment = os.environ | {"PYTHONPATH": str(ROOT)}
+  done = subprocess.run(run, input=asked, capture_output=True, text=True, env=environment)
+  assert not done.returncode, done.stderr
+  return [(code, said) for code, said in json.loads(done.stdout)]
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+  """Call -> (exit code, what was said), with scoring alone."""
+  calls = [line.split() for line in SCORING.strip().splitlines()]
+  calls += [[*name.split(), *_required(LEAVES[name])] for name in sorted(ELSEWHERE | NEED_A_RELEASE)]
+  calls += [[*name.split(), "--help"] for name in LEAVES] + [["--version"], _LAUNCH]
+  return dict(zip(map(" ".join, calls), _calls(folder, setup_py.scoring(), calls), strict=True))
+
+
+_LAUNCH = ["launch", "slurm", "--name=bb", "--nodes=2", "--", "train", "--gin_file=models/bb.gin"]
+
+
+def _required(parser):
+  """Values for what a command cannot do without."""
+  words = []
+  for action in parser._actions:
+    if action.required:
+      words += [f"{action.option_strings[-1]}=x"] if action.option_strings else ["x"]
+  return words
+
+
+def test_every_command_is_of_scoring_or_names_its_extra():
+  called = {
+    name for line in SCORING.strip().splitlines() for name in LEAVES if f"{line} ".startswith(f"{name} ")
+  }
+  assert called | ELSEWHERE | NEED_A_RELEASE | LAUNCHERS == set(LEAVES)
+  assert {LEAVES[name].get_default("extra") for name in ELSEWHERE} <= extras.MODULES.keys()
+
+
+@pytest.mark.parametrize("call", SCORING.strip().splitlines())
+def test_scoring_needs_no_extra(found, call):
+  assert found[call][0] == 0, found[call]
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_other_commands_name_their_extra_in_one_line(found, name):
+  (call,) = [call for call in found if call.startswith(f"{name} ") and not call.endswith("--help")] or [name]
+  code, said = found[call]
+  extra = LEAVES[name].get_default("extra")
+  assert code == 2 and said == (
+    f"xmcap: error: xmcap {name} needs the extra {extra}, of which absl is missing: pip install '.[{extra}]' in a "
+    f"clone of xmcap, or pip install 'xmcap-0.1.0-py3-none-any.whl[{extra}]'\n"
+  )
+
+
+@pytest.mark.parametrize("name", sorted(NEED_A_RELEASE))
+def test_what_needs_a_release_asks_for_it(found, name):
+  code, said = found[f"{name} --results=x"]
+  assert code == 2 and said.startswith("xmcap: error: x") and "extra" not in said
+
+
+def test_launchers_say_what_the_check_of_a_run_needs(found):
+  code, said = found[" ".join(_LAUNCH)]
+  assert code == 2 and "xmcap train needs the extra train" in said and "--unchecked starts it without" in said
+
+
+def test_every_help_is_printed(found):
+  for call, (code, said) in found.items():
+    if call.endswith(("--help", "--version")):
+      assert code == "SystemExit(0)" and not said, (call, said)
+
+
+def test_a_failed_import_is_explained(monkeypatch):
+  for module, extra in (("jax.numpy", "train"), ("seqio", "seqio"), ("uvicorn", "serve")):
+    said = str(extras.explained(ModuleNotFoundError(f"No module named '{module}'", name=module)))
+    assert f"needs the extra {extra}, of which {module} is missing: pip install '.[{extra}]'" in said
+  assert extras.explained(ModuleNotFoundError("No module named 'x'", name="x")) is None
+  assert extras.explained(OSError("x")) is None
+
+
+def test_what_is_installed_passes(monkeypatch):
+  extras.check("xmcap train", "train")
+  monkeypatch.setitem(extras.MODULES, "train", ("jax", "no_such_module"))
+  with pytest.raises(
+    UsageError, match="^xmcap train needs the extra train, of which no_such_module is missing"
+  ):
+    extras.check("xmcap train", "train")
+
+
+# ---- setup.py ------------------------------------------------------------------------------------
+
+
+def _names(requirements):
+  return {canonicalize_name(asked.name) for asked in requirements}
+
+
+def test_the_modules_of_an_extra_are_those_of_setup_py():
+  packages = importlib.metadata.packages_distributions()
+  for extra, modules in extras.MODULES.items():
+    brought = _names(setup_py.extras()[extra])
+    for module in modules:
+      assert brought & set(map(canonicalize_name, packages[module])), f"{extra}: {module}"
+
+
+def test_each_size_holds_the_smaller_one_and_no_heavier_package():
+  sizes = setup_py.extras()
+  scoring, train, seqio = _names(setup_py.scoring()), _names(sizes["train"]), _names(sizes["seqio"])
+  assert not scoring & train and train < seqio < _names(sizes["all"])
+  assert all(train <= _names(sizes[extra]) for extra in ("serve", "cuda", "plan", "beam", "t5x", "test"))
+  hidden = absent.beyond([*setup_py.scoring()])
+  assert {"jax", "flax", "tensorflow", "orbax", "pyarrow", "seqio"} <= set(hidden)
+  hidden = absent.beyond([*setup_py.scoring(), *sizes["train"]])
+  assert {"tensorflow", "seqio", "clu", "numba", "torch"} <= set(hidden) and "jax" not in hidden
+  for name in ("scoring", "train"):
+    asked = setup_py.arguments()["install_requires" if name == "scoring" else "extras_require"]
+    listed = asked if name == "scoring" else asked[name]
+    assert listed == sorted(listed)
+
+
+# ---- no package index ----------------------------------------------------------------------------
+
+_INDEX = re.compile(
+  r"pip3? install(?:[^\n`'\"|]|['\"](?!\.|dist/|xmcap-))*?[ '\"]xmcap(?=[\s\['\"=<>~!`);,.]|$)"
+)
+
+
+def _is_from_an_index(line):
+  return bool(_INDEX.search(line)) or bool(re.search(r"['`]xmcap\[|xmcap==\d", line))
+
+
+@pytest.mark.parametrize(
+  "line, wrong",
+  [
+    ("pip install xmcap", True),
+    ("run `pip install xmcap jupyterlab`, then", True),
+    ("pip install --upgrade 'xmcap[train]'", True),
+    ("uv pip install xmcap==0.1.0", True),
+    ("pip install '.[train]'", False),
+    ("`pip install .` installs the command `xmcap`", False),
+    ("pip install 'dist/xmcap-0.1.0-py3-none-any.whl[train]'", False),
+    (
+      "pip install '.[train]' in a clone of xmcap, or pip install 'xmcap-0.1.0-py3-none-any.whl[train]'",
+      False,
+    ),
+    ("pip install git+https://example.org/you/xmcap", False),
+  ],
+)
+def test_how_a_line_is_judged(line, wrong):
+  assert _is_from_an_index(line) == wrong
+
+
+def test_nothing_tells_anybody_to_install_xmcap_from_an_index():
+  folders = ("docs", "xmcap", "gin", "tasks", "examples", "launch", "benchmarks", ".ci")
+  files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+  files += [
+    path
+    for path in ROOT.iterdir()
+    if path.suffix in (".md", ".py", ".sh", ".toml", ".yml") or path.name == "Dockerfile"
+  ]
+  wrong = [
+    f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+    for path in files
+    if path.suffix not in (".pyc", ".png", ".jpg") and path.name not in ("CHANGELOG.md",)
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    if _is_from_an_index(line)
+  ]
+  assert not wrong, "\n".join(wrong)
