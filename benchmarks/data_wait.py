@@ -1,6 +1,7 @@
 """The share of a run's time in which the device waits for data, against a run that reads one batch again and again.
 
-usage: python benchmarks/data_wait.py [--model=tiny|bb --data=FOLDER --steps=N --ks K ... --json=FILE]
+usage: python benchmarks/data_wait.py [--model=tiny|bb --data=FOLDER --steps=N --ks K ... --gin NAME=VALUE ...
+                                       --json=FILE]
 Trains twice in one process on emoji36: from the stream, and from one fixed batch. Without options, it is the tiny model
 of quickstart.sh for 300 steps. On a GPU, benchmarks/gpu gives it BB, which reads larger pictures and is much faster.
 """
@@ -10,6 +11,7 @@ import itertools
 import json
 import pathlib
 import tempfile
+from collections.abc import Sequence
 
 import common
 import report
@@ -54,7 +56,9 @@ def train(stream, steps: int) -> dict[str, float]:
   return result.metrics
 
 
-def configure(model: str, data: pathlib.Path, captions_per_image: int | None) -> None:
+def configure(
+  model: str, data: pathlib.Path, captions_per_image: int | None, bindings: Sequence[str]
+) -> None:
   """Parses the configuration of the quickstart, or of BB on the same corpus."""
   files = common.FILES
   options = [
@@ -66,7 +70,7 @@ def configure(model: str, data: pathlib.Path, captions_per_image: int | None) ->
     options += _BB
   if captions_per_image is not None:
     options.append(f"CaptionStream.captions_per_image={captions_per_image}")
-  configuration.parse(files, options)
+  configuration.parse(files, [*options, *bindings])
 
 
 def main():
@@ -75,11 +79,12 @@ def main():
   parser.add_argument("--data", type=pathlib.Path, help="emoji36; default: one that is built")
   parser.add_argument("--steps", type=int, default=300)
   parser.add_argument("--ks", type=int, nargs="+", help="captions per image; default: the recipe's")
+  parser.add_argument("--gin", nargs="+", default=[], metavar="NAME=VALUE", help="further bindings")
   parser.add_argument("--json", type=pathlib.Path, help="write the figures here, not as a result")
   arguments = parser.parse_args()
   data, found = arguments.data or common.corpus(), []
   for captions_per_image in arguments.ks or [None]:
-    configure(arguments.model, data, captions_per_image)
+    configure(arguments.model, data, captions_per_image, arguments.gin)
     streamed = train(CaptionStream(), arguments.steps)
     repeated = train(_SameBatch(CaptionStream()), arguments.steps)
     waiting, ratio = (

@@ -12,12 +12,13 @@ import argparse
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What training, decoding and captioning import beyond what such a machine has. The comments say who imports it.
+# What training, decoding and captioning import beyond what such a machine has.
 WHEELS = (
   "array-record", "gin-config", "google-crc32c", "importlib_resources", "msgspec",
-  "langcodes", "language_data", "marisa-trie",
+  "langcodes", "language_data", "marisa-trie", "rapidgzip",
   # Reads the records' metadata.
   "tensorflow-datasets", "dm-tree", "docstring_parser", "googleapis-common-protos", "immutabledict", "promise",
   "simple-parsing", "tensorflow-metadata", "termcolor", "toml",
@@ -60,8 +61,10 @@ def collect(folder: pathlib.Path, python: str) -> None:
   for name in WHEELS:
     if subprocess.run([*download, name], capture_output=True).returncode:
       subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", partial, name], check=True)
-  # Not the checkout: gin files and tasks are found in the installed package alone.
-  subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", partial, ROOT], check=True)
+  # Not the checkout itself: it would gain a folder `build`, whose old files go into the next wheel.
+  with tempfile.TemporaryDirectory() as tracked:
+    subprocess.run(["git", "-C", ROOT, "checkout-index", "--all", f"--prefix={tracked}/"], check=True)
+    subprocess.run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", partial, tracked], check=True)
   if wrong := [wheel.name for wheel in partial.glob("*-linux_*.whl")]:
     raise SystemExit(f"built for this machine alone: {', '.join(wrong)}")
   partial.rename(folder)

@@ -8,7 +8,7 @@ from typing import Any
 FILES = ("models/bb.gin", "runs/train_coco35l.gin")
 TOKENS = 32
 # The same architecture, so small that a CPU compiles and runs it within seconds.
-_TINY = {
+TINY = {
   "IMAGE_SIZE": 32, "ViTConfig.width": 32, "ViTConfig.depth": 1, "ViTConfig.mlp_dim": 64, "ViTConfig.num_heads": 2,
   "T5Config.vocab_size": 512, "T5Config.emb_dim": 32, "T5Config.num_heads": 2, "T5Config.head_dim": 16,
   "T5Config.num_encoder_layers": 1, "T5Config.num_decoder_layers": 1, "T5Config.mlp_dim": 64,
@@ -23,7 +23,7 @@ def bindings(captions: int, captions_per_image: int, microbatches: int = 1, tiny
     "CAPTIONS_PER_IMAGE": captions_per_image,
     "TARGET_LENGTH": TOKENS,
     "train.microbatches": microbatches,
-    **(_TINY if tiny else {}),
+    **(TINY if tiny else {}),
   }
   return [f"{name}={value}" for name, value in given.items()]
 

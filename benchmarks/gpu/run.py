@@ -47,36 +47,37 @@ class Part(NamedTuple):
 _TRAINING = "gpu/training.py --device={out}/device.json"
 _DECODING = "decoding.py --pictures=32 --length=32 --dtype=bfloat16"
 _FEW = "decoding.py --pictures=1 --depth=1 --vit_depth=1 --vocabulary=512 --length=4 --repeats=1 --usual_languages=1"
+_WAIT = "data_wait.py --data={data} --model=bb"
+# As many rows as the vocabulary of a corpus may have.
+_SMALLER = recipe.TINY | {"BATCH_SIZE": 8, "T5Config.vocab_size": 5_000}
 _ONE = "--tiny --captions=8 --ks=4 --steps=1"
+_PLAN = "-m xmcap.cli plan --topology={topology}" + "".join(f" --gin_file={file}" for file in recipe.FILES)
+_VARIANTS = "--variants plain cudnn_attention bfloat16_logits microbatches"
+_QUICKSTART = "gpu/quickstart.py --data={data}"
 PARTS = {
   "device": Part(40, "gpu/device.py", "gpu/device.py --tiny"),
   "training": Part(180, _TRAINING, f"{_TRAINING} {_ONE}"),
-  "peer": Part(130, "gpu/peer.py", f"gpu/peer.py {_ONE}"),
-  "variants": Part(
-    110,
-    f"{_TRAINING} --captions=512 --ks=1 --variants plain cudnn_attention bfloat16_logits microbatches",
-    f"{_TRAINING} {_ONE} --variants plain cudnn_attention bfloat16_logits microbatches",
-  ),
+  "peer": Part(180, "gpu/peer.py", f"gpu/peer.py {_ONE}"),
   "decoding": Part(90, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16", 0.5),
-  "quickstart": Part(90, "gpu/quickstart.py --data={data}", "gpu/quickstart.py --data={data} --tiny --steps=2"),
+  "variants": Part(120, f"{_TRAINING} --captions=512 --ks=1 {_VARIANTS}", f"{_TRAINING} {_ONE} {_VARIANTS}"),
+  "quickstart": Part(100, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2"),
   "decoding_float32": Part(70, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", _FEW, 0.5),
   "data_wait": Part(
-    100, "data_wait.py --data={data} --model=bb --steps=60 --ks 1 8", "data_wait.py --data={data} --steps=3"
+    120,
+    f"{_WAIT} --steps=60 --ks 1 8",
+    f"{_WAIT} --steps=3 --ks 2 --gin " + " ".join(f"{name}={value}" for name, value in _SMALLER.items()),
   ),
   "decoding_static": Part(
-    90, f"{_DECODING} --usual_languages=1 --static_cache", f"{_FEW} --static_cache", 0.5
+    120, f"{_DECODING} --usual_languages=1 --static_cache", f"{_FEW} --static_cache", 0.5
   ),
   **{
     f"plan_k{k}_{captions}": Part(
-      120,
-      f"-m xmcap.cli plan --topology={{topology}} {' '.join(f'--gin_file={file}' for file in recipe.FILES)} "
-      + " ".join(f"--gin.{binding}" for binding in recipe.bindings(captions, k)),
-      None,
+      120, " ".join([_PLAN, *(f"--gin.{binding}" for binding in recipe.bindings(captions, k))]), None
     )
     for captions in (512, 128)
     for k in (1, 8)
   },
-}  # fmt: skip
+}
 
 
 def main() -> None:
