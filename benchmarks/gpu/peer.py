@@ -76,7 +76,7 @@ def main() -> None:
     for captions_per_image in arguments.ks:
       names = {
         "way": "usual" if captions_per_image == 1 else "shared by hand", "captions": captions,
-        "captions_per_image": captions_per_image,
+        "captions_per_image": captions_per_image, "attention": model.mt5.config._attn_implementation,
       }  # fmt: skip
       run = functools.partial(step, compiled, optimizer, *batch(model, captions, captions_per_image))
       try:
