@@ -46,8 +46,8 @@ def main() -> None:
     found["gpu"] = train(folder / "gpu", options, {})
     recipe.write(arguments.json, found)
     on_cpu = captions(folder / "gpu", pictures, folder / "cpu.jsonl", _CPU)
-    for name, environment, options in (("float32", _EXACT, _FLOAT32), ("bfloat16", {}, ())):
-      on_gpu = captions(folder / "gpu", pictures, folder / f"{name}.jsonl", environment, options)
+    for name, environment, dtypes in (("float32", _EXACT, _FLOAT32), ("bfloat16", {}, ())):
+      on_gpu = captions(folder / "gpu", pictures, folder / f"{name}.jsonl", environment, dtypes)
       same = [on_gpu[key] == caption for key, caption in on_cpu.items()]
       found[f"same_captions_{name}"] = sum(same) / len(same)
       found["captions"] = len(same)

@@ -61,7 +61,7 @@ PARTS = {
   "decoding": Part(90, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16", 0.5),
   "variants": Part(120, f"{_TRAINING} --captions=512 --ks=1 {_VARIANTS}", f"{_TRAINING} {_ONE} {_VARIANTS}"),
   "quickstart": Part(100, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2"),
-  "decoding_float32": Part(70, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", _FEW, 0.5),
+  "decoding_float32": Part(70, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", None, 0.5),
   "data_wait": Part(
     120,
     f"{_WAIT} --steps=60 --ks 1 8",
