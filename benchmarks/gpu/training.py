@@ -3,8 +3,8 @@
 usage: python benchmarks/gpu/training.py --json=FILE [--captions 128 512] [--ks 8 1] [--variants plain ...] [--tiny]
 The program is the one that `xmcap plan --topology=h100` compiles and `xmcap train` runs: of gin's recipe, with
 bfloat16, dropout and Adafactor; weights and batches are random. A step of C captions at K captions a picture
-encodes C / K pictures. All run in one process on one state, smallest memory first, since the device tells only its peak
-so far.
+encodes C / K pictures. All run in one process, smallest memory first, since the device tells only its peak so far; on
+one state, or if variants are compared, each on a fresh one, so that their first losses must agree.
 
 Variants are in this file, not in the model, until a GPU has shown what they gain:
   cudnn_attention    attention without a bias (all of the ViT's layers) by cuDNN's kernel
@@ -56,6 +56,8 @@ def main() -> None:
     for captions_per_image in arguments.ks:
       for variant in arguments.variants:
         case = Case(variant, captions, captions_per_image, arguments.tiny)
+        if len(arguments.variants) > 1:
+          state = None  # their losses are comparable from the same state alone
         try:
           state, measured = case.measure(state, arguments.steps)
           measured["utilisation"] = product and measured["tflops"] / product
