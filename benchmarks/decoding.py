@@ -2,19 +2,23 @@
 
 usage: python benchmarks/decoding.py [--vit=b|g] [--pictures=2] [--depth=12] [--vit_depth=N] [--vocabulary=250112]
                                      [--search=greedy|beam] [--length=24] [--full_length] [--repeats=3]
-                                     [--usual_languages=4] [--no_peer]
-All sides have the same random float32 weights and the same search, and take turns in one process; what is printed
+                                     [--usual_languages=4] [--no_peer] [--static_cache]
+                                     [--dtype=float32|bfloat16] [--json=FILE]
+All sides have the same random weights and the same search, and take turns in one process; what is printed
 are medians and their ratios. The logits of EOS are made such that half of what captions could be long is their mean
 length; with --full_length none ends. `--depth` is that of both T5 stacks. With transformers and torch installed:
-- best: pictures encoded once and the encoder's output handed to one `generate` for all pictures and languages, with
-  the number of threads that is fastest;
+- best: pictures encoded once and the encoder's output handed to one `generate` for all pictures and languages, on a CPU
+  with the number of threads that is fastest;
 - usual: for each language its own `generate`, and the pictures encoded again; measured on --usual_languages of
   them, as each is a call of its own.
-Full BB takes 6 GB with the peer and 3.5 GB without.
+Full BB takes 6 GB with the peer and 3.5 GB without. Both sides use a GPU if their frameworks have one; benchmarks/gpu
+measures there, with --json.
 """
 
 import argparse
 import importlib.util
+import json
+import pathlib
 import resource
 import statistics
 import time
@@ -43,7 +47,7 @@ _VITS = {
   "g": dict(width=1408, depth=40, mlp_dim=6144, num_heads=16, patch_size=14),
 }
 # As ViTModel of transformers is, so that both sides can be the same.
-_VARIANT = dict(image_size=224, pool="tok", activation="gelu", norm_epsilon=1e-12, dtype="float32")
+_VARIANT = dict(image_size=224, pool="tok", activation="gelu", norm_epsilon=1e-12)
 
 
 def options() -> argparse.Namespace:
@@ -59,6 +63,13 @@ def options() -> argparse.Namespace:
   parser.add_argument("--repeats", type=int, default=3)
   parser.add_argument("--usual_languages", type=int, default=4, help="of the 36, for the usual way")
   parser.add_argument("--no_peer", action="store_true", help="leave transformers out")
+  parser.add_argument(
+    "--static_cache", action="store_true", help="of transformers, which then compiles the step"
+  )
+  parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+  parser.add_argument(
+    "--json", type=pathlib.Path, help="write the figures here, not as a result of benchmarks/results"
+  )
   return parser.parse_args()
 
 
@@ -117,8 +128,12 @@ def take_turns(runs: dict, repeats: int) -> dict[str, float]:
 
 def main():
   chosen = options()
-  vit = ViTConfig(**_VITS[chosen.vit] | ({"depth": chosen.vit_depth} if chosen.vit_depth else {}), **_VARIANT)
-  t5 = T5Config(chosen.vocabulary, 768, 12, 64, chosen.depth, chosen.depth, 2048, dtype="float32")
+  vit = ViTConfig(
+    **_VITS[chosen.vit] | ({"depth": chosen.vit_depth} if chosen.vit_depth else {}),
+    **_VARIANT,
+    dtype=chosen.dtype,
+  )
+  t5 = T5Config(chosen.vocabulary, 768, 12, 64, chosen.depth, chosen.depth, 2048, dtype=chosen.dtype)
   captioner = Captioner(vit, t5)
   # transformers' defaults, which Beam has by its convention.
   search = Greedy() if chosen.search == "greedy" else Beam(4, 1.0, "transformers", early_stopping=False)
@@ -136,7 +151,7 @@ def main():
   captions = chosen.pictures * _LANGUAGES
   print(
     f"ViT-{chosen.vit} of depth {vit.depth}, mT5-base of depth {chosen.depth} with {chosen.vocabulary:,} rows, "
-    f"float32; {chosen.search}, {chosen.pictures} pictures x {_LANGUAGES} languages; "
+    f"{chosen.dtype}; {chosen.search}, {chosen.pictures} pictures x {_LANGUAGES} languages; "
     f"captions of {long.min()} to {long.max()} tokens, {long.mean():.1f} on the mean\n"
     f"medians of {chosen.repeats}; the second column is how many times slower than xmcap",
     flush=True,
@@ -154,9 +169,11 @@ def main():
   else:
     import decoding_peer
 
-    peer = decoding_peer.Peer(vit, t5, params, search, chosen.length)
-    threads = peer.choose_threads(images, prompts)
-    runs[f"transformers, best case ({threads} threads)"] = lambda: peer.best(images, prompts)
+    peer = decoding_peer.Peer(vit, t5, params, search, chosen.length, chosen.static_cache)
+    best = "transformers, best case" + ", static cache" * chosen.static_cache
+    if peer.device.type == "cpu":
+      best += f" ({peer.choose_threads(images, prompts)} threads)"
+    runs[best] = lambda: peer.best(images, prompts)
     some = prompts[:: max(1, _LANGUAGES // chosen.usual_languages)]
     usual = f"transformers, usual way ({len(some)} of the languages)"
     runs[usual] = lambda: peer.usual(images, some)
@@ -166,11 +183,18 @@ def main():
     speed = (captions if name != usual else chosen.pictures * len(some)) / taken
     print(f"{speed:8.2f} captions/s  {captions / seconds[_OURS] / speed:6.2f}  {name}")
     rows.append((name, f"{speed:.2f}", f"{captions / seconds[_OURS] / speed:.2f}"))
+  same = None
   if peer is not None:
     pairs = zip(tokens.reshape(captions, -1), peer.best(images, prompts), strict=True)
     same = statistics.mean(decoding_peer.same_caption(*pair) for pair in pairs)
     print(f"{same:.1%} of the captions are the same, token for token")
   print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB of memory at most")
+  if chosen.json is not None:
+    facts = {name: getattr(chosen, name) for name in ("dtype", "search", "pictures", "length")}
+    rates = {name: float(speed) for name, speed, _ in rows}
+    found = {**facts, "mean_length": float(long.mean()), "captions_per_second": rates, "same_captions": same}
+    chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return
   beam, large = chosen.search == "beam", chosen.vit == "g"
   report.write(
     "decoding" + "_beam" * beam + "_vit_g" * large,
@@ -178,8 +202,8 @@ def main():
     rows,
     columns=("", "captions per second", "slowdown relative to xmcap"),
     notes=[
-      f"float32, {chosen.pictures} pictures, all {vit.depth} layers of the ViT; captions have {long.mean():.1f} tokens"
-      f" on average; median of {chosen.repeats} turn(s).",
+      f"{chosen.dtype}, {chosen.pictures} pictures, all {vit.depth} layers of the ViT; captions have"
+      f" {long.mean():.1f} tokens on average; median of {chosen.repeats} turn(s).",
       *([_PEER] if peer else []),
     ],
   )

@@ -34,9 +34,16 @@ class Peer:
     params: of a captioner of ours; copied.
     search: `Greedy()`, or a `Beam` of the convention `transformers`.
     max_length: tokens, at most.
+    static_cache: a cache of full length from the beginning, for which `generate` compiles the step.
+
+  It is on the GPU, if torch has one, and in the dtype of `t5`.
   """
 
-  def __init__(self, vit: ViTConfig, t5: T5Config, params, search, max_length: int):
+  def __init__(
+    self, vit: ViTConfig, t5: T5Config, params, search, max_length: int, static_cache: bool = False
+  ):
+    self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    self.dtype = getattr(torch, t5.dtype)
     flat = stacking.flatten(stacking.unstack(params))
     with torch.device("meta"):
       self.vit = transformers.ViTModel(
@@ -63,27 +70,33 @@ class Peer:
     self.projection.load_state_dict(
       {"weight": torch.from_numpy(weight).T.contiguous(), "bias": torch.from_numpy(bias)}, assign=True
     )
+    for module in (self.vit, self.mt5, self.projection):
+      module.to(self.device, self.dtype)
     self.options = {"max_new_tokens": max_length, "do_sample": False, "num_beams": search.beams}
+    if static_cache:
+      self.options["cache_implementation"] = "static"
     if isinstance(search, Beam):
       self.options |= {"length_penalty": search.length_penalty, "early_stopping": search.early_stopping}
 
   @torch.inference_mode()
   def encode_images(self, images: np.ndarray) -> torch.Tensor:
     """[B, H, W, 3] -> [B, 1, E]."""
-    pixels = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 127.5 - 1
-    return self.projection(self.vit(pixel_values=pixels).last_hidden_state[:, :1])
+    pixels = torch.from_numpy(images).to(self.device).permute(0, 3, 1, 2).float() / 127.5 - 1
+    return self.projection(self.vit(pixel_values=pixels.to(self.dtype)).last_hidden_state[:, :1])
 
   @torch.inference_mode()
   def caption(self, features: torch.Tensor, prompts: np.ndarray) -> torch.Tensor:
     """Features [rows, 1, E] before prompts [rows, P] -> tokens [rows, T]."""
-    tokens = torch.from_numpy(prompts).long()
+    tokens = torch.from_numpy(prompts).long().to(self.device)
     embedded = torch.cat([features, self.mt5.shared(tokens)], dim=1)
-    mask = torch.cat([torch.ones(len(tokens), 1, dtype=torch.long), (tokens != 0).long()], dim=1)
+    mask = torch.nn.functional.pad(
+      (tokens != 0).long(), (1, 0), value=1
+    )  # of the picture, then of the prompt
     encoded = self.mt5.encoder(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
     found = self.mt5.generate(
       encoder_outputs=BaseModelOutput(last_hidden_state=encoded), attention_mask=mask, **self.options
     )
-    return found[:, 1:]
+    return found[:, 1:].cpu()
 
   def best(self, images: np.ndarray, prompts: np.ndarray) -> np.ndarray:
     """Every picture encoded once, and one call for all pictures and languages."""

@@ -8,7 +8,7 @@ import pathlib
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 FOLDER = pathlib.Path(__file__).parent / "results"
 
@@ -19,6 +19,7 @@ def write(
   rows: Sequence[Sequence[str]],
   columns: Sequence[str] = ("measured", "figure"),
   notes: Sequence[str] = (),
+  made_by: tuple[str, str, Mapping[str, str | int]] | None = None,
 ) -> None:
   """Writes the result of the script that is running.
 
@@ -28,15 +29,17 @@ def write(
     rows: a text for each column, figures with their unit.
     columns: their headings.
     notes: sentences that are needed to read the figures right.
+    made_by: command, date and machine, if it was not the running script today on this machine.
   """
   wrong = [row for row in rows if len(row) != len(columns)]
   if wrong:
     raise ValueError(f"{name}: {wrong[0]} has not {len(columns)} columns")
+  command, date, machine = made_by or (_command(), datetime.date.today().isoformat(), _machine())
   result = {
     "title": title,
-    "command": _command(),
-    "date": datetime.date.today().isoformat(),
-    "machine": _machine(),
+    "command": command,
+    "date": date,
+    "machine": machine,
     "columns": list(columns),
     "rows": [list(row) for row in rows],
     "notes": list(notes),

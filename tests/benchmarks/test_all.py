@@ -29,5 +29,5 @@ def test_a_result_is_whole(name):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_script_that_is_named_is_there(page: pathlib.Path):
-  for script in re.findall(r"benchmarks/\w+\.py", page.read_text(encoding="utf-8")):
+  for script in re.findall(r"benchmarks/[\w/]+\.py", page.read_text(encoding="utf-8")):
     assert (benchmarks.ROOT / script).is_file(), script

@@ -1,0 +1,294 @@
+"""The figures of run.py as tables: the goals first, then what explains them.
+
+usage: python benchmarks/gpu/tables.py OUT
+Merges OUT/*.json into xmcap/planning/measured/TOPOLOGY.json, from which `xmcap plan` is calibrated, and writes
+benchmarks/results/gpu_*.json, of which `python benchmarks/all.py` makes docs/benchmarks.md.
+"""
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import recipe
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
+MEASURED = BENCHMARKS.parent / "xmcap" / "planning" / "measured"
+COMMAND = "python benchmarks/gpu/run.py PATH --carried=PATH"
+_NONE = "-"
+
+Figures = Mapping[str, Any]
+"""Name of a part -> what it wrote."""
+
+
+class Table(NamedTuple):
+  """A result of benchmarks/results; see report.py beside this folder."""
+
+  name: str
+  title: str
+  rows: Sequence[Sequence[str]]
+  columns: Sequence[str]
+  notes: Sequence[str] = ()
+
+
+def collected(out: pathlib.Path) -> dict[str, Any]:
+  """The figures of a run: the parts that wrote any, and under `plan` what `xmcap plan` says of the same steps."""
+  found = {file.stem: recipe.read(file) for file in sorted(out.glob("*.json"))}
+  plans = [found.pop(name) for name in list(found) if name.startswith("plan_")]
+  return {**found, "plan": [_step_of(plan) for plan in plans]}
+
+
+def _step_of(plan: Mapping[str, Any]) -> dict[str, Any]:
+  """What is compared of a document of `xmcap plan --json`."""
+  variant = {name: plan["variant"][name] for name in ("captions_per_image", "microbatches")}
+  return {
+    **variant, "captions": plan["batch_size"], "tokens": recipe.TOKENS, "topology": plan["topology"],
+    "memory": plan["memory"],
+  }  # fmt: skip
+
+
+# ---- goals ----------------------------------------------------------------------------------------
+
+
+def goals(found: Figures) -> list[tuple[str, float, float | None]]:
+  """(what is measured, the least that is wanted, what was measured or None)."""
+  ours, theirs = (lambda k, c, part=part: _one(found, part, k, c) for part in ("training", "peer"))
+
+  def ratio(k: int, peers_k: int, captions: int) -> float | None:
+    return _ratio(ours(k, captions), theirs(peers_k, captions), "captions_per_second")
+
+  def accuracy(k: int, captions: int) -> float | None:
+    """The smaller of the planned and the real memory / the larger."""
+    both = (ours(k, captions) or {}).get("peak_bytes"), _planned(found, k, captions)
+    return min(both) / max(both) if all(both) else None
+
+  rows = []
+  for captions in (128, 512):
+    rows += [
+      (f"{captions} captions, K = 1: xmcap / transformers", 1.3, ratio(1, 1, captions)),
+      (f"{captions} captions, K = 8: xmcap / transformers, pictures shared by hand", 1.0, ratio(8, 8, captions)),
+      (f"{captions} captions, K = 8: xmcap / transformers, usual way", 3.0, ratio(8, 1, captions)),
+    ]  # fmt: skip
+  for k in (1, 8):
+    used = (ours(k, 512) or {}).get("utilisation")
+    rows.append((f"model flops / those of a large product, K = {k}, 512 captions", 0.45, used))
+  for k in (1, 8):
+    for captions in (128, 512):
+      rows.append(
+        (
+          f"memory, K = {k}, {captions} captions: planned / measured or its inverse",
+          0.9,
+          accuracy(k, captions),
+        )
+      )
+  rates = (found.get("decoding") or {}).get("captions_per_second", {})
+  rows.append(
+    ("greedy decoding: xmcap / generate, pictures shared by hand", 2.0, _decoded(rates, "best case"))
+  )
+  return rows
+
+
+def _one(found: Figures, part: str, k: int, captions: int) -> dict[str, Any] | None:
+  """The step of so many captions, if it was measured."""
+  for step in found.get(part) or ():
+    if (step["captions_per_image"], step["captions"]) == (k, captions) and "step_ms" in step:
+      return step
+  return None
+
+
+def _ratio(one: Figures | None, other: Figures | None, name: str) -> float | None:
+  return one[name] / other[name] if one and other else None
+
+
+def _planned(found: Figures, k: int, captions: int) -> float | None:
+  for plan in found.get("plan") or ():
+    if (plan["captions_per_image"], plan["captions"], plan["microbatches"]) == (k, captions, 1):
+      return plan["memory"]["total"]
+  return None
+
+
+def _decoded(rates: Mapping[str, float], way: str) -> float | None:
+  theirs = next((rate for name, rate in rates.items() if way in name), None)
+  return rates["xmcap"] / theirs if theirs else None
+
+
+# ---- tables ---------------------------------------------------------------------------------------
+
+
+def tables(found: Figures) -> list[Table]:
+  """All tables that have rows."""
+  makers: list[Callable[[Figures], Table]] = [_goals, _training, _parts, _variants, _decoding, _other]
+  return [table for make in makers if (table := make(found)).rows]
+
+
+def _goals(found: Figures) -> Table:
+  rows = []
+  for what, wanted, measured in goals(found):
+    reached = _NONE if measured is None else "yes" if measured >= wanted else "no"
+    rows.append((what, f"{wanted:g}", _NONE if measured is None else f"{measured:.2f}", reached))
+  device = found.get("device", {})
+  notes = [
+    f"bfloat16, one device. Large products of bfloat16 reach {_figure(device.get('product_tflops'))} Tflop/s, copies"
+    f" {_figure(device.get('copy_gb_per_second'))} GB/s (read and written). `-`: not measured.",
+    "The peer: transformers' ViT and mT5 in PyTorch, autocast to bfloat16, SDPA, torch.compile, torch's Adafactor.",
+  ]
+  return Table(
+    "gpu_goals",
+    "What was wanted, and what was measured",
+    rows,
+    ("", "at least", "measured", "reached"),
+    notes,
+  )
+
+
+def _training(found: Figures) -> Table:
+  rows = []
+  for name, part in (("xmcap", "training"), ("transformers", "peer")):
+    for step in found.get(part) or ():
+      k, captions = step["captions_per_image"], step["captions"]
+      who = name + (f", {step['way']}" if "way" in step else "")
+      if "error" in step:
+        rows.append((who, str(k), str(captions), step["error"][:60], *[_NONE] * 6))
+        continue
+      planned = _planned(found, k, captions) if part == "training" else None
+      rows.append((
+        who, str(k), str(captions), f"{step['step_ms']:.1f} ± {step['spread_ms'] / 2:.1f}",
+        f"{step['captions_per_second']:,.0f}", _percent(step.get("utilisation")), _gib(step["peak_bytes"]),
+        _gib(planned), _gib(step.get("memory", {}).get("total")), f"{step['compile_seconds']:.0f}",
+      ))  # fmt: skip
+  columns = (
+    "", "K", "captions", "ms", "captions per second", "utilisation", "GiB at most", "GiB planned",
+    "GiB by the compiler", "seconds to compile",
+  )  # fmt: skip
+  return Table(
+    "gpu_training",
+    "BB's training step",
+    rows,
+    columns,
+    ["Utilisation: model flops / those of a large product."],
+  )
+
+
+def _parts(found: Figures) -> Table:
+  steps = [step for step in found.get("training") or () if step.get("parts_ms")]
+  names = {name: None for step in steps for name in step["parts_ms"]}
+  rows = [
+    (name, *(f"{step['parts_ms'].get(name, 0.0):.2f}" for step in steps))
+    for name in sorted(names, key=lambda name: -max(step["parts_ms"].get(name, 0.0) for step in steps))
+  ]
+  columns = ("", *(f"K = {step['captions_per_image']}, {step['captions']} captions" for step in steps))
+  return Table("gpu_parts", "Where BB's training step spends its time, ms of kernels", rows, columns)
+
+
+def _variants(found: Figures) -> Table:
+  steps = [step for step in found.get("variants") or () if "step_ms" in step]
+  plain = next((step for step in steps if step["variant"] == "plain"), None)
+  rows = [
+    (
+      step["variant"].replace("_", " "), f"{step['captions']:,}", f"{step['step_ms']:.1f}",
+      f"{step['captions_per_second'] / plain['captions_per_second']:.3f}", _gib(step["peak_bytes"]),
+      f"{step['loss']:.5f}", f"{step['grad_norm']:.5f}",
+    )
+    for step in steps
+    if plain
+  ]  # fmt: skip
+  columns = (
+    "variant", "captions", "ms", "speed relative to plain", "GiB at most so far", "loss at first",
+    "norm of the gradient",
+  )  # fmt: skip
+  return Table("gpu_variants", "Variants of BB's training step, K = 1", rows, columns)
+
+
+def _decoding(found: Figures) -> Table:
+  rows = []
+  for part in ("decoding", "decoding_static", "decoding_float32"):
+    decoded = found.get(part) or {}
+    for name, rate in decoded.get("captions_per_second", {}).items():
+      ours = decoded["captions_per_second"]["xmcap"]
+      rows.append((name, decoded["dtype"], str(decoded["pictures"]), f"{rate:,.0f}", f"{ours / rate:.2f}",
+                   _percent(decoded["same_captions"]) if name != "xmcap" else ""))  # fmt: skip
+  columns = (
+    "",
+    "dtype",
+    "pictures",
+    "captions per second",
+    "slowdown relative to xmcap",
+    "same captions, best case",
+  )
+  note = (
+    "Greedy, at most 32 tokens, 36 languages, the same random weights on both sides. In bfloat16 two logits are often"
+    " nearly equal, so captions are compared in float32."
+  )
+  return Table("gpu_decoding", "Captions in 36 languages, BB", rows, columns, [note])
+
+
+def _other(found: Figures) -> Table:
+  rows = []
+  if quick := found.get("quickstart"):
+    rows += [
+      (f"quickstart, {quick['steps']} steps of training on the {name}: {what}", f"{value:.4g}")
+      for name in ("gpu", "cpu")
+      for what, value in quick.get(name, {}).items()
+    ]  # fmt: skip
+    for dtype in ("float32", "bfloat16"):
+      if (same := quick.get(f"same_captions_{dtype}")) is not None:
+        what = f"its captions on the GPU in {dtype} that are those of the CPU, of {quick['captions']:,}"
+        rows.append((what, _percent(same)))
+  for wait in found.get("data_wait") or ():
+    model = f"{wait['model']}, K = {wait['captions_per_image']}"
+    rows += [
+      (f"{model}: share of time that the GPU waits for data", _percent(wait["waiting_for_data"])),
+      (f"{model}: captions per second, stream / the same batch repeated", f"{wait['of_repeated']:.2f}"),
+    ]
+  return Table("gpu_runs", "Whole runs", rows, ("measured", "figure"))
+
+
+def _figure(value: float | None) -> str:
+  return _NONE if value is None else f"{value:,.0f}"
+
+
+def _percent(value: float | None) -> str:
+  return _NONE if value is None else f"{value:.1%}"
+
+
+def _gib(value: float | None) -> str:
+  return _NONE if value is None else f"{value / 2**30:.1f}"
+
+
+def lines(found: Figures) -> list[str]:
+  """The tables as text."""
+  text = []
+  for table in tables(found):
+    text += [
+      "",
+      table.title,
+      " | ".join(table.columns),
+      *(" | ".join(row) for row in table.rows),
+      *table.notes,
+    ]
+  return text
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+  parser.add_argument("out", type=pathlib.Path, help="the folder that run.py wrote")
+  found = collected(parser.parse_args().out)
+  device = found.get("device")
+  if not device:
+    raise SystemExit("no device.json: this is no folder that benchmarks/gpu/run.py wrote")
+  sys.path.append(str(BENCHMARKS))
+  import report
+
+  MEASURED.mkdir(exist_ok=True)
+  done = [step for step in found.get("training", ()) if "error" not in step]
+  recipe.write(MEASURED / f"{device['topology']}.json", {**found, "training": done})
+  machine = {
+    name: device[name] for name in ("gpu", "cores", "memory_gib", "python", "jax", "torch", "transformers")
+  }
+  for table in tables(found):
+    report.write(*table, made_by=(COMMAND, device["date"], machine))
+
+
+if __name__ == "__main__":
+  main()

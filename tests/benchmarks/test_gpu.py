@@ -1,0 +1,220 @@
+"""benchmarks/gpu: what needs no GPU of it, and a rehearsal of all its parts on the CPU."""
+
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks import all as benchmarks
+from tests import small_corpus
+from xmcap.languages import LANGUAGES
+from xmcap.models import attention
+
+FOLDER = benchmarks.ROOT / "benchmarks" / "gpu"
+
+
+@pytest.fixture
+def script(monkeypatch):
+  """Imports a script of the folder by name, as it would be run."""
+  monkeypatch.syspath_prepend(str(FOLDER))
+  return importlib.import_module
+
+
+# ---- one step -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("queries", [1, 9])
+def test_the_other_attention_is_the_plain_one(script, queries):
+  shapes = (2, queries, 3, 16), (2, 3, 9, 16), (2, 3, 9, 16)
+  keys = jax.random.split(jax.random.key(0), 3)
+  given = [jax.random.normal(key, shape, jnp.bfloat16) for key, shape in zip(keys, shapes, strict=True)]
+  other = script("training").attend(attention.attend, *given, None)
+  plain = attention.attend(*(x.astype(jnp.float32) for x in given), None)
+  np.testing.assert_allclose(np.asarray(other, np.float32), np.asarray(plain), atol=0.03)
+
+
+def test_an_attention_with_a_bias_stays_plain(script):
+  query, key = jnp.zeros((1, 2, 1, 8), jnp.bfloat16), jnp.zeros((1, 1, 2, 8), jnp.bfloat16)
+  assert script("training").attend(lambda *given: "plain", query, key, key, jnp.zeros(())) == "plain"
+
+
+@pytest.mark.parametrize(
+  ("operation", "part"),
+  [
+    ("jvp(Captioner)/Captioner.encode_image/vit/layers_3/attention/attention.combine/exp", "forward vit attention"),
+    ("transpose(jvp(Captioner))/Captioner.encode_image/vit/layers_0/mlp/wi/dot_general", "backward vit mlp"),
+    ("jvp(Captioner)/encoder/layers_0/attention/attention.combine/out/dot_general", "forward encoder projections"),
+    ("transpose(jvp(Captioner))/decoder/decoder.logits/logits_dense/dot_general", "backward logits"),
+    ("jvp(Captioner)/decoder/layers_1/pre_mlp_layer_norm/mul", "forward decoder norm"),
+    ("jvp(Captioner)/token_embedder/gather", "forward embedding"),
+    ("jvp()/reduce_max", "forward loss"),
+    ("mul", "optimizer"),
+  ],
+)  # fmt: skip
+def test_an_operation_belongs_to_a_part(script, operation, part):
+  assert script("parts").part(f"jit(train_step)/{operation}") == part
+
+
+# ---- the run --------------------------------------------------------------------------------------
+
+
+def run_part(script, tmp_path, code: str, seconds: float, left: float) -> str:
+  run = script("run")
+  file = tmp_path / "some.py"
+  file.write_text(code)
+  arguments = types.SimpleNamespace(tiny=False, carried=None)
+  return run.run("some", run.Part(seconds, str(file), None), arguments, tmp_path, {**os.environ}, left)
+
+
+def test_a_part_that_takes_too_long_keeps_what_it_wrote(script, tmp_path):
+  code = (
+    "import pathlib, subprocess, sys, time\n"
+    "pathlib.Path(sys.argv[1].removeprefix('--json=')).write_text('[1]')\n"
+    "child = subprocess.Popen(['sleep', '600'])\nprint(child.pid, flush=True)\ntime.sleep(600)\n"
+  )
+  ended = run_part(script, tmp_path, code, 3, 100)
+  assert ended.startswith("stopped after 3 s")
+  assert json.loads((tmp_path / "some.json").read_text()) == [1]
+  # Its children end too, as soon as the kernel comes to it.
+  state = pathlib.Path("/proc", (tmp_path / "some.log").read_text().strip(), "stat")
+  for _ in range(100):
+    if not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX":
+      return
+    time.sleep(0.1)
+  pytest.fail("a child of the part goes on")
+
+
+def test_a_part_that_fails_says_why_and_none_begins_after_the_end(script, tmp_path):
+  assert "exit 1" in run_part(script, tmp_path, "raise SystemExit('no GPU')", 9, 100)
+  assert run_part(script, tmp_path, "raise SystemExit('no GPU')", 9, 100).endswith("no GPU")
+  assert run_part(script, tmp_path, "", 9, 10) == "no time left"
+
+
+# ---- the tables -----------------------------------------------------------------------------------
+
+
+def measured(tmp_path: pathlib.Path) -> pathlib.Path:
+  """What a run would write, with round figures."""
+  device = {"topology": "h100", "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-11-27", "cores": 16, "memory_gib": 126,
+            "python": "3.12.3", "jax": "0.11.2", "torch": "2.11.0", "transformers": "5.17.0", "product_tflops": 800.0,
+            "copy_gb_per_second": 3000.0}  # fmt: skip
+
+  def step(k, captions, rate, **more):
+    return {"captions_per_image": k, "captions": captions, "step_ms": captions / rate * 1e3, "spread_ms": 0.2,
+            "captions_per_second": rate, "peak_bytes": 20 * 2**30, "compile_seconds": 40.0, **more}  # fmt: skip
+
+  ours = {
+    "variant": "plain",
+    "memory": {"total": 19 * 2**30},
+    "utilisation": 0.5,
+    "loss": 12.5,
+    "grad_norm": 1.0,
+  }
+  files = {
+    "device": device,
+    "training": [step(8, 128, 6000.0, **ours, parts_ms={"optimizer": 6.0}), step(1, 128, 2600.0, **ours),
+                 {"captions_per_image": 1, "captions": 512, "variant": "plain", "error": "RESOURCE_EXHAUSTED"}],
+    "peer": [step(1, 128, 2000.0, way="usual"), step(8, 128, 5000.0, way="shared by hand")],
+    "variants": [step(1, 512, 2700.0, **ours), step(1, 512, 2970.0, **ours | {"variant": "cudnn_attention"})],
+    "decoding": {"captions_per_second": {"xmcap": 900.0, "transformers, best case": 300.0}, "dtype": "bfloat16",
+                 "pictures": 32, "same_captions": 0.9},
+    "quickstart": {"steps": 400, "gpu": {"loss": 1.25}, "captions": 2304, "same_captions_float32": 1.0},
+    "data_wait": [{"model": "bb", "captions_per_image": 1, "waiting_for_data": 0.015, "of_repeated": 0.98}],
+    "plan_k8_128": {"variant": {"captions_per_image": 8, "microbatches": 1}, "batch_size": 128, "topology": "h100",
+                    "memory": {"total": 18 * 2**30}},
+  }  # fmt: skip
+  for name, document in files.items():
+    (tmp_path / f"{name}.json").write_text(json.dumps(document))
+  return tmp_path
+
+
+def test_the_goals_are_ratios_of_what_was_measured(script, tmp_path):
+  tables = script("tables")
+  found = {what: value for what, _, value in tables.goals(tables.collected(measured(tmp_path)))}
+  assert found["128 captions, K = 1: xmcap / transformers"] == pytest.approx(1.3)
+  assert found["128 captions, K = 8: xmcap / transformers, pictures shared by hand"] == pytest.approx(1.2)
+  assert found["128 captions, K = 8: xmcap / transformers, usual way"] == pytest.approx(3.0)
+  assert found["memory, K = 8, 128 captions: planned / measured or its inverse"] == pytest.approx(0.9)
+  assert found["greedy decoding: xmcap / generate, pictures shared by hand"] == pytest.approx(3.0)
+  # It did not fit, or was not measured.
+  assert found["512 captions, K = 1: xmcap / transformers"] is None
+  assert found["memory, K = 1, 128 captions: planned / measured or its inverse"] is None
+
+
+def test_a_run_becomes_a_section_of_the_page_and_a_measurement_of_the_planner(script, tmp_path, monkeypatch):
+  tables, out = script("tables"), measured(tmp_path)
+  copy = tmp_path / "checkout" / "benchmarks"
+  shutil.copytree(benchmarks.ROOT / "benchmarks", copy)
+  (tmp_path / "checkout" / "xmcap" / "planning").mkdir(parents=True)
+  subprocess.run([sys.executable, copy / "gpu" / "tables.py", out], check=True, stdout=subprocess.DEVNULL)
+  kept = json.loads((tmp_path / "checkout/xmcap/planning/measured/h100.json").read_text())
+  assert kept["device"]["product_tflops"] == 800 and kept["plan"][0]["tokens"] == 32
+  assert [step["captions"] for step in kept["training"]] == [128, 128]
+  monkeypatch.setattr(benchmarks, "RESULTS", copy / "results")
+  section = benchmarks.page().partition("## On one H100 or H200\n")[2].partition("\n## ")[0]
+  assert "has not been run yet" not in section
+  assert "| 128 captions, K = 1: xmcap / transformers | 1.3 | 1.30 | yes |" in section
+  assert "| cudnn attention | 512 | 172.4 | 1.100 |" in section
+  assert "gpu NVIDIA H100 80GB HBM3" in section
+  assert {table.name for table in tables.tables(kept)} <= set(benchmarks.SECTIONS["On one H100 or H200"])
+
+
+def test_the_page_says_so_as_long_as_nothing_was_measured(monkeypatch):
+  without = {name: result for name, result in benchmarks.results().items() if not name.startswith("gpu_")}
+  monkeypatch.setattr(benchmarks, "results", lambda: without)
+  assert "## On one H100 or H200\n\nThis has not been run yet" in benchmarks.page()
+
+
+# ---- the rehearsal --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_every_part_runs(tmp_path):
+  pytest.importorskip("torch")
+  pytest.importorskip("transformers")
+  corpus = small_corpus.write(
+    tmp_path / "carried" / "emoji36", "emoji36", train=64, languages=tuple(LANGUAGES)
+  )
+  (corpus / "test").mkdir()
+  shutil.copytree(corpus / "images", corpus / "test" / "images")
+  out = tmp_path / "out"
+  command = [
+    sys.executable,
+    FOLDER / "run.py",
+    out,
+    f"--carried={tmp_path / 'carried'}",
+    "--tiny",
+    "--seconds=800",
+  ]
+  said = subprocess.run(
+    command,
+    check=True,
+    stdout=subprocess.PIPE,
+    text=True,
+    env={**os.environ, "PYTHONPATH": str(benchmarks.ROOT)},
+  ).stdout
+  ended = dict(line.split(": ", 1) for line in said.split("\n\n")[0].splitlines())
+  assert {name: how for name, how in ended.items() if not how.startswith("exit 0")} == {
+    name: "left out of a rehearsal"
+    for name in ended
+    if name.startswith("plan_") or name == "decoding_float32"
+  }
+  plain, cudnn, rounded, parts = json.loads((out / "variants.json").read_text())
+  assert plain["parts_share"] > 0.5 and plain["parts_ms"]["optimizer"] > 0
+  assert cudnn["loss"] == pytest.approx(plain["loss"], rel=1e-3)
+  assert rounded["loss"] == pytest.approx(plain["loss"], rel=1e-2)
+  assert parts["microbatches"] == 4 and parts["captions"] == 4 * plain["captions"]
+  quickstart = json.loads((out / "quickstart.json").read_text())
+  assert quickstart["same_captions_float32"] == 1 and quickstart["cpu"]["train/loss"] > 0
+  assert "slowdown relative to xmcap" in said and "What was wanted" in said
