@@ -59,8 +59,8 @@ setuptools.setup(
     "gin-config>=0.5.0",
     "google-cloud-storage>=3.17",
     "importlib_resources>=6.0",
-    # No upper bound: who has a newer jax keeps it. `bash test.sh --latest` tries the newest, and tests/test_new_jax.py
-    # says what would break next. Python 3.11 ends at 0.10.2.
+    # No upper bound: who has a newer jax keeps it. `bash test.sh --latest` tries the newest, and
+    # tests/test_private_names.py says what would break next. Python 3.11 ends at 0.10.2.
     "jax>=0.10.2",
     "jieba==0.42.1",
     "langcodes[data]>=3.5",
