@@ -16,24 +16,26 @@ prepare_environment() {
   fi
   stamp="$venv/.xmcap-installed${extras//[^a-z]/-}"
   wanted=$(cat setup.py pyproject.toml requirements.lock .ci/environment.sh | sha256sum)
-  if [ -x "$venv/bin/xmcap" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+  if [ -x "$venv/bin/xmcap" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && is_wanted_python "$venv/bin/python"; then
     return 0
   fi
   echo "== setting up $venv (once; about a minute)"
-  if [ ! -x "$venv/bin/python" ]; then
+  if [ ! -x "$venv/bin/python" ] || ! is_wanted_python "$venv/bin/python"; then
     python=$(supported_python) || return 1
-    if ! "$python" -m venv "$venv"; then
+    if ! "$python" -m venv --clear "$venv"; then
       echo "$python cannot make $venv: on Debian, install python3-venv; then start again" >&2
       return 1
     fi
   fi
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv || return 1
   "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" "${versions[@]}" -e ".$extras" || return 1
-  if [ "${2:-}" = --latest ]; then
-    # Beyond the bound that setup.py sets.
-    "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --upgrade jax || return 1
-  fi
   echo "$wanted" >"$stamp"
+}
+
+# Whether an environment's Python is of the version that PYTHON asks for, if it asks.
+is_wanted_python() {
+  local version='import sys; print(sys.version_info[:2])'
+  [ -z "${PYTHON:-}" ] || [ "$("$1" -c "$version")" = "$("$PYTHON" -c "$version")" ]
 }
 
 # Prints an interpreter of Python 3.11 to 3.13.

@@ -35,6 +35,27 @@ def no_gin_bindings():
     gin.clear_config()
 
 
+_orbax_deprecations: list[str] = []
+"""Events by which Orbax records, without a warning, that it was called in a way it will take away."""
+
+
+def _hear(event: str, **_) -> None:
+  # Those of the second kind are about files of old checkpoints, and of files that Orbax only looks for.
+  if event.startswith("/jax/orbax/deprecation/") and "/missing_" not in event:
+    _orbax_deprecations.append(event)
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_orbax_that_is_deprecated():
+  """A test fails that uses Orbax in a deprecated way; for warnings, pyproject.toml says the same."""
+  if (monitoring := sys.modules.get("jax.monitoring")) and not hasattr(_hear, "registered"):
+    monitoring.register_event_listener(_hear)
+    _hear.registered = True
+  _orbax_deprecations.clear()
+  yield
+  assert not _orbax_deprecations
+
+
 @pytest.fixture
 def store(tmp_path, monkeypatch):
   """An object store on loopback, for s3:// and gs://; the folder `bucket` of its folder is a bucket."""

@@ -20,17 +20,23 @@ def asked_for() -> list[Requirement]:
   return [*setup_py.scoring(), *(asked for of_extra in setup_py.extras().values() for asked in of_extra)]
 
 
-def locked(name: str) -> dict[str, Version]:
-  """Package -> version of a lock."""
+def locked(name: str, python: str) -> dict[str, Version]:
+  """Package -> version of a lock for a version of Python."""
   lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-  return {
-    canonicalize_name(pin): Version(version)
-    for pin, version in (line.split(";")[0].split("==") for line in lines)
+  machine = {
+    "python_full_version": python,
+    "python_version": python.rpartition(".")[0],
+    "sys_platform": "linux",
   }
+  pins = [pin for pin in map(Requirement, lines) if pin.marker is None or pin.marker.evaluate(machine)]
+  found = {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in pins}
+  assert len(found) == len(pins), "one version of a package"
+  return found
 
 
-def test_all_that_is_asked_for_is_locked_in_its_bounds():
-  pins, beam = locked("requirements.lock"), locked("requirements-beam.lock")
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_all_that_is_asked_for_is_locked_in_its_bounds(python):
+  pins, beam = locked("requirements.lock", python), locked("requirements-beam.lock", python)
   found = asked_for()
   assert len(found) > 40
   for requirement in found:
@@ -39,6 +45,17 @@ def test_all_that_is_asked_for_is_locked_in_its_bounds():
       continue
     versions = [pin[name] for pin in (pins, beam) if name in pin]
     assert any(requirement.specifier.contains(version, prereleases=True) for version in versions), requirement
+
+
+def test_jax_has_no_upper_bound_and_its_family_is_of_one_version():
+  """Who has a newer jax than was tried keeps it; from 0.11 on, jax needs Python 3.12."""
+  bounds = {str(asked.specifier) for asked in asked_for() if asked.name == "jax"}
+  assert bounds == {">=0.10.2"}
+  family = ("jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda12-pjrt")
+  for python, newer in (("3.11.0", False), ("3.12.0", True), ("3.13.0", True)):
+    pins = locked("requirements.lock", python)
+    assert len({pins[name] for name in family}) == 1
+    assert (pins["jax"] >= Version("0.12")) == newer
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-beam.lock"])

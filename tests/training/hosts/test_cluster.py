@@ -1,16 +1,9 @@
-"""Which process of a run this one is, and what is used of jax beyond its public API."""
+"""Which process of a run this one is. What is used of jax beyond its public API: tests/test_private_names.py."""
 
-import inspect
-import re
-from pathlib import Path
-
-import jax
 import pytest
 
 from xmcap.errors import UsageError
 from xmcap.training.hosts import cluster
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_options_name_the_process():
@@ -71,35 +64,3 @@ def test_a_cluster_that_is_set_up_by_halves_is_one_line(monkeypatch):
     monkeypatch.setenv(name, value)
   with pytest.raises(UsageError, match="looks like part of a cluster.*or --num_processes=1"):
     cluster.find_process()
-
-
-# ---- jax beyond its public API: where a release of jax breaks these, mend cluster.py
-
-
-def test_the_client_has_what_the_processes_say_to_each_other_by():
-  from jax._src.lib import _jax
-
-  assert cluster.coordination_client() is None, "no processes have joined"
-  for name in ("key_value_set", "key_value_dir_get", "wait_at_barrier"):
-    assert callable(getattr(_jax.DistributedRuntimeClient, name)), f"jax {jax.__version__}"
-
-
-def test_the_search_for_a_cluster_takes_what_it_is_given():
-  from jax._src.clusters import ClusterEnv
-
-  names = list(inspect.signature(ClusterEnv.auto_detect_unset_distributed_params).parameters)
-  assert names == ["coordinator_address", "num_processes", "process_id", "local_device_ids",
-                   "cluster_detection_method", "initialization_timeout"], f"jax {jax.__version__}"  # fmt: skip
-
-
-def test_no_other_file_of_the_package_uses_them():
-  files = [path for path in (ROOT / "xmcap").rglob("*.py") if "jax._src" in path.read_text(encoding="utf-8")]
-  assert [path.name for path in files] == ["cluster.py"]
-
-
-def test_setup_bounds_jax():
-  ((low, high),) = re.findall(
-    r'"jax>=(\d+\.\d+\.\d+),<(\d+\.\d+)"', (ROOT / "setup.py").read_text(encoding="utf-8")
-  )
-  numbers = [tuple(map(int, version.split("."))) for version in (low, jax.__version__, high)]
-  assert numbers[0] <= numbers[1] < numbers[2], "this jax was not tried: setup.py names others"

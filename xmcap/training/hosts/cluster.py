@@ -2,7 +2,7 @@
 
 jax recognises TPU VMs, GKE and SLURM. Only this file uses jax beyond its public API, for two reasons: `jax.distributed`
 detects and joins a cluster in one call, but the roll call has to come in between; and jax's coordination service has
-keys, values and barriers that work while a device hangs. setup.py bounds the versions of jax that were tried.
+keys, values and barriers that work while a device hangs. tests/test_private_names.py lists what is used, and how.
 """
 
 import dataclasses
