@@ -15,6 +15,8 @@ from xmcap.models.layers import T5_ATTENTION_INIT, Dense, Dropout, Initializer, 
 MASKED = -1e10
 """Added to the logits of masked positions."""
 
+_AXES = ("batch", "length", "heads", "kv")
+
 
 def attend(query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None) -> jax.Array:
   """Dot-product attention, with the softmax in float32.
@@ -62,23 +64,19 @@ class MultiHeadAttention(nn.Module):
       kernel = self.kernel_init(*args)
       return kernel if self.scaled else kernel / self.head_dim**0.5
 
-    def project(features, axes, init, lora_rank=0):
-      return Dense(features, axes, self.use_bias, self.dtype, init, lora_rank=lora_rank)
+    def project(features, axes, init, lora_rank=0, heads=0):
+      return Dense(features, axes, self.use_bias, self.dtype, init, lora_rank=lora_rank, heads=heads)
 
-    joined = self.num_heads * self.head_dim
-    self.query = project(joined, ("embed", "joined_kv"), query_init, self.lora_rank)
-    self.key = project(joined, ("embed", "joined_kv"), self.kernel_init)
-    self.value = project(joined, ("embed", "joined_kv"), self.kernel_init, self.lora_rank)
+    joined, heads = self.num_heads * self.head_dim, self.num_heads
+    self.query = project(joined, ("embed", "joined_kv"), query_init, self.lora_rank, heads)
+    self.key = project(joined, ("embed", "joined_kv"), self.kernel_init, 0, heads)
+    self.value = project(joined, ("embed", "joined_kv"), self.kernel_init, self.lora_rank, heads)
     self.out = project(self.out_features, ("joined_kv", "embed"), self.kernel_init)
     self.dropout = Dropout(self.dropout_rate)
 
-  def _split_heads(self, x: jax.Array) -> jax.Array:
-    x = x.reshape(*x.shape[:-1], self.num_heads, self.head_dim)
-    return constrain(x, "batch", "length", "heads", "kv")
-
   def project_query(self, inputs: jax.Array) -> jax.Array:
     """[rows, queries, embed] -> [rows, queries, heads, kv]."""
-    query = self._split_heads(self.query(inputs))
+    query = constrain(self.query(inputs), *_AXES)
     return query / jnp.asarray(self.head_dim**0.5, query.dtype) if self.scaled else query
 
   def project_key_value(self, inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -86,7 +84,7 @@ class MultiHeadAttention(nn.Module):
 
     A cache of them has the layout of attention's matrix products: XLA's CPU backend would copy any other at each step.
     """
-    key, value = self._split_heads(self.key(inputs)), self._split_heads(self.value(inputs))
+    key, value = (constrain(project(inputs), *_AXES) for project in (self.key, self.value))
     return key.swapaxes(1, 2), value.swapaxes(1, 2)
 
   def combine(

@@ -122,7 +122,7 @@ def normalized(x: jax.Array) -> jax.Array:
 
 
 class Dense(nn.Module):
-  """A dense layer with a 2-D kernel over the last axis: [..., in] -> [..., features].
+  """A dense layer with a 2-D kernel over the last axis: [..., in] -> [..., features] or [..., heads, kv].
 
   Attributes:
     features: size of the last axis of the output.
@@ -131,6 +131,7 @@ class Dense(nn.Module):
     dtype: dtype of the computation; parameters are float32.
     out_dtype: dtype of the accumulation and the output, if not `dtype`.
     lora_rank: rank of the LoRA update `adapter_in` `adapter_out`, which starts at 0; 0: none.
+    heads: number of heads into which the features are split; 0: none.
   """
 
   features: int
@@ -141,6 +142,7 @@ class Dense(nn.Module):
   bias_init: Initializer = nn.initializers.zeros
   out_dtype: Any = None
   lora_rank: int = 0
+  heads: int = 0
 
   @nn.compact
   def __call__(self, inputs: jax.Array) -> jax.Array:
@@ -154,8 +156,11 @@ class Dense(nn.Module):
       )
       outer = parameter("adapter_out", nn.initializers.zeros, sizes[1], (None, self.axes[1]), self.dtype)
       outputs += jnp.dot(jnp.dot(inputs.astype(self.dtype), inner), outer)
+    split = (self.heads, self.features // self.heads) if self.heads else shape[1:]
+    outputs = outputs.reshape(*outputs.shape[:-1], *split)
     if self.use_bias:
-      outputs += parameter("bias", self.bias_init, shape[1:], self.axes[1:], self.dtype)
+      # After the split: added before, a TPU's compiler would copy the sum into the layout of attention.
+      outputs += parameter("bias", self.bias_init, shape[1:], self.axes[1:], self.dtype).reshape(split)
     return outputs
 
 
@@ -185,8 +190,10 @@ class LayerNorm(nn.Module):
     scale = parameter("scale", nn.initializers.ones, shape, ("embed",))
     bias = parameter("bias", nn.initializers.zeros, shape, ("embed",))
     x = inputs.astype(jnp.float32)
-    x = x - jnp.mean(x, axis=-1, keepdims=True)
-    x = x * lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+    mean = jnp.mean(x, axis=-1, keepdims=True)
+    # By this mean the variance has no derivative; without its zeros, the gradient takes one pass less over `x`.
+    variance = jnp.mean(jnp.square(x - lax.stop_gradient(mean)), axis=-1, keepdims=True)
+    x = (x - mean) * lax.rsqrt(variance + self.epsilon)
     return (x * scale + bias).astype(self.dtype)
 
 
