@@ -9,8 +9,8 @@ import pytest
 
 from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
+from xmcap.data.pretrained_tokenizers.text_input import OwnPieces
 from xmcap.data.stream import TagStream
-from xmcap.data.text_input import OwnPieces
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params

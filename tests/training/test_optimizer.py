@@ -76,7 +76,7 @@ def test_rmsprop_is_torchs():
 
 def test_clips_by_global_norm():
   grads = grads_like(PARAMS, 100.0)
-  small = jax.tree.map(lambda x: x / optax.global_norm(grads), grads)
+  small = jax.tree.map(lambda x: x / optax.tree.norm(grads), grads)
 
   def eps():
     return adam(eps=1.0)  # with it the size of a gradient matters to Adam
@@ -211,7 +211,7 @@ def test_each_part_of_the_tree_has_its_norms():
   moved = jax.tree.map(jnp.subtract, params, after)
   for name, tree in (("grad", grads), ("update", moved), ("param", params)):
     for part in ("vit", "encoder", "decoder"):
-      assert measured[f"{name}_norm/{part}"] == pytest.approx(float(optax.global_norm(tree[part])), rel=1e-4)
+      assert measured[f"{name}_norm/{part}"] == pytest.approx(float(optax.tree.norm(tree[part])), rel=1e-4)
   squares = [float(measured[f"grad_norm/{part}"]) ** 2 for part in params]
   assert measured["grad_norm"] == pytest.approx(sum(squares) ** 0.5, rel=1e-6)
 

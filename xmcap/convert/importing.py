@@ -8,7 +8,7 @@ from typing import Any
 
 from xmcap.convert.pairs import make_outputs
 from xmcap.convert.recognise import open_source
-from xmcap.data import text_input
+from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.errors import UsageError
 from xmcap.models import model_json
 from xmcap.models.dual import DualTower

@@ -2,19 +2,18 @@
 
 import contextlib
 import dataclasses
-import functools
-import importlib
 import io
 import math
-import re
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 
 import gin
 import numpy as np
-from PIL import Image, ImageFile, ImageOps, features
+from PIL import Image, ImageFile, ImageOps
 
+from xmcap.data import image_formats
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.terminal import shown
 
@@ -24,34 +23,10 @@ MAX_PIXELS = 89_478_485
 SIDES = 8, 65_535
 """Shortest and longest side. A strip of one pixel takes many times the memory of a square with as many pixels."""
 
-MAX_SCANS = 256
-"""Limit for the scans of a JPEG, each of which can take a few bytes; progressive JPEGs have some ten."""
-
 NUM_DRAWS = 5
 """Number of uniform draws for one augmentation."""
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-"""The formats that are always read; none starts another program, unlike EPS."""
-
-STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
-"""The first bytes of files in these formats."""
-
-CONVERT = "convert it to JPEG or PNG"
-"""What to do about a picture in another format."""
-
-_OTHER_FORMATS = {
-  "TIFF": re.compile(rb"II[*+]\0|MM\0[*+]"),
-  "JPEG XL": re.compile(rb"\xff\n|\0\0\0\x0cJXL "),
-  "JPEG 2000": re.compile(rb"\xff\x4f\xff\x51|\0\0\0\x0cjP  "),
-  "Photoshop": re.compile(rb"8BPS"),
-  "PDF": re.compile(rb"%PDF-"),
-}
-_BOX = re.compile(rb"\0\0[\s\S]{2}ftyp")  # the first box of AVIF and HEIC, and of a video
-_HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 _ORIENTATION_TAG = 0x0112
-_JPEG, _SCAN, _END = b"\xff\xd8", b"\xff\xda", 0xD9
-_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # excludes those within a scan
-
 _BAND = 1 << 20  # pixels that are converted at a time
 
 # Pillow warns about pictures that `decode` rejects with its own error.
@@ -82,32 +57,17 @@ class _Budget:
 _BUDGET = _Budget(2 * MAX_PIXELS)
 
 
-@functools.cache
-def optional_formats() -> tuple[str, ...]:
-  """Returns the formats that this machine's Pillow can read besides `FORMATS`: AVIF, and HEIF with pillow-heif.
-
-  Both read the size from the header without decoding. If the coded picture is larger than the header says, libheif
-  refuses it, but libavif decodes it up to its own limit of 16384 x 16384 pixels.
-  """
-  found = ["AVIF"] if features.check("avif") else []
-  with contextlib.suppress(ImportError):
-    importlib.import_module("pillow_heif").register_heif_opener(thumbnails=False)
-    found.append("HEIF")
-  return tuple(found)
+def _renew_budget() -> None:
+  global _BUDGET
+  _BUDGET = _Budget(2 * MAX_PIXELS)
 
 
-def other_format(data: bytes) -> str:
-  """Returns the name of a format that is not always read (AVIF, HEIC, TIFF, ...), by the first bytes; "" if unknown."""
-  if _BOX.match(data):
-    brands = data[8 : min(int.from_bytes(data[:4], "big"), 128)]
-    if b"avif" in brands or b"avis" in brands:
-      return "AVIF"
-    return "HEIC" if any(brand in brands for brand in _HEIC) else "MP4 or another film"
-  return next((name for name, start in _OTHER_FORMATS.items() if start.match(data)), "")
+# The threads that held pixels, or its lock, are not in a forked process.
+os.register_at_fork(after_in_child=_renew_budget)
 
 
 def decode(
-  data: bytes, key: str, at_least: int | None = None, formats: tuple[str, ...] = FORMATS
+  data: bytes, key: str, at_least: int | None = None, formats: tuple[str, ...] = image_formats.FORMATS
 ) -> np.ndarray:
   """Decodes a picture to uint8 [height, width, 3].
 
@@ -133,7 +93,7 @@ def decode(
 
 @contextlib.contextmanager
 def _opened(
-  data: bytes, key: str, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] = FORMATS
+  data: bytes, key: str, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] = image_formats.FORMATS
 ) -> Iterator[ImageFile.ImageFile]:
   """Opens a picture, checks its header, and turns any error within the block into an XmcapError."""
   wrong, mend = "", "replace or remove it"
@@ -144,8 +104,8 @@ def _opened(
         wrong, mend = f"{width} x {height} pixels are more than the {max_pixels} allowed", "make it smaller"
       elif not SIDES[0] <= min(width, height) <= max(width, height) <= SIDES[1]:
         wrong = f"{width} x {height} pixels, but a side has {SIDES[0]} to {SIDES[1]:,}"
-      elif has_too_many_scans(data):
-        wrong = f"a JPEG of more than {MAX_SCANS} scans"
+      elif image_formats.has_too_many_scans(data):
+        wrong = f"a JPEG of more than {image_formats.MAX_SCANS} scans"
       else:
         _scale_transparent_colour(image)
         with _BUDGET.held(width * height):
@@ -153,39 +113,17 @@ def _opened(
   except (XmcapError, MemoryError):  # running out of memory is not the picture's fault
     raise
   except Image.UnidentifiedImageError:
-    wrong = f"not a picture in a known format ({', '.join(FORMATS)})" if data else "an empty file"
-    if other := other_format(data):
-      wrong, mend = f"a file in {other}, which is not read", CONVERT
+    wrong = (
+      f"not a picture in a known format ({', '.join(image_formats.FORMATS)})" if data else "an empty file"
+    )
+    if other := image_formats.other_format(data):
+      wrong, mend = f"a file in {other}, which is not read", image_formats.CONVERT
   except Image.DecompressionBombError:
     wrong, mend = f"more than the {max_pixels} pixels allowed", "make it smaller"
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
     wrong = f"cannot be decoded ({one_line(error)})"
   if wrong:
     raise XmcapError(f"picture '{shown(key)}': {wrong}: {mend}")
-
-
-def has_too_many_scans(data: bytes) -> bool:
-  """Whether a file is a JPEG of more than `MAX_SCANS` scans, which could take a second per hundred bytes to decode."""
-  if not data.startswith(_JPEG):
-    return False
-  # Unlike `bytes.count`, numpy is fast at this, and does not hold the interpreter lock.
-  codes = np.frombuffer(data, np.uint8)
-  marks = np.flatnonzero(codes[:-1] == _SCAN[0])
-  # Data after the picture, such as the video of a phone, may look like any number of scans.
-  if np.count_nonzero(codes[marks + 1] == _SCAN[1]) <= MAX_SCANS:
-    return False
-  scans, place = 0, 2
-  while found := _MARKER.search(data, place):
-    place = found.end()
-    kind = data[place - 1]
-    if kind == _END:
-      break
-    scans += kind == _SCAN[1]
-    if scans > MAX_SCANS:
-      return True
-    if kind >= 0xC0:
-      place += int.from_bytes(data[place : place + 2], "big")
-  return False
 
 
 def _orientation(image: Image.Image) -> int:

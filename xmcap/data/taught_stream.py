@@ -18,9 +18,10 @@ import gin
 import msgspec
 import numpy as np
 
-from xmcap.data import draws, text_input
+from xmcap.data import draws
 from xmcap.data.picture_stream import Batch, Rows
 from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
 from xmcap.models import model_json

@@ -14,8 +14,9 @@ from absl import logging
 from PIL import Image
 
 from xmcap import languages as languages_lib
-from xmcap.data import images, text_input
+from xmcap.data import images
 from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.data.tag_prompts import PromptTags
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 from xmcap import configuration
-from xmcap.data import images, text_input
-from xmcap.data.pretrained_tokenizers import tokenizer_files
-from xmcap.data.text_input import TextInput
+from xmcap.data import images
+from xmcap.data.pretrained_tokenizers import text_input, tokenizer_files
+from xmcap.data.pretrained_tokenizers.text_input import TextInput
 from xmcap.errors import UsageError, one_line
 from xmcap.evaluation import picture_features, sharded_params
 from xmcap.evaluation.text_embedding import EmbedsTexts

@@ -20,8 +20,8 @@ from xmcap.data import labels as labels_lib
 from xmcap.data import registry
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data import words as words_lib
+from xmcap.data.pretrained_tokenizers.text_input import VOCABULARY
 from xmcap.data.stream import CaptionStream
-from xmcap.data.text_input import VOCABULARY
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_features, picture_files
 from xmcap.evaluation.predictor import Predictor

@@ -8,7 +8,7 @@ import gin
 import jax
 import numpy as np
 
-from xmcap.data.text_input import TextInput
+from xmcap.data.pretrained_tokenizers.text_input import TextInput
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split

@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from xmcap.data import registry
-from xmcap.data.text_input import OwnPieces
+from xmcap.data.pretrained_tokenizers.text_input import OwnPieces
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib

@@ -133,7 +133,7 @@ class Optimizer:
       update).
     """
     measured = {
-      "grad_norm": optax.global_norm(grads),
+      "grad_norm": optax.tree.norm(grads),
       **_norms("grad_norm", grads),
       **_norms("param_norm", learning),
     }
@@ -233,4 +233,4 @@ def path_name(path: Sequence[Any]) -> str:
 
 def _norms(name: str, tree: Params) -> dict[str, jax.Array]:
   """The L2 norm of each top-level part of a tree, float32 [], as `NAME/PART`."""
-  return {f"{name}/{part}": optax.global_norm(below) for part, below in tree.items()}
+  return {f"{name}/{part}": optax.tree.norm(below) for part, below in tree.items()}

@@ -5,8 +5,7 @@ import json
 import pytest
 import tokenizers
 
-from xmcap.data import text_input
-from xmcap.data.pretrained_tokenizers import odd_json, tokenizer_files
+from xmcap.data.pretrained_tokenizers import odd_json, text_input, tokenizer_files
 from xmcap.errors import UsageError
 
 _VOCABULARY = {"[UNK]": 0, "a": 1, "b": 2, "</s>": 3}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from xmcap.data import images
+from xmcap.data import image_formats, images
 from xmcap.errors import XmcapError, one_line
 
 MIN_SIDE = 8
@@ -39,8 +39,8 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   """Checks a picture, and returns the bytes to store.
 
   JPEG and PNG are stored as published, in any colour mode (images.decode reads them all). The first frame of GIF, WebP
-  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (images.optional_formats). The picture is
-  decoded, at least at an eighth of its size, which finds truncated files.
+  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (image_formats.optional_formats). The picture
+  is decoded, at least at an eighth of its size, which finds truncated files.
 
   Args:
     data: the bytes of the file.
@@ -50,7 +50,7 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   """
   if not data:
     return Picture(b"", "empty_file", "an empty file")
-  formats = (*images.FORMATS, *images.optional_formats())
+  formats = (*image_formats.FORMATS, *image_formats.optional_formats())
   try:
     with Image.open(io.BytesIO(data), formats=formats) as image:
       kind, (width, height) = image.format, image.size
@@ -62,8 +62,8 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
         return Picture(b"", "too_small", size)
       if scaled and max(width, height) * scaled > _JPEG_SIDE * min(width, height):
         return Picture(b"", "too_many_pixels", f"{size}: too long for a JPEG")
-      if images.has_too_many_scans(data):
-        return Picture(b"", "too_many_pixels", f"{size} in over {images.MAX_SCANS} scans")
+      if image_formats.has_too_many_scans(data):
+        return Picture(b"", "too_many_pixels", f"{size} in over {image_formats.MAX_SCANS} scans")
       if not scaled and kind in _AS_PUBLISHED:
         image.draft(None, (1, 1))  # at an eighth of the size: reads the whole JPEG in a third of the time
         image.load()
@@ -72,11 +72,11 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
   except Image.DecompressionBombError as error:  # Pillow's own limit comes first
     return Picture(b"", "too_many_pixels", re.sub(r".*\((\d+) pixels\).*", r"\1 pixels", str(error)))
   except Image.UnidentifiedImageError:
-    if data.startswith(images.STARTS):
+    if data.startswith(image_formats.STARTS):
       return Picture(b"", "truncated", f"the header is truncated or damaged ({len(data):,} bytes)")
     if data[:256].lstrip().lower().startswith(_PAGES):
       return Picture(b"", "not_a_picture", "a web page, not a picture")
-    if other := images.other_format(data):
+    if other := image_formats.other_format(data):
       return _in_other_format(other, data)
     return Picture(b"", "not_a_picture", f"an unknown format (begins with {data[:8]!r})")
   except Exception as error:  # Pillow's decoders raise many types of errors on damaged bytes
@@ -97,9 +97,9 @@ def examine(data: bytes, key: str, image_size: int | None = None, quality: int =
 
 def _in_other_format(name: str, data: bytes) -> Picture:
   pillow, install = _OPTIONAL.get(name, ("", ""))
-  if pillow in images.optional_formats():
+  if pillow in image_formats.optional_formats():
     return Picture(b"", "truncated", f"the header of a picture in {name} is damaged ({len(data):,} bytes)")
-  way = f"{images.CONVERT}, or {install}" if install else images.CONVERT
+  way = f"{image_formats.CONVERT}, or {install}" if install else image_formats.CONVERT
   return Picture(b"", "other_format", f"a file in {name}: {way}")
 
 

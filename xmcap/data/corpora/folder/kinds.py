@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xmcap import languages
-from xmcap.data import images
+from xmcap.data import image_formats
 from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import split_choice
 
@@ -194,7 +194,7 @@ TEXTS = ("caption", "text", "raw", "translation")
 def is_embedded(value: Any) -> bool:
   """Whether a value is a picture: as `datasets` stores it, or bytes that begin as one, and not a hash."""
   if isinstance(value, bytes):
-    return value.startswith(images.STARTS) or images.other_format(value) != ""
+    return value.startswith(image_formats.STARTS) or image_formats.other_format(value) != ""
   return isinstance(value, Mapping) and "bytes" in value and value.keys() <= {"bytes", "path"}
 
 

@@ -12,8 +12,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tests.convert.test_hf_dual import clip_tokenizer
-from xmcap.data import text_input
-from xmcap.data.pretrained_tokenizers import nllb_languages
+from xmcap.data.pretrained_tokenizers import nllb_languages, text_input
 from xmcap.errors import UsageError
 from xmcap.storage.files import cache_folder
 
