@@ -52,7 +52,7 @@ def nothing_of_orbax_that_is_deprecated():
     monitoring.register_event_listener(_hear)
     _hear.registered = True
   _orbax_deprecations.clear()
-  yield
+  yield _orbax_deprecations
   assert not _orbax_deprecations
 
 

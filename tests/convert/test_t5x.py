@@ -54,6 +54,13 @@ def write_legacy(folder, params, path_key="kvstore", kvstore="gfile", rename=lam
   return folder
 
 
+@pytest.fixture(autouse=True)
+def as_t5x_writes(nothing_of_orbax_that_is_deprecated):
+  """Allows Orbax's older way of writing, which is t5x's."""
+  yield
+  nothing_of_orbax_that_is_deprecated.clear()
+
+
 def write_today(folder, params):
   tree = {"target": params, "state": {"step": np.int32(7), "param_states": {"decoder": {"m": np.zeros(3)}}}}
   ocp.PyTreeCheckpointer().save(folder / "state", tree)

@@ -17,6 +17,7 @@ from PIL import Image
 from tests import model_folders
 from xmcap import cli, languages
 from xmcap.data.vocabulary import Vocabulary
+from xmcap.errors import XmcapError
 from xmcap.evaluation import model_dir
 from xmcap.export import hf, program, stablehlo, tokenizer
 from xmcap.models.vit import ViTConfig
@@ -28,6 +29,18 @@ SEARCHES = {
   "greedy": dict(search="Greedy"), "t5x_beam": T5X_BEAM, "beam": BEAM,
   "sample": dict(search="Sample", temperature=0.5, top_k=40),
 }  # fmt: skip
+
+
+def readable_tensorflow():
+  """TensorFlow; skips the test if it cannot read what this jax writes, which the command refuses."""
+  tf = pytest.importorskip("tensorflow")
+  from xmcap.export import saved_model
+
+  try:
+    saved_model.check_readable()
+  except XmcapError as error:
+    pytest.skip(str(error))
+  return tf
 
 
 def searches(*daily):
@@ -140,7 +153,7 @@ def test_a_program_takes_any_number_of_pictures_and_languages(tmp_path, search):
 
 @pytest.mark.parametrize("search", searches("t5x_beam"))
 def test_a_saved_model_gives_the_same_text(tmp_path, search):
-  tf = pytest.importorskip("tensorflow")
+  tf = readable_tensorflow()
   folder = model_folders.write(tmp_path / "run", **SEARCHES[search])
   assert exported(folder, "savedmodel", tmp_path / "out") == 0
   gin.clear_config()
@@ -164,7 +177,7 @@ def test_a_saved_model_gives_the_same_text(tmp_path, search):
 
 
 def test_the_loader_for_tensorflow(model, place, capsys):
-  pytest.importorskip("tensorflow")
+  readable_tensorflow()
   # Of the model's own size, so that nothing is resized, which TensorFlow rounds otherwise.
   Image.fromarray(pixels(1)[0]).save(place / "photo.png")
   (place / "photo.png").rename(place / "photo.jpg")
@@ -277,3 +290,19 @@ def test_wrong_calls_end_in_a_line(model, tmp_path, capsys):
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("xmcap: error:") and line in error, error
   assert not (tmp_path / "out").exists()
+
+
+def test_a_program_that_tensorflow_cannot_read_is_refused(tmp_path, monkeypatch):
+  tf = pytest.importorskip("tensorflow")
+  from xmcap.export import saved_model
+
+  def failing(*arguments, **named):
+    raise tf.errors.InvalidArgumentError(
+      None, None, "error: unregistered operation 'vhlo.custom_call_v9' found"
+    )
+
+  monkeypatch.setattr(tf, "function", lambda *arguments, **named: failing)
+  with pytest.raises(
+    XmcapError, match="cannot read what jax .* writes .unregistered operation 'vhlo.custom_call_v9'"
+  ):
+    saved_model.check_readable()

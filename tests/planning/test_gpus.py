@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_told_the_microbatches_that_do(compiler, monkeypatc
 def test_without_xla_for_cuda_it_is_said_what_to_install(monkeypatch, capsys):
   if platforms.cuda_installed():
     pytest.skip("xmcap[cuda] is installed")
-  assert plan("--topology=h100") == 1
+  assert plan("--topology=h100") == 2
   assert "pip install '.[cuda]'" in capsys.readouterr().err
 
 

@@ -2,15 +2,19 @@
 
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import tensorflow as tf
 from jax.experimental import jax2tf
 
+from xmcap import quiet
 from xmcap.convert.importing import check_free
+from xmcap.errors import XmcapError, one_line
 from xmcap.export.program import MANIFEST, PLATFORMS, Program, text_of_pieces
 from xmcap.storage import files, whole_files
 
@@ -70,9 +74,28 @@ class CaptionModule(tf.Module):
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
 
 
+def check_readable() -> None:
+  """Raises XmcapError if this TensorFlow cannot read what this jax writes: then nobody could load the SavedModel."""
+  program = jax2tf.convert(
+    lambda x: x + 1, polymorphic_shapes=["(b, _)"], with_gradient=False,
+    native_serialization_platforms=PLATFORMS,
+  )  # fmt: skip
+  try:
+    with quiet.silenced():
+      tf.function(program, input_signature=[tf.TensorSpec((None, 1))], autograph=False)(tf.zeros((1, 1)))
+  except tf.errors.OpError as error:
+    why = re.search("unregistered operation '[^']*'", error.message)
+    raise XmcapError(
+      f"TensorFlow {tf.__version__} cannot read what jax {jax.__version__} writes "
+      f"({why[0] if why else one_line(error.message)[:200]}): export with a newer TensorFlow or an older jax, or with "
+      "--to=stablehlo"
+    ) from None
+
+
 def write(program: Program, folder: pathlib.Path, say: Callable[[str], None]) -> None:
   """Writes the SavedModel, the vocabulary and the manifest; UsageError if one already exists."""
   check_free(folder, _MODEL, _VARIABLES, MANIFEST)
+  check_readable()
   module = CaptionModule(program)
   temporary = folder / f".saved_model.{os.getpid()}.incomplete"  # the next run removes it after a kill
   try:

@@ -36,10 +36,10 @@ def read(tmp_path, values):
   return tokenizer_files.read_tokenizer(path)
 
 
-def guarded(tmp_path, values, rows=4, length=8):
+def guarded(tmp_path, values, length=8):
   read(tmp_path, values)
   inner = text_input.TokenizerJson(tmp_path / tokenizer_files.TOKENIZER, length, 0)
-  return text_input.Guarded(inner, rows, tmp_path)
+  return text_input.Guarded(inner, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,8 @@ def test_what_cannot_split_texts_is_one_line(tmp_path, capfd):
   assert capfd.readouterr().err == ""
 
 
-def test_ids_are_rows_of_the_embedding(tmp_path):
+def test_others_are_as_they_were(tmp_path):
   assert guarded(tmp_path, described()).encode_all(["a b", "b"]) == ([[1, 2], [2]], 0)
-  with pytest.raises(UsageError, match="gives id 3, but the text tower has 3 rows"):
-    guarded(tmp_path, described(post_processor=template()), rows=3)
 
 
 def test_special_tokens_count_towards_the_length(tmp_path):

@@ -148,13 +148,13 @@ class SiglipPieces:
 
 
 class Guarded:
-  """A pretrained tower's tokenizer, whose errors take one line, and whose ids are rows of the tower's embedding.
+  """A pretrained tower's tokenizer, whose errors and panics take one line.
 
   A text that has more than `max_length` ids with its special tokens is cut there.
   """
 
-  def __init__(self, tokenizer: TextInput, rows: int, folder: pathlib.Path):
-    self._tokenizer, self._rows, self._folder = tokenizer, rows, folder
+  def __init__(self, tokenizer: TextInput, folder: pathlib.Path):
+    self._tokenizer, self._folder = tokenizer, folder
     self.pad_id, self.max_length = tokenizer.pad_id, tokenizer.max_length
     self.fixed, self.added = tokenizer.fixed, tokenizer.added
     # So that what is wrong is found, and what Rust prints about it dropped, before anything is encoded.
@@ -166,12 +166,6 @@ class Guarded:
   def _encode_all(self, texts: Sequence[str], language: str, silently: bool) -> tuple[list[list[int]], int]:
     with tokenizer_files.one_line_for(f"{self._folder}: its tokenizer cannot split texts", silently):
       encoded, longer = self._tokenizer.encode_all(texts, language)
-    highest = max((max(ids) for ids in encoded if ids), default=0)
-    if highest >= self._rows:
-      raise UsageError(
-        f"{self._folder}: its tokenizer gives id {highest:,}, but the text tower has {self._rows:,} rows: put the"
-        " tokenizer there that the tower was trained with"
-      )
     return [ids[: self.max_length] for ids in encoded], longer
 
 
@@ -218,7 +212,7 @@ def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | Non
     cleaning = ("canonical" if last else "none") if config.cleaning == "auto" else config.cleaning
     most, template = config.max_length, found.template if found.gemma else None
     tokenizer = TokenizerJson(path, most, config.pad_id, cleaning, last, template)
-  guarded = Guarded(tokenizer, config.vocab_size, folder)
+  guarded = Guarded(tokenizer, folder)
   _check(guarded, found, config, folder)
   return guarded
 
