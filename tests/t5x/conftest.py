@@ -20,3 +20,10 @@ def configured(corpus_dir):
   configuration.parse(["models/tiny.gin", str(corpus_dir / "three.gin")], overrides)
   yield corpus_dir
   gin.clear_config()
+
+
+@pytest.fixture(autouse=True)
+def as_t5x_writes(nothing_of_orbax_that_is_deprecated):
+  """Allows Orbax's older way of writing, which is t5x's."""
+  yield
+  nothing_of_orbax_that_is_deprecated.clear()
