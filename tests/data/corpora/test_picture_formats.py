@@ -8,7 +8,7 @@ import pillow_heif
 import pytest
 from PIL import Image
 
-from xmcap.data import images
+from xmcap.data import image_formats, images
 from xmcap.data.corpora import picture_check
 
 
@@ -57,7 +57,7 @@ def test_heic_whose_header_says_too_little_is_not_decoded():
   ],
 )
 def test_what_is_not_read_is_named(kind, what, monkeypatch):
-  monkeypatch.setattr(images, "optional_formats", lambda: ())
+  monkeypatch.setattr(image_formats, "optional_formats", lambda: ())
   assert picture_check.examine(encoded(kind), "k") == (b"", "other_format", what)
 
 

@@ -51,10 +51,10 @@ def test_sequence_lengths_resize_and_trim(tiny):
 def test_pictures_of_different_sizes_keep_their_own(tmp_path, register):
   pictures = [
     records.Record(f"k{side}", png(np.zeros((side, 2 * side, 3), np.uint8)), [records.Caption("en", "black")])
-    for side in (4, 7)
+    for side in (8, 11)
   ]
   corpus = register(write_corpus(tmp_path, pictures), languages=("en",))
-  assert [example["image"].shape for example in examples(f"{corpus.name}_en")] == [(4, 8, 3), (7, 14, 3)]
+  assert [example["image"].shape for example in examples(f"{corpus.name}_en")] == [(8, 16, 3), (11, 22, 3)]
 
 
 def test_shuffling_is_a_seeded_permutation(tiny):
