@@ -55,9 +55,9 @@ def _cased(pairs: str) -> dict[str, str]:
 
 def _folded(*ranges: tuple[int, int]) -> dict[str, str]:
   """Returns the NFKC (as `compose`) of the characters of ranges, the ends included."""
-  characters = (chr(point) for first, last in ranges for point in range(first, last + 1))
-  folded = ((character, composition.compose(character)) for character in characters)
-  return {character: nfkc for character, nfkc in folded if character != nfkc}
+  characters = "".join(_between(*ends) for ends in ranges)
+  folded = composition.compose(_END.join(characters)).split(_END)
+  return {character: nfkc for character, nfkc in zip(characters, folded, strict=True) if character != nfkc}
 
 
 def _between(first: int, last: int) -> str:
@@ -210,9 +210,9 @@ def may_differ(language: str, some: Sequence[str], others: Sequence[str], *, but
 def _spellings(language: str, but_nfkc: bool) -> list[tuple[str, str]]:
   """Returns pairs of a spelling and what becomes of it, also by a rule that follows."""
   held = [rule.pairs for rule in rules(language) if not (but_nfkc and rule.in_nfkc)]
-  return [
-    (variant, _unified(language, standard, but_nfkc)) for pairs in held for variant, standard in pairs.items()
-  ]
+  variants = [variant for pairs in held for variant in pairs]
+  standards = [standard for pairs in held for standard in pairs.values()]
+  return list(zip(variants, unify(language, standards, but_nfkc=but_nfkc), strict=True))
 
 
 def _unified(language: str, text: str, but_nfkc: bool) -> str:

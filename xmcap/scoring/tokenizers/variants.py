@@ -60,13 +60,18 @@ def find(
   unified = orthography.unify(language, there, but_nfkc=but_nfkc)
   changed = np.zeros(len(texts), np.bool_)
   changed[is_reference] = [*map(str.__ne__, there, unified)]
-  unchanged = np.flatnonzero(_used(words, (is_reference & ~changed)[owner]))
-  known = {words.vocabulary[number] for number in unchanged.tolist()}
-  known.update(
+  is_known = _used(words, (is_reference & ~changed)[owner])
+  new = set(
     tokenizer.words([text for text, was in zip(unified, there, strict=True) if text != was]).vocabulary
   )
-  again = tokenizer.words(orthography.unify(language, here, but_nfkc=but_nfkc)).captions()
-  now = np.array([sum(map(known.__contains__, of_caption)) for of_caption in again])
+  known = new.union(words.vocabulary[number] for number in np.flatnonzero(is_known).tolist())
+  is_known |= np.fromiter(map(new.__contains__, words.vocabulary), np.bool_, len(words.vocabulary))
+  now = np.bincount(owner, is_known[words.numbers], len(texts))[missed]
+  # Only captions with other letters have other words.
+  unified = orthography.unify(language, here, but_nfkc=but_nfkc)
+  places = [place for place, (text, was) in enumerate(zip(unified, here, strict=True)) if text != was]
+  again = tokenizer.words([unified[place] for place in places]).captions()
+  now[places] = [sum(map(known.__contains__, of_caption)) for of_caption in again]
   found = [here[place] for place in np.flatnonzero(now > matched[missed]).tolist()]
   return Variants(len(found), int((~is_reference).sum()), _letters(language, found, there)) if found else None
 
