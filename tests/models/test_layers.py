@@ -10,10 +10,10 @@ from tests import drawn_params
 from xmcap.models.layers import Dense, LayerNorm
 
 
-@pytest.mark.parametrize("mean", [0.0, 30.0])
-def test_layer_norms_gradients_equal_flaxs(mean):
+@pytest.mark.parametrize(("mean", "fast"), [(0.0, False), (3.0, False), (30.0, True)])
+def test_layer_norms_gradients_equal_flaxs(mean, fast):
   x = mean + jax.random.normal(jax.random.key(0), (3, 5, 16))
-  norm, other = LayerNorm(1e-6), nn.LayerNorm(1e-6, use_fast_variance=False)
+  norm, other = LayerNorm(1e-6), nn.LayerNorm(1e-6, use_fast_variance=fast)
   params = drawn_params.of(norm.init, x)
 
   def of(module):

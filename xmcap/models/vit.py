@@ -149,7 +149,7 @@ class AttentionPooling(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-  """Cuts pictures [rows, H, W, 3] into patches, row by row, projected to [rows, num_patches, width]."""
+  """Projects patches [rows, num_patches, size, size, 3] to [rows, num_patches, width]."""
 
   config: ViTConfig
 
@@ -160,11 +160,8 @@ class PatchEmbedding(nn.Module):
     kernel_init = nn.initializers.lecun_normal(in_axis=(0, 1, 2))
     shape, axes = (size, size, 3, config.width), ("height", "width", "channel", "embed")
     kernel = parameter("kernel", kernel_init, shape, axes, dtype)
-    side = config.image_size // size
-    # This equals a convolution with stride patch_size, and is faster on a CPU.
-    x = x.astype(dtype).reshape(x.shape[0], side, size, side, size, 3)
-    x = x.transpose(0, 1, 3, 2, 4, 5).reshape(x.shape[0], side * side, size * size * 3)
-    x = jnp.dot(x, kernel.reshape(-1, config.width))
+    # This equals a convolution of the picture with stride patch_size, and is faster on a CPU.
+    x = jnp.dot(x.astype(dtype).reshape(*x.shape[:2], -1), kernel.reshape(-1, config.width))
     if config.patch_bias:
       x += parameter("bias", nn.initializers.zeros, (config.width,), ("embed",), dtype)
     return x
@@ -190,8 +187,15 @@ class ViT(nn.Module):
     if config.pool == "map":
       self.map_head = AttentionPooling(config)
 
+  def cut(self, image: jax.Array) -> jax.Array:
+    """Cuts pictures [rows, H, W, 3] into patches, row by row: [rows, num_patches, size, size, 3]."""
+    rows, size = len(image), self.config.patch_size
+    side = self.config.image_size // size
+    x = image.reshape(rows, side, size, side, size, 3).transpose(0, 1, 3, 2, 4, 5)
+    return x.reshape(rows, side * side, size, size, 3)
+
   def normalize(self, image: jax.Array) -> jax.Array:
-    """Normalizes pixels 0..255, [rows, H, W, 3] of any dtype, to (value / 255 - mean) / std in float32."""
+    """Normalizes pixels 0..255, [..., 3] of any dtype, to (value / 255 - mean) / std in float32."""
     mean, std = (jnp.asarray(x, jnp.float32) for x in (self.config.image_mean, self.config.image_std))
     return image.astype(jnp.float32) * (1 / (255.0 * std)) - mean / std
 
@@ -211,7 +215,8 @@ class ViT(nn.Module):
         f"give [batch, {config.image_size}, {config.image_size}, 3]"
       )
     dtype = resolve_dtype(config.dtype)
-    x = self.patch_embedding(self.normalize(image))
+    # Cut first: pixels of one byte are the least to move.
+    x = self.patch_embedding(self.normalize(self.cut(image)))
     position_init = nn.initializers.normal(config.width**-0.5)
     shape = (config.num_patches, config.width)
     x += parameter("position_embedding", position_init, shape, ("position", "embed"), dtype)

@@ -102,4 +102,5 @@ def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns two uint64 [count]: the powers of the multiplier from 0 on, and their inverses."""
   powers = np.full((2, count), [[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64)
   powers[:, 0] = 1
-  return tuple(np.cumprod(powers, axis=1))
+  powers, inverses = np.cumprod(powers, axis=1)
+  return powers, inverses

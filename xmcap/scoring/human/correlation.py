@@ -52,10 +52,10 @@ def coefficient(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     # A constant series; the caller counts the NaN.
     warnings.simplefilter("ignore")
     if name == "kendall":
-      return np.asarray(stats.kendalltau(x, y, axis=-1).statistic)  # pyright: ignore[reportCallIssue]
+      return np.asarray(stats.kendalltau(x, y, axis=-1).statistic)  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
     if name == "spearman":
       x, y = stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1)
-    return np.asarray(stats.pearsonr(x, y, axis=-1).statistic)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.asarray(stats.pearsonr(x, y, axis=-1).statistic)  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
 
 
 def _phi(x: np.ndarray, y: np.ndarray) -> np.ndarray:
