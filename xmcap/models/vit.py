@@ -189,7 +189,7 @@ class ViT(nn.Module):
 
   def cut(self, image: jax.Array) -> jax.Array:
     """Cuts pictures [rows, H, W, 3] into patches, row by row: [rows, num_patches, size, size, 3]."""
-    rows, size = len(image), self.config.patch_size
+    rows, size = image.shape[0], self.config.patch_size
     side = self.config.image_size // size
     x = image.reshape(rows, side, size, side, size, 3).transpose(0, 1, 3, 2, 4, 5)
     return x.reshape(rows, side * side, size, size, 3)
