@@ -27,7 +27,9 @@ def nearest(
     count: how many for each query; fewer if there are fewer different ones.
     similarity: as for `score_matrices.similarities`, which also gives the errors.
   """
-  first = {text: place for place, text in reversed(list(enumerate(texts)))}
+  first: dict[str, int] = {}
+  for place, text in enumerate(texts):
+    first.setdefault(text, place)
   places = np.array(sorted(first.values()))
   if len(places) < len(candidates):
     candidates = embedding_rows.taken(candidates, places)

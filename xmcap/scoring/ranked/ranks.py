@@ -102,13 +102,12 @@ def rank(queries: Embeddings, candidates: Embeddings, right: np.ndarray, counts:
     query = np.repeat(np.arange(stop - start), counts[start:stop])
     of_right = scores[query, place[right[begun[0] : ends[stop - 1]]]]
     best = np.maximum.reduceat(of_right, begun - begun[0])
-    gains = np.zeros(stop - start)
+    gains, of_chosen = np.zeros(stop - start), scores
     for number in range(int(counts[start:stop].max(initial=0))):
       chosen = np.flatnonzero(counts[start:stop] > number)
       level = of_right[begun[chosen] - begun[0] + number, None]
-      above, equal = (
-        _counted(found_of(scores[chosen], level), copies) for found_of in (np.greater, np.equal)
-      )
+      of_chosen = scores if len(chosen) == len(scores) else scores[chosen]
+      above, equal = (_counted(found_of(of_chosen, level), copies) for found_of in (np.greater, np.equal))
       gains[chosen] += (
         _GAINS[np.minimum(above + equal, NDCG_DEPTH)] - _GAINS[np.minimum(above, NDCG_DEPTH)]
       ) / equal
@@ -121,6 +120,7 @@ def rank(queries: Embeddings, candidates: Embeddings, right: np.ndarray, counts:
         gains / _GAINS[np.minimum(counts[start:stop], NDCG_DEPTH)],
       )
     )
+    del scores, of_chosen  # before the next are made
   return Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
