@@ -30,6 +30,8 @@ class Stored:
     read: rows -> their embeddings, float32.
   """
 
+  dtype = np.dtype(np.float32)
+
   def __init__(self, shape: tuple[int, ...], read: Callable[[Chosen], np.ndarray]):
     self.shape = shape
     self._read = read
