@@ -173,6 +173,12 @@ def test_bfloat16_and_compressed(tmp_path, convert):
   np.testing.assert_array_equal(params["position_embedding"], weights["pos_embedding"][0].astype(np.float32))
 
 
+def test_weights_in_the_other_byte_order_are_the_same(tmp_path, convert):
+  expected = params_of(convert(write(tmp_path / "vit.npz", make())))
+  np.savez(tmp_path / "swapped.npz", **{name: array.astype(">f4") for name, array in make().items()})
+  same_trees(params_of(convert(tmp_path / "swapped.npz")), expected)
+
+
 def test_another_pool(tmp_path, convert):
   weights = make()
   out = convert(write(tmp_path / "vit.npz", weights), "--pool=gap")

@@ -97,6 +97,7 @@ def test_embeddings_of_xmcap_embed_are_read(tmp_path, vectors):
     (dict(ids="a b a"), "1 key repeated (a)"),
     (dict(data=struct.pack("<6f", 1, 2, 3, float("nan"), 5, 6)), "'b' (row 1) holds NaN or infinity"),
     (dict(data=struct.pack("<6f", 1, 2, 3, 4, 5, float("inf"))), "'c' (row 2) holds NaN or infinity"),
+    (dict(data=struct.pack("<6f", 1, 2, 3e19, 4, 5, 6)), "'b' (row 1) is longer than 1.8e19"),
     (dict(data=pickle.dumps([1.0] * 6)), "a pickle, which can run code"),
     (dict(rows="3 2"), 'must hold two numbers, "rows width"'),
     (dict(rows=-3), 'must hold two numbers, "rows width"'),
@@ -112,6 +113,19 @@ def test_a_missing_file_of_a_big_file_is_named(tmp_path, name):
   path = big_file(tmp_path / "f")
   (tmp_path / "f" / name).unlink()
   assert f"{name} is missing" in refused(path)
+
+
+def test_embeddings_of_half_precision_or_the_other_byte_order_stay_in_their_file(tmp_path, vectors):
+  (tmp_path / "keys.txt").write_text("".join(f"{key}\n" for key in KEYS))
+  for dtype in ("<f2", ">f4"):
+    np.save(tmp_path / "pictures.npy", vectors.astype(dtype))
+    found = features.read(tmp_path)
+    assert isinstance(found.vectors, np.memmap)
+    rows = features.of_keys(found, KEYS[::-1], "a", "b")
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, vectors.astype(dtype)[::-1])
+  np.save(tmp_path / "pictures.npy", vectors.astype(np.float64) * 1e300)
+  assert "longer than 1.8e19" in refused(tmp_path)
 
 
 def test_pickled_vectors_are_refused(tmp_path):

@@ -84,10 +84,13 @@ def test_captions_meet_the_embeddings_of_their_pictures(teacher, tiny):  # noqa:
 def test_embeddings_of_another_split_are_refused(teacher, tiny, tmp_path):  # noqa: F811
   teacher = shutil.copytree(teacher, tmp_path / "teacher")
   np.save(teacher / "pictures.npy", np.zeros((3, 8), np.float32))
-  with pytest.raises(UsageError, match="the split 'train' has 24 pictures: embed it again"):
+  with pytest.raises(UsageError, match="for 24 pictures of split 'train': run xmcap embed --corpus"):
     taught(tiny, teacher)
-  with pytest.raises(UsageError, match="no/captions/en.npy: cannot be read .*xmcap embed --corpus"):
+  with pytest.raises(UsageError, match="no/captions/en.npy: no such file.*xmcap embed --corpus"):
     taught(tiny, teacher.parent / "no")
+  np.save(teacher / "pictures.npy", np.full((24, 8), np.nan, np.float32))
+  with pytest.raises(UsageError, match="pictures.npy, row .* holds NaN or infinity; embed it again"):
+    taught(tiny, teacher).batch(0)
 
 
 @pytest.mark.parametrize("kind", ["mse", "contrastive", "lit"])

@@ -4,6 +4,7 @@ import io
 import random
 import struct
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -32,7 +33,7 @@ def read(data):
   "array",
   [
     np.zeros((2, 3), np.float32), np.float64(1), np.zeros((0, 5), np.int8), np.asfortranarray(np.ones((4, 3))),
-    np.array(["ab", "c"]), np.zeros(3, "V2"),
+    np.array(["ab", "c"]), np.zeros(3, "V3"), np.ones(3, ">f4"),
   ],
 )  # fmt: skip
 def test_what_numpy_writes_is_read(array):
@@ -41,6 +42,14 @@ def test_what_numpy_writes_is_read(array):
   found = read_header(stream, len(data), "a")
   assert (found.shape, found.dtype, found.length) == (array.shape, array.dtype, stream.tell())
   assert data[found.length :] == array.tobytes("A")
+
+
+def test_bfloat16_has_its_name():
+  array = np.array([1.5, -2], ml_dtypes.bfloat16)
+  data = saved(array)  # as V2
+  found = read(data)
+  assert found.dtype == ml_dtypes.bfloat16
+  np.testing.assert_array_equal(np.frombuffer(data[found.length :], found.dtype), array)
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,11 @@ def _top(arguments) -> None:
 
 
 def _pool(path: str):
-  """Returns the embeddings of a pool, float32 [C, D], in the order of its sentences."""
+  """Returns the embeddings of a pool, [C, D], in the order of its sentences."""
+  import numpy as np
+
   from xmcap.data import features
-  from xmcap.scoring.reading import embedding_files
+  from xmcap.scoring.reading import embedding_files, embedding_rows
 
   if not os.path.isdir(path):
     return embedding_files.read(path)
@@ -128,7 +130,8 @@ def _pool(path: str):
       f"{path}: its ids do not number the sentences from 0, as sent0, sent1, ...; give the embeddings as .npy in the "
       "order of the sentences"
     )
-  return held.vectors[[places[number] for number in range(len(places))]]
+  rows = np.array([places[number] for number in range(len(places))])
+  return embedding_rows.taken(embedding_rows.stored(held.vectors, path), rows)
 
 
 def _check_name(out: str) -> None:

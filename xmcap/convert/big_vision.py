@@ -7,7 +7,6 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 
-import ml_dtypes
 import numpy as np
 
 from xmcap.convert.pairs import SAME, Kind, Leaf, Pair, leading_ones, module_pairs, position_pairs, reshaped
@@ -213,8 +212,7 @@ def _add(
     raise UsageError(f"{path}: {name} is compressed in another way than numpy does it: save it with np.savez")
   with file.open(info) as member:
     header = read_header(member, info.file_size, f"{path}: {name}")
-  # numpy does not know bfloat16 and writes its bytes as they are.
-  dtype = np.dtype(ml_dtypes.bfloat16) if header.dtype.str == "|V2" else header.dtype
+  dtype = header.dtype.newbyteorder("=")
 
   def read() -> np.ndarray:
     try:
@@ -223,6 +221,6 @@ def _add(
     # zlib raises its own error for damaged bytes.
     except Exception as error:
       raise UsageError(f"{path}: {name} cannot be read ({one_line(error)[:120]}): fetch it again") from None
-    return array.view(dtype)
+    return array.view(header.dtype).astype(dtype, copy=False)
 
   tensors[name] = Tensor(header.shape, dtype, read, str(path))

@@ -8,7 +8,6 @@
 """
 
 import collections
-import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 from xmcap.data import big_file
 from xmcap.errors import UsageError, one_line
 from xmcap.scoring.files import count, first_few
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading import embedding_files, embedding_rows
 from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 
@@ -32,13 +31,16 @@ VECTORS, KEYS = embedding_files.TENSOR, "keys"
 
 _SUFFIX = ".safetensors"
 _FORMAT = "xmcap.features"
-_CHECKED_AT_ONCE = 1 << 24  # numbers
+_CHECKED_AT_ONCE = 1 << 20  # numbers
 _COMPARED = 1024  # records of a split
 _HINT = "give what `xmcap features` or `xmcap embed` wrote, or a BigFile folder"
 
 
 class Features(NamedTuple):
-  """Vectors of pictures: the keys of the pictures, and float32 [N, D], memory-mapped and read-only if read."""
+  """Vectors of pictures: their keys, and [N, D], memory-mapped and read-only if read.
+
+  They are float32, but for those of a folder of `xmcap embed`, which have the type of its file.
+  """
 
   keys: tuple[str, ...]
   vectors: np.ndarray
@@ -49,7 +51,7 @@ def read(path: str | os.PathLike) -> Features:
 
   Raises:
     UsageError: the files are absent, damaged or of another form, are pickles, contradict each other in size, repeat a
-      key, or hold NaN or infinity.
+      key, hold NaN or infinity, or have a vector whose squares float32 cannot sum.
   """
   found = _open(path)
   _check(found, str(path))
@@ -65,8 +67,7 @@ def _open(path: str | os.PathLike) -> Features:
     if big_file.is_folder(path):
       return Features(*big_file.read(path))
     if (path / embedding_files.PICTURES).exists():
-      keys, vectors = embedding_files.map_pictures(path)
-      return Features(keys, np.asarray(vectors, np.float32))
+      return Features(*embedding_files.map_pictures(path))
     raise UsageError(f"{path}: no vectors in this folder: {_HINT}")
   tensor_files.refuse_pickle(path)
   if path.suffix != _SUFFIX:
@@ -113,8 +114,8 @@ def of_keys(found: Features, keys: Sequence[str], path: str, where: str) -> np.n
     )
   rows = np.array([place[key] for key in keys])
   if (np.diff(rows) == 1).all():
-    return found.vectors[rows[0] : rows[0] + len(rows)]
-  return np.asarray(found.vectors[rows])
+    return np.asarray(found.vectors[rows[0] : rows[0] + len(rows)], np.float32)
+  return np.asarray(found.vectors[rows], np.float32)
 
 
 @gin.configurable
@@ -179,15 +180,7 @@ def _read_safetensors(path: pathlib.Path) -> Features:
     lines = keys.read().tobytes().decode().removesuffix("\n").split("\n")
   except UnicodeDecodeError as error:
     raise UsageError(f"{path}: '{KEYS}' is not UTF-8 ({one_line(error)}): make it again") from None
-  return Features(tuple(lines), _mapped(path, VECTORS, vectors.shape))
-
-
-def _mapped(path: pathlib.Path, name: str, shape: tuple[int, ...]) -> np.ndarray:
-  """Returns a float32 tensor of a file whose header the library has checked, without reading it into memory."""
-  with open(path, "rb") as file:
-    length = int.from_bytes(file.read(8), "little")
-    start = json.loads(file.read(length))[name]["data_offsets"][0]
-  return np.memmap(path, np.dtype("<f4"), "r", 8 + length + start, shape)
+  return Features(tuple(lines), tensor_files.map_tensor(path, VECTORS))
 
 
 def _check(features: Features, where: str) -> None:
@@ -201,9 +194,14 @@ def _check(features: Features, where: str) -> None:
     )
   rows = max(1, _CHECKED_AT_ONCE // vectors.shape[1])
   for start in range(0, len(vectors), rows):
-    finite = np.isfinite(vectors[start : start + rows]).all(axis=1)
-    if not finite.all():
-      row = start + int(finite.argmin())
-      raise UsageError(
-        f"{where}: the vector of '{shown(keys[row])}' (row {row:,}) holds NaN or infinity: make it again"
-      )
+    # Models and baselines normalise vectors in float32, so their squares must have a sum in it.
+    with np.errstate(over="ignore", invalid="ignore"):
+      block = np.array(vectors[start : start + rows], np.float32)
+      whole = np.isfinite(np.einsum("nd,nd->n", block, block))
+    embedding_rows.release(vectors)
+    if not whole.all():
+      row = start + int(whole.argmin())
+      what = "is longer than 1.8e19, whose square float32 does not hold: scale the vectors"
+      if not np.isfinite(vectors[row]).all():
+        what = "holds NaN or infinity: make it again"
+      raise UsageError(f"{where}: the vector of '{shown(keys[row])}' (row {row:,}) {what}")

@@ -192,7 +192,7 @@ class PictureStream:
     if self.features:
       vectors = self._stored.vectors
       # Some of them tell the vectors of another network apart.
-      sample = vectors[records.spread(self.source, _FINGERPRINT_ROWS)]
+      sample = np.asarray(vectors[records.spread(self.source, _FINGERPRINT_ROWS)], np.float32)
       settings["features"] = [*vectors.shape, hashlib.sha256(sample.tobytes()).hexdigest()[:16]]
     return settings
 
@@ -244,7 +244,7 @@ class PictureStream:
           f"{self.features}: holds the vector of '{shown(stored)}' for record {index:,} of split '{self.source.split}',"
           f" which is '{shown(key)}': the corpus has changed; make the vectors again with `xmcap features --corpus`"
         )
-    return self._stored.vectors[indices]
+    return np.asarray(self._stored.vectors[indices], np.float32)
 
   def _inputs(self, rows: int) -> np.ndarray:
     """Returns memory for the pixels or vectors of so many rows."""

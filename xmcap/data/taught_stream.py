@@ -29,7 +29,7 @@ from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.scoring import files
 from xmcap.scoring.ranked import retrieval
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading import embedding_files, embedding_rows
 from xmcap.scoring.writing import signature
 from xmcap.storage.bucket_paths import epath
 
@@ -66,23 +66,9 @@ class TaughtStream(CaptionStream):
       )
     if self.captions_per_image != 1 or len(self.languages) != 1:
       raise UsageError("TaughtStream: give one language, and captions_per_image = 1")
-    self._text = self._embeddings("captions/en.npy")
-    self._image = self._embeddings("pictures.npy")
-
-  def _embeddings(self, name: str) -> np.ndarray:
-    path = pathlib.Path(self.teacher, name)
-    try:
-      found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-      raise UsageError(
-        f"{path}: cannot be read ({error}): run xmcap embed --corpus=DIR --split={self.split} --languages=en"
-      ) from None
-    if found.ndim != 2 or len(found) != len(self.source):
-      raise UsageError(
-        f"{path}: shape {list(found.shape)}, but the split '{self.split}' has {len(self.source)} pictures: embed it"
-        " again"
-      )
-    return found
+    of = f"pictures of split '{self.split}': run xmcap embed --corpus=DIR --split={self.split} --languages=en"
+    self._text = _TeacherFile(self.teacher, "captions/en.npy", len(self.source), of)
+    self._image = _TeacherFile(self.teacher, "pictures.npy", len(self.source), of)
 
   def _load_pixels(
     self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
@@ -94,8 +80,8 @@ class TaughtStream(CaptionStream):
     rows = super()._part(step, positions, pixels)
     indices = self.indices(self._planned(step, positions))
     teacher = {
-      "teacher_text": np.asarray(self._text[indices], np.float32),
-      "teacher_image": np.asarray(self._image[indices], np.float32),
+      "teacher_text": self._text.rows(indices),
+      "teacher_image": self._image.rows(indices),
     }
     return rows._replace(fields={**rows.fields, **teacher})
 
@@ -149,9 +135,10 @@ class PairStream:
       )
     self._keys = [keys[image] for image in self._texts.images.tolist()]
     self._check_teacher(english)
-    self._teacher = self._embeddings("captions/en.npy", len(english.texts))
+    of = f"of {self.pairs}: embed it again"
+    self._teacher = _TeacherFile(self.teacher, "captions/en.npy", len(english.texts), of)
     has_images = pathlib.Path(self.teacher, "pictures.npy").is_file()
-    self._pictures = self._embeddings("pictures.npy", len(keys)) if has_images else None
+    self._pictures = _TeacherFile(self.teacher, "pictures.npy", len(keys), of) if has_images else None
     model = model_json.read(epath.Path(self.tower, model_json.NAME))
     config = model.config("t5" if model.text is None else "text")
     assert isinstance(config, T5Config | TextConfig)
@@ -196,11 +183,11 @@ class PairStream:
     batch = {
       "target_tokens": tokens,
       "target_weights": weights,
-      "teacher_text": np.asarray(self._teacher[places], np.float32),
+      "teacher_text": self._teacher.rows(places),
       "key": np.array([self._keys[place] for place in places.tolist()]),
     }
     if self._pictures is not None:
-      batch["teacher_image"] = np.asarray(self._pictures[self._texts.images[places]], np.float32)
+      batch["teacher_image"] = self._pictures.rows(self._texts.images[places])
     return batch
 
   def batches(self, start_step: int = 0, rows: Sequence[int] | None = None) -> Iterator[Batch]:
@@ -210,14 +197,6 @@ class PairStream:
       for step in itertools.count(start_step)
     )
     return prefetch(jobs)
-
-  def _embeddings(self, name: str, count: int) -> np.ndarray:
-    found = embedding_files.map_npy(pathlib.Path(self.teacher, name))
-    if found.ndim != 2 or len(found) != count:
-      raise UsageError(
-        f"{self.teacher}/{name}: shape {list(found.shape)} for {count:,} in {self.pairs}: embed it again"
-      )
-    return found
 
   def _check_teacher(self, english: retrieval.Captions) -> None:
     """Refuses embeddings of other texts: counts may agree by chance."""
@@ -234,6 +213,22 @@ class PairStream:
         f"{self.teacher}: holds embeddings of other texts than the English ones of {self.pairs}: run xmcap embed "
         f"--captions={self.pairs} --languages=en"
       )
+
+
+class _TeacherFile:
+  """A file of the teacher's embeddings; UsageError if it has not `count` rows, which are those `of` something."""
+
+  def __init__(self, folder: str, name: str, count: int, of: str):
+    self._path = pathlib.Path(folder, name)
+    if not self._path.is_file():
+      raise UsageError(f"{self._path}: no such file, for {count:,} {of}")
+    self._array = embedding_files.map_rows(self._path)
+    if len(self._array) != count:
+      raise UsageError(f"{self._path}: shape {list(self._array.shape)} for {count:,} {of}")
+
+  def rows(self, rows: np.ndarray) -> np.ndarray:
+    """Returns float32 [n, D]; UsageError for NaN, infinity, or a number that float32 does not hold."""
+    return embedding_rows.finite(self._array[rows], str(self._path), rows)
 
 
 class _Options(msgspec.Struct):

@@ -182,12 +182,7 @@ def write(
   parts_lib.make(paths, make_part, f"parts of {_PART:,} pictures", say)
   if not first:
     return 0
-  found, of_parts = [], []
-  for path in paths:
-    with np.load(path, allow_pickle=False) as part:
-      found.append(part["vectors"])
-      of_parts.append(part["kept"])
-  kept = np.concatenate(of_parts)
+  kept = np.concatenate([_member(path, "kept") for path in paths])
   left_out = [key for key, there in zip(keys, kept, strict=True) if not there]
   if len(left_out) == len(keys):
     raise XmcapError(
@@ -197,7 +192,11 @@ def write(
     raise XmcapError(
       f"{parts} was begun with pictures left out ({first_few(left_out)}): give --on_bad=skip, or remove it"
     )
-  whole = np.concatenate(found)[kept]
+  whole, start = np.empty((int(kept.sum()), _member(paths[0], "vectors").shape[1]), np.float32), 0
+  for path in paths:  # one by one, so that memory holds them once
+    of_part = _member(path, "vectors")[_member(path, "kept")]
+    whole[start : start + len(of_part)] = of_part
+    start += len(of_part)
   names = tuple(key for key, there in zip(keys, kept, strict=True) if there)
   about = {name: str(value) for name, value in options.items()}
   features.write(out, features.Features(names, whole), form, about)
@@ -240,6 +239,11 @@ def _checkpoint(model_dir: str, step: int | None) -> epath.Path:
   """The folder of the parameters of `chosen_step`."""
   step = chosen_step(model_dir, step)
   return epath.Path(model_dir) if step is None else read.checkpoints_dir(model_dir) / str(step)
+
+
+def _member(part: pathlib.Path, name: str) -> np.ndarray:
+  with np.load(part, allow_pickle=False) as arrays:
+    return arrays[name]
 
 
 def read_model(model_dir: str | os.PathLike) -> model_json.Model:

@@ -11,7 +11,7 @@ import numpy as np
 
 from xmcap.evaluation import sharded_params
 from xmcap.scoring.ranked import prompts
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading import embedding_rows
 from xmcap.training import sharding
 
 _WINDOW = 16  # batches that are ordered by length together
@@ -77,7 +77,7 @@ class EmbedsTexts(abc.ABC):
       done += len(block)
     assert total is not None
     place = {name: number for number, name in enumerate(unique)}
-    mean = embedding_files.normalized(total, "mean of prompts")
+    mean = embedding_rows.normalized(total, "mean of prompts")
     return mean[[place[name] for name in names]]
 
   def _windows(

@@ -36,6 +36,7 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 FLOATS = tuple(_DTYPES[name] for name in ("F64", "F32", "F16", "BF16"))
 """Dtypes of weights; integer tensors are buffers, or quantised."""
+
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 _LONGEST_HEADER = 2**24
@@ -85,9 +86,14 @@ def check_claim(claimed: int, held: int, where: str) -> None:
     )
 
 
+def is_float(dtype: np.dtype) -> bool:
+  """Whether numbers are one of `FLOATS`, in the machine's byte order or the other."""
+  return dtype.newbyteorder("=") in FLOATS
+
+
 def check_finite(name: str, array: np.ndarray, where: str) -> None:
   """Raises UsageError if a float tensor contains NaN or infinity."""
-  if array.dtype in FLOATS and not np.isfinite(array).all():
+  if is_float(array.dtype) and not np.isfinite(array).all():
     raise UsageError(
       f"{where}: tensor {name} {array.shape} holds NaN or infinity: take weights from before the run diverged"
     )
@@ -184,6 +190,17 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
       )
     tensors[name] = Tensor(shape, _DTYPES[dtype], functools.partial(read, name), str(path))
   return tensors
+
+
+def map_tensor(path: str | os.PathLike, name: str) -> np.ndarray:
+  """Maps a tensor of a file that `read_safetensors` accepts into memory, read-only."""
+  with open(path, "rb") as file:
+    length = int.from_bytes(file.read(8), "little")
+    entry = json.loads(file.read(length))[name]
+  shape, dtype = tuple(entry["shape"]), _DTYPES[entry["dtype"]]
+  if 0 in shape:
+    return np.zeros(shape, dtype)
+  return np.memmap(path, dtype, "r", 8 + length + entry["data_offsets"][0], shape)
 
 
 def read_metadata(path: str | os.PathLike) -> dict[str, str]:

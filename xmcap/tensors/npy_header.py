@@ -7,6 +7,7 @@ short headers whose claim matches the bytes that are there.
 import math
 from typing import IO, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from xmcap.errors import UsageError, one_line
@@ -15,7 +16,10 @@ _MOST_AXES = 32
 
 
 class Header(NamedTuple):
-  """Header of an array; `length` is in bytes, `fortran_order` means that the first axis varies fastest."""
+  """Header of an array; `length` is in bytes, `fortran_order` means that the first axis varies fastest.
+
+  numpy cannot name bfloat16, and writes it as bytes in pairs (`V2`): `dtype` is bfloat16 for these.
+  """
 
   shape: tuple[int, ...]
   dtype: np.dtype
@@ -55,6 +59,8 @@ def read_header(stream: IO[bytes], size: int, where: str) -> Header:
     )
   if len(shape) > _MOST_AXES or any(isinstance(axis, bool) or axis < 0 for axis in shape):
     raise UsageError(f"{where} has the shape {one_line(ValueError(shape))[:80]}, which is not valid")
+  if dtype.str == "|V2":
+    dtype = np.dtype(ml_dtypes.bfloat16)
   header = Header(shape, dtype, fortran_order, stream.tell() - start)
   if size != header.length + math.prod(shape) * dtype.itemsize:
     raise UsageError(

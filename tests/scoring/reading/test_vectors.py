@@ -119,6 +119,7 @@ def test_a_model_that_cannot_read_a_language_is_noticed(folder):
     (["a dog", "a cat"], [[1, 0, 0, 0], [0, 0, 0, 0]], "embeddings are float16"),
     (["a dog", "a cat"], [[1.0, 0, 0, 0], [0, 0, 0, 0]], "row 1: an embedding of length 0, or with NaN"),
     (["a dog", "a cat"], [[1.0, np.nan, 0, 0], [1, 0, 0, 0]], "row 0: an embedding of length 0, or with NaN"),
+    (["a dog", "a cat"], [[1.0, 0, 0, 0], [1e200, 0, 0, 0]], "row 1: an embedding of length 0, or with NaN"),
     (["a dog", 3], np.ones((2, 4)), 'en.jsonl, line 2: must have "caption"'),
   ],
 )

@@ -87,6 +87,15 @@ def test_changed_arrays_are_refused(capsys, written, folder, changed, message):
   _refused(capsys, written, folder, message)
 
 
+def test_arrays_in_the_other_byte_order_are_the_same(written, folder):
+  arrays = np.load(folder / "scores.npz")
+  swapped = {
+    name.replace("/", "__"): array.astype(array.dtype.newbyteorder(">")) for name, array in arrays.items()
+  }
+  _change(folder / "scores.npz", **swapped)
+  assert cli.main(["compare", f"a={folder}", f"b={written}", "--resamples=10"]) == 0
+
+
 def _npy(header: bytes, content: bytes = b"") -> bytes:
   return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + content
 

@@ -9,26 +9,30 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from xmcap.scoring.ranked import score_matrices
+from xmcap.scoring.reading import embedding_rows
+from xmcap.scoring.reading.embedding_rows import Embeddings
 
 
 def nearest(
-  queries: np.ndarray, candidates: np.ndarray, texts: Sequence[str], count: int, similarity: str = "cosine"
+  queries: Embeddings, candidates: Embeddings, texts: Sequence[str], count: int, similarity: str = "cosine"
 ) -> Iterator[list[tuple[str, float]]]:
   """Yields the nearest different sentences of each query with their similarities, best first.
 
   A sentence that occurs several times counts once, with its first embedding; of equally near ones the first leads.
 
   Args:
-    queries: float32 [Q, D].
-    candidates: float32 [C, D], the embeddings of the sentences.
+    queries: [Q, D].
+    candidates: [C, D], the embeddings of the sentences.
     texts: the C sentences.
     count: how many for each query; fewer if there are fewer different ones.
     similarity: as for `score_matrices.similarities`, which also gives the errors.
   """
-  first = {text: place for place, text in reversed(list(enumerate(texts)))}
+  first: dict[str, int] = {}
+  for place, text in enumerate(texts):
+    first.setdefault(text, place)
   places = np.array(sorted(first.values()))
   if len(places) < len(candidates):
-    candidates = candidates[places]
+    candidates = embedding_rows.taken(candidates, places)
   count = min(count, len(places))
   for scores in score_matrices.similarities(queries, candidates, similarity):
     last = np.partition(scores, -count, axis=1)[:, -count]

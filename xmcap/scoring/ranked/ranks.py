@@ -9,6 +9,8 @@ import dataclasses
 import numpy as np
 
 from xmcap.scoring import files
+from xmcap.scoring.reading import embedding_rows
+from xmcap.scoring.reading.embedding_rows import Embeddings
 
 NDCG_DEPTH = 10
 
@@ -76,36 +78,36 @@ class Ranks:
     return int(((self.above == 0) & (self.level > self.right)).sum())
 
 
-def rank(queries: np.ndarray, candidates: np.ndarray, right: np.ndarray, counts: np.ndarray) -> Ranks:
+def rank(queries: Embeddings, candidates: Embeddings, right: np.ndarray, counts: np.ndarray) -> Ranks:
   """Ranks all candidates for each query by the product of their embeddings.
 
   Args:
-    queries: float32 [Q, D].
-    candidates: float32 [C, D].
+    queries: [Q, D], which may be larger than memory.
+    candidates: [C, D], of which one copy is kept as float32.
     right: integers [sum of counts], the right candidates of the first query, then those of the second, and so on.
     counts: integers [Q], number of right candidates of each query, 1 or more.
+
+  Raises:
+    UsageError: a product is not finite.
   """
-  distinct, found, place, copies = np.unique(
-    candidates, axis=0, return_index=True, return_inverse=True, return_counts=True
-  )
-  place = place.reshape(-1)
+  found, place, copies = distinct_rows(candidates[:])
+  distinct = candidates[found]
   ends = np.cumsum(counts)
-  rows = max(1, _CELLS // len(distinct))
+  rows = embedding_rows.at_once(_CELLS, distinct)
   parts = []
   for start in range(0, len(queries), rows):
     stop = min(start + rows, len(queries))
-    scores = queries[start:stop] @ distinct.T
+    scores = embedding_rows.products(queries[start:stop], distinct, start)
     begun = ends[start:stop] - counts[start:stop]
     query = np.repeat(np.arange(stop - start), counts[start:stop])
     of_right = scores[query, place[right[begun[0] : ends[stop - 1]]]]
     best = np.maximum.reduceat(of_right, begun - begun[0])
-    gains = np.zeros(stop - start)
+    gains, of_chosen = np.zeros(stop - start), scores
     for number in range(int(counts[start:stop].max(initial=0))):
       chosen = np.flatnonzero(counts[start:stop] > number)
       level = of_right[begun[chosen] - begun[0] + number, None]
-      above, equal = (
-        _counted(found_of(scores[chosen], level), copies) for found_of in (np.greater, np.equal)
-      )
+      of_chosen = scores if len(chosen) == len(scores) else scores[chosen]
+      above, equal = (_counted(found_of(of_chosen, level), copies) for found_of in (np.greater, np.equal))
       gains[chosen] += (
         _GAINS[np.minimum(above + equal, NDCG_DEPTH)] - _GAINS[np.minimum(above, NDCG_DEPTH)]
       ) / equal
@@ -118,7 +120,31 @@ def rank(queries: np.ndarray, candidates: np.ndarray, right: np.ndarray, counts:
         gains / _GAINS[np.minimum(counts[start:stop], NDCG_DEPTH)],
       )
     )
+    del scores, of_chosen  # before the next are made
   return Ranks(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def distinct_rows(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Finds equal rows of [N, D]: what `numpy.unique` with axis=0 says, in memory of a few columns.
+
+  Returns:
+    The first row of each kind, int64 [K], in ascending order of the rows; the kind of each row, int64 [N]; and the
+    number of rows of each kind, int64 [K].
+  """
+  order = np.arange(len(array))
+  begins = order == 0  # whether a kind begins at this place of `order`, as far as the columns so far tell
+  for column in array.T:
+    unsure = ~(begins & np.append(begins[1:], True))
+    places = np.flatnonzero(unsure)
+    if not len(places):
+      break
+    kinds, values = np.cumsum(begins)[places], column[order[places]]
+    sorted_places = np.lexsort((values, kinds))
+    order[places], values = order[places][sorted_places], values[sorted_places]
+    begins[places[1:]] |= values[1:] != values[:-1]
+  place = np.empty_like(order)
+  place[order] = np.cumsum(begins) - 1
+  return order[begins], place, np.bincount(place)
 
 
 def ties_note(undecided: int) -> list[str]:

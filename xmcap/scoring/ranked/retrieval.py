@@ -17,7 +17,8 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import ranks
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading import embedding_files, embedding_rows
+from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -47,7 +48,7 @@ class Captions:
 
 
 def score_retrieval(
-  pictures: np.ndarray,
+  pictures: Embeddings,
   keys: Sequence[str],
   captions: Mapping[str, Captions],
   texts: Mapping[str, embedding_files.Read],
@@ -62,20 +63,21 @@ def score_retrieval(
   """Scores pictures and captions against each other; notes of the table have the median ranks.
 
   Args:
-    pictures: float32 [N, D].
+    pictures: [N, D]; a copy of those of a language is kept as float32.
     keys: keys of the pictures.
     captions: language code -> its captions.
-    texts: language code -> function that returns their embeddings, float32 [T, D].
+    texts: language code -> function that returns their embeddings, [T, D], of which a copy is kept as float32.
     depths: values of k, from `DEPTHS`.
     per_image: the captions of a picture that count, `all` or the `first` in each language; `texts` are of all.
     similarity, bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
-    UsageError: the arguments do not match, or there are fewer candidates than k.
+    UsageError: the arguments do not match, there are fewer candidates than k, or as `embedding_rows.prepared` and
+      `ranks.rank`.
   """
   files.check_counts(len(pictures), "embedding", len(keys), "picture")
   embedding_files.check_languages(captions, texts, "captions")
-  pictures = embedding_files.prepared(pictures, similarity, "pictures")
+  pictures = embedding_rows.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
   counted: dict[str, Captions] = {}
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
@@ -84,16 +86,16 @@ def score_retrieval(
     where = f"texts of {code}"
     embedding_files.check_width(where, embedded, "pictures", pictures)
     held = captions[code]
-    if embedded.ndim != 2 or len(embedded) != len(held.texts):
+    if len(embedded.shape) != 2 or len(embedded) != len(held.texts):
       raise UsageError(
         f"{where}: shape {list(embedded.shape)} for {files.count(len(held.texts), 'caption')}; embed the captions of "
         "the file, in its order"
       )
-    embedded = embedding_files.prepared(embedded, similarity, where)
+    embedded = embedding_rows.prepared(embedded, similarity, where)
     if per_image == "first":
       chosen = np.unique(held.images, return_index=True)[1]
       embedded, held = (
-        embedded[chosen],
+        embedding_rows.taken(embedded, chosen),
         Captions(held.images[chosen], tuple(held.texts[i] for i in chosen.tolist())),
       )
     counted[code] = held
@@ -163,10 +165,10 @@ def read_captions(
 
 def _of_language(
   code: str,
-  pictures: np.ndarray,
+  pictures: Embeddings,
   keys: Sequence[str],
   images: np.ndarray,
-  texts: np.ndarray,
+  texts: Embeddings,
   depths: Sequence[int],
 ) -> tuple[Statistics, dict[str, ranks.Ranks]]:
   """Returns the statistics of a language, and the ranks of its queries in both directions."""
@@ -177,8 +179,9 @@ def _of_language(
       f"'{code}': R@{max(depths)} needs at least {max(depths)} candidates, but there are only "
       f"{files.count(len(used), 'picture')}; choose smaller --k"
     )
-  to_picture = ranks.rank(texts, pictures[used], place, np.ones(len(texts), np.int64))
-  to_text = ranks.rank(pictures[used], texts, np.argsort(place, kind="stable"), counts)
+  pictures = embedding_rows.taken(pictures, used)
+  to_picture = ranks.rank(texts, pictures, place, np.ones(len(texts), np.int64))
+  to_text = ranks.rank(pictures, texts, np.argsort(place, kind="stable"), counts)
   of_pictures = [str(keys[number]) for number in used.tolist()]
 
   def of_captions(scores: np.ndarray) -> np.ndarray:

@@ -15,7 +15,8 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import zero_shot
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading import embedding_files, embedding_rows
+from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 from xmcap.scoring.writing.signature import of_images, of_texts
@@ -38,11 +39,13 @@ class Matrix:
     rows = max(1, _CELLS // width)
     for first in range(0, count, rows):
       # Mapped anew each time, so that what was read is not kept.
-      chunk = np.array(embedding_files.map_npy(self.path)[first : first + rows], np.float32, order="C")
+      with np.errstate(over="ignore"):
+        chunk = np.array(embedding_files.map_npy(self.path)[first : first + rows], np.float32, order="C")
       if not np.isfinite(chunk).all():
         row, column = np.argwhere(~np.isfinite(chunk))[0].tolist()
         raise UsageError(
-          f"{self.path}, row {first + row}, column {column}: the score is NaN or infinite; compute it again"
+          f"{self.path}, row {first + row}, column {column}: the score is NaN or infinite, or above 3.4e38, the "
+          "largest of float32; compute it again"
         )
       yield first, chunk
 
@@ -52,7 +55,7 @@ def open_matrix(path: str | os.PathLike) -> Matrix:
   scores = embedding_files.map_npy(path)
   if scores.ndim != 2 or not scores.size:
     raise UsageError(f"{path}: has shape {list(scores.shape)}; scores are [queries, candidates]")
-  if scores.dtype not in tensor_files.FLOATS:
+  if not tensor_files.is_float(scores.dtype):
     raise UsageError(f"{path}: holds {shown(str(scores.dtype))}; scores are float32")
   return Matrix(pathlib.Path(path), (scores.shape[0], scores.shape[1]))
 
@@ -91,9 +94,9 @@ def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def write_similarities(
-  path: str | os.PathLike, queries: np.ndarray, candidates: np.ndarray, similarity: str = "cosine"
+  path: str | os.PathLike, queries: Embeddings, candidates: Embeddings, similarity: str = "cosine"
 ) -> None:
-  """Writes the similarities of queries, float32 [Q, D], and candidates, float32 [C, D], as a matrix [Q, C].
+  """Writes the similarities of queries [Q, D] and candidates [C, D] as a matrix [Q, C].
 
   UsageError as `similarities`; XmcapError if the file cannot be written.
   """
@@ -101,18 +104,22 @@ def write_similarities(
 
 
 def similarities(
-  queries: np.ndarray, candidates: np.ndarray, similarity: str = "cosine"
+  queries: Embeddings, candidates: Embeddings, similarity: str = "cosine"
 ) -> Iterator[np.ndarray]:
-  """Returns the similarities of queries, float32 [Q, D], and candidates, float32 [C, D]: some rows [C] at a time.
+  """Returns the similarities of queries [Q, D] and candidates [C, D]: some rows, float32 [rows, C], at a time.
+
+  Queries may be larger than memory; candidates are kept as float32.
 
   Raises:
-    UsageError: the widths differ, or with the cosine an embedding has length 0.
+    UsageError: the widths differ; a number or a product is NaN, infinite or beyond float32; or with the cosine an
+      embedding has length 0.
   """
   embedding_files.check_width("queries", queries, "candidates", candidates)
-  queries = embedding_files.prepared(queries, similarity, "queries")
-  candidates = embedding_files.prepared(candidates, similarity, "candidates")
-  rows = max(1, _CELLS // len(candidates))
-  return (queries[first : first + rows] @ candidates.T for first in range(0, len(queries), rows))
+  queries = embedding_rows.prepared(queries, similarity, "queries")
+  held = embedding_rows.prepared(candidates, similarity, "candidates")[:]
+  rows = embedding_rows.at_once(_CELLS, held)
+  starts = range(0, len(queries), rows)
+  return (embedding_rows.products(queries[first : first + rows], held, first) for first in starts)
 
 
 def write(path: str | os.PathLike, shape: tuple[int, int], chunks: Iterable[np.ndarray]) -> None:

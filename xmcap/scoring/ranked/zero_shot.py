@@ -16,7 +16,8 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics
 from xmcap.scoring.published import babel_imagenet_languages
 from xmcap.scoring.ranked import openai_english, ranks
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading import embedding_files, embedding_rows
+from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
@@ -58,11 +59,14 @@ class ZeroShot(System):
 
   Attributes:
     classes: language code -> scores by class.
-    predicted: language code -> picture key -> index of the predicted class among the labels.
+    keys: keys of all N pictures.
+    predicted: language code -> int32 [N], index of the predicted class among the labels; -1 for a picture whose class
+      has no label in the language.
   """
 
   classes: dict[str, ClassScores]
-  predicted: dict[str, dict[str, int]]
+  keys: tuple[str, ...]
+  predicted: dict[str, np.ndarray]
 
   def classes_csv(self) -> str:
     """Returns CSV with a row per language and class: index, name, pictures, top-1, most frequent wrong prediction."""
@@ -77,7 +81,7 @@ class ZeroShot(System):
 
 
 def score_zero_shot(
-  pictures: np.ndarray,
+  pictures: Embeddings,
   targets: np.ndarray,
   labels: Mapping[str, Labels],
   texts: Mapping[str, embedding_files.Read],
@@ -94,11 +98,11 @@ def score_zero_shot(
   """Classifies pictures by the names of classes, in each language among the classes with a name in it.
 
   Args:
-    pictures: float32 [N, D].
+    pictures: [N, D], which may be larger than memory.
     targets: integers [N], the class index of each picture.
     labels: language code -> its classes.
-    texts: language code -> function that returns the embeddings of the names, float32 [C, D] in the order of the
-      labels, or [prompts, C, D], which are averaged.
+    texts: language code -> function that returns the embeddings of the names, [C, D] in the order of the labels, or
+      [prompts, C, D], which are averaged.
     similarity: `cosine`, or `dot` for the plain product.
     prompts: description of the prompts, for the signature.
     fixed_classes, fixed_draws: number of classes of the fixed-size variant, and number of draws; 0 classes: without it.
@@ -108,11 +112,11 @@ def score_zero_shot(
     title: title of the table.
 
   Raises:
-    UsageError: the arguments do not match.
+    UsageError: the arguments do not match, or as `embedding_rows.prepared` and `ranks.rank`.
   """
   keys = [str(number) for number in range(len(pictures))] if keys is None else list(keys)
   _check(pictures, targets, keys, labels, texts)
-  pictures = embedding_files.prepared(pictures, similarity, "pictures")
+  pictures = embedding_rows.prepared(pictures, similarity, "pictures")
   statistics, classes, predicted, tied = {}, {}, {}, 0
   for code in languages_lib.ordered(labels):
     names, where = texts[code](), f"texts of {code}"
@@ -123,21 +127,23 @@ def score_zero_shot(
         f"{where}: {names.shape[-2]:,} embeddings for {files.count(len(of_language.names), 'label')}; "
         "embed the labels of this file, in its order"
       )
-    names = embedding_files.prepared(names, similarity, where)
+    names = embedding_rows.prepared(names, similarity, where)
     chosen = np.flatnonzero(np.isin(targets, of_language.indices))
     if not len(chosen):
       raise UsageError(f"'{code}': no picture is of a class with a label; leave out the language")
     place = np.searchsorted(of_language.indices, targets[chosen])
-    ranked = ranks.rank(pictures[chosen], names, place, np.ones(len(chosen), np.int64))
+    of_language_rows = embedding_rows.taken(pictures, chosen)
+    ranked = ranks.rank(of_language_rows, names, place, np.ones(len(chosen), np.int64))
     tied += ranked.undecided
     values = {"top1": ranked.hits(1)[:, None]}
     if fixed_classes:
       draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
-      values["top1_fixed"] = _fixed(pictures[chosen], names, place, draws)
+      values["top1_fixed"] = _fixed(of_language_rows, names, place, draws)
     of_pictures: list[str] = [keys[number] for number in chosen.tolist()]
     statistics[code] = Statistics.of(of_pictures, values, len(names))
     classes[code] = _by_class(of_language, place, values["top1"][:, 0], ranked.first)
-    predicted[code] = dict(zip(of_pictures, ranked.first.tolist(), strict=True))
+    predicted[code] = np.full(len(keys), -1, np.int32)
+    predicted[code][chosen] = ranked.first
   parts = {
     "similarity": similarity,
     "prompts": prompts,
@@ -158,7 +164,7 @@ def score_zero_shot(
   english = labels["en"].names if "en" in labels else ()
   notes = [*_shared_names(labels), *ranks.ties_note(tied), *openai_english.note(english)]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
-  return ZeroShot(table, statistics, classes, predicted)
+  return ZeroShot(table, statistics, classes, tuple(keys), predicted)
 
 
 def read_labels(
@@ -267,14 +273,15 @@ def _draws(code: str, count: int, size: int, draws: int, seed: int) -> list[np.n
 
 
 def _fixed(
-  pictures: np.ndarray, names: np.ndarray, place: np.ndarray, draws: Sequence[np.ndarray]
+  pictures: Embeddings, names: Embeddings, place: np.ndarray, draws: Sequence[np.ndarray]
 ) -> np.ndarray:
   totals = np.zeros((len(pictures), 2))
   for drawn in draws:
     chosen = np.flatnonzero(np.isin(place, drawn))
     if len(chosen):
       right = np.searchsorted(drawn, place[chosen])
-      ranked = ranks.rank(pictures[chosen], names[drawn], right, np.ones(len(chosen), np.int64))
+      pictures_drawn = embedding_rows.taken(pictures, chosen)
+      ranked = ranks.rank(pictures_drawn, names[drawn], right, np.ones(len(chosen), np.int64))
       totals[chosen] += np.stack([ranked.hits(1), np.ones(len(chosen))], axis=1)
   return totals
 

@@ -1,4 +1,7 @@
-"""Reads embeddings from `.npy`, or from `.safetensors` with a single tensor or one named `embeddings`."""
+"""Reads embeddings from `.npy`, or from `.safetensors` with a single tensor or one named `embeddings`.
+
+Files are mapped, and their rows read when they are needed (see `embedding_rows`).
+"""
 
 import os
 import pathlib
@@ -9,6 +12,8 @@ import numpy as np
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.reading import embedding_rows
+from xmcap.scoring.reading.embedding_rows import Embeddings, Stored
 from xmcap.scoring.reading.inputs import Input
 from xmcap.tensors import files as tensor_files
 from xmcap.tensors import npy_header
@@ -19,22 +24,22 @@ TENSOR = "embeddings"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
 """The embeddings of pictures in a folder of `xmcap embed`, and their keys, one per line."""
 
-SIMILARITIES = ("cosine", "dot")
 _TINY = 1e-12
 
-Read = Callable[[], np.ndarray]
-"""Reads the embeddings of one language: float32 [texts, D], or [prompts, texts, D]."""
+Read = Callable[[], Embeddings]
+"""Opens the embeddings of one language: float32 [texts, D], or [prompts, texts, D]."""
 
 
-def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> np.ndarray:
-  """Returns the embeddings of a file as float32 [N, D], or with another number of axes in `axes`.
+def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> Stored:
+  """Opens the embeddings of a file, [N, D], or with another number of axes in `axes`; rows are read as float32.
 
   Raises:
-    UsageError: the file cannot be read, is a pickle, has non-finite numbers, or has another number of axes.
+    UsageError: the file cannot be read, is a pickle, has another number of axes, or holds no floats; later, when rows
+      are read, they have NaN, infinity, or numbers beyond float32.
   """
   path = pathlib.Path(path)
   if path.suffix == ".npy":
-    return _checked(map_npy(path), axes, str(path))
+    return _opened(map_npy(path), axes, str(path))
   if path.suffix != ".safetensors":
     raise UsageError(f"{path}: embeddings are read from {' and '.join(SUFFIXES)}; save them as one of these")
   tensors = tensor_files.read_safetensors(path)
@@ -42,7 +47,7 @@ def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> np.ndarray:
     names = files.first_few(sorted(tensors)) or "none"
     raise UsageError(f"{path}: must have a single tensor, or one named '{TENSOR}'; it has {names}")
   name = TENSOR if TENSOR in tensors else next(iter(tensors))
-  return _checked(tensors[name].read(), axes, f"{path}, tensor {name}")
+  return _opened(tensor_files.map_tensor(path, name), axes, f"{path}, tensor {name}")
 
 
 def map_rows(path: str | os.PathLike) -> np.ndarray:
@@ -67,11 +72,14 @@ def map_pictures(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray
 def unit_rows(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:
   """Returns rows of embeddings [N, D] as float64 with length 1; UsageError for length 0, NaN or infinity."""
   wide = array[rows].astype(np.float64)
-  lengths = np.sqrt((wide * wide).sum(axis=1, keepdims=True))
+  with np.errstate(over="ignore"):
+    lengths = np.sqrt((wide * wide).sum(axis=1, keepdims=True))
   bad = ~(np.isfinite(lengths) & (lengths >= _TINY))
   if bad.any():
     row = int(rows[np.flatnonzero(bad)[0]])
-    raise UsageError(f"{where}, row {row}: an embedding of length 0, or with NaN or infinity; embed it again")
+    raise UsageError(
+      f"{where}, row {row}: an embedding of length 0, or with NaN, infinity or numbers beyond float64; embed it again"
+    )
   return wide / lengths
 
 
@@ -93,44 +101,17 @@ def by_language(
       if file.suffix in SUFFIXES:
         named.append((file.stem, lambda file=file: read(file, (2, 3))))
   elif path.suffix == ".safetensors":
-    for name, tensor in tensor_files.read_safetensors(path).items():
+    for name in tensor_files.read_safetensors(path):
       where = f"{path}, tensor {name}"
-      named.append((name, lambda tensor=tensor, where=where: _checked(tensor.read(), (2, 3), where)))
+      named.append(
+        (name, lambda name=name, where=where: _opened(tensor_files.map_tensor(path, name), (2, 3), where))
+      )
   if not named:
     raise UsageError(
       f"{path}: no embeddings by language; give a folder of CODE.npy or CODE.safetensors, or one safetensors file with"
       " one tensor per language"
     )
   return files.by_code(named, path, code_of)
-
-
-def normalized(embeddings: np.ndarray, where: str) -> np.ndarray:
-  """Returns the embeddings [..., D] as float32 with length 1; UsageError if one has length 0."""
-  wide = embeddings.astype(np.float64)
-  lengths = np.sqrt((wide * wide).sum(axis=-1, keepdims=True))
-  if lengths.min(initial=np.inf) < _TINY:
-    row = int(np.flatnonzero(lengths.reshape(-1) < _TINY)[0])
-    raise UsageError(f"{where}, row {row}: an embedding of length 0; fix it, or use --similarity=dot")
-  return (wide / lengths).astype(np.float32)
-
-
-def prepared(embeddings: np.ndarray, similarity: str, where: str) -> np.ndarray:
-  """Returns float32 [N, D] for a matrix product: averaged over prompts, and normalised for the cosine.
-
-  With the cosine the embedding of each prompt is normalised, and the mean again. With the dot product only the mean
-  over prompts is normalised, as in Babel-ImageNet's reference code for models that it does not normalise.
-
-  Raises:
-    UsageError: `similarity` is unknown, or with the cosine an embedding has length 0.
-  """
-  if similarity not in SIMILARITIES:
-    raise UsageError(f"--similarity={shown(similarity)}: must be {' or '.join(SIMILARITIES)}")
-  if embeddings.ndim == 2:
-    return normalized(embeddings, where) if similarity == "cosine" else embeddings
-  total = np.zeros(embeddings.shape[1:])
-  for prompt in embeddings:
-    total += normalized(prompt, where) if similarity == "cosine" else prompt
-  return normalized(total, f"{where}, mean of prompts")
 
 
 def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) -> None:
@@ -142,7 +123,7 @@ def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) 
     )
 
 
-def check_width(name: str, embeddings: np.ndarray, other: str, others: np.ndarray) -> None:
+def check_width(name: str, embeddings: Embeddings, other: str, others: Embeddings) -> None:
   """Raises UsageError if the embeddings differ in width."""
   width, wanted = embeddings.shape[-1], others.shape[-1]
   if width != wanted:
@@ -167,15 +148,10 @@ def _checked_layout(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.
   if array.ndim not in axes or 0 in array.shape:
     layout = "[rows, width]" if 3 not in axes else "[rows, width] or [prompts, rows, width]"
     raise UsageError(f"{where}: has shape {shown(str(list(array.shape)))}; embeddings are {layout}")
-  if array.dtype not in tensor_files.FLOATS:
+  if not tensor_files.is_float(array.dtype):
     raise UsageError(f"{where}: dtype {array.dtype}; embeddings are float16, bfloat16, float32 or float64")
   return array
 
 
-def _checked(array: np.ndarray, axes: tuple[int, ...], where: str) -> np.ndarray:
-  array = np.asarray(_checked_layout(array, axes, where), np.float32)
-  for part in array if array.ndim == 3 else [array]:
-    finite = np.isfinite(part).all(axis=-1)
-    if not finite.all():
-      raise UsageError(f"{where}, row {int(finite.argmin())}: holds NaN or infinity; embed it again")
-  return array
+def _opened(array: np.ndarray, axes: tuple[int, ...], where: str) -> Stored:
+  return embedding_rows.stored(_checked_layout(array, axes, where), where)

@@ -127,7 +127,8 @@ def _with_mean(shares: np.ndarray) -> list[float | None]:
 
 def _examples(found: ZeroShot, folder: str | os.PathLike) -> str:
   """Returns pictures with their predicted classes in some languages; "" if the folder has none of the pictures."""
-  keys = sorted({key for of_language in found.predicted.values() for key in of_language})
+  classified = np.logical_or.reduce([classes >= 0 for classes in found.predicted.values()])
+  keys = sorted(found.keys[place] for place in np.flatnonzero(classified).tolist())
   step = max(1, len(keys) // _MAX_EXAMPLES)
   cards = []
   for key, path in pictures_lib.find_all(folder, keys[::step][:_MAX_EXAMPLES]).items():
@@ -144,11 +145,12 @@ def _examples(found: ZeroShot, folder: str | os.PathLike) -> str:
 
 
 def _guesses(found: ZeroShot, key: str) -> str:
-  codes = [code for code in found.predicted if key in found.predicted[code]]
+  place = found.keys.index(key)
+  codes = [code for code in found.predicted if found.predicted[code][place] >= 0]
   codes = sorted(codes, key=lambda code: code != "en")[:: max(1, len(codes) // _MAX_GUESSES)][:_MAX_GUESSES]
   lines = []
   for code in codes:
-    name = found.classes[code].labels.names[found.predicted[code][key]]
+    name = found.classes[code].labels.names[found.predicted[code][place]]
     hit = found.statistics[code].image_scores("top1")[found.statistics[code].keys.index(key)]
     mark = "\u2713" if hit == 1 else "\u00b7"
     text = elements.tag("bdi", elements.escape(name), lang=code, dir=languages.get(code).direction)

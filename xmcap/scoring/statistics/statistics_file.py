@@ -92,7 +92,7 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
       with archive.open(member) as stream:
         header = npy_header.read_header(stream, member.file_size, f"array {name}")
         content = stream.read(member.file_size)
-      values = np.frombuffer(content, header.dtype)
+      values = np.frombuffer(content, header.dtype).astype(header.dtype.newbyteorder("="), copy=False)
       arrays[name] = values.reshape(header.shape, order="F" if header.fortran_order else "C")
   return arrays
 
@@ -109,7 +109,7 @@ def _checked_keys(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
   values = arrays.pop(_KEYS, None)
   if values is None or values.dtype.kind != "U" or values.ndim != 1:
     raise ValueError("no list of image keys")
-  code_points = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+  code_points = values.view(np.uint32)
   if code_points.max(initial=0) > sys.maxunicode:
     raise ValueError("an image key is not valid Unicode")
   keys = tuple(values.tolist())
