@@ -98,6 +98,7 @@ def console() -> None:
   """The entry point of the installed command."""
   quiet.guard()
   terminal.guard()
+  quiet.guard_logs()  # to the guarded stderr
   code = main()
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
     # Python would wait for threads that may be waiting for a lost host or disk; and after a keyboard interrupt in
