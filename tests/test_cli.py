@@ -1,8 +1,13 @@
 """The command: exit codes, one line for bad input, nothing heavy imported before it is needed."""
 
+import contextlib
 import json
+import os
+import pty
+import re
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -49,7 +54,6 @@ def test_score_writes_all_forms(files, capsys):
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    ([], "required"),
     (["trian"], "trian"),
     (["train"], "needs gin files"),
     (["train", "--gin_fil=x"], "did you mean --gin_file"),
@@ -69,6 +73,44 @@ def test_bad_usage_is_one_line_and_exits_2(arguments, message, capsys):
   assert cli.main(arguments) == 2
   error = capsys.readouterr().err
   assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error
+
+
+@pytest.mark.parametrize(
+  "words, listed",
+  [
+    ([], ["train", "score", "doctor"]),
+    (["data"], ["build", "stats"]),
+    (["data", "build"], ["folder", "xm3600"]),
+  ],
+)
+def test_without_a_command_the_commands_are_listed(words, listed, capsys):
+  assert cli.main(words) == 0
+  said = capsys.readouterr()
+  assert not said.err and f"usage: {' '.join(['xmcap', *words])} " in said.out
+  assert all(re.search(rf"^ +{name} ", said.out, re.MULTILINE) for name in listed)
+
+
+def test_in_a_terminal_no_line_of_a_table_is_wider(files):
+  """A process of its own in a pseudo-terminal of 60 columns; its table has 132 in a pipe."""
+  ours, its = pty.openpty()
+  termios.tcsetwinsize(its, (24, 60))
+  words = [
+    "score", f"--references={files}/references.jsonl", f"--predictions={files}/predictions.jsonl",
+    f"--out={files}/out", "--metrics=all", "--bootstrap=2",
+  ]  # fmt: skip
+  environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+  with subprocess.Popen([sys.executable, "-m", "xmcap.cli", *words], stdout=its, env=environment) as process:
+    os.close(its)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the process has closed its end
+      while part := os.read(ours, 1 << 16):
+        shown += part
+  os.close(ours)
+  lines = shown.decode().splitlines()
+  rules = [line for line in lines if re.fullmatch(r"-+(  -+)+", line)]
+  assert process.returncode == 0 and len(rules) >= 2 and max(map(len, rules)) <= 60
+  assert any(line.startswith("Too wide for 60 columns, so without: ") for line in lines)
+  assert f"{files}/out/table.md" in "".join(lines)
 
 
 @pytest.mark.parametrize(

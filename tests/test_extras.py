@@ -66,6 +66,7 @@ human annotate --images=photos --language=zh --sentences=p1.jsonl --tags=tags.js
 human annotations saved.jsonl --out=annotated
 published xm3600
 published xm3600-draft
+doctor
 runs runs --out=runs.html
 data select candidates.csv --out=selected.csv --count=1 --languages=en
 data labels --senses=senses.tsv --wnids=wnids.txt --least=2 --out=labels.json

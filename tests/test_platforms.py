@@ -142,3 +142,13 @@ def test_on_the_cpu_a_step_reuses_the_memory_of_the_step_before():
 
   # Not none: now and then a step begins before another thread has given back the memory of the one before.
   assert 2 * faults("choose") < faults("leave")
+
+
+def test_free_memory_is_the_least_of_host_and_container(monkeypatch, tmp_path):
+  monkeypatch.setattr(platforms, "_CGROUP", str(tmp_path))
+  whole = platforms.free_memory()  # no container
+  for name, text in {"max": "3000", "current": "2000", "stat": "anon 1500\nfile 500\n"}.items():
+    (tmp_path / f"memory.{name}").write_text(text)
+  assert platforms.free_memory() == 1500
+  (tmp_path / "memory.max").write_text("max\n")
+  assert whole is None or platforms.free_memory() > 1e6

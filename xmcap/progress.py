@@ -10,24 +10,25 @@ _SECONDS_BETWEEN = 2.0
 class Progress:
   """Reports the amount done, the rate and the time left, every two seconds at most.
 
-  It is called with the number of units done so far. With a `unit`, such as `bytes`, the rate leaves out the first call,
-  which reports the work of an earlier run.
+  It is called with the number of units done so far; `unit` is such as `bytes`. The rate, and so the time left, leaves
+  out the first call, whose work was slower than the rest, because it compiles or starts workers, or an earlier run's.
   """
 
   def __init__(self, say: Say, what: str, total: int, unit: str = ""):
     self._say, self._what, self._total, self._unit = say, what, total, unit
-    self._began = self._said = time.monotonic()
-    self._before: int | None = None
+    self._said = time.monotonic()
+    self._first: tuple[float, int] | None = None  # when the first call was, and what was done then
 
   def __call__(self, done: int) -> None:
     now = time.monotonic()
-    if self._before is None:
-      self._before = done if self._unit else 0
+    if self._first is None:
+      self._first = now, done
     if now - self._said < _SECONDS_BETWEEN and done < self._total:
       return
     self._said = now
     scale, unit = (1e6, " MB") if self._unit == "bytes" else (1, "")
-    rate = (done - self._before) / max(now - self._began, 1e-9)
+    began, before = self._first
+    rate = (done - before) / max(now - began, 1e-9)
     line = f"{self._what}: {done / scale:,.0f} of {self._total / scale:,.0f}{unit}"
     if rate > 0 and done < self._total:
       line += f", {rate / scale:,.1f}{unit} a second, {_duration((self._total - done) / rate)} left"

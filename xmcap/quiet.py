@@ -8,6 +8,7 @@ all other lines are printed afterwards.
 import contextlib
 import importlib.abc
 import importlib.machinery
+import logging
 import os
 import re
 import signal
@@ -18,6 +19,8 @@ from typing import Any
 
 # "I0000 00:00:1795470578.940145   14097 port.cc:153] oneDNN custom ...", and the line that precedes them.
 _NOTE = re.compile(rb"[IWE]\d{4} \d\d:\d\d:\d+\.\d+ +\d+ \S+:\d+\] |WARNING: All log messages before absl::")
+_LOGGERS = ("absl", "tensorflow")  # that libraries write notes for developers to
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _NOISY = ("tensorflow", "libtpu")
 _SETTINGS = {
   "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -33,6 +36,31 @@ def guard() -> None:
     os.environ.setdefault(name, value)
   if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
     sys.meta_path.insert(0, _Finder())
+
+
+def guard_logs() -> None:
+  """Lets `logging` print xmcap's own warnings as `xmcap: warning: ...`.
+
+  Of what libraries say through absl's and TensorFlow's loggers it prints errors alone. Without a handler absl
+  would set up one, which prints everything as `WARNING:absl:...`.
+  """
+  handler = logging.StreamHandler()
+  handler.setFormatter(_Formatter())
+  handler.addFilter(_is_for_users)
+  logging.root.addHandler(handler)
+
+
+def _is_for_users(record: logging.LogRecord) -> bool:
+  is_of_library = record.name.split(".")[0] in _LOGGERS and not record.pathname.startswith(_OURS)
+  return record.levelno >= (logging.ERROR if is_of_library else logging.WARNING)
+
+
+class _Formatter(logging.Formatter):
+  """Begins a line as the command's errors do, or with the name of the library that says it."""
+
+  def formatMessage(self, record: logging.LogRecord) -> str:
+    of = "xmcap" if record.pathname.startswith(_OURS) else record.name
+    return f"{of}: {record.levelname.lower()}: {record.message}"
 
 
 @contextlib.contextmanager

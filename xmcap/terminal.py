@@ -9,6 +9,7 @@ escapes everything that the process prints or logs.
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import unicodedata
 from typing import Any
@@ -39,6 +40,36 @@ def is_plain(text: str) -> bool:
   return _escaped(text) == text
 
 
+def columns() -> int | None:
+  """Returns how many columns stdout's terminal has; None if stdout is a file or a pipe, whose reader wants all."""
+  return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+
+
+def cells(text: str) -> int:
+  """Returns how many columns a plain text takes: two for a wide character of East Asia, none for a mark."""
+  if text.isascii():
+    return len(text)
+  return sum(map(_cells_of, text))
+
+
+def broken(text: str, width: int) -> list[str]:
+  """Returns a plain text in lines of at most `width` columns, broken at spaces, or within a word that is longer."""
+  if cells(text) <= width:
+    return [text]
+  lines = [""]
+  for word in text.split(" "):
+    if lines[-1] and cells(f"{lines[-1]} {word}") <= width:
+      lines[-1] += f" {word}"
+      continue
+    if lines[-1]:
+      lines.append("")
+    for character in word:
+      if lines[-1] and cells(lines[-1] + character) > width:
+        lines.append("")
+      lines[-1] += character
+  return lines
+
+
 def guard() -> None:
   """Escapes everything that this process prints or logs from now on.
 
@@ -52,6 +83,12 @@ def guard() -> None:
     if stream is not None and not isinstance(stream, _Guarded):
       setattr(sys, name, _Guarded(stream, words))
   logging.setLogRecordFactory(_Record)
+
+
+def _cells_of(character: str) -> int:
+  if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+    return 0
+  return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def _escaped(text: str) -> str:

@@ -3,7 +3,7 @@
 import gin
 import pytest
 
-from xmcap import cli, configuration
+from xmcap import cli, configuration, platforms
 from xmcap.planning import host, topologies
 from xmcap.planning import run as run_lib
 
@@ -38,7 +38,7 @@ def test_short_and_scanned_stacks_need_less():
 
 def test_too_little_memory_is_refused_before_anything_is_compiled(monkeypatch, capsys):
   pytest.importorskip("libtpu")
-  monkeypatch.setattr(host, "free_bytes", lambda: 4_000_000_000)
+  monkeypatch.setattr(platforms, "free_memory", lambda: 4_000_000_000)
   options = ["plan", *(f"--gin_file={file}" for file in _BB), "--topology=v4-128"]
   assert cli.main(options) == 2
   said = capsys.readouterr()
@@ -47,13 +47,3 @@ def test_too_little_memory_is_refused_before_anything_is_compiled(monkeypatch, c
   )
   line = said.err.splitlines()[-1]
   assert "4.0 GB are free" in line and "--gin.ViTConfig.scan=True" in line
-
-
-def test_free_memory_is_the_least_of_host_and_container(monkeypatch, tmp_path):
-  monkeypatch.setattr(host, "_CGROUP", str(tmp_path))
-  whole = host.free_bytes()  # no container
-  for name, text in {"max": "3000", "current": "2000", "stat": "anon 1500\nfile 500\n"}.items():
-    (tmp_path / f"memory.{name}").write_text(text)
-  assert host.free_bytes() == 1500
-  (tmp_path / "memory.max").write_text("max\n")
-  assert whole is None or host.free_bytes() > 1e6

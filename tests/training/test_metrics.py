@@ -96,6 +96,25 @@ def test_utilisation_is_the_ideal_time_over_the_time():
   assert f"MFU {values['speed/mfu']:.0%}" in line
 
 
+def test_the_time_left_waits_for_a_second_step():
+  assert "left" not in report_of(BATCH, MEASURED, steps=1)[1]
+  assert "left" in report_of(BATCH, MEASURED, steps=2)[1]
+
+
+def test_says_which_of_the_programs_is_compiled():
+  said = []
+  progress = Progress(10, 0, AllWriters([Kept()], said.append), said.append, lengths=(5, 8))
+  for length in (8, 5, 8, 9):
+    with progress.step({**BATCH, "target_tokens": jnp.zeros((3, 4, length), jnp.int32)}):
+      pass
+  compiling = [line.split(": about a minute")[0] for line in said if line.startswith("compiling the step")]
+  assert compiling == [
+    "compiling the step, program 1 of 2 (targets of 5, 8 tokens), for 8 tokens",
+    "compiling the step, program 2 of 2 (targets of 5, 8 tokens), for 5 tokens",
+    "compiling the step, again for another shape of batch",
+  ]
+
+
 def test_the_ideal_time_is_asked_for_once_for_each_shape():
   asked = []
   report_of(BATCH, MEASURED, steps=5, ideal_seconds=lambda batch: asked.append(batch))

@@ -188,7 +188,7 @@ def _annotations(arguments) -> None:
   outputs.keep_apart(
     {"--out": [*results, *corpus]}, {"FILE": arguments.files, "--assignment": arguments.assignment}
   )
-  print("\n\n".join(each.terminal() for each in findings))
+  print("\n\n".join(each.terminal(out) for each in findings))
   with outputs.held(out, arguments.prog), outputs.together(out):
     for each in findings:
       each.write(out)

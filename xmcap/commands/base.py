@@ -52,7 +52,13 @@ def add_command(
 def add_group(commands, name: str, metavar: str, summary: str, **texts: str):
   """Declares a command with subcommands, and returns the object to which they are added."""
   group = commands.add_parser(name, help=summary, allow_abbrev=False, **texts)
-  return group.add_subparsers(metavar=metavar, required=True, parser_class=Parser)
+  return add_subcommands(group, metavar)
+
+
+def add_subcommands(group: argparse.ArgumentParser, metavar: str):
+  """Lets a parser take a subcommand; returns the object to which they are added. Without one, `cli` lists them."""
+  group.set_defaults(list_commands=group.print_help, options=group._option_string_actions, prog=group.prog)
+  return group.add_subparsers(metavar=metavar, parser_class=Parser)
 
 
 def text(
@@ -128,17 +134,16 @@ def add_gin(command) -> None:
   flag(group, "--explain", "print the resolved configuration and exit")
 
 
-def overrides(arguments, rest: Sequence[str], argv: Sequence[str]) -> list[str]:
+def overrides(arguments, rest: Sequence[str]) -> list[str]:
   """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
   found = []
   for word in rest:
     if hasattr(arguments, "gin_file") and word.startswith("--gin."):
       found.append(word.removeprefix("--gin."))
       continue
-    command = " ".join(part for part in argv[:2] if not part.startswith("-"))
     nearest = difflib.get_close_matches(word.split("=")[0], arguments.options, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    raise UsageError(f"xmcap {command}: unknown argument {word}{hint} (see xmcap {command} --help)")
+    raise UsageError(f"{arguments.prog}: unknown argument {word}{hint} (see {arguments.prog} --help)")
   return found
 
 

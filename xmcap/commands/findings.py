@@ -10,7 +10,7 @@ def show(findings: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> No
   out = arguments.out
   if out:
     outputs.keep_apart({"--out": [file for each in findings for file in each.files(out)]}, read)
-  print("\n\n".join(each.terminal() for each in findings))
+  print("\n\n".join(each.terminal(out) for each in findings))
   if out:
     with outputs.held(out, arguments.prog), outputs.together(out):
       for each in findings:

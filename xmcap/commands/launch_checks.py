@@ -71,7 +71,7 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
   try:
     with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
       arguments, rest = parsers[words[0]].parse_known_args(words[1:])
-      arguments.overrides = base.overrides(arguments, rest, words)
+      arguments.overrides = base.overrides(arguments, rest)
       extras.check(arguments.prog, arguments.extra)
       checks = {"train": _train, "eval": _eval}.get(words[0])
       written = checks(arguments, place, folder, unseen) if checks else ""

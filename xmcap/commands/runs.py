@@ -30,9 +30,9 @@ def _runs(arguments) -> None:
   metrics = summary.metrics_of(runs)
   for line in left_out:
     base.say(f"xmcap: left out: {line}")
-  print(summary.table(runs, metrics[:_MOST_METRICS]).text(), end="")
+  print(summary.table(runs, metrics[:_MOST_METRICS]).text(arguments.out), end="")
   if (goodput := summary.goodput(runs)) is not None:
-    print("\n" + goodput.text(), end="")
+    print("\n" + goodput.text(arguments.out), end="")
   for run in runs:
     if run.torn:
       base.say(f"xmcap: {run.folder}: {run.torn} lines of metrics.jsonl could not be read")

@@ -159,7 +159,7 @@ def _score(arguments) -> None:
     )
   if not arguments.only_tables:
     _say_pictures(arguments, result.statistics)
-  print(result.table.terminal())
+  print(result.table.terminal(arguments.out))
   if result.health:
     print(output.health_text(result.health, not arguments.only_tables))
 
@@ -244,4 +244,4 @@ def _compare(arguments) -> None:
       )
   if arguments.references:
     _say_pictures(arguments, next(iter(systems.values())).statistics)
-  print(comparison.terminal())
+  print(comparison.terminal(arguments.out))

@@ -280,7 +280,7 @@ def _write(arguments, result, images: str | None = None) -> None:
 
   with outputs.together(arguments.out):
     embeddings_page.write_results(arguments.out, result, images)
-  print(result.table.terminal())
+  print(result.table.terminal(arguments.out))
 
 
 def _depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:

@@ -235,7 +235,7 @@ class CaptionEvaluator:
       images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
       output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
       files.remove(out / _DECODED)
-    print(result.table.terminal(), flush=True)
+    print(result.table.terminal(self.out_dir), flush=True)
     return result.table
 
   def _bytes(self, key: str) -> bytes:

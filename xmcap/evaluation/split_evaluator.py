@@ -61,7 +61,7 @@ class SplitEvaluator:
     """Writes the tables and the report of a result of `xmcap.scoring`, and prints its table."""
     with addresses.local_folder(self.out_dir) as out, outputs.together(out):
       embeddings_page.write_results(out, result)
-    print(result.table.terminal(), flush=True)
+    print(result.table.terminal(self.out_dir), flush=True)
 
   def rows(self, table: tables.Table, part: str = "") -> Iterator[tuple[str, str, float]]:
     """Yields (language, name, value) for each metric and language, and ("", name, value) for the mean over all."""

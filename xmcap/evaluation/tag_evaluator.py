@@ -152,7 +152,7 @@ class TagEvaluator(SplitEvaluator):
         file = f"baseline_{name}.jsonl" if name else PREDICTIONS
         tag_files.write(out / file, predicted)
       embeddings_page.write_results(out, dataclasses.replace(result, table=table))
-    print(table.terminal(), flush=True)
+    print(table.terminal(self.out_dir), flush=True)
 
 
 def _predicting(objective: Any, with_vectors: bool) -> Callable[[Any, Any], tuple[jax.Array, ...]]:

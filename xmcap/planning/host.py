@@ -1,13 +1,11 @@
 """What compiling a step needs of this host, said before it begins, and refused where it cannot end well."""
 
-import contextlib
-import pathlib
 from collections.abc import Callable
 
+from xmcap import platforms
 from xmcap.errors import UsageError
 from xmcap.planning.run import Run
 
-_CGROUP = "/sys/fs/cgroup"
 _MT5_VOCABULARY = 250_112
 
 
@@ -28,37 +26,18 @@ def needed_minutes(run: Run, programs: int = 1) -> float:
   return programs * (4 * vocabulary + _layers(run) / 12)
 
 
-def free_bytes() -> int | None:
-  """Bytes of memory that this process may still take: of the host, and of its container; None if nothing says so."""
-  found = []
-  # Missing files: no Linux, or no container. A limit that is no number: `max`, which is none.
-  with contextlib.suppress(OSError, KeyError, ValueError):
-    found.append(1024 * _fields("/proc/meminfo")["MemAvailable:"])
-  with contextlib.suppress(OSError, KeyError, ValueError):
-    limit, used = (int(pathlib.Path(_CGROUP, name).read_text()) for name in ("memory.max", "memory.current"))
-    # The container's count has pages of files in it, which the kernel gives back.
-    found.append(limit - used + _fields(f"{_CGROUP}/memory.stat")["file"])
-  return min(found, default=None)
-
-
-def _fields(path: str) -> dict[str, int]:
-  """A file of lines `NAME NUMBER ...`."""
-  lines = pathlib.Path(path).read_text(encoding="ascii").splitlines()
-  return {name: int(number) for name, number, *_ in map(str.split, lines)}
-
-
 def check(run: Run, programs: int, say: Callable[[str], None]) -> None:
   """Says what compiling needs; UsageError if this host's free memory is far from enough, as it would be killed.
 
   Far: a tenth, which the fit is not better than.
   """
-  needed, free = needed_bytes(run, programs), free_bytes()
+  needed, free = needed_bytes(run, programs), platforms.free_memory()
   minutes = needed_minutes(run, programs)
   said = f"about {needed / 1e9:.0f} GB of this host's memory"
+  what = "a program" if programs == 1 else f"{programs} programs, one for each length of the targets,"
+  of_free = "" if free is None else f", of {free / 1e9:.0f} GB free"
   long = f"{minutes:.0f} minutes" if minutes >= 2 else "a minute"
-  say(
-    f"compiling needs {said}{'' if free is None else f', of {free / 1e9:.0f} GB free'}, and about {long} on 2 cores"
-  )
+  say(f"compiling {what} needs {said}{of_free}, and about {long} on 2 cores")
   if free is not None and free < 0.9 * needed:
     way = (
       "" if run.variant.scan else ", or --gin.ViTConfig.scan=True --gin.T5Config.scan=True, which need less"

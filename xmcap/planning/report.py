@@ -84,7 +84,7 @@ def ranking(plans: Sequence[Plan], refused: Sequence[DoesNotFit], recipe: int) -
   )  # fmt: skip
   other = any(row[1].endswith("*") for row in rows)
   note = "* another recipe: more captions per picture in a step.\n" if other else ""
-  return Grid(headings, tuple(rows)).text() + note
+  return Grid(headings, tuple(rows), spare=("M cycles", "microbatches", "exposed ms")).text() + note
 
 
 def mix_text(mix: Mapping[str, Any], longest: Plan, price: float | None = None) -> str:

@@ -7,6 +7,8 @@ from xmcap.runs.history import RunHistory, evaluations, names_of
 from xmcap.scoring.writing.grid import Grid
 from xmcap.training.reporting.goodput import KINDS, SECONDS
 
+# What a narrow terminal goes without, in this order; after it the metrics, from the right.
+_SPARE = ("lr", "memory", "waits", "pictures/s", "goodput", "MFU", "captions/s", "loss")
 _FIRST = ("cider_d", "cider", "loss", "accuracy")  # metrics shown before all others
 
 
@@ -91,7 +93,8 @@ def table(runs: Sequence[RunHistory], metrics: Sequence[str]) -> Grid:
     cells = [(column.text(run), column.best(run)) for column in shown]
     texts = [f"{text} ({best})" if best else text for text, best in cells]
     rows.append((run.name, state(run), steps(run), *texts))
-  return Grid(("run", "state", "step", *(column.heading for column in shown)), tuple(rows), (), 2)
+  headings = ("run", "state", "step", *(column.heading for column in shown))
+  return Grid(headings, tuple(rows), num_labels=2, spare=_SPARE)
 
 
 def goodput(runs: Sequence[RunHistory]) -> Grid | None:

@@ -141,7 +141,8 @@ def train(
 
   devices = mesh.devices.flatten().tolist()
   ideal_seconds = functools.partial(flops.ideal_seconds, objective, optimizer, plan.target.params, devices)
-  progress = Progress(total_steps, start, writers.open(model_dir, say), say, ideal_seconds, goodput)
+  lengths = getattr(stream, "target_lengths", ())
+  progress = Progress(total_steps, start, writers.open(model_dir, say), say, ideal_seconds, goodput, lengths)
   progress.event(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
     device_kind=devices[0].device_kind,

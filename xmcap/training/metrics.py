@@ -79,7 +79,8 @@ class Progress:
   """Collects the metrics of the steps on the device, and fetches, prints and writes them at each report.
 
   Nothing is fetched between two reports, and the loop waits for the device only where it would anyway.
-  `ideal_seconds(batch)` is the time of a step at the devices' peak; see `flops.ideal_seconds`.
+  `ideal_seconds(batch)` is the time of a step at the devices' peak; see `flops.ideal_seconds`. `lengths` are those of
+  the targets, for each of which the step is compiled.
   """
 
   def __init__(
@@ -90,6 +91,7 @@ class Progress:
     say: Callable[[str], None],
     ideal_seconds: Callable[[Mapping[str, jax.ShapeDtypeStruct]], float | None] = lambda batch: None,
     goodput: Goodput | None = None,
+    lengths: Sequence[int] = (),
   ):
     self.pace = Pace()
     self._goodput = goodput or Goodput()
@@ -97,6 +99,7 @@ class Progress:
     self._say = say
     self._writer = writer
     self._ideal_seconds = ideal_seconds
+    self._lengths = lengths
     self._ideal: dict[_Shapes, float | None] = {}
     self._step = self._start_step = start_step
     self._start_over()
@@ -131,8 +134,7 @@ class Progress:
     compiles = shapes not in self._ideal
     watch.progress("compile" if compiles else "step", f"step {self._step + 1}")
     if compiles:
-      lengths = " for other lengths" if self._ideal else ""
-      self._say(f"compiling the step{lengths}: about a minute, more for a large model")
+      self._say(f"compiling the step, {self._program(dict(shapes))}: about a minute, more for a large model")
     began, programs = time.monotonic(), compilation_cache.programs()
     with jax.profiler.StepTraceAnnotation("train", step_num=self._step + 1):
       yield
@@ -148,6 +150,18 @@ class Progress:
       self._write(self._step, {} if is_cached else {_compile_name(dict(shapes)): seconds})
     self._batches.append(shapes)
     self._step += 1
+
+  def _program(self, shapes: Mapping[str, Sequence[int]]) -> str:
+    """Says which of the step's programs takes batches of these shapes."""
+    number = len(self._ideal) + 1
+    if number > max(1, len(self._lengths)):
+      return "again for another shape of batch"
+    if len(self._lengths) <= 1:
+      return "the only program"
+    which = (
+      f"program {number} of {len(self._lengths)} (targets of {', '.join(map(str, self._lengths))} tokens)"
+    )
+    return f"{which}, for {shapes['target_tokens'][-1]} tokens"
 
   def beside(self, what: str, seconds: float) -> None:
     """Counts seconds that were spent on one of `BESIDE` instead of training."""
@@ -217,7 +231,8 @@ class Progress:
     ]
     if "mfu" in speed:
       parts.append(f"MFU {speed['mfu']:.0%}")
-    parts.append(f"{_duration((self._total_steps - step) * speed['step_seconds'])} left")
+    if step > self._start_step + 1:  # the first step is no measure of the others
+      parts.append(f"{_duration((self._total_steps - step) * speed['step_seconds'])} left")
     if shares["waiting_for_data"] >= 0.05:
       parts.append(f"waiting for data {shares['waiting_for_data']:.0%}")
     if train["skipped"]:

@@ -51,9 +51,10 @@ class Sheet:
     """Makes a sheet with a row for each object; the columns have the names of its attributes."""
     return cls(name, title, columns, [[getattr(each, column.name) for column in columns] for each in objects])
 
-  def terminal(self) -> str:
-    """Returns the table for a terminal below its title."""
-    return f"{shown(self.title, limit=None)}\n{self._grid().text()}"
+  def terminal(self, out: str | os.PathLike = "") -> str:
+    """Returns the table for a terminal below its title; `out` is the folder where it is written."""
+    rest = os.path.join(out, f"{self.name}.csv") if out else ""
+    return f"{shown(self.title, limit=None)}\n{self._grid().text(rest)}"
 
   def markdown(self) -> str:
     """Returns the table in Markdown below its title."""
@@ -96,10 +97,10 @@ class Findings(abc.ABC):
     bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": self.level}
     return {**found, "bootstrap": bootstrap, "notes": self.notes}
 
-  def terminal(self) -> str:
-    """Returns all sheets and notes as text."""
+  def terminal(self, out: str | os.PathLike = "") -> str:
+    """Returns all sheets and notes as text; `out` is the folder where they are written."""
     notes = [shown(note, limit=None) for note in self.notes]
-    return "\n".join([*(sheet.terminal() for sheet in self.sheets()), *notes])
+    return "\n".join([*(sheet.terminal(out) for sheet in self.sheets()), *notes])
 
   def files(self, out: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the files that `write` writes."""

@@ -101,9 +101,10 @@ class Comparison:
       f"{round(count / SIGNIFICANCE):,}."
     )
 
-  def terminal(self) -> str:
-    """Returns the differences as text for a terminal."""
-    parts = [f"{shown(title, limit=None)}\n{held.text()}" for title, held in self._grids()]
+  def terminal(self, out: str | os.PathLike = "") -> str:
+    """Returns the differences as text for a terminal; `out` is the folder where they are written."""
+    rest = os.path.join(out, "comparison.md") if out else ""
+    parts = [f"{shown(title, limit=None)}\n{held.text(rest)}" for title, held in self._grids()]
     title = [shown(self.title, limit=None)] if self.title else []
     return "\n".join([*title, *parts, *(shown(line, limit=None) for line in self._explanation()), ""])
 
@@ -219,6 +220,7 @@ class Comparison:
         tuple(_cells(row, self.scale) for row in rows if languages.is_known(row.name)),
         tuple(_cells(row, self.scale) for row in rows if not languages.is_known(row.name)),
         num_labels=2,
+        spare=("p (randomisation)", "p (bootstrap)", "p (Holm)"),  # a mark says what is significant
       )
       yield f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}", held
 

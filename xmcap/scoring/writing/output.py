@@ -242,7 +242,7 @@ def health_text(of_language: Mapping[str, health.Health], written: bool = True) 
     if len(above) > len(shown)
     else ""
   )
-  text = health_grid(of_language, shown).text() if shown else ""
+  text = health_grid(of_language, shown).text("health.csv" if written else "") if shown else ""
   return f"{text}{more}all other measures: health.csv, report.html\n" if written else text
 
 

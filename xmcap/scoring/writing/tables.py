@@ -198,11 +198,12 @@ class Table:
     )
     return table + (f"\n{self._published_grid().latex()}" if self.published else "")
 
-  def terminal(self) -> str:
-    """Returns the table as text for a terminal, with the short signature."""
+  def terminal(self, out: str | os.PathLike = "") -> str:
+    """Returns the table as text for a terminal, with the short signature; `out` is the folder where it is written."""
+    rest = os.path.join(out, "table.md") if out else ""
     title = f"{shown(self.title, limit=None)}\n" if self.title else ""
     notes = "".join(f"note: {shown(note, limit=None)}\n" for note in self.notes)
-    grids = "".join(f"{held.text()}\n" for held in self._grids())
+    grids = "".join(f"{held.text(rest)}\n" for held in self._grids())
     return f"{title}{grids}{notes}signature: {Signature.parse(self.signature).short}\n"
 
   def write(self, out: str | os.PathLike, style: latex.Style | None = None) -> None:
@@ -272,6 +273,7 @@ class Table:
       return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
 
     headings = [*(metrics.METRICS[name].heading for name in self.metrics), *self.shares]
+    others = [metrics.METRICS[name].heading for name in reversed(self.metrics) if name != self.primary]
     for heading in self.beside:
       headings += [heading, "difference"]
     return grid.Grid(
@@ -282,6 +284,7 @@ class Table:
       ),
       tuple(row(name, "mean", mean_label(name), ("",) * len(self.counts)) for name in self.means),
       num_labels=2,
+      spare=(*self.shares, *self.counts, *others),
     )
 
   def _with_intervals(self, name: str, scores: Mapping[str, float]) -> dict:

@@ -1,0 +1,109 @@
+"""What `xmcap doctor` says, on machines and installs that are made up."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests import absent, setup_py
+from xmcap import cli, extras, platforms
+from xmcap.commands import doctor
+from xmcap.errors import UsageError
+from xmcap.storage import buckets
+
+ROOT = pathlib.Path(__file__).parents[2]
+_OF_DEVELOPERS = {"all", "test", "docs", "types", "parity"}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+  """No program is started, and jax answers at once."""
+  monkeypatch.setattr(doctor, "_first_lines", lambda words: [f"{words[0]} 1.0"])
+  monkeypatch.setattr(doctor, "device", lambda: {"platform": "tpu", "kinds": ["TPU v4"] * 4})
+
+
+def test_one_screen_that_a_terminal_of_80_columns_shows(machine, monkeypatch, capsys):
+  monkeypatch.setenv("XLA_FLAGS", "--xla_x=" + "1" * 100)
+  assert cli.main(["doctor"]) == 0
+  lines = capsys.readouterr().out.splitlines()
+  assert len(lines) <= 24 and max(map(len, lines)) <= 80
+  heads = {line[:10].strip() for line in lines}
+  assert {"xmcap", "Python", "extras", "device", "machine", "disk", "Java", "Chromium", "settings"} <= heads
+  assert "device    tpu: 4 x TPU v4" in lines
+
+
+def test_json_is_for_programs(machine, capsys):
+  assert cli.main(["doctor", "--json"]) == 0
+  found = json.loads(capsys.readouterr().out)
+  assert found["packages"]["numpy"] and found["extras"]["train"] == [] and "bucket" not in found
+  assert found["device"]["kinds"] == ["TPU v4"] * 4 and found["java"] == "java 1.0"
+  assert set(found["free_disk"]) >= {os.getcwd()}
+
+
+def test_a_bucket_is_checked_as_launch_does(machine, monkeypatch, capsys):
+  asked = []
+  monkeypatch.setattr(buckets, "check_writable", asked.append)
+  assert cli.main(["doctor", "--bucket=gs://b/runs"]) == 0
+  assert asked == ["gs://b/runs"] and "bucket    gs://b/runs: a run can write" in capsys.readouterr().out
+
+  def refuse(address):
+    raise UsageError("gs://b: storage.objects.create is missing")
+
+  monkeypatch.setattr(buckets, "check_writable", refuse)
+  assert cli.main(["doctor", "--bucket=gs://b/runs"]) == 2
+  said = capsys.readouterr()
+  assert "storage.objects.create is missing" in said.out
+  assert said.err.splitlines()[-1] == "xmcap: error: gs://b/runs: a run cannot write there, see above"
+
+
+@pytest.mark.parametrize(
+  "code, problem",
+  [
+    ("import sys; sys.exit('RuntimeError: no driver')", "jax does not start: RuntimeError: no driver"),
+    ("import os; os._exit(3)", "jax does not start: it ended with status 3"),
+    ("import time; time.sleep(60)", "jax does not answer within 0.5 s"),
+  ],
+)
+def test_a_jax_that_fails_or_waits_does_not_stop_the_report(monkeypatch, code, problem):
+  monkeypatch.setattr(doctor, "_ASK_JAX", code)
+  monkeypatch.setattr(doctor, "_JAX_SECONDS", 0.5 if "sleep" in code else 120)
+  assert doctor.device()["problem"].startswith(problem)
+
+
+def test_works_with_scoring_alone():
+  code = """
+import json, sys
+from tests import absent
+absent.hide(json.load(sys.stdin))
+from xmcap import cli
+sys.exit(cli.main(["doctor", "--bucket=gs://b/runs", "--json"]))
+"""
+  hidden = json.dumps(absent.beyond(setup_py.scoring()))
+  environment = os.environ | {"PYTHONPATH": str(ROOT)}
+  done = subprocess.run(
+    [sys.executable, "-c", code], input=hidden, capture_output=True, text=True, env=environment
+  )
+  found = json.loads(done.stdout)
+  assert done.returncode == 2 and found["device"] == {"problem": "unknown without jax"}
+  assert "jax" in found["extras"]["train"] and "needs the extra train" in found["bucket"]["refused"]
+
+
+def test_knows_the_extras_of_setup_py(monkeypatch):
+  assert set(extras.MODULES) | set(extras.OPTIONS) == set(setup_py.extras()) - _OF_DEVELOPERS
+  monkeypatch.setattr(platforms, "cuda_installed", lambda: True)
+  assert doctor.missing("cuda") == []  # whichever of its plugins is there
+
+
+def test_the_forms_for_issues_ask_for_it():
+  forms = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+  assert [form.name for form in forms] == ["bug.yml", "config.yml", "question.yml"]
+  for form in forms:
+    held = yaml.safe_load(form.read_text(encoding="utf-8"))
+    if form.name != "config.yml":
+      assert {"name", "description", "body"} <= held.keys()
+      asked = {field["id"]: field["attributes"] for field in held["body"] if "id" in field}
+      assert "`xmcap doctor`" in asked["doctor"]["description"]
