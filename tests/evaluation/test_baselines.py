@@ -23,7 +23,8 @@ def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):
   queries = list(files)[12:]
   references = References({key: {"fa": ["x"], "sw": ["y"]} for key in queries})
 
-  found = Baselines(data, encoder=model).predict(references, files.__getitem__)["nearest picture"]
+  measured = Baselines(data, encoder=model).measure(references, files.__getitem__, references)
+  found = measured.predictions["nearest picture"]
 
   vectors, _ = PictureEncoder(model)(list(files), files.__getitem__)
   nearest = distance.cdist(vectors[12:], vectors[:12], "cosine").argmin(axis=1)
