@@ -22,6 +22,7 @@ SMALL = [
   "--gin.Writers.tensorboard=False",
   "--gin.ViTConfig.depth=1",
 ]
+WATCH = ["--gin_file=runs/watch.gin", "--gin.LOOK_EVERY=2"]
 
 
 def run(*arguments):
@@ -41,15 +42,22 @@ def place(tmp_path_factory):
     pytest.skip("emoji36 cannot be built: neither its Debian packages nor npm can be reached")
   data = f"--gin.DATA_DIR={root / 'data'}"
   run("train", *COMMON, "--gin_file=runs/pretrain_tags.gin", data, f"--gin.MODEL_DIR={root / 'tags'}", *SMALL,
-      "--gin.BATCH_SIZE=8")  # fmt: skip
+      "--gin.BATCH_SIZE=8", *WATCH, f"--gin.LIVE_PAGE={root / 'tags.html'}", "--gin.WATCHED=@TagNames()")  # fmt: skip
   run("train", *COMMON, "--gin_file=runs/quickstart.gin", data, f"--gin.MODEL_DIR={root / 'model'}", *SMALL,
       f"--gin.PRETRAINED=[('{root / 'tags'}', 'vit')]", "--gin.BATCH_SIZE=16", "--gin.Writers.tensorboard=True",
       "--gin.hooks.evaluators=[@LossEvaluator(), @CaptionEvaluator()]", "--gin.CaptionEvaluator.limit=8",
       f"--gin.CaptionEvaluator.references='{root / 'data/test/captions.jsonl'}'", "--gin.Predictor.max_length=6",
       "--gin.CaptionEvaluator.predictor=@Predictor()", "--gin.Predictor.mixture=%MIXTURE",
-      "--gin.T5Config.num_decoder_layers=1", "--gin.CaptionStream.target_lengths=(12,)")  # fmt: skip
+      "--gin.T5Config.num_decoder_layers=1", "--gin.CaptionStream.target_lengths=(12,)",
+      *WATCH, f"--gin.LIVE_PAGE={root / 'model.html'}")  # fmt: skip
   yield root
   gin.clear_config()
+
+
+def test_both_runs_can_be_watched(place):
+  for name in ("tags", "model"):
+    page = (place / f"{name}.html").read_text(encoding="utf-8")
+    assert page.count("<article") == 4 and "Step 4 of 4" in page
 
 
 def test_every_scalar_that_a_run_writes_is_explained(place):

@@ -22,8 +22,10 @@ def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):
   model = str(model_folders.write(tmp_path / "model"))
   queries = list(files)[12:]
   references = References({key: {"fa": ["x"], "sw": ["y"]} for key in queries})
+  predictions = {key: {"fa": "caption 03", "sw": "caption 03"} for key in queries}
 
-  found = Baselines(data, encoder=model).predict(references, files.__getitem__)["nearest picture"]
+  measured = Baselines(data, encoder=model).measure(references, files.__getitem__, predictions)
+  found = measured.predictions["nearest picture"]
 
   vectors, _ = PictureEncoder(model)(list(files), files.__getitem__)
   nearest = distance.cdist(vectors[12:], vectors[:12], "cosine").argmin(axis=1)
@@ -31,3 +33,6 @@ def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):
   assert found == {
     key: {"fa": f"caption {train[row].key}", "sw": ""} for key, row in zip(queries, nearest, strict=True)
   }
+  assert measured.pictures == 12
+  # There is no Swahili in training, and no reference is a caption of training.
+  assert (measured.copied, measured.copied_references) == (0.5, 0.0)

@@ -2,7 +2,8 @@
 
 import collections
 import concurrent.futures
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 
 import gin
 import numpy as np
@@ -22,6 +23,23 @@ Vectors = Callable[[Mapping[str, bytes]], np.ndarray]
 """Turns the files of N pictures by key into float32 [N, D]."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """What the training captions tell about a split.
+
+  Attributes:
+    predictions: name of the baseline -> its predictions for all references.
+    pictures: number of training pictures.
+    copied, copied_references: share of the model's captions, and of the references, that are captions of training in
+      their language, word for word.
+  """
+
+  predictions: dict[str, Predictions]
+  pictures: int
+  copied: float
+  copied_references: float
+
+
 @gin.configurable
 class Baselines:
   """Both baselines, computed from training records.
@@ -36,62 +54,68 @@ class Baselines:
     self.source = records.RecordSource(data_dir, split)
     self._vectors = _of_encoder(PictureEncoder(encoder)) if encoder else thumbnails
 
-  def predict(self, references: References, read_bytes: Callable[[str], bytes]) -> dict[str, Predictions]:
-    """Name -> predictions for all references; `read_bytes(key)` returns the bytes of a picture's file."""
-    return {
-      "most frequent caption": most_frequent_caption(self.source, references),
-      "nearest picture": nearest_picture(self.source, references, read_bytes, self._vectors),
+  def measure(
+    self, references: References, read_bytes: Callable[[str], bytes], predictions: Predictions
+  ) -> Measured:
+    """Reads the training records once; `read_bytes(key)` returns the bytes of a picture's file.
+
+    `most frequent caption` predicts each language's most frequent training caption; ties go to the caption that sorts
+    first. `nearest picture` predicts the first caption in each language of the nearest training picture, by squared
+    Euclidean distance. With the vectors of a pretrained encoder it is the nearest neighbour of Devlin et al.,
+    "Exploring Nearest Neighbor Approaches for Image Captioning" (2015), with one neighbour. Where there is no caption,
+    both predict "".
+    """
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    nearest = _Nearest(list(references), read_bytes, self._vectors)
+    for start in range(0, len(self.source), _AT_ONCE):
+      found = self.source.read(range(start, min(start + _AT_ONCE, len(self.source))))
+      for record in found:
+        for caption in record.captions:
+          counts[caption.language][caption.text] += 1
+      nearest.look_at(start, found)
+    best = {
+      language: min(counter, key=lambda text: (-counter[text], text)) for language, counter in counts.items()
     }
+    most_frequent, of_nearest = {}, {}
+    for (key, captions), record in zip(
+      references.items(), self.source.read(nearest.places.tolist()), strict=True
+    ):
+      first = {caption.language: caption.text for caption in reversed(record.captions)}
+      most_frequent[key] = {language: best.get(language, "") for language in captions}
+      of_nearest[key] = {language: first.get(language, "") for language in captions}
+    written = [(language, text) for of_key in predictions.values() for language, text in of_key.items()]
+    human = [
+      (language, text)
+      for of_key in references.values()
+      for language, texts in of_key.items()
+      for text in texts
+    ]
+    return Measured(
+      {"most frequent caption": most_frequent, "nearest picture": of_nearest},
+      len(self.source),
+      *(sum(text in counts[language] for language, text in texts) / len(texts) for texts in (written, human)),
+    )
 
 
-def most_frequent_caption(source: records.RecordSource, references: References) -> Predictions:
-  """Predicts each language's most frequent training caption for all references.
+class _Nearest:
+  """The training pictures that are nearest to N pictures, found part by part: `places`, int64 [N]."""
 
-  Ties go to the caption that sorts first. A language without training captions gets "".
-  """
-  counts = collections.defaultdict(collections.Counter)
-  for record in source:
-    for caption in record.captions:
-      counts[caption.language][caption.text] += 1
-  best = {
-    language: min(counter, key=lambda text: (-counter[text], text)) for language, counter in counts.items()
-  }
-  return {
-    key: {language: best.get(language, "") for language in captions} for key, captions in references.items()
-  }
+  def __init__(self, keys: Sequence[str], read_bytes: Callable[[str], bytes], vectors_of: Vectors):
+    parts = [keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE)]
+    self._queries = np.concatenate([vectors_of({key: read_bytes(key) for key in part}) for part in parts])
+    self._vectors_of = vectors_of
+    self._distance = np.full(len(keys), np.inf, np.float32)
+    self.places = np.zeros(len(keys), np.int64)
 
-
-def nearest_picture(
-  source: records.RecordSource,
-  references: References,
-  read_bytes: Callable[[str], bytes],
-  vectors_of: Vectors,
-) -> Predictions:
-  """Predicts the first caption in each language of the nearest training picture, by squared Euclidean distance.
-
-  A language in which the nearest picture has no caption gets "". With the vectors of a pretrained encoder this is the
-  nearest neighbour of Devlin et al., "Exploring Nearest Neighbor Approaches for Image Captioning" (2015), with one
-  neighbour.
-  """
-  keys = list(references)
-  parts = [keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE)]
-  queries = np.concatenate([vectors_of({key: read_bytes(key) for key in part}) for part in parts])
-  nearest = np.zeros(len(keys), np.int64)
-  distance = np.full(len(keys), np.inf, np.float32)
-  for start in range(0, len(source), _AT_ONCE):
-    found = source.read(range(start, min(start + _AT_ONCE, len(source))))
-    vectors = vectors_of({record.key: record.image for record in found})
+  def look_at(self, start: int, found: Sequence[records.Record]) -> None:
+    """Compares the training pictures from number `start` on."""
+    vectors = self._vectors_of({record.key: record.image for record in found})
     # |q - v|^2 without |q|^2, which is the same for every candidate.
-    candidates = (vectors**2).sum(axis=1) - 2 * queries @ vectors.T
+    candidates = (vectors**2).sum(axis=1) - 2 * self._queries @ vectors.T
     best = candidates.argmin(axis=1)
-    smallest = candidates[np.arange(len(keys)), best]
-    closer = smallest < distance
-    nearest[closer], distance[closer] = start + best[closer], smallest[closer]
-  predictions = {}
-  for key, record in zip(keys, source.read(nearest.tolist()), strict=True):
-    first = {caption.language: caption.text for caption in reversed(record.captions)}
-    predictions[key] = {language: first.get(language, "") for language in references[key]}
-  return predictions
+    smallest = candidates[np.arange(len(best)), best]
+    closer = smallest < self._distance
+    self.places[closer], self._distance[closer] = start + best[closer], smallest[closer]
 
 
 def thumbnails(pictures: Mapping[str, bytes]) -> np.ndarray:

@@ -20,7 +20,7 @@ from jax.experimental import multihost_utils
 
 from xmcap.data import images, records
 from xmcap.errors import UsageError
-from xmcap.evaluation import samples
+from xmcap.evaluation import samples, yardstick
 from xmcap.evaluation import stabilizers as stabilizers_lib
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
@@ -220,20 +220,30 @@ class CaptionEvaluator:
     # Written before scoring, so that an error there loses no captions.
     predictions_lib.write_predictions(out / _DECODED, predictions.items())
     with outputs.together(out):
-      baselines, beside = {}, dict(self.beside)
+      beside, measured, trivial = dict(self.beside), None, {}
       if self.baselines is not None:
         _say(f"baselines: reading {len(self.baselines.source):,} training pictures")
-        for name, guesses in self.baselines.predict(self.references, self._bytes).items():
+        measured = self.baselines.measure(self.references, self._bytes, predictions)
+        for name, guesses in measured.predictions.items():
           file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
           predictions_lib.write_predictions(file, guesses.items())
-          table = score(self.references, guesses, title=name, **self.measured).table
+          trivial[name] = score(self.references, guesses, title=name, **self.measured)
+          table = trivial[name].table
           scores = {code: row[table.primary] for code, row in table.rows.items()}
-          baselines[name], beside[baselines_lib.heading(name, table.primary)] = table, scores
+          beside[baselines_lib.heading(name, table.primary)] = scores
       result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
       result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), self.beside_name)
+      if measured is not None:
+        result = yardstick.with_notes(result, trivial, measured)
       is_local = not self.records and not addresses.is_remote(self.images_dir)
       images_dir, read = (self.images_dir, None) if is_local else (None, self._bytes)
-      output.write(result, out, images_dir=images_dir, read_picture=read, baselines=baselines)
+      output.write(
+        result,
+        out,
+        images_dir=images_dir,
+        read_picture=read,
+        baselines={name: held.table for name, held in trivial.items()},
+      )
       files.remove(out / _DECODED)
     print(result.table.terminal(self.out_dir), flush=True)
     return result.table

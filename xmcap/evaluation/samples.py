@@ -1,6 +1,6 @@
 """A few pictures with their captions and references, to watch a run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,17 @@ def of_predictions(
   """
   keys = list(predictions)
   keys = [keys[i * len(keys) // PICTURES] for i in range(PICTURES)] if len(keys) > PICTURES else keys
-  first = [code for code in _FIRST if code in codes]
-  shown = [*first, *sorted(set(codes) - set(first))][:LANGUAGES]
+  shown = chosen(codes, LANGUAGES)
   texts = {
     f"{number}": _table(key, predictions[key], references[key], shown) for number, key in enumerate(keys, 1)
   }
   return {"images": np.stack([pixels(key) for key in keys]), "texts": texts}
+
+
+def chosen(codes: Collection[str], count: int) -> tuple[str, ...]:
+  """Returns the codes of at most `count` languages, of different families and scripts first."""
+  first = [code for code in _FIRST if code in codes]
+  return (*first, *sorted(set(codes) - set(first)))[:count]
 
 
 def _table(

@@ -269,7 +269,28 @@ def test_health_and_groups_are_shown(opened, ours):
   page = opened({"ours": ours})
   assert page.locator("#health-0 tbody tr").count() == 3
   page.locator("#regions summary").click()
-  assert "Script" in page.locator("#groups tbody").inner_text()
+  groups = page.locator("#groups tbody").inner_text()
+  assert "Arabic script (Arab)" in groups and "Languages used most on the web" in groups
+
+
+def test_every_number_is_explained_one_click_away(opened, ours):
+  page = opened({"ours": ours})
+  links = page.locator("a.about").evaluate_all("all => all.map((one) => one.hash.slice(1))")
+  assert {"about-cider", "about-cider_d", "about-exact", "about-groups", "about-equal"} <= set(links)
+  assert all(page.locator(f"[id='{name}'] dd").count() == 1 for name in set(links))
+  page.locator("#health a.about").first.click()
+  assert page.locator("#health dd").first.is_visible()
+
+
+def test_an_equal_caption_says_why_it_is_below_10(opened, ours):
+  page = opened({"ours": ours})
+  page.locator("[name=text]").fill("k07")
+  page.locator("#shown:has-text('1')").wait_for()
+  page.locator("#cards a.about").click()
+  assert (
+    page.locator("#about-equal dd").is_visible()
+    and "at most 7.5" in page.locator("#about-equal").inner_text()
+  )
 
 
 def test_the_chart_changes_metric_and_order(opened, ours, theirs):

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from xmcap.scoring import Table, compare
+from xmcap.scoring import Table, compare, score
 from xmcap.scoring.health import MEASURES
-from xmcap.scoring.report import differences, health_table, heat_map, scores
+from xmcap.scoring.report import differences, health_table, heat_map, notes, scores
 
 _ROWS = {code: {"images": 1, "cider": score} for code, score in (("ar", 1.0), ("en", 3.0), ("te", 2.0))}
 
@@ -53,6 +53,23 @@ def test_health_is_tinted_by_what_exceeds_the_references(ours):
   assert [(text, tint) for _, text, tint in cells if tint] == [("20.0%", 40), ("90.0%", 100)]
   assert (None, "\u2013", 0) in cells
   assert health_table.section({"bare": {}}) == ""
+
+
+def test_groups_and_scripts_are_named_with_their_languages(ours):
+  text = notes.reading(ours.table, ())
+  assert "Low-resource languages: te" in notes.reading(Table.of_rows(ours.table.signature, _ROWS), ())
+  assert "Arabic script (Arab): ar" in text and "Latin script (Latn): de, en" in text
+  assert notes.group_name("script", "Hans") == "Simplified Han script (Hans)"
+
+
+@pytest.mark.parametrize("count, highest", [(1, 2.5), (2, 5.0), (3, 7.5), (4, 10.0)])
+def test_an_equal_caption_of_few_words_scores_as_explained(count, highest):
+  """The numbers of the explanation, which follow from the definition: one of four n-gram lengths each."""
+  caption = " ".join(f"w{place}" for place in range(count))
+  references = {"a": {"en": [caption]}, "b": {"en": ["other words than those before"]}}
+  found = score(references, {"a": {"en": caption}, "b": {"en": "nothing"}}, metrics=("cider", "cider_d"))
+  for metric in ("cider", "cider_d"):
+    assert found.statistics["en"].image_scores(metric)[0] == pytest.approx(highest)
 
 
 def test_the_heat_map_holds_all_regions_then_each(ours, theirs):

@@ -63,6 +63,13 @@ document.addEventListener("scroll", () => {
   else hideTip();
 }, { capture: true, passive: true });
 
+// A link to an explanation opens the box that hides it.
+function reveal() {
+  document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+}
+window.addEventListener("hashchange", reveal);
+reveal();
+
 // The table of contents marks the section that is in view.
 const contents = new Map([...document.querySelectorAll(".contents a[href^='#']")].map((a) => [a.hash.slice(1), a]));
 const seen = new IntersectionObserver((entries) => {

@@ -210,6 +210,10 @@ function systemPart(language, entry, system, number, shared) {
   if (number !== baseline && difference !== null) {
     shown.append(element("span", "difference", formatDifference(metric, difference)));
   }
+  const plain = (text) => text.trim().toLowerCase();
+  if (score < metric.highest && entry.references.some((reference) => plain(reference) === plain(system.caption ?? ""))) {
+    shown.after(aboutLink("about-equal", "equal captions", `why not ${metric.highest}?`));
+  }
   const caption = made.querySelector(".caption");
   if (system.caption === null) {
     caption.append(element("em", "", "no caption"));

@@ -16,7 +16,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import workers
-from xmcap.scoring.report import elements
+from xmcap.scoring.report import elements, notes
 from xmcap.scoring.report.heat_map import region_name
 from xmcap.scoring.report.pictures import ReportPictures
 from xmcap.scoring.result import Result
@@ -102,6 +102,9 @@ def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
         "name": metric.name,
         "heading": metric.heading,
         "percent": metric.percent,
+        "about": notes.anchor(metric.name),
+        # The score of a caption that could not be better, of metrics in which a right caption may score less.
+        "highest": 10 * table.factor(metric.name) if metric.name in ("cider", "cider_d") else 0,
         # As a percentage, or at scale 100, it shows two fewer.
         "decimals": metric.decimals - 2 * (metric.percent or table.factor(metric.name) == 100),
       }

@@ -72,20 +72,24 @@ def write_page(
   files.write_lines(path, (part.encode("utf-8", "replace").decode() for part in parts()))
 
 
-def page_head(title: str, style: str, scripts: bool = False, images: str = "'none'") -> str:
+def page_head(
+  title: str, style: str, scripts: bool = False, images: str = "'none'", reload_seconds: int = 0
+) -> str:
   """Returns a page up to `<body>`, with a Content-Security-Policy under which it can load nothing.
 
-  Scripts, if allowed, must be inline; `images` is the policy's value for images.
+  Scripts, if allowed, must be inline; `images` is the policy's value for images. The page reloads itself every so many
+  seconds; 0: never.
   """
   policy = f"default-src 'none'; img-src {images}; style-src 'unsafe-inline'"
   if scripts:
     policy += "; script-src 'unsafe-inline'"
+  reload = f'\n<meta http-equiv="refresh" content="{reload_seconds}">' if reload_seconds else ""
   return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">{reload}
 <title>{escape(title)}</title>
 <style>
 {resource("colors.css")}{style}</style>

@@ -8,6 +8,7 @@ from xmcap.scoring.report import elements
 
 _REFERENCES = {name: f"{name}_references" for name in MEASURES if f"{name}_references" in MEASURES}
 _STRONGEST = 0.25  # excess over the share of the references at which the tint is strongest
+_ABOUT = "about-health-"
 _WEAKEST = 0.02  # a weaker tint would only mark noise
 
 
@@ -20,15 +21,19 @@ def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
     str(i): elements.table_holder(f"Health: {name}", id=f"health-{i}") for i, (name, _) in enumerate(known)
   }
   explanations = "".join(
-    f"<div><dt>{measure.heading}</dt><dd>{elements.escape(measure.explanation)}</dd></div>"
-    for measure in MEASURES.values()
+    elements.tag(
+      "div",
+      f"<dt>{measure.heading}</dt><dd>{elements.escape(measure.explanation)}</dd>",
+      id=_ABOUT + name,
+    )
+    for name, measure in MEASURES.items()
   )
   systems = [(str(i), name) for i, (name, _) in enumerate(known)]
   return elements.section(
     "health",
     "Health of the captions",
     elements.panels("system", panels)
-    + f'<details class="explanations"><summary>Definitions</summary><dl>{explanations}</dl></details>'
+    + f'<details class="explanations"><summary>Definitions</summary><dl class="entries">{explanations}</dl></details>'
     + elements.script_json("health-data", [data(of_languages) for _, of_languages in known]),
     "Faults of captions that overlap with references does not show. A stronger tint means a larger share, minus the "
     "share of the references where that is measured.",
@@ -39,7 +44,10 @@ def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
 def data(healths: Mapping[str, Health]) -> dict[str, Any]:
   """Returns the measures, and for each language code a list of (value, text, tint in percent) per measure."""
   return {
-    "measures": [{"text": measure.heading, "hint": measure.explanation} for measure in MEASURES.values()],
+    "measures": [
+      {"text": measure.heading, "hint": measure.explanation, "about": _ABOUT + name}
+      for name, measure in MEASURES.items()
+    ],
     "rows": {code: _cells(health.as_dict()) for code, health in healths.items()},
   }
 

@@ -9,19 +9,12 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring.report import elements
+from xmcap.scoring.report import elements, notes
 from xmcap.scoring.result import Result
 from xmcap.scoring.writing import tables
 
 MAX_REGIONS = 60
 """Largest number of regions shown, those with most images; XM3600 has 36."""
-
-_GROUPS = {
-  "english": "English",
-  "low_resource": "Low-resource languages",
-  "other": "Other languages",
-  "web": "Languages of the web",
-}
 
 
 def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
@@ -132,12 +125,12 @@ def _rounded(metric: str, score: float | None, factor: int) -> float | None:
 def _groups(result: Result) -> str:
   """Returns a table of the means over groups of languages and over scripts."""
   metrics = [metrics_lib.METRICS[metric] for metric in result.table.metrics]
-  headings = [{"text": "Languages", "numeric": False}, {"text": "Count"}]
-  headings += [{"text": metric.heading} for metric in metrics]
+  headings = [{"text": "Languages", "numeric": False, "about": notes.OF_GROUPS}, {"text": "Count"}]
+  headings += [{"text": metric.heading, "about": notes.anchor(metric.name)} for metric in metrics]
   rows = []
   for name, scores in result.slices.groups.items():
     kind, _, value = name.partition(":")
-    title = _GROUPS[value] if kind == "group" else f"Script {value}"
+    title = notes.group_name(kind, value)
     count = {"text": str(scores["languages"]), "value": scores["languages"]}
     numbers = [
       {"text": result.table.shown(each.name, scores[each.name]), "value": scores[each.name]}

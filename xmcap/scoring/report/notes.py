@@ -1,7 +1,9 @@
 """The notes at the top of the report, and the explanations and signatures at the end."""
 
 import contextlib
+from collections.abc import Iterable
 
+from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.report import elements
@@ -51,6 +53,22 @@ mean of 1 / rank of the first of these, nDCG@10 counts them all.""",
 mean per picture (F), each averaged over pictures.""",
   "exact": "Share of captions equal to one of the references, ignoring case and punctuation.",
 }
+_GROUP_NAMES = {
+  "english": "English",
+  "low_resource": "Low-resource languages",
+  "other": "Other languages",
+  "web": "Languages used most on the web",
+}
+_GROUPS = """XM3600's 36 languages in three groups, as the paper of Thapliyal et al. (2022), section 2.1, chose
+them: English; web, the 30 languages beside English that are used most on the web; low-resource, five with little
+text (Bengali, Cusco Quechua, Maori, Swahili, Telugu). Languages outside the 36 are other. A script is named with
+its code of ISO 15924, such as Arab for the Arabic script, in which Arabic and Persian are written."""
+_EQUAL = """CIDEr and CIDEr-D are means over n-grams of 1, 2, 3 and 4 words, and over the references. (1) If there
+are several references, the caption is compared with each, and with those that differ it scores less. (2) A caption
+of fewer than four words has no n-grams of four words, and those count as 0: a caption of three words scores at most
+7.5, of two 5, of one 2.5. (3) Words that occur in the references of every image have no weight. So 10 is reached
+only by captions of four words and more with one reference, or with equal ones; compare a score with that of another
+system, not with 10."""
 _INTERVALS = """95% bootstrap intervals: images are resampled, the same in all languages. They show how much scores
 would vary with other images of the same kind, not with other references."""
 _HEADINGS = {
@@ -65,6 +83,35 @@ _BETWEEN_RANKINGS = """Candidates differ between languages, and more of them mak
 within a language, not languages of a system."""
 _BETWEEN = """Scores depend on the tokeniser and on how much the references agree. Compare systems within a language,
 not languages of a system."""
+
+
+OF_GROUPS, _OF_EQUAL = "about-groups", "about-equal"  # ids of explanations; the scripts link to them
+
+
+def anchor(metric: str) -> str:
+  """Returns the id of the explanation of a metric on the page; "" if there is none."""
+  family = metric.partition("_")[0]
+  name = family if family in _HEADINGS else metric
+  return f"about-{name}" if name in _METRICS else ""
+
+
+def group_name(kind: str, value: str) -> str:
+  """Returns the name of a `group` or a `script` of languages, such as `Arabic script (Arab)`."""
+  if kind == "group":
+    return _GROUP_NAMES[value]
+  import langcodes  # as in languages.py
+
+  return f"{langcodes.Language.make(script=value).script_name()} script ({value})"
+
+
+def _groups_of(codes: Iterable[str]) -> str:
+  """Names each group and script of a table, with its languages."""
+  members: dict[str, list[str]] = {}
+  for code in codes:
+    language = languages.get(code)
+    for kind, value in (("group", language.group), ("script", language.script)):
+      members.setdefault(group_name(kind, value), []).append(code)
+  return "; ".join(f"{name}: {', '.join(of_name)}" for name, of_name in members.items())
 
 
 def header(title: str, counts: str, signature: str) -> str:
@@ -95,17 +142,23 @@ def notices(table: tables.Table, others: Others, name: str = "") -> str:
 
 def reading(table: tables.Table, others: Others) -> str:
   """Returns the section that explains the metrics and gives the signatures."""
-  entries = {}
+  entries: dict[str, tuple[str, str]] = {}
   for metric in table.metrics:
-    family = metric.partition("_")[0]
-    if family in _HEADINGS:
-      entries[_HEADINGS[family]] = _METRICS[family]
-    elif metric in _METRICS:
-      entries[metrics_lib.METRICS[metric].heading] = _METRICS[metric]
+    if name := anchor(metric):
+      family = metric.partition("_")[0]
+      heading = _HEADINGS.get(family) or metrics_lib.METRICS[metric].heading
+      entries[heading] = name, _METRICS[name.removeprefix("about-")]
+  if {"cider", "cider_d"} & set(table.metrics):
+    entries["Equal, and below 10"] = _OF_EQUAL, _EQUAL
   if table.intervals:
-    entries["Intervals"] = _INTERVALS
-  entries["Between languages"] = _BETWEEN if "references" in table.counts else _BETWEEN_RANKINGS
-  items = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in entries.items())
+    entries["Intervals"] = "about-intervals", _INTERVALS
+  entries["Groups and scripts"] = OF_GROUPS, f"{_GROUPS} Here: {escape(_groups_of(table.rows))}."
+  between = _BETWEEN if "references" in table.counts else _BETWEEN_RANKINGS
+  entries["Between languages"] = "about-between", between
+  items = "".join(
+    elements.tag("div", f"<dt>{heading}</dt><dd>{text}</dd>", id=name)
+    for heading, (name, text) in entries.items()
+  )
   further = "".join(
     f"<p>{escape(name)}:</p>{_signature(other.signature)}"
     for name, other in others
@@ -115,6 +168,7 @@ def reading(table: tables.Table, others: Others) -> str:
     "reading",
     "How to read this",
     f"""<dl class="entries">{items}</dl>
+<p class="note">More on each: docs/scoring.md of xmcap.</p>
 <h3 id="reproduce">How to reproduce</h3>
 <p>The signature contains everything needed to get the same numbers from the same files:</p>
 {_signature(table.signature)}{further}""",

@@ -1,6 +1,6 @@
 // The tables of scores, differences and health, and their controls.
 
-const GROUPS = ["English", "web", "low-resource"];
+const GROUPS = ["English", "web", "low-resource", "other"];
 
 function languageHeadings() {
   return [{ text: "Code", numeric: false, sorted: true }, { text: "Language", numeric: false }];
@@ -40,7 +40,7 @@ function drawScores() {
     const pair = pairs.find(([one, to]) => (baseline === null ? to : one) === number);
     return [
       {
-        heading: systems.length > 1 ? { text: name, mark: number ? number - 1 : "bar", small: metric.heading } : { text: metric.heading },
+        heading: systems.length > 1 ? { text: name, mark: number ? number - 1 : "bar", small: metric.heading, about: metric.about } : { text: metric.heading, about: metric.about },
         cell: (i) => scoreCell(metric, held[primary][i], number ? "beside" : ""),
       },
       ...(pair ? [{ heading: { text: "difference", small: `to ${systems[pair[1]].name}` }, difference: (i) => minus(...pair.map((one) => numberOf(one, i))) }] : []),
@@ -55,9 +55,9 @@ function drawScores() {
   const headings = [
     ...languageHeadings(),
     ...columns.map(({ heading }) => heading),
-    ...rest.map(({ heading }) => ({ text: heading, ...(systems.length > 1 ? { small: `of ${systems[0].name}` } : {}) })),
+    ...rest.map(({ heading, about }) => ({ text: heading, about, ...(systems.length > 1 ? { small: `of ${systems[0].name}` } : {}) })),
     { text: "Images" },
-    { text: "Group", numeric: false, hint: "English, the 30 languages most used on the web, or low-resource" },
+    { text: "Group", numeric: false, hint: "English, the 30 languages most used on the web, or low-resource", about: "about-groups" },
   ];
   const numbers = (i) => [
     ...columns.map(({ cell, difference }) => (cell ? cell(i) : differenceCell(metric, difference(i), largest))),

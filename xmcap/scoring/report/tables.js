@@ -16,8 +16,17 @@ function named(name, mark, lineClasses = "") {
   return made;
 }
 
-// Numeric columns are right-aligned and sort from the highest first; `mark` is a number, or "bar".
-function makeHeading({ text, numeric = true, hint, sorted, mark, small }) {
+// A link to the explanation of a number, on the same page: a question mark, or a text.
+function aboutLink(id, name, text = "") {
+  const link = element("a", text ? "about" : "about short", text); // the style sheet draws the question mark
+  link.href = `#${id}`;
+  link.setAttribute("aria-label", `About ${name}`);
+  return link;
+}
+
+// Numeric columns are right-aligned and sort from the highest first; `mark` is a number, or "bar"; `about` is the id of
+// an explanation.
+function makeHeading({ text, numeric = true, hint, sorted, mark, small, about }) {
   const heading = element("th", numeric ? "number" : "text");
   heading.scope = "col";
   if (sorted) heading.setAttribute("aria-sort", "ascending");
@@ -30,7 +39,7 @@ function makeHeading({ text, numeric = true, hint, sorted, mark, small }) {
   arrow.setAttribute("aria-hidden", true);
   button.append(arrow);
   button.addEventListener("click", () => sortTable(heading));
-  heading.append(button);
+  heading.append(button, ...(about ? [aboutLink(about, small ?? text)] : []));
   return heading;
 }
 

@@ -1,0 +1,181 @@
+"""Shows how a run's captions of a few pictures change while it trains, in the terminal and on a page."""
+
+import base64
+import functools
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+
+from xmcap import languages, terminal
+from xmcap.data import images, records
+from xmcap.errors import UsageError, XmcapError
+from xmcap.evaluation import samples
+from xmcap.scoring import files
+from xmcap.scoring.report import elements
+from xmcap.scoring.report.pictures import thumbnail
+from xmcap.training.hosts import watch
+from xmcap.training.hosts.stopping import EvaluationStopped
+from xmcap.training.run import Hook, Run
+
+_LANGUAGES = 4
+_RELOAD = 5  # seconds
+_SIDE = 320  # pixels of a picture on the page
+
+
+@gin.configurable
+class LivePage(Hook):
+  """A hook that captions a few pictures every so often, for people who watch a small run.
+
+  The page replaces the file `out`, and a later evaluation may replace the page by its report. A page that cannot be
+  written is reported once, and the run goes on.
+
+  Args:
+    predictor: captions pictures, as a `Predictor`.
+    data_dir: folder of the records with the pictures.
+    out: the page, a local file; "": only the terminal.
+    split: split of the records; its first pictures with captions in all the languages are shown.
+    languages: codes; (): four that the first record has.
+    pictures: number of pictures.
+    every: steps between two looks.
+    title: title of the page.
+    note: what the captions are, in a sentence.
+
+  Raises:
+    UsageError: a value is out of range, or no picture has captions in all the languages.
+  """
+
+  def __init__(
+    self, predictor: Any = gin.REQUIRED, data_dir: str = gin.REQUIRED, out: str = "", split: str = "validation",
+    languages: Sequence[str] = (), pictures: int = 4, every: int = 200, title: str = "A run in progress",
+    note: str = "",
+  ):  # fmt: skip
+    if pictures < 1 or every < 1:
+      raise UsageError("LivePage: pictures and every must be at least 1")
+    self.predictor, self.out, self.every, self.title, self.note = predictor, out, every, title, note
+    source = records.RecordSource(data_dir, split)
+    self.codes = tuple(languages) or _first_languages(source)
+    held = ((record, _by_language(record)) for record in source)
+    whole = ((record, captions) for record, captions in held if captions.keys() >= set(self.codes))
+    found = list(itertools.islice(whole, pictures))
+    if not found:
+      raise UsageError(
+        f"LivePage: no picture of {data_dir}, split '{split}', has captions in {' '.join(self.codes)}: give"
+        " LivePage.languages"
+      )
+    self.references = {record.key: captions for record, captions in found}
+    self._files = {record.key: record.image for record, _ in found}
+    self._history: list[tuple[int, dict[str, dict[str, str]]]] = []
+    self._has_failed = False
+
+  def begin(self, run: Run) -> None:
+    """Writes the page with the captions of people, so that there is something to see at once."""
+    if run.step < run.total_steps:
+      self._write(run)
+      if self.out:
+        run.say(f"watch it learn: open {self.out}")
+
+  def __call__(self, run: Run) -> None:
+    if not run.every(self.every):
+      return
+    began = time.monotonic()
+    load = functools.partial(_pixels, self._files, self.predictor.image_size)
+    try:
+      with watch.during("evaluation", f"a look at step {run.step}"):
+        found = dict(self.predictor(run.state.params, list(self._files), load, self.codes))
+    except EvaluationStopped:
+      run.evaluation_stopped = True
+      return
+    self._history.append((run.step, found))
+    run.say("\n".join(self._lines(run, found)))
+    self._write(run)
+    run.progress.beside("evaluating", time.monotonic() - began)
+
+  def _lines(self, run: Run, found: dict[str, dict[str, str]]) -> list[str]:
+    """The lines for the terminal: a caption, and after it in brackets what a person wrote if that differs."""
+    lines = [f"step {run.step}/{run.total_steps}  captions so far (in brackets what a person wrote):"]
+    for number, (key, references) in enumerate(self.references.items(), 1):
+      for code in self.codes:
+        caption, label = found[key][code], f"picture {number}" if code == self.codes[0] else ""
+        wrong = "" if caption in references[code] else f"  ({references[code][0]})"
+        lines.append(terminal.shown(f"  {label:<10} {code:<4} {caption or '-'}{wrong}", limit=None))
+    return lines
+
+  def _write(self, run: Run) -> None:
+    if not self.out or jax.process_index():
+      return
+    try:
+      files.write_text(self.out, self._page(run))
+    except XmcapError as error:
+      if not self._has_failed:
+        run.say(f"{self.out}: cannot be written ({error}); the run goes on without the page")
+      self._has_failed = True
+
+  def _page(self, run: Run) -> str:
+    style = elements.resources("base.css", "live.css")
+    head = elements.page_head(self.title, style, images="data:", reload_seconds=_RELOAD)
+    cards = "".join(self._card(number, key) for number, key in enumerate(self.references, 1))
+    return f"""{head}<main id="top">
+<header class="page-head"><h1>{elements.escape(self.title)}</h1>
+<p class="lede">Step {run.step:,} of {run.total_steps:,}. {elements.escape(self.note)}</p>
+<progress max="{run.total_steps}" value="{run.step}">{run.step / run.total_steps:.0%}</progress>
+<p class="note">This page reloads itself every {_RELOAD} seconds.</p></header>
+<div class="cards">
+{cards}</div>
+</main>
+</body>
+</html>
+"""
+
+  def _card(self, number: int, key: str) -> str:
+    data = thumbnail(lambda: self._files[key], _SIDE, quality=90) or b""
+    source = f"data:image/jpeg;base64,{base64.b64encode(data).decode('ascii')}"
+    rows = "".join(self._row(key, code) for code in self.codes)
+    head = "<thead><tr><th>Language</th><th>The model now</th><th>A person</th></tr></thead>"
+    return f"""<article class="sheet card"><img src="{source}" alt="picture {number}">
+<div><table>{head}<tbody>{rows}</tbody></table>
+{self._earlier(key)}</div></article>
+"""
+
+  def _row(self, key: str, code: str) -> str:
+    language, references = languages.get(code), self.references[key][code]
+    spoken = {"lang": code, "dir": language.direction}
+    caption = self._history[-1][1][key][code] if self._history else ""
+    right = "right" if caption in references else None
+    cells = [
+      elements.tag("th", language.english_name, scope="row"),
+      elements.tag("td", elements.escape(caption) or "\u2013", class_=right, **spoken),
+      elements.tag("td", elements.escape(references[0]), class_="soft", **spoken),
+    ]
+    return elements.tag("tr", "".join(cells))
+
+  def _earlier(self, key: str) -> str:
+    """How the caption in the first language came about: each step at which it changed."""
+    code = self.codes[0]
+    steps = [(step, found[key][code]) for step, found in self._history]
+    changed = [step for before, step in itertools.pairwise([(0, ""), *steps]) if before[1] != step[1]]
+    spoken = {"lang": code, "dir": languages.get(code).direction}
+    items = "".join(
+      f"<li>step {step:,}: {elements.tag('bdi', elements.escape(caption), **spoken)}</li>"
+      for step, caption in changed
+    )
+    return elements.tag("ol", items, class_="earlier") if items else ""
+
+
+def _by_language(record: records.Record) -> dict[str, list[str]]:
+  found: dict[str, list[str]] = {}
+  for caption in record.captions:
+    found.setdefault(caption.language, []).append(caption.text)
+  return found
+
+
+def _first_languages(source: records.RecordSource) -> tuple[str, ...]:
+  return samples.chosen(_by_language(source.read([0])[0]), _LANGUAGES)
+
+
+def _pixels(pictures: dict[str, bytes], size: int, key: str) -> np.ndarray:
+  return images.load(pictures[key], key, size)
