@@ -49,11 +49,8 @@ class Attack:
 
   async def run(self, client: Client, clients: int, pause: float, seconds: float) -> None:
     """Attacks for some seconds; a client waits for `pause` seconds before it connects again."""
-    tasks = [asyncio.create_task(self._again(client, pause)) for _ in range(clients)]
+    self.tasks = [asyncio.create_task(self._again(client, pause)) for _ in range(clients)]
     await asyncio.sleep(seconds)
-    for task in tasks:
-      task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
   async def _again(self, client: Client, pause: float) -> None:
     loop = asyncio.get_running_loop()
@@ -76,9 +73,13 @@ class Attack:
     self.counts["answers"] += found.startswith(b"HTTP/1.1 200 ")
 
 
+def head_of_picture(length: int, more: str = "") -> bytes:
+  """The head of a request whose body has this length, with `more` lines."""
+  return f"POST {CAPTIONS} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: {length}\r\n\r\n".encode()
+
+
 def _post(body: bytes, length: int | None = None, more: str = "") -> bytes:
-  head = f"POST {CAPTIONS} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: {length or len(body)}\r\n\r\n"
-  return head.encode() + body
+  return head_of_picture(length or len(body), more) + body
 
 
 async def _send(connection: socket.socket, data: bytes) -> None:
@@ -87,11 +88,12 @@ async def _send(connection: socket.socket, data: bytes) -> None:
 
 async def _trickle(connection: socket.socket, seconds: float) -> None:
   """Sends a byte at a time until the server answers or ends the connection."""
-  while True:
-    with contextlib.suppress(TimeoutError):
-      await asyncio.wait_for(asyncio.get_running_loop().sock_recv(connection, 1), seconds)
-      return
-    await _send(connection, b"x")
+  ended = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(connection, 1))
+  try:
+    while not (await asyncio.wait([ended], timeout=seconds))[0]:
+      await _send(connection, b"x")
+  finally:
+    ended.cancel()
 
 
 async def no_reads(attack: Attack, connection: socket.socket) -> None:
@@ -158,19 +160,42 @@ def _attack(name: str, place: str, seconds: float) -> None:
   address = urlsplit(place)
   attack = Attack((address.hostname or "", address.port or 0), photographs.picture(99))
   _, client, clients, pause = ATTACKS[name]
-  asyncio.run(attack.run(client, clients, pause, seconds))
-  print(json.dumps(attack.counts))
+  asyncio.new_event_loop().run_until_complete(attack.run(client, clients, pause, seconds))
+  print(json.dumps(attack.counts), flush=True)
+  os._exit(0)  # all connections end at once
 
 
 # ---- the server, and its honest clients ----
 
 
+class Memory:
+  """The memory of a process, in MiB."""
+
+  def __init__(self, process: int):
+    self._process = process
+
+  def forget_peak(self) -> float:
+    """Starts a new measurement of the largest memory; returns that in use now."""
+    pathlib.Path(f"/proc/{self._process}/clear_refs").write_text("5")
+    return self._read("VmRSS")
+
+  def peak(self) -> float:
+    """The largest memory since then."""
+    return self._read("VmHWM")
+
+  def _read(self, name: str) -> float:
+    status = pathlib.Path(f"/proc/{self._process}/status").read_text()
+    found = re.search(rf"{name}:\s*(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
 class Server:
   """`xmcap serve` of the code in a folder, in a process of its own; its log goes to a file."""
 
-  def __init__(self, code: pathlib.Path, model_dir: str | None, log: pathlib.Path):
+  def __init__(self, code: pathlib.Path, model_dir: str | None, log: pathlib.Path, **limits: float):
     self._log = log
-    command = [sys.executable, "-m", "tests.serving.servers", "0.02", "{}"]
+    command = [sys.executable, "-m", "tests.serving.servers", "0.02", json.dumps(limits)]
     if model_dir:
       options = ["--port=0", "--searches=greedy", "--batch_size=4", "--batch_languages=1"]
       command = [
@@ -185,6 +210,7 @@ class Server:
       self.process = subprocess.Popen(
         command, stderr=file, cwd=code, env={**os.environ, "PYTHONPATH": str(code)}, preexec_fn=_few_files
       )
+    self.memory = Memory(self.process.pid)
     while not (found := re.search(r"(http://\S+) is ready", log.read_text(errors="replace"))):
       if self.process.poll() is not None:
         raise SystemExit(log.read_text(errors="replace"))
@@ -196,24 +222,9 @@ class Server:
     self.process.kill()
     self.process.wait()
 
-  def forget_peak(self) -> float:
-    """Starts a new measurement of the largest memory; returns that in use now, in MiB."""
-    pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
-    return self._memory("VmRSS")
-
-  def peak(self) -> float:
-    """The largest memory since then, in MiB."""
-    return self._memory("VmHWM")
-
   def said(self) -> int:
     """How long the log is, in bytes."""
     return self._log.stat().st_size
-
-  def _memory(self, name: str) -> float:
-    status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-    found = re.search(rf"{name}:\s*(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) / 1024
 
 
 def _few_files() -> None:
@@ -279,7 +290,7 @@ class Honest:
 def _measured(server: Server, kind: str, pictures: list[bytes], options: argparse.Namespace) -> dict:
   """The honest load alone, under an attack, and after it."""
   alone = Honest(server, pictures, options.clients, options.patience).run(options.alone)
-  before, said = server.forget_peak(), server.said()
+  before, said = server.memory.forget_peak(), server.said()
   command = [sys.executable, __file__, f"--attack={kind}", f"--place={server.place}"]
   attacking = subprocess.Popen(
     [*command, f"--seconds={options.seconds + 5}"], stdout=subprocess.PIPE, text=True
@@ -287,7 +298,7 @@ def _measured(server: Server, kind: str, pictures: list[bytes], options: argpars
   time.sleep(5)
   attacked = Honest(server, pictures, options.clients, options.patience).run(options.seconds)
   counts = json.loads(attacking.communicate()[0])
-  peak, said = server.peak() - before, server.said() - said
+  peak, said = server.memory.peak() - before, server.said() - said
   time.sleep(5)
   after = Honest(server, pictures, options.clients, 5).run(5)
   return {
@@ -324,12 +335,12 @@ def main() -> None:
             servers[side] = Server(code, options.model_dir, pathlib.Path(folder, f"{side}-{kind}.log"))
           found[kind, side] = _measured(servers[side], kind, pictures, options)
           print(kind, side, found[kind, side], flush=True)
+          _write(found, options)
           if not found[kind, side]["recovered"]:
             servers.pop(side).end()
     finally:
       for server in servers.values():
         server.end()
-  _write(found, options)
 
 
 def _write(found: dict[tuple[str, str], dict], options: argparse.Namespace) -> None:

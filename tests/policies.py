@@ -14,8 +14,8 @@ class _Inline(html.parser.HTMLParser):
 
   def handle_starttag(self, tag, attrs):
     assert not [name for name, _ in attrs if name == "style" or name.startswith("on")]
-    is_data = dict(attrs).get("type") == "application/json"
-    self._name = tag if tag in self.found and not is_data else None
+    # A script with such a type is data, which the browser does not run.
+    self._name = tag if tag in self.found and "type" not in dict(attrs) else None
 
   def handle_data(self, data):
     if self._name:
