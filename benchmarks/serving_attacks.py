@@ -47,10 +47,13 @@ class Attack:
     self.place, self.picture = place, picture
     self.counts = {"connections": 0, "answers": 0}
 
-  async def run(self, client: Client, clients: int, pause: float, seconds: float) -> None:
-    """Attacks for some seconds; a client waits for `pause` seconds before it connects again."""
+  async def run(self, client: Client, clients: int, pause: float) -> None:
+    """Says when it begins, and attacks until stdin ends; a client waits `pause` seconds before it connects again."""
     self.tasks = [asyncio.create_task(self._again(client, pause)) for _ in range(clients)]
-    await asyncio.sleep(seconds)
+    while self.counts["connections"] < clients / 2 and not any(task.done() for task in self.tasks):
+      await asyncio.sleep(0.1)
+    print("attacking", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
 
   async def _again(self, client: Client, pause: float) -> None:
     loop = asyncio.get_running_loop()
@@ -154,13 +157,13 @@ ATTACKS: dict[str, tuple[str, Client, int, float]] = {
 """By name: words, what a client does, their number, and seconds until it connects again."""
 
 
-def _attack(name: str, place: str, seconds: float) -> None:
+def _attack(name: str, place: str) -> None:
   soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
   resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
   address = urlsplit(place)
   attack = Attack((address.hostname or "", address.port or 0), photographs.picture(99))
   _, client, clients, pause = ATTACKS[name]
-  asyncio.new_event_loop().run_until_complete(attack.run(client, clients, pause, seconds))
+  asyncio.new_event_loop().run_until_complete(attack.run(client, clients, pause))
   print(json.dumps(attack.counts), flush=True)
   os._exit(0)  # all connections end at once
 
@@ -292,9 +295,9 @@ def _measured(server: Server, kind: str, pictures: list[bytes], options: argpars
   alone = Honest(server, pictures, options.clients, options.patience).run(options.alone)
   before, said = server.memory.forget_peak(), server.said()
   command = [sys.executable, __file__, f"--attack={kind}", f"--place={server.place}"]
-  attacking = subprocess.Popen(
-    [*command, f"--seconds={options.seconds + 5}"], stdout=subprocess.PIPE, text=True
-  )
+  attacking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+  assert attacking.stdout is not None
+  attacking.stdout.readline()  # the attack has begun
   time.sleep(5)
   attacked = Honest(server, pictures, options.clients, options.patience).run(options.seconds)
   counts = json.loads(attacking.communicate()[0])
@@ -320,7 +323,7 @@ def main() -> None:
   parser.add_argument("--place", help=argparse.SUPPRESS)
   options = parser.parse_args()
   if options.attack:
-    return _attack(options.attack, options.place, options.seconds)
+    return _attack(options.attack, options.place)
   pictures = [photographs.picture(seed) for seed in range(8)]
   sides = {**({"before": options.before.resolve()} if options.before else {}), "now": ROOT}
   servers: dict[str, Server] = {}
