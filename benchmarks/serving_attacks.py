@@ -44,7 +44,7 @@ class Attack:
   """Clients of one kind, each of which connects again when its connection has ended."""
 
   def __init__(self, place: tuple[str, int], picture: bytes):
-    self.place, self.picture = place, picture
+    self.place, self.picture, self.large = place, picture, b""
     self.counts = {"connections": 0, "answers": 0}
 
   async def run(self, client: Client, clients: int, pause: float) -> None:
@@ -131,7 +131,7 @@ async def idle(attack: Attack, connection: socket.socket) -> None:
 async def large_pictures(attack: Attack, connection: socket.socket) -> None:
   """Sends a small file of the most pixels, with transparency, until it is refused or captioned."""
   data = io.BytesIO()
-  if not hasattr(attack, "large"):
+  if not attack.large:
     Image.new("RGBA", (5_000, 8_000), (9, 9, 9, 99)).save(data, "PNG", compress_level=1)
     attack.large = data.getvalue()
   await _send(connection, _post(attack.large, more="Connection: close\r\n"))
