@@ -28,7 +28,7 @@ SECTIONS = {
   ),
   "On one H100 or H200": ("gpu_goals", "gpu_training", "gpu_parts", "gpu_variants", "gpu_decoding", "gpu_runs"),
   "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "plugs", "export"),
-  "Serving": ("serve",),
+  "Serving": ("serve", "serving_attacks", "serving_memory"),
   "Data": ("permutation", "stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),
   "Scoring": ("scoring", "protocols", "fidelity", "coco_drop_in", "retrieval", "embedding_memory"),

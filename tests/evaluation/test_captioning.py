@@ -162,6 +162,16 @@ def test_languages_with_longer_prompts_need_no_other_program(folder, monkeypatch
   assert generator.generate._cache_size() == programs
 
 
+def test_a_language_outside_the_table_needs_no_other_program_once_there_is_room(folder, monkeypatch):
+  monkeypatch.setattr(Vocabulary, "prompt", lambda self, code: [5] * (1 + 6 * (code == "ca")))
+  captioner = captioning.load_captioner(folder)
+  captioner.widen(["ca"])
+  captioner.caption(_pixels(1), ["en"])
+  programs = generator.generate._cache_size()
+  captioner.caption(_pixels(1), ["ca"])
+  assert generator.generate._cache_size() == programs
+
+
 def test_many_threads_get_their_own_captions(captioner):
   pixels = _pixels(8)
   alone = [captioner.caption([one], ["en"]) for one in pixels]

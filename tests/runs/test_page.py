@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests import policies
 from tests.runs import synthetic
 from tests.runs.test_summary import counted
 from xmcap.runs import history, page
@@ -26,7 +27,7 @@ def test_the_same_runs_give_the_same_bytes(written):
 
 def test_nothing_is_loaded_from_anywhere(written):
   text = (written / "page.html").read_text()
-  assert "default-src 'none'" in text
+  assert f"content=\"default-src 'none'; img-src 'none'; {policies.by_hash(text)}\"" in text
   assert not re.findall(r'(?:src|href)="(?!#)', text) and "@import" not in text and "url(" not in text
 
 

@@ -29,13 +29,13 @@ def picture(number):
   return np.full((8, 8, 3), number, np.uint8)
 
 
-def run(captioner, batching, *requests, seconds=30, on_their_way=1):
+def run(captioner, batching, *requests, seconds=30, on_their_way=1, offered=()):
   """What requests (number, languages, search, seed) that come at once are given, as lists of (language, caption)."""
 
   async def main():
     with ThreadPoolExecutor(1) as device:
       under_way = len(requests) + on_their_way
-      batcher = Batcher(captioner, device, batching, lambda: under_way, lambda *call: None)
+      batcher = Batcher(captioner, device, batching, lambda: under_way, lambda *call: None, offered)
       task = asyncio.create_task(batcher.run())
 
       async def one(number, codes, search="g", seed=None):
@@ -102,6 +102,18 @@ def test_warming_up_makes_every_shape_and_search():
   batching_lib.warm_up(captioner, batching, ["g", "b"])
   made = [(len(numbers), len(languages[0]), search) for numbers, languages, search in captioner.calls]
   assert made == [(*shape, search) for search in "gb" for shape in batching.shapes()]
+
+
+def test_languages_on_offer_need_no_shape_that_was_not_warmed_up():
+  captioner, batching, offered = Noting(), Batching(0, 2, 3), ["ca", "cy", "de"]
+  captioner.languages = ("en",)
+  batching_lib.warm_up(captioner, batching, ["g"], offered)
+  made = {(len(numbers), len(codes)) for numbers, languages, _ in captioner.calls for codes in languages}
+  captioner.calls.clear()
+  requests = [(1, ["ca"]), (2, ["ca", "cy"]), (3, ["cy", "de", "ca"])]
+  assert len(run(captioner, batching, *requests, offered=offered)[2]) == 3
+  asked = {(len(numbers), len(codes)) for numbers, languages, _ in captioner.calls for codes in languages}
+  assert asked <= made
 
 
 def test_an_error_is_that_of_all_in_the_call_and_of_no_other():

@@ -94,6 +94,36 @@ def test_connections_beyond_the_limit_are_refused_if_all_are_busy():
     assert all(connection.recv(4096).startswith(b"HTTP/1.1 200 ") for connection in busy)
 
 
+def test_clients_that_do_not_read_make_room():
+  asked = request(path="/page.js", method="GET") * 9
+  with (
+    servers.fake(descriptors=200, idle_seconds=60, send_seconds=60) as server,
+    contextlib.ExitStack() as stack,
+  ):
+    for _ in range(8):  # 200 - 128 - 64
+      connection = stack.enter_context(contextlib.closing(connected(server, SO_RCVBUF=1024)))
+      connection.setblocking(False)
+      for _ in range(20):
+        is_ended(connection, asked)
+        time.sleep(0.05)
+    assert server.ask(servers.picture()).status == 200
+
+
+def test_the_slowest_picture_makes_room():
+  with servers.fake(queue=2, upload_seconds=60) as server, contextlib.ExitStack() as stack:
+    slow, slower = [stack.enter_context(contextlib.closing(connected(server))) for _ in range(2)]
+    slow.sendall(request(bytes(1000))[:-1])
+    slower.sendall(request(bytes(1000))[:-500])
+    until(lambda: server.metric("xmcap_queue") == 2)
+    time.sleep(0.3)
+    assert server.ask(servers.picture()).status == 200
+    came = b"".join(iter(lambda: slower.recv(4096), b""))
+    assert came.startswith(b"HTTP/1.1 408 ")
+    assert "arrived slowest" in json.loads(came.partition(b"\r\n\r\n")[2])["error"]
+    slow.sendall(b"\0")
+    assert slow.recv(4096).startswith(b"HTTP/1.1 422 ")
+
+
 @pytest.fixture(scope="module")
 def server():
   with servers.fake(delay=0.3) as running:
@@ -108,13 +138,15 @@ def test_a_client_that_has_said_all_gets_its_answer(server):
   assert json.loads(came.partition(b"\r\n\r\n")[2])["captions"] == {"en": "en 50 1 greedily"}
 
 
-@pytest.mark.parametrize("where", ["path", "query", "header"])
+@pytest.mark.parametrize("where", ["path", "query", "header", "method", "megabyte"])
 def test_a_large_head_in_one_piece_is_refused(server, where):
   large = "x" * 20_000
   asked = {
     "path": request(path=f"/{large}", method="GET"),
     "query": request(path=f"/health?{large}", method="GET"),
     "header": request(path="/health", method="GET", extra=f"X: {large}\r\n".encode()),
+    "method": request(path="/health", method=large),
+    "megabyte": request(path="/health", method="GET", extra=b"X: %s\r\n" % (b"x" * 1_000_000)),
   }[where]
   with contextlib.closing(connected(server)) as connection:
     connection.sendall(asked.replace(b"Host:", b"Connection: close\r\nHost:"))

@@ -1,10 +1,12 @@
 """Hostile uploads are refused in one line, and the server goes on."""
 
+import asyncio
 import contextlib
 import io
 import select
 import socket
 import struct
+import threading
 import time
 import zlib
 from urllib.parse import urlsplit
@@ -13,6 +15,8 @@ import pytest
 from PIL import Image
 
 from tests.serving import servers
+from xmcap.serving import limits as limits_lib
+from xmcap.storage import files
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +161,31 @@ def test_captions_that_take_too_long():
   with servers.fake(delay=1.0, caption_seconds=0.3) as running:
     answer = running.ask(servers.picture())
     assert answer.status == 504 and "0.3 s" in answer.error
+
+
+def test_a_small_picture_does_not_wait_for_large_ones(monkeypatch):
+  wait = threading.Event()
+
+  def load(data, key, size, max_pixels):
+    if data != small:
+      wait.wait(30)
+    return data
+
+  monkeypatch.setattr(limits_lib.images, "load", load)
+  monkeypatch.setattr(limits_lib, "LARGE", 1_000)
+  small, large = servers.picture(size=(20, 20)), servers.picture(size=(40, 40))
+  decoders = limits_lib.Decoders(limits_lib.Limits(queue=2 * (files.available_cores() + 1)))
+
+  async def main():
+    held = [asyncio.create_task(decoders.decode(large, 8)) for _ in range(files.available_cores() + 1)]
+    try:
+      assert await asyncio.wait_for(decoders.decode(small, 8), 20) == small
+      with pytest.raises(limits_lib.Refused, match="large pictures are in progress"):
+        await decoders.decode(large, 8)
+    finally:
+      wait.set()
+    assert await asyncio.gather(*held) == [large] * len(held)
+    assert await decoders.decode(large, 8) == large
+
+  asyncio.run(main())
+  decoders.shutdown()

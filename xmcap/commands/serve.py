@@ -78,12 +78,14 @@ def _serve(arguments) -> None:
 
   captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)
   searches = {name: search or captioner.search for name, search in searches.items()}
+  offered = arguments.languages or captioner.languages
+  captioner.widen(offered)
   calls = len(searches) * len(batching.shapes())
   with base.saying(f"compiling {calls} programs, some seconds each"):
-    batching_lib.warm_up(captioner, batching, searches.values())
+    batching_lib.warm_up(captioner, batching, searches.values(), offered)
   name = "/".join(arguments.model_dir.rstrip("/").split("/")[-2:])
   app, service = app_lib.make(
-    app_lib.Model(name, captioner, searches, arguments.languages or captioner.languages),
+    app_lib.Model(name, captioner, searches, offered),
     limits,
     batching,
     arguments.allowed_hosts or server.hosts(arguments.host),

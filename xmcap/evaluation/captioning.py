@@ -103,6 +103,11 @@ class PictureCaptioner:
     self.batch_size = self._params.rounded(batch_size)
     self._lock = threading.Lock()  # all devices must start programs in the same order
 
+  def widen(self, languages: Sequence[str]) -> None:
+    """Makes room in all prompts for those of further languages, which else need programs of their own if longer."""
+    prompts = predictor.prompts_of(self.vocabulary, languages)
+    self._prompt_width = max(self._prompt_width, prompts.shape[1])
+
   def caption(
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, str]]:  # fmt: skip

@@ -27,7 +27,6 @@ from xmcap.serving import limits as limits_lib
 from xmcap.serving import metrics, openapi
 from xmcap.serving.batching import Batcher, Batching, Captioner
 from xmcap.serving.limits import Limits, Refused
-from xmcap.storage import files
 
 _JSON_LINES = "application/x-ndjson"
 _PARAMETERS = ("languages", "search", "temperature", "seed", "stream")
@@ -72,11 +71,17 @@ class Service:
     self.stopping = False  # health checks report it, and each connection closes after its response
     self.metrics = metrics.Metrics()
     self.metrics.queue.set_function(lambda: self.in_progress)
+    self.uploads = limits_lib.Uploads()
     # One thread calls the model; others decode pictures.
     self._device = ThreadPoolExecutor(1, "model")
-    self.threads = ThreadPoolExecutor(files.available_cores(), "pictures")
+    self.decoders = limits_lib.Decoders(limits)
     self.batcher = Batcher(
-      model.captioner, self._device, batching, lambda: self.in_progress, self.metrics.observe_call
+      model.captioner,
+      self._device,
+      batching,
+      lambda: self.in_progress,
+      self.metrics.observe_call,
+      model.languages,
     )
 
   @contextlib.asynccontextmanager
@@ -90,11 +95,14 @@ class Service:
       with contextlib.suppress(asyncio.CancelledError):
         await task
       self._device.shutdown(wait=False, cancel_futures=True)
-      self.threads.shutdown(wait=False, cancel_futures=True)
+      self.decoders.shutdown()
 
   def enter(self) -> Callable[[], None]:
-    """Counts a request as in progress until the returned function is called first; Refused if there are too many."""
-    if self.in_progress >= self.limits.queue:
+    """Counts a request as in progress until the returned function is called first; Refused if there are too many.
+
+    If there are, one whose picture arrives slowly loses its place.
+    """
+    if self.in_progress >= self.limits.queue and not self.uploads.end_slowest():
       raise Refused(429, f"{self.limits.queue} requests are in progress, which is the limit: try again soon")
     self.in_progress += 1
     inside = True
@@ -151,8 +159,8 @@ class _Captions:
   async def _response(self, request: Request, leave: Callable[[], None]) -> Response:
     service, limits = self._service, self._service.limits
     asked = self._asked(request)
-    body = await limits_lib.read_body(request, limits)
-    picture = await limits_lib.decode(body, service.model.captioner.image_size, limits, service.threads)
+    body = await service.uploads.read(request, limits, leave)
+    picture = await service.decoders.decode(body, service.model.captioner.image_size)
     del body
     captions = service.batcher.captions(
       picture, asked.languages, asked.search, limits.caption_seconds, asked.seed, leave
@@ -326,9 +334,8 @@ class _Headers:
 
   def _check(self, scope: Scope) -> None:
     """Raises Refused if the head is too large, also one that came in one piece, or names another host."""
-    size = (
-      len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, itertools.chain(*scope["headers"])))
-    )
+    first = (scope["method"], scope["raw_path"], scope["query_string"])
+    size = sum(map(len, itertools.chain(first, *scope["headers"])))
     if size > limits_lib.MOST_HEAD:
       raise Refused(
         431, f"the head of the request is larger than the limit of {limits_lib.MOST_HEAD:,} bytes"

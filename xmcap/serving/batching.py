@@ -57,13 +57,13 @@ class Batching:
     return [4**power for power in range(32) if 4**power < self.pictures] + [self.pictures]
 
   def filled(
-    self, pictures: Sequence[np.ndarray], languages: Sequence[Sequence[str]], own: Sequence[str]
+    self, pictures: Sequence[np.ndarray], languages: Sequence[Sequence[str]], others: Sequence[str]
   ) -> tuple[list[np.ndarray], list[list[str]]]:
-    """Pads pictures and languages to one of the `shapes`, with the model's `own` languages as far as they reach."""
+    """Pads pictures and languages to one of the `shapes`, with `others` as far as they reach."""
     most = max(map(len, languages))
     width = most if most == 1 else self.languages
     count = next(size for size in self._sizes() if size >= len(pictures))
-    wide = [list(dict.fromkeys((*codes, *own)))[:width] for codes in languages]
+    wide = [list(dict.fromkeys((*codes, *others)))[:width] for codes in languages]
     lacking = count - len(pictures)
     return [*pictures, *[pictures[-1]] * lacking], wide + wide[-1:] * lacking
 
@@ -79,21 +79,28 @@ class _Job:
   results: asyncio.Queue = dataclasses.field(default_factory=asyncio.Queue)
 
 
-def warm_up(captioner: Captioner, batching: Batching, searches: Iterable[Any]) -> None:
-  """Makes a call of every shape and search, so that requests do not wait for compilation."""
+def warm_up(
+  captioner: Captioner, batching: Batching, searches: Iterable[Any], offered: Sequence[str] = ()
+) -> None:
+  """Makes a call of every shape and search, so that requests for the languages on offer do not wait for compilation."""
   size = captioner.image_size
   for search in searches:
     for pictures, languages in batching.shapes():
-      codes = list(captioner.languages)[:languages]
+      codes = _known(captioner, offered)[:languages]
       rows = [np.zeros((size, size, 3), np.uint8)] * pictures
       captioner.caption(rows, [codes] * pictures, search=search, seed=0)
+
+
+def _known(captioner: Captioner, offered: Sequence[str]) -> list[str]:
+  """The languages of calls: those on offer, and the model's own, which fill calls up."""
+  return list(dict.fromkeys((*offered, *captioner.languages)))
 
 
 class Batcher:
   """Passes pictures to a captioner, one call at a time, in a thread of `device`.
 
   `under_way()` returns the number of requests that are not yet answered; `observe(pictures, captions, seconds)` is
-  called after each call.
+  called after each call. `offered` are the codes of the languages that requests may ask for.
   """
 
   def __init__(
@@ -103,9 +110,11 @@ class Batcher:
     batching: Batching,
     under_way: Callable[[], int],
     observe: Callable[[int, int, float], Any],
+    offered: Sequence[str] = (),
   ):
     self._captioner, self._device, self._batching = captioner, device, batching
     self._under_way, self._observe = under_way, observe
+    self._languages = _known(captioner, offered)
     self._jobs: list[_Job] = []
     self._changed = asyncio.Event()
 
@@ -181,8 +190,7 @@ class Batcher:
         self._jobs.append(job)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    own = self._captioner.languages
-    pictures, filled = self._batching.filled([job.picture for job in batch], languages, own)
+    pictures, filled = self._batching.filled([job.picture for job in batch], languages, self._languages)
     seed = random.getrandbits(31) if batch[0].seed is None else batch[0].seed
     call = functools.partial(self._captioner.caption, pictures, filled, search=batch[0].search, seed=seed)
     try:

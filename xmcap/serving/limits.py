@@ -3,16 +3,24 @@
 import asyncio
 import dataclasses
 import functools
-from concurrent.futures import Executor
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from PIL import Image
 from starlette.requests import Request
 
-from xmcap.data import images
+from xmcap.data import image_formats, images
 from xmcap.errors import XmcapError
+from xmcap.storage import files
 
 MOST_HEAD = 16 << 10
 """Largest head of a request in bytes."""
+LARGE = 8_000_000
+"""Pictures of more pixels take turns of their own, so that others need not wait for them."""
+_SOON = 0.25
+"""Seconds in which a body may arrive at any rate."""
 
 
 class Refused(XmcapError):
@@ -46,41 +54,116 @@ class Limits:
   send_seconds: float = 20.0
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-  """Reads the body of a request; Refused if it is too large, too slow or empty. Never buffers more than the limit."""
-  most = limits.upload_bytes
-  declared = request.headers.get("content-length", "")
-  body = bytearray()
-  if declared.isdigit() and int(declared) > most:
-    raise _too_large(most)
-  try:
-    async with asyncio.timeout(limits.upload_seconds):
-      async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-          raise _too_large(most)
-  except TimeoutError:
-    raise Refused(
-      408, f"the picture did not arrive within {limits.upload_seconds:g} s: send it faster"
-    ) from None
-  if not body:
-    raise Refused(400, "no picture: send the bytes of its file as the body of the request")
-  return bytes(body)
+@dataclasses.dataclass(eq=False)
+class _Upload:
+  timeout: asyncio.Timeout
+  began: float
+  leave: Callable[[], None]
+  received: int = 0
+  ended: bool = False
+
+  def rate(self, now: float) -> float:
+    return self.received / (now - self.began)
+
+
+class Uploads:
+  """The bodies that are being received."""
+
+  def __init__(self):
+    self._open: set[_Upload] = set()
+
+  def end_slowest(self) -> bool:
+    """Ends the one that arrives slowest, so that another request has its place; False if all arrive in time."""
+    now = asyncio.get_running_loop().time()
+    slow = [one for one in self._open if now - one.began > _SOON and not one.timeout.expired()]
+    if not slow:
+      return False
+    upload = min(slow, key=lambda one: one.rate(now))
+    self._open.remove(upload)
+    upload.ended = True
+    upload.timeout.reschedule(now)
+    upload.leave()
+    return True
+
+  async def read(self, request: Request, limits: Limits, leave: Callable[[], None]) -> bytes:
+    """Reads the body of a request; Refused if it is too large, too slow or empty. Never buffers more than the limit.
+
+    `leave` is called if the request has lost its place to another.
+    """
+    most = limits.upload_bytes
+    declared = request.headers.get("content-length", "")
+    body = bytearray()
+    if declared.isdigit() and int(declared) > most:
+      raise _too_large(most)
+    upload = _Upload(asyncio.timeout(limits.upload_seconds), asyncio.get_running_loop().time(), leave)
+    try:
+      async with upload.timeout:
+        self._open.add(upload)
+        async for chunk in request.stream():
+          body += chunk
+          upload.received = len(body)
+          if len(body) > most:
+            raise _too_large(most)
+    except TimeoutError:
+      if upload.ended:
+        raise Refused(
+          408, f"{limits.queue} requests are in progress, and this picture arrived slowest: send it faster"
+        ) from None
+      raise Refused(
+        408, f"the picture did not arrive within {limits.upload_seconds:g} s: send it faster"
+      ) from None
+    finally:
+      self._open.discard(upload)
+    if not body:
+      raise Refused(400, "no picture: send the bytes of its file as the body of the request")
+    return bytes(body)
 
 
 def _too_large(most: int) -> Refused:
   return Refused(413, f"the picture's file is larger than the limit of {most:,} bytes: make it smaller")
 
 
-async def decode(data: bytes, size: int, limits: Limits, threads: Executor) -> np.ndarray:
-  """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""
-  load = functools.partial(images.load, data, "upload", size, max_pixels=limits.pixels)
-  decoding = asyncio.get_running_loop().run_in_executor(threads, load)
+class Decoders:
+  """The threads that decode pictures; large ones use half of them, and half of the places for requests."""
+
+  def __init__(self, limits: Limits):
+    cores = files.available_cores()
+    self._limits = limits
+    self._threads = ThreadPoolExecutor(cores, "pictures")
+    self._for_large = ThreadPoolExecutor(max(1, cores // 2), "large pictures")
+    self._large = 0
+
+  def shutdown(self) -> None:
+    """Lets go of the threads, without waiting for them."""
+    for threads in (self._threads, self._for_large):
+      threads.shutdown(wait=False, cancel_futures=True)
+
+  async def decode(self, data: bytes, size: int) -> np.ndarray:
+    """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""
+    limits, loop = self._limits, asyncio.get_running_loop()
+    load = functools.partial(images.load, data, "upload", size, max_pixels=limits.pixels)
+    is_large = await loop.run_in_executor(self._threads, _pixels, data) > LARGE
+    most = max(1, limits.queue // 2)
+    if is_large and self._large >= most:
+      raise Refused(429, f"{most} large pictures are in progress, which is the limit: try again soon")
+    self._large += is_large
+    try:
+      decoding = loop.run_in_executor(self._for_large if is_large else self._threads, load)
+      return await asyncio.wait_for(decoding, limits.caption_seconds)
+    except TimeoutError:
+      raise Refused(504, f"the picture was not decoded within {limits.caption_seconds:g} s") from None
+    except XmcapError as error:
+      raise Refused(422, str(error)) from None
+    except MemoryError:
+      raise Refused(503, "not enough memory to decode the picture: try again, or make it smaller") from None
+    finally:
+      self._large -= is_large
+
+
+def _pixels(data: bytes) -> int:
+  """The number of pixels in a picture's header; 0 if it cannot be read, which `images.load` says."""
   try:
-    return await asyncio.wait_for(decoding, limits.caption_seconds)
-  except TimeoutError:
-    raise Refused(504, f"the picture was not decoded within {limits.caption_seconds:g} s") from None
-  except XmcapError as error:
-    raise Refused(422, str(error)) from None
-  except MemoryError:
-    raise Refused(503, "not enough memory to decode the picture: try again, or make it smaller") from None
+    with Image.open(io.BytesIO(data), formats=image_formats.FORMATS) as image:
+      return image.width * image.height
+  except Exception:  # Pillow raises many types of errors on damaged bytes
+    return 0

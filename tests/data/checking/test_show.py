@@ -4,6 +4,7 @@ import gin
 import numpy as np
 import pytest
 
+from tests import policies
 from tests.data import conftest
 from xmcap.data import images, record_writer, vocabulary
 from xmcap.data.checking import show, show_page
@@ -74,6 +75,7 @@ def test_everything_is_escaped(tmp_path, page):
   show_page.write_sheet(path, shown, EVIL, {EVIL: EVIL}, 64)
   text = path.read_text(encoding="utf-8")
   assert "<script" not in text and "\x07" not in text
+  assert f"content=\"default-src 'none'; img-src data:; {policies.by_hash(text)}\"" in text
   page.goto(path.as_uri())
   assert page.locator("script").count() == 0
   assert page.locator("article").count() == 2

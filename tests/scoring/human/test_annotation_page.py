@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests import policies
 from xmcap.errors import UsageError
 from xmcap.scoring.human import annotation_page, annotation_procedures, annotations
 from xmcap.scoring.human.annotation_page import AnnotationItem
@@ -108,8 +109,10 @@ def test_tags_that_cannot_be_suggested_are_refused(tmp_path, row, error):
 # The source
 
 
-def test_texts_do_not_end_the_script_that_holds_them(annotate):
+def test_texts_do_not_end_the_script_that_holds_them(annotate, tmp_path):
   page = annotate(name="")
+  text = (tmp_path / "annotate.html").read_text(encoding="utf-8")
+  assert f"content=\"default-src 'none'; img-src data:; {policies.by_hash(text)}\"" in text
   assert page.locator("script").count() == 2
   assert _HOSTILE in json.loads(page.locator("#data").text_content())["items"][0]["sentences"]
 

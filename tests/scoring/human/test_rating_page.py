@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests import policies
 from xmcap.errors import UsageError
 from xmcap.scoring.human import rating_items, rating_join, rating_page, rating_protocols, sxs, thumb_ratings
 
@@ -136,11 +137,29 @@ def test_the_key_names_the_systems(write):
   assert {name for row in rows for name in row["systems"]} == set(_SYSTEMS)
 
 
+def test_a_script_or_style_that_is_put_in_does_not_apply(rate):
+  page, _ = rate()
+  page.evaluate("""() => {
+    for (const [name, text] of [["script", "document.title = 'run'"], ["style", "body { width: 3px }"]]) {
+      const element = document.createElement(name);
+      element.textContent = text;
+      document.head.append(element);
+    }
+    document.body.setAttribute("style", "width: 3px");
+    document.body.setAttribute("onclick", "document.title = 'run'");
+  }""")
+  page.locator("body").dispatch_event("click")
+  assert page.title() != "run" and page.evaluate("document.body.clientWidth") > 3
+  assert len(page.errors) == 4 and all("Content Security Policy" in text for text in page.errors)
+  page.errors.clear()
+
+
 @pytest.mark.parametrize("link, policy", [(False, "img-src data:;"), (True, "img-src 'self' file:;")])
 def test_nothing_is_loaded_from_elsewhere(write, images, link, policy):
-  page = _Parser(write(images_dir=images, link=link))
+  path = write(images_dir=images, link=link)
+  page = _Parser(path)
   (content,) = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
-  assert content == f"default-src 'none'; {policy} style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+  assert content == f"default-src 'none'; {policy} {policies.by_hash(path.read_text(encoding='utf-8'))}"
   assert not [tag for tag, attrs in page.tags if "src" in attrs or "href" in attrs]
 
 

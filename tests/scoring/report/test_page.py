@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests import policies
 from xmcap.scoring import compare, report
 
 
@@ -65,12 +66,11 @@ def test_everything_that_is_read_is_escaped(parsed, corpus, ours, theirs):
   assert page.text.count(hostile) >= 5
 
 
-def test_nothing_is_loaded_from_elsewhere(parsed, ours):
+def test_nothing_is_loaded_from_elsewhere(parsed, ours, tmp_path):
   page = parsed({"ours": ours})
-  policies = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
-  assert policies == [
-    "default-src 'none'; img-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-  ]
+  found = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
+  allowed = policies.by_hash((tmp_path / "r.html").read_text(encoding="utf-8"))
+  assert found == [f"default-src 'none'; img-src 'none'; {allowed}"]
   assert not [attrs for _, attrs in page.tags if "src" in attrs or attrs.get("href", "#")[0] != "#"]
   assert not [tag for tag, _ in page.tags if tag in ("link", "iframe", "object", "base")]
 

@@ -71,9 +71,10 @@ def fill_page(
     for file in ("rating_page.css", f"{name}.html", "page.js", f"{name}.js", *scripts)
   )
   allowed = "'self' file:" if link else "data:"
-  head = elements.page_head(title, css + style, scripts=True, images=allowed)
+  script = "\n".join(parts)
+  head = elements.page_head(title, css + style, script, allowed)
   held = elements.script_json("data", data)
-  return head + string.Template(template).substitute(data=held, script="\n".join(parts))
+  return head + string.Template(template).substitute(data=held, script=elements.inline("script", script))
 
 
 def _picture_sources(
