@@ -14,6 +14,8 @@ from xmcap.errors import XmcapError
 MOST_HEAD = 16 << 10
 """Largest head of a request in bytes."""
 
+_BODY = "upload"  # the key of a picture without a name
+
 
 class Refused(XmcapError):
   """A request that is rejected; `status` is the HTTP status."""
@@ -74,13 +76,14 @@ def _too_large(most: int) -> Refused:
 
 async def decode(data: bytes, size: int, limits: Limits, threads: Executor) -> np.ndarray:
   """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""
-  load = functools.partial(images.load, data, "upload", size, max_pixels=limits.pixels)
+  load = functools.partial(images.load, data, _BODY, size, max_pixels=limits.pixels)
   decoding = asyncio.get_running_loop().run_in_executor(threads, load)
   try:
     return await asyncio.wait_for(decoding, limits.caption_seconds)
   except TimeoutError:
     raise Refused(504, f"the picture was not decoded within {limits.caption_seconds:g} s") from None
   except XmcapError as error:
-    raise Refused(422, str(error)) from None
+    # Who sends the body knows its name.
+    raise Refused(422, str(error).removeprefix(f"picture '{_BODY}': ")) from None
   except MemoryError:
     raise Refused(503, "not enough memory to decode the picture: try again, or make it smaller") from None
