@@ -77,8 +77,8 @@ class Answer:
 class Running:
   """A server that runs."""
 
-  def __init__(self, process, address):
-    self.process, self.address = process, address
+  def __init__(self, process, address, said):
+    self.process, self.address, self.said = process, address, said
 
   def connect(self, timeout=60):
     place = urlsplit(self.address)
@@ -117,7 +117,7 @@ def _running(*arguments, until="ready", **environment):
         break
     else:
       raise AssertionError("".join(lines))
-    yield Running(process, found[1])
+    yield Running(process, found[1], lines)
   finally:
     process.kill()
     process.communicate()

@@ -62,6 +62,7 @@ def _serve(arguments) -> None:
   codes = arguments.languages
   if codes:
     languages.parse(codes)  # reports an unknown one before the slow imports
+  platforms.choose()  # before jax is imported, or libtpu would search for a TPU
   from xmcap.models import model_json
   from xmcap.serving import app as app_lib
   from xmcap.serving import server
@@ -70,7 +71,6 @@ def _serve(arguments) -> None:
   from xmcap.serving.model import Model
   from xmcap.serving.searches import parse
 
-  platforms.choose()
   limits = Limits(
     upload_bytes=arguments.max_megabytes << 20,
     pixels=arguments.max_megapixels * 1_000_000,
