@@ -270,3 +270,8 @@ def parse(text: str, own: Sequence[str] = ()) -> tuple[str, ...]:
 def unasked(own: Sequence[str]) -> tuple[str, ...]:
   """The languages of captions if none are asked for: English, or all `own` ones of a model without English."""
   return ("en",) if "en" in own or not own else tuple(own)
+
+
+def trained_on(trained: Sequence[str], others: Sequence[str]) -> str:
+  """A warning that captions are asked for in other languages than those of the training."""
+  return f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}"

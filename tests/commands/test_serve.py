@@ -1,5 +1,6 @@
 """`xmcap serve` of a small model."""
 
+import re
 import signal
 
 import gin
@@ -30,6 +31,9 @@ def test_captions_are_those_of_the_library(folder):
   searches = "--searches=greedy,beam:2,model,sample"
   with servers.real(folder, searches, "--batch_size=2", "--batch_languages=2") as server:
     assert server.get("/health").json == {"status": "ready"}
+    # Nothing of jax or libtpu, which searches for a TPU if it may.
+    ours = re.compile(r"http://\S+ is |model loaded in |programs compiled: ")
+    assert [line for line in server.said if not ours.match(line)] == []
     assert server.get("/v1/model").json["searches"] == ["greedy", "beam:2", "model", "sample"]
     found = [server.ask(servers.picture(colour), languages=",".join(codes)).json for colour in colours]
     own = server.ask(servers.picture(colours[0]), search="model", languages=",".join(codes)).json

@@ -183,7 +183,7 @@ def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys)
     (["photos", "--corpus=corpus"], "give either --corpus or pictures"),
     (["photos", "--out=f.npy"], "give a name with .safetensors, or --format=bigfile"),
     (["photos", "--step=7"], "holds no checkpoint of step 7: it has 3"),
-    (["photos", "--model_dir=photos"], "is no model folder"),
+    (["photos", "--model_dir=photos"], "not a model folder"),
   ],
 )
 def test_bad_usage_is_one_line(run, tmp_path, photos, monkeypatch, capsys, options, message):

@@ -2,10 +2,12 @@
 
 `python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
 language, from which colour, and in a call of how many pictures; OPTIONS are JSON: fields of `Limits` and `Batching`,
-`own`, the languages of the captioner, and `descriptors`, the limit of open files.
+`own` and `chosen`, languages as in `Model`, `descriptors`, the limit of open files, `by_hand`, by which each
+program is compiled only when a line comes from stdin, as is the captioner loaded, and `broken`, an error of loading.
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import http.client
 import io
@@ -13,6 +15,8 @@ import json
 import os
 import re
 import resource
+import signal
+import subprocess
 import sys
 import time
 from urllib.parse import urlencode, urlsplit
@@ -21,7 +25,6 @@ import numpy as np
 from PIL import Image
 
 from tests import sessions
-from xmcap.languages import LANGUAGES
 
 SIZE = 8
 
@@ -37,15 +40,13 @@ class Chance:
 
 
 class Fake:
-  """Stands for `load_captioner`'s result."""
+  """Stands for `load_captioner`'s result; compiles for pictures that are black, as real ones do for any."""
 
-  image_size = SIZE
+  def __init__(self, delay, compiling=lambda: None):
+    self.delay, self.compiling = delay, compiling
 
-  def __init__(self, delay, own=tuple(LANGUAGES)):
-    self.delay, self.languages = delay, tuple(own)
-
-  def caption(self, pictures, languages, *, search, seed):
-    time.sleep(self.delay)
+  def caption(self, pictures, languages, *, search, seed, pad_to):
+    time.sleep(self.delay) if np.any(pictures) else self.compiling()
     if any(np.all(picture == 13) for picture in pictures):
       raise ValueError("thirteen\nis unlucky")
     drawn = f" from {seed}" if isinstance(search, Chance) and seed < 100 else ""
@@ -76,12 +77,17 @@ class Answer:
 class Running:
   """A server that runs."""
 
-  def __init__(self, process, address):
-    self.process, self.address = process, address
+  def __init__(self, process, address, said):
+    self.process, self.address, self.said = process, address, said
 
   def connect(self, timeout=60):
     place = urlsplit(self.address)
     return http.client.HTTPConnection(place.hostname, place.port, timeout=timeout)
+
+  def go_on(self, steps=1):
+    """Lets a fake captioner that goes on by hand load, or compile programs."""
+    self.process.stdin.write("\n" * steps)
+    self.process.stdin.flush()
 
   def get(self, path, **headers):
     with contextlib.closing(self.connect()) as connection:
@@ -101,30 +107,30 @@ class Running:
 
 
 @contextlib.contextmanager
-def _running(*arguments, **environment):
-  process = sessions.start(*arguments, env=os.environ | environment)
+def _running(*arguments, until="ready", **environment):
+  process = sessions.start(*arguments, stdin=subprocess.PIPE, env=os.environ | environment)
   lines = []
   try:
     for line in process.stderr:
       lines.append(line)
-      if found := re.search(r"(http://\S+) is ready", line):
+      if found := re.search(rf"(http://\S+) is {until}", line):
         break
     else:
       raise AssertionError("".join(lines))
-    yield Running(process, found[1])
+    yield Running(process, found[1], lines)
   finally:
     process.kill()
     process.communicate()
 
 
-def fake(delay=0.0, **options):
-  """A server of the fake captioner."""
-  return _running("-m", "tests.serving.servers", delay, json.dumps(options))
+def fake(delay=0.0, until="ready", **options):
+  """A server of the fake captioner, which is `ready`, or `open` only."""
+  return _running("-m", "tests.serving.servers", delay, json.dumps(options), until=until)
 
 
-def real(model_dir, *options):
+def real(model_dir, *options, until="ready"):
   """`xmcap serve` of a model folder."""
-  return _running("-m", "xmcap.cli", "serve", f"--model_dir={model_dir}", "--port=0", *options)
+  return _running("-m", "xmcap.cli", "serve", f"--model_dir={model_dir}", "--port=0", *options, until=until)
 
 
 def picture(colour=99, size=(24, 24), format="PNG"):
@@ -135,10 +141,12 @@ def picture(colour=99, size=(24, 24), format="PNG"):
 
 
 def _serve(delay, options):
+  from xmcap.errors import UsageError
   from xmcap.serving import app as app_lib
   from xmcap.serving import server
   from xmcap.serving.batching import Batching
   from xmcap.serving.limits import Limits
+  from xmcap.serving.model import Model
 
   def taken(kind):
     return kind(
@@ -149,11 +157,29 @@ def _serve(delay, options):
     resource.setrlimit(resource.RLIMIT_NOFILE, (options["descriptors"],) * 2)
   bound = server.bind("127.0.0.1", 0)
   searches = {"greedy": "greedily", "beam:4": "by beams", "sample": Chance()}
-  captioner = Fake(delay, options.get("own", LANGUAGES))
-  model = app_lib.Model("fake", captioner, searches, captioner.languages)
-  app, service = app_lib.make(model, taken(Limits), taken(Batching), server.hosts("127.0.0.1"))
-  ready = f"{server.address(bound)} is ready"
-  server.run(app, service, bound, lambda: print(ready, file=sys.stderr, flush=True))
+  languages = (tuple(options.get(name, ())) for name in ("own", "chosen"))
+  model = Model("fake", SIZE, searches, *languages)
+  hosts = server.hosts("127.0.0.1")
+
+  def say(line):
+    print(line, file=sys.stderr, flush=True)
+
+  app, service = app_lib.make(model, taken(Limits), taken(Batching), hosts, say)
+
+  def wait():
+    if options.get("by_hand"):
+      sys.stdin.readline()
+
+  def load():
+    wait()
+    # As libtpu does.
+    ctypes.CDLL(None).signal(signal.SIGTERM, 0)
+    if "broken" in options:
+      raise UsageError(options["broken"])
+    return Fake(delay, wait)
+
+  where = server.address(bound)
+  server.run(app, service, bound, load, lambda: say(f"{where} is open"), lambda: say(f"{where} is ready"))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import pytest
 
 from tests.serving.servers import Fake
 from xmcap.languages import LANGUAGES
-from xmcap.serving import batching as batching_lib
 from xmcap.serving.batching import Batcher, Batching
 from xmcap.serving.limits import Refused
 
@@ -20,22 +19,28 @@ class Noting(Fake):
     super().__init__(delay)
     self.calls = []
 
-  def caption(self, pictures, languages, *, search, seed):
-    self.calls.append(([int(picture[0, 0, 0]) for picture in pictures], languages, search))
-    return super().caption(pictures, languages, search=search, seed=seed)
+  def caption(self, pictures, languages, *, search, seed, pad_to):
+    self.calls.append(
+      ([int(picture[0, 0, 0]) for picture in pictures], max(pad_to, *map(len, languages)), search)
+    )
+    return super().caption(pictures, languages, search=search, seed=seed, pad_to=pad_to)
 
 
 def picture(number):
   return np.full((8, 8, 3), number, np.uint8)
 
 
-def run(captioner, batching, *requests, seconds=30, on_their_way=1, offered=()):
-  """What requests (number, languages, search, seed) that come at once are given, as lists of (language, caption)."""
+def run(captioner, batching, *requests, seconds=30, on_their_way=1, most=0):
+  """What requests (number, languages, search, seed) that come at once are given, as lists of (language, caption).
+
+  `most` as in `Batcher`, if it is not that of the batching.
+  """
 
   async def main():
     with ThreadPoolExecutor(1) as device:
       under_way = len(requests) + on_their_way
-      batcher = Batcher(captioner, device, batching, lambda: under_way, lambda *call: None, offered)
+      batcher = Batcher(device, batching, lambda: under_way, lambda *call: None)
+      batcher.captioner, batcher.most = captioner, most or batching.pictures
       task = asyncio.create_task(batcher.run())
 
       async def one(number, codes, search="g", seed=None):
@@ -92,28 +97,13 @@ def test_calls_have_few_shapes():
       batching,
       *((number, ["en", "th", "ar", "he", "zh"][: 1 + number % 5]) for number in range(count)),
     )
-  shapes = {(len(numbers), len(codes)) for numbers, languages, _ in captioner.calls for codes in languages}
-  assert shapes <= set(batching.shapes())
-  assert all(len(set(codes)) == len(codes) for _, languages, _ in captioner.calls for codes in languages)
+  assert {(len(numbers), width) for numbers, width, _ in captioner.calls} <= set(batching.shapes())
 
 
-def test_warming_up_makes_every_shape_and_search():
-  captioner, batching = Noting(), Batching(0, 5, 3)
-  batching_lib.warm_up(captioner, batching, ["g", "b"])
-  made = [(len(numbers), len(languages[0]), search) for numbers, languages, search in captioner.calls]
-  assert made == [(*shape, search) for search in "gb" for shape in batching.shapes()]
-
-
-def test_languages_on_offer_need_no_shape_that_was_not_warmed_up():
-  captioner, batching, offered = Noting(), Batching(0, 2, 3), ["ca", "cy", "de"]
-  captioner.languages = ("en",)
-  batching_lib.warm_up(captioner, batching, ["g"], offered)
-  made = {(len(numbers), len(codes)) for numbers, languages, _ in captioner.calls for codes in languages}
-  captioner.calls.clear()
-  requests = [(1, ["ca"]), (2, ["ca", "cy"]), (3, ["cy", "de", "ca"])]
-  assert len(run(captioner, batching, *requests, offered=offered)[2]) == 3
-  asked = {(len(numbers), len(codes)) for numbers, languages, _ in captioner.calls for codes in languages}
-  assert asked <= made
+def test_a_call_has_no_more_pictures_than_there_are_programs_for():
+  captioner = Noting()
+  run(captioner, Batching(3600, 16, 1), *((number, ["en"]) for number in range(1, 7)), most=4, on_their_way=0)
+  assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 3, 4], [5, 6, 6, 6]]
 
 
 def test_an_error_is_that_of_all_in_the_call_and_of_no_other():
@@ -137,7 +127,8 @@ def test_shapes_reach_the_most(pictures, languages):
 def test_a_request_is_decoded_though_nobody_takes_its_captions():
   async def main():
     with ThreadPoolExecutor(1) as device:
-      batcher = Batcher(Noting(), device, Batching(0.0, 4, 2), lambda: 1, lambda *call: None)
+      batcher = Batcher(device, Batching(0.0, 4, 2), lambda: 1, lambda *call: None)
+      batcher.captioner = Noting()
       task, decoded = asyncio.create_task(batcher.run()), asyncio.Event()
       captions = batcher.captions(picture(1), ["en", "th", "ar"], "g", 30, None, decoded.set)
       first = await anext(captions)

@@ -7,6 +7,8 @@ import pytest
 from tests.serving import servers
 from xmcap import languages
 from xmcap.serving import server as server_lib
+from xmcap.serving.limits import Refused
+from xmcap.serving.model import Model
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +41,50 @@ def test_all_languages_once(server):
   assert list(server.ask(servers.picture(), languages="all").json["captions"]) == list(languages.LANGUAGES)
 
 
-def test_a_model_offers_its_own_languages():
+def test_a_model_offers_its_own_languages_and_warns_of_others():
   own = ["fa", "quz", "ca"]
   with servers.fake(own=own) as server:
     about, described = server.get("/v1/model").json, json.dumps(server.get("/openapi.json").json)
     assert [found["code"] for found in about["languages"]] == own
-    assert '"default": "fa,quz,ca"' in described and '{"enum": ["fa", "quz", "ca"]}' in described
+    others = [code for code in languages.LANGUAGES if code not in own]
+    assert [found["code"] for found in about["untrained"]] == others and len(others) == 34
+    assert '"default": "fa,quz,ca"' in described and json.dumps({"enum": own + others}) in described
     for asked in ({}, {"languages": "trained"}, {"languages": "all"}):
-      assert list(server.ask(servers.picture(), **asked).json["captions"]) == own
-    refused = server.ask(servers.picture(), languages="quz,en,pt-BR")
+      answer = server.ask(servers.picture(), **asked).json
+      assert list(answer["captions"]) == own and "warning" not in answer
+    warning = "the model was trained on fa, quz, ca, not on en, zh"
+    asked = {"languages": "en,fa,zh"}
+    answer = server.ask(servers.picture(50), **asked).json
+    assert list(answer["captions"]) == ["en", "fa", "zh"] and answer["warning"] == warning
+    lines = server.ask(servers.picture(50), **asked, stream="true").data.decode().splitlines()
+    assert json.loads(lines[0]) == {"warning": warning} and len(lines) == 4
+    refused = server.ask(servers.picture(), languages="quz,pt-BR")
     assert refused.status == 400
-    assert refused.error == "this server does not caption in en, pt-BR: give some of fa, quz, ca"
+    assert refused.error.startswith(
+      "this server does not caption in pt-BR: give some of fa, quz, ca, ar, bn, "
+    )
+
+
+@pytest.mark.parametrize(
+  ("own", "chosen", "trained", "untrained", "unasked"),
+  [
+    (("fa", "quz"), ("en", "fa", "pt-BR"), ("fa",), ("en", "pt-BR"), ("fa",)),
+    (("fa", "quz"), ("en", "de"), (), ("en", "de"), ("en",)),
+    # Of a model that does not say its languages, none is known to be untrained.
+    ((), ("ca", "fa"), ("ca", "fa"), (), ("ca", "fa")),
+    ((), (), tuple(languages.LANGUAGES), (), ("en",)),
+  ],
+)
+def test_the_languages_that_a_server_was_told_to_offer(own, chosen, trained, untrained, unasked):
+  model = Model("m", 8, {"greedy": None}, own, chosen)
+  assert (model.trained, model.untrained, model.unasked) == (trained, untrained, unasked)
+  assert model.codes("all") == (chosen or tuple(languages.LANGUAGES))
+  if trained:
+    assert model.codes("trained") == trained
+  else:
+    with pytest.raises(Refused, match="the model was trained on none of en, de"):
+      model.codes("trained")
+  assert bool(model.warning(chosen)) == bool(untrained)
 
 
 def test_a_stream_has_a_line_a_caption(server):

@@ -1,10 +1,12 @@
 """The page in a real Chromium. The fixture `page` fails on errors in the console."""
 
 import base64
+import io
 import json
 import re
 
 import pytest
+from PIL import Image, features
 from playwright.sync_api import expect
 
 from tests.serving import servers
@@ -18,9 +20,8 @@ def server():
     yield running
 
 
-@pytest.fixture
-def opened(page, server):
-  # The browser may reach this server and nothing else.
+def visit(page, server):
+  """Opens the page of a server; the browser may reach nothing else."""
   page.context.set_offline(False)
   page.route(
     "**", lambda route: route.continue_() if route.request.url.startswith(server.address) else route.abort()
@@ -28,6 +29,11 @@ def opened(page, server):
   page.goto(server.address)
   page.locator("body[data-ready]").wait_for()
   return page
+
+
+@pytest.fixture
+def opened(page, server):
+  return visit(page, server)
 
 
 def drop(page, *files):
@@ -70,9 +76,7 @@ def test_arabic_is_written_from_the_right(opened):
 
 def test_captions_appear_while_others_are_decoded(page):
   with servers.fake(delay=0.6, languages=1) as slow:
-    page.context.set_offline(False)
-    page.goto(slow.address)
-    page.locator("body[data-ready]").wait_for()
+    visit(page, slow)
     drop(page, ("grey.png", servers.picture(50)))
     expect(page.locator(".card dd[lang=ar]")).to_have_text("ar 50 1 greedily")
     assert page.locator(".card dd.waiting").count() > 0
@@ -88,21 +92,151 @@ def test_captions_appear_while_others_are_decoded(page):
 )
 def test_the_languages_of_the_model_are_there_and_chosen(page, own, chosen):
   with servers.fake(own=own) as server:
-    page.context.set_offline(False)
-    page.goto(server.address)
-    page.locator("body[data-ready]").wait_for()
-    boxes = page.locator("[name=language]")
+    visit(page, server)
+    boxes = page.locator("#trained [name=language]")
     assert boxes.evaluate_all("boxes => boxes.map((box) => box.value)") == own
-    assert boxes.evaluate_all("boxes => boxes.filter((box) => box.checked).map((box) => box.value)") == chosen
+    assert chosen_languages(page) == chosen
+
+
+def chosen_languages(page):
+  return page.locator("[name=language]:checked").evaluate_all("boxes => boxes.map((box) => box.value)")
+
+
+def test_languages_that_the_model_was_not_trained_on_are_apart_and_warned_of(page):
+  with servers.fake(own=["fa", "quz", "sw"]) as server:
+    visit(page, server)
+    page.locator("#languages > summary").click()
+    english = page.locator("#untrained label", has_text="English")
+    expect(english).to_be_hidden()
+    expect(page.locator("#others summary")).to_have_text("Not trained 33")
+    page.locator("#others summary").click()
+    expect(page.locator("#warning")).to_be_hidden()
+    english.click()
+    expect(page.locator("#warning")).to_have_text(
+      "The model was trained on فارسی, Runasimi, Kiswahili, not on English."
+    )
+    drop(page, ("grey.png", servers.picture(50)))
+    expect(page.locator(".card dd")).to_have_text(
+      [f"{code} 50 1 greedily" for code in ("fa", "quz", "sw", "en")]
+    )
+    expect(page.locator(".card .warned")).to_have_text("the model was trained on fa, quz, sw, not on en")
+    page.get_by_role("button", name="All", exact=True).click()
+    expect(page.locator("#warning")).to_be_hidden()
+    page.get_by_role("button", name="Again").click()
+    expect(page.locator(".card dd")).to_have_count(3)
+    expect(page.locator(".card .warned")).to_be_hidden()
+
+
+def test_the_choice_is_remembered_for_the_same_languages(page):
+  with servers.fake(own=["fa", "quz", "sw"]) as server:
+    visit(page, server)
+    page.locator("#languages > summary").click()
+    page.locator("#trained label", has_text="Runasimi").click()
+    page.locator("#searches label", has_text="Sample").click()
+    page.locator("#temperature").fill("1.3")
+    page.locator("#temperature").blur()
+    page.reload()
+    page.locator("body[data-ready]").wait_for()
+    assert chosen_languages(page) == ["fa", "sw"]
+    expect(page.locator("#temperature")).to_have_value("1.3")
+    drop(page, ("grey.png", servers.picture(50)))
+    expect(page.locator(".card dd[lang=sw]")).to_have_text("sw 50 1 by chance at 1.3")
+    # A model of that name with other languages, or a choice that was spoilt.
+    page.evaluate("""() => {
+      const [key, value] = Object.entries(localStorage)[0];
+      localStorage.setItem(key, value.replace("fa,quz,sw", "fa,quz"));
+    }""")
+    page.reload()
+    page.locator("body[data-ready]").wait_for()
+    assert chosen_languages(page) == ["fa", "quz", "sw"]
+
+
+def test_the_page_is_there_while_the_model_is_loaded_and_compiled(page):
+  with servers.fake(until="open", by_hand=True, pictures=1, languages=4) as server:
+    visit(page, server)
+    expect(page.locator("#stage")).to_contain_text("The model is being loaded.")
+    drop(page, ("grey.png", servers.picture(50)))
+    page.locator("#searches label", has_text="Beam").click()
+    drop(page, ("beam.png", servers.picture(51)))
+    server.go_on(3)
+    expect(page.locator("#stage")).to_contain_text("Greedy can be used already.")
+    expect(page.locator("#compiled")).to_have_attribute("value", "2")
+    assert page.locator(".card dd.waiting").count() == 12
+    server.go_on(3)
+    expect(page.locator(".card", has_text="grey.png").locator("dd.waiting")).to_have_count(0)
+    server.go_on(3)
+    expect(page.locator("#start")).to_be_hidden()
+    expect(page.locator(".card dd[lang=en]")).to_have_text(["en 51 1 by beams", "en 50 1 greedily"])
+
+
+def test_a_server_that_fails_while_it_starts_is_said(page):
+  with servers.fake(until="open", by_hand=True, broken="damaged") as server:
+    visit(page, server)
+    server.go_on()
+    expect(page.locator("#stage")).to_have_text("The server has ended: its terminal says why.")
+    page.errors.clear()
+
+
+def test_a_card_is_removed(page):
+  with servers.fake(until="open", by_hand=True) as server:
+    visit(page, server)
+    drop(page, *((name, servers.picture(1)) for name in ("a.png", "b.png", "c.png")))
+    page.get_by_role("button", name="Remove b.png").click()
+    expect(page.locator(".card .name")).to_have_text(["c.png", "a.png"])
+    server.go_on(99)
+    expect(page.locator(".card dd.waiting")).to_have_count(0)
+    assert server.metric("xmcap_captions_total") == 12
+    for name in ("c.png", "a.png"):
+      page.get_by_role("button", name=f"Remove {name}").click()
+    expect(page.locator("#gallery")).to_be_hidden()
+
+
+def test_a_large_picture_is_made_smaller_and_one_of_another_format_becomes_a_jpeg(page):
+  with servers.fake(pixels=1_000_000) as server:
+    visit(page, server)
+    turned = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the orientation of a phone held upright
+    Image.new("RGB", (3000, 1000), (50, 50, 50)).save(turned, "JPEG", exif=exif)
+    drop(page, ("large.jpg", turned.getvalue()), ("fits.png", servers.picture(70)))
+    expect(page.locator(".card dd[lang=en]")).to_have_text([re.compile("en 70 "), re.compile("en 50 ")])
+    expect(page.locator(".card .change")).to_have_text(
+      ["", "Sent as a JPEG of 577 × 1732 pixels, because 1000 × 3000 are too large"]
+    )
+    if features.check("avif"):
+      drop(page, ("new.avif", servers.picture(90, format="AVIF")))
+      expect(page.locator(".card dd[lang=en]").first).to_have_text(re.compile("en 90 "))
+      expect(page.locator(".card .change").first).to_have_text("Sent as a JPEG of 24 × 24 pixels")
+
+
+@pytest.mark.parametrize(
+  ("name", "data", "says"),
+  [
+    (
+      "IMG_1.HEIC",
+      b"\0\0\0\x18ftypheic" + bytes(2 << 20),
+      "is a photo in HEIC, which this browser cannot show",
+    ),
+    ("captions.xlsx", b"PK\x03\x04" + bytes(99), "is a table, not a picture"),
+    ("photos.zip", b"PK\x03\x04" + bytes(99), "is an archive, not a picture: unpack it"),
+    ("empty.jpg", b"", "is empty"),
+  ],
+)
+def test_what_is_no_picture_gets_a_hint_and_is_not_sent(opened, name, data, says):
+  asked = []
+  opened.on("request", lambda request: asked.append(request.method))
+  drop(opened, (name, data))
+  expect(opened.locator(".card .notices")).to_contain_text(f"{name} {says}")
+  assert "POST" not in asked
 
 
 def test_languages_and_search_are_chosen(opened):
-  opened.locator("#languages summary").click()
+  opened.locator("#languages > summary").click()
   opened.get_by_role("button", name="None").click()
   expect(opened.locator("#chosen")).to_have_text("none: choose one")
   drop(opened, ("grey.png", servers.picture(50)))
   expect(opened.locator("#problem")).to_contain_text("choose at least one")
-  opened.locator("#codes label", has_text="ไทย").click()
+  opened.locator("#trained label", has_text="ไทย").click()
   expect(opened.locator("#temperature")).to_be_hidden()
   opened.locator("#searches label", has_text="Beam of 4").click()
   drop(opened, ("grey.png", servers.picture(50)))
@@ -112,7 +246,7 @@ def test_languages_and_search_are_chosen(opened):
   opened.get_by_role("button", name="Again").click()
   expect(opened.locator(".card dd")).to_have_text(["th 50 1 by chance at 1.3"])
   expect(opened.locator(".card .how")).to_have_text("Sample, temperature 1.3")
-  opened.get_by_role("button", name="All").click()
+  opened.get_by_role("button", name="All", exact=True).click()
   opened.get_by_role("button", name="Again").click()
   expect(opened.locator(".card dd")).to_have_count(36)
   expect(opened.locator(".card dd.waiting")).to_have_count(0)
@@ -135,8 +269,8 @@ def test_the_gallery_keeps_pictures_until_it_is_cleared(opened, tmp_path):
 def test_what_is_refused_is_said_in_its_card(opened):
   drop(opened, ("page.png", b"<script>alert(1)</script>"), ("large.png", bytes(2 << 20)))
   expect(opened.locator(".card .notices")).to_have_text(
-    ["the picture's file is larger than the limit of 1,048,576 bytes: make it smaller",
-     "picture 'upload': not a picture in a known format (JPEG, PNG, WEBP, GIF, BMP): replace or remove it"]
+    ["large.png: the picture's file is larger than the limit of 1,048,576 bytes: make it smaller",
+     "page.png: not a picture in a known format (JPEG, PNG, WEBP, GIF, BMP): replace or remove it"]
   )  # fmt: skip
   opened.errors[:] = [error for error in opened.errors if "422" not in error and "413" not in error]
 
@@ -177,8 +311,8 @@ def test_names_of_files_are_text(opened):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_overflows_or_overlaps(opened, width):
   opened.set_viewport_size({"width": width, "height": 900})
-  opened.locator("#languages summary").click()
-  opened.get_by_role("button", name="All").click()
+  opened.locator("#languages > summary").click()
+  opened.get_by_role("button", name="All", exact=True).click()
   opened.locator("#searches label", has_text="Sample").click()
   wide = servers.picture(50, size=(1500, 300))
   drop(opened, ("a" * 120 + ".png", wide), ("b.png", b"no picture"), ("c.png", servers.picture(1, (30, 900))))

@@ -133,9 +133,9 @@ def _predictions(paths, codes, language):
 
 def _reads_words(arguments) -> bool:
   """Whether the model is a Word2VisualVec; UsageError if the options do not fit the model."""
-  from xmcap.evaluation import picture_features
+  from xmcap.models import model_json
 
-  reads = picture_features.read_model(arguments.model_dir).words is not None
+  reads = model_json.of_folder(arguments.model_dir).words is not None
   if reads and arguments.images:
     raise UsageError(
       f"{arguments.model_dir}: a Word2VisualVec sees no pictures: give their stored --features, not --images"

@@ -1,6 +1,8 @@
 """`xmcap serve`: serves a captioner on a web page and an HTTP endpoint."""
 
+import os
 import re
+import sys
 
 from xmcap import languages, platforms
 from xmcap.commands import base
@@ -11,8 +13,9 @@ def add(commands) -> None:
   """Declares the command."""
   command = base.add_command(
     commands, "serve", _serve, "caption pictures on a web page and over HTTP",
-    "SIGTERM stops it once every request is answered. POST /v1/captions takes a picture's file as its body; "
-    "/openapi.json describes it. There is no access control.",
+    "The page opens at once, and captions while the model is still compiled. SIGTERM stops the server once every "
+    "request is answered. POST /v1/captions takes a picture's file as its body; /openapi.json describes it. There is "
+    "no access control.",
     extra="serve",
   )  # fmt: skip
   searches = "greedy, beam:BEAMS, sample, or model for the model's own; the first is the default"
@@ -30,8 +33,9 @@ def add(commands) -> None:
     command,
     "--languages",
     "CODES",
-    "codes to offer; default: those that the model was trained on",
-    type=languages.parse,
+    "codes to offer, or all (36), or trained; default: trained, those that the model was trained on, and the others of"
+    " the 36 apart as not trained",
+    "",
   )
   base.text(command, "--searches", "NAMES", searches, "greedy,beam:4,sample")
   base.number(command, "--batch_size", "largest number of pictures per call", 16, least=1, most=1024)
@@ -55,41 +59,50 @@ def _host_names(text: str) -> list[str]:
 
 
 def _serve(arguments) -> None:
+  codes = arguments.languages
+  if codes:
+    languages.parse(codes)  # reports an unknown one before the slow imports
+  platforms.choose()  # before jax is imported, or libtpu would search for a TPU
+  from xmcap.models import model_json
   from xmcap.serving import app as app_lib
-  from xmcap.serving import batching as batching_lib
   from xmcap.serving import server
+  from xmcap.serving.batching import Batching, Captioner
   from xmcap.serving.limits import Limits
+  from xmcap.serving.model import Model
   from xmcap.serving.searches import parse
 
-  platforms.choose()
   limits = Limits(
     upload_bytes=arguments.max_megabytes << 20,
     pixels=arguments.max_megapixels * 1_000_000,
     queue=arguments.queue,
     caption_seconds=arguments.timeout,
   )
-  batching = batching_lib.Batching(
-    arguments.batch_milliseconds / 1000, arguments.batch_size, arguments.batch_languages
-  )
-  # Checked before the model is loaded, which is slow.
+  batching = Batching(arguments.batch_milliseconds / 1000, arguments.batch_size, arguments.batch_languages)
   searches = parse(arguments.searches)
   bound = server.bind(arguments.host, arguments.port)
-  from xmcap.evaluation.captioning import load_captioner
-
-  captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)
-  searches = {name: search or captioner.search for name, search in searches.items()}
-  offered = arguments.languages or captioner.languages
-  captioner.widen(offered)
-  calls = len(searches) * len(batching.shapes())
-  with base.saying(f"compiling {calls} programs, some seconds each"):
-    batching_lib.warm_up(captioner, batching, searches.values(), offered)
-  name = "/".join(arguments.model_dir.rstrip("/").split("/")[-2:])
-  app, service = app_lib.make(
-    app_lib.Model(name, captioner, searches, offered),
-    limits,
-    batching,
-    arguments.allowed_hosts or server.hosts(arguments.host),
+  described = model_json.of_folder(arguments.model_dir)
+  model = Model(
+    "/".join(arguments.model_dir.rstrip("/").split("/")[-2:]),
+    described.captioner()[0].image_size,
+    {name: search or described.searching() for name, search in searches.items()},
+    described.languages,
+    languages.parse(codes, described.languages) if codes else (),
   )
-  ready = f"{server.address(bound)} is ready; stop it with ^C or SIGTERM"
-  server.run(app, service, bound, lambda: base.say(ready))
+  hosts = arguments.allowed_hosts or server.hosts(arguments.host)
+  app, service = app_lib.make(model, limits, batching, hosts, base.say)
+
+  def load() -> Captioner:
+    from xmcap.evaluation.captioning import load_captioner
+
+    captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)
+    captioner.widen((*model.offered, *model.untrained))
+    return captioner
+
+  where = server.address(bound)
+  opened = f"{where} is open, and captions when the model is loaded and compiled; stop it with ^C or SIGTERM"
+  server.run(app, service, bound, load, lambda: base.say(opened), lambda: base.say(f"{where} is ready"))
   base.say("stopped: all requests are answered")
+  if not service.start.is_over:
+    # Python would wait for the thread that loads or compiles.
+    sys.stdout.flush()
+    os._exit(0)

@@ -27,8 +27,6 @@ from xmcap.models.decoding.beam_search import IMPOSSIBLE, Beam, n_best
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.stabilizer import Stabilizer
-from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.storage import files
 from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import read
@@ -74,12 +72,7 @@ class PictureCaptioner:
   """
 
   def __init__(self, model: model_json.Model, params: Any, vocabulary: Vocabulary, batch_size: int = 8):
-    vit, t5 = model.config("vit"), model.config("t5")
-    if model.dual is not None:
-      raise UsageError("the model is not a captioner but a dual tower: use xmcap embed")
-    if not isinstance(vit, ViTConfig) or not isinstance(t5, T5Config):
-      part = "t5" if vit else "vit"
-      raise UsageError(f"the model is not a captioner: its {model_json.NAME} has no {part}")
+    vit, t5 = model.captioner()
     if batch_size < 1:
       raise UsageError(f"batch_size is {batch_size}: it must be at least 1")
     self._captioner = Captioner(vit, t5)
@@ -127,6 +120,7 @@ class PictureCaptioner:
     max_length: int | None = None,
     seed: int = 0,
     tags: Sequence[Mapping[str, Sequence[str]]] | None = None,
+    pad_to: int = 1,
   ) -> list[dict[str, list[Candidate]]]:
     """Returns for each picture {language: its `n` captions with scores}, best first.
 
@@ -142,6 +136,7 @@ class PictureCaptioner:
       seed: seed of sampling. A sample depends on the seed, the picture's position, the language and its number.
       tags: for a model that was trained with tags in its prompts, {language: tags, best first} of each picture, as
         `xmcap.data.tag_prompts.read` reads a tagger's predictions.
+      pad_to: a batch whose pictures have fewer languages is padded to so many, so that it needs no other program.
 
     Raises:
       UsageError: an argument is out of range, a language is unknown, or a picture cannot be read.
@@ -161,7 +156,8 @@ class PictureCaptioner:
     loaded = prefetch((self._job(pictures, start) for start in starts), files.available_cores(), depth=2)
     for start in starts:
       of_batch = codes[start : start + self.batch_size]
-      found += self._decoded(generate, next(loaded), of_batch, repeated, rng, start, prompt_tags)
+      rows = max(pad_to, *map(len, of_batch)) * repeated
+      found += self._decoded(generate, next(loaded), of_batch, repeated, rows, rng, start, prompt_tags)
     return found
 
   def load(self, picture: Picture, key: str = "") -> np.ndarray:
@@ -208,7 +204,7 @@ class PictureCaptioner:
     foreign = {code for codes in each for code in codes} - {*self.languages, *self._foreign}
     if foreign:
       self._foreign |= foreign
-      logging.warning(model_json.trained_on(self.languages, languages_lib.ordered(foreign)))
+      logging.warning(languages_lib.trained_on(self.languages, languages_lib.ordered(foreign)))
     return each
 
   def _read_tags(
@@ -252,12 +248,11 @@ class PictureCaptioner:
     return Generator(self._captioner, search, length, self._decoding.cache_dtype, self._marks)
 
   def _decoded(
-    self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rng: Any, start: int,
-    tags: PromptTags | None,
+    self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rows: int, rng: Any,
+    start: int, tags: PromptTags | None,
   ) -> list[dict[str, list[Candidate]]]:  # fmt: skip
-    """The candidates of a batch: pixels [B, S, S, 3] and the codes of each picture."""
+    """The candidates of a batch: pixels [B, S, S, 3] and the codes of each picture, padded to `rows` prompts each."""
     size = _rounded(len(pixels), self._params.groups, self.batch_size)
-    rows = max(map(len, codes)) * repeated
     rows = next((least for least in _ROWS if least >= rows), rows)
     # The batch is padded with repeated prompts and pictures, whose captions are dropped.
     asked = [[code for code in of_picture for _ in range(repeated)] for of_picture in codes]
@@ -311,13 +306,8 @@ def load_captioner(
     UsageError: there is no model or no such step, or the vocabulary does not fit.
     XmcapError: a file is damaged.
   """
-  folder = epath.Path(model_dir)
-  if not (folder / model_json.NAME).exists():
-    raise UsageError(
-      f"{os.fspath(model_dir)}: not a model folder ({model_json.NAME} is missing): give the MODEL_DIR of a training run"
-    )
-  model = model_json.read(folder / model_json.NAME)
-  vocabulary = Vocabulary(os.fspath(folder / text_input.VOCABULARY))
+  model = model_json.of_folder(model_dir)
+  vocabulary = Vocabulary(os.fspath(epath.Path(model_dir) / text_input.VOCABULARY))
   params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
   return PictureCaptioner(model, params, vocabulary, batch_size)
 

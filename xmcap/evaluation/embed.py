@@ -201,7 +201,7 @@ def write(
 
 
 def _read_model(folder: epath.Path) -> model_json.Model:
-  model = picture_features.read_model(folder)
+  model = model_json.of_folder(folder)
   has_text = model.t5 is not None or model.text is not None
   is_dual = model.dual is not None and model.vit is not None and has_text
   if not is_dual and model.words is None:

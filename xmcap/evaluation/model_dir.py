@@ -318,7 +318,7 @@ def caption_files(
   load = picture_files.Loader(pictures, predictor.image_size)
   trained = model.languages
   if trained and (others := [code for code in codes if code not in trained]):
-    _warn(model_json.trained_on(trained, others))
+    _warn(languages.trained_on(trained, others))
   params, known = load_params(model_dir, step), familiarity.read(model_dir)
   for key, captions in predictor(params, list(pictures), load, codes):
     if key in load.broken:

@@ -246,18 +246,8 @@ def _member(part: pathlib.Path, name: str) -> np.ndarray:
     return arrays[name]
 
 
-def read_model(model_dir: str | os.PathLike) -> model_json.Model:
-  """Reads the `model.json` of a folder; UsageError if it has none."""
-  path = epath.Path(model_dir) / model_json.NAME
-  if not path.exists():
-    raise UsageError(
-      f"{model_dir} is no model folder ({model_json.NAME} is absent): give the MODEL_DIR of a run"
-    )
-  return model_json.read(path)
-
-
 def _configs(model_dir: str) -> tuple[ViTConfig, DualConfig | None]:
-  model = read_model(model_dir)
+  model = model_json.of_folder(model_dir)
   vit, dual = model.config("vit"), model.config("dual")
   if not isinstance(vit, ViTConfig):
     raise UsageError(f"{model_dir} holds no image tower ({model_json.NAME} has no 'vit'): give another model")

@@ -43,7 +43,7 @@ class PictureTagger:
   """
 
   def __init__(self, model_dir: str, step: int | None = None):
-    model = picture_features.read_model(model_dir)
+    model = model_json.of_folder(model_dir)
     vit, tagger = model.config("vit"), model.config("tagger")
     if not isinstance(tagger, TaggerConfig):
       raise UsageError(

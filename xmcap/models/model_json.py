@@ -21,7 +21,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -143,6 +143,16 @@ class Model:
     given = getattr(self, part)
     return None if given is None else _made(_CONFIGS[part], given)
 
+  def captioner(self) -> tuple[ViTConfig, T5Config]:
+    """The configurations of a captioner; UsageError if the model is another one."""
+    vit, t5 = self.config("vit"), self.config("t5")
+    if self.dual is not None:
+      raise UsageError("the model is not a captioner but a dual tower: use xmcap embed")
+    if not isinstance(vit, ViTConfig) or not isinstance(t5, T5Config):
+      part = "t5" if vit else "vit"
+      raise UsageError(f"the model is not a captioner: its {NAME} has no {part}")
+    return vit, t5
+
   def searching(self) -> Any:
     """The search that the file names; greedy search if it names none."""
     name, given = self.search or ("Greedy", {})
@@ -152,11 +162,6 @@ class Model:
 def without_tags(hint: str) -> str:
   """A warning that a model with `tags` gets none; `hint` says how to give them."""
   return f"the model was trained with tags in its prompts, and gets none: {hint}"
-
-
-def trained_on(trained: Sequence[str], others: Sequence[str]) -> str:
-  """A warning that captions are asked for in other languages than those of the training."""
-  return f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}"
 
 
 TRAINED_WITHOUT_TAGS = "the model was trained without tags in its prompts: leave the tags out"
@@ -192,6 +197,16 @@ def as_text(model: Model) -> str:
   text = json.dumps(values, indent=2, default=lambda number: number.item()) + "\n"
   parse(text.encode(), NAME)  # raises if it could not be read back
   return text
+
+
+def of_folder(model_dir: str | os.PathLike) -> Model:
+  """Reads the `model.json` of a model folder; UsageError if it has none, or a wrong one."""
+  path = epath.Path(model_dir) / NAME
+  if not path.exists():
+    raise UsageError(
+      f"{os.fspath(model_dir)}: not a model folder ({NAME} is missing): give the MODEL_DIR of a training run"
+    )
+  return read(path)
 
 
 def read(path: str | os.PathLike) -> Model:

@@ -20,13 +20,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from xmcap import languages as languages_lib
-from xmcap.errors import UsageError
+from xmcap.progress import Say
 from xmcap.scoring.report import elements
 from xmcap.serving import limits as limits_lib
 from xmcap.serving import metrics, openapi
-from xmcap.serving.batching import Batcher, Batching, Captioner
+from xmcap.serving.batching import Batcher, Batching
 from xmcap.serving.limits import Limits, Refused
+from xmcap.serving.model import Model
+from xmcap.serving.starting import Start
 
 _JSON_LINES = "application/x-ndjson"
 _PARAMETERS = ("languages", "search", "temperature", "seed", "stream")
@@ -42,47 +43,21 @@ _HEADERS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Model:
-  """A served model, with its searches by the names that requests use; the first is the default."""
-
-  name: str
-  captioner: Captioner
-  searches: Mapping[str, Any]
-  languages: tuple[str, ...]  # codes that requests may ask for
-
-  @property
-  def unasked(self) -> tuple[str, ...]:
-    """The languages of a request that names none."""
-    return languages_lib.unasked(self.languages)
-
-  @property
-  def drawing(self) -> list[str]:
-    """The names of the searches that sample captions."""
-    return [name for name, search in self.searches.items() if hasattr(search, "temperature")]
-
-
 class Service:
-  """The state of a server: its queue, its threads, and whether it is stopping."""
+  """The state of a server: its start, its queue, its threads, and whether it is stopping."""
 
-  def __init__(self, model: Model, limits: Limits, batching: Batching):
+  def __init__(self, model: Model, limits: Limits, batching: Batching, say: Say):
     self.model, self.limits = model, limits
     self.in_progress = 0  # requests for captions
     self.stopping = False  # health checks report it, and each connection closes after its response
     self.metrics = metrics.Metrics()
     self.metrics.queue.set_function(lambda: self.in_progress)
     self.uploads = limits_lib.Uploads()
-    # One thread calls the model; others decode pictures.
+    # One thread loads and calls the model; others decode pictures.
     self._device = ThreadPoolExecutor(1, "model")
     self.decoders = limits_lib.Decoders(limits)
-    self.batcher = Batcher(
-      model.captioner,
-      self._device,
-      batching,
-      lambda: self.in_progress,
-      self.metrics.observe_call,
-      model.languages,
-    )
+    self.batcher = Batcher(self._device, batching, lambda: self.in_progress, self.metrics.observe_call)
+    self.start = Start(model, batching, self.batcher, self._device, say)
 
   @contextlib.asynccontextmanager
   async def running(self, app: Starlette) -> AsyncIterator[None]:
@@ -160,16 +135,18 @@ class _Captions:
     service, limits = self._service, self._service.limits
     asked = self._asked(request)
     body = await service.uploads.read(request, limits, leave)
-    picture = await service.decoders.decode(body, service.model.captioner.image_size)
+    picture = await service.decoders.decode(body, service.model.image_size)
     del body
     captions = service.batcher.captions(
       picture, asked.languages, asked.search, limits.caption_seconds, asked.seed, leave
     )
+    warning = service.model.warning(asked.languages)
     if asked.stream:
-      return StreamingResponse(_lines(captions), media_type=_JSON_LINES)
+      return StreamingResponse(_lines(captions, warning), media_type=_JSON_LINES)
     async with contextlib.aclosing(captions):
       found = {code: caption async for code, caption in captions}
-    return JSONResponse({"search": asked.name, "captions": {code: found[code] for code in asked.languages}})
+    answer = {"search": asked.name, "captions": {code: found[code] for code in asked.languages}}
+    return JSONResponse({**answer, "warning": warning} if warning else answer)
 
   def _asked(self, request: Request) -> _Asked:
     origin = request.headers.get("origin")
@@ -179,7 +156,7 @@ class _Captions:
     if unknown := sorted(set(given) - {*_PARAMETERS}):
       raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
     model = self._service.model
-    codes = _codes(given["languages"], model.languages) if "languages" in given else model.unasked
+    codes = model.codes(given["languages"]) if "languages" in given else model.unasked
     name = given.get("search", next(iter(model.searches)))
     if name not in model.searches:
       raise Refused(400, f"unknown search {name[:40]!r}: give one of {', '.join(model.searches)}")
@@ -195,25 +172,12 @@ class _Captions:
     stream = given.get("stream", "false")
     if stream not in ("true", "false"):
       raise Refused(400, "stream: give true or false")
+    self._service.start.check(name)
     return _Asked(codes, name, search, of_draws.get("seed"), stream == "true")
 
 
 def _nothing() -> None:
   pass
-
-
-def _codes(text: str, offered: Sequence[str]) -> tuple[str, ...]:
-  if text in ("all", "trained"):
-    return tuple(offered)
-  try:
-    codes = languages_lib.parse(text)
-  except UsageError as error:
-    raise Refused(400, str(error)) from None
-  if others := [code for code in codes if code not in offered]:
-    raise Refused(
-      400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(offered)}"
-    )
-  return codes
 
 
 def _number(given: Mapping[str, str], name: str, kind: type, least: float, most: float) -> Any:
@@ -226,9 +190,14 @@ def _number(given: Mapping[str, str], name: str, kind: type, least: float, most:
   return value
 
 
-async def _lines(captions) -> AsyncIterator[str]:
-  """A line of JSON for each caption; an error becomes the last line, since the status has already been sent."""
+async def _lines(captions, warning: str) -> AsyncIterator[str]:
+  """A line of JSON for a warning, if there is one, and for each caption.
+
+  An error becomes the last line, since the status has already been sent.
+  """
   async with contextlib.aclosing(captions):
+    if warning:
+      yield json.dumps({"warning": warning}) + "\n"
     try:
       async for code, caption in captions:
         yield json.dumps({"language": code, "caption": caption}, ensure_ascii=False) + "\n"
@@ -244,28 +213,33 @@ def _refusal(error: Refused) -> Response:
 
 
 def make(
-  model: Model, limits: Limits, batching: Batching, hosts: Sequence[str] = ("*",)
+  model: Model,
+  limits: Limits,
+  batching: Batching,
+  hosts: Sequence[str] = ("*",),
+  say: Say = lambda line: None,
 ) -> tuple[Starlette, Service]:
-  """Makes the application and its state.
+  """Makes the application and its state; `say` is told how its start goes on.
 
   `hosts` are the host names that browsers may use, `*` for any; they prevent DNS rebinding, by which a foreign page
   could read the server's responses.
   """
-  service = Service(model, limits, batching)
+  service = Service(model, limits, batching, say)
   page, script, style = (
     elements.resource(name, "xmcap.serving") for name in ("page.html", "page.js", "page.css")
   )
   style = elements.resource("colors.css") + elements.resource("base.css") + style
-  description = json.dumps(openapi.document(list(model.searches), limits, model.languages, model.unasked))
-  about = json.dumps(_about(service), ensure_ascii=False)
+  description = json.dumps(openapi.document(model, limits))
 
   def fixed(text: str, media_type: str):
     return lambda request: Response(text, media_type=media_type)
 
+  def about(request: Request) -> Response:
+    return JSONResponse(_about(service))
+
   def health(request: Request) -> Response:
-    return JSONResponse(
-      {"status": "stopping" if service.stopping else "ready"}, 503 if service.stopping else 200
-    )
+    status = "stopping" if service.stopping else "ready" if service.start.is_over else "starting"
+    return JSONResponse({"status": status}, 200 if status == "ready" else 503)
 
   def measured(request: Request) -> Response:
     return Response(service.metrics.text(), media_type=metrics.CONTENT_TYPE)
@@ -275,7 +249,7 @@ def make(
     Route("/page.css", fixed(style, "text/css")),
     Route("/page.js", fixed(script, "text/javascript")),
     Route("/openapi.json", fixed(description, "application/json")),
-    Route("/v1/model", fixed(about, "application/json")),
+    Route("/v1/model", about),
     Route("/v1/captions", _Captions(service), methods=["POST"]),
     Route("/health", health),
     Route("/metrics", measured),
@@ -297,13 +271,17 @@ def _server_error(request: Request, error: Exception) -> Response:
 
 
 def _about(service: Service) -> Mapping[str, object]:
-  """The data for the page: the model, its languages, searches and limits."""
+  """The data for the page: the model, its languages, searches and limits, and how far its start is."""
+  model = service.model
   return {
-    "name": service.model.name,
-    "searches": list(service.model.searches),
-    "drawing": service.model.drawing,
+    "name": model.name,
+    "searches": list(model.searches),
+    "drawing": model.drawing,
     "limits": dataclasses.asdict(service.limits),
-    "languages": list(map(elements.language, service.model.languages)),
+    "languages": list(map(elements.language, model.trained)),
+    "untrained": list(map(elements.language, model.untrained)),
+    "own": list(map(elements.language, model.own)),
+    "start": service.start.state(),
   }
 
 

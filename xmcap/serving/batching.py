@@ -4,6 +4,8 @@ A call captions a limited number of pictures, each in a limited number of langua
 same search share calls, whatever their languages. A request with a seed has calls of its own, because samples depend
 on a picture's position in the call. A picture with many languages takes part in several calls, so that its first
 captions arrive early and other requests need not wait for the rest.
+
+The model is compiled for each search and shape of a call, one picture first (`Batching.shapes`).
 """
 
 import asyncio
@@ -12,7 +14,7 @@ import dataclasses
 import functools
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
@@ -25,13 +27,13 @@ from xmcap.serving.limits import Refused
 class Captioner(Protocol):
   """The part of `PictureCaptioner` that a server uses."""
 
-  image_size: int
-  languages: tuple[str, ...]
-
   def caption(
-    self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int
+    self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int, pad_to: int
   ) -> Sequence[Mapping[str, str]]:
-    """Captions pictures, uint8 [size, size, 3], each in its languages, as {language: caption}."""
+    """Captions pictures, uint8 [size, size, 3], each in its languages, as {language: caption}.
+
+    A call whose pictures have fewer languages than `pad_to` runs the program for so many.
+    """
     ...
 
 
@@ -56,16 +58,10 @@ class Batching:
   def _sizes(self) -> list[int]:
     return [4**power for power in range(32) if 4**power < self.pictures] + [self.pictures]
 
-  def filled(
-    self, pictures: Sequence[np.ndarray], languages: Sequence[Sequence[str]], others: Sequence[str]
-  ) -> tuple[list[np.ndarray], list[list[str]]]:
-    """Pads pictures and languages to one of the `shapes`, with `others` as far as they reach."""
-    most = max(map(len, languages))
-    width = most if most == 1 else self.languages
-    count = next(size for size in self._sizes() if size >= len(pictures))
-    wide = [list(dict.fromkeys((*codes, *others)))[:width] for codes in languages]
-    lacking = count - len(pictures)
-    return [*pictures, *[pictures[-1]] * lacking], wide + wide[-1:] * lacking
+  def shape(self, languages: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """The smallest of the `shapes` for pictures with these languages each."""
+    size = next(size for size in self._sizes() if size >= len(languages))
+    return size, 1 if max(map(len, languages)) == 1 else self.languages
 
 
 @dataclasses.dataclass(eq=False)
@@ -79,42 +75,28 @@ class _Job:
   results: asyncio.Queue = dataclasses.field(default_factory=asyncio.Queue)
 
 
-def warm_up(
-  captioner: Captioner, batching: Batching, searches: Iterable[Any], offered: Sequence[str] = ()
-) -> None:
-  """Makes a call of every shape and search, so that requests for the languages on offer do not wait for compilation."""
-  size = captioner.image_size
-  for search in searches:
-    for pictures, languages in batching.shapes():
-      codes = _known(captioner, offered)[:languages]
-      rows = [np.zeros((size, size, 3), np.uint8)] * pictures
-      captioner.caption(rows, [codes] * pictures, search=search, seed=0)
-
-
-def _known(captioner: Captioner, offered: Sequence[str]) -> list[str]:
-  """The languages of calls: those on offer, and the model's own, which fill calls up."""
-  return list(dict.fromkeys((*offered, *captioner.languages)))
-
-
 class Batcher:
   """Passes pictures to a captioner, one call at a time, in a thread of `device`.
 
   `under_way()` returns the number of requests that are not yet answered; `observe(pictures, captions, seconds)` is
-  called after each call. `offered` are the codes of the languages that requests may ask for.
+  called after each call.
+
+  Attributes:
+    captioner: set before the first request.
+    most: the largest number of pictures per call for which programs are compiled.
   """
+
+  captioner: Captioner
 
   def __init__(
     self,
-    captioner: Captioner,
     device: Executor,
     batching: Batching,
     under_way: Callable[[], int],
     observe: Callable[[int, int, float], Any],
-    offered: Sequence[str] = (),
   ):
-    self._captioner, self._device, self._batching = captioner, device, batching
+    self._device, self._batching, self.most = device, batching, batching.pictures
     self._under_way, self._observe = under_way, observe
-    self._languages = _known(captioner, offered)
     self._jobs: list[_Job] = []
     self._changed = asyncio.Event()
 
@@ -163,7 +145,7 @@ class Batcher:
       self._changed.clear()
       left = None
       if together := self._together():
-        first, full = together[0], len(together) == self._batching.pictures
+        first, full = together[0], len(together) == self.most
         left = first.arrived + self._batching.seconds - clock()
         if full or left <= 0 or first.seed is not None or self._under_way() <= len(self._jobs):
           return together
@@ -175,7 +157,7 @@ class Batcher:
     first = self._jobs[:1]
     if first and first[0].seed is None:
       same = [job for job in self._jobs if job.seed is None and job.search == first[0].search]
-      return same[: self._batching.pictures]
+      return same[: self.most]
     return first
 
   async def _call(self, batch: Sequence[_Job]) -> None:
@@ -190,9 +172,13 @@ class Batcher:
         self._jobs.append(job)
     loop = asyncio.get_running_loop()
     began = loop.time()
-    pictures, filled = self._batching.filled([job.picture for job in batch], languages, self._languages)
-    seed = random.getrandbits(31) if batch[0].seed is None else batch[0].seed
-    call = functools.partial(self._captioner.caption, pictures, filled, search=batch[0].search, seed=seed)
+    size, pad_to = self._batching.shape(languages)
+    lacking = size - len(batch)
+    pictures = [job.picture for job in batch] + [batch[-1].picture] * lacking
+    codes = languages + languages[-1:] * lacking
+    search, seed = batch[0].search, batch[0].seed
+    seed = random.getrandbits(31) if seed is None else seed
+    call = functools.partial(self.captioner.caption, pictures, codes, search=search, seed=seed, pad_to=pad_to)
     try:
       found = await loop.run_in_executor(self._device, call)
     except Exception as error:  # a failed call must not end the server

@@ -22,6 +22,8 @@ LARGE = 8_000_000
 _SOON = 0.25
 """Seconds in which a body may arrive at any rate."""
 
+_BODY = "upload"  # the key of a picture without a name
+
 
 class Refused(XmcapError):
   """A request that is rejected; `status` is the HTTP status."""
@@ -141,7 +143,7 @@ class Decoders:
   async def decode(self, data: bytes, size: int) -> np.ndarray:
     """Decodes a picture to uint8 [size, size, 3], as the model sees it; Refused if that is not possible."""
     limits, loop = self._limits, asyncio.get_running_loop()
-    load = functools.partial(images.load, data, "upload", size, max_pixels=limits.pixels)
+    load = functools.partial(images.load, data, _BODY, size, max_pixels=limits.pixels)
     is_large = await loop.run_in_executor(self._threads, _pixels, data) > LARGE
     most = max(1, limits.queue // 2)
     if is_large and self._large >= most:
@@ -153,7 +155,8 @@ class Decoders:
     except TimeoutError:
       raise Refused(504, f"the picture was not decoded within {limits.caption_seconds:g} s") from None
     except XmcapError as error:
-      raise Refused(422, str(error)) from None
+      # Who sends the body knows its name.
+      raise Refused(422, str(error).removeprefix(f"picture '{_BODY}': ")) from None
     except MemoryError:
       raise Refused(503, "not enough memory to decode the picture: try again, or make it smaller") from None
     finally:

@@ -1,10 +1,11 @@
 """The OpenAPI description of the endpoints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from xmcap import __version__
 from xmcap.serving.limits import Limits
+from xmcap.serving.model import Model
 
 OF_DRAWS = {"temperature": (float, 0.01, 100), "seed": (int, 0, 2**32 - 1)}
 """Parameters of searches that sample captions: type, smallest and largest value."""
@@ -18,32 +19,32 @@ _REFUSALS = {
   422: "the body cannot be decoded as a picture, or has too many pixels",
   429: "too many requests are in progress; Retry-After says when to try again",
   500: "captioning failed",
-  503: "there is not enough memory to decode the picture",
+  503: "the search is not compiled yet, or there is not enough memory to decode the picture; Retry-After",
   504: "captioning took too long",
 }
 
 
-def document(
-  searches: Sequence[str], limits: Limits, languages: Sequence[str], unasked: Sequence[str]
-) -> Mapping[str, Any]:
-  """OpenAPI 3.1 of a server that captions in `languages`, by default in those `unasked`."""
+def document(model: Model, limits: Limits) -> Mapping[str, Any]:
+  """OpenAPI 3.1 of a server."""
+  searches = list(model.searches)
   picture = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}
-  what = "one language" if len(languages) == 1 else f"{len(languages)} languages"
+  what = "one language" if len(model.offered) == 1 else f"{len(model.offered)} languages"
   pictures = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "application/octet-stream")
   captions = {
     "summary": "Captions a picture",
     "description": (
       "The body is the picture's file, whose type is detected from its bytes. With stream=true each caption is sent as "
-      "a line of JSON, {language, caption}, when it is decoded; if an error follows, the last line is {error}."
+      "a line of JSON, {language, caption}, when it is decoded; if an error follows, the last line is {error}. A line"
+      " {warning} comes first if the model was not trained on some of the languages."
     ),
     "parameters": [
       _parameter(
         "languages",
-        "codes separated by commas, or all (also: trained)",
+        "codes separated by commas; or trained: those that the model was trained on; or all: those that are offered",
         {"type": "string"},
-        ",".join(unasked),
+        ",".join(model.unasked),
       ),
-      _parameter("search", "how captions are decoded", {"enum": list(searches)}, searches[0]),
+      _parameter("search", "how captions are decoded", {"enum": searches}, searches[0]),
       _parameter(
         "temperature", "of a search that samples captions: divides the logits", _numbers("temperature"), 1
       ),
@@ -56,7 +57,9 @@ def document(
         "description": "the captions",
         "content": {
           _JSON: {"schema": _ref("Captions")},
-          "application/x-ndjson": {"schema": {"oneOf": [_ref("Caption"), _ref("Error")]}},
+          "application/x-ndjson": {
+            "schema": {"oneOf": [_ref(name) for name in ("Caption", "Warning", "Error")]}
+          },
         },
       },
       **{
@@ -71,22 +74,33 @@ def document(
     "paths": {
       "/v1/captions": {"post": captions},
       "/v1/model": {
-        "get": _get("The model, its languages and searches, and the limits", _JSON, {"type": "object"})
+        "get": _get(
+          "The model, its languages and searches, the limits, and how far the start is",
+          _JSON,
+          {"type": "object"},
+        )
       },
       "/health": {
-        "get": _get("Whether the server accepts requests; 503 while it is stopping", _JSON, _ref("Health"))
+        "get": _get(
+          "Whether the server accepts requests; 503 while it starts or stops", _JSON, _ref("Health")
+        )
       },
       "/metrics": {"get": _get("Metrics for Prometheus", "text/plain", {"type": "string"})},
     },
     "components": {
       "schemas": {
-        "Captions": _object(
-          search={"enum": list(searches)},
-          captions={"type": "object", "additionalProperties": {"type": "string"}},
-        ),
-        "Caption": _object(language={"enum": list(languages)}, caption={"type": "string"}),
+        "Captions": {
+          **_object(
+            search={"enum": searches},
+            captions={"type": "object", "additionalProperties": {"type": "string"}},
+            warning={"type": "string"},
+          ),
+          "required": ["search", "captions"],
+        },
+        "Caption": _object(language={"enum": [*model.trained, *model.untrained]}, caption={"type": "string"}),
+        "Warning": _object(warning={"type": "string"}),
         "Error": _object(error={"type": "string"}),
-        "Health": _object(status={"enum": ["ready", "stopping"]}),
+        "Health": _object(status={"enum": ["starting", "ready", "stopping"]}),
       }
     },
   }

@@ -1,12 +1,24 @@
-// The page of `xmcap serve`: sends pictures, and shows captions as their lines arrive.
+// The page of `xmcap serve`: sends pictures as soon as the server is ready, and shows captions as their lines arrive.
 const $ = (id) => document.getElementById(id);
 const FEW = 8; // languages that are all chosen at first
 const FIRST = ["en", "es", "ar", "hi", "th", "zh"]; // chosen at first of more
 const AT_ONCE = 4; // pictures that are sent at the same time
 const OWN = ["localhost", "127.0.0.1", "[::1]", location.hostname];
+const READ = /^(\xff\xd8\xff|\x89PNG\r\n|GIF8|RIFF....WEBP|BM)/s; // first bytes of the formats that the server reads
+const SMALLER = { pixels: 4e6, side: 8192 }; // of a picture that is made smaller; models see less than a million pixels
+const HINTS = [ // for files that the browser cannot show, by name or first bytes
+  [/^$/, "is empty"],
+  [/^....ftyp.{0,40}(hei[cxms]|hev[cx]|mif1|msf1)/s, "is a photo in HEIC, which this browser cannot show: save "
+    + "it as JPEG. An iPhone takes JPEGs with Settings > Camera > Formats > Most Compatible."],
+  [/\.(xlsx?|xlsm|ods|numbers|csv|tsv|jsonl?)$/i, "is a table, not a picture: drop the pictures themselves "
+    + "(tables are for xmcap data build folder, which trains on them, and xmcap score)"],
+  [/^(PK\x03\x04|\x1f\x8b|7z\xbc\xaf|Rar!)/, "is an archive, not a picture: unpack it and drop the pictures."],
+  [/^%PDF/, "is a PDF, not a picture: save its pages or pictures as PNG."],
+];
 
 const about = await (await fetch("v1/model")).json();
-const languages = new Map(about.languages.map((language) => [language.code, language]));
+const languages = new Map([...about.languages, ...about.untrained].map((language) => [language.code, language]));
+const KEPT = `xmcap ${about.name}`; // the place of the choice in the browser's storage
 const waiting = [];
 let sending = 0;
 
@@ -19,7 +31,8 @@ function make(name, text, attributes = {}) {
 
 // ---- what is asked for ----
 
-const checked = () => [...document.querySelectorAll("[name=language]:checked")].map((box) => box.value);
+const boxes = () => [...document.querySelectorAll("[name=language]")];
+const checked = () => boxes().filter((box) => box.checked).map((box) => box.value);
 const search = () => document.querySelector("[name=search]:checked").value;
 const draws = () => about.drawing.includes(search());
 
@@ -33,15 +46,41 @@ function searchWords(name) {
   return { greedy: "Greedy", beam: `Beam of ${number}`, sample: "Sample", model: "The model’s own" }[kind];
 }
 
+function named(some, most = 8) {
+  const parts = some.slice(0, most)
+    .map(({ code, native, direction }) => make("bdi", native, { lang: code, dir: direction }));
+  const rest = some.length - parts.length;
+  return [...parts.flatMap((part, place) => (place ? [", ", part] : [part])), rest > 0 ? ` and ${rest} more` : ""];
+}
+
 function showChosen() {
-  const codes = checked();
-  const parts = codes.slice(0, 8).map((code) => {
-    const { native, direction } = languages.get(code);
-    return make("bdi", native, { lang: code, dir: direction });
-  });
-  const joined = parts.flatMap((part, place) => (place ? [", ", part] : [part]));
-  const rest = codes.length - parts.length;
-  $("chosen").replaceChildren(...joined, rest > 0 ? ` and ${rest} more` : codes.length ? "" : "none: choose one");
+  const chosen = checked().map((code) => languages.get(code));
+  const others = chosen.filter((language) => about.untrained.includes(language));
+  $("chosen").replaceChildren(...(chosen.length ? named(chosen) : ["none: choose one"]));
+  $("warning").hidden = !others.length;
+  $("warning").replaceChildren("The model was trained on ", ...named(about.own), ", not on ", ...named(others), ".");
+  $("heat").hidden = !draws();
+}
+
+// The choice is that of the last visit, as long as the server offers the same.
+const offer = () => [...languages.keys(), ...about.searches].join();
+
+function kept() {
+  try {
+    const { offered, ...choice } = JSON.parse(localStorage.getItem(KEPT));
+    return offered === offer() ? choice : {};
+  } catch {
+    return {};
+  }
+}
+
+function keep() {
+  const choice = { languages: checked(), search: search(), temperature: $("temperature").value };
+  try {
+    localStorage.setItem(KEPT, JSON.stringify({ offered: offer(), ...choice }));
+  } catch {
+    // The browser keeps nothing.
+  }
 }
 
 function problem(text) {
@@ -53,26 +92,60 @@ function build() {
   $("model").textContent = about.name;
   const size = Math.round(about.limits.upload_bytes / 2 ** 20);
   const pixels = Math.round(about.limits.pixels / 1e6);
-  $("formats").textContent = `JPEG, PNG, WebP, GIF or BMP, up to ${size} MiB and ${pixels} million pixels`;
-  const codes = [...languages.keys()];
+  $("formats").textContent = `JPEG, PNG, WebP, GIF or BMP; made smaller if over ${size} MiB or ${pixels} million pixels`;
+  const codes = about.languages.map(({ code }) => code);
   const usual = codes.filter((code) => codes.length <= FEW || FIRST.includes(code));
-  const first = usual.length ? usual : codes.slice(0, FEW);
-  for (const { code, name, native, direction } of about.languages) {
-    const label = make("label", "", { class: "check", title: name });
-    const box = make("input", "", { type: "checkbox", name: "language", value: code });
-    box.checked = first.includes(code);
-    label.append(box, make("bdi", native, { lang: code, dir: direction }));
-    $("codes").append(label);
+  const choice = { languages: usual.length ? usual : codes.slice(0, FEW), search: about.searches[0], ...kept() };
+  for (const [place, some] of [["trained", about.languages], ["untrained", about.untrained]]) {
+    for (const { code, name, native, direction } of some) {
+      const label = make("label", "", { class: "check", title: name });
+      const box = make("input", "", { type: "checkbox", name: "language", value: code });
+      box.checked = choice.languages.includes(code);
+      label.append(box, make("bdi", native, { lang: code, dir: direction }));
+      $(place).append(label);
+    }
   }
+  $("others").hidden = !about.untrained.length;
+  $("count").textContent = about.untrained.length;
   for (const name of about.searches) {
     const label = make("label", "");
     const button = make("input", "", { type: "radio", name: "search", value: name });
-    button.checked = name === about.searches[0];
+    button.checked = name === choice.search;
     label.append(button, make("span", searchWords(name)));
     $("searches").append(label);
   }
-  $("heat").hidden = !draws();
+  if (choice.temperature) $("temperature").value = choice.temperature;
   showChosen();
+}
+
+// ---- the start of the server ----
+
+function showStart({ stage, compiled, programs, seconds, searches }) {
+  $("start").hidden = stage === "ready";
+  const left = compiled > 1 ? `, about ${Math.ceil((seconds / compiled) * (programs - compiled))} s left` : "";
+  const can = searches.length
+    ? `${searches.map(searchWords).join(", ")} can be used already.`
+    : "Pictures wait until the first are compiled.";
+  $("stage").textContent = stage === "loading"
+    ? "The model is being loaded. Pictures that you choose now wait for it."
+    : `Compiling the model: ${compiled} of ${programs} programs${left}. ${can}`;
+  $("compiled").max = programs;
+  if (stage === "loading") $("compiled").removeAttribute("value");
+  else $("compiled").value = compiled;
+}
+
+async function watch() {
+  for (showStart(about.start); about.start.stage !== "ready"; showStart(about.start)) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    try {
+      about.start = (await (await fetch("v1/model")).json()).start;
+    } catch {
+      $("stage").textContent = "The server has ended: its terminal says why.";
+      $("compiled").hidden = true;
+      return;
+    }
+    sendAll();
+  }
 }
 
 // ---- the gallery ----
@@ -86,6 +159,8 @@ function add(blob, name) {
   image.addEventListener("error", () => (image.hidden = true));
   card.querySelector(".name").textContent = name;
   card.querySelector(".again").addEventListener("click", () => ask(card));
+  card.querySelector(".remove").addEventListener("click", () => remove(card));
+  card.querySelector(".remove").setAttribute("aria-label", `Remove ${name}`);
   Object.assign(card, { blob, name, found: new Map() });
   $("cards").prepend(card);
   $("gallery").hidden = false;
@@ -95,13 +170,14 @@ function add(blob, name) {
 function ask(card) {
   if (!isComplete()) return;
   const codes = checked();
+  card.stop = new AbortController();
   card.asked = { languages: codes, search: search(), stream: true };
   if (draws()) card.asked.temperature = $("temperature").valueAsNumber;
   card.found = new Map();
   card.rows = new Map(codes.map((code) => [code, make("dd", "", { lang: code, class: "waiting" })]));
   const { search: name, temperature } = card.asked;
   card.querySelector(".how").textContent = searchWords(name) + (temperature ? `, temperature ${temperature}` : "");
-  card.querySelector(".notices").hidden = true;
+  card.querySelector(".notices").hidden = card.querySelector(".warned").hidden = true;
   card.querySelector(".again").disabled = true;
   card.querySelector("dl").replaceChildren(...codes.map((code) => {
     const row = make("div", "", { class: "row" });
@@ -112,35 +188,44 @@ function ask(card) {
     return row;
   }));
   waiting.push(card);
-  next();
+  sendAll();
 }
 
-async function next() {
-  if (sending >= AT_ONCE || !waiting.length) return;
-  const card = waiting.shift();
+// Sends pictures of which the server can use the search already.
+function sendAll() {
+  while (sending < AT_ONCE) {
+    const place = waiting.findIndex((card) => about.start.searches.includes(card.asked.search));
+    if (place < 0) return;
+    sendOne(waiting.splice(place, 1)[0]);
+  }
+}
+
+async function sendOne(card) {
   sending += 1;
   try {
     await send(card);
+    if (card.rows.size > card.found.size && card.querySelector(".notices").hidden) {
+      failed(card, "the connection ended early: ask again");
+    }
   } catch (error) {
-    failed(card, error instanceof TypeError ? "The server cannot be reached: is it running?" : error.message);
-  }
-  if (card.rows.size > card.found.size && card.querySelector(".notices").hidden) {
-    failed(card, "The connection ended early: ask again.");
+    failed(card, error instanceof TypeError ? "the server cannot be reached: is it running?" : error.message);
   }
   card.querySelector(".again").disabled = false;
   sending -= 1;
-  next();
+  sendAll();
 }
 
 function failed(card, text) {
   const line = card.querySelector(".notices");
-  line.textContent = text;
+  line.replaceChildren(make("bdi", card.name), /^(is|cannot) /.test(text) ? ` ${text}` : `: ${text}`);
   line.hidden = false;
   for (const [code, row] of card.rows) if (!card.found.has(code)) row.parentElement.hidden = true;
 }
 
 async function send(card) {
-  const response = await fetch(`v1/captions?${new URLSearchParams(card.asked)}`, { method: "POST", body: card.blob });
+  const body = await prepared(card);
+  const asked = `v1/captions?${new URLSearchParams(card.asked)}`;
+  const response = await fetch(asked, { method: "POST", body, signal: card.stop.signal });
   if (!response.ok) throw new Error(await reason(response));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -153,6 +238,48 @@ async function send(card) {
   }
 }
 
+// The bytes to send: the file, or a smaller JPEG of a picture that is too large, or in a format that only the browser reads.
+async function prepared(card) {
+  const { upload_bytes: bytes, pixels } = about.limits;
+  let first;
+  try {
+    first = String.fromCharCode(...new Uint8Array(await card.blob.slice(0, 64).arrayBuffer()));
+  } catch {
+    throw new Error("cannot be read: it is a folder, or has been moved");
+  }
+  const image = card.querySelector("img");
+  const shown = await image.decode().then(() => true, () => false);
+  const [width, height] = [image.naturalWidth, image.naturalHeight];
+  const fits = card.blob.size <= bytes && width * height <= pixels;
+  if (shown && !(fits && READ.test(first))) {
+    let smaller;
+    let most = Math.min(SMALLER.pixels, pixels);
+    do {
+      smaller = await redrawn(image, Math.min(1, Math.sqrt(most / (width * height)), SMALLER.side / Math.max(width, height)));
+      most /= 2;
+    } while (smaller.blob.size > bytes && most > 1e4);
+    card.querySelector(".change").textContent = `Sent as a JPEG of ${smaller.width} × ${smaller.height} pixels`
+      + (fits ? "" : `, because ${width} × ${height} are too large`);
+    return smaller.blob;
+  }
+  const hint = HINTS.find(([pattern]) => pattern.test(first) || pattern.test(card.name));
+  if (!shown && hint) throw new Error(hint[1]);
+  return card.blob;
+}
+
+async function redrawn(image, scale) {
+  const [width, height] = [image.naturalWidth, image.naturalHeight].map((side) => Math.max(1, Math.floor(side * scale)));
+  const canvas = make("canvas", "", { width, height });
+  const context = canvas.getContext("2d");
+  context.imageSmoothingQuality = "high";
+  context.fillStyle = "white"; // behind what is transparent, as on the server
+  context.fillRect(0, 0, width, height);
+  context.drawImage(image, 0, 0, width, height);
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.92));
+  if (!blob) throw new Error("is too large, and this browser cannot make it smaller");
+  return { blob, width, height };
+}
+
 async function reason(response) {
   try {
     return (await response.clone().json()).error;
@@ -161,8 +288,13 @@ async function reason(response) {
   }
 }
 
-function show(card, { language, caption, error }) {
+function show(card, { language, caption, warning, error }) {
   if (error) return failed(card, error);
+  if (warning) {
+    card.querySelector(".warned").textContent = warning;
+    card.querySelector(".warned").hidden = false;
+    return;
+  }
   const row = card.rows.get(language);
   row.textContent = caption;
   row.classList.remove("waiting");
@@ -179,11 +311,14 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-function clear() {
-  for (const card of document.querySelectorAll(".card")) URL.revokeObjectURL(card.querySelector("img").src);
-  waiting.length = 0;
-  $("cards").replaceChildren();
-  $("gallery").hidden = true;
+function remove(card) {
+  const next = (card.nextElementSibling ?? card.previousElementSibling)?.querySelector(".remove");
+  if (waiting.includes(card)) waiting.splice(waiting.indexOf(card), 1);
+  card.stop.abort();
+  URL.revokeObjectURL(card.querySelector("img").src);
+  card.remove();
+  $("gallery").hidden = !next;
+  (next ?? $("files")).focus();
 }
 
 // ---- where pictures come from ----
@@ -212,12 +347,17 @@ function addAll(files) {
 }
 
 build();
-$("codes").addEventListener("change", showChosen);
-$("searches").addEventListener("change", () => ($("heat").hidden = !draws()));
+watch();
+document.querySelector(".settings").addEventListener("change", () => {
+  showChosen();
+  keep();
+});
 $("languages").addEventListener("click", ({ target }) => {
   if (!target.dataset.choose) return;
-  for (const box of document.querySelectorAll("[name=language]")) box.checked = target.dataset.choose === "all";
+  const codes = target.dataset.choose === "all" ? about.languages.map(({ code }) => code) : [];
+  for (const box of boxes()) box.checked = codes.includes(box.value);
   showChosen();
+  keep();
 });
 $("files").addEventListener("change", () => {
   addAll($("files").files);
@@ -245,5 +385,5 @@ document.addEventListener("paste", (event) => {
   else if (event.target.id !== "address") addFrom(event.clipboardData.getData("text").trim());
 });
 $("save").addEventListener("click", save);
-$("clear").addEventListener("click", clear);
+$("clear").addEventListener("click", () => document.querySelectorAll(".card").forEach(remove));
 document.body.dataset.ready = "true";

@@ -19,31 +19,52 @@ from xmcap.errors import UsageError, one_line
 from xmcap.serving.app import Service
 from xmcap.serving.connection import Connection, Connections
 from xmcap.serving.limits import MOST_HEAD
+from xmcap.serving.starting import Load
 
 _MOST_CONNECTIONS = 4096
 _BACKLOG = 64  # connections that the system accepts beforehand; asyncio takes them all at once
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 _FILES = 128  # descriptors for everything but connections
 
 
 class _Server(uvicorn.Server):
-  """A server that stops at a first signal once all requests are answered, and at a second one immediately."""
+  """A server that stops at a first signal once all requests are answered, and at a second one immediately.
+
+  Attributes:
+    failure: why it could not load or compile the model, for which it stops.
+  """
 
   def __init__(
     self,
     config: uvicorn.Config,
     connection: Callable[..., Connection],
     service: Service,
-    started: Callable[[], None],
+    load: Load,
+    opened: Callable[[], None],
+    ready: Callable[[], None],
   ):
     super().__init__(config)
-    self._connection, self._service, self._started = connection, service, started
+    self._connection, self._service = connection, service
+    self._load, self._opened, self._ready = load, opened, ready
+    self._starting: asyncio.Task | None = None
+    self.failure: Exception | None = None
     self._said = -math.inf
 
   async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-    """Calls `started` when connections are accepted."""
+    """Accepts connections, then begins to load the model."""
     asyncio.get_running_loop().set_exception_handler(self._say)
     await super().startup(sockets)
-    self._started()
+    self._opened()
+    self._starting = asyncio.create_task(self._start())
+
+  async def _start(self) -> None:
+    try:
+      await self._service.start.load(self._load)
+      self._hear()  # libtpu has put handlers in the place of these, which print a stack trace
+      await self._service.start.compile()
+      self._ready()
+    except Exception as error:
+      self.failure, self.should_exit = error, True
 
   def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Says at most once a minute that no file can be opened: asyncio would for each connection that waits."""
@@ -57,14 +78,16 @@ class _Server(uvicorn.Server):
   @contextlib.contextmanager
   def capture_signals(self) -> Iterator[None]:
     """Exits with code 0, unlike uvicorn, which would raise the signal again."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-      loop.add_signal_handler(number, self._stop)
+    self._hear()
     try:
       yield
     finally:
-      for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)
+      for number in _STOPS:
+        asyncio.get_running_loop().remove_signal_handler(number)
+
+  def _hear(self) -> None:
+    for number in _STOPS:
+      asyncio.get_running_loop().add_signal_handler(number, self._stop)
 
   def _stop(self) -> None:
     self.force_exit = self.should_exit
@@ -73,6 +96,8 @@ class _Server(uvicorn.Server):
   async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
     """Accepts the connections that are already in the backlog, then stops listening and waits for all responses."""
     self._service.stopping = True
+    if self._starting is not None:
+      self._starting.cancel()
     loop = asyncio.get_running_loop()
     waiting = []
     for listening in sockets or []:
@@ -125,8 +150,24 @@ def most_connections() -> int:
   return max(1, min(most, _MOST_CONNECTIONS))
 
 
-def run(app: Starlette, service: Service, bound: socket.socket, started: Callable[[], None]) -> None:
-  """Serves until a signal has come and every request is answered; calls `started` when connections are accepted."""
+def run(
+  app: Starlette,
+  service: Service,
+  bound: socket.socket,
+  load: Load,
+  opened: Callable[[], None],
+  ready: Callable[[], None],
+) -> None:
+  """Serves until a signal has come and every request is answered.
+
+  Args:
+    load: loads the captioner, while connections are accepted already.
+    opened: called when they are.
+    ready: called when the model is compiled.
+
+  Raises:
+    Exception: of `load`, or of compiling the model.
+  """
   limits = service.limits
   connection = functools.partial(Connection, of=Connections(most_connections(), limits.send_seconds))
   # A line for each malformed request would fill the log.
@@ -144,4 +185,7 @@ def run(app: Starlette, service: Service, bound: socket.socket, started: Callabl
     "timeout_keep_alive": limits.idle_seconds,
     "timeout_graceful_shutdown": int(limits.upload_seconds + 2 * limits.caption_seconds) + 5,
   }
-  _Server(uvicorn.Config(app, **options), connection, service, started).run([bound])
+  server = _Server(uvicorn.Config(app, **options), connection, service, load, opened, ready)
+  server.run([bound])
+  if server.failure is not None:
+    raise server.failure

@@ -1,0 +1,112 @@
+"""A server is open while it loads and compiles, and captions as soon as it can."""
+
+import asyncio
+import contextlib
+import select
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.serving import servers
+from xmcap.serving.batching import Batcher, Batching
+from xmcap.serving.model import Model
+from xmcap.serving.starting import Start
+
+BY_HAND = {"until": "open", "by_hand": True, "pictures": 4, "languages": 2}
+
+
+def state(server):
+  return server.get("/v1/model").json["start"]
+
+
+def until(server, condition):
+  while not condition(found := state(server)):
+    time.sleep(0.02)
+  return found
+
+
+def answer(server, connection):
+  """The answer to a request, for which the server goes on with its start as long as need be."""
+  while not select.select([connection.sock], [], [], 0.5)[0]:
+    server.go_on()
+  return servers.Answer(connection.getresponse())
+
+
+def test_programs_are_compiled_for_one_picture_and_greedy_search_first():
+  class Noting(servers.Fake):
+    def caption(self, pictures, languages, *, search, seed, pad_to):
+      calls.append((search, len(pictures), pad_to, batcher.most, start.searches))
+      return super().caption(pictures, languages, search=search, seed=seed, pad_to=pad_to)
+
+  async def run():
+    await start.load(lambda: Noting(0))
+    await start.compile()
+
+  calls, said = [], []
+  with ThreadPoolExecutor(1) as device:
+    batching = Batching(pictures=4, languages=3)
+    batcher = Batcher(device, batching, lambda: 0, lambda *call: None)
+    model = Model("m", 8, {"beam:2": "beam", "greedy": "greedy"}, ("quz",))
+    start = Start(model, batching, batcher, device, said.append)
+    asyncio.run(run())
+  assert calls == [
+    ("greedy", 1, 1, 1, []),
+    ("greedy", 1, 3, 1, []),
+    ("beam", 1, 1, 1, ["greedy"]),
+    ("beam", 1, 3, 1, ["greedy"]),
+    ("greedy", 4, 1, 1, ["beam:2", "greedy"]),
+    ("greedy", 4, 3, 1, ["beam:2", "greedy"]),
+    ("beam", 4, 1, 1, ["beam:2", "greedy"]),
+    ("beam", 4, 3, 1, ["beam:2", "greedy"]),
+  ]
+  assert batcher.most == 4 and start.is_over
+  assert said[0].endswith(
+    "compiling 8 programs: beam:2, greedy, each for 1 or 4 pictures and 1 or 3 languages a call"
+  )
+  assert said[-1] == "programs compiled: 8 of 8"
+
+
+def test_captions_come_as_soon_as_programs_for_one_picture_are_compiled():
+  with servers.fake(**BY_HAND) as server:
+    first = state(server)
+    assert (first["stage"], first["compiled"], first["programs"], first["searches"]) == ("loading", 0, 12, [])
+    assert server.get("/health").status == 503 and server.get("/health").json == {"status": "starting"}
+    refused = server.ask(servers.picture())
+    assert refused.status == 503 and refused.headers["retry-after"]
+    assert refused.error == "the model is being loaded: try again soon"
+    server.go_on(1 + 2)
+    found = until(server, lambda found: found["searches"])
+    assert (found["stage"], found["compiled"], found["searches"]) == ("compiling", 2, ["greedy"])
+    refused = server.ask(servers.picture(), search="sample")
+    assert refused.status == 503 and refused.error == "search sample is being compiled: try again soon"
+    with contextlib.closing(server.connect()) as connection:
+      connection.request("POST", "/v1/captions?languages=en,th", servers.picture(50))
+      assert answer(server, connection).json["captions"]["th"] == "th 50 1 greedily"
+    server.go_on(12)
+    assert until(server, lambda found: found["stage"] == "ready")["compiled"] == 12
+    assert server.get("/health").json == {"status": "ready"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_during_the_start_answers_what_was_asked_and_says_nothing_else(number):
+  with servers.fake(**BY_HAND) as server:
+    server.go_on(1 + 2)
+    until(server, lambda found: found["searches"])
+    with contextlib.closing(server.connect()) as connection:
+      connection.request("POST", "/v1/captions", servers.picture(50))
+      while server.metric("xmcap_queue") < 1:
+        time.sleep(0.02)
+      server.process.send_signal(number)
+      assert answer(server, connection).json["captions"] == {"en": "en 50 1 greedily"}
+    server.go_on()
+    assert server.process.wait(30) == 0
+    assert "Traceback" not in server.process.stderr.read()
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server():
+  with servers.fake(**BY_HAND, broken="the checkpoint is damaged") as server:
+    server.go_on()
+    assert server.process.wait(30) != 0
+    assert "UsageError: the checkpoint is damaged" in server.process.stderr.read()

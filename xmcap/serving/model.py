@@ -1,0 +1,77 @@
+"""What a server offers: a model, its searches, and the languages in which requests may ask for captions."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.serving.limits import Refused
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+  """A served model, with its searches by the names that requests use; the first is the default.
+
+  Attributes:
+    name: for the page.
+    image_size: side of the pictures that the model sees, in pixels.
+    own: codes of the languages that the model was trained on; (): unknown.
+    chosen: codes that the server offers instead; (): `own`.
+  """
+
+  name: str
+  image_size: int
+  searches: Mapping[str, Any]
+  own: tuple[str, ...] = ()
+  chosen: tuple[str, ...] = ()
+
+  @property
+  def offered(self) -> tuple[str, ...]:
+    """The languages of a request for all."""
+    return self.chosen or self.own or tuple(languages.LANGUAGES)
+
+  @property
+  def trained(self) -> tuple[str, ...]:
+    """The offered languages that the model was trained on, as far as that is known."""
+    return tuple(code for code in self.offered if not self.own or code in self.own)
+
+  @property
+  def untrained(self) -> tuple[str, ...]:
+    """Further languages that requests may name, with a warning."""
+    known = self.own or self.offered
+    return tuple(code for code in self.chosen or languages.LANGUAGES if code not in known)
+
+  @property
+  def unasked(self) -> tuple[str, ...]:
+    """The languages of a request that names none."""
+    return languages.unasked(self.trained or self.offered)
+
+  @property
+  def drawing(self) -> list[str]:
+    """The names of the searches that sample captions."""
+    return [name for name, search in self.searches.items() if hasattr(search, "temperature")]
+
+  def codes(self, text: str) -> tuple[str, ...]:
+    """The languages of a request, from its parameter; Refused for one that is unknown or not offered."""
+    if text == "all":
+      return self.offered
+    if text == "trained":
+      if not self.trained:
+        raise Refused(400, f"the model was trained on none of {', '.join(self.offered)}: name some of them")
+      return self.trained
+    known = (*self.trained, *self.untrained)
+    try:
+      codes = languages.parse(text)
+    except UsageError as error:
+      raise Refused(400, str(error)) from None
+    if others := [code for code in codes if code not in known]:
+      raise Refused(
+        400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(known)}"
+      )
+    return codes
+
+  def warning(self, codes: Sequence[str]) -> str:
+    """What `xmcap caption` warns of for these languages: that the model was not trained on some; "" if it was."""
+    others = [code for code in codes if code not in self.own]
+    return languages.trained_on(self.own, others) if self.own and others else ""
