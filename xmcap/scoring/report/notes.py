@@ -101,7 +101,9 @@ def group_name(kind: str, value: str) -> str:
     return _GROUP_NAMES[value]
   import langcodes  # as in languages.py
 
-  return f"{langcodes.Language.make(script=value).script_name()} script ({value})"
+  name = langcodes.Language.make(script=value).script_name()
+  # CLDR's names are written beside that of a language: Chinese (Simplified).
+  return f"{name}{' Han' if value in ('Hans', 'Hant') else ''} script ({value})"
 
 
 def _groups_of(codes: Iterable[str]) -> str:
