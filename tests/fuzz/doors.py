@@ -80,11 +80,12 @@ def _serve(path: pathlib.Path) -> None:
   place = f"{path.name}.socket"
   bound = socket.socket(socket.AF_UNIX)
   bound.bind(place)
+  data = path.read_bytes() if path.is_file() else b""
   said: list[Exception] = []
 
   def talk() -> None:
     try:
-      _attack(place, path.read_bytes())
+      _attack(place, data)
       answer = next((found for found in (_ask(place) for _ in range(_TRIES)) if found.startswith(_GOOD)), b"")
       assert answer, "an honest request got no captions"
     except Exception as error:
@@ -101,6 +102,7 @@ def _serve(path: pathlib.Path) -> None:
 def _attack(place: str, data: bytes) -> None:
   """Sends a request in pieces, perhaps closes one side, and checks what comes back."""
   rng = random.Random(data)
+  method = data.partition(b" ")[0].decode("ascii", "replace")
   with socket.socket(socket.AF_UNIX) as client:
     client.settimeout(_WAIT)
     client.connect(place)
@@ -121,7 +123,7 @@ def _attack(place: str, data: bytes) -> None:
     except (BrokenPipeError, ConnectionResetError):  # it may end a connection that makes no sense
       return
   if answer:
-    _check(answer)
+    _check(answer, method)
 
 
 class _Answer(io.BytesIO):
@@ -131,9 +133,9 @@ class _Answer(io.BytesIO):
     return self
 
 
-def _check(answer: bytes) -> None:
+def _check(answer: bytes, method: str) -> None:
   """Raises AssertionError if the first answer is none over HTTP, or an error that is not a line of JSON."""
-  response = http.client.HTTPResponse(_Answer(answer))  # pyright: ignore[reportArgumentType]
+  response = http.client.HTTPResponse(_Answer(answer), method=method)  # pyright: ignore[reportArgumentType]
   response.begin()
   assert response.status in _STATUSES, f"status {response.status}"
   body = response.read()

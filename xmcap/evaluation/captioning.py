@@ -29,7 +29,7 @@ from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.storage import files
+from xmcap.storage import files, paths
 from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import read
 
@@ -169,6 +169,7 @@ class PictureCaptioner:
       raise UsageError(
         f"picture '{key}': {type(picture).__name__}: give a path, bytes, a Pillow image or an array"
       )
+    paths.check_file(picture)
     try:
       data = pathlib.Path(picture).read_bytes()
     except OSError as error:
