@@ -103,7 +103,7 @@ class _Guarded:
   def __init__(self, stream: Any):
     self.lost: OSError | None = None
     self._is_closed = stream is None  # as Python says that its descriptor was closed
-    self._stream = io.StringIO() if stream is None else stream
+    self._stream: Any = io.StringIO() if stream is None else stream
     if hasattr(self._stream, "reconfigure"):
       self._stream.reconfigure(errors="backslashreplace")
 
