@@ -30,12 +30,12 @@ SECTIONS = {
   "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "plugs", "export"),
   "Serving": ("serve", "serving_attacks", "serving_memory"),
   "Data": ("permutation", "stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
-           "parse_lines_by_language", "disk"),
+           "parse_lines_by_language", "growth", "disk"),
   "Scoring": ("scoring", "protocols", "fidelity", "coco_drop_in", "retrieval", "embedding_memory"),
   "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),
   "COCO-CN": ("coco_cn",),
   "Start-up time": ("startup",),
-  "Robustness": ("faults", "pairs", "fuzz", "kills"),
+  "Robustness": ("faults", "pairs", "fuzz", "kills", "bounds"),
 }  # fmt: skip
 """The order of the page. A result that is named here need not be there; one that is there must be named."""
 

@@ -1,6 +1,8 @@
 """Foreign text in messages and on the terminal: what is escaped, what stays, and that nothing goes past the guard."""
 
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import unicodedata
@@ -126,3 +128,73 @@ def test_the_command_is_guarded(tmp_path):
     [sys.executable, "-m", "xmcap.cli", "data", "stats", f"{tmp_path}/\x1b[31m\u202e"], capture_output=True
   )
   assert done.returncode == 2 and rb"\u001b[31m\u202e" in done.stderr and b"\x1b" not in done.stderr
+
+
+_LOST = "what was printed is lost, files were written"
+_OUTPUTS = """
+import os, sys
+from xmcap import cli, terminal
+from xmcap.commands import data
+from xmcap.storage import files
+import pathlib
+def run(arguments):
+  for number in range(3):
+    print("x" * 100_000, flush=True)  # more than a pipe takes
+    files.write_text(pathlib.Path(sys.argv[1], str(number)), "written")
+    if sys.argv[2] == "only prints":
+      terminal.check_reader()
+data._stats = run
+main = cli.main
+cli.main = lambda: main(["data", "stats", "."])
+cli.console()
+"""
+
+
+@pytest.mark.parametrize(
+  ("output", "code", "said"),
+  [
+    (">&-", 1, f"xmcap: error: the standard output: closed: {_LOST}\n"),
+    ("> /dev/full", 1, f"xmcap: error: the standard output: No space left on device: {_LOST}\n"),
+    ("| true", 1, ""),
+    ("> /dev/null", 0, ""),
+    ("> /dev/null 2>&-", 0, ""),
+  ],
+)  # fmt: skip
+def test_a_command_writes_its_files_though_nobody_reads_what_it_prints(output, code, said, tmp_path):
+  script = f'"$1" -c "$2" "$3" writes {output}; exit ${{PIPESTATUS[0]}}'
+  done = subprocess.run(
+    ["bash", "-c", script, "bash", sys.executable, _OUTPUTS, str(tmp_path)], capture_output=True, text=True
+  )
+  assert (done.returncode, done.stderr) == (code, said)
+  assert [path.read_text() for path in sorted(tmp_path.iterdir())] == ["written"] * 3
+
+
+def test_a_command_that_only_prints_ends_with_its_reader(tmp_path):
+  script = '"$1" -c "$2" "$3" "only prints" | head -c 1; exit ${PIPESTATUS[0]}'
+  done = subprocess.run(
+    ["bash", "-c", script, "bash", sys.executable, _OUTPUTS, str(tmp_path)], capture_output=True, text=True
+  )
+  assert (done.returncode, done.stdout, done.stderr) == (1, "x", "")
+  assert [path.name for path in tmp_path.iterdir()] == ["0"]
+
+
+def test_closed_streams_take_no_other_files_place(tmp_path):
+  script = "import os, sys; from xmcap import terminal; terminal.guard(); print(os.open(os.devnull, 0))"
+  script += "; print(1, file=sys.stderr)"
+  done = subprocess.run(
+    ["bash", "-c", '"$1" -c "$2" 0<&- 2>&-', "bash", sys.executable, script], capture_output=True, text=True
+  )
+  assert int(done.stdout) > 2
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path):
+  script = 'mkdir "$2"; cd "$2"; rmdir "$2"; "$1" -m xmcap.cli data select candidates.csv --out=out'
+  done = subprocess.run(
+    ["bash", "-c", script, "bash", sys.executable, str(tmp_path / "gone")], capture_output=True, text=True,
+    env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
+  )  # fmt: skip
+  assert done.returncode == 2
+  assert (
+    done.stderr
+    == "xmcap: error: the working folder was removed: change to another one (cd), and start again\n"
+  )

@@ -5,7 +5,6 @@ fast and `xmcap score` needs neither jax nor tensorflow. Exit codes: 0 success, 
 ended early and resumes when it is started again.
 """
 
-import contextlib
 import errno
 import os
 import re
@@ -74,15 +73,15 @@ def main(argv: list[str] | None = None) -> int:
     _report(f"{unbound[2]} has unset parameters: {unbound[1]}: add the gin file that sets them")
     return UsageError.exit_code
   except BrokenPipeError:
-    # The reader of the output (head, less) is gone.
-    _discard_output()
-    return 1
+    return 1  # the reader of the output (head, less) is gone
   except Exception as error:
     if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
       file = error.filename or "the output, or the folder of temporary files"
       _report(f"{file}: {error.strerror}: fix or change the location and start again")
-      _discard_output()
       return 1
+    if isinstance(error, FileNotFoundError) and _is_folder_gone():
+      _report("the working folder was removed: change to another one (cd), and start again")
+      return UsageError.exit_code
     known = extras.explained(error) or refusals.explained(error)
     if known is None:
       raise
@@ -99,11 +98,19 @@ def console() -> None:
   quiet.guard()
   terminal.guard()
   quiet.guard_logs()  # to the guarded stderr
-  code = main()
+  try:
+    code = main()
+  except SystemExit as left:  # of --help and --version
+    code = int(left.code or 0)
+  sys.stdout.flush()
+  lost = terminal.lost_output()
+  if lost is not None and not code:
+    code = 1
+    if not isinstance(lost, BrokenPipeError):
+      _report(f"the standard output: {lost.strerror}: what was printed is lost, files were written")
   if code in (RestartError.exit_code, _STOPPED) or (code and _has_other_hosts()):
     # Python would wait for threads that may be waiting for a lost host or disk; and after a keyboard interrupt in
     # generated code it would die of the signal.
-    _discard_output()
     sys.stderr.flush()
     os._exit(code)
   sys.exit(code)
@@ -117,13 +124,12 @@ def _report(text: str, kind: str = "error") -> None:
   print(f"xmcap: {kind}: {line}", file=sys.stderr)
 
 
-def _discard_output() -> None:
-  """Drops output that cannot be written; otherwise Python would report an error at exit."""
+def _is_folder_gone() -> bool:
   try:
-    sys.stdout.flush()
-  except OSError:
-    with contextlib.suppress(OSError, ValueError):
-      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.getcwd()
+  except FileNotFoundError:
+    return True
+  return False
 
 
 def _has_other_hosts() -> bool:

@@ -3,10 +3,12 @@ r"""Escapes untrusted text before it reaches a terminal or a message.
 File names, keys, captions and server responses come from strangers. A control character in one could move the cursor, a
 newline could forge a log line, and a bidirectional override could disguise a name. `shown` escapes such characters as
 JSON does (`\n`, `\u001b`, `\u202e`), so JSON text keeps its meaning. Messages quote text through `shown`; `guard` also
-escapes everything that the process prints or logs.
+escapes everything that the process prints or logs, and lets the work go on when nobody can read that any more.
 """
 
 import contextlib
+import errno
+import io
 import logging
 import os
 import shutil
@@ -75,13 +77,21 @@ def guard() -> None:
 
   stdout and stderr keep newlines; a `logging` message becomes one line. Characters that the terminal's encoding lacks
   are escaped too. Output that C libraries print themselves is not escaped.
+
+  A stream that is closed, or that cannot be written any more, takes everything and drops it, so that a command still
+  writes its files; `lost_output` says so at the end.
   """
   # Python would colour tracebacks with control characters.
   os.environ.setdefault("PYTHON_COLORS", "0")
-  for name, words in (("stdout", "the standard output"), ("stderr", "the standard error output")):
+  for number in range(3):  # or the next file that is opened would take its number, and what C libraries print
+    try:
+      os.fstat(number)
+    except OSError:
+      os.open(os.devnull, os.O_RDWR)
+  for name in ("stdout", "stderr"):
     stream = getattr(sys, name)
-    if stream is not None and not isinstance(stream, _Guarded):
-      setattr(sys, name, _Guarded(stream, words))
+    if not isinstance(stream, _Guarded):
+      setattr(sys, name, _Guarded(stream))
   logging.setLogRecordFactory(_Record)
 
 
@@ -89,6 +99,18 @@ def _cells_of(character: str) -> int:
   if unicodedata.category(character) in ("Mn", "Me", "Cf"):
     return 0
   return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def lost_output() -> OSError | None:
+  """Returns why something that was printed is lost; None if nothing is, or without `guard`."""
+  return sys.stdout.lost if isinstance(sys.stdout, _Guarded) else None
+
+
+def check_reader() -> None:
+  """Raises BrokenPipeError if the reader of the output (head, less) is gone: for work that does nothing but print."""
+  sys.stdout.flush()
+  if isinstance(lost := lost_output(), BrokenPipeError):
+    raise lost
 
 
 def _escaped(text: str) -> str:
@@ -109,15 +131,23 @@ def _escape(character: str) -> str:
 
 
 class _Guarded:
-  """A text stream that escapes what is written to it; its errors name the stream."""
+  """A text stream that escapes what is written to it, and drops it when it cannot be written.
 
-  def __init__(self, stream: Any, name: str):
-    self._stream, self._name = stream, name
-    if hasattr(stream, "reconfigure"):
-      stream.reconfigure(errors="backslashreplace")
+  Attributes:
+    lost: why something was dropped; None if nothing was.
+  """
+
+  def __init__(self, stream: Any):
+    self.lost: OSError | None = None
+    self._is_closed = stream is None  # as Python says that its descriptor was closed
+    self._stream: Any = io.StringIO() if stream is None else stream
+    if hasattr(self._stream, "reconfigure"):
+      self._stream.reconfigure(errors="backslashreplace")
 
   def write(self, text: str) -> int:
-    with self._named():
+    with self._dropping():
+      if self._is_closed and text:
+        raise OSError(errno.EBADF, "closed")
       self._stream.write("\n".join(map(_escaped, text.split("\n"))))
     return len(text)
 
@@ -126,19 +156,22 @@ class _Guarded:
       self.write(text)
 
   def flush(self) -> None:
-    with self._named():
+    with self._dropping():
       self._stream.flush()
 
   def __getattr__(self, name: str) -> Any:
     return getattr(self._stream, name)
 
   @contextlib.contextmanager
-  def _named(self):
+  def _dropping(self):
     try:
       yield
     except OSError as error:
-      error.filename = error.filename or self._name
-      raise
+      self.lost = self.lost or error
+      with contextlib.suppress(OSError, ValueError):  # where what is in its buffer goes, too
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self._stream.fileno())
+        os.close(nothing)
 
 
 class _Record(logging.LogRecord):

@@ -7,9 +7,10 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 
-from tests.fuzz import mutations
+from tests.fuzz import mutations, strangers
 from tests.fuzz.sandbox import Case
 from tests.small_corpus import SMALLER
+from xmcap import cli
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -20,23 +21,25 @@ class Command:
     name: as `xmcap` has it.
     inputs: of `materials`, copied into the folder of a case.
     arguments: from a generator of random numbers to the arguments, all of them whole.
-    odd: options that take numbers or texts, for values that make no sense.
+    odd: options that take numbers or texts, for values that make no sense; None: its arguments stay as they are.
     weight: how often it is called, beside others.
     limit: seconds that a call may take.
     damaged: endings of the files that are damaged; (): any.
     writes: what it may write in the folder of the case.
     leaves: whether it leaves something there that `--kills` can compare.
+    call: takes the arguments and returns the exit code.
   """
 
   name: str
   inputs: Sequence[str]
   arguments: Callable[[random.Random], list[str]]
-  odd: Sequence[str] = ()
+  odd: Sequence[str] | None = ()
   weight: float = 1.0
   limit: float = 30.0
   damaged: Sequence[str] = ()
   writes: Sequence[str] = ("out",)
   leaves: bool = True
+  call: Callable[[list[str]], int] = cli.main
 
 
 def prepare(command: Command, materials: pathlib.Path, folder: pathlib.Path, rng: random.Random) -> Case:
@@ -61,10 +64,10 @@ def damage(command: Command, case: Case, folder: pathlib.Path, rng: random.Rando
     for path in folder.rglob("*")
     if path.is_file() and (not command.damaged or path.name.endswith(tuple(command.damaged)))
   )
-  if files and rng.random() < 0.85:
+  if files and (command.odd is None or rng.random() < 0.85):
     for path in rng.sample(files, min(len(files), rng.choice((1, 1, 1, 2)))):
       done.append(mutations.damage(path, rng))
-  if not done or rng.random() < 0.15:
+  if command.odd is not None and (not done or rng.random() < 0.15):
     done.append(_odd_option(command, arguments, rng))
   return dataclasses.replace(case, arguments=arguments, damage="; ".join(done))
 
@@ -296,6 +299,8 @@ HEAVY = (
   Command("data build xm3600", ["xm3600"], _XM3600, _OF_BUILD, 4),
   Command("data build coco35l", ["coco35l"], _COCO, _OF_BUILD, 3),
   Command("data build cc3m35l", ["cc3m35l"], _CC3M, _OF_BUILD, 3),
+  *(Command("data build folder", [f"tables/{name}"], _build("folder", f"captions=tables/{name}", "language=en",
+            "splits=train:1"), _OF_BUILD, 0.4) for name in strangers.TABLES),
   Command("data check", ["corpus"], _always("corpus", "--out=out", "--processes=1"), ("--split",), 3,
           writes=("out", "corpus/check.json", "corpus/check.jsonl")),
   Command("data stats", ["corpus"], _always("corpus", "--processes=1"), ("--vocabulary", "--target_length"), 2,

@@ -12,6 +12,7 @@ import numpy as np
 
 from tests import small_corpus
 from tests.data import releases
+from tests.fuzz import strangers
 from tests.runs import synthetic
 from xmcap import cli, configuration
 
@@ -37,6 +38,7 @@ def make(folder: pathlib.Path, models: bool) -> None:
       folder / "coco35l", images=4, dev=2, languages=("de", "th"), captions=2, layout="zip"
     )
     releases.write_cc3m35l(folder / "cc3m35l", images=4, dev=2, languages=("de", "th"))
+    strangers.make(folder)
     shutil.copytree(configuration.gin_folder(), folder / "gin")
     _models(folder)
 

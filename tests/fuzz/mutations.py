@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from tests.data import release_pictures
 from tests.data.mutations import mutate
+from tests.fuzz import formats
 
 ODD_TEXTS = (
   "",
@@ -110,6 +111,8 @@ def damage(path: pathlib.Path, rng: random.Random) -> str:
     return _replace(path, rng)
   data = path.read_bytes()
   structured = _BY_SUFFIX.get(path.suffix)
+  if path.name == "tokenizer.json" and rng.random() < 0.5:
+    structured = formats.tokenizer
   if structured is None and data[:1] in (b"{", b"["):
     structured = _json
   if structured is None or rng.random() < 0.3:
@@ -402,4 +405,7 @@ _BY_SUFFIX: dict[str, Callable[[bytes, random.Random], bytes]] = {
   ".gz": _gzip,
   ".png": _png,
   ".jpg": picture,
+  ".arrow": formats.arrow,
+  ".parquet": formats.parquet,
+  ".http": formats.request,
 }

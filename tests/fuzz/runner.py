@@ -3,6 +3,7 @@
 import argparse
 import collections
 import contextlib
+import functools
 import importlib
 import json
 import multiprocessing
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from tests.fuzz import commands, kills, materials, sandbox
+from tests.fuzz import commands, kills, materials, sandbox, strangers
 from xmcap.scoring.health import identifier
 
 _OF_LIGHT = (
@@ -43,6 +44,9 @@ def _arguments(argv):
   )  # fmt: skip
   parser.add_argument("--only", default="", help="commands whose names begin so")
   parser.add_argument("--kills", action="store_true", help="whole inputs, and a signal at a random moment")
+  parser.add_argument(
+    "--doors", action="store_true", help="readers of tables and tokenizers and the server, called directly"
+  )
   parser.add_argument("--case", type=int, help="this one alone")
   parser.add_argument(
     "--patience", type=float, default=1.0, help="times the limits, on a machine that does more"
@@ -50,6 +54,13 @@ def _arguments(argv):
   parser.add_argument("--keep", type=pathlib.Path, help="where the folders of wrong cases go")
   parser.add_argument("--json", type=pathlib.Path, help="write the counts there")
   return parser.parse_args(argv)
+
+
+def _commands(options, number: int) -> Sequence[commands.Command]:
+  """Of which a case calls one."""
+  if options.doors:
+    return importlib.import_module("tests.fuzz.doors").DOORS
+  return commands.LIGHT if number % options.processes else commands.HEAVY
 
 
 def _warm(heavy: bool, made: pathlib.Path, out: pathlib.Path) -> None:
@@ -71,7 +82,7 @@ def _case(
   options, number: int, made: pathlib.Path, folder: pathlib.Path
 ) -> tuple[sandbox.Case, sandbox.Outcome]:
   rng = random.Random(f"{options.seed}:{number}")
-  of = commands.LIGHT if number % options.processes else commands.HEAVY
+  of = _commands(options, number)
   command = commands.choose(of, rng, options.only, options.kills)
   each = list({command.name: command for command in reversed(of)}.values())
   if number // options.processes < len(each) and not (options.only or options.kills):
@@ -80,19 +91,21 @@ def _case(
     return kills.run(command, made, folder, rng, options.patience)
   commands.clear(folder)
   case = commands.damage(command, commands.prepare(command, made, folder, rng), folder, rng)
-  return case, sandbox.run(case, folder, patience=options.patience)
+  return case, sandbox.run(case, folder, command.call, options.patience)
 
 
 def _work(options, first: int, made: pathlib.Path, place: pathlib.Path, until: float, results) -> None:
   """Runs every `options.processes`th case from `first` on, in one folder."""
-  _warm(first == 0, made, place / str(first) / "warm")
+  if not options.doors:
+    _warm(first == 0, made, place / str(first) / "warm")
   folder = place / str(first) / "case"
   number = first
   while time.monotonic() < until and (not options.cases or number < options.cases):
     case, outcome = _case(options, number, made, folder)
     if outcome.wrong and options.keep:
+      left_out = shutil.ignore_patterns("*.socket")
       shutil.copytree(
-        folder, options.keep / str(number), symlinks=True, dirs_exist_ok=True, ignore_dangling_symlinks=True
+        folder, options.keep / str(number), True, left_out, ignore_dangling_symlinks=True, dirs_exist_ok=True
       )
     results.put((number, case, outcome))
     number += options.processes
@@ -106,7 +119,7 @@ def main(argv=None) -> int:
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
   firsts = [
     first for first in range(options.processes)
-    if any(command.name.startswith(options.only) for command in (commands.LIGHT if first else commands.HEAVY))
+    if any(command.name.startswith(options.only) for command in _commands(options, first))
   ]  # fmt: skip
   if options.case is not None:
     firsts = [options.case % options.processes]
@@ -119,13 +132,15 @@ def main(argv=None) -> int:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place / "compiled"))
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     context = multiprocessing.get_context("spawn")
-    maker = context.Process(target=materials.make, args=(place / "materials", 0 in firsts))
+    make = strangers.make if options.doors else functools.partial(materials.make, models=0 in firsts)
+    maker = context.Process(target=make, args=(place / "materials",))
     maker.start()
     maker.join()
     if maker.exitcode:
       return 1
     if options.case is not None:
-      _warm(firsts == [0], place / "materials", place / "warm")
+      if not options.doors:
+        _warm(firsts == [0], place / "materials", place / "warm")
       case, outcome = _case(options, options.case, place / "materials", options.keep)
       print(
         f"xmcap {' '.join(map(repr, case.arguments))}\n{case.damage}\n{outcome.output}\n{outcome.code} {outcome.wrong}"

@@ -220,6 +220,8 @@ class _Auditor:
       self._look(event, arguments[0])
     elif event in ("os.rename", "os.link", "os.symlink"):
       self._look(event, arguments[1])
+    elif event == "socket.connect" and isinstance(arguments[1], str | bytes):
+      pass  # a socket in the folder, not the network
     elif event in _STARTS and arguments[0] != "uname":  # Python's `platform` asks it for the processor's name
       self._note(f"{event}: {str(arguments)[:120]}")
 

@@ -177,11 +177,13 @@ def _print_predictions(captions: Captions) -> None:
   from xmcap.scoring.reading import predictions
 
   for line in predictions.as_lines(captions):
+    terminal.check_reader()
     print(line, end="")
 
 
 def _print_captions(captions: Captions) -> None:
   for key, of_picture in captions:
+    terminal.check_reader()
     print(terminal.shown(key, limit=None))
     for code, caption in of_picture.items():
       print(f"  {code:<4} {languages.get(code).english_name:<14} {terminal.shown(caption, limit=None)}")

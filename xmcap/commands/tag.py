@@ -101,9 +101,11 @@ def _write(out: str, tagged: Tagged, count: int) -> None:
 def _print(tagged: Tagged, as_json: bool) -> None:
   if as_json:
     for line in _lines(tagged):
+      terminal.check_reader()
       print(line, end="")
     return
   for key, of_picture in tagged:
+    terminal.check_reader()
     print(terminal.shown(key, limit=None))
     for code, tags in of_picture.items():
       told = "  ".join(f"{tag} {score:.2f}" for tag, score in tags.items())

@@ -18,7 +18,7 @@ import numpy as np
 
 from xmcap.data import big_file
 from xmcap.errors import UsageError, one_line
-from xmcap.scoring.files import count, first_few
+from xmcap.scoring.files import count, encoded, first_few
 from xmcap.scoring.reading import embedding_files, embedding_rows
 from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
@@ -149,7 +149,7 @@ def write(
   if form == "bigfile":
     big_file.write(path, features.keys, features.vectors)
     return
-  lines = np.frombuffer("".join(f"{key}\n" for key in features.keys).encode(), np.uint8)
+  lines = np.frombuffer(encoded("".join(f"{key}\n" for key in features.keys), str(path)), np.uint8)
   if any("\n" in key for key in features.keys):
     raise UsageError(f"{path}: a key holds a line break: rename the picture")
   outputs = [

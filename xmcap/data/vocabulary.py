@@ -22,7 +22,7 @@ from xmcap import languages as languages_lib
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.models.stabilizer import Marks, Stabilizer
-from xmcap.storage import addresses, files
+from xmcap.storage import addresses, files, paths
 
 PAD_ID = 0
 EOS_ID = 1
@@ -176,6 +176,8 @@ def _read_lines(path: str) -> list[str]:
 
 def read_model(path: str) -> bytes:
   """Reads the bytes of a model, local or in a bucket; UsageError if it cannot be read."""
+  if not addresses.is_remote(path):
+    paths.check_file(path)
   try:
     # A local file that is too large is not read at all.
     size = 0 if addresses.is_remote(path) else os.path.getsize(path)

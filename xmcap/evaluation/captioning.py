@@ -27,7 +27,7 @@ from xmcap.models.decoding.beam_search import IMPOSSIBLE, Beam, n_best
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.stabilizer import Stabilizer
-from xmcap.storage import files
+from xmcap.storage import files, paths
 from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import read
 
@@ -170,6 +170,7 @@ class PictureCaptioner:
       raise UsageError(
         f"picture '{key}': {type(picture).__name__}: give a path, bytes, a Pillow image or an array"
       )
+    paths.check_file(picture)
     try:
       data = pathlib.Path(picture).read_bytes()
     except OSError as error:

@@ -16,6 +16,7 @@ from xmcap.data.corpora import archives
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import files as files_lib
 from xmcap.scoring import keys as keys_lib
+from xmcap.storage import addresses, paths
 from xmcap.storage.bucket_paths import epath
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in a folder are ignored
@@ -44,6 +45,8 @@ def check(file: str) -> None:
 
 def read(file: str) -> bytes:
   """Returns the contents of a file; UsageError if it cannot be read."""
+  if not addresses.is_remote(file):
+    paths.check_file(file)
   try:
     return epath.Path(file).read_bytes()
   except OSError as error:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from xmcap import terminal
 from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
@@ -23,6 +24,7 @@ _SETTLE_SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _printing = threading.Lock()
+_reader_is_gone = threading.Event()
 
 
 def is_restartable(code: int) -> bool:
@@ -220,12 +222,14 @@ def _copy_lines(pipe, index: int) -> None:
       try:
         with _printing:
           sys.stdout.write(f"[{index}] {text}\n")
-          sys.stdout.flush()
+          terminal.check_reader()
       except BrokenPipeError:
-        # The reader (head, less) is gone, so the run is stopped. Its lines are still read, because a process that
-        # cannot write would die.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        os.kill(os.getpid(), signal.SIGTERM)
+        # The reader (head, less) is gone, so the run is stopped, once. Its lines are still read, because a process
+        # that cannot write would die.
+        with _printing:
+          if not _reader_is_gone.is_set():
+            _reader_is_gone.set()
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _free_port() -> int:

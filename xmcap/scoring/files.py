@@ -59,7 +59,16 @@ def write_forms(folder: str | os.PathLike, stem: str, **texts: str) -> None:
 def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
   """Writes pieces of text, which bring their own line ends, one by one; otherwise as `write_text`."""
   with whole(path) as file:
-    file.writelines(line.encode("utf-8") for line in lines)
+    file.writelines(encoded(line, str(path)) for line in lines)
+
+
+def encoded(text: str, where: str) -> bytes:
+  """Encodes a text that is written; UsageError for a lone surrogate, which a caller may pass and UTF-8 cannot hold."""
+  try:
+    return text.encode("utf-8")
+  except UnicodeEncodeError as error:
+    around = shown(error.object[max(0, error.start - 20) : error.end + 20])
+    raise UsageError(f"{where}: a text holds a lone surrogate ('{around}'): give whole characters") from None
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from xmcap.storage import buckets, files, object_store
+from xmcap.storage import buckets, files, object_store, paths
 
 Address = str | os.PathLike
 
@@ -62,10 +62,12 @@ def folders(folder: Address) -> list[str]:
 def read_bytes(address: Address) -> bytes:
   """Returns the contents of a file.
 
-  Raises OSError if a local file cannot be read; FileNotFoundError or XmcapError for an object.
+  Raises OSError if a local file cannot be read, UsageError if it is a pipe; FileNotFoundError or XmcapError for an
+  object.
   """
   if is_remote(address):
     return object_store.Read(os.fspath(address)).result()
+  paths.check_file(address)
   with open(address, "rb") as file:
     return file.read()
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from xmcap.errors import UsageError
+from xmcap.storage import paths
 from xmcap.storage.whole_files import FULL_HINTS, write_errors_name
 from xmcap.storage.whole_files import cannot_write as cannot_write
 from xmcap.storage.whole_files import replacing as replacing
@@ -20,6 +21,7 @@ _BUFFER = 1 << 20
 
 def make_folder(path: pathlib.Path) -> None:
   """Makes a folder and its parents; UsageError if that is impossible, XmcapError if the disk is full."""
+  paths.check_name(path)
   try:
     path.mkdir(parents=True, exist_ok=True)
   except OSError as error:

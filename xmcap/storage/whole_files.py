@@ -18,7 +18,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from xmcap.errors import XmcapError
+from xmcap.errors import UsageError, XmcapError
+from xmcap.storage import paths
 
 FOLDER_JOURNAL = ".xmcap.results"
 """Name of the journal in an output folder."""
@@ -93,9 +94,13 @@ def replacing(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Gives a temporary name to write to; the file is renamed to `path` if the block succeeds, else removed.
 
   The name contains the process id: a process orphaned by a kill may still write when the next run has begun.
-  `/dev/null`, `/dev/stdout` and the like are written directly. XmcapError if the file cannot be renamed.
+  `/dev/null`, `/dev/stdout` and the like are written directly. XmcapError if the file cannot be renamed; UsageError for
+  a path that no file can have.
   """
+  paths.check_name(path)
   path = pathlib.Path(path)
+  if not path.name:
+    raise UsageError(f"{path}: the path of a folder: give the path of a file")
   if os.path.dirname(os.path.abspath(path)).startswith(_DEVICES) or os.path.dirname(path) == "/dev":
     yield path
     return

@@ -18,7 +18,7 @@ import numpy as np
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.progress import Progress
-from xmcap.storage import whole_files
+from xmcap.storage import paths, whole_files
 from xmcap.terminal import shown
 
 _DTYPES = {
@@ -127,6 +127,7 @@ class LastRead:
 
 def refuse_pickle(path: str | os.PathLike) -> None:
   """Raises UsageError for a file that is a pickle, judged by name or content."""
+  paths.check_file(path)
   path = pathlib.Path(path)
   with open(path, "rb") as file:
     head = file.read(2)

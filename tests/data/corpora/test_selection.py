@@ -121,3 +121,9 @@ def test_a_language_without_countries_is_refused(tmp_path):
   candidates = selection.read_candidates(_write(tmp_path / "c.csv", ["a,,DE"]))
   with pytest.raises(UsageError, match="no country is known for sr"):
     selection.select(candidates, ["sr"], 1)
+
+
+def test_a_long_cell(tmp_path):
+  path = tmp_path / "candidates.csv"
+  _write(path, ["a,de,DE", f"{'b' * 200_000},de,DE"])
+  assert len(selection.read_candidates(path).keys[1]) == 200_000

@@ -1,8 +1,10 @@
 """Tokenizers of strangers: a panic of Rust or an endless text is one line."""
 
+import io
 import json
 
 import pytest
+import sentencepiece
 import tokenizers
 
 from xmcap.data.pretrained_tokenizers import odd_json, text_input, tokenizer_files
@@ -58,6 +60,12 @@ def guarded(tmp_path, values, length=8):
       "up to 100,000 times",
     ),
     ({"normalizer": replace("x*", "y" * 80, "Regex")}, "up to 81 times"),
+    ({"normalizer": {"type": "Prepend", "prepend": "p" * 100}}, "up to 101 times"),
+    (
+      {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}] * 3000}},
+      "its pre_tokenizer has 3,001 steps",
+    ),
+    ({"post_processor": template([3] * 600)}, "its template adds 1,200 tokens to a text"),
     (
       {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////////"}},
       "no tokenizer of Hugging Face",
@@ -103,3 +111,15 @@ def test_normalisers_of_published_towers_are_not_odd(normalizer):
   made = tokenizers.Tokenizer(tokenizers.models.WordLevel(_VOCABULARY, "[UNK]"))
   made.normalizer = normalizer
   assert odd_json.oddity(json.loads(made.to_str())) == ""
+
+
+def test_pieces_without_an_end_are_refused(tmp_path):
+  """Its id would be -1, the last row of the embedding."""
+  held = io.BytesIO()
+  sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=iter(["a red ball", "two dogs"] * 5), model_writer=held, vocab_size=40, eos_id=-1,
+    hard_vocab_limit=False, minloglevel=2,
+  )  # fmt: skip
+  (tmp_path / "spiece.model").write_bytes(held.getvalue())
+  with pytest.raises(UsageError, match="spiece.model: has no token that ends a text: fetch it again"):
+    text_input.SiglipPieces(tmp_path / "spiece.model", 8)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.storage import paths
 from xmcap.terminal import shown
 
 MAX_BYTES = 128 << 20
@@ -100,6 +101,7 @@ def kind_of(path: str | os.PathLike) -> str:
   """Returns the kind of a path, by its content; UsageError if it is not a known kind, or cannot be read."""
   if os.path.isdir(path):
     return FOLDER
+  paths.check_file(path)
   try:
     with open(path, "rb") as file:
       head = file.read(512)
@@ -111,6 +113,8 @@ def kind_of(path: str | os.PathLike) -> str:
     return PACKED_TAR
   if head[257:262] == b"ustar":
     return TAR
+  if os.fspath(path).lower().endswith(".tar"):
+    raise UsageError(f"{path}: no tar file, or one whose first header is damaged: download it again")
   kinds = "neither a folder nor a .zip, .tar, .tgz or .tar.bz2 archive"
   raise UsageError(f"{path}: {kinds}: give one that contains pictures")
 

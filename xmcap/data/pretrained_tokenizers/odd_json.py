@@ -9,6 +9,10 @@ from xmcap.terminal import shown
 MOST_GROWTH = 64
 """The most that the normaliser may lengthen a text, in characters; NFKD's longest letter gives 18."""
 
+_STEPS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "post_processor": "processors"}
+_MOST_STEPS = 64  # published tokenizers have ten; each of them reads every text
+_MOST_ADDED = 1024
+
 
 def oddity(values: Any) -> str:
   """Returns what is odd in the parsed file, in words; "" for a tokenizer that can be used.
@@ -24,13 +28,20 @@ def oddity(values: Any) -> str:
     unknown, vocabulary = model.get("unk_token"), model.get("vocab")
     if isinstance(unknown, str) and isinstance(vocabulary, Mapping) and unknown not in vocabulary:
       return f"its token for unknown pieces, {shown(unknown, 40)}, is not in its vocabulary"
+  for name, of_sequence in _STEPS.items():
+    if (steps := sum(1 for _ in _parts(values.get(name), of_sequence))) > _MOST_STEPS:
+      return f"its {name} has {steps:,} steps"
   for part in _parts(values.get("post_processor"), "processors"):
     if part.get("type") != "TemplateProcessing":
       continue
-    known = part.get("special_tokens")
+    known, added = part.get("special_tokens"), 0
     for name in _template(part):
       if not isinstance(known, Mapping) or name not in known:
         return f"its template adds {shown(name, 40)}, which it does not define"
+      ids = known[name].get("ids") if isinstance(known[name], Mapping) else None
+      added += len(ids) if isinstance(ids, list) else 1
+    if added > _MOST_ADDED:
+      return f"its template adds {added:,} tokens to a text"
   growth = 1.0
   for part in _parts(values.get("normalizer"), "normalizers"):
     growth *= _growth(part)
@@ -59,6 +70,8 @@ def _template(part: Mapping[str, Any]) -> Iterator[str]:
 
 def _growth(part: Mapping[str, Any]) -> float:
   """Returns how many characters a normaliser may make of one."""
+  if part.get("type") == "Prepend":
+    return 1.0 + len(str(part.get("prepend")))
   content, pattern = part.get("content"), part.get("pattern")
   if part.get("type") != "Replace" or not isinstance(content, str) or not isinstance(pattern, Mapping):
     return 1.0

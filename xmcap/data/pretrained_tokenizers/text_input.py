@@ -122,7 +122,7 @@ class SiglipPieces:
   Follows big_vision and transformers' SiglipTokenizer: SigLIP cleans `plain` and pads with EOS.
 
   Args:
-    path: the file; UsageError if it is no such model.
+    path: the file; UsageError if it is no such model, or has no EOS.
     max_length, fixed: as in `TextInput`.
     pad_id: the padding token; None: EOS.
     cleaning: as in `TextConfig`.
@@ -138,6 +138,8 @@ class SiglipPieces:
   ):
     self._processor = read_pieces(path)
     self._end, self._clean = self._processor.eos_id(), _CLEANINGS[cleaning]
+    if self._end < 0:
+      raise UsageError(f"{path}: has no token that ends a text: fetch it again")
     self.max_length, self.fixed, self.added = max_length, fixed, 1
     self.pad_id = self._end if pad_id is None else pad_id
 

@@ -30,6 +30,10 @@ MAX_DOCUMENT = 256 << 20
 MAX_UNPACKED = 512 << 20
 """Largest decompressed size in bytes; XM3600 takes 60 million."""
 
+csv.field_size_limit(
+  MAX_LINE
+)  # of the whole process; the module's own refuses a cell of over 131,072 characters
+
 _FOREIGN = {
   "a Python pickle, which can run code and is never opened: write its content as JSONL (document frequencies: make "
   "them from references with xmcap score --save_df)": rb"\x80[\x02-\x05]|[]}]q\x00|\([dl]p[01]\r?\n",
@@ -146,7 +150,6 @@ class Input:
     first = text.lstrip("\r\n").split("\n", 1)[0]
     if delimiter == "," and ";" in first and "," not in first:
       delimiter = ";"
-    csv.field_size_limit(MAX_LINE)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
     try:

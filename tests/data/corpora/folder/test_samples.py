@@ -11,7 +11,7 @@ from xmcap.data import images, records
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.folder.table import Columns
 from xmcap.data.corpora.pictures import ByPath
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 
 ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
 
@@ -162,3 +162,12 @@ def test_no_lookup_scans_the_other_pictures(tmp_path, monkeypatch):
   (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
   made(tmp_path, tmp_path / "t.jsonl", tmp_path / "photos", rule=ALL, out="table")
   assert len(plans) > 10 and all(plan.startswith("SEARCH") for plan in plans)
+
+
+@pytest.mark.parametrize("damage", ["checksum", "all of it"])
+def test_a_damaged_first_header_is_named(damage, tmp_path):
+  path = tar(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball"))
+  data = path.read_bytes()
+  path.write_bytes(data[:148] + b"9999" + data[152:] if damage == "checksum" else b"\xff" * 512 + data[512:])
+  with pytest.raises(XmcapError, match="a.tar: not a complete tar file .*: download it again"):
+    made(tmp_path, path, None, ENGLISH, ALL)

@@ -7,7 +7,7 @@ from PIL import Image
 
 from xmcap import cli
 from xmcap.data import records
-from xmcap.data.corpora.folder import staging
+from xmcap.data.corpora.folder import staging, text_files
 from xmcap.data.corpora.folder.table import Columns
 from xmcap.data.corpora.plans import Work
 
@@ -243,3 +243,17 @@ def test_a_vocabulary_of_another_size(build, size, words):
 def test_a_vocabulary_that_the_text_does_not_fill(build):
   code, said, _, _ = build("c.csv", "file,en\np0.jpg,a dog and a cat\n", "--vocabulary=train:9999")
   assert code == 0 and "for the text of train gives no 9,999" in said
+
+
+def test_a_long_cell(build):
+  text = "a ball " * 30_000
+  code, said, held, problems = build(
+    "c.csv", f"image,caption,remark\np0.jpg,a dog,x\np1.jpg,a cat,{text}\n", "--language=en"
+  )
+  assert code == 0 and held == english("a dog", "a cat"), said
+
+
+def test_a_line_without_an_end_is_not_read_whole(build, monkeypatch):
+  monkeypatch.setattr(text_files, "MAX_LINE", 1 << 16)
+  code, said, _, _ = build("c.csv", f"image,caption\np0.jpg,{'x' * 100_000}\n", "--language=en")
+  assert code == 2 and "c.csv: a line of over 0 MiB: mend or remove it" in said

@@ -4,7 +4,7 @@ import csv
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 from xmcap.data.corpora import line_check
 from xmcap.data.corpora.folder import kinds
@@ -12,7 +12,8 @@ from xmcap.data.corpora.folder.table import Placed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
 from xmcap.scoring.reading import ids, layouts
-from xmcap.scoring.reading.inputs import Input
+from xmcap.scoring.reading.inputs import MAX_LINE, Input
+from xmcap.storage import paths
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")
@@ -110,6 +111,7 @@ def _id(written: object) -> str | None:
 def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
   begin = 1
   try:
+    paths.check_file(path)
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
       header = file.readline(_MAX_HEADER)
       if "\0" in header or header.startswith("\udcff\udcfe"):
@@ -121,7 +123,7 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Pla
       _check_header(names, f"{path}, line 1")
       begin = 2
       reader = csv.reader(
-        file, delimiter=delimiter, quoting=style, skipinitialspace=delimiter == "|", strict=True
+        _lines(file, path), delimiter=delimiter, quoting=style, skipinitialspace=delimiter == "|", strict=True
       )
       for cells in reader:
         where = f"{name}, line {begin:,}"
@@ -145,6 +147,14 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Pla
     raise UsageError(f"{path}, line {begin:,}: {what}") from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _lines(file: TextIO, path: pathlib.Path) -> Iterator[str]:
+  """Yields lines, none of which is read whole if it is too long."""
+  while line := file.readline(MAX_LINE + 1):
+    if len(line) > MAX_LINE:
+      raise UsageError(f"{path}: a line of over {MAX_LINE >> 20} MiB: mend or remove it")
+    yield line
 
 
 def _check_header(names: list[str], where: str) -> None:

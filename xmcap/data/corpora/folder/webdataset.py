@@ -16,6 +16,7 @@ from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.table import Columns, Placed, Table
 from xmcap.data.corpora.problems import Problems
+from xmcap.errors import XmcapError
 
 _MOST_FILES, _MOST_BYTES = 1_000, 16 << 20  # of a sample, and of its texts
 
@@ -61,7 +62,7 @@ def read(
 
 def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterator[Placed]:
   for path in paths:
-    for sample in _samples(path, problems):
+    for sample in _samples(path, problems, len(paths) == 1):
       where = f"{path.name}: {sample.key}"
       if picture := _picture(sample, named, where, problems):
         yield Placed(where, {text_of.IMAGE: picture, **sample.values}, (path, sample.key))
@@ -112,7 +113,7 @@ def _few(names) -> str:
   return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
-def _samples(path: pathlib.Path, problems: Problems) -> Iterator[_Sample]:
+def _samples(path: pathlib.Path, problems: Problems, alone: bool) -> Iterator[_Sample]:
   sample = None
   try:
     with archives.Bounded(str(path), tar_files.MAX_HEADER) as file:
@@ -127,8 +128,10 @@ def _samples(path: pathlib.Path, problems: Problems) -> Iterator[_Sample]:
             yield sample
           sample = _Sample(key)
         _add(sample, inside, suffix.lower(), file, member, f"{path.name}: {key}", problems)
-  except tar_files.DAMAGE:
-    pass
+  except tar_files.DAMAGE as error:
+    if alone and sample is None:  # the search, which reports damage, would not be reached
+      what = f"not a complete tar file ({archives.reason_of(error)})"
+      raise XmcapError(f"{path}: {what}: download it again") from None
   if sample is not None:
     yield sample
 

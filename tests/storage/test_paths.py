@@ -1,0 +1,69 @@
+"""Paths that no file can have, and pipes in the place of files: one line, from whatever function takes a path."""
+
+import os
+
+import numpy as np
+import pytest
+
+from xmcap.data import features, vocabulary
+from xmcap.data.corpora import archives
+from xmcap.data.pretrained_tokenizers import tokenizer_files
+from xmcap.errors import UsageError
+from xmcap.evaluation import picture_files
+from xmcap.evaluation.captioning import PictureCaptioner
+from xmcap.scoring import score, write, write_predictions
+from xmcap.scoring.reading import embedding_files
+from xmcap.storage import addresses, files, outputs
+
+_VECTORS = features.Features(("a", "b"), np.ones((2, 3), np.float32))
+_READERS = {
+  "a picture": lambda path: PictureCaptioner.load(object.__new__(PictureCaptioner), path),
+  "a picture of a command": picture_files.read,
+  "a vocabulary": vocabulary.read_model,
+  "vectors": features.read,
+  "embeddings": embedding_files.map_npy,
+  "pictures": archives.kind_of,
+  "pieces": tokenizer_files.read_pieces,
+  "bytes": addresses.read_bytes,
+}
+_WRITERS = {
+  "predictions": lambda path: write_predictions(path, [("1", {"en": "a"})]),
+  "vectors": lambda path: features.write(path, _VECTORS),
+  "a BigFile": lambda path: features.write(path, _VECTORS, "bigfile"),
+  "scores": lambda path: write(
+    score({"1": {"en": ["a dog"]}}, {"1": {"en": "a dog"}}, metrics=["cider_d"]), path
+  ),
+  "a folder": lambda path: files.make_folder(files.pathlib.Path(path)),
+  "a lock": lambda path: outputs.check_path(path),
+}
+
+
+@pytest.mark.parametrize("name", ["a\0b.npy", "half\ud800.npy"])
+@pytest.mark.parametrize("read", _READERS)
+def test_a_name_that_no_file_can_have_is_not_read(read, name):
+  with pytest.raises(UsageError, match="no file can have this name|no such file") as error:
+    _READERS[read](name)
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "half\ud800"])
+@pytest.mark.parametrize("to", _WRITERS)
+def test_nor_written(to, name):
+  with pytest.raises(UsageError, match="no file can have this name: it holds a (NUL|lone surrogate)"):
+    _WRITERS[to](name)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("read", _READERS)
+def test_a_pipe_is_not_waited_for(read, tmp_path):
+  os.mkfifo(tmp_path / "pipe.npy")
+  with pytest.raises(UsageError, match="a pipe or a device|no such file"):
+    _READERS[read](str(tmp_path / "pipe.npy"))
+
+
+def test_lone_surrogates_are_not_written(tmp_path):
+  with pytest.raises(UsageError, match=r"out.jsonl: a text holds a lone surrogate .*\\ud800"):
+    write_predictions(tmp_path / "out.jsonl", [("1", {"en": "a \ud800 b"})])
+  with pytest.raises(UsageError, match=r"out.safetensors: a text holds a lone surrogate"):
+    features.write(tmp_path / "out.safetensors", _VECTORS._replace(keys=("a", "\udcff")))
+  assert list(tmp_path.iterdir()) == []
