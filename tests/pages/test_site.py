@@ -50,7 +50,9 @@ def site(tmp_path_factory):
   return out
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in OF_OTHERS], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+  "page", [page for page in PAGES if page.name not in OF_OTHERS], ids=lambda page: page.name
+)
 def test_no_line_of_code_is_wider_than_its_column(page):
   for block in blocks.of_page(page):
     if block.language != "mermaid":
@@ -73,7 +75,7 @@ def test_the_reference_of_the_api_ranks_below_the_pages():
 @pytest.mark.parametrize("name", ["index.html", "scoring/index.html", "pods/index.html"])
 def test_code_fits_at_1300_pixels_and_scrolls_at_400(site, page, name):
   page.set_viewport_size({"width": 1300, "height": 900})
-  page.goto((site / name).as_uri())
+  page.goto((site / name).as_uri(), wait_until="domcontentloaded")
   for wide in (True, False):
     if not wide:
       page.set_viewport_size({"width": 400, "height": 800})
