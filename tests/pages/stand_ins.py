@@ -1,6 +1,7 @@
 """The folder in which the blocks of a page run: small files under the names that the pages take as examples."""
 
 import gzip
+import json
 import pathlib
 import re
 import shutil
@@ -67,8 +68,16 @@ def named_files(found: list[blocks.Block], page: str) -> list[tuple[str, str]]:
   for block in found:
     above = re.search(r"`([\w.-]+\.(?:jsonl|json|csv|tsv))`:\s*$", "\n".join(lines[: block.line - 1]))
     if above:
-      named.append((above[1], block.text))
+      named.append((above[1], _of_one_line(block.text) if above[1].endswith(".jsonl") else block.text))
   return named
+
+
+def _of_one_line(text: str) -> str:
+  """The line of a JSONL file that a page breaks for its readers; other text as it is."""
+  try:
+    return json.dumps(json.loads(text), ensure_ascii=False) + "\n"
+  except json.JSONDecodeError:
+    return text
 
 
 def put(text: str) -> str:

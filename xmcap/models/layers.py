@@ -191,8 +191,8 @@ class LayerNorm(nn.Module):
     bias = parameter("bias", nn.initializers.zeros, shape, ("embed",))
     x = inputs.astype(jnp.float32)
     mean = jnp.mean(x, axis=-1, keepdims=True)
-    # As flax's and big_vision's: both means come from one pass over `x`. Float32 loses digits by it only where the mean is
-    # many times the deviation.
+    # As flax's and big_vision's: both means come from one pass over `x`. Float32 loses digits by it only where the
+    # mean is many times the deviation.
     variance = jnp.mean(jnp.square(x), axis=-1, keepdims=True) - jnp.square(mean)
     x = (x - mean) * lax.rsqrt(jnp.maximum(variance, 0.0) + self.epsilon)
     return (x * scale + bias).astype(self.dtype)
