@@ -102,7 +102,7 @@ def test_calls_have_few_shapes():
 
 def test_a_call_has_no_more_pictures_than_there_are_programs_for():
   captioner = Noting()
-  run(captioner, Batching(0.05, 16, 1), *((number, ["en"]) for number in range(1, 7)), most=4, on_their_way=0)
+  run(captioner, Batching(0.1, 16, 1), *((number, ["en"]) for number in range(1, 7)), most=4, on_their_way=0)
   assert [numbers for numbers, _, _ in captioner.calls] == [[1, 2, 3, 4], [5, 6, 6, 6]]
 
 
