@@ -32,7 +32,7 @@ _ROWS = 64
 
 
 def _png(path: pathlib.Path, depth: int, kind: int, channels: int) -> None:
-  """Writes a black PNG (third edition, section 5); `kind` is its colour type."""
+  """Writes a black PNG; `kind` is its colour type."""
 
   def chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

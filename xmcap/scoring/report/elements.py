@@ -106,7 +106,7 @@ def inline(name: str, text: str) -> str:
 
 
 def _hash(text: str) -> str:
-  """The source of an inline style sheet or script by its hash (CSP 3, section 6.7.3.3)."""
+  """The source of an inline style sheet or script by its hash (Content Security Policy 3, hash-source)."""
   digest = hashlib.sha256(f"\n{text}".encode()).digest()
   return f"'sha256-{base64.b64encode(digest).decode()}'"
 
