@@ -1,6 +1,7 @@
 """The server's limits on size, number and time of requests, and the reading of a picture within them."""
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import io
@@ -22,6 +23,8 @@ LARGE = 8_000_000
 _SOON = 0.25
 """Seconds in which a body may arrive at any rate."""
 
+_LINGER = 5.0
+"""Seconds in which the rest of a body that is too large is read and dropped."""
 _BODY = "upload"  # the key of a picture without a name
 
 
@@ -96,6 +99,7 @@ class Uploads:
     declared = request.headers.get("content-length", "")
     body = bytearray()
     if declared.isdigit() and int(declared) > most:
+      await _discard(request, leave)
       raise _too_large(most)
     upload = _Upload(asyncio.timeout(limits.upload_seconds), asyncio.get_running_loop().time(), leave)
     try:
@@ -105,7 +109,7 @@ class Uploads:
           body += chunk
           upload.received = len(body)
           if len(body) > most:
-            raise _too_large(most)
+            break
     except TimeoutError:
       if upload.ended:
         raise Refused(
@@ -116,9 +120,22 @@ class Uploads:
       ) from None
     finally:
       self._open.discard(upload)
+    if len(body) > most:
+      body.clear()
+      await _discard(request, leave)
+      raise _too_large(most)
     if not body:
       raise Refused(400, "no picture: send the bytes of its file as the body of the request")
     return bytes(body)
+
+
+async def _discard(request: Request, leave: Callable[[], None]) -> None:
+  """Reads what is still sent, without the request's place: closing now would take the answer away from its client."""
+  leave()
+  with contextlib.suppress(TimeoutError):
+    async with asyncio.timeout(_LINGER):
+      async for _ in request.stream():
+        pass
 
 
 def _too_large(most: int) -> Refused:
