@@ -31,7 +31,7 @@ SECTIONS = {
   "Serving": ("serve",),
   "Data": ("permutation", "stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "disk"),
-  "Scoring": ("scoring", "protocols", "fidelity", "coco_drop_in", "retrieval"),
+  "Scoring": ("scoring", "scoring_growth", "protocols", "fidelity", "coco_drop_in", "retrieval"),
   "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),
   "COCO-CN": ("coco_cn",),
   "Start-up time": ("startup",),
