@@ -18,8 +18,13 @@ config:
   look: classic
   theme: {theme}
   fontFamily: system-ui, sans-serif
+  flowchart:
+    nodeSpacing: 20
+    rankSpacing: 30
 ---
 """
+_SMALLEST = 0.55
+"""Of the size in which a drawing is made."""
 NARROW = 400
 """CSS pixels of the narrow variant."""
 
@@ -50,6 +55,9 @@ def drawing(source: str, number: int) -> str:
     svg = str(mmdr.render(_CONFIG.format(theme=theme) + source).svg())
     name = f"drawing-{number}-{palette}"
     svg = svg.replace("#merman", f"#{name}").replace('"merman', f'"{name}').replace("\n", " ")
+    # It shrinks to the column, but not so far that its letters are too small: then it scrolls.
+    if box := re.search(r'viewBox="\S+ \S+ (\S+) ', svg):
+      svg = svg.replace('style="', f'style="min-width:{_SMALLEST * float(box[1]):.0f}px;', 1)
     parts.append(f'<div class="only-{palette}">{svg}</div>')
   return f'<div class="drawing">{"".join(parts)}</div>'
 
