@@ -166,7 +166,7 @@ setuptools.setup(
     "t5x": [*SEQIO, "t5x @ git+https://github.com/google-research/t5x"],
     "test": TEST,
     # The documentation site: `mkdocs build --strict`.
-    "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29"],
+    "docs": ["mkdocs-material>=9.6", "mkdocstrings[python]>=0.29", "mmdr>=0.4"],
     # The type hints: `basedpyright`, which is pyright with all that it needs from the package index.
     "types": ["basedpyright>=1.31"],
     "parity": ["torch>=2.13.0", "transformers"],

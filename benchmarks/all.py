@@ -31,7 +31,7 @@ SECTIONS = {
   "Serving": ("serve", "serving_attacks", "serving_memory"),
   "Data": ("permutation", "stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
            "parse_lines_by_language", "growth", "disk"),
-  "Scoring": ("scoring", "protocols", "fidelity", "coco_drop_in", "retrieval", "embedding_memory"),
+  "Scoring": ("scoring", "scoring_growth", "protocols", "fidelity", "coco_drop_in", "retrieval", "embedding_memory"),
   "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),
   "COCO-CN": ("coco_cn",),
   "Start-up time": ("startup",),
@@ -73,6 +73,19 @@ bash test.sh --co -q                             # installs the versions of requ
 ```
 """
 
+PLOTS = {
+  "scoring_growth": ("plot_scoring", "CPU seconds of xmcap score and of pycocoevalcap against captions"),
+  "stream_cores": (
+    "plot_stream",
+    "Pictures per second of the data stream against cores, with threads and processes",
+  ),
+  "plan_captions_per_image": (
+    "plot_plan",
+    "A planned step of BB for K = 1 and K = 8: computing and communication",
+  ),
+}
+"""Below the table of these, a plot that `.ci/plots.py` draws of it, and what it shows."""
+
 
 def results() -> dict[str, dict[str, Any]]:
   """All results by name, in the order of the page.
@@ -94,13 +107,13 @@ def page() -> str:
   for section, names in SECTIONS.items():
     here = [name for name in names if name in found]
     if here:
-      parts += [f"## {section}\n", *(_part(found[name]) for name in here)]
+      parts += [f"## {section}\n", *(_part(found[name], PLOTS.get(name)) for name in here)]
     elif section in NOT_RUN:
       parts += [f"## {section}\n", NOT_RUN[section]]
   return "\n".join(parts)
 
 
-def _part(result: Mapping[str, Any]) -> str:
+def _part(result: Mapping[str, Any], plot: tuple[str, str] | None = None) -> str:
   columns, machine = result["columns"], result["machine"]
   align = ["---", *["---:"] * (len(columns) - 1)]
   lines = [f"### {result['title']}", "", f"`{result['command']}`", ""]
@@ -110,6 +123,8 @@ def _part(result: Mapping[str, Any]) -> str:
   facts += [
     f"{name} {machine[name]}" for name in ("gpu", "python", "jax", "torch", "transformers") if name in machine
   ]
+  if plot:
+    lines += [f"![{plot[1]}](images/{plot[0]}.svg)", ""]
   lines += [f"Measured on {result['date']}: {', '.join(facts)}.", ""]
   return "\n".join(lines)
 

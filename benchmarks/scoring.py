@@ -46,22 +46,14 @@ def main() -> None:
   repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
   files = [str(path) for path in captions.release()]
   with tempfile.TemporaryDirectory() as folder:
-    score = [
-      sys.executable,
-      "-m",
-      "xmcap.cli",
-      "score",
-      f"--references={files[0]}",
-      f"--predictions={files[1]}",
-    ]
-    table = [*score, f"--out={folder}/table", "--metrics=cider_d", "--only_tables", "--no_health"]
-    peer = [sys.executable, "-c", _PEER, *files, f"{folder}/peer.csv"]
+    ours, java = table(files, folder), peer(files, folder)
+    whole = [*_score(files), f"--out={folder}/all"]
     runs = {
-      "pycocoevalcap (PTBTokenizer + Cider)": peer,
-      "xmcap score --metrics=cider_d --only_tables --no_health": table,
-      "same, --processes=1": [*table, "--processes=1"],
-      "same, --bootstrap=1000": [*table, "--bootstrap=1000"],
-      "xmcap score, everything (CIDEr, CIDEr-D, health, slices, report)": [*score, f"--out={folder}/all"],
+      "pycocoevalcap (PTBTokenizer + Cider)": java,
+      "xmcap score --metrics=cider_d --only_tables --no_health": ours,
+      "same, --processes=1": [*ours, "--processes=1"],
+      "same, --bootstrap=1000": [*ours, "--bootstrap=1000"],
+      "xmcap score, everything (CIDEr, CIDEr-D, health, slices, report)": whole,
     }
     times: dict[str, list[float]] = {name: [] for name in runs}
     # In turns, so that a slow minute of the machine is everybody's.
@@ -89,7 +81,30 @@ def main() -> None:
   )
 
 
-def _start(command: list[str]) -> subprocess.Popen:
+def table(files: list[str], folder: str) -> list[str]:
+  """The command that scores references and predictions by CIDEr-D alone."""
+  return [*_score(files), f"--out={folder}/table", "--metrics=cider_d", "--only_tables", "--no_health"]
+
+
+def peer(files: list[str], folder: str) -> list[str]:
+  """The same with pycocoevalcap, which needs Java."""
+  return [sys.executable, "-c", _PEER, *files, f"{folder}/peer.csv"]
+
+
+def _score(files: list[str]) -> list[str]:
+  references, predictions = files
+  return [
+    sys.executable,
+    "-m",
+    "xmcap.cli",
+    "score",
+    f"--references={references}",
+    f"--predictions={predictions}",
+  ]
+
+
+def start(command: list[str]) -> subprocess.Popen:
+  """Starts a command that says nothing."""
   # A new environment may not have compiled its modules yet; the second run of anything has.
   environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
   return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
@@ -97,14 +112,14 @@ def _start(command: list[str]) -> subprocess.Popen:
 
 def _seconds(command: list[str]) -> float:
   began = time.perf_counter()
-  if _start(command).wait() != 0:
+  if start(command).wait() != 0:
     raise SystemExit(f"failed: {' '.join(command[:4])} ...")
   return time.perf_counter() - began
 
 
 def _megabytes(command: list[str]) -> float:
   """Returns the most memory that the processes of a command hold, shared pages counted once."""
-  process, peak = _start(command), 0.0
+  process, peak = start(command), 0.0
   while process.poll() is None:
     peak = max(peak, sum(_proportional(pid) for pid in _family(process.pid)))
     time.sleep(0.05)

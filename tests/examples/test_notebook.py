@@ -1,11 +1,10 @@
-"""The notebook is kept without output, and runs from its first cell to its last."""
+"""The notebook keeps the outputs of its code, and runs from its first cell to its last."""
 
-import os
+import copy
+import importlib.util
 import pathlib
 import re
-import sys
 
-import nbclient
 import nbformat
 import pytest
 
@@ -20,29 +19,59 @@ def notebook():
   return nbformat.read(NOTEBOOK, nbformat.NO_CONVERT)
 
 
-def test_no_output_is_kept(notebook):
+@pytest.fixture(scope="module")
+def script():
+  """`.ci/notebook.py`, which is in no package."""
+  spec = importlib.util.spec_from_file_location("notebook", ROOT / ".ci/notebook.py")
+  assert spec and spec.loader
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module
+
+
+def test_the_outputs_that_are_kept_are_those_of_the_code(notebook, script):
   nbformat.validate(notebook)
-  cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-  assert cells and not [cell.id for cell in cells if cell.outputs or cell.execution_count is not None]
+  assert notebook.metadata["outputs_of"] == script.code_hash(notebook), "run python .ci/notebook.py"
+  outputs = [output for cell in _code(notebook) for output in cell.outputs]
+  assert not [output for output in outputs if output.output_type == "error"]
+  # All but the settings say or show something.
+  assert [cell.id for cell in _code(notebook) if not cell.outputs] == ["code-02"]
+
+
+def test_outputs_hold_no_path_of_a_machine(notebook):
+  printed = "".join(map(_output, _code(notebook)))
+  assert "CIDEr" in printed and "<img" in printed
+  assert not re.search(r"/(?:home|root|tmp|Users|work)/|\x1b|\r", printed)
+
+
+def test_the_code_s_hash_is_of_code_alone(notebook, script):
+  changed = copy.deepcopy(notebook)
+  before = script.code_hash(changed)
+  changed.cells[0].source += "more words"
+  assert script.code_hash(changed) == before
+  _code(changed)[0].source += "\nSTEPS = 1"
+  assert script.code_hash(changed) != before
+
+
+def test_what_was_overwritten_in_the_terminal_is_not_kept(script):
+  stream = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("1%\r", "2%\rdone\r\n")]
+  notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("run()", outputs=stream)])
+  script.tidy(notebook)
+  assert [output.text for output in notebook.cells[0].outputs] == ["done\n"]
 
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_it_runs(notebook, tmp_path, monkeypatch):
+def test_it_runs(notebook, script, tmp_path):
+  notebook = copy.deepcopy(notebook)
   (parameters,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]
   for name, value in SMALLER.items():
     parameters.source, found = re.subn(rf"^{name} = .*$", f"{name} = {value}", parameters.source, flags=re.M)
     assert found == 1, name
-  # The command and the package are those of this environment and this checkout.
-  monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
-  monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-  client = nbclient.NotebookClient(
-    notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-  )
-  client.execute()
+  script.run(notebook, tmp_path)
 
   (draw, build, pictures, train, look, scores, compared) = [
-    _output(cell) for cell in notebook.cells if cell.cell_type == "code" and cell is not parameters
+    _output(cell) for cell in _code(notebook) if cell is not parameters
   ]
   assert "IMG_0001.jpg" in draw and "no problems" in build
   assert pictures.count("<img") == 4
@@ -51,6 +80,10 @@ def test_it_runs(notebook, tmp_path, monkeypatch):
   for code in ("de", "en", "th"):
     assert re.search(rf"^{code} .*\d\.\d", scores, re.M)
   assert "step 1" in compared and "step 4" in compared
+
+
+def _code(notebook):
+  return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def _output(cell) -> str:
