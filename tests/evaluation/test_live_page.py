@@ -73,6 +73,7 @@ def test_the_page_shows_people_s_captions_then_the_model_s(corpus, tmp_path):
   lines = said[-1].splitlines()
   assert len(lines) == 1 + 2 * 2
   assert lines[1].split() == ["picture", "1", "en", "dog", "&", "owl"]
+  assert max(map(len, lines)) <= 80
   assert lines[2].endswith("<script>alert(1)  (كلب & بومة)")
 
 

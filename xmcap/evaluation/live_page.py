@@ -3,6 +3,7 @@
 import base64
 import functools
 import itertools
+import shutil
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,8 @@ from xmcap.training.run import Hook, Run
 
 _LANGUAGES = 4
 _RELOAD = 5  # seconds
+_LABELS = 18  # columns of the terminal before a caption
+_LONGEST = 160  # characters of a caption on the page: an untrained model does not know when to stop
 _SIDE = 320  # pixels of a picture on the page
 
 
@@ -98,11 +101,12 @@ class LivePage(Hook):
   def _lines(self, run: Run, found: dict[str, dict[str, str]]) -> list[str]:
     """The lines for the terminal: a caption, and after it in brackets what a person wrote if that differs."""
     lines = [f"step {run.step}/{run.total_steps}  captions so far (in brackets what a person wrote):"]
+    room = max(20, (shutil.get_terminal_size().columns - _LABELS) // 2)
     for number, (key, references) in enumerate(self.references.items(), 1):
       for code in self.codes:
         caption, label = found[key][code], f"picture {number}" if code == self.codes[0] else ""
-        wrong = "" if caption in references[code] else f"  ({references[code][0]})"
-        lines.append(terminal.shown(f"  {label:<10} {code:<4} {caption or '-'}{wrong}", limit=None))
+        wrong = "" if caption in references[code] else f"  ({terminal.shown(references[code][0], room - 4)})"
+        lines.append(f"  {label:<10} {code:<4} {terminal.shown(caption or '-', room)}{wrong}")
     return lines
 
   def _write(self, run: Run) -> None:
@@ -148,7 +152,9 @@ class LivePage(Hook):
     right = "right" if caption in references else None
     cells = [
       elements.tag("th", language.english_name, scope="row"),
-      elements.tag("td", elements.escape(caption) or "\u2013", class_=right, **spoken),
+      elements.tag(
+        "td", elements.escape(terminal.shown(caption, _LONGEST)) or "\u2013", class_=right, **spoken
+      ),
       elements.tag("td", elements.escape(references[0]), class_="soft", **spoken),
     ]
     return elements.tag("tr", "".join(cells))
@@ -160,7 +166,7 @@ class LivePage(Hook):
     changed = [step for before, step in itertools.pairwise([(0, ""), *steps]) if before[1] != step[1]]
     spoken = {"lang": code, "dir": languages.get(code).direction}
     items = "".join(
-      f"<li>step {step:,}: {elements.tag('bdi', elements.escape(caption), **spoken)}</li>"
+      f"<li>step {step:,}: {elements.tag('bdi', elements.escape(terminal.shown(caption, _LONGEST)), **spoken)}</li>"
       for step, caption in changed
     )
     return elements.tag("ol", items, class_="earlier") if items else ""

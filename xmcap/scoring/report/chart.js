@@ -16,8 +16,8 @@ function drawTile(metric) {
   const isPrimary = metric.name === primary;
   const tile = element("div", isPrimary ? "tile primary" : "tile");
   const heading = element("p", "tile-name", metric.heading);
-  if (metric.about) heading.append(" ", aboutLink(metric.about, metric.heading));
   if (systems.length > 1) heading.append(" ", named(systems[0].name, "bar"));
+  if (metric.about) heading.append(aboutLink(metric.about, metric.heading));
   tile.append(heading, element("p", "tile-score", formatScore(metric, score)));
   if (low !== null) {
     const interval = `${formatScore(metric, low)} \u2013 ${formatScore(metric, high)}`;
