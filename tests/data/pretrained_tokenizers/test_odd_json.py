@@ -123,3 +123,17 @@ def test_pieces_without_an_end_are_refused(tmp_path):
   (tmp_path / "spiece.model").write_bytes(held.getvalue())
   with pytest.raises(UsageError, match="spiece.model: has no token that ends a text: fetch it again"):
     text_input.SiglipPieces(tmp_path / "spiece.model", 8)
+
+
+def test_long_texts_are_encoded_a_few_at_a_time(tmp_path, monkeypatch):
+  """Each of them may become 64 times as long."""
+  tokenizer = guarded(tmp_path, described())
+  sizes, encode_all = [], tokenizer._tokenizer.encode_all
+  monkeypatch.setattr(
+    tokenizer._tokenizer,
+    "encode_all",
+    lambda texts, language: (sizes.append(len(texts)), encode_all(texts, language))[1],
+  )
+  texts = ["a", "a b a b a b a b a b", "b" * 40_000, "a b " * 3000, "b " * 10_000, ""]
+  assert tokenizer.encode_all(texts) == ([[1], [1, 2] * 4, [0], [1, 2] * 4, [2] * 8, []], 3)
+  assert sizes == [2, 1, 3]

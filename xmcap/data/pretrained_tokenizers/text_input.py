@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from xmcap.data.pretrained_tokenizers import nllb_languages, tokenizer_files
@@ -21,6 +21,7 @@ VOCABULARY = "vocabulary.model"
 """The file of a vocabulary in the folder of a run."""
 
 _LONGEST = 64  # pieces of a text, for towers that read any length
+_AT_ONCE = 1 << 15  # characters that are encoded at once
 _NLLB_END = "</s>"
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -166,9 +167,25 @@ class Guarded:
     return self._encode_all(texts, language, silently=False)
 
   def _encode_all(self, texts: Sequence[str], language: str, silently: bool) -> tuple[list[list[int]], int]:
+    encoded: list[list[int]] = []
+    longer = 0
     with tokenizer_files.one_line_for(f"{self._folder}: its tokenizer cannot split texts", silently):
-      encoded, longer = self._tokenizer.encode_all(texts, language)
-    return [ids[: self.max_length] for ids in encoded], longer
+      for few in _few(texts):
+        found, cut = self._tokenizer.encode_all(few, language)
+        encoded += [ids[: self.max_length] for ids in found]
+        longer += cut
+    return encoded, longer
+
+
+def _few(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+  """Splits texts into parts of some characters, because a normaliser may lengthen all of them."""
+  start, size = 0, 0
+  for end, text in enumerate(texts):
+    if size and size + len(text) > _AT_ONCE:
+      yield texts[start:end]
+      start, size = end, 0
+    size += len(text)
+  yield texts[start:]
 
 
 def of_folder(folder: str | os.PathLike, config: T5Config | TextConfig, longest: int = 0) -> TextInput:
