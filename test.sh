@@ -25,6 +25,8 @@ if ! "$venv/bin/python" -c 'import torch, transformers' 2>/dev/null; then
   [ -z "$latest" ] || versions=()
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(grep '^torch==' requirements.lock)"
   "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" "${versions[@]}" -e ".[parity]"
+  # The package index's torch brings triton; its LLVM and that of jax 0.12 end a process that loads both.
+  "$venv/bin/uv" pip uninstall --quiet --python "$venv/bin/python" triton 2>/dev/null || true
 fi
 
 # The HTML pages are tested in Chromium: the system's, Debian's, or playwright's.
