@@ -53,8 +53,11 @@ class TagNames:
     size = sharded.rounded(len(keys))
     fed = sharding.process_rows(sharded.mesh, size)
     # The batch is padded with its last picture.
-    pixels = np.stack([load(keys[min(row, len(keys) - 1)]) for row in fed])
+    pixels = np.stack([load(keys[min(row, len(keys) - 1)]) for row in fed.tolist()])
     found = sharded.compute(self._compute, {"image": pixels}, size, fed)
     for key, slots in zip(keys, found, strict=False):
       tags = [self._tags[slot - 1] for slot in slots.tolist() if slot]
-      yield key, {code: ", ".join(self._names[tag].get(code, tag) for tag in tags) for code in codes}
+      yield key, {code: ", ".join(self._name(tag, code) for tag in tags) for code in codes}
+
+  def _name(self, tag: str, code: str) -> str:
+    return self._names[tag].get(code, tag)
