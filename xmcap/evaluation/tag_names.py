@@ -53,7 +53,7 @@ class TagNames:
     size = sharded.rounded(len(keys))
     fed = sharding.process_rows(sharded.mesh, size)
     # The batch is padded with its last picture.
-    pixels = np.stack([load(keys[min(row, len(keys) - 1)]) for row in fed.tolist()])
+    pixels = np.stack([load(keys[min(int(row), len(keys) - 1)]) for row in fed])
     found = sharded.compute(self._compute, {"image": pixels}, size, fed)
     for key, slots in zip(keys, found, strict=False):
       tags = [self._tags[slot - 1] for slot in slots.tolist() if slot]
