@@ -56,5 +56,8 @@ class TagNames:
     pixels = np.stack([load(keys[min(int(row), len(keys) - 1)]) for row in fed])
     found = sharded.compute(self._compute, {"image": pixels}, size, fed)
     for key, slots in zip(keys, found, strict=False):
-      tags: list[str] = [self._tags[slot - 1] for slot in slots.tolist() if slot]
-      yield key, {code: ", ".join(self._names[tag].get(code, tag) for tag in tags) for code in codes}
+      tags = [self._tags[slot - 1] for slot in slots.tolist() if slot]
+      yield key, {code: ", ".join(self._name(tag, code) for tag in tags) for code in codes}
+
+  def _name(self, tag: str, code: str) -> str:
+    return self._names[tag].get(code, tag)
