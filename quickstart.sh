@@ -15,8 +15,6 @@ prepare_environment "[train]" "${1:-}"
 runs=runs/quickstart
 xmcap=$venv/bin/xmcap
 common=(--gin_file=models/tiny.gin --gin_file=data/emoji36.gin --gin.DATA_DIR="$runs/data")
-# TensorFlow only reads files here: hide its start-up messages.
-export TF_CPP_MIN_LOG_LEVEL=3
 
 # While the models train, this page shows four pictures and what the model says of them; the report of step 4 replaces it.
 report=$runs/eval/report.html
