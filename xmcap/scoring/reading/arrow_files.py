@@ -11,6 +11,7 @@ from typing import Any
 
 from xmcap import extras
 from xmcap.errors import UsageError, one_line
+from xmcap.scoring.reading import parquet_footer
 from xmcap.terminal import shown
 
 MAX_ROW = 144 << 20
@@ -82,18 +83,12 @@ def _of_parquet(path: str | os.PathLike, but: Collection[str]) -> Iterator[Any]:
 
   with pq.ParquetFile(path) as file:
     names = _chosen(file.schema_arrow.names, but)
-    for place in range(file.num_row_groups):
-      group = file.metadata.row_group(place)
-      columns = [
-        column
-        for column in map(group.column, range(group.num_columns))
-        if column.path_in_schema.partition(".")[0] not in but
-      ]
-      size = sum(column.total_uncompressed_size for column in columns)
-      packed = sum(column.total_compressed_size for column in columns)
+    for place, group in enumerate(parquet_footer.row_groups(path)):
+      sizes = [of_column for name, of_column in group.columns.items() if name not in but]
+      packed, size = (sum(each) for each in zip(*sizes, strict=True)) if sizes else (0, 0)
       if size > _RATIO * packed + _AT_ONCE:
         raise _TooLargeError(f"its row group would be {size >> 20:,} MB: write smaller row groups")
-      _check_rows(group.num_rows, size)
+      _check_rows(group.rows, size)
       # A column may hold one value in each of its rows, so a row may be as large as the group.
       yield from file.iter_batches(_fitting(size), row_groups=[place], columns=names)
 
