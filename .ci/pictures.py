@@ -175,7 +175,7 @@ _DOOR = {"": (640, 400, 1.25)}
 PICTURES = {
   "report": Shot(report, _TALL),
   "compare": Shot(compare, _TALL),
-  "serve": Shot(serve, {"": _WIDE, "-400": (400, 960, 1.5)}),
+  "serve": Shot(serve, {"": _WIDE, "-400": (400, 720, 1.5)}),
   "rate": Shot(rate, _BOTH),
   "annotate": Shot(annotate, _BOTH),
   "runs": Shot(runs, _BOTH),

@@ -304,7 +304,7 @@ def test_nothing_tells_anybody_to_install_xmcap_from_an_index():
   wrong = [
     f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
     for path in files
-    if path.suffix not in (".pyc", ".png", ".jpg")
+    if path.suffix not in (".pyc", ".png", ".jpg", ".webp")
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
     if _is_from_an_index(line)
   ]

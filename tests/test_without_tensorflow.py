@@ -27,7 +27,8 @@ for name in ("tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "c
 import gin
 from xmcap import cli
 
-def serve_nothing(app, service, bound, ready):
+def serve_nothing(app, service, bound, load, opened, ready):
+  load()
   ready()
 
 for words in json.load(sys.stdin):

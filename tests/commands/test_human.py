@@ -151,7 +151,6 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["rubric", "--ratings={}/ratings.jsonl"], "line 1: no 'system'"),
     (["thumb", "--ratings={}/thumb.jsonl", "--reference=x"], "did you mean --references"),
     (["sxz"], "sxz"),
-    ([], "ACTION"),
   ],
 )
 def test_bad_usage_is_one_line_and_exits_2(folder, arguments, message, capsys):

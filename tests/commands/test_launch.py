@@ -28,7 +28,6 @@ _PLACE = ["--name=bb", "--project=my-project", "--zone=us-central2-b"]
     (["local", "--procesess=2", "--", "train"], "--processes"),
     (["local", "--processes=2", "--env=1=2", "--", "train"], "--env=1=2"),
     (["nowhere"], "invalid choice"),
-    ([], "WHERE"),
   ],
 )
 @pytest.mark.parametrize("dry", [[], ["--dry_run"]])

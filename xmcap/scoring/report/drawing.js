@@ -4,7 +4,10 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function svg(tag, attributes, text) {
   const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "style") made.style.cssText = value; // the page's policy refuses the attribute
+    else made.setAttribute(name, value);
+  }
   if (text !== undefined) made.textContent = text;
   return made;
 }
