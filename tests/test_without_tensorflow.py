@@ -21,14 +21,19 @@ pytestmark = pytest.mark.slow
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _COMMANDS = """
-import json, sys
+import asyncio, json, sys
 for name in ("tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "clu"):
   sys.modules[name] = None  # importing it fails, and importlib.util.find_spec finds none
 import gin
 from xmcap import cli
 
+async def start(service, load):
+  await service.start.load(load)
+  await service.start.compile()
+
 def serve_nothing(app, service, bound, load, opened, ready):
-  load()
+  opened()
+  asyncio.run(start(service, load))
   ready()
 
 for words in json.load(sys.stdin):
