@@ -1,14 +1,10 @@
 """`xmcap doctor`: what is installed and what this machine has, on one screen, for a user and for an issue."""
 
-import importlib.metadata
 import json
-import locale
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -64,6 +60,10 @@ def examine(bucket: str = "") -> dict[str, Any]:
 
   `bucket` is an address to check as a run does (`buckets.check_writable`); "": none.
   """
+  import locale
+  import platform
+  import tempfile
+
   from xmcap.storage import files
 
   found: dict[str, Any] = {
@@ -171,6 +171,8 @@ def _size(count: int | None) -> str:
 
 
 def _version(package: str) -> str | None:
+  import importlib.metadata
+
   try:
     return importlib.metadata.version(package)
   except importlib.metadata.PackageNotFoundError:

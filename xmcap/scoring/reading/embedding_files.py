@@ -24,8 +24,6 @@ TENSOR = "embeddings"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
 """The embeddings of pictures in a folder of `xmcap embed`, and their keys, one per line."""
 
-_TINY = 1e-12
-
 Read = Callable[[], Embeddings]
 """Opens the embeddings of one language: float32 [texts, D], or [prompts, texts, D]."""
 
@@ -74,7 +72,7 @@ def unit_rows(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:
   wide = array[rows].astype(np.float64)
   with np.errstate(over="ignore"):
     lengths = np.sqrt((wide * wide).sum(axis=1, keepdims=True))
-  bad = ~(np.isfinite(lengths) & (lengths >= _TINY))
+  bad = ~(np.isfinite(lengths) & (lengths >= embedding_rows.TINY))
   if bad.any():
     row = int(rows[np.flatnonzero(bad)[0]])
     raise UsageError(

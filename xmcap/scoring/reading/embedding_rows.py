@@ -12,7 +12,9 @@ from xmcap.errors import UsageError
 from xmcap.terminal import shown
 
 SIMILARITIES = ("cosine", "dot")
-_TINY = 1e-12
+TINY = 1e-12
+"""Embeddings that are shorter have length 0."""
+
 _BLOCK = 1 << 18  # numbers that are read at once: 1 MiB, and 2 as float64
 _HELD = 1 << 24  # numbers that are kept once they are prepared: 64 MiB
 
@@ -109,11 +111,11 @@ def normalized(embeddings: np.ndarray, where: str, rows: Chosen = slice(None)) -
   """
   wide = embeddings.astype(np.float64)
   lengths = np.sqrt((wide * wide).sum(axis=-1, keepdims=True))
-  bad = ~((lengths >= _TINY) & np.isfinite(lengths))
+  bad = ~((lengths >= TINY) & np.isfinite(lengths))
   if bad.any():
     place = int(np.flatnonzero(bad)[0])
     what = "an embedding with NaN or infinity; embed it again"
-    if lengths.reshape(-1)[place] < _TINY:
+    if lengths.reshape(-1)[place] < TINY:
       what = "an embedding of length 0; fix it, or use --similarity=dot"
     raise UsageError(f"{where}, row {_number(rows, place)}: {what}")
   return np.divide(wide, lengths, out=wide).astype(np.float32)
