@@ -1,57 +1,12 @@
-"""The rating page: its source, and what a rater with a keyboard gets out of it in a real Chromium."""
+"""The rating page: what a rater with a keyboard gets out of it in a real Chromium."""
 
-import html.parser
 import json
 
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 
-from tests import policies
-from xmcap.errors import UsageError
-from xmcap.scoring.human import rating_items, rating_join, rating_page, rating_protocols, sxs, thumb_ratings
-
-_HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b> \u2028 \u202eend"
-_ARABIC = "سيارة قديمة في معرض"
-_THAI = "รถเปิดประทุนหลายสีจอดเรียงกัน"
-_SYSTEMS = {
-  "system-secret-1": {
-    "k1": {"en": _HOSTILE, "ar": _ARABIC, "th": ""},
-    "k2": {"en": "a", "ar": "b", "th": "c"},
-  },
-  "system-secret-2": {
-    "k1": {"en": "A car.", "ar": "سيارة", "th": _THAI},
-    "k2": {"en": "a", "ar": "d", "th": "e"},
-  },
-}
-_REFERENCES = {"k1": {"en": ["A row of cars."], "ar": ["سيارات"]}}
-
-
-@pytest.fixture
-def images(tmp_path):
-  folder = tmp_path / "images of cars"
-  folder.mkdir()
-  for key, color in (("k1", "red"), ("k2", "blue")):
-    Image.new("RGB", (60, 40), color).save(folder / f"{key}.png")
-  return folder
-
-
-def _write(path, protocol="sxs", systems=_SYSTEMS, seed=0, rater="", languages=None, **options):
-  protocol = rating_protocols.get(protocol)
-  items = rating_items.draw_items(protocol, systems, languages, seed=seed, rater=rater)
-  rating_page.write_rating_page(path, protocol, items, rater=rater, **options)
-
-
-@pytest.fixture
-def write(tmp_path):
-  """Writes a page; returns its path."""
-
-  def run(protocol="sxs", systems=_SYSTEMS, **options):
-    path = tmp_path / "page.html"
-    _write(path, protocol, systems, **options)
-    return path
-
-  return run
+from tests.scoring.human import rating_pages
+from xmcap.scoring.human import rating_items, rating_join, rating_protocols, sxs, thumb_ratings
 
 
 @pytest.fixture
@@ -93,50 +48,6 @@ def _press(page, keys):
     page.keyboard.press(key)
 
 
-# The source
-
-
-class _Parser(html.parser.HTMLParser):
-  """The start tags of a page, and the texts of its scripts."""
-
-  def __init__(self, path):
-    super().__init__()
-    self.tags, self.scripts, self.inside = [], [], False
-    self.feed(path.read_text(encoding="utf-8"))
-
-  def handle_starttag(self, tag, attrs):
-    self.tags.append((tag, dict(attrs)))
-    self.inside = tag == "script"
-    if self.inside:
-      self.scripts.append("")
-
-  def handle_endtag(self, tag):
-    self.inside = False
-
-  def handle_data(self, data):
-    if self.inside:
-      self.scripts[-1] += data
-
-
-def test_captions_do_not_end_the_script_that_holds_them(write):
-  page = _Parser(write())
-  assert len(page.scripts) == 2
-  assert any(_HOSTILE in item["captions"] for item in json.loads(page.scripts[0])["items"])
-
-
-@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
-def test_the_page_names_no_system(write, images, protocol):
-  text = write(protocol, images_dir=images, references=_REFERENCES).read_text(encoding="utf-8")
-  assert "secret" not in text
-
-
-def test_the_key_names_the_systems(write):
-  key = rating_page.key_path(write("thumb"))
-  rows = [json.loads(line) for line in key.read_text(encoding="utf-8").rstrip("\n").split("\n")]
-  assert key.name == "page.key.jsonl"
-  assert {name for row in rows for name in row["systems"]} == set(_SYSTEMS)
-
-
 def test_a_script_or_style_that_is_put_in_does_not_apply(rate):
   page, _ = rate()
   page.evaluate("""() => {
@@ -154,48 +65,6 @@ def test_a_script_or_style_that_is_put_in_does_not_apply(rate):
   page.errors.clear()
 
 
-@pytest.mark.parametrize("link, policy", [(False, "img-src data:;"), (True, "img-src 'self' file:;")])
-def test_nothing_is_loaded_from_elsewhere(write, images, link, policy):
-  path = write(images_dir=images, link=link)
-  page = _Parser(path)
-  (content,) = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
-  assert content == f"default-src 'none'; {policy} {policies.by_hash(path.read_text(encoding='utf-8'))}"
-  assert not [tag for tag, attrs in page.tags if "src" in attrs or "href" in attrs]
-
-
-def test_a_picture_is_held_once_for_all_its_items(write, images):
-  data = json.loads(_Parser(write("thumb", images_dir=images)).scripts[0])
-  assert len(data["pictures"]) == 2 and all(
-    uri.startswith("data:image/jpeg;base64,") for uri in data["pictures"]
-  )
-
-
-def test_linked_pictures_are_found_from_where_the_page_lies(write, images):
-  data = json.loads(_Parser(write(images_dir=images, link=True)).scripts[0])
-  assert sorted(data["pictures"]) == ["images%20of%20cars/k1.png", "images%20of%20cars/k2.png"]
-
-
-@pytest.mark.parametrize("link", [False, True])
-def test_a_missing_picture_is_refused(write, images, link):
-  (images / "k2.png").unlink()
-  with pytest.raises(
-    UsageError, match=r"images of cars: 1 of 2 pictures are missing or cannot be read \(k2\)"
-  ):
-    write(images_dir=images, link=link)
-
-
-@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
-def test_the_same_input_gives_the_same_bytes(tmp_path, images, protocol):
-  turned = {name: dict(reversed(_SYSTEMS[name].items())) for name in reversed(_SYSTEMS)}
-  for folder, systems in (("one", _SYSTEMS), ("two", turned)):
-    _write(tmp_path / folder / "p.html", protocol, systems, images_dir=images, seed=5)
-  for name in ("p.html", "p.key.jsonl"):
-    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-# In a browser
-
-
 def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
   page, items = rate("sxs", images_dir=images)
   _press(page, "1 Enter 7 Enter 4 Enter 2 3 Enter 5 ArrowLeft 6 End 5")
@@ -208,7 +77,9 @@ def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
   joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
   rating_join.write_rows(tmp_path / "joined.jsonl", joined.rows)
   for item, rating in zip(items, sxs.read(tmp_path / "joined.jsonl"), strict=True):
-    shown = tuple(_SYSTEMS[system][rating.key][rating.language] for system in (rating.left, rating.right))
+    shown = tuple(
+      rating_pages.SYSTEMS[system][rating.key][rating.language] for system in (rating.left, rating.right)
+    )
     assert shown == tuple(item["captions"])
   assert joined.unrated == 0 and [row["rating"] for row in joined.rows] == ratings
 
@@ -341,7 +212,9 @@ def test_a_users_rubric_makes_a_page(rate, tmp_path):
   saved = _save(page, tmp_path)
   assert [(line["tone"], line["wit"]) for line in saved] == [(2.5, 3), (2.5, 0)] * 2
   joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
-  assert {row["system"] for row in joined.rows} == set(_SYSTEMS) and joined.rows[0]["protocol"] == "style"
+  assert {row["system"] for row in joined.rows} == set(rating_pages.SYSTEMS) and joined.rows[0][
+    "protocol"
+  ] == "style"
 
 
 def test_a_mouse_does_as_well(rate, tmp_path):
@@ -404,7 +277,7 @@ def test_without_pictures_the_key_is_shown(rate):
 
 
 def test_references_unfold(rate):
-  page, items = rate("thumb", references=_REFERENCES, languages=["ar"])
+  page, items = rate("thumb", references=rating_pages.REFERENCES, languages=["ar"])
   place = next(place for place, item in enumerate(items) if item["references"])
   _press(page, "ArrowRight " * place + "r")
   reference = page.get_by_text("سيارات", exact=True)
@@ -414,7 +287,7 @@ def test_references_unfold(rate):
 
 
 def test_a_reload_loses_nothing(rate, tmp_path):
-  page, items = rate("thumb", systems={"s": _SYSTEMS["system-secret-2"]})
+  page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
   page.on("dialog", lambda dialog: dialog.accept())
   _press(page, "5 4 1 Enter 2")
   _reload(page)
@@ -429,7 +302,7 @@ def test_a_reload_loses_nothing(rate, tmp_path):
 def test_another_page_starts_afresh(rate, tmp_path):
   page, _ = rate("sxs")
   page.keyboard.press("4")
-  _write(tmp_path / "other.html", seed=1)
+  rating_pages.write(tmp_path / "other.html", seed=1)
   page.on("dialog", lambda dialog: dialog.accept())
   page.goto((tmp_path / "other.html").as_uri())
   assert page.get_by_label("Your name or number").input_value() == ""
@@ -450,7 +323,7 @@ def test_each_rater_has_answers_of_their_own(rate):
 def test_the_name_on_the_page_may_be_given(rate, tmp_path):
   page, _ = rate("sxs", rater="", **{"languages": ["en"]})
   assert page.get_by_label("Your name or number").input_value() == ""
-  _write(tmp_path / "named.html", rater='r "1" <b>')
+  rating_pages.write(tmp_path / "named.html", rater='r "1" <b>')
   page.goto((tmp_path / "named.html").as_uri())
   page.keyboard.press("Enter")
   assert page.locator("#rater-shown").inner_text() == 'r "1" <b>'
@@ -494,7 +367,7 @@ def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
 
 
 def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
-  page, _ = rate("thumb", systems={"s": _SYSTEMS["system-secret-2"]})
+  page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
   _press(page, "5 Enter")
   assert page.locator("#place").inner_text().startswith("Item 1 of")
   assert page.get_by_role("status").filter(has_text="Recall is not rated: press 1 to 5").is_visible()
@@ -503,7 +376,7 @@ def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
 
 
 def test_what_is_begun_is_left_out_of_the_file_and_said(rate, tmp_path):
-  page, _ = rate("thumb", systems={"s": _SYSTEMS["system-secret-2"]})
+  page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
   _press(page, "5 4 Enter 3")
   assert len(_save(page, tmp_path)) == 1
   assert "Left out: 1 begun but not finished." in page.locator("#message").inner_text()
@@ -556,7 +429,9 @@ def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
 def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
   page.set_viewport_size({"width": 360, "height": 740})
   wide = "fits?" * 60
-  systems = {name: {"k1": {"en": wide + name, "ar": _ARABIC, "th": _THAI}} for name in "AB"}
+  systems = {
+    name: {"k1": {"en": wide + name, "ar": rating_pages.ARABIC, "th": rating_pages.THAI}} for name in "AB"
+  }
   _, items = rate(protocol, systems=systems, images_dir=images, references={"k1": {"en": [wide]}}, rater="")
   width = "document.documentElement.scrollWidth"
   assert page.evaluate(width) <= 360
