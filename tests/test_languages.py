@@ -37,11 +37,21 @@ def test_wrong_codes_are_one_line(text, message):
 
 
 @pytest.mark.parametrize(
-  ("other", "ours"), [("tl", "fil"), ("iw", "he"), ("qu", "quz"), ("nb", "no"), ("IW", "he"), ("cmn", "zh")]
+  ("other", "ours"),
+  [
+    *(("tl", "fil"), ("iw", "he"), ("qu", "quz"), ("nb", "no"), ("IW", "he"), ("cmn", "zh")),
+    *(("cz", "cs"), ("dk", "da"), ("gr", "el"), ("ua", "uk"), ("vn", "vi")),  # countries
+  ],
 )
 def test_codes_of_other_software_are_known(other, ours):
   with pytest.raises(UsageError, match=f"unknown language '{other}'; did you mean '{ours}'"):
     languages.get(other)
+
+
+def test_nothing_is_suggested_for_a_code_that_only_shares_a_letter():
+  with pytest.raises(UsageError) as error:
+    languages.get("xz")
+  assert "did you mean" not in str(error.value)
 
 
 def test_parse():

@@ -88,6 +88,7 @@ EVERY = ("every",)
 _ALIASES = {
   "cmn": "zh", "tl": "fil", "iw": "he", "in": "id", "qu": "quz", "nb": "no",
   "arb": "ar", "pes": "fa", "swh": "sw", "cn": "zh", "jp": "ja", "kr": "ko", "zh-cn": "zh",
+  "cz": "cs", "dk": "da", "gr": "el", "ua": "uk", "vn": "vi",
 }  # fmt: skip
 """Other codes in use for languages of the table: legacy codes, macrolanguages and common mistakes."""
 
@@ -126,7 +127,7 @@ def get(code: str) -> Language:
   language = LANGUAGES.get(code) or _further(code)
   if language is not None:
     return language
-  nearest = canonical(code) or next(iter(difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.1)), None)
+  nearest = canonical(code) or next(iter(difflib.get_close_matches(code, LANGUAGES, n=1, cutoff=0.6)), None)
   hint = f"; did you mean '{nearest}'?" if nearest else "."
   raise UsageError(
     f"unknown language '{code}'{hint} The 36 codes: {' '.join(LANGUAGES)}; others by BCP-47 tag"

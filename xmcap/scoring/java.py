@@ -3,18 +3,22 @@
 import importlib.metadata
 import importlib.util
 import pathlib
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 
 from xmcap import extras
 from xmcap.errors import UsageError, XmcapError
 
+_RUNTIME = "a Java runtime such as the Debian package default-jre-headless"
+
 
 def pycocoevalcap(name: str) -> pathlib.Path:
   """Returns the folder of pycocoevalcap; if it is not installed, raises UsageError beginning with `name`."""
   found = importlib.util.find_spec("pycocoevalcap")
   if found is None or not found.submodule_search_locations:
-    raise UsageError(f"{name} needs pycocoevalcap: {extras.install('ptb')}")
+    also = "" if shutil.which("java") else f"; it also needs {_RUNTIME}"
+    raise UsageError(f"{name} needs pycocoevalcap: {extras.install('ptb')}{also}")
   return pathlib.Path(found.submodule_search_locations[0])
 
 
@@ -30,7 +34,8 @@ def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str | Callab
   """Runs a program on a text, or on what a function returns while the program starts, and returns its output.
 
   Raises:
-    XmcapError: Java is not installed, or fails; the message begins with `name`.
+    UsageError: Java is not installed; the message begins with `name`.
+    XmcapError: it fails; likewise.
   """
   try:
     # The programs read and write UTF-8 in any locale.
@@ -38,9 +43,8 @@ def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str | Callab
       ["java", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
   except OSError as error:
-    raise XmcapError(
-      f"{name} needs Java, which does not start ({error.strerror or error}); install a Java runtime "
-      "such as the Debian package default-jre-headless"
+    raise UsageError(
+      f"{name} needs Java, which does not start ({error.strerror or error}); install {_RUNTIME}"
     ) from error
   with program:
     try:

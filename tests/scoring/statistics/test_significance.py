@@ -140,6 +140,13 @@ def test_signatures_must_agree():
     compare({"a": _system(_BASE), "b": other})
 
 
+def test_systems_of_different_languages_are_told_which_they_share():
+  with pytest.raises(UsageError, match="a has 2 languages, b 1, not the same: .* --languages=th$"):
+    compare({"a": _system(_BASE), "b": _system({"th": _BETTER["th"]})})
+  with pytest.raises(UsageError, match="no language in common"):
+    compare({"a": _system({"en": _BASE["en"]}), "b": _system({"th": _BETTER["th"]})})
+
+
 def test_a_metric_must_have_been_scored():
   with pytest.raises(UsageError, match="a was not scored with chrf"):
     compare({"a": _system(_BASE), "b": _system(_BETTER)}, ["chrf"])

@@ -30,7 +30,7 @@ def test_a_table_of_chosen_columns_times_100():
     r"\begin{table}",
     r"\centering",
     r"\caption{CIDEr \& co}",
-    r"\label{tab:scores}",
+    r"\label{tab:cider-co}",
     r"\begin{tabular}{lrrr}",
     r"\toprule",
     r"language & CIDEr-D & theirs & difference \\",
@@ -38,7 +38,7 @@ def test_a_table_of_chosen_columns_times_100():
     r"English & 58.4 & \textbf{60.0} & $-$1.6 \\",
     r"Thai & \textbf{30.0} & \textbf{30.0} & +0.0 \\",  # they read alike, so both are the best
     r"\midrule",
-    r"2 languages & 44.2 & - &  \\",
+    r"mean, 2 languages & 44.2 & - &  \\",
     r"\bottomrule",
     r"\end{tabular}",
     r"\end{table}",
@@ -86,7 +86,8 @@ def comparison():
 def test_systems_stand_side_by_side_with_bold_and_marks(comparison):
   style = Style(("code", "baseline", "score", "p_bootstrap"))
   assert _lines(dataclasses.replace(comparison, scale=100).as_latex(style))[2:] == [
-    r"\caption{CIDEr-D of ours\_b, small against base}",
+    r"\caption{CIDEr-D of ours\_b, small against base; "
+    r"*: p (Holm, over the languages; means uncorrected) below 0.05}",
     r"\label{tab:comparison-cider-d}",
     r"\begin{tabular}{lrrrrr}",
     r"\toprule",
@@ -115,5 +116,5 @@ def test_a_p_value_is_never_0(comparison):
 
 def test_a_title_is_shown_everywhere(comparison):
   titled = dataclasses.replace(comparison, title="Two & more")
-  assert r"\caption{Two \& more}" in titled.as_latex()
+  assert r"\caption{Two \& more; *: p (Holm" in titled.as_latex()
   assert titled.terminal().startswith("Two & more\n") and titled.as_markdown().startswith("## Two & more\n")

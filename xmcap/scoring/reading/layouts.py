@@ -3,7 +3,7 @@
 Release: one line per image with `image/key`, `image/locale` (optional) and, for each language code, an object with the
 list `caption`, and the list `caption/tokenized` with the same captions split into words by the release.
 Plain: one row per caption, `{"image/key": ..., "language": ..., "caption": ...}`; the key may also be called `key`,
-`image_id` or `id`.
+`image_id` or `id`, and the language `lang`, `language_code`, `lang_code` or `locale`.
 COCO: annotations are `{"images": [{"id": ...}, ...], "annotations": [{"image_id": ..., "caption": ...}, ...]}`, results
 `[{"image_id": ..., "caption": ...}, ...]` (https://cocodataset.org/#format-data). Neither names a language. The key of
 an image is its id as a string, so the ids 7, 7.0 and "7" are the same image.
@@ -34,6 +34,7 @@ Report = Callable[[str, str, str], object]
 _FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
 _LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
 _KEYS = ("image/key", "key", "image_id", "id")
+_LANGUAGES = ("language", "lang", "language_code", "lang_code", "locale")
 _LONGEST_LIST = 1 << 20
 _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
 
@@ -47,6 +48,7 @@ class Layout:
     captions: the field of the captions.
     whose: whose layout it is and what is read, for a note; "" for the layouts that the documentation asks for.
     tokenized, locale: the fields of the captions in words, and of the region.
+    language: the field of the language, which rows need not have.
     get_key, get_captions: read the value from a row and its place; None: it stands in the field as it is.
   """
 
@@ -55,6 +57,7 @@ class Layout:
   whose: str = ""
   tokenized: str = "caption/tokenized"
   locale: str = "image/locale"
+  language: str = "language"
   get_key: Callable[[dict[str, Any], str], Any] | None = None
   get_captions: Callable[[dict[str, Any], str], Any] | None = None
 
@@ -91,11 +94,13 @@ def of_rows(first: dict[str, Any], what: str, where: str, ordered: bool = False)
   if len(keys) == 1 and is_reference and "captions" in names and "caption" not in names:
     whose = "Hugging Face's rows, a picture each"
     return Layout(keys[0], "captions", whose, "captions_tokenized", "image_locale")
-  others = names - {"caption", "language", *_TABLE_INDEX}
+  language = next((name for name in _LANGUAGES if name in names), "language")
+  others = names - {"caption", language, *_TABLE_INDEX}
   if "caption" in names and len(keys) == 1:
-    return Layout(keys[0], whose="the key of an image is its id" if keys == ["id"] else "")
+    whose = "the key of an image is its id" if keys == ["id"] else ""
+    return Layout(keys[0], whose=whose, language=language)
   if "caption" in names and ordered and not others:
-    return Layout("")
+    return Layout("", language=language)
   found = shown(", ".join(names)) or "empty"
   wanted = "captions" if is_reference else "a caption"
   raise UsageError(

@@ -130,7 +130,7 @@ def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str
   )
   if layout.whose:
     namer.note(layout.whose)
-  get_captions = layout.get_captions
+  get_captions, language = layout.get_captions, layout.language
   for number, row in itertools.chain((first,), source.rows):
     key = row.get(layout.key)
     if type(key) is int:
@@ -140,7 +140,7 @@ def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str
     caption = get_captions(row, source.where(number)) if get_captions else row.get(layout.captions)
     if not isinstance(caption, str):
       caption = _single(caption, layout.captions, source.where(number))
-    yield number, key, row.get("language") or None, caption
+    yield number, key, row.get(language) or None, caption
 
 
 def _single(value: object, member: str, where: str) -> str:

@@ -175,7 +175,7 @@ def _items(source: rows.Rows, layout: layouts.Layout, tokenized: bool) -> Iterat
     if texts is None:
       raise UsageError(f"{where}: '{layout.captions}' must be a string or a list of strings")
     words = _words(row.get(layout.tokenized), texts, where) if tokenized and texts else []
-    yield number, key, row.get("language") or None, (texts, words, row.get(layout.locale) or "")
+    yield number, key, row.get(layout.language) or None, (texts, words, row.get(layout.locale) or "")
 
 
 def _read_release(

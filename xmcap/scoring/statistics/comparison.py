@@ -21,6 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 """Names of the columns of a comparison in LaTeX; those after `baseline` are repeated for each system."""
 
+_MARK = f"*: p (Holm, over the languages; means uncorrected) below {SIGNIFICANCE:g}"
 _LATEX_COLUMNS = ("baseline", "score", "difference", "interval", "p_holm")
 _OF_ROW = ("code", "language", "baseline")
 _HEADINGS = {
@@ -173,10 +174,13 @@ class Comparison:
     def cell(system: str, column: str, name: str) -> str:
       row = held[system or systems[0], name]
       text = _latex_cells(row, style)[column]
+      if column == "language" and not is_language[name] and "code" not in chosen:
+        text = f"mean, {text}"
       if column in ("score", "baseline") and system in best[name]:
         text = latex.bold(text)
       return f"{text}$^{{*}}$" if column == marked and row.significant else text
 
+    is_language = dict(zip(names, map(languages.is_known, names), strict=True))
     of_baseline = [""] if "baseline" in chosen else []
     of_systems = list(systems) if "score" in chosen else []
     best = {}
@@ -193,13 +197,15 @@ class Comparison:
         text = self.baseline if column == "baseline" else _HEADINGS[column]
         cells = {name: cell(system, column, name) for name in names}
         columns.append(latex.Column(text, cells, system, column in latex.LABELS))
-    is_language = dict(zip(names, map(languages.is_known, names), strict=True))
+    caption = self.title or f"{heading} of {', '.join(systems)} against {self.baseline}"
+    if marked and any(row.significant for row in held.values()):
+      caption += f"; {_MARK}"
     return latex.table(
       columns,
       [name for name in names if is_language[name]],
       [name for name in names if not is_language[name]],
-      self.title or f"{heading} of {', '.join(systems)} against {self.baseline}",
-      f"tab:comparison-{metric.replace('_', '-')}",
+      caption,
+      latex.label(f"{self.title} {metric}" if self.title else "", f"comparison-{metric.replace('_', '-')}"),
       [*self._explanation(), self.signature],
     )
 
@@ -230,7 +236,7 @@ class Comparison:
     fixed = "document frequencies" if of_captions else "candidates"
     lines = [
       f"{self.resamples:,} resamples of the images, the same in all languages, seed {self.seed}; {fixed} held fixed.",
-      f"*: p (Holm, over the languages; means uncorrected) below {SIGNIFICANCE:g}.",
+      f"{_MARK}.",
     ]
     if self.too_few_resamples:
       lines.append(self.too_few_resamples)

@@ -16,6 +16,7 @@ _TEXT = str.maketrans(
   {c: f"\\{c}" for c in "&%$#_{}"}
   | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
+_NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 
@@ -93,6 +94,11 @@ def tabular(spec: str, lines: Sequence[str]) -> list[str]:
 def row(cells: Sequence[str]) -> str:
   """Returns a row of texts, escaped."""
   return _joined(list(map(text, cells)))
+
+
+def label(title: str, default: str) -> str:
+  """Returns the label of a table, such as `tab:our-model`, from its title or else the default."""
+  return f"tab:{_NO_LETTERS.sub('-', title.lower()).strip('-') or default}"
 
 
 def text(value: str) -> str:

@@ -161,9 +161,14 @@ class Table:
     style, rows = dataclasses.replace(style or latex.Style(), scale=self.scale), tuple(self.scores)
     known = latex_columns(self.counts, self.metrics, tuple(self.shares), tuple(self.beside))
     style.check(known)
+    chosen = style.chosen(known)
+    of_mean = "" if "code" in chosen else "mean, "
     cells: dict[str, dict[str, str]] = {
       "code": {name: latex.text(name if name in self.rows else "mean") for name in rows},
-      "language": {name: latex.text(_row_label(name, name in self.rows)) for name in rows},
+      "language": {
+        name: latex.text(("" if name in self.rows else of_mean) + _row_label(name, name in self.rows))
+        for name in rows
+      },
       **{
         count: {code: latex.text(f"{row[count]:,}") for code, row in self.rows.items()}
         for count in self.counts
@@ -181,7 +186,6 @@ class Table:
         row: latex.number(f"{'-' if value < 0 else '+'}{primary(abs(value))}")
         for row, value in self.differences[heading].items()
       }
-    chosen = style.chosen(known)
     for row in rows:
       scores = {self.primary: self.scores[row][self.primary]}
       scores |= {heading: column[row] for heading, column in self.beside.items() if row in column}
@@ -193,7 +197,7 @@ class Table:
       tuple(self.rows),
       tuple(self.means),
       self.title or f"{metrics.METRICS[self.primary].heading} of each language",
-      "tab:scores",
+      latex.label(self.title, "scores"),
       (*self.notes, self.signature),
     )
     return table + (f"\n{self._published_grid().latex()}" if self.published else "")
