@@ -35,10 +35,10 @@ SELECT one.split, one.key, other.split AS other_split, other.key AS other_key,
   one.id = other.id AS by_id, one.hash = other.hash AS by_bytes, one.rowid AS picture
 FROM pictures AS one JOIN (
   SELECT one.rowid AS first, other.rowid AS second FROM pictures AS one JOIN pictures AS other USING (id)
-    WHERE one.corpus = 0 AND other.corpus = ?1
+    WHERE one.corpus = 0 AND other.corpus = :other
   UNION
   SELECT one.rowid, other.rowid FROM pictures AS one JOIN pictures AS other USING (hash)
-    WHERE one.corpus = 0 AND other.corpus = ?1
+    WHERE one.corpus = 0 AND other.corpus = :other
 ) ON one.rowid = first JOIN pictures AS other ON other.rowid = second
 ORDER BY one.split, one.number, other.split, other.number
 """
@@ -104,12 +104,12 @@ def find(
       counts = []
       for number, place in enumerate(others, 1):
         other = str(os.fspath(place))
-        for split, key, other_split, other_key, by_id, by_bytes, _ in database.execute(_PAIRS, (number,)):
+        for split, key, other_split, other_key, by_id, by_bytes, _ in database.execute(_PAIRS, {"other": number}):
           by = [name for name, is_shared in (("id", by_id), ("bytes", by_bytes)) if is_shared]
           pair = {"split": split, "key": key, "other": other, "other_split": other_split}
           pair |= {"other_key": other_key, "by": by}
           lines.write(f"{json.dumps(pair, ensure_ascii=False)}\n".encode())
-        for split, other_split, *numbers in database.execute(_COUNTS, (number,)):
+        for split, other_split, *numbers in database.execute(_COUNTS, {"other": number}):
           counts.append(SharedCounts(split, other, other_split, *numbers))
   return counts
 
