@@ -104,7 +104,9 @@ def find(
       counts = []
       for number, place in enumerate(others, 1):
         other = str(os.fspath(place))
-        for split, key, other_split, other_key, by_id, by_bytes, _ in database.execute(_PAIRS, {"other": number}):
+        for split, key, other_split, other_key, by_id, by_bytes, _ in database.execute(
+          _PAIRS, {"other": number}
+        ):
           by = [name for name, is_shared in (("id", by_id), ("bytes", by_bytes)) if is_shared]
           pair = {"split": split, "key": key, "other": other, "other_split": other_split}
           pair |= {"other_key": other_key, "by": by}

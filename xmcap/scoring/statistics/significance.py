@@ -167,7 +167,9 @@ def _check(
   if baseline.rows.keys() != table.rows.keys():
     both = ",".join(code for code in baseline.rows if code in table.rows)
     how = f"score both again with --languages={both}" if both else "they have no language in common"
-    raise UsageError(f"{name} has {len(baseline.rows)} languages, {other} {len(table.rows)}, not the same: {how}")
+    raise UsageError(
+      f"{name} has {len(baseline.rows)} languages, {other} {len(table.rows)}, not the same: {how}"
+    )
   differences = own.differences(theirs, tuple(metrics))
   if differences:
     raise UsageError(
