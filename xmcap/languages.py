@@ -102,10 +102,12 @@ _NAMES = {
   **{language.english_name.lower(): language.code for language in _TABLE},
   **{language.native_name.lower(): language.code for language in _TABLE},
   "farsi": "fa", "mandarin": "zh", "tagalog": "fil", "quechua": "quz", "runa simi": "quz",
-  "bahasa indonesia": "id", "brazilian portuguese": "pt-BR", "simplified chinese": "zh", "norwegian bokmål": "no",
+  "bahasa indonesia": "id", "brazilian portuguese": "pt-BR", "simplified chinese": "zh", "traditional chinese": "zh-Hant",
+  "norwegian bokmål": "no",
 }  # fmt: skip
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_TWO = re.compile(r"(.+?) ?(?:[(\[](.+)[)\]]| ([a-z]{2,3}))")
 _VARIETY = re.compile(r"[a-z]{2,3}(-[a-z]{4})?(-([a-z]{2}|[0-9]{3}))?")
 # Codes for no particular language, or for private use.
 _PRIVATE = re.compile(r"q[a-t][a-z]|und|mul|mis|zxx|art")
@@ -160,13 +162,30 @@ def named(text: str) -> str | None:
 
   Sure are the 36 codes, their aliases and varieties (`qu`, `zh-CN`, `pt_br`), and names in English or the language
   itself, with or without accents, of the languages of `WIDE`. A bare code of another language may well be a word.
+  So are two of them that agree (`Persian (fa)`, `Runasimi quz`), and one with anything in brackets (`Quechua (Cusco)`).
   """
   folded = _folded(text)
   tag = folded.replace(" ", "-").replace("_", "-")
   code = _ALIASES.get(tag) or (tag if tag in LANGUAGES else None)
   if code is None and _VARIETY.fullmatch(tag) and (standard := canonical(tag)) is not None:
     code = standard if standard in LANGUAGES or variety_base(standard) else None
-  return code or _names().get(folded)
+  return code or _names().get(folded) or _named_twice(folded)
+
+
+def _named_twice(folded: str) -> str | None:
+  """Returns the language of `NAME (CODE)` or `NAME CODE`; None if the two parts contradict each other."""
+  found = _TWO.fullmatch(folded)
+  if found is None:
+    return None
+  first, inner, last = found.groups()
+  one, other = named(first), named(inner or last)
+  if inner and (one is None or other is None):
+    return _names().get(f"{inner} {first}") or one or other
+  if one is None or other is None:
+    return None
+  if one == other or variety_base(other) == one:
+    return other
+  return one if variety_base(one) == other else None
 
 
 def variety_base(code: str) -> str | None:

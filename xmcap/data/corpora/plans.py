@@ -152,9 +152,16 @@ def _difference(held: Plan, wanted: Plan) -> str:
     if name == "on_bad" and has.get(name) == "stop":
       continue  # until it stops, such a build makes the same files as one that skips
     if has.get(name) != wants.get(name):
-      return f"{wanted['corpus']} with {name}={has.get(name)}, not {wants.get(name)}"
+      return f"{wanted['corpus']} with {name}={_as_text(has.get(name))}, not {_as_text(wants.get(name))}"
   return ""
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-  return {"version": plan.get("version"), **plan.get("options", {}), **plan.get("inputs", {})}
+  settings = {"version": plan.get("version"), **plan.get("options", {}), **plan.get("inputs", {})}
+  columns = settings.pop("columns", None) or {}
+  return {**settings, **{f"columns.{name}": value for name, value in columns.items()}}
+
+
+def _as_text(value: Any) -> str:
+  """Returns a setting as an option is written; `default` for an empty one."""
+  return ",".join(map(str, value)) if isinstance(value, list) and value else str(value or "default")

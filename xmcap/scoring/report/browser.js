@@ -6,7 +6,7 @@ const control = (name) => captions.querySelector(`[name="${name}"]`);
 // The option selected in the HTML, not the one that the browser may have restored.
 const first = (name) => [...control(name).options].find((option) => option.defaultSelected).value;
 const START = {
-  language: first("language"), order: "file", metric: first("metric"), region: "", text: "", words: false, page: 1, also: "",
+  language: first("language"), order: first("order"), metric: first("metric"), region: "", text: "", words: false, page: 1, also: "",
 };
 const state = { ...START };
 let shownEntries = [];
@@ -141,7 +141,7 @@ function card(entry, picture) {
   const region = reportData.regions[reportData.regionOf[entry.image]];
   fillPicture(made.querySelector(".picture"), entry.image, picture);
   made.querySelector(".image-key").textContent = key;
-  made.querySelector(".region").textContent = region ? region.name : "";
+  made.querySelector(".region").textContent = region ? `region: ${region.name}` : "";
   made.setAttribute("aria-label", `Image ${key}`);
   made.querySelector(".spoken").append(inLanguage(state.language, entry));
   for (const [language, entries] of beside) {
@@ -208,7 +208,7 @@ function systemPart(language, entry, system, number, shared) {
   const { baseline } = reportData;
   const difference = minus(score, entry.systems[baseline].scores[Number(state.metric)]);
   if (number !== baseline && difference !== null) {
-    shown.append(element("span", "difference", formatDifference(metric, difference)));
+    shown.append(element("span", "difference", `difference ${formatDifference(metric, difference)}`));
   }
   const plain = (text) => text.trim().toLowerCase();
   if (score < metric.highest && entry.references.some((reference) => plain(reference) === plain(system.caption ?? ""))) {

@@ -69,7 +69,7 @@ def section(
       for code, name in shown
     ),
     hide_also="" if len(shown) > 1 else " hidden",
-    orders=elements.options(orders, "file"),
+    orders=elements.options(orders, "differ-1" if len(names) > 1 else "file"),
     metrics=elements.options(scored_by, str(table.metrics.index(table.primary))),
     hide_metrics="" if len(table.metrics) > 1 else " hidden",
     regions=elements.options([(region, f"{region_name(region)} ({region})") for region in regions], ""),

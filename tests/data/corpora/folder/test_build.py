@@ -391,6 +391,8 @@ def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_p
   assert differing(out, tmp_path / "fresh") == []
   with pytest.raises(UsageError, match="contains folder with quality=80, not 70: remove it"):
     made(tmp_path, table, photos, quality=70)
+  with pytest.raises(UsageError, match="contains folder with columns.captions=default, not en=en,fr=fr: "):
+    made(tmp_path, table, photos, quality=80, columns=Columns(captions=("en=en", "fr=fr")))
 
 
 def test_a_build_begun_anew_removes_nothing_of_the_user(tmp_path, photos):

@@ -133,6 +133,8 @@ def test_what_is_no_caption_under_a_name_of_captions(name, content):
   ("name", "code"),
   [("qu", "quz"), ("iw", "he"), ("tl", "fil"), ("jp", "ja"), ("nb", "no"), ("zh-CN", "zh"), ("ZH_cn", "zh")]
   + [("Quechua", "quz"), ("فارسی", "fa"), ("Persian", "fa"), ("français", "fr"), ("Francais", "fr"), ("TH", "th")]
+  + [("Runasimi (quz)", "quz"), ("Persian (fa)", "fa"), ("Persian [fa]", "fa"), ("Runasimi quz", "quz")]
+  + [("Quechua (Cusco)", "quz"), ("Chinese (Traditional)", "zh-Hant"), ("Portuguese (pt-BR)", "pt-BR")]
   + [("Català", "ca"), ("Catalan", "ca"), ("pt_br", "pt-BR"), ("caption_qu", "quz"), ("Swahili caption", "sw")],
 )  # fmt: skip
 def test_names_of_languages(name, code):
@@ -149,6 +151,21 @@ def test_names_that_are_also_codes_of_other_languages(name):
   assert "--caption_columns=" in found.missed[0].why
   asked = recognised({"image": "a.jpg", name: phrase}, Columns(captions=(f"quz={name.upper()}",)))
   assert roles(asked)[name] == ("caption", "quz") and not asked.missed
+
+
+@pytest.mark.parametrize("name", ["Persian (ar)", "photo no", "caption of fa", "my (own) words"])
+def test_names_that_contradict_themselves_or_name_no_language(name):
+  assert roles(recognised({"image": "a.jpg", "en": phrase, name: phrase}))[name][0] == "ignored"
+
+
+def test_the_option_for_all_captions_is_whole_and_quoted():
+  found = recognised({"image": "a.jpg", "Persian": phrase, "my notes": phrase})
+  assert found.lines()[-1] == "to read all captions: --caption_columns='fa=Persian,LANGUAGE=my notes'"
+  again = recognised(
+    {"image": "a.jpg", "Persian": phrase, "my notes": phrase},
+    Columns(captions=("fa=Persian", "quz=my notes")),
+  )
+  assert [column.language for column in again.captions] == ["fa", "quz"] and not again.missed
 
 
 def test_id_is_indonesian_only_by_its_values():

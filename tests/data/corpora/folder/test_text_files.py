@@ -65,7 +65,8 @@ def test_a_build_that_goes_on_says_the_table_again(photos):
     work = Work(photos, say=said.append)
     assert staging.read(work, [photos / "c.csv"], photos / "c.csv", Columns()) == 1
     problems.append(work.problems.counts)
-  assert said[:4] == said[4:] and said[0] == "columns of c.csv:" and problems == [{"unread_column": 1}] * 2
+  assert said[:5] == said[5:] and said[0] == "columns of c.csv:" and problems == [{"unread_column": 1}] * 2
+  assert said[4] == "to read all captions: --caption_columns=en=en,LANGUAGE=raw"
 
 
 def test_a_column_that_looks_like_captions_is_a_counted_problem(build):

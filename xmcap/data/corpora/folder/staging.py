@@ -1,5 +1,6 @@
 """Stages the rows of a source on disk, and groups them by picture in constant memory, whatever their order."""
 
+import collections
 import contextlib
 import hashlib
 import json
@@ -160,20 +161,20 @@ def _of_text(placed: Iterator[Placed], table: Table, problems: Problems) -> Iter
       yield row
 
 
-def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], list[str]]:
-  """Groups the rows by picture; returns the names of the splits, and the codes of the languages.
+def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], dict[str, int]]:
+  """Groups the rows by picture; returns the names of the splits, and language -> number of rows with its captions.
 
   A key is the name of the picture's file without its suffix, in NFC. If it has characters that a key may not have, or
   several pictures have it, a hash of the path is appended.
   """
-  codes: set[str] = set()
+  counts: collections.Counter[str] = collections.Counter()
   with (
     databases.reading(work.folder / _ROWS_FILE) as rows,
     databases.writing(work.folder / _FILE, _GATHERED) as held,
   ):
     for number, data in rows.execute("SELECT id, row FROM rows ORDER BY id"):
       row = _ROW.decode(data)
-      codes |= {caption.language for caption in row.captions}
+      counts.update({caption.language for caption in row.captions})
       try:
         _add(held, number, row, pictures, work.problems)
       except UnicodeEncodeError:
@@ -190,7 +191,7 @@ def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], list[st
       held.execute("INSERT INTO settled VALUES (?, ?, ?, ?)", (identity, safe, split, usable))
     _fill_empty(held, rule)
     names = [name for (name,) in held.execute("SELECT DISTINCT split FROM settled")]
-  return split_choice.ordered(names), languages.ordered(codes)
+  return split_choice.ordered(names), {code: counts[code] for code in languages.ordered(counts)}
 
 
 def wanted(work: Work, split: str) -> Iterator[Wanted]:

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -170,7 +171,19 @@ class Table:
     return [
       f"columns of {shown(posixpath.basename(self.source), 80)}:",
       *(shown(line, _WIDTH) for line in lines),
+      *([f"to read all captions: {self.option_for_all()}"] if self.missed else []),
     ]
+
+  def option_for_all(self) -> str:
+    """Returns the option that reads the columns with captions and those that look like captions."""
+    says_language = self.language or self.asked.default_language
+    wanted = [
+      column.name
+      if says_language and not column.language
+      else f"{column.language or 'LANGUAGE'}={column.name}"
+      for column in (*self.captions, *self.missed)
+    ]
+    return f"--caption_columns={shlex.quote(shown(','.join(wanted), None))}"
 
   def as_json(self) -> dict[str, Any]:
     """Returns the table for the JSON file of a corpus."""
@@ -220,7 +233,7 @@ def other(name: str, profile: Profile, chosen: bool = False) -> Column:
   bare = _PREFIX.sub("", str(name).strip())
   code = language_in(name) or (languages.canonical(bare) or "" if bare else "")
   if profile.are_like_captions or (code and profile.are_words and (profile.are_phrases or bare != name)):
-    option = f"--caption_columns={code and f'{code}='}{shown(str(name), 32)}"
+    option = f"--caption_columns={shlex.quote((code and f'{code}=') + shown(str(name), 32))}"
     return Column(name, IGNORED, why=f"looks like captions: {option}", missed=not chosen)
   if not profile.count:
     return Column(name, IGNORED, why="no value in the first rows: the first one decides", is_open=True)
