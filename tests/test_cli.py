@@ -90,6 +90,16 @@ def test_without_a_command_the_commands_are_listed(words, listed, capsys):
   assert all(re.search(rf"^ +{name} ", said.out, re.MULTILINE) for name in listed)
 
 
+@pytest.mark.parametrize("command", cli._COMMANDS)
+def test_a_command_alone_is_parsed_as_among_all(command, capsys):
+  told = []
+  for parser in (cli._parser(command), cli._parser()):
+    with pytest.raises(SystemExit):
+      parser.parse_args([command, "--help"])
+    told.append(capsys.readouterr().out)
+  assert told[0] == told[1] and told[0].startswith(f"usage: xmcap {command} ")
+
+
 def test_in_a_terminal_no_line_of_a_table_is_wider(files):
   """A process of its own in a pseudo-terminal of 60 columns; its table has 132 in a pipe."""
   ours, its = pty.openpty()

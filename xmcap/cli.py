@@ -6,33 +6,26 @@ ended early and resumes when it is started again.
 """
 
 import errno
+import importlib
 import os
 import re
 import sys
 
 from xmcap import __version__, extras, quiet, terminal
-from xmcap.commands import (
-  base,
-  convert,
-  data,
-  doctor,
-  embed,
-  export,
-  features,
-  human,
-  launch,
-  model,
-  plan,
-  published,
-  retrieval,
-  runs,
-  score,
-  serve,
-  tag,
-)
+from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError, XmcapError
 from xmcap.storage import refusals
 
+# Command -> its module in `commands`, in the order of --help.
+_COMMANDS = {
+  **dict.fromkeys(("train", "eval", "caption"), "model"),
+  **{
+    name: name
+    for name in ("tag", "embed", "features", "serve", "convert", "export", "plan", "launch", "runs")
+  },
+  **dict.fromkeys(("score", "compare"), "score"),
+  **{name: name for name in ("retrieval", "human", "published", "data", "doctor")},
+}
 # Gin's message for a configurable that is called with missing arguments.
 _UNBOUND = re.compile(
   r"No values supplied by Gin or caller for arguments: \[(.*?)\].*?In call to configurable '(\w+)'", re.DOTALL
@@ -50,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
   """Runs the command with the given arguments (default: those of the process); returns its exit code."""
   argv = sys.argv[1:] if argv is None else argv
   try:
-    arguments, rest = _parser().parse_known_args(argv)
+    arguments, rest = _parser(argv[0] if argv else "").parse_known_args(argv)
     if not getattr(arguments, "hands_words_on", False):
       _check_utf8(argv)
     arguments.overrides = base.overrides(arguments, rest)
@@ -144,7 +137,8 @@ def _check_utf8(argv: list[str]) -> None:
       raise UsageError(f"argument {ascii(word[:60])} is not UTF-8: write it, or rename the file, in UTF-8")
 
 
-def _parser() -> base.Parser:
+def _parser(command: str = "") -> base.Parser:
+  """Returns the parser of one command, which starts faster, or of all: for `launch`, which parses other commands."""
   parser = base.Parser(
     prog="xmcap",
     description="Image captioning in 36 languages: trains and evaluates captioners.",
@@ -153,11 +147,10 @@ def _parser() -> base.Parser:
   )
   parser.add_argument("--version", action="version", version=f"xmcap {__version__}")
   commands = base.add_subcommands(parser, "COMMAND")
-  for group in (
-    model, tag, embed, features, serve, convert, export, plan, launch, runs, score, retrieval, human, published, data,
-    doctor,
-  ):  # fmt: skip
-    group.add(commands)
+  is_alone = command in _COMMANDS and command != "launch"
+  modules = [_COMMANDS[command]] if is_alone else dict.fromkeys(_COMMANDS.values())
+  for name in modules:
+    importlib.import_module(f"xmcap.commands.{name}").add(commands)
   return parser
 
 

@@ -102,8 +102,8 @@ _NAMES = {
   **{language.english_name.lower(): language.code for language in _TABLE},
   **{language.native_name.lower(): language.code for language in _TABLE},
   "farsi": "fa", "mandarin": "zh", "tagalog": "fil", "quechua": "quz", "runa simi": "quz",
-  "bahasa indonesia": "id", "brazilian portuguese": "pt-BR", "simplified chinese": "zh", "traditional chinese": "zh-Hant",
-  "norwegian bokmål": "no",
+  "bahasa indonesia": "id", "brazilian portuguese": "pt-BR", "simplified chinese": "zh",
+  "traditional chinese": "zh-Hant", "norwegian bokmål": "no",
 }  # fmt: skip
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")

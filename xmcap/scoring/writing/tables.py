@@ -165,10 +165,7 @@ class Table:
     of_mean = "" if "code" in chosen else "mean, "
     cells: dict[str, dict[str, str]] = {
       "code": {name: latex.text(name if name in self.rows else "mean") for name in rows},
-      "language": {
-        name: latex.text(("" if name in self.rows else of_mean) + _row_label(name, name in self.rows))
-        for name in rows
-      },
+      "language": {name: latex.text(_row_label(name, name in self.rows, of_mean)) for name in rows},
       **{
         count: {code: latex.text(f"{row[count]:,}") for code, row in self.rows.items()}
         for count in self.counts
@@ -389,8 +386,8 @@ def _latex_heading(name: str) -> str:
   return metrics.METRICS[name].heading if name in metrics.METRICS else name
 
 
-def _row_label(name: str, is_language: bool) -> str:
-  return languages.get(name).english_name if is_language else mean_label(name)
+def _row_label(name: str, is_language: bool, of_mean: str = "") -> str:
+  return languages.get(name).english_name if is_language else f"{of_mean}{mean_label(name)}"
 
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:
