@@ -31,11 +31,12 @@ class Progress:
     rate = (done - before) / max(now - began, 1e-9)
     line = f"{self._what}: {done / scale:,.0f} of {self._total / scale:,.0f}{unit}"
     if rate > 0 and done < self._total:
-      line += f", {rate / scale:,.1f}{unit} a second, {_duration((self._total - done) / rate)} left"
+      line += f", {rate / scale:,.1f}{unit} a second, {duration((self._total - done) / rate)} left"
     self._say(line)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+  """Returns such as `2 min 5 s`."""
   minutes, seconds = divmod(round(seconds), 60)
   hours, minutes = divmod(minutes, 60)
   return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -71,7 +71,11 @@ def test_arabic_is_written_from_the_right(opened):
     return [text.left - box.left, box.right - text.right];
   }""") for row in (arabic, english)]  # fmt: skip
   assert sides[0][1] < 2 < sides[0][0] and sides[1][0] < 2 < sides[1][1]
-  assert arabic.get_attribute("dir") == "rtl"
+  row = opened.locator(".card .row[dir=rtl]")
+  assert row.locator("dd").get_attribute("lang") == "ar"
+  # Its name stands where it begins.
+  name, text = row.locator("dt").bounding_box(), row.locator("dd").bounding_box()
+  assert 0 <= name["x"] - (text["x"] + text["width"]) < 30
 
 
 def test_captions_appear_while_others_are_decoded(page):
@@ -109,17 +113,20 @@ def test_languages_that_the_model_was_not_trained_on_are_apart_and_warned_of(pag
     english = page.locator("#untrained label", has_text="English")
     expect(english).to_be_hidden()
     expect(page.locator("#others summary")).to_have_text("Not trained 33")
+    expect(page.locator("#trained label")).to_have_text(
+      ["فارسی Persian", "Runasimi Cusco Quechua", "Kiswahili Swahili"]
+    )
     page.locator("#others summary").click()
+    expect(english).to_have_text("English")
     expect(page.locator("#warning")).to_be_hidden()
     english.click()
-    expect(page.locator("#warning")).to_have_text(
-      "The model was trained on فارسی, Runasimi, Kiswahili, not on English."
-    )
+    warning = "The model was trained on فارسی, Runasimi, Kiswahili, not on English."
+    expect(page.locator("#warning")).to_have_text(warning)
     drop(page, ("grey.png", servers.picture(50)))
     expect(page.locator(".card dd")).to_have_text(
       [f"{code} 50 1 greedily" for code in ("fa", "quz", "sw", "en")]
     )
-    expect(page.locator(".card .warned")).to_have_text("the model was trained on fa, quz, sw, not on en")
+    expect(page.locator(".card .warned")).to_have_text(warning)
     page.get_by_role("button", name="All", exact=True).click()
     expect(page.locator("#warning")).to_be_hidden()
     page.get_by_role("button", name="Again").click()
@@ -159,7 +166,9 @@ def test_the_page_is_there_while_the_model_is_loaded_and_compiled(page):
     page.locator("#searches label", has_text="Beam").click()
     drop(page, ("beam.png", servers.picture(51)))
     server.go_on(3)
-    expect(page.locator("#stage")).to_contain_text("Greedy can be used already.")
+    expect(page.locator("#stage")).to_have_text(
+      re.compile(r"Compiling the model: 2 of 6 programs in \d+ s\. Greedy can be used already\.")
+    )
     expect(page.locator("#compiled")).to_have_attribute("value", "2")
     assert page.locator(".card dd.waiting").count() == 12
     server.go_on(3)
@@ -227,6 +236,8 @@ def test_what_is_no_picture_gets_a_hint_and_is_not_sent(opened, name, data, says
   opened.on("request", lambda request: asked.append(request.method))
   drop(opened, (name, data))
   expect(opened.locator(".card .notices")).to_contain_text(f"{name} {says}")
+  expect(opened.locator(".card .how")).to_be_hidden()
+  expect(opened.locator(".card button:visible")).to_have_text(["Remove"])
   assert "POST" not in asked
 
 
@@ -272,6 +283,7 @@ def test_what_is_refused_is_said_in_its_card(opened):
     ["large.png: the picture's file is larger than the limit of 1,048,576 bytes: make it smaller",
      "page.png: not a picture in a known format (JPEG, PNG, WEBP, GIF, BMP): replace or remove it"]
   )  # fmt: skip
+  expect(opened.locator(".card button:visible")).to_have_text(["Remove", "Remove"])
   opened.errors[:] = [error for error in opened.errors if "422" not in error and "413" not in error]
 
 
@@ -313,6 +325,7 @@ def test_nothing_overflows_or_overlaps(opened, width):
   opened.set_viewport_size({"width": width, "height": 900})
   opened.locator("#languages > summary").click()
   opened.get_by_role("button", name="All", exact=True).click()
+  expect(opened.locator("#trained label", has_text="Cusco Quechua")).to_be_visible()
   opened.locator("#searches label", has_text="Sample").click()
   wide = servers.picture(50, size=(1500, 300))
   drop(opened, ("a" * 120 + ".png", wide), ("b.png", b"no picture"), ("c.png", servers.picture(1, (30, 900))))

@@ -22,6 +22,8 @@ const KEPT = `xmcap ${about.name}`; // the place of the choice in the browser's 
 const waiting = [];
 let sending = 0;
 
+class Unusable extends Error {} // a file of which no server makes captions
+
 function make(name, text, attributes = {}) {
   const element = document.createElement(name);
   element.textContent = text;
@@ -48,17 +50,22 @@ function searchWords(name) {
 
 function named(some, most = 8) {
   const parts = some.slice(0, most)
-    .map(({ code, native, direction }) => make("bdi", native, { lang: code, dir: direction }));
+    .map(({ code, name, native, direction }) => make("bdi", native, { lang: code, dir: direction, title: name }));
   const rest = some.length - parts.length;
   return [...parts.flatMap((part, place) => (place ? [", ", part] : [part])), rest > 0 ? ` and ${rest} more` : ""];
 }
 
+const untrained = (chosen) => chosen.filter((language) => about.untrained.includes(language));
+
+function warn(line, others) {
+  line.hidden = !others.length;
+  line.replaceChildren("The model was trained on ", ...named(about.own), ", not on ", ...named(others), ".");
+}
+
 function showChosen() {
   const chosen = checked().map((code) => languages.get(code));
-  const others = chosen.filter((language) => about.untrained.includes(language));
   $("chosen").replaceChildren(...(chosen.length ? named(chosen) : ["none: choose one"]));
-  $("warning").hidden = !others.length;
-  $("warning").replaceChildren("The model was trained on ", ...named(about.own), ", not on ", ...named(others), ".");
+  warn($("warning"), untrained(chosen));
   $("heat").hidden = !draws();
 }
 
@@ -101,7 +108,10 @@ function build() {
       const label = make("label", "", { class: "check", title: name });
       const box = make("input", "", { type: "checkbox", name: "language", value: code });
       box.checked = choice.languages.includes(code);
-      label.append(box, make("bdi", native, { lang: code, dir: direction }));
+      const names = make("span", "");
+      names.append(make("bdi", native, { lang: code, dir: direction }));
+      if (name !== native) names.append(" ", make("small", name, { class: "soft" }));
+      label.append(box, names);
       $(place).append(label);
     }
   }
@@ -122,13 +132,12 @@ function build() {
 
 function showStart({ stage, compiled, programs, seconds, searches }) {
   $("start").hidden = stage === "ready";
-  const left = compiled > 1 ? `, about ${Math.ceil((seconds / compiled) * (programs - compiled))} s left` : "";
   const can = searches.length
     ? `${searches.map(searchWords).join(", ")} can be used already.`
     : "Pictures wait until the first are compiled.";
   $("stage").textContent = stage === "loading"
     ? "The model is being loaded. Pictures that you choose now wait for it."
-    : `Compiling the model: ${compiled} of ${programs} programs${left}. ${can}`;
+    : `Compiling the model: ${compiled} of ${programs} programs in ${Math.round(seconds)} s. ${can}`;
   $("compiled").max = programs;
   if (stage === "loading") $("compiled").removeAttribute("value");
   else $("compiled").value = compiled;
@@ -177,13 +186,14 @@ function ask(card) {
   card.rows = new Map(codes.map((code) => [code, make("dd", "", { lang: code, class: "waiting" })]));
   const { search: name, temperature } = card.asked;
   card.querySelector(".how").textContent = searchWords(name) + (temperature ? `, temperature ${temperature}` : "");
-  card.querySelector(".notices").hidden = card.querySelector(".warned").hidden = true;
+  card.querySelector(".notices").hidden = true;
+  warn(card.querySelector(".warned"), untrained(codes.map((code) => languages.get(code))));
   card.querySelector(".again").disabled = true;
   card.querySelector("dl").replaceChildren(...codes.map((code) => {
-    const row = make("div", "", { class: "row" });
-    const term = make("dt", "", { title: languages.get(code).name, dir: languages.get(code).direction });
-    term.append(make("bdi", languages.get(code).native, { lang: code }));
-    card.rows.get(code).dir = languages.get(code).direction;
+    const { name, native, direction } = languages.get(code);
+    const row = make("div", "", { class: "row", dir: direction });
+    const term = make("dt", "", { title: name });
+    term.append(make("bdi", native, { lang: code }));
     row.append(term, card.rows.get(code));
     return row;
   }));
@@ -208,6 +218,7 @@ async function sendOne(card) {
       failed(card, "the connection ended early: ask again");
     }
   } catch (error) {
+    if (error instanceof Unusable) for (const part of card.querySelectorAll(".how, .again, .warned")) part.hidden = true;
     failed(card, error instanceof TypeError ? "the server cannot be reached: is it running?" : error.message);
   }
   card.querySelector(".again").disabled = false;
@@ -226,7 +237,7 @@ async function send(card) {
   const body = await prepared(card);
   const asked = `v1/captions?${new URLSearchParams(card.asked)}`;
   const response = await fetch(asked, { method: "POST", body, signal: card.stop.signal });
-  if (!response.ok) throw new Error(await reason(response));
+  if (!response.ok) throw new ([413, 422].includes(response.status) ? Unusable : Error)(await reason(response));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
@@ -245,7 +256,7 @@ async function prepared(card) {
   try {
     first = String.fromCharCode(...new Uint8Array(await card.blob.slice(0, 64).arrayBuffer()));
   } catch {
-    throw new Error("cannot be read: it is a folder, or has been moved");
+    throw new Unusable("cannot be read: it is a folder, or has been moved");
   }
   const image = card.querySelector("img");
   const shown = await image.decode().then(() => true, () => false);
@@ -263,7 +274,7 @@ async function prepared(card) {
     return smaller.blob;
   }
   const hint = HINTS.find(([pattern]) => pattern.test(first) || pattern.test(card.name));
-  if (!shown && hint) throw new Error(hint[1]);
+  if (!shown && hint) throw new Unusable(hint[1]);
   return card.blob;
 }
 
@@ -276,7 +287,7 @@ async function redrawn(image, scale) {
   context.fillRect(0, 0, width, height);
   context.drawImage(image, 0, 0, width, height);
   const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.92));
-  if (!blob) throw new Error("is too large, and this browser cannot make it smaller");
+  if (!blob) throw new Unusable("is too large, and this browser cannot make it smaller");
   return { blob, width, height };
 }
 
@@ -290,11 +301,7 @@ async function reason(response) {
 
 function show(card, { language, caption, warning, error }) {
   if (error) return failed(card, error);
-  if (warning) {
-    card.querySelector(".warned").textContent = warning;
-    card.querySelector(".warned").hidden = false;
-    return;
-  }
+  if (warning) return; // of the languages, which the card names already
   const row = card.rows.get(language);
   row.textContent = caption;
   row.classList.remove("waiting");
@@ -328,17 +335,17 @@ async function addFrom(address) {
   try {
     url = new URL(address);
   } catch {
-    return problem("That is no address: write http://localhost:PORT/PICTURE, or drop the file.");
+    return problem("That is no link: write http://localhost:PORT/PICTURE, or drop the file.");
   }
   if (url.protocol !== "data:" && !(["http:", "https:"].includes(url.protocol) && OWN.includes(url.hostname))) {
-    return problem("Only addresses of this machine: save the picture and drop its file.");
+    return problem("Only links to this computer (http://localhost): save the picture and drop its file.");
   }
   try {
     const response = await fetch(url, { credentials: "omit" });
-    if (!response.ok) return problem(`${url.host} answers ${response.status}: check the address.`);
+    if (!response.ok) return problem(`${url.host} answers ${response.status}: check the link.`);
     add(await response.blob(), decodeURIComponent(url.pathname.split("/").pop()).slice(0, 80) || "picture");
   } catch {
-    problem("The browser may not read that address (no such server, or it forbids it): drop the file.");
+    problem("The browser may not read that link (no such server, or it forbids it): drop the file.");
   }
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.progress import Progress, Say
+from xmcap.progress import Say, duration
 from xmcap.serving.batching import Batcher, Batching, Captioner
 from xmcap.serving.limits import Refused
 from xmcap.serving.model import Model
@@ -75,7 +75,6 @@ class Start:
 
   async def compile(self) -> None:
     """Makes a call of every search and shape."""
-    progress = Progress(self._say, "programs compiled", len(self._programs))
     size = self._model.image_size
     for name, pictures, languages in self._programs:
       rows = [np.zeros((size, size, 3), np.uint8)] * pictures
@@ -88,7 +87,9 @@ class Start:
       left = self._programs[self._done :]
       complete = [pictures for pictures in self._sizes if not left or pictures < left[0][1]]
       self._batcher.most = max(complete, default=self._sizes[0])
-      progress(self._done)
+      # Later programs are larger, so that no rate tells how long they take.
+      took = duration(time.monotonic() - self._began)
+      self._say(f"programs compiled: {self._done} of {len(self._programs)} in {took}")
 
 
 def _either(numbers: list[int]) -> str:
