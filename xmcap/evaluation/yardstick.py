@@ -15,11 +15,10 @@ FEWEST = 20
 
 _NEAREST = "nearest picture"
 _RESAMPLES = 1000
-_ABOUT = f"{tables.OF_COLUMNS}of the baselines"
 _MORE_COPIES = 0.1
 """A model copies if its share of captions that are captions of training is larger than people's by this much."""
 
-_ADVICE = "start from a pretrained ViT (docs/own_data.md), or train on many more pictures than {pictures:,}"
+_ADVICE = "start from a pretrained ViT, or train on many more pictures than {pictures:,}"
 
 
 def with_notes(result: Result, trivial: Mapping[str, Result], measured: Measured) -> Result:
@@ -49,7 +48,7 @@ def _score(
 
   heading = metrics_lib.METRICS[table.primary].heading
   says = (
-    f"{_ABOUT}: copying the caption of the {_NEAREST} of train scores {heading} {shown(scores[_NEAREST])}, always the"
+    f"{tables.OF_BASELINES}copying the caption of the {_NEAREST} of train scores {heading} {shown(scores[_NEAREST])}, always the"
     f" most frequent caption {shown(scores['most frequent caption'])}, the model {shown(row.score)}"
   )
   interval = (
@@ -71,8 +70,8 @@ def _score(
 def _copies(row: Difference, measured: Measured) -> list[str]:
   if measured.copied <= measured.copied_references + _MORE_COPIES:
     return []
-  advice = "" if row.low > 0 else "; it has learned captions but not to see, and more steps will not help"
+  advice = "" if row.low > 0 else "; such a model has usually learned captions, but hardly to see"
   return [
-    f"{_ABOUT}: {measured.copied:.0%} of the model's captions are captions of train, word for word (of the references"
+    f"{tables.OF_BASELINES}{measured.copied:.0%} of the model's captions are captions of train, word for word (of the references"
     f" {measured.copied_references:.0%}){advice}"
   ]

@@ -268,7 +268,7 @@ def test_health_and_groups_are_shown(opened, ours):
   page = opened({"ours": ours})
   assert page.locator("#health-0 tbody tr").count() == 3
   page.locator("#regions summary").click()
-  groups = page.locator("#groups tbody").inner_text()
+  groups = page.locator("#group-means tbody").inner_text()
   assert "Arabic script (Arab)" in groups and "Languages used most on the web" in groups
 
 

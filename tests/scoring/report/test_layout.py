@@ -48,6 +48,14 @@ _OVERLAPPING = """() => {
   return found;
 }"""
 
+# Tables with a cell in front of a round corner of their box.
+_SQUARE = """() => [...document.querySelectorAll('.sheet:has(> .sortable)')].flatMap((sheet) => {
+  sheet.scrollIntoView({ block: 'center' });
+  const { left, right, top, bottom } = sheet.getBoundingClientRect();
+  return [left + 2, right - 2].flatMap((x) => [top + 2, bottom - 2].map((y) => [x, y]))
+    .filter(([x, y]) => document.elementFromPoint(x, y).closest('th, td')).map((place) => [sheet.id, ...place]);
+})"""
+
 # Whether a cell, once it is in sight, is in front of all others.
 _ON_TOP = """(cell) => {
   cell.scrollIntoView({ block: 'center' });
@@ -98,6 +106,19 @@ def test_an_evaluation_with_baselines_fits(shown, many):
   held = dataclasses.replace(many, table=dataclasses.replace(many.table, beside=beside))
   page = shown({"these captions": held}, baselines=others)
   _check(page)
+
+
+def test_the_corners_of_tables_are_round(shown, bare):
+  page = shown({"these captions": bare}, baselines={"nearest picture": bare.table})
+  assert page.locator(".sheet > .sortable").count() == 2 and page.evaluate(_SQUARE) == []
+
+
+def test_no_question_mark_stands_in_a_line_of_its_own(shown, ours):
+  page = shown({"these captions": ours}, baselines={"nearest picture": ours.table})
+  assert page.locator(".tile .about").count() == 3
+  for mark in page.locator(".tile .about").all():
+    name, link = mark.locator("xpath=..").locator("bdi").bounding_box(), mark.bounding_box()
+    assert abs(name["y"] + name["height"] / 2 - link["y"] - link["height"] / 2) < 8
 
 
 def test_a_comparison_of_systems_with_long_names_fits(shown, ours, theirs):

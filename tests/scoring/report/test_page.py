@@ -106,7 +106,9 @@ def test_the_same_systems_make_no_notice(parsed, ours, theirs):
 def test_what_was_not_asked_for_has_no_section(parsed, bare):
   page = parsed({"bare": bare})
   sections = [attrs["id"] for tag, attrs in page.tags if tag == "section" and "id" in attrs]
-  assert sections == ["languages", "table", "regions", "captions", "reading"]
+  assert sections == ["languages", "table", "groups", "captions", "reading"]
+  links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and attrs["href"] != "#top"]
+  assert links == ["#table", *(f"#{name}" for name in sections)]
   assert "95%" not in page.text
   assert not [attrs for _, attrs in page.tags if attrs.get("name") == "words"]
 

@@ -15,9 +15,11 @@ function drawTile(metric) {
   const [score, low, high] = systems[0].scores[metric.name].at(-1);
   const isPrimary = metric.name === primary;
   const tile = element("div", isPrimary ? "tile primary" : "tile");
-  const heading = element("p", "tile-name", metric.heading);
-  if (systems.length > 1) heading.append(" ", named(systems[0].name, "bar"));
-  if (metric.about) heading.append(aboutLink(metric.about, metric.heading));
+  const heading = element("p", "tile-name");
+  const last = element("span", "named"); // the question mark does not stand in a line of its own
+  last.append(systems.length > 1 ? named(systems[0].name, "bar") : metric.heading);
+  if (metric.about) last.append(aboutLink(metric.about, metric.heading));
+  heading.append(...(systems.length > 1 ? [metric.heading, " "] : []), last);
   tile.append(heading, element("p", "tile-score", formatScore(metric, score)));
   if (low !== null) {
     const interval = `${formatScore(metric, low)} \u2013 ${formatScore(metric, high)}`;

@@ -18,7 +18,7 @@ MAX_REGIONS = 60
 
 
 def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
-  """Returns the section: a heat map if regions are known, and the table of groups.
+  """Returns the section `regions`, a heat map and the table of groups; without regions `groups`, that table alone.
 
   Scores are those of the first system. Differences are those of the first system to the others, or with a `baseline`
   those of all other systems to it.
@@ -28,7 +28,7 @@ def section(systems: Mapping[str, Result], baseline: str | None = None) -> str:
   groups = _groups(first)
   if not first.slices.regions:
     note = "The references have no image/locale, so there are no regions."
-    return elements.section("regions", "By group and script", groups, note)
+    return elements.section("groups", "By group and script", groups, note)
   values = data(systems)
   pairs = [(0, i) for i in range(1, len(names))]
   if baseline is not None:
@@ -138,4 +138,4 @@ def _groups(result: Result) -> str:
     ]
     rows.append([{"text": title, "head": True}, count, *numbers])
   values = elements.script_json("groups-data", {"headings": headings, "rows": rows})
-  return elements.table_holder("Means over groups of languages", id="groups") + values
+  return elements.table_holder("Means over groups of languages", id="group-means") + values

@@ -67,7 +67,7 @@ def write_report(
       "table": scores.table_section(table),
       "differences": differences.section(comparison) if comparison else "",
       "health": health_table.section({key: result.health for key, result in systems.items()}),
-      "regions": heat_map.section(systems, baseline),
+      "regions" if first.slices.regions else "groups": heat_map.section(systems, baseline),
       "captions": captions.section(systems, keys, found, baseline),
       "reading": notes.reading(table, others),
     },

@@ -130,7 +130,7 @@ function drawHealth({ measures, rows }, number) {
 drawScores();
 dataOf("differences-data")?.forEach(drawDifferences);
 dataOf("health-data")?.forEach(drawHealth);
-if (dataOf("groups-data")) makeTable(document.getElementById("groups"), dataOf("groups-data"));
+if (dataOf("groups-data")) makeTable(document.getElementById("group-means"), dataOf("groups-data"));
 
 function showPanel(section, attribute, value) {
   for (const panel of document.querySelectorAll(`#${section} .panel`)) {

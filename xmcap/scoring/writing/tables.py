@@ -29,6 +29,8 @@ ALL_BUT_EN = "all but en"
 
 OF_COLUMNS = "columns "
 """Prefix of notes about the columns beside."""
+OF_BASELINES = "baselines: "
+"""Prefix of notes about the columns of trivial captioners."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Table:
   @property
   def own_notes(self) -> tuple[str, ...]:
     """The notes about the scores themselves, not about columns beside."""
-    return tuple(note for note in self.notes if not note.startswith(OF_COLUMNS))
+    return tuple(note for note in self.notes if not note.startswith((OF_COLUMNS, OF_BASELINES)))
 
   def as_json(self) -> str:
     """Returns `table.json`: signature, languages and means, in full precision at the table's scale."""
