@@ -47,9 +47,13 @@ def test_a_large_evaluation_leaves_a_part_of_its_pictures(tmp_path):
   assert (len(kept), kept[0], kept[-1]) == (500, 0, 1)
 
 
-def test_few_pictures_say_nothing(tmp_path):
-  familiarity.write(tmp_path, {("a", "en"): 0.5})
-  assert familiarity.read(tmp_path) == {}
+def test_few_pictures_leave_no_file_and_say_so(tmp_path):
+  few = {(str(number), "en"): 0.5 for number in range(99)}
+  said = "familiar.json is not written for 99 pictures, it takes 100: xmcap caption will not warn of unlike pictures"
+  assert familiarity.write(tmp_path, few) == said and familiarity.read(tmp_path) == {}
+  assert familiarity.write(tmp_path, {}) == ""
+  familiarity.write(tmp_path, few | {("99", "en"): 0.5})
+  assert familiarity.write(tmp_path, few) == "" and len(familiarity.read(tmp_path)["en"]) == 100
 
 
 @pytest.mark.parametrize(

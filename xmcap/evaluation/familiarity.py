@@ -39,7 +39,7 @@ class _File(msgspec.Struct):
 
 
 def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
-  """Writes the file if there are enough pictures; returns a warning if it cannot be written, else ""."""
+  """Writes the file if there are enough pictures; returns a line that says why there is none, else ""."""
   codes = sorted({code for _, code in probabilities})
   # Only pictures with all languages, so that all languages have the same pictures.
   keys = [
@@ -47,18 +47,22 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
     for key in dict.fromkeys(key for key, _ in probabilities)
     if all((key, code) in probabilities for code in codes)
   ]
+  path = epath.Path(model_dir) / NAME
+  lacks = "xmcap caption will not warn of unlike pictures"
   if len(keys) < FEWEST:
-    return ""
+    if not keys or path.exists():
+      return ""
+    return f"{NAME} is not written for {len(keys)} pictures, it takes {FEWEST}: {lacks}"
   kept = [keys[place] for place in np.linspace(0, len(keys) - 1, min(len(keys), _MOST)).astype(int)]
   known = {code: [round(probabilities[key, code], 3) for key in kept] for code in codes}
   try:
     text = json.dumps({"format": "xmcap.familiar", "version": 2, "probabilities": known}) + "\n"
-    files.write_anywhere(epath.Path(model_dir) / NAME, text.encode())
+    files.write_anywhere(path, text.encode())
   except Exception as error:  # Google's, for a bucket that may only be read
     reason = error.strerror if isinstance(error, OSError) else refusals.explained(error, os.fspath(model_dir))
     if reason is None:
       raise
-    return f"{model_dir}: {NAME} cannot be written ({reason}): xmcap caption will not warn of unlike pictures"
+    return f"{model_dir}: {NAME} cannot be written ({reason}): {lacks}"
   return ""
 
 

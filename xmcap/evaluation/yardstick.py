@@ -48,8 +48,8 @@ def _score(
 
   heading = metrics_lib.METRICS[table.primary].heading
   says = (
-    f"{tables.OF_BASELINES}copying the caption of the {_NEAREST} of train scores {heading} {shown(scores[_NEAREST])}, always the"
-    f" most frequent caption {shown(scores['most frequent caption'])}, the model {shown(row.score)}"
+    f"{tables.OF_BASELINES}copying the caption of the {_NEAREST} of train scores {heading}"
+    f" {shown(scores[_NEAREST])}, always the most frequent caption {shown(scores['most frequent caption'])}, the model {shown(row.score)}"
   )
   interval = (
     f"difference to copying {shown(row.difference)}, 95% interval {shown(row.low)} to {shown(row.high)}"
@@ -72,6 +72,6 @@ def _copies(row: Difference, measured: Measured) -> list[str]:
     return []
   advice = "" if row.low > 0 else "; such a model has usually learned captions, but hardly to see"
   return [
-    f"{tables.OF_BASELINES}{measured.copied:.0%} of the model's captions are captions of train, word for word (of the references"
-    f" {measured.copied_references:.0%}){advice}"
+    f"{tables.OF_BASELINES}{measured.copied:.0%} of the model's captions are captions of train, word for word (of"
+    f" the references {measured.copied_references:.0%}){advice}"
   ]
