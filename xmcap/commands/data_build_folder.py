@@ -108,5 +108,5 @@ def _build_held(arguments, trained: int) -> None:
     return
   model = Vocabulary(str(path))
   lengths.write_absent(report.out, model, list(report.splits), processes=arguments.processes, say=base.say)
-  fewer = f", for the text of train gives no {trained:,}" if model.size < trained else ""
-  print(f"vocabulary: {model.size:,} tokens{fewer}, {path}")
+  fewer = "; the text of train has no more" if model.size < trained else ""
+  print(f"vocabulary: {path}, {model.size:,} tokens{fewer}")

@@ -74,7 +74,8 @@ def carry_out(
     anew: whether to restart a build that was begun with another plan, rather than refuse.
 
   Returns:
-    The contents of NAME.json, and whether it existed before; UsageError as `begin`.
+    The contents of NAME.json, and whether it existed before; UsageError as `begin`. What `make` raises leaves no
+    working folder if nothing was made.
   """
   path, work_dir = out / f"{plan['corpus']}.json", out / WORK
   # NAME.json has no modification times of inputs: they belong to this machine, not to the release.
@@ -89,7 +90,13 @@ def carry_out(
       raise UsageError(f"{out} contains {differs}: remove it, or choose another folder")
   else:
     begin(out, work_dir, plan, anew)
-    about = {**lasting, **make(work_dir)}
+    try:
+      about = {**lasting, **make(work_dir)}
+    except XmcapError:
+      # An input that is refused at once leaves nothing that another build would have to agree with.
+      if [path.name for path in work_dir.iterdir()] == [_PLAN] and not _others(out, work_dir):
+        shutil.rmtree(work_dir, ignore_errors=True)
+      raise
     # A worker of a killed build may have begun a file after `begin`, before it noticed the kill.
     files.remove_incomplete(out)
     files.write_text(path, json.dumps(about, ensure_ascii=False, indent=1) + "\n")
@@ -106,11 +113,9 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = Fa
     raise UsageError(f"{out} is a file: choose a folder to build in")
   path = work_dir / _PLAN
   held = _read(path, out)
-  if held is None and out.exists():
-    others = sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
-    if others:
-      foreign = f"{others[0]}, which does not belong to {plan['corpus']}"
-      raise UsageError(f"{out} contains {foreign}: choose a new or empty folder")
+  if held is None and out.exists() and (others := _others(out, work_dir)):
+    foreign = f"{others[0]}, which does not belong to {plan['corpus']}"
+    raise UsageError(f"{out} contains {foreign}: choose a new or empty folder")
   begun = held if held is not None and held.get("layout") == _LAYOUT else None
   differs = "" if begun is None else _difference(begun, plan)
   if differs and not anew:
@@ -134,6 +139,11 @@ def clear(work_dir: pathlib.Path) -> None:
       shutil.rmtree(path, ignore_errors=True)
     elif path.name != _PLAN:
       path.unlink()
+
+
+def _others(out: pathlib.Path, work_dir: pathlib.Path) -> list[str]:
+  """Returns the names in a folder beside its working folder and its lock."""
+  return sorted({path.name for path in out.iterdir()} - {work_dir.name, outputs.FOLDER_LOCK})
 
 
 def _read(path: pathlib.Path, out: pathlib.Path) -> dict[str, Any] | None:

@@ -139,6 +139,7 @@ def test_a_workbook_is_named(tmp_path):
   (tmp_path / "t.xlsx").write_bytes(b"PK\3\4")
   with pytest.raises(UsageError, match="a workbook: .* save it as `CSV UTF-8`"):
     made(tmp_path, tmp_path / "t.xlsx")
+  assert list((tmp_path / "out").iterdir()) == []  # nothing of a build that never began
 
 
 def test_no_lookup_scans_the_other_pictures(tmp_path, monkeypatch):

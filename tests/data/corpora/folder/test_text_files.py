@@ -22,12 +22,13 @@ def photos(tmp_path):
 
 @pytest.fixture
 def build(photos, capsys):
-  """Builds from a file with this text; returns the exit code, what was printed, captions by key, and problems."""
+  """Builds from a file, with this text if any; returns exit code, what was printed, captions by key, and problems."""
 
   def run(name, text, *options):
     out = photos / "out"
-    text = text if isinstance(text, str) else json.dumps(text)
-    (photos / name).write_text(text, "utf-8", newline="")
+    if text is not None:
+      text = text if isinstance(text, str) else json.dumps(text)
+      (photos / name).write_text(text, "utf-8", newline="")
     common = ("--processes=1", "--splits=train:1", f"--out={out}")
     code = cli.main(["data", "build", "folder", f"--captions={photos / name}", *common, *options])
     said = capsys.readouterr()
@@ -186,13 +187,33 @@ def test_names_with_dots(build, photos):
 
 
 def test_letters_that_were_lost(build):
-  text = "file,fa,sw\np0.jpg,???? ??,paka\np1.jpg,گل,ua?\np2.jpg,Ø³Ù„Ø§Ù…,5\n"
+  text = "file,fa,sw\np0.jpg,???? ??,paka\np1.jpg,گل,ua?\np2.jpg,Ø³Ù„Ø§Ù…,5\n" + "p3.jpg,گل,ua\n" * 7
   _, _, held, problems = build("c.csv", text)
   assert held == {
-    "p0": [("sw", "paka")], "p1": [("fa", "گل"), ("sw", "ua?")], "p2": [("fa", "Ø³Ù„Ø§Ù…"), ("sw", "5")]
+    "p0": [("sw", "paka")], "p1": [("fa", "گل"), ("sw", "ua?")], "p2": [("fa", "Ø³Ù„Ø§Ù…"), ("sw", "5")],
+    "p3": [("fa", "گل"), ("sw", "ua")],
   }  # fmt: skip
   found = {problem["kind"]: problem["where"] for problem in problems}
   assert found["lost_letters"] == "c.csv, line 2" and found["other_script"] == "c.csv, line 4"
+
+
+@pytest.mark.parametrize("options", [(), ("--caption_columns=fa=Persian,sw=Swahili",)])
+def test_a_column_whose_letters_were_lost_is_refused(build, photos, options):
+  code, said, _, _ = build("c.csv", "file,Persian,Swahili\n" + "p0.jpg,???? ??,paka\n" * 3, *options)
+  error = "c.csv: the captions of 'Persian' are question marks: another program lost their letters when it saved them"
+  assert code and error in said and "save the table as `CSV UTF-8`" in said and not (photos / "out").exists()
+  assert build("c.csv", "file,Persian,Swahili\np0.jpg,?? ??,paka\n", "--caption_columns=sw=Swahili")[0] == 0
+
+
+def test_a_table_that_lost_more_than_a_tenth_of_its_lines_is_refused(build, photos):
+  whole = "p2.jpg,گل,paka\n".encode()
+  (photos / "c.csv").write_bytes(b"file,fa,sw\np0.jpg,,\xf1a\np1.jpg,?? ?,ua\n" + 17 * whole)
+  code, said, _, problems = build("c.csv", None)
+  assert code and "c.csv: 2 of 19 lines have question marks for captions, or are not UTF-8: " in said
+  assert {problem["kind"] for problem in problems} == {"bad_utf8", "lost_letters"}
+  with open(photos / "c.csv", "ab") as file:
+    file.write(whole)
+  assert build("c.csv", None)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -243,7 +264,7 @@ def test_a_vocabulary_of_another_size(build, size, words):
 
 def test_a_vocabulary_that_the_text_does_not_fill(build):
   code, said, _, _ = build("c.csv", "file,en\np0.jpg,a dog and a cat\n", "--vocabulary=train:9999")
-  assert code == 0 and "for the text of train gives no 9,999" in said
+  assert code == 0 and " tokens; the text of train has no more\n" in said
 
 
 def test_a_long_cell(build):

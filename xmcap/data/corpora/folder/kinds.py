@@ -15,6 +15,7 @@ from xmcap.data.corpora.folder import split_choice
 WORDS = "words"
 LOST = "question marks"
 """Texts whose letters another program lost when it saved them: `???? ??`."""
+SAVE_AGAIN = "another program lost their letters when it saved them: save the table as `CSV UTF-8`"
 
 EMBEDDED = "pictures"
 PICTURE_FILES = "names of pictures"

@@ -55,8 +55,8 @@ def recognise(
     keyed: whether a column may give the keys of embedded pictures.
 
   Raises:
-    UsageError: an asked column does not exist, or several columns have pictures. The message has the columns and the
-      option that mends it.
+    UsageError: an asked column does not exist, several columns have pictures, or one with captions has lost its
+      letters. The message has the columns and what mends it.
   """
   rows = iter(rows)
   held: list[Placed] = []
@@ -109,12 +109,21 @@ def decide(
     roles[language] = Column(language, LANGUAGE, why=why)
   if keyed and (key := next((name for name in named.usual(KEYS) if name not in roles), "")):
     roles[key] = Column(key, KEY, why="usual name")
-  table = Table(
+  lost = [
+    name
+    for name, of_name in profiles.items()
+    if name in roles and roles[name].role == CAPTION and of_name.most == kinds.LOST
+  ]
+  if lost:
+    raise UsageError(
+      f"{source}: the captions of '{shown(lost[0], 40)}' are question marks: {kinds.SAVE_AGAIN}, or name"
+      " only other columns in --caption_columns"
+    )
+  return Table(
     source,
     columns,
     [roles.get(name) or other(name, profile, bool(columns.captions)) for name, profile in profiles.items()],
   )
-  return table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ import msgspec
 
 from xmcap import languages
 from xmcap.data.corpora import archives
-from xmcap.data.corpora.folder import beside, columnar, fields, split_choice, text_files, webdataset
+from xmcap.data.corpora.folder import beside, columnar, fields, kinds, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.split_choice import Rule
@@ -33,6 +33,7 @@ _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"
 """Tar file in the working folder with the pictures that were embedded in tables."""
 
+_MOST_LOST = 0.1  # of the rows of a table
 _NOT_UTF8 = "the name of its picture is not UTF-8"
 _ROWS = """
 CREATE TABLE rows (id INTEGER PRIMARY KEY, row);
@@ -84,6 +85,8 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
         except UnicodeEncodeError:
           problems.add("bad_utf8", row.where, _NOT_UTF8)
       _add_missed(table, problems)
+      if paths[0].suffix.lower() in text_files.TABLES:
+        _check_letters(database, root, problems, work)
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
       about = json.dumps(table.as_json())
       database.execute("INSERT INTO columns VALUES (?, ?)", (about, "\n".join(said)))
@@ -92,6 +95,19 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
   with databases.reading(path) as database:
     work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
     return database.execute("SELECT count(*) FROM rows").fetchone()[0]
+
+
+def _check_letters(
+  database: sqlite3.Connection, source: pathlib.Path, problems: Problems, work: Work
+) -> None:
+  """Raises UsageError if too many rows of a table have lost letters; lists the problems then."""
+  lost = len({where for kind, where, _ in problems.listed if kind in ("bad_utf8", "lost_letters")})
+  rows = database.execute("SELECT count(*) FROM rows").fetchone()[0] + problems.counts.get("bad_utf8", 0)
+  if lost > _MOST_LOST * rows:
+    work.problems.extend(problems.listed)
+    raise UsageError(
+      f"{source}: {lost:,} of {rows:,} lines have question marks for captions, or are not UTF-8: {kinds.SAVE_AGAIN}"
+    )
 
 
 def _add_missed(table: Table, problems: Problems) -> None:

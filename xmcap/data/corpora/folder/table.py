@@ -215,9 +215,7 @@ def of_language(name: str, profile: Profile, others: Sequence[Column]) -> Column
   if name.strip().lower() in OFTEN_OTHER and not (profile.are_phrases or beside):
     return None
   why = f"{languages.get(code).english_name}, by its name"
-  if profile.most == kinds.LOST:
-    why += f"; {kinds.LOST}"
-  elif (base := languages.variety_base(code)) is not None and code not in languages.LANGUAGES:
+  if (base := languages.variety_base(code)) is not None and code not in languages.LANGUAGES:
     why += f"; --caption_columns={base}={shown(name, 20)} reads it as {base}"
   return Column(name, CAPTION, code, why)
 
