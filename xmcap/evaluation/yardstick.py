@@ -49,7 +49,8 @@ def _score(
   heading = metrics_lib.METRICS[table.primary].heading
   says = (
     f"{tables.OF_BASELINES}copying the caption of the {_NEAREST} of train scores {heading}"
-    f" {shown(scores[_NEAREST])}, always the most frequent caption {shown(scores['most frequent caption'])}, the model {shown(row.score)}"
+    f" {shown(scores[_NEAREST])}, always the most frequent caption"
+    f" {shown(scores['most frequent caption'])}, the model {shown(row.score)}"
   )
   interval = (
     f"difference to copying {shown(row.difference)}, 95% interval {shown(row.low)} to {shown(row.high)}"

@@ -105,7 +105,7 @@ def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
   assert again.held and again.splits == first.splits and again.problems.counts == first.problems.counts
   assert "already has this corpus" in again.summary()
   assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
-  with pytest.raises(UsageError, match="out contains coco_35l with image_size=None, not 32: remove it"):
+  with pytest.raises(UsageError, match="out contains coco_35l with image_size=default, not 32: remove it"):
     coco(small, tmp_path / "out", image_size=32)
 
 
