@@ -31,7 +31,7 @@ from xmcap.commands import (
   tag,
 )
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.storage import refusals
+from xmcap.storage import paths, refusals
 
 # Gin's message for a configurable that is called with missing arguments.
 _UNBOUND = re.compile(
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     if isinstance(error, FileNotFoundError) and _is_folder_gone():
       _report("the working folder was removed: change to another one (cd), and start again")
       return UsageError.exit_code
-    known = extras.explained(error) or refusals.explained(error)
+    known = extras.explained(error) or refusals.explained(error) or paths.explained(error)
     if known is None:
       raise
     _report(str(known), "restart needed" if isinstance(known, RestartError) else "error")
