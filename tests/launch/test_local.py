@@ -125,7 +125,7 @@ sys.exit(75)
   assert (tmp_path / "told").exists()
 
 
-def test_one_that_does_not_listen_is_killed(tmp_path):
+def test_one_that_does_not_listen_is_killed(tmp_path, capsys):
   body = """
 if index == 0:
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -138,6 +138,8 @@ sys.exit(75)
   began = time.monotonic()
   assert local.run(_child(tmp_path, body), processes=2, grace=0.2) == 75
   assert time.monotonic() - began < 20
+  said = "process 0 still ran 0.2 s after SIGTERM: killed; --grace=SECONDS gives more time"
+  assert said in capsys.readouterr().err
 
 
 def test_it_gives_up_after_so_many_restarts(tmp_path, capsys):
