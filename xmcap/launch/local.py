@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xmcap import terminal
+from xmcap import quiet, terminal
 from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
@@ -222,6 +222,8 @@ def _copy_lines(pipe, index: int) -> None:
   """Copies whole lines to standard output, prefixed with the number of the process."""
   with pipe:
     for line in pipe:
+      if quiet.is_of_rehearsal(line):
+        continue
       text = line.rstrip(b"\r\n").decode("utf-8", "replace")
       try:
         with _printing:
