@@ -113,7 +113,7 @@ def main() -> None:
     k = arguments.captions_per_image
     report.write(
       "lengths" if k == 1 else f"lengths_k{k}",
-      f"Padding of targets with length buckets, K = {k}",
+      f"Padding of targets with length buckets, {'one caption' if k == 1 else f'{k} captions'} per picture",
       rows,
       columns=("lengths", "window", "padded", "positions per caption", "share of batches by length"),
       notes=[

@@ -66,6 +66,13 @@ def test_score_writes_all_forms(files, capsys):
     (["caption", "--model_dir=/nowhere", "/nowhere/a.jpg"], "cannot be read"),
     (["eval", "--model_dir=/nowhere"], "not a model folder"),
     (["data", "stats", "/nowhere"], "/nowhere"),
+    (["data", "stats", "g://b/x"], "unknown scheme 'g://'; did you mean gs://?"),
+    (["runs", "g://b/runs"], "g://b/runs: unknown scheme 'g://'; did you mean gs://?"),
+    (["runs", "gs:/b/runs"], "unknown scheme 'gs:/'; did you mean gs://?"),
+    (["runs", "https://b.c/runs"], "unknown scheme 'https://' here: give a path, gs://"),
+    (["eval", "--model_dir=g://b/x"], "unknown scheme 'g://'; did you mean gs://?"),
+    (["caption", "--model_dir=/nowhere", "g://b/x"], "unknown scheme 'g://'; did you mean gs://?"),
+    (["doctor", "--bucket=gcs://b"], "unknown scheme 'gcs://'; did you mean gs://?"),
     (["data", "build", "coco"], "coco"),
   ],
 )

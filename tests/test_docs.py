@@ -28,6 +28,16 @@ def test_links_lead_to_files(page):
     assert (page.parent / target).exists(), target
 
 
+def test_a_heading_has_one_address():
+  """GitHub's and MkDocs' addresses differ where punctuation stands between two spaces, as in `K = 1`."""
+  linked = set(re.findall(r"(\w+\.md)#([\w-]+)\)", "".join(map(text_of, PAGES))))
+  for page in PAGES:
+    for heading in re.findall(r"^##+ (.*)$", text_of(page), re.MULTILINE):
+      ours = re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+      if "--" in ours:
+        assert (page.name, re.sub("-+", "-", ours)) not in linked and (page.name, ours) not in linked, heading
+
+
 @each_page
 def test_gin_files_that_are_named_are_there(page):
   for name in re.findall(r"(?<![\w/-])((?:models|data|runs|t5x)/\w+\.gin)", text_of(page)):

@@ -147,11 +147,18 @@ logging.error("an error of a library")
 logging.info("a detail")
 import logging as of_python
 of_python.getLogger("tensorflow").warning("another note")
+pool = of_python.getLogger("urllib3.connectionpool")
+pool.warning("Connection pool is full, discarding connection: %s. Connection pool size: %s", "host", 10)
+pool.warning("Retrying (%r) after connection broken", 1)
 source = "from absl import logging; logging.warning('a language is not trained')"
 exec(compile(source, pathlib.Path(quiet.__file__).with_name("evaluation") / "some.py", "exec"))
 """
   said = _python(code).stderr.splitlines()
-  assert said == ["absl: error: an error of a library", "xmcap: warning: a language is not trained"]
+  assert said == [
+    "absl: error: an error of a library",
+    "urllib3.connectionpool: warning: Retrying (1) after connection broken",
+    "xmcap: warning: a language is not trained",
+  ]
 
 
 def test_either_order_of_imports_gives_seqio_the_tasks_and_importing_tensorflow_prints_nothing():

@@ -14,7 +14,7 @@ import sys
 from xmcap import __version__, extras, quiet, terminal
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.storage import refusals
+from xmcap.storage import paths, refusals
 
 # Command -> its module in `commands`, in the order of --help.
 _COMMANDS = {
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     if isinstance(error, FileNotFoundError) and _is_folder_gone():
       _report("the working folder was removed: change to another one (cd), and start again")
       return UsageError.exit_code
-    known = extras.explained(error) or refusals.explained(error)
+    known = extras.explained(error) or refusals.explained(error) or paths.explained(error)
     if known is None:
       raise
     _report(str(known), "restart needed" if isinstance(known, RestartError) else "error")

@@ -1,8 +1,15 @@
 """The command `xmcap launch`: what it takes, and its errors of one line."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
 from xmcap import cli
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 _PLACE = ["--name=bb", "--project=my-project", "--zone=us-central2-b"]
 
@@ -57,6 +64,27 @@ def test_local_gives_the_command_its_options_and_variables(tmp_path, capsys):
     == 0
   )
   assert capsys.readouterr().out == "[0] b c|train|--gin_file=a b|--|--processes=7|\n"
+
+
+def test_local_runs_the_xmcap_that_is_installed_not_a_folder_of_its_name(tmp_path):
+  """A clone has such a folder, which lacks what an install adds."""
+  (tmp_path / "xmcap").mkdir()
+  (tmp_path / "xmcap/__init__.py").write_text("raise ImportError('the folder of the clone')")
+  command = [
+    sys.executable,
+    "-P",
+    "-m",
+    "xmcap.cli",
+    "launch",
+    "local",
+    "--processes=1",
+    "--bucket=store/bucket",
+  ]
+  done = subprocess.run(
+    [*command, "--", "train", "--help"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    capture_output=True, text=True, check=False,
+  )  # fmt: skip
+  assert done.returncode == 0 and "[0] usage: xmcap train" in done.stdout, done.stderr
 
 
 def test_local_runs_this_xmcap(capsys):

@@ -75,6 +75,17 @@ for part in ("a", "b", "c\\n", "last"):
   assert sorted(capsys.readouterr().out.splitlines()) == ["[0] abc", "[0] last", "[1] abc", "[1] last"]
 
 
+def test_notes_about_connections_are_left_out(tmp_path, capsys):
+  body = """
+print("[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1")
+auth = "24764 google_auth_provider.cc:136] Using GOOGLE_AUTH_TOKEN_FOR_TESTING"
+print(f"I1127 15:49:48.081903   {auth}")
+print("E1127 15:49:48.081903   24764 client.cc:1] a host is lost")
+"""
+  local.run(_child(tmp_path, body), processes=1)
+  assert capsys.readouterr().out == "[0] E1127 15:49:48.081903   24764 client.cc:1] a host is lost\n"
+
+
 def test_the_processes_are_told_of_each_other(tmp_path):
   local.run(_child(tmp_path, ""), processes=2)
   first, second = [eval(path.read_text()) for path in sorted(tmp_path.glob("start-*"))]
@@ -125,7 +136,7 @@ sys.exit(75)
   assert (tmp_path / "told").exists()
 
 
-def test_one_that_does_not_listen_is_killed(tmp_path):
+def test_one_that_does_not_listen_is_killed(tmp_path, capsys):
   body = """
 if index == 0:
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -138,6 +149,8 @@ sys.exit(75)
   began = time.monotonic()
   assert local.run(_child(tmp_path, body), processes=2, grace=0.2) == 75
   assert time.monotonic() - began < 20
+  said = "process 0 still ran 0.2 s after SIGTERM: killed; --grace=SECONDS gives more time"
+  assert said in capsys.readouterr().err
 
 
 def test_it_gives_up_after_so_many_restarts(tmp_path, capsys):

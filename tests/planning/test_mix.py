@@ -6,7 +6,7 @@ import pytest
 from tests.data.conftest import NUM_PICTURES, tiny_record, write_corpus
 from xmcap import cli, configuration
 from xmcap.errors import UsageError
-from xmcap.planning import mix, report, topologies
+from xmcap.planning import mix, report, step, topologies
 from xmcap.planning import run as run_lib
 
 _GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
@@ -100,6 +100,17 @@ def test_shares_that_are_none(text):
 def test_other_lengths_than_the_runs():
   with pytest.raises(UsageError, match="--length_mix=16:1: the run only has targets of 8, 12, 24 tokens"):
     mix.parse("16:1")
+
+
+@pytest.mark.parametrize("lengths", [(), (12,)])
+def test_the_plan_of_the_longest_alone_is_not_called_the_runs(monkeypatch, lengths):
+  heard = []
+  monkeypatch.setattr(step, "plan_step", _plan)
+  monkeypatch.setattr(report, "text", lambda *given: heard.append(given[-1]) or "")
+  files = [f"--gin_file={file}" for file in _GIN]
+  changed = [f"--gin.{binding}" for binding in (*_SMALL, f"CaptionStream.target_lengths={lengths}")]
+  assert cli.main(["plan", *files, *changed, "--topology=v4-8"]) == 0
+  assert heard == [1 + len(lengths)]
 
 
 def test_a_search_takes_no_mix(capsys):

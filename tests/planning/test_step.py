@@ -14,7 +14,7 @@ import pytest
 
 from xmcap import cli, configuration
 from xmcap.launch import local
-from xmcap.planning import topologies
+from xmcap.planning import report, topologies
 
 ROOT = Path(__file__).parents[2]
 _GIN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
@@ -87,6 +87,9 @@ def test_the_text_says_what_it_is(planned):
   assert "data 4 x fsdp 8 x model 2; 64 captions per step" in text and "cost at 2 per chip-hour" in text
   assert f"{document['memory']['allowed'] / 2**30:.2f}" in text
   assert "step, communication hidden" in text and "step, communication exposed" in text
+  assert "the run, estimated" in text
+  of_three = report.text(document, topologies.parse("v4-128"), lengths=3)
+  assert "the run, if all targets were the longest" in of_three and "estimated  " not in of_three
 
 
 def test_the_smallest_slice_that_should_hold_the_run(planned):

@@ -13,7 +13,7 @@ from xmcap.evaluation import picture_files
 from xmcap.evaluation.captioning import PictureCaptioner
 from xmcap.scoring import score, write, write_predictions
 from xmcap.scoring.reading import embedding_files
-from xmcap.storage import addresses, files, outputs
+from xmcap.storage import addresses, buckets, files, outputs
 
 _VECTORS = features.Features(("a", "b"), np.ones((2, 3), np.float32))
 _READERS = {
@@ -59,6 +59,23 @@ def test_a_pipe_is_not_waited_for(read, tmp_path):
   os.mkfifo(tmp_path / "pipe.npy")
   with pytest.raises(UsageError, match="a pipe or a device|no such file"):
     _READERS[read](str(tmp_path / "pipe.npy"))
+
+
+@pytest.mark.parametrize("address", ["g://b/x", "gcs://b/x", "GS://b/x", "gs:/b/x", "gss://b"])
+def test_a_mistyped_scheme_is_said_with_the_one_that_was_meant(address):
+  scheme = address[: -len(address.lstrip("GgcSs:/"))]
+  for ask in (addresses.is_remote, addresses.absolute, buckets.check_writable, outputs.check_path):
+    with pytest.raises(UsageError, match=f"^{address}: unknown scheme '{scheme}'; did you mean gs://\\?$"):
+      ask(address)
+
+
+def test_other_schemes_and_paths_pass():
+  for remote in ("gs://b", "s3://b/x", "memory://b/x", "https://b.c/x"):
+    assert addresses.is_remote(remote)
+  for path in ("gs/b", "a:b/c", "/a/gs:/b", "C:/gs", ""):
+    assert not addresses.is_remote(path)
+  with pytest.raises(UsageError, match="unknown scheme 'abc://' here: give a path, gs://BUCKET"):
+    addresses.is_remote("abc://b")
 
 
 def test_lone_surrogates_are_not_written(tmp_path):

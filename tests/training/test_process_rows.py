@@ -102,7 +102,7 @@ def test_processes_along_model_feed_the_same_rows():
 def test_what_cannot_be_fed_is_refused():
   mesh = mesh_of([[[0], [0]], [[0], [0]]])
   with pytest.raises(
-    UsageError, match="a batch of 6 pictures cannot be split evenly over data x fsdp = 4 devices"
+    UsageError, match="a batch of 6 pictures .* data x fsdp = 4 devices: .*nearest batch: 8 pictures"
   ):
     process_rows(mesh, 6, 0)
   with pytest.raises(UsageError, match="process 1 holds no device of the mesh"):

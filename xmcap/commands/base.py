@@ -14,6 +14,7 @@ from typing import Any
 
 from xmcap import languages, terminal
 from xmcap.errors import UsageError
+from xmcap.storage import paths as paths_lib
 
 SEVERAL: dict[str, Any] = {"action": "extend", "nargs": "+", "default": []}
 """Settings of an option that takes several values and may be repeated."""
@@ -102,9 +103,15 @@ def add_languages(command, help: str, every: bool = False) -> None:
   text(command, "--languages", "CODES", help, type=parse)
 
 
+def address(value: str) -> str:
+  """The type of an option for a path or an address; UsageError for an unknown scheme."""
+  paths_lib.check_scheme(value)
+  return value
+
+
 def add_model(command, folder: str = "the folder that a training run wrote") -> None:
   """Adds the options for the folder of a model and its checkpoint."""
-  text(command, "--model_dir", "DIR", folder, required=True)
+  text(command, "--model_dir", "DIR", folder, required=True, type=address)
   number(command, "--step", "the checkpoint to use; default: the best or newest")
 
 

@@ -40,7 +40,7 @@ def add(commands) -> None:
     "Works in every size of install. Its output belongs into a report of a fault: it has no secrets.",
   )  # fmt: skip
   bucket = "also check that a run can write to gs://BUCKET/FOLDER, by one small object that is deleted again"
-  base.text(command, "--bucket", "ADDRESS", bucket, "")
+  base.text(command, "--bucket", "ADDRESS", bucket, "", type=base.address)
   base.flag(command, "--json", "print JSON")
 
 

@@ -23,7 +23,7 @@ def add(commands) -> None:
   prompts = 'JSON of {"DE": ["ein Bild von {}", ...]}; a language without prompts has its names alone'
   base.add_model(command)
   base.text(command, "--out", "DIR", "folder for the embeddings", short="-o", required=True)
-  base.text(command, "--images", "DIR", images)
+  base.text(command, "--images", "DIR", images, type=base.address)
   base.text(command, "--corpus", "DIR", corpus)
   base.text(command, "--split", "NAME", "of --corpus", "train")
   base.text(command, "--captions", "FILE", captions)

@@ -16,7 +16,7 @@ def add(commands) -> None:
   )  # fmt: skip
   pictures = "files, folders and patterns, if there is no --corpus"
   out = "the file, or the folder for --format=bigfile"
-  base.text(command, "pictures", "PICTURES", pictures, nargs="*")
+  base.text(command, "pictures", "PICTURES", pictures, nargs="*", type=base.address)
   base.add_model(command, "a run's folder, or what `xmcap convert` wrote")
   base.text(command, "--out", "PATH", out, short="-o", required=True)
   base.text(command, "--corpus", "DIR", "a built corpus: the pictures of a split")

@@ -179,7 +179,8 @@ def _checked(arguments, place: Any) -> str:
 
 
 def _local(arguments) -> None:
-  program = [arguments.program] if arguments.program else [sys.executable, "-m", "xmcap.cli"]
+  # -P: not the folder of the user, which may be a clone beside the installed package.
+  program = [arguments.program] if arguments.program else [sys.executable, "-P", "-m", "xmcap.cli"]
   command = [*program, *_command(arguments)]
   given = dict(options.check_text("env", text, "env").split("=", 1) for text in arguments.env)
   if arguments.dry_run:

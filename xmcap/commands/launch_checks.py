@@ -15,7 +15,7 @@ from typing import Any
 from xmcap import extras
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import addresses, object_store
+from xmcap.storage import addresses, buckets, object_store, paths
 
 _MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "FEATURES", "INITIAL_CHECKPOINT")
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
@@ -73,6 +73,8 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
       arguments, rest = parsers[words[0]].parse_known_args(words[1:])
       arguments.overrides = base.overrides(arguments, rest)
       extras.check(arguments.prog, arguments.extra)
+      for word in words:
+        paths.check_scheme(word.partition("=")[2])
       checks = {"train": _train, "eval": _eval}.get(words[0])
       written = checks(arguments, place, folder, unseen) if checks else ""
   except XmcapError as error:
@@ -162,10 +164,7 @@ def _check_model_dir(model_dir: str, place: Place) -> None:
         " bucket, --gin.MODEL_DIR=gs://BUCKET/FOLDER"
       )
     return
-  if place.ask:
-    from xmcap.storage import buckets
-
-    buckets.check_writable(model_dir)
+  (buckets.check_writable if place.ask else buckets.check_address)(model_dir)
 
 
 def _check_mesh(place: Place) -> None:

@@ -61,7 +61,7 @@ def add(commands) -> None:
   tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"
   base.text(caption, "--tags", "FILE", tags)
   images = "pictures, folders of them, or patterns such as 'photos/**/*.jpg'"
-  base.text(caption, "images", "IMAGE", images, nargs="+")
+  base.text(caption, "images", "IMAGE", images, type=base.address, nargs="+")
   base.add_gin(caption)
 
 

@@ -106,7 +106,7 @@ def _step(arguments, topology) -> dict:
   except step.DoesNotFit as error:
     # Finding settings that fit is worth the compilation time: the error alone would not help.
     raise search.with_way_out(error, topology, print) from None
-  print(report.text(plan, topology, arguments.price), end="")
+  print(report.text(plan, topology, arguments.price, len(lengths)), end="")
   mixed = mix.plan_mix(planned, topology, plan, shares, base.say) if "estimate" in plan else None
   if mixed is None:
     return plan

@@ -15,7 +15,7 @@ def add(commands) -> None:
     commands, "runs", _runs, "compare runs in a table, or on a page of their curves",
     "Reads MODEL_DIR/metrics.jsonl, also while a run is in progress.",
   )  # fmt: skip
-  base.text(command, "dirs", "DIR", "a MODEL_DIR, or a folder of them", nargs="+")
+  base.text(command, "dirs", "DIR", "a MODEL_DIR, or a folder of them", nargs="+", type=base.address)
   page = "write the curves to an HTML page, which needs neither server nor network"
   base.text(command, "--out", "FILE", page, "")
 

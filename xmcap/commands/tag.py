@@ -27,7 +27,7 @@ def add(commands) -> None:
   features = "stored features of the pictures, for a tagger that was trained on such; tags all that are in it"
   base.text(command, "--features", "PATH", features)
   images = "pictures, folders of them, or patterns such as 'photos/**/*.jpg'"
-  base.text(command, "images", "IMAGE", images, nargs="*")
+  base.text(command, "images", "IMAGE", images, type=base.address, nargs="*")
 
 
 def _tag(arguments) -> None:

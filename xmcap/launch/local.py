@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xmcap import terminal
+from xmcap import quiet, terminal
 from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
@@ -155,6 +155,10 @@ class _Processes:
     self._send(signal.SIGTERM)
     enough = max(num_signals(), 1)
     self._wait(grace, lambda: num_signals() > enough)
+    late = [index for index, code in enumerate(self._codes()) if code is None]
+    if late and num_signals() <= enough:
+      which = f"process{'es' if len(late) > 1 else ''} {', '.join(map(str, late))}"
+      runner.say(f"{which} still ran {grace:g} s after SIGTERM: killed; --grace=SECONDS gives more time")
     self.kill()
     # A failure takes precedence over the codes of processes that only lost it, and the first to end over the others.
     failures = [code if code and not is_restartable(code) else 0 for code in unasked]
@@ -218,6 +222,8 @@ def _copy_lines(pipe, index: int) -> None:
   """Copies whole lines to standard output, prefixed with the number of the process."""
   with pipe:
     for line in pipe:
+      if quiet.is_of_rehearsal(line):
+        continue
       text = line.rstrip(b"\r\n").decode("utf-8", "replace")
       try:
         with _printing:

@@ -18,8 +18,11 @@ Plan = Mapping[str, Any]
 """The result of `step.plan_step`."""
 
 
-def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -> str:
-  """A plan as tables; for GPUs, its memory and exchanges. `price` is per chip-hour."""
+def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, lengths: int = 1) -> str:
+  """A plan as tables; for GPUs, its memory and exchanges.
+
+  `price` is per chip-hour; of several `lengths` of targets the plan is that of the longest.
+  """
   variant = Variant(**plan["variant"])
   parts = f", in {variant.microbatches} microbatches" if variant.microbatches > 1 else ""
   remat = f", remat of {variant.remat}" if variant.remat != "no" else ""
@@ -31,7 +34,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None) -
     _memory(plan, topology).text(),
   ]
   if isinstance(topology, Topology):
-    lines += [_step(plan, topology).text(), _run(plan, topology, price).text()]
+    lines += [_step(plan, topology).text(), _run(plan, topology, price, lengths).text()]
     if small := plan["smallest"]:
       lines.append(
         f"The smallest slice of these chips that should hold it is {small['topology']}, with at most "
@@ -158,7 +161,7 @@ def _calibration(found: Mapping[str, Any]) -> str:
   return said + Grid(heads, tuple(rows)).text()
 
 
-def _run(plan: Plan, topology: Topology, price: float | None) -> Grid:
+def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> Grid:
   estimate = plan["estimate"]
   pictures = plan["batch_size"] // plan["variant"]["captions_per_image"]
   both = estimate["step_seconds"], estimate["exposed_seconds"]
@@ -179,7 +182,9 @@ def _run(plan: Plan, topology: Topology, price: float | None) -> Grid:
   if plan["decodes_pictures"]:
     name = f"cores for {decoders.MARGIN:g} times as many, if each decodes {decoders.PER_CORE}"
     rows += (row(name, lambda seconds: _cores(busiest / seconds, topology)),)
-  return Grid(("the run, estimated", *_OVERLAP), rows + _length_of_run(plan, both, price))
+  # Shorter targets, whose steps are not planned yet, take less time.
+  head = "the run, estimated" if lengths == 1 else "the run, if all targets were the longest"
+  return Grid((head, *_OVERLAP), rows + _length_of_run(plan, both, price))
 
 
 def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -> tuple[tuple[str, ...], ...]:

@@ -15,7 +15,8 @@ Address = str | os.PathLike
 
 
 def is_remote(address: Address) -> bool:
-  """Whether an address is an object in a store rather than a local path."""
+  """Whether an address is an object in a store rather than a local path. UsageError for an unknown scheme."""
+  paths.check_scheme(address)
   return "://" in os.fspath(address)
 
 

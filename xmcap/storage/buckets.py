@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import refusals
+from xmcap.storage import paths, refusals
 
 _SECONDS = 20.0
 """For each request, with its retries."""
@@ -27,17 +27,17 @@ def check_writable(address: str) -> None:
       credentials; the bucket is of a kind that Orbax cannot use here; or the address is not in Cloud Storage.
     RestartError: the bucket does not answer.
   """
-  scheme, _, place = address.partition("://")
-  bucket, _, folder = place.partition("/")
-  if scheme != "gs" or not bucket:
-    raise UsageError(
-      f"{address}: a run writes to a folder or to gs://BUCKET/FOLDER: its checkpoints cannot be kept in another store"
-    )
+  bucket, folder = _bucket_and_folder(address)
   prefix = folder.strip("/") + "/" if folder.strip("/") else ""
   # A name that nobody else has, and that a run in the folder does not read.
   name = f"{prefix}.xmcap-write-test-{secrets.token_hex(8)}"
   with explaining(address):
     _check(bucket, prefix, name)
+
+
+def check_address(address: str) -> None:
+  """Raises the UsageError of `check_writable` for an address that is not in Cloud Storage; asks no store."""
+  _bucket_and_folder(address)
 
 
 def client() -> Any:
@@ -63,6 +63,17 @@ def explaining(address: str = "") -> Iterator[None]:
     if known is None:
       raise
     raise known from error
+
+
+def _bucket_and_folder(address: str) -> tuple[str, str]:
+  paths.check_scheme(address)
+  scheme, _, place = address.partition("://")
+  bucket, _, folder = place.partition("/")
+  if scheme != "gs" or not bucket:
+    raise UsageError(
+      f"{address}: a run writes to a folder or to gs://BUCKET/FOLDER: its checkpoints cannot be kept in another store"
+    )
+  return bucket, folder
 
 
 def _check(bucket_name: str, prefix: str, name: str) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import whole_files
-from xmcap.storage.paths import check_name
+from xmcap.storage.paths import check_name, check_scheme
 
 FOLDER_LOCK = ".xmcap.lock"
 """Name of the lock in an output folder; code that lists the folder must skip it."""
@@ -120,9 +120,10 @@ def held(
 
 
 def check_path(path: str | os.PathLike, option: str = "--out", folder: bool = True) -> None:
-  """Raises UsageError for a path that no file can have, and for the path of a file that ends in a slash."""
+  """Raises UsageError for a path that no file can have, an unknown scheme, and a file's path that ends in a slash."""
   if os.fspath(path):
     check_name(path)
+    check_scheme(path)
   else:
     raise UsageError(f"{option} is empty: give the path of a {'folder' if folder else 'file'}")
   if not folder and os.fspath(path).endswith(os.sep):

@@ -1,10 +1,49 @@
 """Checks of paths that callers and files of strangers give: what no file can be called, and what is no file."""
 
+import difflib
 import os
+import re
 import stat
 
 from xmcap.errors import UsageError
 from xmcap.terminal import shown
+
+_STORES = ("gs", "s3")
+_OTHER_NAMES = ("gcs", "s3a")  # that fsspec has for stores of ours
+# One slash is left of two where a path was normalised, or was typed so.
+_SCHEME = re.compile(rf"([\w.+-]*)://|(?:{'|'.join(_STORES)}):/?")
+
+
+def check_scheme(address: str | os.PathLike) -> None:
+  """Raises UsageError for an address such as g://BUCKET or gs:/BUCKET, whose scheme no store has."""
+  text = os.fsdecode(address)
+  found = _SCHEME.match(text)
+  if found and found[1] not in _STORES and not _is_of_fsspec(found[1]):
+    raise UsageError(f"{shown(text)}: {_unknown(found[0])}")
+
+
+def explained(error: BaseException) -> UsageError | None:
+  """Returns the error for the user for etils' of a path with a scheme that it does not have; None for any other."""
+  scheme = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
+  return UsageError(_unknown(scheme)) if scheme.endswith("://") else None
+
+
+def _unknown(scheme: str) -> str:
+  near = difflib.get_close_matches(scheme.split(":")[0].lower(), _STORES, 1)
+  advice = (
+    f"; did you mean {near[0]}://?"
+    if near
+    else " here: give a path, gs://BUCKET/FOLDER or s3://BUCKET/FOLDER"
+  )
+  return f"unknown scheme '{shown(scheme)}'{advice}"
+
+
+def _is_of_fsspec(scheme: str | None) -> bool:
+  try:
+    import fsspec
+  except ImportError:  # it scores, and reads no address
+    return False
+  return scheme in fsspec.available_protocols() and scheme not in _OTHER_NAMES
 
 
 def check_name(path: str | os.PathLike) -> None:

@@ -1,6 +1,7 @@
 """The arguments of `train` and `hooks` as configured in gin, each resolved separately, for plans and dry runs."""
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any
@@ -18,9 +19,10 @@ from xmcap.training.optimizer import Optimizer
 def check_batch(pictures: int, groups: int, microbatches: int) -> None:
   """Raises UsageError if a batch cannot be split evenly over data x fsdp devices and into microbatches."""
   if microbatches < 1 or pictures % groups or pictures % microbatches:
+    unit = math.lcm(groups, max(microbatches, 1))
     raise UsageError(
       f"a batch of {pictures:,} pictures cannot be split evenly over data x fsdp = {groups} devices and {microbatches} "
-      "microbatches: change one of them"
+      f"microbatches: change one of them (nearest batch: {unit * max(1, round(pictures / unit)):,} pictures)"
     )
 
 

@@ -252,6 +252,7 @@ def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.
   if rows < 1 or rows % groups:
     raise UsageError(
       f"a batch of {rows} pictures cannot be split evenly over data x fsdp = {groups} devices: change one of them"
+      f" (nearest batch: {groups * max(1, round(rows / groups)):,} pictures)"
     )
   owners = np.array([device.process_index for device in mesh.devices.flat]).reshape(groups, -1)
   held = np.flatnonzero((owners == process_index).any(axis=1))

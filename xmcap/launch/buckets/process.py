@@ -13,7 +13,8 @@ from xmcap.launch.buckets import server
 @contextlib.contextmanager
 def served(folder: pathlib.Path) -> Iterator[dict[str, str]]:
   """Serves a folder as the bucket of its name; gives the variables by which other processes find it."""
-  command = [sys.executable, "-m", "xmcap.launch.buckets.process", str(folder.parent), folder.name]
+  # -P: as for the run's own processes.
+  command = [sys.executable, "-P", "-m", "xmcap.launch.buckets.process", str(folder.parent), folder.name]
   # The server ends with this process, however that ends: its input is then at its end.
   with subprocess.Popen(
     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
