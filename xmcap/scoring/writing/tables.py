@@ -27,10 +27,8 @@ CLASS_GROUPS = (100, 333, 666, math.inf)
 ALL_BUT_EN = "all but en"
 """Name of the mean over the 36 languages without English."""
 
-OF_COLUMNS = "columns "
-"""Prefix of notes about the columns beside."""
-OF_BASELINES = "baselines: "
-"""Prefix of notes about the columns of trivial captioners."""
+OF_COLUMNS, OF_BASELINES = "columns ", "baselines: "
+"""Prefixes of notes about the columns beside; the latter about those of trivial captioners."""
 
 
 @dataclasses.dataclass(frozen=True)
