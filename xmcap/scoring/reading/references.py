@@ -204,9 +204,14 @@ def _read_release(
 
 def _check_empty(name: str, references: References, namer: ids.Namer) -> None:
   """Notes empty references, which lower scores; UsageError if an image has no other in a language."""
+  suspects = {
+    key: of_image
+    for key, of_image in references.items()
+    if not all(map(str.strip, itertools.chain.from_iterable(of_image.values())))
+  }
   empty = [
     f"{code} {shown(key)}"
-    for key, of_image in references.items()
+    for key, of_image in suspects.items()
     for code, texts in of_image.items()
     if not all(map(str.strip, texts))
   ]
@@ -214,7 +219,7 @@ def _check_empty(name: str, references: References, namer: ids.Namer) -> None:
     return
   nothing = [
     f"{code} {shown(key)}"
-    for key, of_image in references.items()
+    for key, of_image in suspects.items()
     for code, texts in of_image.items()
     if not any(map(str.strip, texts))
   ]
