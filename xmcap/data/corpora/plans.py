@@ -174,4 +174,6 @@ def _settings(plan: Plan) -> dict[str, Any]:
 
 def _as_text(value: Any) -> str:
   """Returns a setting as an option is written; `default` for an empty one."""
-  return ",".join(map(str, value)) if isinstance(value, list) and value else str(value or "default")
+  if value in ("", [], None):
+    return "default"
+  return ",".join(map(str, value)) if isinstance(value, list) else str(value)
