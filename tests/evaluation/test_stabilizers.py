@@ -46,12 +46,12 @@ def model(request, corpus, tmp_path_factory):
   run(
     "train", "--gin_file=models/tiny.gin", "--gin_file=data/coco35l.gin", "--gin_file=runs/train.gin",
     "--gin_file=runs/plugs.gin", f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={folder}", *small_corpus.SMALLER,
-    f"--gin.FORM={request.param}", f"--gin.CaptionStream.languages={CODES}", "--gin.TOTAL_STEPS=450",
+    f"--gin.FORM={request.param}", f"--gin.CaptionStream.languages={CODES}", "--gin.TOTAL_STEPS=700",
     "--gin.BATCH_SIZE=9", "--gin.CAPTIONS_PER_IMAGE=3", "--gin.STABILIZER_LENGTH=12",
     "--gin.TARGET_LENGTH=32", "--gin.CaptionStream.target_lengths=()",
     "--gin.Writers.tensorboard=False", "--gin.Optimizer.transformation=@adam", "--gin.EVALUATORS=[]",
     "--gin.Optimizer.schedule=@WarmupThenHalving()", "--gin.WarmupThenHalving.learning_rate=5e-3",
-    "--gin.WarmupThenHalving.warmup_steps=10", "--gin.WarmupThenHalving.halve_every=150",
+    "--gin.WarmupThenHalving.warmup_steps=10", "--gin.WarmupThenHalving.halve_every=200",
   )  # fmt: skip
   return request.param, folder
 

@@ -25,6 +25,7 @@ def launched(corpus, folder, *more, restart=0):
              f"--restart={restart}", *more, "--", "train", *test_processes.FLAGS, *FLAGS, f"--gin.DATA_DIR={corpus}",
              f"--gin.MODEL_DIR={folder}"]  # fmt: skip
   environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+  environment["PYTHONPATH"] = str(test_processes.ROOT)
   return subprocess.Popen(
     command, cwd=test_processes.ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     text=True, errors="replace",
