@@ -32,6 +32,7 @@ from xmcap.serving import app as app_lib
 from xmcap.serving import server
 from xmcap.serving.batching import Batching
 from xmcap.serving.limits import Limits
+from xmcap.serving.model import Model
 from xmcap.terminal import shown
 
 _GOOD = b"HTTP/1.1 200 "
@@ -74,7 +75,7 @@ def _read_tokenizer(folder: pathlib.Path) -> None:
 def _serve(path: pathlib.Path) -> None:
   captioner = servers.Fake(0.0)
   searches = {"greedy": "greedily", "sample": servers.Chance()}
-  model = app_lib.Model("fake", captioner, searches, captioner.languages)
+  model = Model("fake", servers.SIZE, searches)
   limits = Limits(upload_seconds=1, caption_seconds=20, idle_seconds=1, send_seconds=1)
   app, service = app_lib.make(model, limits, Batching(), server.hosts("127.0.0.1"))
   place = f"{path.name}.socket"
@@ -94,7 +95,7 @@ def _serve(path: pathlib.Path) -> None:
       os.kill(os.getpid(), signal.SIGTERM)
 
   logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-  server.run(app, service, bound, threading.Thread(target=talk).start)
+  server.run(app, service, bound, lambda: captioner, lambda: None, threading.Thread(target=talk).start)
   if said:
     raise said[0]
 

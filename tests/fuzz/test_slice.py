@@ -8,24 +8,30 @@ import sys
 
 import pytest
 
-from tests.fuzz import commands
+from tests.fuzz import commands, doors
 
 pytestmark = pytest.mark.slow
 
 # Two processes, of which each calls each of its commands once or more.
+_COMMANDS = {command.name for command in (*commands.LIGHT, *commands.HEAVY)}
 _CASES = 2 * len({command.name for command in commands.HEAVY})
 
 
-def test_no_command_falls_over_damaged_inputs(tmp_path):
+@pytest.mark.parametrize(
+  ("options", "cases", "names"),
+  [([], _CASES, _COMMANDS), (["--doors"], 60, {command.name for command in doors.DOORS})],
+  ids=["commands", "doors"],
+)
+def test_nothing_falls_over_damaged_inputs(tmp_path, options, cases, names):
   counts = tmp_path / "counts.json"
   # A process of its own: its forks must not have the threads that jax has started in this one.
   done = subprocess.run(
-    [sys.executable, "-m", "tests.fuzz", f"--cases={_CASES}", "--processes=2", "--minutes=30", "--seed=1",
+    [sys.executable, "-m", "tests.fuzz", *options, f"--cases={cases}", "--processes=2", "--minutes=30", "--seed=1",
      "--patience=10", f"--json={counts}"],
     cwd=pathlib.Path(__file__).parents[2], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True,
   )  # fmt: skip
   wrong = [line for line in done.stdout.splitlines() if line.startswith("case ")]
   assert done.returncode == 0, "\n".join(wrong) or done.stderr[-2000:]
   found = json.loads(counts.read_text())
-  assert sum(of["cases"] for of in found.values()) == _CASES
-  assert found.keys() == {command.name for command in (*commands.LIGHT, *commands.HEAVY)}
+  assert sum(of["cases"] for of in found.values()) == cases
+  assert found.keys() == names
