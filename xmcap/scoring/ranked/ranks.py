@@ -90,10 +90,8 @@ def rank(queries: Embeddings, candidates: Embeddings, right: np.ndarray, counts:
   Raises:
     UsageError: a product is not finite.
   """
-  held = candidates[:]
-  found, place, copies = distinct_rows(held)
-  distinct = held if len(found) == len(held) else held[found]
-  del held
+  found, place, copies = distinct_rows(candidates[:])
+  distinct = candidates[found]
   ends = np.cumsum(counts)
   rows = embedding_rows.at_once(_CELLS, distinct)
   parts = []
