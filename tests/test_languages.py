@@ -54,6 +54,11 @@ def test_nothing_is_suggested_for_a_code_that_only_shares_a_letter():
   assert "did you mean" not in str(error.value)
 
 
+def test_a_name_with_very_many_brackets_is_none():
+  assert languages.named("a (" * 20_000 + "fa" + ")" * 20_000) is None
+  assert languages.named("(" * 100_000) is None
+
+
 def test_parse():
   assert languages.parse("en, th,ar") == ("en", "th", "ar")
   assert len(languages.parse("all")) == 36 and "quz" not in languages.parse("trained")

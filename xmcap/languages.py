@@ -107,6 +107,7 @@ _NAMES = {
 }  # fmt: skip
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_LONGEST_NAME = 80  # characters of a name with brackets; strangers' headers may be much longer
 _TWO = re.compile(r"(.+?) ?(?:[(\[](.+)[)\]]| ([a-z]{2,3}))")
 _VARIETY = re.compile(r"[a-z]{2,3}(-[a-z]{4})?(-([a-z]{2}|[0-9]{3}))?")
 # Codes for no particular language, or for private use.
@@ -174,7 +175,7 @@ def named(text: str) -> str | None:
 
 def _named_twice(folded: str) -> str | None:
   """Returns the language of `NAME (CODE)` or `NAME CODE`; None if the two parts contradict each other."""
-  found = _TWO.fullmatch(folded)
+  found = _TWO.fullmatch(folded) if len(folded) <= _LONGEST_NAME else None
   if found is None:
     return None
   first, inner, last = found.groups()

@@ -115,7 +115,7 @@ def test_bad_results_are_named(tmp_path, results, message):
     read_predictions(_write(tmp_path, results), "el")
 
 
-@pytest.mark.parametrize("name", ["language", "lang", "language_code", "lang_code", "locale"])
+@pytest.mark.parametrize("name", ["language", "lang", "language_code", "lang_code"])
 def test_the_column_of_languages_has_several_names(tmp_path, name):
   path = tmp_path / "captions.csv"
   path.write_text(f"image_id,{name},caption\n7,el,a\n7,cz,b\n")
@@ -123,6 +123,12 @@ def test_the_column_of_languages_has_several_names(tmp_path, name):
   assert read_references(path) == {"7": {"el": ["a"], "cs": ["b"]}}
   path.write_text(f"{name},caption\nel,a\n")
   assert read_predictions(path, references={"7": {"el": ["x"]}}) == {"7": {"el": "a"}}
+
+
+def test_a_region_is_not_taken_for_the_language(tmp_path):
+  path = tmp_path / "captions.csv"
+  path.write_text("image_id,locale,caption\n7,de,a\n")
+  assert read_predictions(path, "el") == {"7": {"el": "a"}}
 
 
 def test_results_need_a_language(tmp_path):

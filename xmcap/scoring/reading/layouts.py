@@ -3,7 +3,7 @@
 Release: one line per image with `image/key`, `image/locale` (optional) and, for each language code, an object with the
 list `caption`, and the list `caption/tokenized` with the same captions split into words by the release.
 Plain: one row per caption, `{"image/key": ..., "language": ..., "caption": ...}`; the key may also be called `key`,
-`image_id` or `id`, and the language `lang`, `language_code`, `lang_code` or `locale`.
+`image_id` or `id`, and the language `lang`, `language_code` or `lang_code`.
 COCO: annotations are `{"images": [{"id": ...}, ...], "annotations": [{"image_id": ..., "caption": ...}, ...]}`, results
 `[{"image_id": ..., "caption": ...}, ...]` (https://cocodataset.org/#format-data). Neither names a language. The key of
 an image is its id as a string, so the ids 7, 7.0 and "7" are the same image.
@@ -34,7 +34,7 @@ Report = Callable[[str, str, str], object]
 _FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
 _LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
 _KEYS = ("image/key", "key", "image_id", "id")
-_LANGUAGES = ("language", "lang", "language_code", "lang_code", "locale")
+_LANGUAGES = ("language", "lang", "language_code", "lang_code")  # a `locale` may be the region of the image
 _LONGEST_LIST = 1 << 20
 _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
 
