@@ -15,6 +15,7 @@ from xmcap.scoring.reading.embedding_rows import Embeddings
 NDCG_DEPTH = 10
 
 _CELLS = 1 << 24  # scores computed at a time: 64 MiB, and as much again for derived arrays
+_COLUMNS = 16  # columns in which rows change places at a time: a cache line
 
 
 # The sum of 1 / log2(rank + 1) over the first so many ranks.
@@ -90,8 +91,13 @@ def rank(queries: Embeddings, candidates: Embeddings, right: np.ndarray, counts:
   Raises:
     UsageError: a product is not finite.
   """
-  found, place, copies = distinct_rows(candidates[:])
-  distinct = candidates[found]
+  held = candidates[:] if isinstance(candidates, embedding_rows.Stored) else candidates.copy()
+  found, place, copies = distinct_rows(held)
+  distinct = held[: len(found)]
+  # Rows change places in a few columns at a time: a second copy of a large file would be too much.
+  for start in range(0, held.shape[1], _COLUMNS):
+    columns = slice(start, start + _COLUMNS)
+    distinct[:, columns] = held[found, columns]
   ends = np.cumsum(counts)
   rows = embedding_rows.at_once(_CELLS, distinct)
   parts = []
