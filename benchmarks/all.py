@@ -35,7 +35,7 @@ SECTIONS = {
   "A dual tower": ("emoji100", "ensembles", "contrastive", "contrastive_then_caption", "adapters"),
   "COCO-CN": ("coco_cn",),
   "Start-up time": ("startup",),
-  "Robustness": ("faults", "pairs", "fuzz", "kills", "bounds"),
+  "Robustness": ("faults", "pairs", "fuzz", "doors", "kills", "bounds"),
 }  # fmt: skip
 """The order of the page. A result that is named here need not be there; one that is there must be named."""
 

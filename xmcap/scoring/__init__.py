@@ -5,7 +5,7 @@ It needs neither jax nor tensorflow, so it can score the captions of any softwar
   from xmcap.scoring import read_predictions, read_references, score
 
   references = read_references("captions.jsonl")
-  result = score(references, read_predictions("ours.jsonl"), bootstrap=1000)
+  result = score(references, read_predictions("ours.jsonl", references=references), bootstrap=1000)
   print(result.table.terminal())
   result.table.rows["el"]["cider_d"], result.table.intervals["el"]["cider_d"]
 
@@ -13,7 +13,7 @@ Comparing two systems with significance tests:
 
   from xmcap.scoring import compare
 
-  theirs = score(references, read_predictions("theirs.jsonl"))
+  theirs = score(references, read_predictions("theirs.jsonl", references=references))
   print(compare({"theirs": theirs, "ours": result}).terminal())
 
 Using a metric directly, on tokenised captions:

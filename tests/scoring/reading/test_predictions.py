@@ -163,7 +163,9 @@ def test_languages_choose_what_is_scored():
       {"k1": {"en": "", "th": ""}, "k2": {"en": ""}, "k3": {"en": ""}},
       r"1 prediction without references, 1 unknown image among them \(en k3\)",
     ),
-    ({"k1": {"en": "", "th": "", "de": ""}, "k2": {"en": ""}}, "no references in de"),
+    ({"k1": {"en": "", "th": "", "de": ""}, "k2": {"en": ""}}, "no references in de:"),
+    ({"k1": {"th": "", "en-GB": ""}}, r"no references in en-GB \(there is en, read .* with references=\):"),
+    ({"k1": {"th": "", "en-Cyrl": ""}}, r"no references in en-Cyrl \(there is en, in another script\):"),
     (
       {"k1": {"en": "", "th": ""}, "k2.x": {"en": ""}},
       r"1 of 3 predictions are missing \(en k2\); 1 prediction without .* \(en k2.x\); .*--key",

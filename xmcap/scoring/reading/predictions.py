@@ -4,7 +4,7 @@ import itertools
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 
 from xmcap import languages as languages_lib
@@ -238,9 +238,20 @@ def match_references(
     raise Unmatched("no language to score: the references have no captions")
   absent = sorted(set(predicted) - held)
   if absent:
-    raise Unmatched(f"no references in {', '.join(absent)}: choose other --languages, or add references")
+    named = ", ".join(_with_relative(code, held) for code in absent)
+    raise Unmatched(f"no references in {named}: choose other --languages, or add references")
   _refuse_differing(references, predictions, scored, missing)
   return scored
+
+
+def _with_relative(code: str, held: Collection[str]) -> str:
+  """Returns a code, with the language among those held of which it is a variety."""
+  base = languages_lib.variety_base(code)
+  if base not in held:
+    return code
+  # `read_predictions` takes the others for the language, if it knows the references.
+  how = "read the predictions with references=" if languages_lib.variety_of(code) else "in another script"
+  return f"{code} (there is {base}, {how})"
 
 
 def check_missing(missing: str) -> None:
