@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from xmcap import cli
+from xmcap.scoring.reading import inputs
 
 _THUMB = pathlib.Path(__file__).parents[3] / "shared" / "thumb"
 
@@ -130,6 +131,11 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["sxs", "--comparisons=A=/nowhere.csv"], "/nowhere.csv: cannot be read"),
     (["sxs", "--comparisons", "ALL={}/core.csv", "A={}/ext.csv"], "'ALL' stands for all groups"),
     (["sxs", "--comparisons=paper", "--resamples=-1"], "--resamples=-1: give a number from 0"),
+    (
+      ["sxs", "--ratings=/nowhere", "--resamples=100001"],
+      "--resamples=100001: give a number from 0 to 100,000",
+    ),
+    (["quality", "--ratings=x", "--resamples=100001"], "--resamples=100001: give a number from 0 to 100,000"),
     (["sxs", "--comparisons=paper", "--seed=-1"], "--seed=-1"),
     (["sxs", "--ratings=x", "--raters=0"], "--raters=0: give a number from 1"),
     (["sxs", "--ratings=/nowhere"], "/nowhere: cannot be read"),
@@ -158,6 +164,14 @@ def test_bad_usage_is_one_line_and_exits_2(folder, arguments, message, capsys):
   captured = capsys.readouterr()
   assert captured.err.startswith("xmcap: error: ") and captured.err.count("\n") == 1
   assert message in captured.err and not captured.out
+
+
+def test_a_csv_of_ratings_beyond_the_limit_is_one_line(tmp_path, monkeypatch, capsys):
+  monkeypatch.setattr(inputs, "MAX_DOCUMENT", 1 << 20)
+  path, row = tmp_path / "ratings.csv", "k,en,r,A,B,1\n"
+  path.write_text("image/key,language,rater,left,right,rating\n" + row + "\n" * (1 << 20))
+  assert _run("sxs", f"--ratings={path}") == 2
+  assert capsys.readouterr().err == f"xmcap: error: {path}: over 1 MiB in one piece; give JSONL instead\n"
 
 
 def test_a_rating_page_is_made_from_coco_files(tmp_path, capsys):

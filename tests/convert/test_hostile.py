@@ -228,6 +228,14 @@ def test_msgpack_of_t5x(tmp_path, convert, data, says):
   assert says in convert(tmp_path, code=2)
 
 
+def test_msgpack_of_t5x_beyond_the_limit(tmp_path, convert):
+  with open(tmp_path / "checkpoint", "wb") as file:
+    file.truncate(2**28 + 1)
+  assert "checkpoint: 268,435,457 bytes; a msgpack of t5x has at most 268,435,456" in convert(
+    tmp_path, code=2
+  )
+
+
 @pytest.mark.parametrize(
   "shape, chunks", [([10**12], [10**6]), ([10], [10**11]), ([1, 10**6], [10**5, 10**6])]
 )

@@ -136,6 +136,15 @@ def test_a_file_that_is_no_model(tmp_path, content):
   assert "\n" not in str(error.value)
 
 
+def test_a_model_beyond_the_limit(tmp_path):
+  path = tmp_path / "large.model"
+  with open(path, "wb") as file:
+    file.truncate((256 << 20) + 1)
+  with pytest.raises(UsageError, match="large.model: 268,435,457 bytes; .* at most 268,435,456") as error:
+    Vocabulary(str(path))
+  assert "\n" not in str(error.value)
+
+
 def test_an_absent_model(tmp_path):
   with pytest.raises(UsageError, match="none.model.*No such file"):
     Vocabulary(str(tmp_path / "none.model"))

@@ -4,8 +4,11 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 from tests.sessions import alive, needs_proc
+from xmcap import processes
+from xmcap.data import workers
 
 PROGRAM = """
 import os, time
@@ -70,3 +73,15 @@ def test_workers_that_start_when_their_parent_is_gone_do_nothing(tmp_path):
   ended = subprocess.run([sys.executable, str(path), str(done)], stdout=subprocess.PIPE, check=False)
   assert ended.returncode == -signal.SIGKILL
   assert not done.exists()
+
+
+def test_no_more_processes_are_started_than_the_limit(monkeypatch):
+  started = []
+
+  def start(*_):
+    started.append(types.SimpleNamespace(end=lambda at_once: None))
+    return started[-1]
+
+  monkeypatch.setattr(processes, "Worker", start)
+  with workers.pool(257):
+    assert len(started) == 256

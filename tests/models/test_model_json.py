@@ -114,13 +114,15 @@ def test_a_corpus_before_or_after_it_keeps_its_name_and_its_lengths(tmp_path, fi
     ("vit.width", None, "vit.width is None"),
     ("vit.width", [16], "vit.width is [16]"),
     ("vit.width", ..., "vit.width is missing"),
-    ("vit.depth", 10**9, "vit.depth is 1000000000: give int <= 1024"),
+    ("vit.width", 2**16 + 1, "vit.width is 65537: give int <= 65536"),
+    ("vit.depth", 1025, "vit.depth is 1025: give int <= 1024"),
     ("vit.depth", 10**60, "vit.depth is 1000000000"),
     ("vit.image_size", -1, "vit.image_size is -1"),
-    ("vit.image_size", 2**40, "vit.image_size is 1099511627776"),
+    ("vit.image_size", 2**14 + 1, "vit.image_size is 16385: give int <= 16384"),
     ("vit.image_size", 2**14 - 4, "patches: at most 1,048,576"),
     ("vit.patch_size", 0, "vit.patch_size is 0"),
     ("vit.num_heads", 0, "vit.num_heads is 0"),
+    ("vit.num_heads", 4097, "vit.num_heads is 4097: give int <= 4096"),
     ("vit.num_heads", 3, "width 16 is not divisible by num_heads 3"),
     ("vit.norm_epsilon", "1e-6", "vit.norm_epsilon is '1e-6'"),
     ("vit.norm_epsilon", float("nan"), "NaN"),
@@ -135,7 +137,11 @@ def test_a_corpus_before_or_after_it_keeps_its_name_and_its_lengths(tmp_path, fi
     ("vit.__class__", 1, "vit.__class__ is not a field"),
     ("vit", [], "vit is not an object"),
     ("vit", None, "vit is not an object"),
-    ("t5.vocab_size", 2**60, "t5.vocab_size is 1152921504606846976"),
+    ("t5.vocab_size", 2**24 + 1, "t5.vocab_size is 16777217: give int <= 16777216"),
+    ("t5.emb_dim", 2**16 + 1, "t5.emb_dim is 65537: give int <= 65536"),
+    ("t5.num_heads", 4097, "t5.num_heads is 4097: give int <= 4096"),
+    ("t5.num_encoder_layers", 1025, "t5.num_encoder_layers is 1025: give int <= 1024"),
+    ("t5.num_decoder_layers", 1025, "t5.num_decoder_layers is 1025: give int <= 1024"),
     ("t5.relpos_buckets", 1, "t5.relpos_buckets is 1"),
     ("t5.relpos_max_distance", 16, "relpos_max_distance is 16: give more than the 16"),
     ("t5.num_decoder_layers", 0, "t5.num_decoder_layers is 0"),
@@ -173,10 +179,23 @@ def test_a_field_that_is_wrong_is_named(path, value, says):
   assert says in refused(changed(path, value))
 
 
-def test_the_whole_model_has_a_limit():
+@pytest.mark.parametrize(
+  "part, sizes",
+  [
+    ("vit", {"width": 2**16, "mlp_dim": 2**20, "depth": 1024}),
+    ("t5", {"emb_dim": 2**16, "mlp_dim": 2**20, "num_decoder_layers": 1024}),
+  ],
+)
+def test_the_whole_model_has_a_limit(part, sizes):
   values = json.loads(TEXT)
-  values["t5"] |= {"emb_dim": 2**16, "mlp_dim": 2**20, "num_decoder_layers": 1024}
+  values[part] |= sizes
   assert "parameters; xmcap supports at most 100,000,000,000" in refused(json.dumps(values).encode())
+
+
+def test_the_file_has_a_limit(tmp_path):
+  (tmp_path / "model.json").write_text(TEXT + " " * 2**16)
+  with pytest.raises(UsageError, match="model.json: more than 65,536 bytes"):
+    model_json.of_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

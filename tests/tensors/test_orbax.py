@@ -1,9 +1,13 @@
-"""What libraries under Orbax print by themselves."""
+"""What libraries under Orbax print by themselves, and metadata that are too large."""
 
 import subprocess
 import sys
 
 import pytest
+from etils import epath
+
+from xmcap.errors import UsageError
+from xmcap.tensors import orbax
 
 _PROGRAM = """
 import xmcap.tensors.orbax
@@ -21,3 +25,10 @@ def test_a_read_that_comes_in_too_late_is_no_traceback(said, printed):
   """TensorStore reports it as Python does an error in `__del__`; pytest has a hook of its own for these."""
   done = subprocess.run([sys.executable, "-c", _PROGRAM.format(said=said)], capture_output=True, text=True)
   assert done.returncode == 0 and (said in done.stderr) is printed, done.stderr
+
+
+def test_metadata_beyond_the_limit_are_refused(tmp_path):
+  with open(tmp_path / "_METADATA", "wb") as file:
+    file.truncate(2**26 + 1)
+  with pytest.raises(UsageError, match="_METADATA: 67,108,865 bytes; a checkpoint has at most 67,108,864"):
+    orbax.check_metadata(epath.Path(tmp_path))

@@ -150,8 +150,8 @@ def _read_legacy(path: pathlib.Path) -> dict[str, Tensor]:
   from flax import serialization, traverse_util
 
   file = path / _LEGACY
-  if file.stat().st_size > _LARGEST_MSGPACK:
-    raise UsageError(f"{file}: {file.stat().st_size / 1e9:.1f} GB in one msgpack: not a checkpoint of t5x")
+  if (size := file.stat().st_size) > _LARGEST_MSGPACK:
+    raise UsageError(f"{file}: {size:,} bytes; a msgpack of t5x has at most {_LARGEST_MSGPACK:,}")
   try:
     # Arrays are bytes with a shape and the name of a dtype; it cannot contain code.
     raw = file.read_bytes()

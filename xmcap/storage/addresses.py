@@ -60,8 +60,8 @@ def folders(folder: Address) -> list[str]:
   return [name for name in names(folder) if os.path.isdir(join(folder, name))]
 
 
-def read_bytes(address: Address) -> bytes:
-  """Returns the contents of a file.
+def read_bytes(address: Address, most: int = -1) -> bytes:
+  """Returns the contents of a file; of a local one `most` bytes, if given.
 
   Raises OSError if a local file cannot be read, UsageError if it is a pipe; FileNotFoundError or XmcapError for an
   object.
@@ -70,7 +70,7 @@ def read_bytes(address: Address) -> bytes:
     return object_store.Read(os.fspath(address)).result()
   paths.check_file(address)
   with open(address, "rb") as file:
-    return file.read()
+    return file.read(most)
 
 
 def read_text(address: Address) -> str:

@@ -200,6 +200,13 @@ def test_damaged_metadata_is_one_line(written, change, reason):
   assert "\n" not in str(caught.value)
 
 
+def test_metadata_beyond_the_limit_are_refused(written):
+  path = written / "dataset_info.json"
+  path.write_text(path.read_text() + " " * (64 << 20))
+  with pytest.raises(XmcapError, match="^cannot read .*dataset_info.json: over 64 MB$"):
+    tfds_metadata.read(written)
+
+
 def test_what_a_later_tfds_adds_is_ignored(written):
   path = written / "dataset_info.json"
   known = tfds_metadata.read(written)

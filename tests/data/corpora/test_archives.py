@@ -137,6 +137,24 @@ def test_addresses_of_img2dataset(tmp_path):
   assert len(found) == 2
 
 
+@pytest.mark.parametrize("kind", [archives.FOLDER, archives.ZIP, archives.TAR])
+def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
+  about = b'{"url": "http://a/1", "exif": "%s"}'
+  short, long = (about % (b"x" * (size - len(about) + 2)) for size in (1 << 20, (1 << 20) + 1))
+  entries, path = {"1.json": short, "2.json": long}, tmp_path / "a"
+  if kind == archives.FOLDER:
+    path.mkdir()
+    for name, data in entries.items():
+      (path / name).write_bytes(data)
+  elif kind == archives.ZIP:
+    with zipfile.ZipFile(path, "w") as archive:
+      for name, data in entries.items():
+        archive.writestr(name, data)
+  else:
+    write_tar(path, entries.items())
+  assert list(tar_files.search(File(kind, str(path)))) == [Address("1", "http://a/1")]
+
+
 def test_tar_that_breaks_off(tmp_path):
   path = write_tar(tmp_path / "a.tar", [("1.jpg", b"1" * 600), ("2.jpg", b"2" * 600)])
   whole = pathlib.Path(path).read_bytes()

@@ -286,6 +286,19 @@ def test_karpathy_file_of_something_else(tmp_path, small, text):
     coco(releases.Release(small.folder, {**small.paths, "karpathy": path}, {}, {}), tmp_path / "out")
 
 
+@pytest.mark.parametrize("zipped", [False, True])
+def test_karpathy_file_beyond_the_limit(tmp_path, small, monkeypatch, zipped):
+  path, text = tmp_path / "file", small.paths["karpathy"].read_text()
+  if zipped:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+      archive.writestr("dataset_coco.json", text + " " * (1 << 20))
+  else:
+    path.write_text(text + " " * (1 << 20))
+  monkeypatch.setattr(coco35l, "_MAX_KARPATHY", 1 << 20)
+  with pytest.raises(UsageError, match=r"file is not Karpathy's dataset_coco.json \(over 1 MB\)"):
+    coco35l.read_karpathy(path)
+
+
 def test_a_broken_download_is_found(tmp_path, small):
   path = tmp_path / "coco_mt_train.jsonl.bz2"
   path.write_bytes(small.paths["train_captions"].read_bytes()[:-100])

@@ -205,6 +205,7 @@ def test_key_map(tmp_path):
     ("1 a.jpg\n", "line 1: give a key, a tab"),
     ("1\ta.jpg\n1\tb.jpg\n", "has this key twice"),
     ("\t\t\n", "line 1"),
+    (f"1\ta.jpg\n2\t{'b' * (1 << 16)}\n", "map.tsv, line 2: give .* in less than 64 KB"),
   ],
 )
 def test_key_map_that_is_none(tmp_path, text, message):

@@ -80,6 +80,16 @@ def test_what_is_odd_is_one_line(tmp_path, capfd, parts, why):
   assert capfd.readouterr().err == ""
 
 
+def test_a_file_beyond_the_limit_is_refused(tmp_path):
+  path = tmp_path / "tokenizer.json"
+  with open(path, "wb") as file:
+    file.truncate(2**26 + 1)
+  with pytest.raises(
+    UsageError, match="tokenizer.json: 67,108,865 bytes; a tokenizer has 67,108,864 at most"
+  ):
+    tokenizer_files.read_tokenizer(path)
+
+
 def test_what_cannot_split_texts_is_one_line(tmp_path, capfd):
   values = described(model={"type": "Unigram", "unk_id": None, "vocab": [["x", 0.0]]})
   values["model"].pop("unk_token")

@@ -163,6 +163,7 @@ def _captions(lines):
     (lambda folder: None, ["--languages=jp"], "'ja'"),
     (lambda folder: None, ["--k=1,7"], "--k=1,7: name some of 1, 5, 10"),
     (lambda folder: None, ["--languages=da"], "no captions in da"),
+    (lambda folder: None, ["--bootstrap=100001"], "--bootstrap=100001: give a number from 0 to 100,000"),
   ],
 )
 def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, more, message):

@@ -30,3 +30,10 @@ def test_a_run_up_to_the_limit_is_not_split():
     text = f"{'a' * length} {'b' * length}"
     assert segmenters._bounded(text) == text
   assert segmenters._bounded("a" * 2001) == f"{'a' * 1000} {'a' * 1000} a"
+
+
+@pytest.mark.parametrize("language, unit, word", [("ja", "あ", "東京"), ("th", "a", "ไทย")])
+def test_a_run_beyond_the_limit_is_cut_there(language, unit, word):
+  tokenize = tokenizers.get("default", language).tokenize
+  assert tokenize([unit * (1000 - len(word)) + word])[0][-1] == word
+  assert tokenize([unit * 999 + word])[0][-2:] == [word[0], word[1:]]

@@ -155,7 +155,7 @@ def read(directory: addresses.Address) -> Metadata | None:
   if not addresses.is_file(address):
     return None
   try:
-    data = addresses.read_bytes(address)
+    data = addresses.read_bytes(address, _LARGEST + 1)
     if len(data) > _LARGEST:
       raise ValueError(f"over {_LARGEST >> 20} MB")
     info = json_format.Parse(data, _DatasetInfo(), ignore_unknown_fields=True)

@@ -386,7 +386,8 @@ def _add_map(database: sqlite3.Connection, path: str | os.PathLike) -> None:
         continue
       key, _, file = text.partition("\t")
       if not (key and file) or len(line) == _MAX_MAP_LINE:
-        raise UsageError(f"{path}, line {number:,}: give a key, a tab and the name of a file")
+        form = f"a key, a tab and the name of a file, in less than {_MAX_MAP_LINE >> 10} KB"
+        raise UsageError(f"{path}, line {number:,}: give {form}")
       # If a URL has two files, the first counts, as in a release that lists a URL twice.
       insert = "INSERT OR IGNORE" if "://" in key else "INSERT"
       try:

@@ -25,7 +25,7 @@ MAX_LINE = 16 << 20
 """Longest line in bytes; an image of XM3600 takes some 20,000."""
 
 MAX_DOCUMENT = 256 << 20
-"""Largest file with a single JSON value, in bytes; the training captions of COCO 2017 take 92 million."""
+"""Largest file with a single JSON value, or of CSV, in bytes; the training captions of COCO 2017 take 92 million."""
 
 MAX_UNPACKED = 512 << 20
 """Largest decompressed size in bytes; XM3600 takes 60 million."""
@@ -169,7 +169,7 @@ class Input:
       pieces.append(piece)
       size += len(piece)
       if size > MAX_DOCUMENT:
-        raise UsageError(f"{self.name}: a single value of over {MAX_DOCUMENT >> 20} MiB; give JSONL instead")
+        raise UsageError(f"{self.name}: over {MAX_DOCUMENT >> 20} MiB in one piece; give JSONL instead")
     return b"".join(pieces).removeprefix(codecs.BOM_UTF8)
 
   def _pieces(self) -> Iterator[bytes]:

@@ -124,6 +124,25 @@ def test_texts_beside_pictures(tmp_path):
   }
 
 
+@pytest.mark.parametrize("kind", ["tar", "folder"])
+def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
+  about = {"caption": "a ball", "exif": "x" * (1 << 20)}
+  entries = [
+    ("0.jpg", jpeg(1)),
+    ("0.json", json.dumps(about).encode()),
+    ("1.jpg", jpeg(2)),
+    ("1.txt", b"a box"),
+  ]
+  path = tmp_path / "set"
+  if kind == "tar":
+    path = tar(tmp_path / "a.tar", *entries)
+  else:
+    path.mkdir()
+    for name, data in entries:
+      (path / name).write_bytes(data)
+  assert held(made(tmp_path, path, None, ENGLISH, ALL).out) == {"1": {"en": ["a box"]}}
+
+
 def test_two_pictures_of_a_text_are_counted(tmp_path):
   for name in ("0.jpg", "0.png", "1.jpg"):
     (tmp_path / "set").mkdir(exist_ok=True)
