@@ -108,7 +108,7 @@ _NAMES = {
 
 _TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _LONGEST_NAME = 80  # characters of a name with brackets; strangers' headers may be much longer
-_TWO = re.compile(r"(.+?) ?(?:[(\[](.+)[)\]]| ([a-z]{2,3}))")
+_TWO = re.compile(r"(.+?)(?: ?[(\[](.+)[)\]]|(?: ?[/|] ?| [–-] | (?=[a-z]{2,3}$))(.+))")
 _VARIETY = re.compile(r"[a-z]{2,3}(-[a-z]{4})?(-([a-z]{2}|[0-9]{3}))?")
 # Codes for no particular language, or for private use.
 _PRIVATE = re.compile(r"q[a-t][a-z]|und|mul|mis|zxx|art")
@@ -163,7 +163,8 @@ def named(text: str) -> str | None:
 
   Sure are the 36 codes, their aliases and varieties (`qu`, `zh-CN`, `pt_br`), and names in English or the language
   itself, with or without accents, of the languages of `WIDE`. A bare code of another language may well be a word.
-  So are two of them that agree (`Persian (fa)`, `Runasimi quz`), and one with anything in brackets (`Quechua (Cusco)`).
+  So are two of them that agree (`Persian (fa)`, `Runasimi quz`, `Persian / فارسی`), and one with anything in brackets
+  (`Quechua (Cusco)`).
   """
   folded = _folded(text)
   tag = folded.replace(" ", "-").replace("_", "-")
@@ -174,7 +175,7 @@ def named(text: str) -> str | None:
 
 
 def _named_twice(folded: str) -> str | None:
-  """Returns the language of `NAME (CODE)` or `NAME CODE`; None if the two parts contradict each other."""
+  """Returns the language of `NAME (CODE)`, `NAME CODE` or `NAME / NAME`; None if the parts contradict each other."""
   found = _TWO.fullmatch(folded) if len(folded) <= _LONGEST_NAME else None
   if found is None:
     return None

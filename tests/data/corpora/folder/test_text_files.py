@@ -75,7 +75,7 @@ def test_a_column_that_looks_like_captions_is_a_counted_problem(build):
   _, _, held, problems = build("c.csv", text)
   assert held == english("a", "b")
   (problem,) = [problem for problem in problems if problem["kind"] == "unread_column"]
-  assert problem["what"] == "'raw' looks like captions: --caption_columns=raw=raw"
+  assert problem["what"] == "'raw' looks like captions: --caption_columns=en=en,LANGUAGE=raw"
 
 
 def test_columns_that_were_asked_for(build):
@@ -226,7 +226,7 @@ def test_a_table_that_lost_more_than_a_tenth_of_its_lines_is_refused(build, phot
     ),
     (
       "file,notes\np0.jpg,two big balls\np1.jpg\n",
-      ("no column with captions", "'notes'", "--caption_columns=notes", "1 missing_field"),
+      ("no column with captions", "'notes'", "--caption_columns=LANGUAGE=notes", "1 missing_field"),
       {"unread_column", "missing_field"},
     ),
     (

@@ -112,7 +112,8 @@ def _check_letters(
 
 def _add_missed(table: Table, problems: Problems) -> None:
   for column in table.missed:
-    problems.add("unread_column", posixpath.basename(table.source), f"'{column.name}' {column.why}")
+    what = f"'{column.name}' {column.why}: {table.option_for_all()}"
+    problems.add("unread_column", posixpath.basename(table.source), what)
 
 
 def columns(work: Work) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class Table:
       wanted = f"one such as {', '.join(PICTURES[:4])}: give --image_column=NAME"
       return f"{begin}: no column names the picture; {_listed(self)}: wanted is {wanted}"
     wanted = f"{CAPTIONS[0]}, {CAPTIONS[2]}, or a language such as en, Thai or caption_en"
-    option = "give --caption_columns=NAME or LANGUAGE=NAME"
+    option = f"give {self.option_for_all() if self.missed else '--caption_columns=NAME or LANGUAGE=NAME'}"
     return f"{begin}: no column with captions; {_listed(self)}: wanted is {wanted}: {option}"
 
   def lines(self) -> list[str]:
@@ -231,8 +231,7 @@ def other(name: str, profile: Profile, chosen: bool = False) -> Column:
   bare = _PREFIX.sub("", str(name).strip())
   code = language_in(name) or (languages.canonical(bare) or "" if bare else "")
   if profile.are_like_captions or (code and profile.are_words and (profile.are_phrases or bare != name)):
-    option = f"--caption_columns={shlex.quote((code and f'{code}=') + shown(str(name), 32))}"
-    return Column(name, IGNORED, why=f"looks like captions: {option}", missed=not chosen)
+    return Column(name, IGNORED, language_in(name), "looks like captions", missed=not chosen)
   if not profile.count:
     return Column(name, IGNORED, why="no value in the first rows: the first one decides", is_open=True)
   return Column(
