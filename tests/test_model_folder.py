@@ -20,6 +20,7 @@ from xmcap.evaluation import model_dir
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
+from xmcap.training.reporting import metrics_file
 
 
 @pytest.fixture(scope="module")
@@ -316,6 +317,7 @@ def test_a_model_is_tuned_on_own_pictures_with_its_files_in_any_order(folder, tm
 
 def test_the_last_line_of_an_evaluation_serves_the_model(folder, tmp_path, capsys):
   moved = folder.rename(tmp_path / "my model")
+  (moved / metrics_file.FILE).write_text(metrics_file.line(3, 1.0, {"event": "started", "total_steps": 9}))
   refs = references(moved)
   command = [
     "eval",
@@ -327,5 +329,6 @@ def test_the_last_line_of_an_evaluation_serves_the_model(folder, tmp_path, capsy
     capsys.readouterr()
     assert cli.main([*command, "--gin_file=runs/eval.gin", *more]) == 0
     gin.clear_config()
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"serve the model: xmcap serve --model_dir='{moved}'{step}"
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == f"serve the model: xmcap serve --model_dir='{moved}'{step}"
+    assert "the run has done 3 of its 9 steps" in said.err

@@ -97,7 +97,7 @@ def find(option: str, value: str, format_name: str | None = None) -> Snapshot | 
     raise
   except Exception as error:  # of the package's versions and of its HTTP client
     raise XmcapError(
-      f"{where}: {repository} cannot be downloaded ({one_line(error)}): try again, or give a folder"
+      f"{where}: {repository} cannot be downloaded ({one_line(error)}): try again, or give a folder with its files"
     ) from None
   return Snapshot(repository, commit, folder)
 

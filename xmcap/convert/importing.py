@@ -93,6 +93,8 @@ def convert(
   given = f"--gin.PRETRAINED=\"['{folder}']\""
   print(f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin {given} ...")
   print("  (a list: a ViT's folder and a T5's go together)")
+  if tower == "ViT":
+    print(f"or frozen, for your own pictures: xmcap features --model_dir={folder} ... (docs/own_data.md)")
 
 
 def write(folder: pathlib.Path, configs: dict[str, Any], made: Sequence[Output], source: str) -> int:

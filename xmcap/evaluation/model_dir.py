@@ -30,6 +30,7 @@ from xmcap.models.t5 import T5Config
 from xmcap.storage import addresses, files, outputs
 from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import kept_config, read, start, versions, weights
+from xmcap.training.reporting import metrics_file
 
 CONFIG = kept_config.NEWEST
 WORDS = "words"
@@ -287,6 +288,10 @@ def evaluate(
           print(f"{name}  {value:.4f}")
       if predictor is not None and (problem := familiarity.write(model_dir, predictor.probabilities)):
         print(problem)
+  if first and (steps := metrics_file.unfinished(model_dir)):
+    _warn(
+      f"{model_dir}: the run has done {steps[0]:,} of its {steps[1]:,} steps: let it finish before you judge it"
+    )
   if first and model.vit and model.t5 and not model.dual:
     chosen = "" if step is None else f" --step={step}"
     print(f"serve the model: xmcap serve --model_dir={shlex.quote(model_dir)}{chosen}")

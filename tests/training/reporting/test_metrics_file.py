@@ -143,3 +143,13 @@ def test_an_object_that_could_not_be_written_is_written_later(stored):
 
 def test_a_line_has_whole_steps_and_short_times():
   assert metrics_file.line(7, 1234.56789, {"a": 1}) == '{"step": 7, "time": 1234.568, "a": 1}\n'
+
+
+def test_whether_a_run_has_come_to_its_end(tmp_path):
+  assert metrics_file.unfinished(tmp_path) is None
+  write(
+    tmp_path, (0, {"event": "started", "total_steps": 9}), (4, {"train/loss": 1}), (4, {"event": "stopped"})
+  )
+  assert metrics_file.unfinished(tmp_path) == (4, 9)
+  write(tmp_path, (4, {"event": "started", "total_steps": 9}), (9, {"event": "finished"}))
+  assert metrics_file.unfinished(tmp_path) is None

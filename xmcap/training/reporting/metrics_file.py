@@ -40,6 +40,17 @@ def read(model_dir: str | os.PathLike) -> list[dict[str, Any] | None]:
   return [_parse(line) for line in file.read_bytes().split(b"\n") if line.strip()]
 
 
+def unfinished(model_dir: str | os.PathLike) -> tuple[int, int] | None:
+  """Returns the last step and the number of steps of a run that has not come to its end; None if it has, or is unknown.
+
+  Raises as `read`.
+  """
+  rows = [row for row in read(model_dir) if row is not None]
+  last = max((row["step"] for row in rows), default=0)
+  totals = [row.get("total_steps") for row in rows if row.get("event") == "started"]
+  return (last, totals[-1]) if totals and is_number(totals[-1]) and last < totals[-1] else None
+
+
 def _parse(text: bytes) -> dict[str, Any] | None:
   try:
     row = strict_json.parse_object(text, FILE)
