@@ -1,5 +1,6 @@
 """What `xmcap launch` refuses before anything is started: the run's configuration, resolved on this machine."""
 
+import dataclasses
 import os
 import shutil
 
@@ -48,8 +49,22 @@ def check(parsers):
 def test_a_whole_command_passes_and_says_what_was_not_seen(check, capsys):
   before = dict(os.environ)
   assert check(_WHOLE) == "gs://b/run"
-  assert "DATA_DIR=gs://b/data, VOCABULARY=gs://b/spiece.model" in capsys.readouterr().err
+  said = capsys.readouterr().err
+  assert "MODEL_DIR=gs://b/run, DATA_DIR=gs://b/data, VOCABULARY=gs://b/spiece.model" in said
+  assert "starts from random weights" in said
   assert dict(os.environ) == before  # sbatch hands it on to the job
+
+
+@pytest.mark.parametrize(
+  ("slice_type", "offered"), [("v4-128", True), ("v4-129", False), ("v4-100", False), ("v2-8", True)]
+)
+def test_a_slice_that_no_cloud_has_is_refused(check, slice_type, offered):
+  place = dataclasses.replace(POD, slice_type=slice_type)
+  if offered:
+    check(_WHOLE, place)
+  else:
+    with pytest.raises(UsageError, match=f"{slice_type}: there is no v4 slice of this size"):
+      check(_WHOLE, place)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import pytest
 
+from xmcap import cli
 from xmcap.errors import UsageError
 from xmcap.planning import topologies
 from xmcap.training.reporting import chips
@@ -79,3 +80,36 @@ def test_libtpu_knows_the_slices(name):
   assert len(devices) == topology.chips
   assert len({device.process_index for device in devices}) == topology.hosts
   assert {chips.PEAK_FLOPS[device.device_kind] for device in devices} == {topology.chip.flops}
+
+
+@pytest.mark.parametrize("options", [[], ["--search"], ["--decode"]])
+def test_a_missing_compiler_is_said_before_anything_is_planned(monkeypatch, capsys, options):
+  def no_compiler(*arguments, **options):
+    raise RuntimeError("libtpu.so not found")
+
+  monkeypatch.setattr("jax.experimental.topologies.get_topology_desc", no_compiler)
+  monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+  files = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/quickstart.gin"]
+  assert cli.main(["plan", *files, "--topology=v4-8", *options]) == 2
+  said = capsys.readouterr()
+  assert "is not installed: pip install" in said.err and "[plan]" in said.err
+  assert "left out" not in said.out + said.err and said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+  ("name", "is_offered"),
+  [
+    ("v4-128", True),
+    ("v5litepod-8", True),
+    ("v4-129", False),
+    ("v4-100", False),
+    ("v6e-3", False),
+    ("v2-8", True),
+  ],
+)
+def test_which_slices_are_offered(name, is_offered):
+  if is_offered:
+    topologies.check_offered(name)
+  else:
+    with pytest.raises(UsageError, match=f"{name}: there is no "):
+      topologies.check_offered(name)

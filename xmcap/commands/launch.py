@@ -121,8 +121,7 @@ def _tpu_vm(arguments) -> None:
     return
   package, following = (options.parsed(arguments, kind) for kind in (Package, tpu_vm.Following))
   vm.create()  # raises for missing options
-  one = slice_of(vm.accelerator_type)
-  written = _checked(arguments, _place(vm.accelerator_type, one, vm.num_slices, arguments, following.files))
+  written = _checked(arguments, _slices(vm.accelerator_type, vm.num_slices, arguments, following.files))
   logs = f"{written.rstrip('/')}/logs" if written.startswith("gs://") else ""
   run = tpu_vm.TpuVmRun(vm, package, following, command, logs=logs)
   if arguments.dry_run:
@@ -137,7 +136,7 @@ def _xpk(arguments) -> None:
   if command:
     workload.create(command)  # raises for missing options
     if workload.tpu_type:
-      place = _place(workload.tpu_type, slice_of(workload.tpu_type), workload.num_slices, arguments)
+      place = _slices(workload.tpu_type, workload.num_slices, arguments)
     else:
       place = _place(workload.device_type, Slice(0, 0, 1), workload.num_nodes, arguments)
     _checked(arguments, place)
@@ -156,6 +155,11 @@ def _slurm(arguments) -> None:
   joined = any(text.startswith("JAX_PARTITION_INDEX=") for text in arguments.env)
   _checked(arguments, dataclasses.replace(place, same_disks=True, slices=1 if joined else job.nodes))
   slurm.submit(job, command, arguments.dry_run)
+
+
+def _slices(slice_type: str, slices: int, arguments, folder: str | None = None) -> Any:
+  place = _place(slice_type, slice_of(slice_type), slices, arguments, folder)
+  return dataclasses.replace(place, slice_type=slice_type)
 
 
 def _place(name: str, one: Slice, slices: int, arguments, folder: str | None = None) -> Any:

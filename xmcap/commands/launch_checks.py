@@ -31,6 +31,7 @@ class Place:
     folder: where the command runs, as an address that can be read here; "": it is empty; None: it cannot be seen.
     same_disks: whether the hosts see the disks of this machine.
     ask: whether buckets may be asked.
+    slice_type: of TPUs, such as `v4-128`.
   """
 
   name: str
@@ -40,6 +41,7 @@ class Place:
   folder: str | None = None
   same_disks: bool = False
   ask: bool = True
+  slice_type: str = ""
 
   def locate(self, path: str) -> str | None:
     """The address at which a path of the hosts can be read here; None: it cannot."""
@@ -69,6 +71,10 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
   os.environ["JAX_PLATFORMS"] = "cpu"
   unseen: list[str] = []
   try:
+    if place.slice_type:
+      from xmcap.planning import topologies
+
+      topologies.check_offered(place.slice_type)
     with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
       arguments, rest = parsers[words[0]].parse_known_args(words[1:])
       arguments.overrides = base.overrides(arguments, rest)
@@ -107,7 +113,7 @@ def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
   try:
     base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
     model_dir = configuration.macro("MODEL_DIR")
-    _check_model_dir(model_dir, place)
+    _check_model_dir(model_dir, place, unseen)
     _check_mesh(place)
     seen = _check_inputs(place, unseen)
     _check_weights(place, seen, folder, unseen)
@@ -156,7 +162,7 @@ def _copied(name: str, address: str, folder: pathlib.Path) -> pathlib.Path:
   return copy
 
 
-def _check_model_dir(model_dir: str, place: Place) -> None:
+def _check_model_dir(model_dir: str, place: Place, unseen: list[str]) -> None:
   if not addresses.is_remote(model_dir):
     if place.hosts > 1 and not place.same_disks:
       raise UsageError(
@@ -164,7 +170,11 @@ def _check_model_dir(model_dir: str, place: Place) -> None:
         " bucket, --gin.MODEL_DIR=gs://BUCKET/FOLDER"
       )
     return
-  (buckets.check_writable if place.ask else buckets.check_address)(model_dir)
+  if place.ask:
+    buckets.check_writable(model_dir)
+  else:
+    buckets.check_address(model_dir)
+    unseen.append(f"MODEL_DIR={model_dir}")
 
 
 def _check_mesh(place: Place) -> None:
@@ -239,6 +249,8 @@ def _check_weights(place: Place, seen: dict[str, str], folder: str, unseen: list
   from xmcap.training.checkpoints import start
 
   pairs = start.folders_and_prefixes(configuration.given("train", "pretrained") or ())
+  if not (pairs or configuration.given("train", "initial_checkpoint")):
+    base.say("a new run starts from random weights: give others with --gin.PRETRAINED")
   if _selected("objective") != "CaptionObjective" or any(path not in seen for path, _ in pairs) or not pairs:
     return
   import gin

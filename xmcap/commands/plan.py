@@ -54,6 +54,7 @@ def _plan(arguments) -> None:
     print(parameters.parameter_table(counts).text(), end="")
   if topology is None:
     return
+  topology.devices()  # raises if their compiler is not installed
   plan = _search if arguments.search else _decode if arguments.decode else _step
   what = (
     "planning meshes" if arguments.search else f"compiling {'decoding' if arguments.decode else 'the step'}"

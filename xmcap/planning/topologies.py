@@ -131,7 +131,7 @@ def parse(name: str) -> Topology | GpuNode:
   if node is not None:
     return node
   match = re.fullmatch(r"(?:(\d{1,4})\*)?(v5litepod|v\d+[a-z]*)(?::(\d{1,4}(?:x\d{1,4})*)|-(\d{1,6}))", name)
-  chip = CHIPS.get({"v5litepod": "v5e"}.get(match[2], match[2])) if match else None
+  chip = _chip(match[2]) if match else None
   if match is None or chip is None:
     raise UsageError(
       f"--topology={name}: give a chip ({', '.join(CHIPS)}) and its slice, such as v4:4x4x4, v4-128 or 2*v4-128; or "
@@ -156,6 +156,17 @@ def parse(name: str) -> Topology | GpuNode:
   return Topology(chip, shape, slices)
 
 
+def check_offered(slice_type: str) -> None:
+  """Raises UsageError if the chip of a slice's type, such as v4-128, has no slice of that size; unknown chips pass."""
+  kind, _, count = slice_type.partition("-")
+  chip = _chip(kind)
+  if chip is None:
+    return
+  chips, rest = divmod(int(count), 2 if chip.cores_in_name else 1)
+  if rest or _shape(chips, chip.dimensions) is None:
+    raise UsageError(f"{slice_type}: there is no {kind} slice of this size: give one such as {kind}-128")
+
+
 def smaller(topology: Topology) -> Iterator[Topology]:
   """The slices of the same chips that are offered with fewer of them, smallest first."""
   dimensions = topology.chip.dimensions
@@ -177,6 +188,10 @@ def prepare_host() -> None:
   for name, value in _NO_TPU_HERE.items():
     os.environ.setdefault(name, value)
   quiet.guard()
+
+
+def _chip(kind: str) -> ChipKind | None:
+  return CHIPS.get({"v5litepod": "v5e"}.get(kind, kind))
 
 
 def _shape(chips: int, dimensions: int) -> tuple[int, ...] | None:
