@@ -13,7 +13,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import tokenizers
+from xmcap.scoring import residue, tokenizers
 from xmcap.scoring.health import fidelity
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.reading.vectors import Vectors
@@ -108,7 +108,7 @@ def score_language(
   tokenizer: str,
   document_frequency: DocumentFrequency | None = None,
   normalize: str = "",
-  health: bool = False,
+  cleaned: residue.Cleaned | None = None,
   keep: Collection[str] = (),
   known: health_lib.Vocabularies | None = None,
   wrong_language: str = "keep",
@@ -116,7 +116,8 @@ def score_language(
 ) -> Scored:
   """Scores the captions of one language; the arguments are those of `score.score`.
 
-  `known` are the words of the references of all languages, which health and `wrong_language="zero"` need.
+  Health is measured if there are `cleaned`, the captions without residue. `known` are the words of the references of
+  all languages, which health and `wrong_language="zero"` need.
 
   Raises:
     UsageError: `tokenized` does not fit the references, or as `Vectors.cosines`.
@@ -142,13 +143,13 @@ def score_language(
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
   measured = marks = None
-  if health and known is not None and verdicts is not None:
+  if cleaned is not None and known is not None and verdicts is not None:
     # Health is that of the captions as they were given.
     given = corpus
     if scored is not captions:
       texts = metrics_lib.interleave(captions.hypotheses, references)
       given, _ = _corpus(found, captions, references, texts, None)
-    measured = health_lib.measure(language, texts, given.ngrams, known, verdicts)
+    measured = health_lib.measure(language, texts, given.ngrams, known, verdicts, cleaned)
     marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(
     Statistics(tuple(captions.keys), values, sum(map(len, references))),

@@ -1,6 +1,8 @@
 """Scores predictions against references: returns the table and the statistics behind it."""
 
 import dataclasses
+import functools
+import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
 
@@ -144,24 +146,27 @@ def score(
   keys = sorted(references)
   known = language_fidelity.read(keys, references) if health or wrong_language == "zero" else None
 
-  def score_one(code: str) -> language_lib.Scored:
+  @functools.cache
+  def captions_of(code: str) -> language_lib.Captions:
     of_language = [key for key in keys if references[key].get(code)]
-    captions = language_lib.Captions(
+    return language_lib.Captions(
       of_language,
       [predictions[key][code] for key in of_language],
       [references[key][code] for key in of_language],
       [tokenized[key][code] for key in of_language] if tokenized else [],
       sorted(range(len(of_language)), key=lambda i: file_order[of_language[i]]) if in_order else (),
     )
+
+  def score_one(code: str) -> language_lib.Scored:
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
       code,
-      captions,
+      captions_of(code),
       metrics,
       tokenizer,
       frequency,
       normalize=normalize,
-      health=health,
+      cleaned=cleaned.get(code),
       keep=keep,
       known=known,
       wrong_language=wrong_language,
@@ -171,6 +176,8 @@ def score(
   # Languages that need a segmenter take longest, so they come first.
   slowest_first = sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS)
   with inputs.uncollected():
+    # What languages share is residue in each, so all are cleaned before they are shared between processes.
+    cleaned = _cleaned({code: captions_of(code) for code in scored}) if health else {}
     found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
   of_language = {code: found[code] for code in scored}
   notes += _notes_of_words(of_language)
@@ -178,7 +185,7 @@ def score(
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
   healths = _health(of_language)
-  notes += health_lib.notes(healths, metrics)
+  notes += health_lib.notes(healths, metrics, wrong_language)
   parts = {
     **_signature_of_words(of_language, tokenizer, normalize, from_file=bool(document_frequencies)),
     **_signature_of_images(of_language),
@@ -208,6 +215,13 @@ def score(
     healths,
     {code: outcome.words for code, outcome in of_language.items() if outcome.words},
     {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
+  )
+
+
+def _cleaned(captions: Mapping[str, language_lib.Captions]) -> dict[str, residue.Cleaned]:
+  return residue.clean_languages(
+    {code: held.hypotheses for code, held in captions.items()},
+    {code: list(itertools.chain.from_iterable(held.references)) for code, held in captions.items()},
   )
 
 

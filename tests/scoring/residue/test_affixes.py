@@ -66,6 +66,90 @@ def test_without_references_there_is_none():
   assert _clean([f"Caption: {text}" for text in _CAPTIONS], []).rows == {}
 
 
+_WORDS = {
+  "en": ("a dog", "two men", "the girl", "some children", "one cat"),
+  "de": ("ein Hund", "zwei Leute", "das Kind", "eine Katze", "der Zug"),
+  "ja": ("\u72ac\u304c", "\u732b\u304c", "\u7537\u304c", "\u5973\u304c", "\u5b50\u304c"),
+}
+_TABLE = {code: [f"{word} {row}" for row in range(20) for word in words] for code, words in _WORDS.items()}
+_TABLE_REFERENCES = {code: texts * 3 for code, texts in _TABLE.items()}
+
+
+def _clean_table(make, counts, kind="prefix", references=_TABLE_REFERENCES):
+  """Returns 100 captions a language, of which `make` has changed the first ones, and them cleaned."""
+  captions = {
+    code: [make(code, text) for text in texts[: counts[code]]] + texts[counts[code] :]
+    for code, texts in _TABLE.items()
+  }
+  found = residue.clean_languages(captions, references, [kind])
+  return captions, {code: held.captions for code, held in found.items()}
+
+
+@pytest.mark.parametrize(
+  ("kind", "make"),
+  [
+    ("prefix", "Sure! Here is a caption: {}".format),
+    ("prefix", "Certainly. In this picture we see {}".format),
+    ("suffix", "{} I hope this helps!".format),
+  ],
+)
+def test_evidence_of_all_languages_counts_together(kind, make):
+  assert _clean_table(lambda _, text: make(text), dict.fromkeys(_TABLE, 4), kind)[1] == _TABLE
+
+
+def test_evidence_of_all_languages_needs_that_no_reference_has_it():
+  references = {**_TABLE_REFERENCES, "de": [*_TABLE_REFERENCES["de"], "certainly. we see one"]}
+  captions, found = _clean_table(
+    lambda _, text: f"Certainly. We see {text}", dict.fromkeys(_TABLE, 4), references=references
+  )
+  assert found == captions
+
+
+def test_what_is_clear_in_one_language_goes_where_references_do_not_begin_so():
+  counts = {"en": 50, "de": 2, "ja": 2}
+  assert _clean_table(lambda _, text: f"We see {text}", counts)[1] == _TABLE
+  references = {**_TABLE_REFERENCES, "de": [*_TABLE_REFERENCES["de"], "we see one"]}
+  captions, found = _clean_table(lambda _, text: f"We see {text}", counts, references=references)
+  assert found == {**_TABLE, "de": captions["de"]}
+
+
+def test_a_longer_word_is_no_beginning():
+  captions, found = _clean_table(
+    lambda code, text: f"We see{'' if code == 'de' else ' '}{text}", {"en": 50, "de": 2, "ja": 0}
+  )
+  assert found == {**_TABLE, "de": captions["de"]}
+
+
+def test_a_part_of_a_beginning_stays():
+  captions, found = _clean_table(
+    lambda code, text: f"Here is one in {code} - {text}", dict.fromkeys(_TABLE, 9)
+  )
+  assert found == captions
+
+
+def test_a_frequent_beginning_of_close_languages_stays():
+  captions = [f"En hund {37 * row}" if row < 18 else f"Mand {row}" for row in range(200)]
+  references = [f"{who} {row}" for who in ("En mand", "Min hund") for row in range(400)]
+  found = residue.clean_languages({"da": captions, "no": captions}, {"da": references, "no": references})
+  assert found["da"].captions == found["no"].captions == captions
+
+
+def test_what_ends_in_a_colon_needs_a_hundredth():
+  captions = _TABLE["en"] + [f"{text} and more" for text in _TABLE["en"]]
+  for count, cleaned in ((9, True), (7, False)):
+    begun = [f"Caption in English: {text}" for text in captions[:count]] + captions[count:]
+    assert (_clean(begun, captions * 2).captions == captions) == cleaned
+
+
+def test_a_beginning_that_was_found_is_removed_behind_another():
+  start = {9: "Caption: ", 19: "Sure! Here it is: ", 20: "Caption: Sure! Here it is: "}
+  captions = _TABLE["en"] * 2 + _TABLE["de"]
+  begun = [
+    next((text for end, text in start.items() if row < end), "") + text for row, text in enumerate(captions)
+  ]
+  assert _clean(begun, captions * 3).captions == captions
+
+
 @pytest.fixture(scope="module")
 def human():
   """Name -> captions by people."""

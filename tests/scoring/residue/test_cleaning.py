@@ -40,6 +40,34 @@ def test_scores_are_those_of_the_clean_captions(kind, make):
   assert re.search(rf"--clean={kind} removed.* from 12 captions: en 12", "\n".join(result.table.notes))
 
 
+def test_a_beginning_within_markdown_goes_with_it_or_is_said():
+  references = {f"k{i}": {"en": [f"a {noun} {i}" for noun in _NOUNS]} for i in range(120)}
+  clean = {key: {"en": f"{_NOUNS[i % 12]} {i}"} for i, key in enumerate(references)}
+  begun = {key: {"en": f"**Caption:** {clean[key]['en']}"} for key in list(references)[:9]}
+  assert score(references, {**clean, **begun}, clean="all").predictions == clean
+  notes = score(references, {**clean, **begun}, clean="markdown", health=True).table.notes
+  assert any(note.startswith("en: 9 of 120 captions begin with 'Caption:'") for note in notes)
+
+
+def test_languages_are_treated_alike():
+  codes: list[str] = ["de", "en", "sw"]
+  references = {f"k{i}": dict.fromkeys(codes, [f"a {noun} {i}" for noun in _NOUNS]) for i in range(200)}
+  clean = {
+    key: dict.fromkeys(held, f"{_NOUNS[i % 12]} {i}") for i, (key, held) in enumerate(references.items())
+  }
+  few = {"de": 10, "en": 19, "sw": 1}
+  begun = {
+    key: {code: f"Sure! Here is a caption: {text}" if i < few[code] else text for code, text in held.items()}
+    for i, (key, held) in enumerate(clean.items())
+  }
+  note = (
+    "en, de, sw: 30 of 600 captions begin with a text that many share, such as 'Sure! Here is a caption:'"
+  )
+  assert any(note in text for text in score(references, begun, health=True).table.notes)
+  cleaned = score(references, begun, clean="all", health=True)
+  assert cleaned.predictions == clean and not any(" begin with " in text for text in cleaned.table.notes)
+
+
 def test_a_clean_caption_gains_nothing_and_its_note_says_so():
   result = score(_REFERENCES, _CLEAN, clean=["json", "think"])
   assert result.predictions == _CLEAN

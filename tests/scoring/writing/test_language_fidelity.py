@@ -4,8 +4,9 @@ import json
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import score
+from xmcap.scoring import compare, read_system, score, write
 from xmcap.scoring.result import read_table
+from xmcap.scoring.writing import language_fidelity, tables
 from xmcap.scoring.writing.signature import Signature
 
 _GERMAN = ["Ein schwarzer Hund läuft am Strand entlang", "Zwei Katzen schlafen auf einem roten Sofa"]
@@ -15,6 +16,18 @@ _PREDICTIONS = {
   "k1": {"de": "Two cats sleep on a red sofa 1"},
   "k2": {"de": "42"},
   "k3": {"de": _GERMAN[1]},
+}
+
+
+_UNDECIDED = {
+  "ar": 0.02,
+  "de": 0.0004,
+  "en": 0.0,
+  "fil": None,
+  "mi": 0.01,
+  "no": 0.01,
+  "sw": 0.01,
+  "zh": 0.055,
 }
 
 
@@ -38,6 +51,40 @@ def test_undecided_captions_are_counted_apart():
   german = {**_PREDICTIONS, "k2": {"de": "Nike"}}
   (note,) = score(_REFERENCES, german, metrics="bleu", health=True).table.notes
   assert note == "columns fidelity: without captions whose language cannot be told: de 25.0%"
+
+
+def test_undecided_captions_are_named_where_their_share_is_not_0():
+  rows = {code: {"images": 1, "references": 1, "bleu": 0.5} for code in _UNDECIDED}
+  german = _score(health=True).health["de"]
+  healths = {code: dataclasses.replace(german, undecided=share) for code, share in _UNDECIDED.items()}
+  table = language_fidelity.with_fidelity(tables.Table.of_rows("tokenizer:x", rows), healths)
+  assert table.notes == (
+    "columns fidelity: without captions whose language cannot be told: zh 5.5%, ar 2.0%, mi 1.0% and 2 more languages",
+  )
+
+
+def test_captions_in_another_language_have_a_sentence_that_a_comparison_carries(tmp_path):
+  references = {f"k{i}": {"de": [f"{_GERMAN[i % 2]} {i}"] * 3} for i in range(40)}
+  right = {key: {"de": held["de"][0]} for key, held in references.items()}
+  wrong = {**right, **{f"k{i}": {"de": f"Two cats sleep on a red sofa {i}"} for i in range(10)}}
+  sentence = (
+    "de: 10 of 40 captions are in another language, such as 'Two cats sleep on a red sofa 0', which no reference is; "
+    "--wrong_language=zero scores them as empty"
+  )
+  systems = {"one": score(references, right, health=True), "two": score(references, wrong, health=True)}
+  assert sentence in systems["two"].table.notes and sentence not in systems["one"].table.notes
+  for name, result in systems.items():
+    write(result, tmp_path / name)
+  read = {name: read_system(tmp_path / name) for name in systems}
+  assert [note for note in compare(read).notes if "another language" in note] == [f"two: {sentence}"]
+  # Nor where it may be an error of the judgement, or is counted already.
+  assert not any(
+    "another" in note for note in score(references, right | {"k0": wrong["k0"]}, health=True).table.notes
+  )
+  zero = score(references, wrong, health=True, wrong_language="zero").table.notes
+  assert [note for note in zero if "another" in note] == [
+    "10 captions in another language scored as empty captions: de 10"
+  ]
 
 
 def test_zero_scores_a_caption_in_another_language_as_an_empty_one():

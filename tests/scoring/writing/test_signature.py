@@ -1,6 +1,7 @@
 import pytest
 
 from xmcap.errors import UsageError
+from xmcap.scoring import residue
 from xmcap.scoring.writing.signature import Signature, shortened
 
 _PARTS = {
@@ -26,6 +27,14 @@ def test_short_form_keeps_what_is_short():
   assert short.startswith("cider+cider_d#") and short.endswith("|miss:refuse|v:0.1.0")
   assert "|tok:default#" in short and "|lang:6#" in short and "|img:3600#" in short
   assert len(short) < 120
+
+
+def test_short_form_names_every_kind_that_was_removed():
+  def short(kinds):
+    return Signature({"clean": ",".join(residue.parse(kinds))}).short.partition("|cl:")[2]
+
+  assert short("all").startswith("all#") and short("think") == "think"
+  assert short("markdown,prefix,suffix").startswith("markdown+prefix+suffix#")
 
 
 @pytest.mark.parametrize("name", ["metric.cider_d", "tokenizer", "languages", "images"])

@@ -4,7 +4,7 @@
 """
 
 from xmcap.scoring.health.copies import copies, marks
-from xmcap.scoring.health.findings import notes
+from xmcap.scoring.health.findings import named, notes
 from xmcap.scoring.health.identifier import load
 from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.measures import MEASURES, Health, Measure, measure
@@ -20,5 +20,6 @@ __all__ = [
   "load",
   "marks",
   "measure",
+  "named",
   "notes",
 ]

@@ -13,25 +13,35 @@ _FEW = 3  # languages that are named
 _SIGMA = 6.0  # of CIDEr-D
 
 
-def notes(healths: Mapping[str, Health], metrics: Sequence[str] = ()) -> list[str]:
-  """Returns a sentence for each kind of finding, over all languages; `metrics` are those of the table.
+def notes(
+  healths: Mapping[str, Health], metrics: Sequence[str] = (), wrong_language: str = "keep"
+) -> list[str]:
+  """Returns a sentence for each kind of finding, over all languages, the worst first; `metrics` are those of the table.
 
-  There is none if the captions are as the references are.
+  There is none if the captions are as the references are, nor on captions in another language if these are scored as
+  empty captions, which has a note of its own.
   """
   found: dict[str, dict[str, Finding]] = {}
   for code, health in healths.items():
     for finding in health.findings:
       found.setdefault(finding.kind, {})[code] = finding
   lengths = found.pop("length_ratio", None)
-  order = [*residue.KINDS, "no_letter", "most_frequent", "over_long"]
+  order = [
+    *residue.KINDS,
+    *(["wrong_language"] if wrong_language == "keep" else []),
+    "no_letter",
+    "most_frequent",
+    "over_long",
+  ]
   sentences = [_sentence(kind, found[kind]) for kind in order if kind in found]
   return [*sentences, _lengths(lengths, metrics)] if lengths else sentences
 
 
 def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
-  worst = max(of_language.values(), key=lambda finding: finding.count / finding.total)
+  codes = sorted(of_language, key=lambda code: -of_language[code].count / of_language[code].total)
+  worst = of_language[codes[0]]
   count, total = (sum(getattr(held, name) for held in of_language.values()) for name in ("count", "total"))
-  captions = f"{_named(list(of_language))}: {count:,} of {total:,} captions"
+  captions = f"{named(codes)}: {count:,} of {total:,} captions"
   of_references = [held.reference_count / held.reference_total for held in of_language.values()]
   share = 100 * sum(of_references) / len(of_references)
   example = f"'{shown(worst.examples[0], limit=60)}'" if worst.examples else ""
@@ -48,6 +58,10 @@ def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
     return f"{captions} have {FORMS[kind].noun}, such as {example}, which {who}; --clean={kind} removes it"
   if kind == "no_letter":
     return f"{captions} have no letter, which {who}"
+  if kind == "wrong_language":
+    who = f"{share:.1g}% of the references are" if share else "no reference is"
+    zero = "--wrong_language=zero scores them as empty"
+    return f"{captions} are in another language, such as {example}, which {who}; {zero}"
   if kind == "over_long":
     limit = f"more than {worst.examples[0]} words" if len(of_language) == 1 else "too many words"
     return f"{captions} have {limit}: more than twice as many as 99 of 100 references have"
@@ -62,7 +76,7 @@ def _lengths(of_language: Mapping[str, Finding], metrics: Sequence[str]) -> str:
   worst = max(means, key=lambda code: means[code][0] / means[code][1])
   mean, reference_mean = means[worst]
   text = (
-    f"{_named(list(means))}: captions have {mean / reference_mean:.1f} times as many words as references "
+    f"{named(list(means))}: captions have {mean / reference_mean:.1f} times as many words as references "
     f"({f'in {worst} ' if len(means) > 1 else ''}{mean:.1f} against {reference_mean:.1f})"
   )
   if "cider_d" in metrics:
@@ -71,7 +85,8 @@ def _lengths(of_language: Mapping[str, Finding], metrics: Sequence[str]) -> str:
   return text
 
 
-def _named(codes: Sequence[str]) -> str:
+def named(codes: Sequence[str]) -> str:
+  """Returns languages for a sentence: the first three, and the number of the others."""
   if len(codes) <= _FEW + 1:
     return ", ".join(codes)
   return f"{', '.join(codes[:_FEW])} and {len(codes) - _FEW} more languages"

@@ -14,8 +14,8 @@ from xmcap.scoring.residue import affixes
 
 _FORMS = tuple(kind for kind in residue.KINDS if kind not in ("prefix", "suffix"))
 _MARKUP = tuple(kind for kind in _FORMS if kind != "lines")
-# One such caption is an error, as people do not write this.
-_NEVER_HUMAN = ("think", "loc", "tokens", "json")
+# One such caption is an error, as people do not write this, or as `residue.affixes` compared it with the references.
+_NEVER_HUMAN = ("think", "loc", "tokens", "json", "prefix", "suffix")
 _NOTABLE = 0.01
 _LONG = 2
 FEWEST_LENGTHS = 5
@@ -27,7 +27,7 @@ class Finding:
   """Something that the captions of a language have clearly more often than the references.
 
   Attributes:
-    kind: a kind of residue, or `most_frequent`, `no_letter`, `over_long`, `length_ratio`.
+    kind: a kind of residue, or `wrong_language`, `most_frequent`, `no_letter`, `over_long`, `length_ratio`.
     count, total: number of captions with it, and of all captions; for `length_ratio` count their words.
     reference_count, reference_total: the same for the references.
     examples: what was found; for `over_long` the limit in words.
@@ -47,7 +47,9 @@ class Finding:
     reference_share = self.reference_count / self.reference_total
     if share <= 2 * reference_share or self.kind == "length_ratio":
       return share > 2 * reference_share > 0
-    if self.kind in _NEVER_HUMAN or (not self.reference_count and share >= _NOTABLE):
+    # Some human captions are judged to be in another language, too, so that none among the references says little.
+    is_new = not self.reference_count and self.kind != "wrong_language"
+    if self.kind in _NEVER_HUMAN or (is_new and share >= _NOTABLE):
       return True
     return share >= _NOTABLE and affixes.exceeds(
       self.count, self.total, self.reference_count, self.reference_total
@@ -66,6 +68,7 @@ class Leftovers:
 def measure(
   captions: Sequence[str],
   references: Sequence[str],
+  cleaned: residue.Cleaned,
   has_letters: np.ndarray,
   reference_has_letters: np.ndarray,
   lengths: np.ndarray,
@@ -75,11 +78,12 @@ def measure(
 
   Args:
     captions, references: the raw texts.
+    cleaned: the captions without residue.
     has_letters, reference_has_letters: bool [C] and [R].
     lengths, reference_lengths: int64 [C] and [R], number of words.
   """
   totals = len(captions), len(references)
-  cleaned, of_references = residue.clean(captions, references), residue.clean(references, (), _FORMS)
+  of_references = residue.clean(references, (), _FORMS)
   findings = []
   for kind, rows in cleaned.rows.items():
     count = len(of_references.rows.get(kind, ()))

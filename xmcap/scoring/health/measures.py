@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xmcap.scoring import residue
 from xmcap.scoring.health import fidelity, leftovers, scripts, truncation
 from xmcap.scoring.health.vocabularies import Vocabularies
 from xmcap.scoring.metrics.ngrams import Ngrams
@@ -140,12 +141,14 @@ def measure(
   counts: Ngrams,
   known: Vocabularies,
   verdicts: np.ndarray,
+  cleaned: residue.Cleaned | None = None,
 ) -> Health:
   """Measures the captions of one language.
 
   `captions` has for each image the hypothesis, then its references, as the rows of `counts`; `verdicts` are those of
-  `fidelity.judge` on the hypotheses, and `known` the words of the references. Raises UsageError if the language is
-  unknown, and XmcapError if py3langid is not installed.
+  `fidelity.judge` on the hypotheses, and `known` the words of the references. `cleaned` are the hypotheses without
+  residue; None: what is residue in this language alone. Raises UsageError if the language is unknown, and XmcapError
+  if py3langid is not installed.
   """
   is_hypothesis = ~counts.is_reference
   letters, own = scripts.count_letters(captions, language)
@@ -156,13 +159,26 @@ def measure(
   twice = np.unique(ngrams.caption[ngrams.count > 1])
   truncated, truncated_references = truncation.shares(captions, counts)
   of_references = fidelity.judge(language, known.samples[language], known, are_references=True)
+  hypotheses = list(itertools.compress(captions, is_hypothesis))
+  references = list(itertools.compress(captions, counts.is_reference))
   left = leftovers.measure(
-    list(itertools.compress(captions, is_hypothesis)),
-    list(itertools.compress(captions, counts.is_reference)),
+    hypotheses,
+    references,
+    cleaned or residue.clean(hypotheses, references),
     has_letters[is_hypothesis],
     has_letters[counts.is_reference],
     lengths,
     counts.length[counts.is_reference],
+  )
+  wrong = np.flatnonzero(verdicts == fidelity.Verdict.WRONG)
+  wrong_references = int((of_references == fidelity.Verdict.WRONG).sum())
+  in_another = leftovers.Finding(
+    "wrong_language",
+    len(wrong),
+    len(verdicts),
+    wrong_references,
+    len(of_references),
+    tuple(hypotheses[row] for row in wrong[:1].tolist()),
   )
   mean, reference_mean = float(lengths.mean()), float(counts.length[counts.is_reference].mean())
   return Health(
@@ -180,7 +196,7 @@ def measure(
     length_ratio=mean / reference_mean if reference_mean else None,
     **left.values,
     most_frequent_caption=left.most_frequent_caption,
-    findings=left.findings,
+    findings=(*left.findings, *([in_another] if in_another.is_clear else [])),
   )
 
 

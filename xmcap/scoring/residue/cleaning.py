@@ -1,5 +1,6 @@
 """Removes residue from captions by kind, and counts what it removed."""
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -45,26 +46,41 @@ def parse(kinds: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def clean(captions: Sequence[str], references: Sequence[str], kinds: Iterable[str] = KINDS) -> Cleaned:
-  """Removes the kinds of residue from the captions of a language.
+  """Does the same as `clean_languages` for a single language."""
+  return clean_languages({"": captions}, {"": references}, kinds)[""]
 
-  A caption without residue keeps its bytes. `references` are those of the language, which say what `prefix` and
-  `suffix` are not; without references these are not looked for.
+
+def clean_languages(
+  captions: affixes.Texts, references: affixes.Texts, kinds: Iterable[str] = KINDS
+) -> dict[str, Cleaned]:
+  """Removes the kinds of residue from the captions of each language.
+
+  A caption without residue keeps its bytes. `references` say what `prefix` and `suffix` are not; without references
+  these are not looked for.
   """
   kinds = set(kinds)
-  found, rows, examples = list(captions), {}, {}
-  joined = Joined(found)
-  for kind in KINDS:
-    if kind not in kinds:
-      continue
+  found = {code: list(texts) for code, texts in captions.items()}
+  joined = {code: Joined(texts) for code, texts in found.items()}
+  rows: dict[str, dict[str, list[int]]] = {code: {} for code in found}
+  examples: dict[str, dict[str, tuple[str, ...]]] = {code: {} for code in found}
+  for kind in filter(kinds.__contains__, KINDS):
     if kind in FORMS:
-      changed, example = _remove_form(kind, found, joined)
+      removed = {code: _remove_form(kind, texts, joined[code]) for code, texts in found.items()}
     else:
-      changed, example = _remove_affix(kind, found, references)
-    if changed:
-      rows[kind], examples[kind] = changed, example
-      joined = Joined(found)
-  emptied = sum(not found[row].strip() for row in set().union(*rows.values()))
-  return Cleaned(found, rows, examples, emptied)
+      removed = _remove_affixes(kind, found, references)
+    for code, (changed, example) in removed.items():
+      if changed:
+        rows[code][kind], examples[code][kind] = changed, example
+        joined[code] = Joined(found[code])
+  return {
+    code: Cleaned(
+      texts,
+      rows[code],
+      examples[code],
+      sum(not texts[row].strip() for row in set().union(*rows[code].values())),
+    )
+    for code, texts in found.items()
+  }
 
 
 def _remove_form(kind: str, captions: list[str], joined: Joined) -> tuple[list[int], tuple[str, ...]]:
@@ -80,25 +96,32 @@ def _remove_form(kind: str, captions: list[str], joined: Joined) -> tuple[list[i
   return changed, (example,)
 
 
-def _remove_affix(
-  kind: str, captions: list[str], references: Sequence[str]
-) -> tuple[list[int], tuple[str, ...]]:
-  """Does the same as `_remove_form` for shared beginnings or ends."""
-  changed: dict[int, None] = {}
-  examples: dict[str, int] = {}
+def _remove_affixes(
+  kind: str, captions: Mapping[str, list[str]], references: affixes.Texts
+) -> dict[str, tuple[list[int], tuple[str, ...]]]:
+  """Does the same as `_remove_form` for shared beginnings or ends, language by language."""
+  reverse = kind == "suffix"
+  find, remove = (affixes.ends, _without_end) if reverse else (affixes.beginnings, _without_beginning)
+  changed: dict[str, set[int]] = {code: set() for code in captions}
+  examples: dict[str, collections.Counter[str]] = {code: collections.Counter() for code in captions}
+  known: dict[str, None] = {}
   for _ in range(_ROUNDS):
-    texts = list(map(str.strip, captions))
-    found = (affixes.beginnings if kind == "prefix" else affixes.ends)(texts, references)
-    if not found:
+    stripped = {code: list(map(str.strip, texts)) for code, texts in captions.items()}
+    found = find(stripped, references, known)
+    if not any(found.values()):
       break
-    remove = _without_beginning if kind == "prefix" else _without_end
-    for row, text in enumerate(texts):
-      affix = next(filter(text.startswith if kind == "prefix" else text.endswith, found), None)
-      if affix is not None:
-        captions[row] = remove(text, affix)
-        changed[row] = None
-        examples[affix.strip()] = examples.get(affix.strip(), 0) + 1
-  return sorted(changed), tuple(sorted(examples, key=lambda affix: -examples[affix]))
+    known |= dict.fromkeys(affix for of_language in found.values() for affix in of_language)
+    for code, of_language in found.items():
+      for row, text in enumerate(stripped[code] if of_language else ()):
+        affix = next((affix for affix in of_language if affixes.is_whole(text, affix, reverse)), None)
+        if affix is not None:
+          captions[code][row] = remove(text, affix)
+          changed[code].add(row)
+          examples[code][affix.strip()] += 1
+  return {
+    code: (sorted(changed[code]), tuple(affix for affix, _ in examples[code].most_common()))
+    for code in captions
+  }
 
 
 def _without_beginning(text: str, affix: str) -> str:
@@ -133,23 +156,19 @@ def clean_all(
     All predictions in a new dictionary, and notes: how many captions had each kind, by language.
   """
   cleaned = {key: dict(captions) for key, captions in predictions.items()}
-  found: dict[str, dict[str, Cleaned]] = {kind: {} for kind in kinds}
-  emptied = {}
-  for code in languages:
-    keys = sorted(key for key, captions in references.items() if captions.get(code))
-    of_language = clean(
-      [predictions[key][code] for key in keys],
-      [text for key in keys for text in references[key][code]],
-      kinds,
-    )
-    for key, caption in zip(keys, of_language.captions, strict=True):
+  keys = {code: [key for key in sorted(references) if references[key].get(code)] for code in languages}
+  of_languages = clean_languages(
+    {code: [predictions[key][code] for key in held] for code, held in keys.items()},
+    {code: [text for key in held for text in references[key][code]] for code, held in keys.items()},
+    kinds,
+  )
+  for code, held in keys.items():
+    for key, caption in zip(held, of_languages[code].captions, strict=True):
       cleaned[key][code] = caption
-    for kind in of_language.rows:
-      found[kind][code] = of_language
-    if of_language.emptied:
-      emptied[code] = of_language.emptied
-  notes = [_removed(kind, of_languages) for kind, of_languages in found.items() if of_languages]
-  if absent := [kind for kind, of_languages in found.items() if not of_languages]:
+  found = {kind: {code: held for code, held in of_languages.items() if kind in held.rows} for kind in kinds}
+  emptied = {code: held.emptied for code, held in of_languages.items() if held.emptied}
+  notes = [_removed(kind, having) for kind, having in found.items() if having]
+  if absent := [kind for kind, having in found.items() if not having]:
     notes.append(f"--clean found no {', '.join(absent)}")
   if emptied:
     notes.append(

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from xmcap.scoring import files
-from xmcap.scoring.health import Health, Vocabularies, fidelity
+from xmcap.scoring.health import Health, Vocabularies, fidelity, named
 from xmcap.scoring.reading.references import References
 from xmcap.scoring.writing import tables
 from xmcap.scoring.writing.signature import digest
@@ -69,10 +69,10 @@ def with_fidelity(table: tables.Table, healths: Mapping[str, Health]) -> tables.
   if not any(shares.values()):
     return table
   columns = {heading: tables.column(table.rows, column) for heading, column in shares.items()}
-  undecided = {code: held.undecided for code, held in healths.items() if held.undecided}
-  note = ""
-  if undecided:
-    where = ", ".join(f"{code} {share:.1%}" for code, share in undecided.items())
-    note = f"{tables.OF_COLUMNS}fidelity: without captions whose language cannot be told: {where}"
-  notes = (*table.notes, note) if note else table.notes
+  undecided = {code: held.undecided or 0.0 for code, held in healths.items()}
+  most_first = sorted(undecided, key=lambda code: -undecided[code])
+  shown = [f"{code} {undecided[code]:.1%}" for code in most_first if round(undecided[code], 3)]
+  notes = table.notes
+  if shown:
+    notes += (f"{tables.OF_COLUMNS}fidelity: without captions whose language cannot be told: {named(shown)}",)
   return dataclasses.replace(table, shares=columns, notes=notes)

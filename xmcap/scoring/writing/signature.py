@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from xmcap.errors import UsageError
+from xmcap.scoring import residue
 from xmcap.terminal import shown
 
 METRIC = "metric."
@@ -110,9 +111,11 @@ def shortened(differences: Sequence[str]) -> list[str]:
 
 
 def _head(name: str, value: str) -> str:
-  """Returns the value up to the first detail; for languages, their number."""
+  """Returns the value up to the first detail; for languages, their number; kinds of residue are all named."""
   if name == "languages":
     return str(len(value.split()))
+  if name == "clean":
+    return "all" if value == ",".join(residue.KINDS) else value.replace(",", "+")
   for end in "[#=;(, -":
     value = value.partition(end)[0]
   return value if len(value) <= _LONGEST_SHORT_VALUE else ""
