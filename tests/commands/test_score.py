@@ -189,7 +189,7 @@ def test_tables_for_a_paper(folder):
   arguments = ["compare", "bad", "good", "--resamples=50", "--out=compared", "--references=references.jsonl"]
   assert cli.main([*arguments, style[0].format("baseline,score"), *style[1:]]) == 0
   compared = (folder / "compared/comparison.tex").read_text()
-  assert r"language & bad & score \\" in compared and r"\caption{A \& B}" in compared
+  assert r"language & bad & good \\" in compared and r"\caption{A \& B}" in compared
   assert "<h1>A &amp; B</h1>" in (folder / "compared/report.html").read_text()
 
 

@@ -198,7 +198,8 @@ def _add_compare(commands) -> None:
   _add_scale(command, "the first system's")
   _add_latex(
     command,
-    "comparison.tex: code, language, baseline, score, difference, interval, p_bootstrap, p_randomization, p_holm",
+    "comparison.tex: code, language, baseline, baseline_interval, score, score_interval, difference, interval, "
+    "p_bootstrap, p_randomization, p_holm",
   )
   _add_pictures(command)
 

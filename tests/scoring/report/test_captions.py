@@ -6,7 +6,9 @@ import json
 import pytest
 
 from xmcap.scoring.language import Tokenized
+from xmcap.scoring.reading.references import References
 from xmcap.scoring.report import captions
+from xmcap.scoring.score import score
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.words import Words
 
@@ -31,6 +33,23 @@ def test_a_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
   ]  # fmt: skip
   scores = ours.statistics["de"].image_scores("cider_d")
   assert held["scores"][0][1] == pytest.approx(scores, abs=5e-4)
+
+
+def test_captions_stand_in_the_order_of_the_references(corpus, ours):
+  mixed = sorted(corpus.references, key=lambda key: (int(key[1:]) * 7) % 30)
+  references = References({key: corpus.references[key] for key in mixed}, corpus.references.locales)
+  held = score(references, corpus.ours, metrics=("cider_d",), keep=("words",))
+  places = {key: place for place, key in enumerate(captions.keys_of(held))}
+  assert list(places) == mixed
+  block = _unpacked("de", places, [held])
+  assert block["images"] is None
+  plain = [caption.lower() for caption in (corpus.ours[key]["de"] for key in mixed)]
+  assert [row[2].lower() for row in block["rows"]] == [row[3] for row in block["rows"]] == plain
+  assert [row[1] for row in block["rows"]] == [[text.lower() for text in row[0]] for row in block["rows"]]
+  of_image = dict(zip(held.statistics["de"].keys, held.statistics["de"].image_scores("cider_d"), strict=True))
+  assert block["scores"][0][0] == pytest.approx([of_image[key] for key in mixed], abs=5e-4)
+  ar = _unpacked("ar", places, [held])
+  assert ar["images"] == [places[key] for key in mixed if "ar" in corpus.references[key]]
 
 
 def test_a_language_without_all_images_says_which(ours, places):

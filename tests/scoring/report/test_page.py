@@ -92,6 +92,12 @@ def test_signatures_and_notes_are_shown(parsed, ours, theirs):
   assert "|miss:refuse|" in page.text  # of the short form
 
 
+def test_no_line_ends_within_an_option_of_a_note(parsed, ours):
+  page = parsed({"ours": _retold(ours, notes=("all; (--clean=prefix) removes <it>",))})
+  assert [tag for tag, attrs in page.tags if attrs.get("class") == "option"] == ["span"]
+  assert "all; (--clean=prefix) removes <it>" in page.text
+
+
 def test_tables_under_a_foreign_signature_are_pointed_out(parsed, ours, theirs):
   page = parsed({"ours": ours}, baselines={"x": dataclasses.replace(theirs.table, signature="sacre")})
   assert (

@@ -40,8 +40,15 @@ def test_a_system_that_was_not_scored_in_a_metric_has_no_scores():
 
 def test_published_columns_are_held_by_row(ours):
   table = dataclasses.replace(ours.table, beside={"BB (paper)": {"en": 0.25}})
-  assert scores.data(table, [], "a")["beside"] == {"BB (paper)": [None, None, 0.25, None]}
-  assert scores.data(table, [], "a", {})["beside"] == {}
+  assert scores.data(table, [], "a")["beside"] == {"BB (paper)": [None, None, [0.25, None, None], None]}
+  assert scores.data(table, [], "a", [])["beside"] == {}
+
+
+def test_intervals_of_a_column_beside_are_held_at_the_scale_of_the_table(ours):
+  table = dataclasses.replace(
+    ours.table, beside={"x": {"en": 0.25}}, beside_intervals={"x": {"en": (0.125, 0.5)}}, scale=100
+  )
+  assert scores.data(table, [], "a")["beside"]["x"][2] == [25.0, 12.5, 50.0]
 
 
 def test_health_is_tinted_by_what_exceeds_the_references(ours):

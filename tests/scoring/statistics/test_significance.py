@@ -29,7 +29,7 @@ def _system(values, signature=_SIGNATURE, references=2):
 
 
 def _row_of(name, p):
-  return Difference("b", "cider", name, 0.0, 1.0, 0.5, 1.5, p, p, p, False)
+  return Difference("b", "cider", name, 0.0, 1.0, 0.5, 1.5, p, p, p, False, -0.5, 0.5, 0.5, 1.5)
 
 
 _RNG = np.random.default_rng(0)
@@ -76,6 +76,19 @@ def test_interval_is_that_of_the_paired_bootstrap_of_scipy(comparison):
   ).confidence_interval
   row = _row(comparison, "en")
   assert (row.low, row.high) == pytest.approx((expected.low, expected.high), abs=0.02)
+
+
+def test_intervals_of_scores_are_those_of_the_tables_or_else_drawn(comparison):
+  ends = {name: {"cider": (4.0, 6.0)} for name in ("en", "th", "2 languages")}
+  base = _system(_BASE)
+  base = dataclasses.replace(base, table=dataclasses.replace(base.table, intervals=ends))
+  row = _row(compare({"a": base, "b": _system(_BETTER)}, resamples=2000, scale=100), "th")
+  assert (row.baseline_low, row.baseline_high) == (4.0, 6.0)
+  # The interval of the mean of normal scores: 1.96 standard errors to each side.
+  error = 1.96 * np.std(_BETTER["th"]) / np.sqrt(300)
+  assert row.score - row.score_low == pytest.approx(error, rel=0.1)
+  assert row.score_high - row.score == pytest.approx(error, rel=0.1)
+  assert _row(comparison, "th").baseline_low == pytest.approx(row.baseline - error, abs=0.1)
 
 
 def test_holm_is_that_of_statsmodels():
@@ -175,5 +188,7 @@ def test_files_hold_everything(comparison, tmp_path):
   assert (
     first["name"] == "en" and first["significant"] and first["difference"] == comparison.rows[0].difference
   )
-  assert len((tmp_path / "comparison.csv").read_text().splitlines()) == 1 + len(comparison.rows)
+  header, *lines = (tmp_path / "comparison.csv").read_text().splitlines()
+  ends = {"baseline_low", "baseline_high", "score_low", "score_high"}
+  assert len(lines) == len(comparison.rows) and ends <= {*header.split(",")} and ends <= first.keys()
   assert "CIDEr: b against a" in (tmp_path / "comparison.md").read_text()

@@ -38,6 +38,27 @@ def test_a_folder_without_a_title_goes_by_its_name(folder):
   assert list(read_baseline(folder / "ours")) == ["ours (CIDEr-D)"]
 
 
+def test_a_baseline_has_its_intervals_where_it_was_scored_with_them(folder):
+  scored = _score(title="second", metrics="chrf", bootstrap=50).table
+  scored.write(folder / "second")
+  table = with_beside(_score(metrics="chrf", scale=100), read_baseline(folder / "second")).table
+  assert table.beside_intervals == {
+    "second (chrF)": {name: scored.intervals[name]["chrf"] for name in ("de", "en", "2 languages")}
+  }
+  cell = table.cell_beside("de", "second (chrF)", "{:.3f}".format)
+  assert cell == scored.cell("de", "chrf", "{:.3f}".format) and cell.count("[") == 1
+  assert cell in table.terminal() and cell in table.as_markdown().replace("\\", "")
+  assert _score(metrics="chrf").table.cell("de", "chrf", "{:.1f}".format) in table.as_latex()
+  without = with_beside(_score(metrics="chrf"), read_baseline(folder, "chrf")).table
+  assert "[" not in without.cell_beside("de", "first (chrF)", "{:.3f}".format)
+
+
+def test_the_interval_of_a_mean_over_other_languages_does_not_stand_beside(folder):
+  _score(title="second", metrics="chrf", bootstrap=50).table.write(folder / "second")
+  table = with_beside(_score(metrics="chrf", languages=["de"]), read_baseline(folder / "second")).table
+  assert {*table.beside_intervals["second (chrF)"]} == {"de", "1 language"}  # which is that of de
+
+
 def test_a_baseline_without_the_metric_is_refused(folder):
   with pytest.raises(
     UsageError, match="was not scored in cider_d; score it again with --metrics=cider,chrf,cider_d"

@@ -53,7 +53,40 @@ def test_percentages_are_not_scaled_again_and_intervals_are():
 
 def test_notes_and_signature_are_comments():
   text = _table(notes=("3 missing\nof 4",)).as_latex()
-  assert text.splitlines()[:2] == ["% 3 missing of 4", "% metric.cider_d:n=4"]
+  assert text.splitlines()[1:3] == ["% 3 missing of 4", "% metric.cider_d:n=4"]
+
+
+@pytest.mark.parametrize("scale, said", [(1, ""), (100, "; scores, but percentages, are times 100")])
+def test_the_first_line_says_what_the_file_needs_and_means(comparison, scale, said):
+  for text in (
+    _table(scale=scale).as_latex(),
+    dataclasses.replace(comparison, scale=scale).as_latex(),
+  ):
+    assert text.splitlines()[0] == rf"% needs \usepackage{{booktabs}}{said}"
+
+
+def test_rows_of_papers_are_a_table_of_their_own():
+  rows = (
+    {"model": "m & m", "paper": "p", "table": "Table 1", "en": 0.61},
+    {"model": "n", "paper": "p", "table": "Table 1", "en": 0.5},
+  )
+  text = dataclasses.replace(_table(scale=100), published=rows).as_latex()
+  assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+  assert _lines(text.rpartition(r"\begin{table}")[2])[1:] == [
+    r"\centering",
+    r"\caption{CIDEr-D of CIDEr \& co beside that of papers}",
+    r"\label{tab:cider-co-papers}",
+    r"\begin{tabular}{lllr}",
+    r"\toprule",
+    r" & paper & table & CIDEr-D, en \\",
+    r"\midrule",
+    r"CIDEr \& co &  &  & 58.4 \\",
+    r"m \& m & p & Table 1 & \textbf{61.0} \\",
+    r"n & p & Table 1 & 50.0 \\",
+    r"\bottomrule",
+    r"\end{tabular}",
+    r"\end{table}",
+  ]
 
 
 def test_an_unknown_column_is_refused():
@@ -69,7 +102,8 @@ def test_a_column_named_twice_is_refused():
 
 
 def _difference(system, name, score, p):
-  return Difference(system, "cider_d", name, 0.5, score, score - 0.6, score - 0.4, p, p, p, False)
+  ends = (0.4, 0.6, score - 0.1, score + 0.1)
+  return Difference(system, "cider_d", name, 0.5, score, score - 0.6, score - 0.4, p, p, p, False, *ends)
 
 
 @pytest.fixture
@@ -91,9 +125,9 @@ def test_systems_stand_side_by_side_with_bold_and_marks(comparison):
     r"\label{tab:comparison-cider-d}",
     r"\begin{tabular}{lrrrrr}",
     r"\toprule",
-    r" &  & \multicolumn{2}{c}{ours\_b} & \multicolumn{2}{c}{small} \\",
-    r"\cmidrule(lr){3-4} \cmidrule(lr){5-6}",
-    r" & base & score & p (bootstrap) & score & p (bootstrap) \\",
+    r" & \multicolumn{1}{c}{base} & \multicolumn{2}{c}{ours\_b} & \multicolumn{2}{c}{small} \\",
+    r"\cmidrule(lr){2-2} \cmidrule(lr){3-4} \cmidrule(lr){5-6}",
+    r" & score & score & p (bootstrap) & score & p (bootstrap) \\",
     r"\midrule",
     r"en & 50.0 & \textbf{58.4}$^{*}$ & $<$0.001 & 40.0 & 0.600 \\",
     r"\midrule",
@@ -102,6 +136,26 @@ def test_systems_stand_side_by_side_with_bold_and_marks(comparison):
     r"\end{tabular}",
     r"\end{table}",
   ]
+
+
+def test_both_systems_have_intervals(comparison):
+  style = Style(("code", "baseline", "baseline_interval", "score", "score_interval"))
+  text = dataclasses.replace(comparison, rows=comparison.rows[:2], scale=100).as_latex(style)
+  assert _lines(text)[4:10] == [
+    r"\begin{tabular}{lrrrr}",
+    r"\toprule",
+    r" & \multicolumn{2}{c}{base} & \multicolumn{2}{c}{ours\_b} \\",
+    r"\cmidrule(lr){2-3} \cmidrule(lr){4-5}",
+    r" & score & 95\% interval & score & 95\% interval \\",
+    r"\midrule",
+  ]
+  assert r"en & 50.0 & [40.0, 60.0] & \textbf{58.4}$^{*}$ & [48.4, 68.4] \\" in text
+
+
+def test_systems_with_one_column_each_need_one_line_of_headings(comparison):
+  lines = _lines(comparison.as_latex(Style(("code", "baseline", "score"))))
+  assert lines[5:8] == [r"\toprule", r" & base & ours\_b & small \\", r"\midrule"]
+  assert lines[2].startswith(r"\caption{CIDEr-D of ours\_b, small against base; ")
 
 
 def test_the_mark_goes_to_the_difference_if_no_score_is_shown(comparison):

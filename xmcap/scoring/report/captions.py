@@ -133,17 +133,20 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
   """Returns the captions of a language as base64 of gzip of JSON.
 
   The JSON object has
-    images: for each of I images its index among all images of the report; null if it has all of them, in order.
+    images: for each of I images, in the order of the report, its index there; null if it has all of them.
     rows: for each image: the references; their words; then for each system its caption and the caption's words. Words
       are null if they were not kept, and a system's two entries are null if it has no caption. Similar texts are
       adjacent, which helps compression.
     scores: for each system and each metric of the first system: I numbers; null without a caption.
   """
   first = systems[0]
-  keys = first.statistics[code].keys
+  keys = sorted(first.statistics[code].keys, key=places.__getitem__)
   images = [places[key] for key in keys]
-  words = first.words[code].references if code in first.words else [None] * len(keys)
-  columns: list[Sequence] = [[first.references[key][code] for key in keys], words]
+  of_references: list[Sequence[str] | None] = [None] * len(keys)
+  if code in first.words:
+    held = first.words[code].references
+    of_references = [held[i] for i in _places(keys, first.statistics[code].keys)]
+  columns: list[Sequence] = [[first.references[key][code] for key in keys], of_references]
   scores = []
   for system in systems:
     scored = system.statistics.get(code)

@@ -1,6 +1,7 @@
 """The notes at the top of the report, and the explanations and signatures at the end."""
 
 import contextlib
+import re
 from collections.abc import Iterable
 
 from xmcap import languages
@@ -85,6 +86,7 @@ _BETWEEN = """Scores depend on the tokeniser and on how much the references agre
 not languages of a system."""
 
 
+_OPTION = re.compile(r"\S*--[a-z]\S*")
 OF_GROUPS, _OF_EQUAL = "about-groups", "about-equal"  # ids of explanations; the scripts link to them
 
 
@@ -132,14 +134,19 @@ def notices(table: tables.Table, others: Others, name: str = "") -> str:
   `name` is the name of the system of `table`, if its notes must be distinguished from those of other systems.
   """
   about = f"<b>{escape(name)}</b>: " if name else ""
-  notes = [f"{about}{escape(note)}" for note in table.notes]
+  notes = [f"{about}{_text(note)}" for note in table.notes]
   for name, other in others:
-    notes += [f"<b>{escape(name)}</b>: {escape(note)}" for note in other.notes]
+    notes += [f"<b>{escape(name)}</b>: {_text(note)}" for note in other.notes]
     notes += [
-      f"<b>{escape(name)}</b> was scored differently, so its scores are not comparable: {escape(difference)}"
+      f"<b>{escape(name)}</b> was scored differently, so its scores are not comparable: {_text(difference)}"
       for difference in _differences(table, other)
     ]
   return elements.notices(notes)
+
+
+def _text(note: str) -> str:
+  """Returns a note as HTML, in whose options, such as --clean=prefix, no line ends."""
+  return _OPTION.sub(r'<span class="option">\g<0></span>', escape(note))
 
 
 def reading(table: tables.Table, others: Others) -> str:

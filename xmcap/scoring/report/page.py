@@ -52,7 +52,7 @@ def write_report(
     title = comparison.title
   others = [(other, result.table) for other, result in rest] + list(baselines.items())
   shown_already = {tables_beside.heading(other, table.primary) for other in baselines}
-  beside = {heading: column for heading, column in table.beside.items() if heading not in shown_already}
+  beside = [heading for heading in table.beside if heading not in shown_already]
   keys = captions.keys_of(first)
   found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
   counts = f"{files.count(len(keys), 'image')}, {files.count(len(table.rows), 'language')}"

@@ -19,6 +19,11 @@ function scoreCell(metric, entry, classes = "") {
   return { text: formatScore(metric, score), value: score, classes, nodes: interval.map((text) => element("span", "interval", text)) };
 }
 
+function fidelityCell(share, ofReferences) {
+  const shown = (value) => (value === null ? "\u2013" : `${(100 * value).toFixed(1)}%`);
+  return { text: shown(share), value: share ?? "", nodes: ofReferences.map((one) => element("span", "of-references", shown(one))) };
+}
+
 // A difference with a bar from the middle of its cell; its length is relative to the largest difference.
 function differenceCell(metric, difference, largest) {
   if (difference === null) return { text: "\u2013", value: "", classes: "beside" };
@@ -28,7 +33,7 @@ function differenceCell(metric, difference, largest) {
 }
 
 function drawScores() {
-  const { primary, languages, means, systems, beside, baseline } = scoresData;
+  const { primary, languages, means, systems, beside, fidelity, baseline } = scoresData;
   const metric = metricNamed(primary);
   const scores = systems[0].scores;
   const rest = reportData.metrics.filter(({ name }) => name !== primary);
@@ -47,21 +52,24 @@ function drawScores() {
     ];
   });
   for (const [text, column] of Object.entries(beside)) {
-    columns.push({ heading: { text }, cell: (i) => ({ text: column[i]?.toFixed(3) ?? "\u2013", value: column[i] ?? "", classes: "beside" }) });
-    columns.push({ heading: { text: "difference", small: `to ${text}` }, difference: (i) => minus(numberOf(0, i), column[i]) });
+    columns.push({ heading: { text }, cell: (i) => scoreCell(metric, column[i], "beside") });
+    columns.push({ heading: { text: "difference", small: `to ${text}` }, difference: (i) => minus(numberOf(0, i), column[i]?.[0] ?? null) });
   }
+  const isNarrow = columns.length < 5; // else the fidelity of references, which is in the health, has no room
   const differences = columns.flatMap(({ difference }) => (difference ? scores[primary].map((_, i) => difference(i) ?? 0) : []));
   const largest = Math.max(0, ...differences.map(Math.abs));
   const headings = [
     ...languageHeadings(),
     ...columns.map(({ heading }) => heading),
     ...rest.map(({ heading, about }) => ({ text: heading, about, ...(systems.length > 1 ? { small: `of ${systems[0].name}` } : {}) })),
+    ...(fidelity ? [{ text: "fidelity", ...(isNarrow ? { small: "references" } : {}), hint: "Share of captions, and of references, in the right language" }] : []),
     { text: "Images" },
     { text: "Group", numeric: false, hint: "English, the 30 languages most used on the web, or low-resource", about: "about-groups" },
   ];
   const numbers = (i) => [
     ...columns.map(({ cell, difference }) => (cell ? cell(i) : differenceCell(metric, difference(i), largest))),
     ...rest.map((one) => scoreCell(one, scores[one.name][i])),
+    ...(fidelity ? [fidelityCell(fidelity[i][0], isNarrow ? [fidelity[i][1]] : [])] : []),
   ];
   const rows = languages.map(({ code, group, images }, i) => [
     ...languageCells(code),
@@ -130,6 +138,7 @@ function drawHealth({ measures, rows }, number) {
 drawScores();
 dataOf("differences-data")?.forEach(drawDifferences);
 dataOf("health-data")?.forEach(drawHealth);
+if (dataOf("papers-data")) makeTable(document.getElementById("papers"), dataOf("papers-data"));
 if (dataOf("groups-data")) makeTable(document.getElementById("group-means"), dataOf("groups-data"));
 
 function showPanel(section, attribute, value) {

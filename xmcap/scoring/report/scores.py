@@ -1,12 +1,14 @@
 """Means, chart and table of scores: the sections, and the data from which a script draws them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xmcap import languages
 from xmcap.scoring.report import elements
 from xmcap.scoring.writing import tables
+from xmcap.scoring.writing.language_fidelity import HEADINGS
+from xmcap.scoring.writing.papers import Papers
 
 _GROUPS = ("english", "web", "low_resource", "other")
 
@@ -36,23 +38,41 @@ def table_section(table: tables.Table) -> str:
     # Intervals in many columns would hide the scores.
     checked = " checked" if len(table.metrics) <= 3 else ""
     toggle = f'<label class="check"><input type="checkbox" name="intervals"{checked}> 95% intervals</label>'
-  holder = elements.table_holder("Scores by language", id="scores")
-  return elements.section("table", "Table", holder, "Click a heading to sort by its column.", toggle)
+  body = elements.table_holder("Scores by language", id="scores")
+  if table.published:
+    body += '<h3 class="of-papers">Rows of papers</h3>\n' + elements.table_holder(
+      "Rows of papers", id="papers"
+    )
+    body += elements.script_json("papers-data", _papers(table.papers))
+  return elements.section("table", "Table", body, "Click a heading to sort by its column.", toggle)
+
+
+def _papers(papers: Papers) -> dict[str, Any]:
+  """Returns the headings and rows for the script; of texts first, then of scores."""
+  texts = len(papers.headings) - len(papers.names)
+  rows = []
+  for row, cells in zip(papers.rows, papers.cells(), strict=True):
+    labels = [{"text": text, "head": not place} for place, text in enumerate(cells[:texts])]
+    numbers = zip(papers.names, cells[texts:], strict=True)
+    rows.append([*labels, *({"text": text, "value": row.get(name, "")} for name, text in numbers)])
+  headings = [{"text": text, "numeric": place >= texts} for place, text in enumerate(papers.headings)]
+  return {"headings": headings, "rows": rows}
 
 
 def data(
   table: tables.Table,
   others: Others,
   name: str,
-  beside: Mapping[str, Mapping[str, float]] | None = None,
+  beside: Sequence[str] | None = None,
   baseline: str | None = None,
 ) -> dict[str, Any]:
   """Returns the rows, languages before means, and for each system and metric [score, low, high] per row.
 
-  Metrics that a system lacks are absent; missing scores and ends of intervals are None.
+  So are the columns `beside`; the fidelity is [that of the captions, that of the references] per row, None if it was
+  not measured. Metrics that a system lacks are absent; missing scores, shares and ends of intervals are None.
 
-  `table` belongs to the leading system `name`. Differences are those of it to all others and to the columns `beside`
-  (None: the table's own), or with a `baseline` those of all systems to it.
+  `table` belongs to the leading system `name`. Differences are those of it to all others and to the columns `beside`,
+  given by their headings (None: all of the table), or with a `baseline` those of all systems to it.
   """
   rows = [*table.rows, *table.means]
   codes = [
@@ -67,22 +87,34 @@ def data(
       metric: [_score(of_system, row, metric, table.factor(metric)) for row in rows] for metric in metrics
     }
     systems.append({"name": system, "scores": scores})
-  beside = table.beside if beside is None else beside
-  beside = {heading: tables.scaled(column, table.factor(table.primary)) for heading, column in beside.items()}
+  factor = table.factor(table.primary)
   return {
     "primary": table.primary,
     "languages": codes,
     "means": [tables.mean_label(mean) for mean in table.means],
     "systems": systems,
-    "beside": {heading: [column.get(row) for row in rows] for heading, column in beside.items()},
+    "beside": {
+      heading: [
+        _entry(table.beside[heading].get(row), table.beside_intervals.get(heading, {}).get(row), factor)
+        for row in rows
+      ]
+      for heading in (table.beside if beside is None else beside)
+    },
+    "fidelity": [[table.shares[heading].get(row) for heading in HEADINGS] for row in rows]
+    if table.shares
+    else None,
     "baseline": None if baseline is None else names.index(baseline),
   }
 
 
 def _score(table: tables.Table, row: str, metric: str, factor: int) -> list[float | None] | None:
   scores = table.rows.get(row) or table.means.get(row)
-  if scores is None:
+  return _entry(scores[metric] if scores else None, table.intervals.get(row, {}).get(metric), factor)
+
+
+def _entry(score: float | None, ends: tables.Interval | None, factor: int) -> list[float | None] | None:
+  if score is None:
     return None
-  low, high = table.intervals.get(row, {}).get(metric) or (math.nan, math.nan)
-  ends = [None, None] if math.isnan(low) or math.isnan(high) else [factor * low, factor * high]
-  return [factor * scores[metric], *ends]
+  if ends is None or any(map(math.isnan, ends)):
+    return [factor * score, None, None]
+  return [factor * score, *(factor * end for end in ends)]

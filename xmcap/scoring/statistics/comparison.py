@@ -17,15 +17,17 @@ FEW_REFERENCES = 1.5
 """A language with fewer references per image is flagged: bn (1.0) and mi (1.3) in XM3600."""
 
 COLUMNS = (
-  "code", "language", "baseline", "score", "difference", "interval", "p_bootstrap", "p_randomization", "p_holm",
+  "code", "language", "baseline", "baseline_interval", "score", "score_interval", "difference", "interval",
+  "p_bootstrap", "p_randomization", "p_holm",
 )  # fmt: skip
-"""Names of the columns of a comparison in LaTeX; those after `baseline` are repeated for each system."""
+"""Names of the columns of a comparison in LaTeX; those after `baseline_interval` are repeated for each system."""
 
 _MARK = f"*: p (Holm, over the languages; means uncorrected) below {SIGNIFICANCE:g}"
 _LATEX_COLUMNS = ("baseline", "score", "difference", "interval", "p_holm")
-_OF_ROW = ("code", "language", "baseline")
+_OF_BASELINE = ("baseline", "baseline_interval")
 _HEADINGS = {
-  "code": "", "language": "language", "score": "score", "difference": "difference", "interval": "95% interval",
+  "code": "", "language": "language", "baseline": "score", "baseline_interval": "95% interval", "score": "score",
+  "score_interval": "95% interval", "difference": "difference", "interval": "95% interval",
   "p_bootstrap": "p (bootstrap)", "p_randomization": "p (randomisation)", "p_holm": "p (Holm)",
 }  # fmt: skip
 
@@ -39,6 +41,7 @@ class Difference:
     p_bootstrap, p_randomization: p-values of the two tests.
     p_holm: p-value of the randomisation test, Holm-corrected for the number of languages; for a mean, uncorrected.
     few_references: whether the language has fewer than `FEW_REFERENCES` references per image.
+    baseline_low, baseline_high, score_low, score_high: 95% intervals of the two scores.
   """
 
   system: str
@@ -52,6 +55,10 @@ class Difference:
   p_randomization: float
   p_holm: float
   few_references: bool
+  baseline_low: float
+  baseline_high: float
+  score_low: float
+  score_high: float
 
   @property
   def difference(self) -> float:
@@ -167,12 +174,13 @@ class Comparison:
     # Bold and marks belong to the scores; without them, the marks to the differences.
     marked = next((column for column in ("score", "difference") if column in chosen), "")
     scores = {
-      name: {"": held[systems[0], name].baseline, **{system: held[system, name].score for system in systems}}
+      name: {self.baseline: held[systems[0], name].baseline}
+      | {system: held[system, name].score for system in systems}
       for name in names
     }
 
     def cell(system: str, column: str, name: str) -> str:
-      row = held[system or systems[0], name]
+      row = held[systems[0] if system in ("", self.baseline) else system, name]
       text = _latex_cells(row, style)[column]
       if column == "language" and not is_language[name] and "code" not in chosen:
         text = f"mean, {text}"
@@ -181,22 +189,28 @@ class Comparison:
       return f"{text}$^{{*}}$" if column == marked and row.significant else text
 
     is_language = dict(zip(names, map(languages.is_known, names), strict=True))
-    of_baseline = [""] if "baseline" in chosen else []
-    of_systems = list(systems) if "score" in chosen else []
+    shown = [self.baseline] * ("baseline" in chosen) + [*systems] * ("score" in chosen)
     best = {}
     for name in names:
-      compared = {system: scores[name][system] for system in (*of_baseline, *of_systems)}
+      compared = {system: scores[name][system] for system in shown}
       shown_as = {
         system: style.score(metrics_lib.METRICS[metric], score) for system, score in compared.items()
       }
       best[name] = latex.best(compared, shown_as)
+    labels = [column for column in chosen if column in latex.LABELS]
+    of_baseline = [column for column in chosen if column in _OF_BASELINE]
+    rest = [column for column in chosen if column not in (*labels, *_OF_BASELINE)]
+    in_one_line = {*of_baseline, *rest} <= {"baseline", "score"}  # the headings are the systems
     columns = []
-    for system in ("", *systems):
-      of_system = [column for column in chosen if (column in _OF_ROW) != bool(system)]
+    for system, of_system in [
+      ("", labels),
+      (self.baseline, of_baseline),
+      *((system, rest) for system in systems),
+    ]:
       for column in of_system:
-        text = self.baseline if column == "baseline" else _HEADINGS[column]
         cells = {name: cell(system, column, name) for name in names}
-        columns.append(latex.Column(text, cells, system, column in latex.LABELS))
+        text, group = (system, "") if system and in_one_line else (_HEADINGS[column], system)
+        columns.append(latex.Column(text, cells, group, is_label=not system))
     caption = self.title or f"{heading} of {', '.join(systems)} against {self.baseline}"
     if marked and any(row.significant for row in held.values()):
       caption += f"; {_MARK}"
@@ -206,14 +220,14 @@ class Comparison:
       [name for name in names if not is_language[name]],
       caption,
       latex.label(f"{self.title} {metric}" if self.title else "", f"comparison-{metric.replace('_', '-')}"),
-      [*self._explanation(), self.signature],
+      [style.comment, *self._explanation(), self.signature],
     )
 
   def _scaled(self, row: Difference) -> Difference:
     factor = metrics_lib.METRICS[row.metric].factor(self.scale)
     if factor == 1:
       return row
-    names = ("baseline", "score", "low", "high")
+    names = ("baseline", "score", "low", "high", "baseline_low", "baseline_high", "score_low", "score_high")
     return dataclasses.replace(row, **{name: factor * getattr(row, name) for name in names})
 
   def _grids(self) -> Iterator[tuple[str, grid.Grid]]:
@@ -251,14 +265,16 @@ def _latex_cells(row: Difference, style: latex.Style) -> dict[str, str]:
   """Returns column -> cell in LaTeX."""
   known = languages.is_known(row.name)
   score = functools.partial(style.score, metrics_lib.METRICS[row.metric])
-  low, high = _signed(score, row.low), _signed(score, row.high)
+  signed = functools.partial(_signed, score)
   return {
     "code": latex.text(row.name if known else "mean"),
     "language": latex.text(languages.get(row.name).english_name if known else tables.mean_label(row.name)),
     "baseline": latex.number(score(row.baseline)),
+    "baseline_interval": latex.number(f"[{score(row.baseline_low)}, {score(row.baseline_high)}]"),
     "score": latex.number(score(row.score)),
-    "difference": latex.number(_signed(score, row.difference)),
-    "interval": latex.number(f"[{low}, {high}]"),
+    "score_interval": latex.number(f"[{score(row.score_low)}, {score(row.score_high)}]"),
+    "difference": latex.number(signed(row.difference)),
+    "interval": latex.number(f"[{signed(row.low)}, {signed(row.high)}]"),
     "p_bootstrap": latex.number(_p(row.p_bootstrap)),
     "p_randomization": latex.number(_p(row.p_randomization)),
     "p_holm": latex.number(_p(row.p_holm)) if known else "",

@@ -1,7 +1,7 @@
 """Significance tests of the differences between systems, language by language.
 
-For each language and mean: the difference, its 95% interval by the paired bootstrap, and the p-values of two two-sided
-tests. Images are resampled in all languages at once (see resampling.py).
+For each language and mean: both scores and their difference with 95% intervals by the (paired) bootstrap, and the
+p-values of two two-sided tests. Images are resampled in all languages at once (see resampling.py).
 - Paired bootstrap (Koehn, EMNLP 2004): the share of resampled differences that are at least as far from the observed
   difference as that is from 0.
 - Approximate randomisation (Riezler and Maxwell, 2005): the share of random exchanges of the two systems' captions that
@@ -94,6 +94,8 @@ def compare(
             p_randomization=p,
             p_holm=p,
             few_references=code in few_references,
+            **_ends("baseline", baseline.table, code, metric, drawn),
+            **_ends("score", held.table, code, metric, redrawn),
           )
         )
       rows += corrected(found)
@@ -176,6 +178,15 @@ def _check(
       f"{name} and {other} cannot be compared, because their signatures differ in {'; '.join(differences)}: score both "
       "with the same references and options"
     )
+
+
+def _ends(
+  name: str, table: tables.Table, code: str, metric: str, drawn: resampling.Samples
+) -> dict[str, float]:
+  """Returns the ends of the interval of a score: the table's own, so that all files have the same, or else drawn."""
+  of_table = table.intervals.get(code, {}).get(metric)
+  low, high = of_table or resampling.interval(drawn[code][metric])
+  return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _only(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> dict[str, Statistics]:

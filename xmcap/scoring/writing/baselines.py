@@ -64,11 +64,19 @@ R = TypeVar("R", Result, System)
 
 
 class Column(dict[str, float]):
-  """Scores by language code, with the metric's name and the signature and notes of the table that they come from."""
+  """Scores by language code, with the metric's name and the signature and notes of the table that they come from.
 
-  def __init__(self, scores: Mapping[str, float], metric: str, signature: str, notes: tuple[str, ...] = ()):
-    super().__init__(scores)
-    self.metric, self.signature, self.notes = metric, signature, notes
+  `intervals` are those of the languages and means of the table, by the languages that each is of.
+  """
+
+  def __init__(self, table: tables.Table, metric: str):
+    super().__init__({code: row[metric] for code, row in table.rows.items()})
+    self.metric, self.signature, self.notes = metric, table.signature, table.notes
+    self.intervals = {
+      members: table.intervals[name][metric]
+      for name, members in _members(table.rows).items()
+      if metric in table.intervals.get(name, {})
+    }
 
 
 def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dict[str, Mapping[str, float]]:
@@ -93,8 +101,12 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
       f"{','.join([*table.metrics, metric])}"
     )
   name = table.title or pathlib.Path(baseline).resolve().name
-  scores = {code: row[metric] for code, row in table.rows.items()}
-  return {heading(name, metric): Column(scores, metric, table.signature, table.notes)}
+  return {heading(name, metric): Column(table, metric)}
+
+
+def _members(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  """Returns language code or mean -> the languages that its score is of."""
+  return {**{code: (code,) for code in rows}, **tables.mean_groups(rows)}
 
 
 def with_beside(result: R, columns: Mapping[str, Mapping[str, float]]) -> R:
@@ -103,6 +115,15 @@ def with_beside(result: R, columns: Mapping[str, Mapping[str, float]]) -> R:
     return result
   table = result.table
   beside = {heading: tables.column(table.rows, scores) for heading, scores in columns.items()}
+  intervals = {
+    heading: {
+      name: scores.intervals[members]
+      for name, members in _members(table.rows).items()
+      if members in scores.intervals
+    }
+    for heading, scores in columns.items()
+    if isinstance(scores, Column)
+  }
   notes = [note for heading, scores in columns.items() for note in _notes(table.signature, heading, scores)]
   if any(heading.endswith(f"({PAPER})") for heading in columns):
     notes.append(
@@ -111,7 +132,12 @@ def with_beside(result: R, columns: Mapping[str, Mapping[str, float]]) -> R:
     )
   return dataclasses.replace(
     result,
-    table=dataclasses.replace(table, beside={**table.beside, **beside}, notes=(*table.notes, *notes)),
+    table=dataclasses.replace(
+      table,
+      beside={**table.beside, **beside},
+      beside_intervals={**table.beside_intervals, **intervals},
+      notes=(*table.notes, *notes),
+    ),
   )
 
 

@@ -44,6 +44,12 @@ class Style:
     columns = self.columns or tuple(default)
     return columns if set(columns) & set(LABELS) else (*LABELS, *columns)
 
+  @property
+  def comment(self) -> str:
+    """What a reader of the file must know."""
+    times = "; scores, but percentages, are times 100" if self.scale == 100 else ""
+    return f"needs \\usepackage{{booktabs}}{times}"
+
   def score(self, metric: metrics_lib.Metric, score: float) -> str:
     """Returns a score for display."""
     return metric.format(score, self.scale)

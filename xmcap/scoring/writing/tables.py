@@ -13,6 +13,7 @@ from xmcap import languages
 from xmcap.scoring import files, metrics
 from xmcap.scoring.published import babel_imagenet_languages
 from xmcap.scoring.writing import grid, latex
+from xmcap.scoring.writing.papers import Papers
 from xmcap.scoring.writing.signature import Signature
 from xmcap.terminal import shown
 
@@ -48,6 +49,7 @@ class Table:
     intervals: language code or mean -> {metric: (low, high)}, 95% bootstrap intervals; {} if there are none.
     shares: heading -> {language code or mean: share in [0, 1]}, columns beside the scores, such as language fidelity.
     beside: heading -> {language code or mean: score}, columns to compare with, such as published scores.
+    beside_intervals: heading -> {language code or mean: (low, high)}, those of `beside` that are known.
     published: rows of papers, each of texts under `model`, `paper` and `table` and of scores by language code or mean.
     notes: warnings for readers, such as missing predictions.
     scale: factor at which metrics that are not per cent already are shown and written. All attributes are without it.
@@ -61,6 +63,7 @@ class Table:
   intervals: dict[str, dict[str, Interval]] = dataclasses.field(default_factory=dict)
   shares: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
   beside: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+  beside_intervals: dict[str, dict[str, Interval]] = dataclasses.field(default_factory=dict)
   published: tuple[dict[str, str | float], ...] = ()
   notes: tuple[str, ...] = ()
   scale: int = 1
@@ -177,8 +180,8 @@ class Table:
     for heading, column in self.shares.items():
       cells[heading] = {row: latex.text(f"{column[row]:.1%}" if row in column else "-") for row in rows}
     primary = functools.partial(style.score, metrics.METRICS[self.primary])
-    for heading, column in self.beside.items():
-      cells[heading] = {row: latex.text(primary(column[row]) if row in column else "-") for row in rows}
+    for heading in self.beside:
+      cells[heading] = {row: latex.number(self.cell_beside(row, heading, primary)) for row in rows}
       cells[f"difference to {heading}"] = {
         row: latex.number(f"{'-' if value < 0 else '+'}{primary(abs(value))}")
         for row, value in self.differences[heading].items()
@@ -195,9 +198,9 @@ class Table:
       tuple(self.means),
       self.title or f"{metrics.METRICS[self.primary].heading} of each language",
       latex.label(self.title, "scores"),
-      (*self.notes, self.signature),
+      (style.comment, *self.notes, self.signature),
     )
-    return table + (f"\n{self._published_grid().latex()}" if self.published else "")
+    return table + (f"\n{self.papers.latex()}" if self.published else "")
 
   def terminal(self, out: str | os.PathLike = "") -> str:
     """Returns the table as text for a terminal, with the short signature; `out` is the folder where it is written."""
@@ -220,11 +223,22 @@ class Table:
   def cell(self, name: str, metric: str, shown_as: Callable[[float], str] | None = None) -> str:
     """Returns the score of a language or mean for display, such as `0.584 [0.560, 0.610]`."""
     shown_as = shown_as or functools.partial(self.shown, metric)
-    text = shown_as(self.scores[name][metric])
-    if metric not in self.intervals.get(name, {}):
-      return text
-    low, high = (self.shown(metric, end) for end in self.intervals[name][metric])
-    return f"{text} [{low}, {high}]"
+    return _with_interval(shown_as, self.scores[name][metric], self.intervals.get(name, {}).get(metric))
+
+  def cell_beside(self, name: str, heading: str, shown_as: Callable[[float], str]) -> str:
+    """Returns the same of a column beside; `-` if it has no score."""
+    if name not in self.beside[heading]:
+      return "-"
+    ends = self.beside_intervals.get(heading, {}).get(name)
+    return _with_interval(shown_as, self.beside[heading][name], ends)
+
+  @property
+  def papers(self) -> Papers:
+    """The rows of papers below this table's own scores in the primary metric."""
+    names = [name for name in self.scores if any(name in row for row in self.published)]
+    own = {"model": self.title or "this table", **{name: self.scores[name][self.primary] for name in names}}
+    labels = {name: mean_label(name) if name in self.means else name for name in names}
+    return Papers((own, *self.published), labels, metrics.METRICS[self.primary], self.scale)
 
   def factor(self, metric: str) -> int:
     """Returns the factor at which the table shows a metric."""
@@ -236,29 +250,7 @@ class Table:
 
   def _grids(self) -> list[grid.Grid]:
     """Returns the table, and the rows of papers if there are any."""
-    return [self._grid(), *([self._published_grid()] if self.published else [])]
-
-  def _published_grid(self) -> grid.Grid:
-    names = [name for name in self.scores if any(name in row for row in self.published)]
-    own = {name: self.scores[name][self.primary] for name in names}
-    rows = [{"model": self.title or "this table", "paper": "", "table": "", **own}, *self.published]
-    heading = metrics.METRICS[self.primary].heading
-    return grid.Grid(
-      (
-        "",
-        "paper",
-        "table",
-        *(f"{heading}, {mean_label(name) if name in self.means else name}" for name in names),
-      ),
-      tuple(
-        (
-          *(str(row[name]) for name in ("model", "paper", "table")),
-          *(self.shown(self.primary, row[name]) if name in row else "-" for name in names),
-        )
-        for row in rows
-      ),
-      num_labels=3,
-    )
+    return [self._grid(), *([self.papers.grid()] if self.published else [])]
 
   def _grid(self) -> grid.Grid:
     percent = metrics.METRICS[self.primary].percent
@@ -267,9 +259,9 @@ class Table:
 
     def row(name: str, label: str, language: str, counts: tuple[str, ...]) -> tuple[str, ...]:
       beside = [f"{column[name]:.1%}" if name in column else "-" for column in self.shares.values()]
-      for heading, column in self.beside.items():
+      for heading in self.beside:
         difference = self.differences[heading].get(name)
-        beside.append(f"{factor * column[name]:.{digits}f}{unit}" if name in column else "-")
+        beside.append(self.cell_beside(name, heading, lambda score: f"{factor * score:.{digits}f}{unit}"))
         beside.append("-" if difference is None else f"{factor * difference:+.{digits}f}")
       return (label, language, *counts, *(self.cell(name, metric) for metric in self.metrics), *beside)
 
@@ -297,6 +289,10 @@ class Table:
         low, high = self.intervals[name][metric]
         cells[metric] = {"score": scores[metric] * factor, "low": low * factor, "high": high * factor}
     return cells
+
+
+def _with_interval(shown_as: Callable[[float], str], score: float, ends: Interval | None) -> str:
+  return shown_as(score) + (f" [{shown_as(ends[0])}, {shown_as(ends[1])}]" if ends else "")
 
 
 def scaled(scores: Mapping[str, Any], factor: int) -> dict[str, Any]:
