@@ -1,6 +1,7 @@
 """`xmcap serve` of a small model."""
 
 import re
+import shutil
 import signal
 
 import gin
@@ -80,6 +81,12 @@ def test_a_wrong_option_is_one_line(tmp_path, capsys, option, words):
 
 def test_a_folder_without_a_model_is_one_line(tmp_path, capsys):
   assert "not a model folder" in failed(capsys, f"--model_dir={tmp_path}", "--port=0")
+
+
+def test_a_malformed_file_of_familiar_pictures_is_one_line(folder, tmp_path, capsys):
+  shutil.copytree(folder, tmp_path / "model")
+  (tmp_path / "model" / "familiar.json").write_text("{}")
+  assert "familiar.json: cannot be read" in failed(capsys, f"--model_dir={tmp_path / 'model'}", "--port=0")
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):

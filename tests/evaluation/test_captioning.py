@@ -16,7 +16,8 @@ from tests import model_folders
 from xmcap import cli
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import captioning
+from xmcap.evaluation import captioning, model_dir
+from xmcap.evaluation.predictor import Predictor
 from xmcap.models import model_json
 from xmcap.models.decoding import generator
 from xmcap.models.decoding.beam_search import Beam
@@ -46,6 +47,22 @@ def test_captions_are_those_of_the_command(folder, captioner, tmp_path, capsys):
     gin.clear_config()
   printed = map(json.loads, capsys.readouterr().out.splitlines())
   assert {line["language"]: line["caption"] for line in printed} == ours
+
+
+def test_probabilities_are_those_of_the_command(folder, captioner):
+  pixels = [captioner.load(picture) for picture in _pixels(3)]
+  try:
+    model_dir.parse(str(folder))
+    predictor = Predictor()
+    list(predictor(model_dir.load_params(str(folder)), range(3), pixels.__getitem__, ["en", "th"]))
+  finally:
+    gin.clear_config()
+  found = captioner.candidates(pixels, ["en", "th"])
+  ours = {(key, code): one.probability for key, codes in enumerate(found) for code, (one,) in codes.items()}
+  assert ours == pytest.approx(predictor.probabilities, abs=1e-5)
+  assert len(set(ours.values())) > 1 and all(0 < mean < 1 for mean in ours.values())
+  (beams,) = captioner.best(pixels[:1], ["en"], search="beam")
+  assert beams["en"].probability is None
 
 
 def test_broken_pictures_of_several_are_named_and_left_out(folder, tmp_path, capsys):

@@ -21,11 +21,11 @@ def known(tmp_path):
 def test_a_picture_below_nearly_all_is_named(known):
   found = familiarity.read(known)
   assert set(found) == {"en", "th"} and len(found["en"]) == 200
-  assert "98% of the pictures of its evaluation have 0.02 or more" in familiarity.unlike(
-    found, {("a", "en"): 0.0}, "a", ["en"]
-  )
-  assert not familiarity.unlike(found, {("a", "en"): 0.5}, "a", ["en"])
-  assert not familiarity.unlike(found, {("a", "de"): 0.0}, "a", ["de"]), "no language of the evaluation"
+  assert "98% of the pictures of its evaluation have 0.02 or more" in familiarity.unlike(found, {"en": 0.0})
+  assert not familiarity.unlike(found, {"en": 0.5})
+  assert not familiarity.unlike(found, {"de": 0.0}), "no language of the evaluation"
+  assert not familiarity.unlike(found, {"en": None}), "not by greedy search"
+  assert not familiarity.unlike({}, {"en": 0.0}), "no file"
 
 
 def test_the_mean_over_languages_decides(tmp_path):
@@ -35,10 +35,9 @@ def test_the_mean_over_languages_decides(tmp_path):
   second = {(str(number), "th"): 0.2 if number >= 90 else 0.9 for number in numbers}
   familiarity.write(tmp_path, first | second)
   found = familiarity.read(tmp_path)
-  unsure = {("a", "en"): 0.25, ("a", "th"): 0.25}
-  assert familiarity.unlike(found, unsure, "a", ["en", "th"])
-  assert not familiarity.unlike(found, unsure, "a", ["en"])
-  assert not familiarity.unlike(found, unsure | {("a", "th"): 0.9}, "a", ["en", "th"])
+  assert familiarity.unlike(found, {"en": 0.25, "th": 0.25})
+  assert not familiarity.unlike(found, {"en": 0.25})
+  assert not familiarity.unlike(found, {"en": 0.25, "th": 0.9})
 
 
 def test_a_large_evaluation_leaves_a_part_of_its_pictures(tmp_path):
@@ -48,12 +47,22 @@ def test_a_large_evaluation_leaves_a_part_of_its_pictures(tmp_path):
 
 
 def test_few_pictures_leave_no_file_and_say_so(tmp_path):
-  few = {(str(number), "en"): 0.5 for number in range(99)}
-  said = "familiar.json is not written for 99 pictures, it takes 100: xmcap caption will not warn of unlike pictures"
+  few = {(str(number), "en"): 0.5 for number in range(49)}
+  said = (
+    "familiar.json is not written for 49 pictures, it takes 50: xmcap caption and xmcap serve will not warn of unlike"
+    " pictures"
+  )
   assert familiarity.write(tmp_path, few) == said and familiarity.read(tmp_path) == {}
   assert familiarity.write(tmp_path, {}) == ""
-  familiarity.write(tmp_path, few | {("99", "en"): 0.5})
-  assert familiarity.write(tmp_path, few) == "" and len(familiarity.read(tmp_path)["en"]) == 100
+  familiarity.write(tmp_path, few | {("49", "en"): 0.5})
+  assert familiarity.write(tmp_path, few) == "" and len(familiarity.read(tmp_path)["en"]) == 50
+
+
+def test_of_the_fewest_pictures_the_least_sure_alone_is_below_the_limit(tmp_path):
+  numbers = range(familiarity.FEWEST)
+  familiarity.write(tmp_path, {(str(number), "en"): 0.3 + number / 100 for number in numbers})
+  found = familiarity.read(tmp_path)
+  assert [number for number in numbers if familiarity.unlike(found, {"en": 0.3 + number / 100})] == [0]
 
 
 @pytest.mark.parametrize(

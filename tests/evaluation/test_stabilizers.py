@@ -87,7 +87,15 @@ def test_python_and_the_command_give_the_caption_alone(model, corpus, tmp_path, 
     pictures[-1].write_bytes(small_corpus.record(index).image)
   expected = [{code: wanted(index, code) for code in CODES} for index in range(3)]
   captioner = xmcap.load_captioner(folder)
-  assert captioner.caption(pictures, CODES) == expected
+  found = captioner.best(pictures, CODES)
+  assert [{code: one.text for code, one in of_picture.items()} for of_picture in found] == expected
+  gin.clear_config()
+  model_dir.parse(str(folder))
+  predictor, params = Predictor(), model_dir.load_params(str(folder))
+  list(predictor(params, range(3), lambda key: captioner.load(pictures[key]), CODES))
+  assert predictor.probabilities == pytest.approx(
+    {(key, code): one.probability for key, codes in enumerate(found) for code, one in codes.items()}, abs=1e-5
+  )
   several = captioner.candidates(pictures[:1], ["th", "en"], search="beam", n=2)[0]
   assert {code: found[0].text for code, found in several.items()} == {
     code: expected[0][code] for code in ("th", "en")

@@ -2,7 +2,7 @@
 
 `python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
 language, from which colour, and in a call of how many pictures; OPTIONS are JSON: fields of `Limits` and `Batching`,
-`own` and `chosen`, languages as in `Model`, `descriptors`, the limit of open files, `by_hand`, by which each
+`own`, `chosen` and `known` as in `Model`, `descriptors`, the limit of open files, `by_hand`, by which each
 program is compiled only when a line comes from stdin, as is the captioner loaded, and `broken`, an error of loading.
 """
 
@@ -19,6 +19,8 @@ import signal
 import subprocess
 import sys
 import time
+import types
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -40,18 +42,27 @@ class Chance:
 
 
 class Fake:
-  """Stands for `load_captioner`'s result; compiles for pictures that are black, as real ones do for any."""
+  """Stands for `load_captioner`'s result; compiles for pictures that are black, as real ones do for any.
+
+  The lighter a picture, the more probable are its captions by greedy search.
+  """
 
   def __init__(self, delay, compiling=lambda: None):
     self.delay, self.compiling = delay, compiling
 
-  def caption(self, pictures, languages, *, search, seed, pad_to):
+  def best(self, pictures, languages, *, search, seed, pad_to):
     time.sleep(self.delay) if np.any(pictures) else self.compiling()
     if any(np.all(picture == 13) for picture in pictures):
       raise ValueError("thirteen\nis unlucky")
     drawn = f" from {seed}" if isinstance(search, Chance) and seed < 100 else ""
+
+    def candidate(picture, code) -> Any:
+      text = f"{code} {picture[0, 0, 0]} {len(pictures)} {search}{drawn}"
+      probability = picture[0, 0, 0] / 255 if search == "greedily" else None
+      return types.SimpleNamespace(text=text, probability=probability)
+
     return [
-      {code: f"{code} {picture[0, 0, 0]} {len(pictures)} {search}{drawn}" for code in codes}
+      {code: candidate(picture, code) for code in codes}
       for picture, codes in zip(pictures, languages, strict=True)
     ]
 
@@ -158,7 +169,7 @@ def _serve(delay, options):
   bound = server.bind("127.0.0.1", 0)
   searches = {"greedy": "greedily", "beam:4": "by beams", "sample": Chance()}
   languages = (tuple(options.get(name, ())) for name in ("own", "chosen"))
-  model = Model("fake", SIZE, searches, *languages)
+  model = Model("fake", SIZE, searches, *languages, options.get("known", {}))
   hosts = server.hosts("127.0.0.1")
 
   def say(line):

@@ -19,11 +19,11 @@ class Noting(Fake):
     super().__init__(delay)
     self.calls = []
 
-  def caption(self, pictures, languages, *, search, seed, pad_to):
+  def best(self, pictures, languages, *, search, seed, pad_to):
     self.calls.append(
       ([int(picture[0, 0, 0]) for picture in pictures], max(pad_to, *map(len, languages)), search)
     )
-    return super().caption(pictures, languages, search=search, seed=seed, pad_to=pad_to)
+    return super().best(pictures, languages, search=search, seed=seed, pad_to=pad_to)
 
 
 def picture(number):
@@ -44,7 +44,8 @@ def run(captioner, batching, *requests, seconds=30, on_their_way=1, most=0):
       task = asyncio.create_task(batcher.run())
 
       async def one(number, codes, search="g", seed=None):
-        return [pair async for pair in batcher.captions(picture(number), codes, search, seconds, seed)]
+        captions = batcher.captions(picture(number), codes, search, seconds, seed)
+        return [(code, one.text) async for code, one in captions]
 
       found = await asyncio.gather(*(one(*request) for request in requests), return_exceptions=True)
       task.cancel()
@@ -137,4 +138,5 @@ def test_a_request_is_decoded_though_nobody_takes_its_captions():
       task.cancel()
       return first
 
-  assert asyncio.run(main()) == ("en", "en 1 1 g")
+  code, found = asyncio.run(main())
+  assert (code, found.text) == ("en", "en 1 1 g")

@@ -65,6 +65,22 @@ def test_a_model_offers_its_own_languages_and_warns_of_others():
     )
 
 
+def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of():
+  unlike = (
+    "the picture may be unlike the pictures that the model knows: mean token probability 0.20, while 98% of the"
+    " pictures of its evaluation have 0.50 or more"
+  )
+  untrained = "the model was trained on en, not on th"
+  with servers.fake(own=["en"], known={"en": [0.5] * 50}, languages=1) as server:
+    assert server.ask(servers.picture(50)).json["warning"] == unlike
+    assert server.ask(servers.picture(50), languages="en,th").json["warning"] == f"{untrained}; {unlike}"
+    assert server.ask(servers.picture(50), languages="th").json["warning"] == untrained
+    assert "warning" not in server.ask(servers.picture(200)).json
+    assert "warning" not in server.ask(servers.picture(50), search="beam:4").json
+    lines = server.ask(servers.picture(50), languages="en,th", stream="true").data.decode().splitlines()
+    assert [json.loads(line).get("warning") for line in lines] == [untrained, None, None, unlike]
+
+
 @pytest.mark.parametrize(
   ("own", "chosen", "trained", "untrained", "unasked"),
   [

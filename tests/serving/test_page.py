@@ -134,6 +134,33 @@ def test_languages_that_the_model_was_not_trained_on_are_apart_and_warned_of(pag
     expect(page.locator(".card .warned")).to_be_hidden()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of(page, width):
+  page.set_viewport_size({"width": width, "height": 900})
+  with servers.fake(own=["en"], known={"en": [0.5] * 50}) as server:
+    visit(page, server)
+    drop(page, ("known.png", servers.picture(200)), ("unlike.png", servers.picture(50)))
+    expect(page.locator(".card dd.waiting")).to_have_count(0)
+    unlike, known = page.locator(".card .unlike").all()
+    expect(unlike).to_be_visible()
+    expect(unlike).to_contain_text("This picture may be unlike those that the model knows")
+    expect(known).to_be_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("#languages > summary").click()
+    page.locator("#others summary").click()
+    page.locator("#untrained label", has_text="ไทย").click()
+    page.locator(".card", has_text="known.png").get_by_role("button", name="Again").click()
+    expect(page.locator(".card dd.waiting")).to_have_count(0)
+    expect(page.locator(".card .warned").last).to_be_visible()
+    expect(known).to_be_hidden()
+    # Only greedy search says how sure the model is.
+    page.locator("#searches label", has_text="Beam").click()
+    page.locator(".card", has_text="unlike.png").get_by_role("button", name="Again").click()
+    expect(page.locator(".card dd[lang=en]").first).to_contain_text("by beams")
+    expect(page.locator(".card dd.waiting")).to_have_count(0)
+    expect(unlike).to_be_hidden()
+
+
 def test_the_choice_is_remembered_for_the_same_languages(page):
   with servers.fake(own=["fa", "quz", "sw"]) as server:
     visit(page, server)

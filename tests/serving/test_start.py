@@ -36,9 +36,9 @@ def answer(server, connection):
 
 def test_programs_are_compiled_for_one_picture_and_greedy_search_first():
   class Noting(servers.Fake):
-    def caption(self, pictures, languages, *, search, seed, pad_to):
+    def best(self, pictures, languages, *, search, seed, pad_to):
       calls.append((search, len(pictures), pad_to, batcher.most, start.searches))
-      return super().caption(pictures, languages, search=search, seed=seed, pad_to=pad_to)
+      return super().best(pictures, languages, search=search, seed=seed, pad_to=pad_to)
 
   async def run():
     await start.load(lambda: Noting(0))

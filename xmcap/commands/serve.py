@@ -63,6 +63,7 @@ def _serve(arguments) -> None:
   if codes:
     languages.parse(codes)  # reports an unknown one before the slow imports
   platforms.choose()  # before jax is imported, or libtpu would search for a TPU
+  from xmcap.evaluation import familiarity
   from xmcap.models import model_json
   from xmcap.serving import app as app_lib
   from xmcap.serving import server
@@ -87,6 +88,7 @@ def _serve(arguments) -> None:
     {name: search or described.searching() for name, search in searches.items()},
     described.languages,
     languages.parse(codes, described.languages) if codes else (),
+    familiarity.read(arguments.model_dir),
   )
   hosts = arguments.allowed_hosts or server.hosts(arguments.host)
   app, service = app_lib.make(model, limits, batching, hosts, base.say)

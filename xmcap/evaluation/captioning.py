@@ -41,10 +41,14 @@ _ROWS = (1, 2, 4, 8, 12, 24, 36)
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-  """A caption and its score: the sum of its log-probabilities, with beam search divided by the length penalty."""
+  """A caption and its score: the sum of its log-probabilities, with beam search divided by the length penalty.
+
+  `probability` is the mean probability of its tokens with greedy search, else None.
+  """
 
   text: str
   score: float
+  probability: float | None = None
 
 
 class PictureCaptioner:
@@ -105,10 +109,15 @@ class PictureCaptioner:
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, str]]:  # fmt: skip
     """Returns the best caption of each picture as {language: text}; arguments and errors as in `candidates`."""
-    return [
-      {code: found[0].text for code, found in of_picture.items()}
-      for of_picture in self.candidates(pictures, languages, **options)
-    ]
+    found = self.best(pictures, languages, **options)
+    return [{code: one.text for code, one in of_picture.items()} for of_picture in found]
+
+  def best(
+    self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
+  ) -> list[dict[str, Candidate]]:  # fmt: skip
+    """Returns the first of the `candidates` of each picture as {language: candidate}."""
+    found = self.candidates(pictures, languages, **options)
+    return [{code: candidates[0] for code, candidates in of_picture.items()} for of_picture in found]
 
   def candidates(
     self,
@@ -272,21 +281,31 @@ class PictureCaptioner:
       tokens, scores = predictor.decode_batch(
         generate, self._params, pixels[places], prompts[places], rng, ids
       )
+    means = np.full(scores.shape, None)
+    if isinstance(generate.search, Greedy):
+      means = predictor.mean_probabilities(tokens, scores)
     found = []
-    for of_picture, row_tokens, row_scores in zip(codes, tokens, scores, strict=False):
+    for of_picture, row_tokens, row_scores, row_means in zip(codes, tokens, scores, means, strict=False):
       found.append({})
       for place, code in enumerate(of_picture):
         own = slice(place * repeated, (place + 1) * repeated)
         of_code = row_tokens[own]
         if self._marks is not None:
           of_code = self._marks.split(of_code, predictor.prompts_of(self.vocabulary, [code]))[1]
-        found[-1][code] = self._candidates(of_code, row_scores[own])
+        found[-1][code] = self._candidates(of_code, row_scores[own], row_means[own])
     return found
 
-  def _candidates(self, tokens: np.ndarray, scores: np.ndarray) -> list[Candidate]:
-    """The candidates of one picture and language, from tokens [..., T] and scores [...]; best first."""
-    rows = zip(tokens.reshape(-1, tokens.shape[-1]), scores.reshape(-1).tolist(), strict=True)
-    held = [Candidate(self.vocabulary.decode(row), score) for row, score in rows if score > IMPOSSIBLE / 2]
+  def _candidates(self, tokens: np.ndarray, scores: np.ndarray, means: np.ndarray) -> list[Candidate]:
+    """The candidates of one picture and language, from tokens [..., T], scores and means [...]; best first."""
+    rows = zip(
+      tokens.reshape(-1, tokens.shape[-1]),
+      scores.reshape(-1).tolist(),
+      means.reshape(-1).tolist(),
+      strict=True,
+    )
+    held = [
+      Candidate(self.vocabulary.decode(row), *of_row) for row, *of_row in rows if of_row[0] > IMPOSSIBLE / 2
+    ]
     return sorted(held, key=lambda candidate: -candidate.score)
 
 

@@ -1,8 +1,9 @@
 """Tells whether a picture is like those that a model was evaluated on, by the probabilities of its captions.
 
 `xmcap eval` writes `familiar.json` into the model folder: the mean token probability of each caption, for pictures of
-the evaluation and all languages. `xmcap caption` warns about a picture whose mean over the requested languages is below
-that of 98% of them. A single language says little, because a model can be confident and wrong; many say more.
+the evaluation and all languages. `xmcap caption` and `xmcap serve` warn about a picture whose mean over the requested
+languages is below that of 98% of them. A single language says little, because a model can be confident and wrong; many
+say more.
 """
 
 import json
@@ -20,8 +21,8 @@ from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"
-FEWEST = 100
-"""Smallest number of pictures in an evaluation for which the file is written: the 2% quantile needs as many."""
+FEWEST = 50
+"""Smallest number of pictures in an evaluation for which the file is written: the lowest is then 2% of them."""
 _MOST = 500  # pictures in the file, spread evenly over the evaluation
 _SHARE = 0.02  # share of familiar pictures that would get a warning
 
@@ -48,7 +49,7 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
     if all((key, code) in probabilities for code in codes)
   ]
   path = epath.Path(model_dir) / NAME
-  lacks = "xmcap caption will not warn of unlike pictures"
+  lacks = "xmcap caption and xmcap serve will not warn of unlike pictures"
   if len(keys) < FEWEST:
     if not keys or path.exists():
       return ""
@@ -82,16 +83,19 @@ def read(model_dir: str | os.PathLike) -> Known:
   return known
 
 
-def unlike(known: Known, probabilities: Probabilities, key: str, codes: Sequence[str]) -> str:
-  """A warning if a picture's captions in these languages are less probable than 98% of the known ones; else ""."""
-  codes = [code for code in codes if code in known and (key, code) in probabilities]
-  if not codes:
+def unlike(known: Known, probabilities: Mapping[str, float | None]) -> str:
+  """A warning if a picture's captions are less probable than those of 98% of the known pictures; else "".
+
+  `probabilities` has the mean token probability of the caption in each language; None with another search than greedy.
+  """
+  found = {code: mean for code, mean in probabilities.items() if mean is not None and code in known}
+  if not found:
     return ""
-  found = math.fsum(probabilities[key, code] for code in codes) / len(codes)
-  limit = float(np.quantile(np.mean([known[code] for code in codes], axis=0), _SHARE))
-  if found >= limit:
+  mean = math.fsum(found.values()) / len(found)
+  limit = float(np.quantile(np.mean([known[code] for code in found], axis=0), _SHARE))
+  if mean >= limit:
     return ""
   return (
-    f"may be unlike the pictures that the model knows: mean token probability {found:.2f}, while 98% of the"
+    f"may be unlike the pictures that the model knows: mean token probability {mean:.2f}, while 98% of the"
     f" pictures of its evaluation have {limit:.2f} or more"
   )

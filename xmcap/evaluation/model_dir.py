@@ -328,7 +328,8 @@ def caption_files(
   for key, captions in predictor(params, list(pictures), load, codes):
     if key in load.broken:
       continue
-    if warning := familiarity.unlike(known, predictor.probabilities, key, codes):
+    means = {code: predictor.probabilities.get((key, code)) for code in codes}
+    if warning := familiarity.unlike(known, means):
       _warn(terminal.shown(f"{pictures[key]}: {warning}", limit=None))
     yield pictures[key], captions
 

@@ -113,7 +113,7 @@ class Predictor:
     prompts = self.prompts(keys, codes, own_tags)
     self.stabilizers = {}
     for batch, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
-      means = np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1)).tolist()
+      means = mean_probabilities(tokens, scores).tolist()
       for key, rows, row_means in zip(batch, tokens, means, strict=False):
         if self._is_greedy:
           self.probabilities |= {(key, code): mean for code, mean in zip(codes, row_means, strict=True)}
@@ -187,6 +187,14 @@ def prompts_of(vocabulary: Vocabulary, codes: Sequence[str]) -> np.ndarray:
   for row, prompt in zip(prompts, ids, strict=True):
     row[: len(prompt)] = prompt
   return prompts
+
+
+def mean_probabilities(tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
+  """Geometric means of the probabilities of tokens [..., T], whose scores [...] greedy search found.
+
+  A stabilizer before the caption counts, with its separator and LangId, so the tokens are those before `Marks.split`.
+  """
+  return np.exp(scores / np.maximum((tokens != PAD_ID).sum(-1), 1))
 
 
 def check_params(captioner: Captioner, params: Any) -> None:

@@ -142,11 +142,12 @@ class _Captions:
     )
     warning = service.model.warning(asked.languages)
     if asked.stream:
-      return StreamingResponse(_lines(captions, warning), media_type=_JSON_LINES)
+      return StreamingResponse(_lines(captions, warning, service.model), media_type=_JSON_LINES)
     async with contextlib.aclosing(captions):
       found = {code: caption async for code, caption in captions}
-    answer = {"search": asked.name, "captions": {code: found[code] for code in asked.languages}}
-    return JSONResponse({**answer, "warning": warning} if warning else answer)
+    answer = {"search": asked.name, "captions": {code: found[code].text for code in asked.languages}}
+    warnings = filter(None, (warning, service.model.unlike(found)))
+    return JSONResponse({**answer, "warning": warning} if (warning := "; ".join(warnings)) else answer)
 
   def _asked(self, request: Request) -> _Asked:
     origin = request.headers.get("origin")
@@ -190,17 +191,21 @@ def _number(given: Mapping[str, str], name: str, kind: type, least: float, most:
   return value
 
 
-async def _lines(captions, warning: str) -> AsyncIterator[str]:
-  """A line of JSON for a warning, if there is one, and for each caption.
+async def _lines(captions, warning: str, model: Model) -> AsyncIterator[str]:
+  """A line of JSON for a warning of the languages, if there is one, for each caption, and for one of the picture.
 
   An error becomes the last line, since the status has already been sent.
   """
+  found = {}
   async with contextlib.aclosing(captions):
     if warning:
       yield json.dumps({"warning": warning}) + "\n"
     try:
       async for code, caption in captions:
-        yield json.dumps({"language": code, "caption": caption}, ensure_ascii=False) + "\n"
+        found[code] = caption
+        yield json.dumps({"language": code, "caption": caption.text}, ensure_ascii=False) + "\n"
+      if warning := model.unlike(found):
+        yield json.dumps({"warning": warning}) + "\n"
     except Refused as error:
       yield json.dumps({"error": str(error)}) + "\n"
 

@@ -16,20 +16,23 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from xmcap.errors import one_line
 from xmcap.serving.limits import Refused
 
+if TYPE_CHECKING:  # which imports jax
+  from xmcap.evaluation.captioning import Candidate
+
 
 class Captioner(Protocol):
   """The part of `PictureCaptioner` that a server uses."""
 
-  def caption(
+  def best(
     self, pictures: Sequence[Any], languages: Sequence[Sequence[str]], *, search: Any, seed: int, pad_to: int
-  ) -> Sequence[Mapping[str, str]]:
+  ) -> Sequence[Mapping[str, "Candidate"]]:
     """Captions pictures, uint8 [size, size, 3], each in its languages, as {language: caption}.
 
     A call whose pictures have fewer languages than `pad_to` runs the program for so many.
@@ -108,7 +111,7 @@ class Batcher:
     seconds: float,
     seed: int | None = None,
     decoded: Callable[[], None] = lambda: None,
-  ) -> AsyncGenerator[tuple[str, str], None]:
+  ) -> AsyncGenerator[tuple[str, "Candidate"], None]:
     """Yields (language, caption) as they are decoded; Refused if that takes longer than `seconds` or fails.
 
     `decoded` is called when there is nothing left to decode, even if nobody takes the captions.
@@ -178,7 +181,7 @@ class Batcher:
     codes = languages + languages[-1:] * lacking
     search, seed = batch[0].search, batch[0].seed
     seed = random.getrandbits(31) if seed is None else seed
-    call = functools.partial(self.captioner.caption, pictures, codes, search=search, seed=seed, pad_to=pad_to)
+    call = functools.partial(self.captioner.best, pictures, codes, search=search, seed=seed, pad_to=pad_to)
     try:
       found = await loop.run_in_executor(self._device, call)
     except Exception as error:  # a failed call must not end the server

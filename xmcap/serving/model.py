@@ -6,6 +6,7 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.evaluation import familiarity
 from xmcap.serving.limits import Refused
 
 
@@ -18,6 +19,7 @@ class Model:
     image_size: side of the pictures that the model sees, in pixels.
     own: codes of the languages that the model was trained on; (): unknown.
     chosen: codes that the server offers instead; (): `own`.
+    known: how probable captions of familiar pictures are; {}: unknown.
   """
 
   name: str
@@ -25,6 +27,7 @@ class Model:
   searches: Mapping[str, Any]
   own: tuple[str, ...] = ()
   chosen: tuple[str, ...] = ()
+  known: familiarity.Known = dataclasses.field(default_factory=dict)
 
   @property
   def offered(self) -> tuple[str, ...]:
@@ -75,3 +78,8 @@ class Model:
     """What `xmcap caption` warns of for these languages: that the model was not trained on some; "" if it was."""
     others = [code for code in codes if code not in self.own]
     return languages.trained_on(self.own, others) if self.own and others else ""
+
+  def unlike(self, found: Mapping[str, Any]) -> str:
+    """What it warns of for a picture, from its candidates {language: `Candidate`}: that it may be unfamiliar; or ""."""
+    warning = familiarity.unlike(self.known, {code: one.probability for code, one in found.items()})
+    return f"the picture {warning}" if warning else ""

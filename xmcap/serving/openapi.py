@@ -35,7 +35,8 @@ def document(model: Model, limits: Limits) -> Mapping[str, Any]:
     "description": (
       "The body is the picture's file, whose type is detected from its bytes. With stream=true each caption is sent as "
       "a line of JSON, {language, caption}, when it is decoded; if an error follows, the last line is {error}. A line"
-      " {warning} comes first if the model was not trained on some of the languages."
+      " {warning} comes first if the model was not trained on some of the languages, and after the captions if the "
+      "picture may be unlike those that the model knows (only with greedy search)."
     ),
     "parameters": [
       _parameter(

@@ -186,7 +186,7 @@ function ask(card) {
   card.rows = new Map(codes.map((code) => [code, make("dd", "", { lang: code, class: "waiting" })]));
   const { search: name, temperature } = card.asked;
   card.querySelector(".how").textContent = searchWords(name) + (temperature ? `, temperature ${temperature}` : "");
-  card.querySelector(".notices").hidden = true;
+  for (const part of card.querySelectorAll(".notices, .unlike")) part.hidden = true;
   warn(card.querySelector(".warned"), untrained(codes.map((code) => languages.get(code))));
   card.querySelector(".again").disabled = true;
   card.querySelector("dl").replaceChildren(...codes.map((code) => {
@@ -301,7 +301,8 @@ async function reason(response) {
 
 function show(card, { language, caption, warning, error }) {
   if (error) return failed(card, error);
-  if (warning) return; // of the languages, which the card names already
+  // A warning before the captions is of the languages, which the card names already; one after them is of the picture.
+  if (warning) return card.querySelector(".unlike").hidden = !card.found.size;
   const row = card.rows.get(language);
   row.textContent = caption;
   row.classList.remove("waiting");

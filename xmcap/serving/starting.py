@@ -79,7 +79,7 @@ class Start:
     for name, pictures, languages in self._programs:
       rows = [np.zeros((size, size, 3), np.uint8)] * pictures
       call = functools.partial(
-        self._batcher.captioner.caption, rows, [self._model.offered[:1]] * pictures,
+        self._batcher.captioner.best, rows, [self._model.offered[:1]] * pictures,
         search=self._model.searches[name], seed=0, pad_to=languages,
       )  # fmt: skip
       await asyncio.get_running_loop().run_in_executor(self._device, call)
