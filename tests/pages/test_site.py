@@ -19,6 +19,9 @@ FIRST = {
   "Quechua": "languages/",
   "significance": "scoring/",
   "my own photos": "own_data/",
+  "bucket": "pods/",
+  "preempted": "pods/",
+  "reservation": "pods/",
 }
 """What somebody types -> the page that stands first."""
 
