@@ -15,7 +15,7 @@ from typing import Any
 from xmcap import extras
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import addresses, buckets, object_store, paths
+from xmcap.storage import addresses, buckets, paths
 
 _MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "FEATURES", "INITIAL_CHECKPOINT")
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
@@ -116,7 +116,7 @@ def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
     _check_model_dir(model_dir, place, unseen)
     _check_mesh(place)
     seen = _check_inputs(place, unseen)
-    _check_weights(place, seen, folder, unseen)
+    _check_weights(seen)
   finally:
     import gin
 
@@ -243,7 +243,7 @@ def _selected(argument: str) -> str:
   return getattr(bound, "selector", "").rsplit(".", 1)[-1]
 
 
-def _check_weights(place: Place, seen: dict[str, str], folder: str, unseen: list[str]) -> None:
+def _check_weights(seen: dict[str, str]) -> None:
   """Raises UsageError or XmcapError if the weights of a captioner do not fit it: reads names and shapes alone."""
   from xmcap import configuration
   from xmcap.training.checkpoints import start
@@ -264,7 +264,7 @@ def _check_weights(place: Place, seen: dict[str, str], folder: str, unseen: list
     if name in seen:
       gin.bind_parameter((name, "gin.macro", "value"), seen[name])
   shapes = _shapes(run_arguments.Arguments()["objective"]())
-  here = [(_headers(seen[path], pathlib.Path(folder)), prefix) for path, prefix in pairs]
+  here = [(seen[path], prefix) for path, prefix in pairs]
   start.pretrained_parts(shapes, [path if prefix is None else (path, prefix) for path, prefix in here])
 
 
@@ -285,24 +285,3 @@ def _shapes(objective: Any) -> Any:
     "target_weights": np.zeros((1, each, target), np.float32),
   }
   return jax.eval_shape(lambda key: objective.init(key, row)["params"], jax.random.key(0))
-
-
-def _headers(address: str, folder: pathlib.Path) -> str:
-  """A folder of weights here: converted weights in a bucket become a file with their header and no contents."""
-  from xmcap.training.checkpoints import weights
-
-  file = addresses.join(address, weights.PARAMS)
-  if not addresses.is_remote(address) or not addresses.is_file(file):
-    return address
-  start = object_store.Read(file, 0, 8).result()
-  length = int.from_bytes(start, "little")
-  if length > 2**26:
-    raise UsageError(f"{file}: not a safetensors file: copy it again")
-  header = object_store.Read(file, 8, 8 + length).result()
-  ends = [int(end) for end in re.findall(rb'"data_offsets":\s*\[\s*\d+\s*,\s*(\d+)', header)]
-  copy = folder / address.replace("://", "/") / weights.PARAMS
-  copy.parent.mkdir(parents=True, exist_ok=True)
-  with open(copy, "wb") as sparse:
-    sparse.write(start + header)
-    sparse.truncate(8 + length + max(ends, default=0))
-  return str(copy.parent)

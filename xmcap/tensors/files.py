@@ -10,6 +10,8 @@ import json
 import math
 import os
 import pathlib
+import re
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,7 +20,7 @@ import numpy as np
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.progress import Progress
-from xmcap.storage import paths, whole_files
+from xmcap.storage import addresses, object_store, paths, whole_files
 from xmcap.terminal import shown
 
 _DTYPES = {
@@ -156,7 +158,12 @@ def _holds_pickle(path: pathlib.Path) -> bool:
 
 
 def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
-  """Returns the tensors of a safetensors file by name; reads only the header. UsageError if the file is not valid."""
+  """Returns the tensors of a safetensors file, here or in a bucket, by name; reads only the header.
+
+  UsageError if the file is not valid.
+  """
+  if addresses.is_remote(path):
+    return _of_bucket(os.fspath(path))
   from safetensors import SafetensorError, safe_open
 
   path = pathlib.Path(path)
@@ -191,6 +198,36 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
       )
     tensors[name] = Tensor(shape, _DTYPES[dtype], functools.partial(read, name), str(path))
   return tensors
+
+
+def _of_bucket(address: str) -> dict[str, Tensor]:
+  start = object_store.Read(address, 0, 8).result()
+  length = int.from_bytes(start, "little")
+  if length > _LONGEST_HEADER:
+    raise UsageError(f"{address}: not a safetensors file: copy it again")
+  header = object_store.Read(address, 8, 8 + length).result()
+  ends = [int(end) for end in re.findall(rb'"data_offsets":\s*\[\s*\d+\s*,\s*(\d+)', header)]
+  with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
+    # The library checks the header in a file of the same size without contents.
+    copy = pathlib.Path(folder, os.path.basename(address))
+    with open(copy, "wb") as sparse:
+      sparse.write(start + header)
+      sparse.truncate(8 + length + max(ends, default=0))
+    try:
+      tensors = read_safetensors(copy)
+    except UsageError as error:
+      raise UsageError(str(error).replace(str(copy), address)) from None
+
+  def read(name: str) -> np.ndarray:
+    first, stop = (8 + length + offset for offset in entries[name]["data_offsets"])
+    tensor = tensors[name]
+    return np.frombuffer(object_store.Read(address, first, stop).result(), tensor.dtype).reshape(tensor.shape)
+
+  entries = json.loads(header)
+  return {
+    name: dataclasses.replace(tensor, read=functools.partial(read, name), where=address)
+    for name, tensor in tensors.items()
+  }
 
 
 def map_tensor(path: str | os.PathLike, name: str) -> np.ndarray:

@@ -92,6 +92,19 @@ def test_starts_4_from_pretrained_parts_and_leaves_the_rest(tmp_path):
   assert "vit from" in origin
 
 
+def test_starts_4_from_converted_weights_in_a_bucket(tmp_path, store):
+  folder = store.folder / "bucket" / "vit"
+  folder.mkdir()
+  save_file({"vit/kernel": np.ones((2, 3), np.float32)}, folder / "params.safetensors")
+  mine = create_state({"vit": {"kernel": jnp.zeros((2, 3))}, "decoder": jnp.zeros(5)}, OPTIMIZER)
+  state, origin = begin(tmp_path / "own", mine, pretrained=[("gs://bucket/vit", "vit")])
+  assert_same(state, mine.replace(params={"vit": {"kernel": jnp.ones((2, 3))}, "decoder": jnp.zeros(5)}))
+  assert "vit from gs://bucket/vit" in origin
+  (folder / "params.safetensors").write_bytes(b"\xff" * 40)
+  with pytest.raises(UsageError, match="gs://bucket/vit/params.safetensors: not a safetensors file"):
+    begin(tmp_path / "another", mine, pretrained=[("gs://bucket/vit", "vit")])
+
+
 def test_starts_4_with_all_parameters_of_another_run(tmp_path):
   write(tmp_path / "other", [9])
   state, _ = begin(tmp_path / "own", pretrained=[(str(tmp_path / "other"), "")])

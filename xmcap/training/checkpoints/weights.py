@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.models import model_json, stacking
+from xmcap.storage import addresses
 from xmcap.tensors.files import FLOATS, LastRead, Tensor, read_safetensors
 from xmcap.tensors.orbax import read_orbax
 from xmcap.training.checkpoints import read
@@ -32,20 +32,20 @@ class Weights:
 
 
 def open_weights(folder: str | os.PathLike) -> Weights:
-  """Opens a run's folder, one checkpoint, or a folder of converted weights.
+  """Opens a run's folder, one checkpoint, or a folder of converted weights, here or in a bucket.
 
   In a run's folder it is the best checkpoint by the run's `CheckpointPolicy.best_metric`, or the newest readable one if
   the run has no such metric.
   """
-  file = pathlib.Path(folder, PARAMS)
-  if file.is_file():
+  file = addresses.join(folder, PARAMS)
+  if addresses.is_file(file):
     tensors = read_safetensors(file)
     for path, tensor in tensors.items():
       if tensor.dtype not in FLOATS:
         raise UsageError(
           f"{file}: {path} {tensor.shape} is {tensor.dtype}, not floating-point: convert the source again"
         )
-    return Weights(str(file), stacked(tensors), f"give --gin_file={pathlib.Path(folder, model_json.NAME)}")
+    return Weights(file, stacked(tensors), f"give --gin_file={addresses.join(folder, model_json.NAME)}")
 
   def read_params(path):
     try:

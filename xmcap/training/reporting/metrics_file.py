@@ -48,7 +48,7 @@ def unfinished(model_dir: str | os.PathLike) -> tuple[int, int] | None:
   rows = [row for row in read(model_dir) if row is not None]
   last = max((row["step"] for row in rows), default=0)
   totals = [row.get("total_steps") for row in rows if row.get("event") == "started"]
-  return (last, totals[-1]) if totals and is_number(totals[-1]) and last < totals[-1] else None
+  return (last, totals[-1]) if totals and type(totals[-1]) is int and last < totals[-1] else None
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:
