@@ -43,7 +43,7 @@ NAMES = {
   "jax.experimental.multihost_utils.process_allgather":
     "tests/training/hanging.py xmcap/evaluation/evaluators.py",
   "jax.experimental.multihost_utils.reached_preemption_sync_point": "xmcap/training/hosts/stopping.py",
-  "jax.experimental.topologies.get_topology_desc": "xmcap/planning/gpus.py",
+  "jax.experimental.topologies.get_topology_desc": "tests/planning/test_topologies.py xmcap/planning/gpus.py",
 }  # fmt: skip
 """Name -> the files that use it."""
 

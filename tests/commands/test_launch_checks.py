@@ -92,7 +92,16 @@ def test_a_slice_that_no_cloud_has_is_refused(check, slice_type, offered):
     ([*_WHOLE, "--gin.BATCH_SIZE=100"], "change one of them (nearest batch: 128 pictures)"),
     ([*_WHOLE, "--gin.CAPTIONS_PER_IMAGE=3"], "not divisible by captions_per_image 3"),
     (["eval", "--model_dir=gs://b/run", "--gin_file=runs/nothing.gin"], "runs/nothing.gin"),
-    (["eval", "--model_dir=runs/bb"], "--model_dir=runs/bb: a relative path"),
+    (["eval", "--model_dir=runs/bb", "--gin.EVAL_DIR=gs://b/x"], "--model_dir=runs/bb: a relative path"),
+    (
+      ["eval", "--model_dir=gs://b/run"],
+      "EVAL_DIR=runs/eval: the 16 hosts of v4-128 cannot share a local folder",
+    ),
+    (
+      ["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", "--gin.XM3600_OUT=out"],
+      "XM3600_OUT=out: the 16 hosts",
+    ),
+    ([*_WHOLE, "--gin.TOTAL_STEPS=0"], "train.total_steps is 0: it must be at least 1"),
     (["embed", "--nothing"], "nothing"),
   ],
 )

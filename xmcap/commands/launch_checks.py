@@ -71,6 +71,8 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
   os.environ["JAX_PLATFORMS"] = "cpu"
   unseen: list[str] = []
   try:
+    if place.folder and addresses.is_remote(place.folder) and not place.ask:
+      unseen.append(f"--files={place.folder}")
     if place.slice_type:
       from xmcap.planning import topologies
 
@@ -98,9 +100,23 @@ def _eval(arguments, place: Place, folder: str, unseen: list[str]) -> str:
 
   arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
   base.check_names(arguments, ["runs/eval.gin"])
+  _check_results(arguments, place, unseen)
   if found := _located("--model_dir", arguments.model_dir, place, unseen):
     _must_exist("--model_dir", arguments.model_dir, addresses.join(found, model_json.NAME))
   return arguments.model_dir
+
+
+def _check_results(arguments, place: Place, unseen: list[str]) -> None:
+  """Raises UsageError if an evaluation would leave its results on the disk of one of several hosts."""
+  from xmcap import configuration
+
+  given = dict(override.split("=", 1) for override in arguments.overrides)
+  outputs = [name for name in given if name == "EVAL_DIR" or name.endswith("_OUT")]
+  for name in outputs:
+    _check_output(name, given[name].strip("'\""), place, unseen)
+  own = [name for name in arguments.gin_file if configuration.gin_folder() not in pathlib.Path(name).parents]
+  if not (outputs or own):
+    _check_output("EVAL_DIR", "runs/eval", place, unseen)
 
 
 def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
@@ -113,7 +129,10 @@ def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
   try:
     base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
     model_dir = configuration.macro("MODEL_DIR")
-    _check_model_dir(model_dir, place, unseen)
+    _check_output("MODEL_DIR", model_dir, place, unseen)
+    steps = configuration.given("train", "total_steps")
+    if isinstance(steps, int) and steps < 1:
+      raise UsageError(f"train.total_steps is {steps}: it must be at least 1")
     _check_mesh(place)
     seen = _check_inputs(place, unseen)
     _check_weights(seen)
@@ -162,19 +181,19 @@ def _copied(name: str, address: str, folder: pathlib.Path) -> pathlib.Path:
   return copy
 
 
-def _check_model_dir(model_dir: str, place: Place, unseen: list[str]) -> None:
-  if not addresses.is_remote(model_dir):
+def _check_output(name: str, folder: str, place: Place, unseen: list[str]) -> None:
+  if not addresses.is_remote(folder):
     if place.hosts > 1 and not place.same_disks:
       raise UsageError(
-        f"MODEL_DIR={model_dir}: the {place.hosts} hosts of {place.name} cannot share a local folder: give one in a"
-        " bucket, --gin.MODEL_DIR=gs://BUCKET/FOLDER"
+        f"{name}={folder}: the {place.hosts} hosts of {place.name} cannot share a local folder: give one in a bucket,"
+        f" --gin.{name}=gs://BUCKET/FOLDER"
       )
     return
   if place.ask:
-    buckets.check_writable(model_dir)
+    buckets.check_writable(folder)
   else:
-    buckets.check_address(model_dir)
-    unseen.append(f"MODEL_DIR={model_dir}")
+    buckets.check_address(folder)
+    unseen.append(f"{name}={folder}")
 
 
 def _check_mesh(place: Place) -> None:

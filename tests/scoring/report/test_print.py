@@ -62,12 +62,12 @@ def test_captions_are_not_there_before_a_script_shows_them(tmp_path, ours):
 
 
 def test_rows_of_papers_stand_below_the_table(opened, ours):
-  rows = ({"model": "m", "paper": "p", "table": "Table 1", "en": 0.78},)
+  rows = ({"model": "m", "paper": "p", "table": "rows", "en": 0.78},)
   page = opened({"ours": dataclasses.replace(ours, table=dataclasses.replace(ours.table, published=rows))})
   own = f"{ours.table.rows['en']['cider_d']:.3f}"
   assert page.locator("#papers thead th").all_text_contents() == ["", "paper", "table", "CIDEr-D, en"]
   rows = page.locator("#papers tbody tr")
-  assert rows.all_inner_texts() == [f"Captions of ours\t\t\t{own}", "m\tp\tTable 1\t0.780"]
+  assert rows.all_inner_texts() == [f"Captions of ours\t\t\t{own}", "m\tp\trows\t0.780"]
 
 
 def test_the_table_has_fidelity_and_the_interval_of_a_baseline(opened, ours):

@@ -67,8 +67,8 @@ def test_the_first_line_says_what_the_file_needs_and_means(comparison, scale, sa
 
 def test_rows_of_papers_are_a_table_of_their_own():
   rows = (
-    {"model": "m & m", "paper": "p", "table": "Table 1", "en": 0.61},
-    {"model": "n", "paper": "p", "table": "Table 1", "en": 0.5},
+    {"model": "m & m", "paper": "p", "table": "rows", "en": 0.61},
+    {"model": "n", "paper": "p", "table": "rows", "en": 0.5},
   )
   text = dataclasses.replace(_table(scale=100), published=rows).as_latex()
   assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
@@ -81,8 +81,8 @@ def test_rows_of_papers_are_a_table_of_their_own():
     r" & paper & table & CIDEr-D, en \\",
     r"\midrule",
     r"CIDEr \& co &  &  & 58.4 \\",
-    r"m \& m & p & Table 1 & \textbf{61.0} \\",
-    r"n & p & Table 1 & 50.0 \\",
+    r"m \& m & p & rows & \textbf{61.0} \\",
+    r"n & p & rows & 50.0 \\",
     r"\bottomrule",
     r"\end{tabular}",
     r"\end{table}",
