@@ -153,7 +153,7 @@ def serve(studio: Studio, page: Any) -> None:
   studio.inputs()
   page.goto(_server(studio), timeout=_WAIT)
   page.locator("body[data-ready]").wait_for(timeout=_WAIT)
-  page.set_input_files("#files", [str(path) for path in sorted((studio.work / "few").iterdir())[:2]])
+  page.set_input_files("#files", [str(path) for path in sorted((studio.work / "few").iterdir())[8:10]])
   page.locator(".card").nth(1).wait_for(timeout=_WAIT)
   page.wait_for_function(
     "() => document.querySelector('.card dd') && !document.querySelector('.card dd.waiting')", timeout=_WAIT
