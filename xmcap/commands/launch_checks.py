@@ -91,7 +91,8 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
     os.environ.clear()
     os.environ.update(before)
   if unseen:
-    base.say(f"not checked, since it cannot be seen from here: {', '.join(dict.fromkeys(unseen))}")
+    why = "it cannot be seen from here" if place.ask else "a dry run looks into no bucket, and not onto the hosts"
+    base.say(f"not checked, since {why}: {', '.join(dict.fromkeys(unseen))}")
   return written
 
 
