@@ -52,6 +52,13 @@ def test_a_whole_command_passes_and_says_what_was_not_seen(check, capsys):
   said = capsys.readouterr().err
   assert "MODEL_DIR=gs://b/run, DATA_DIR=gs://b/data, VOCABULARY=gs://b/spiece.model" in said
   assert "starts from random weights" in said
+  # Its number of steps is that of the corpus, which a dry run does not read.
+  second = [word.replace("runs/train_coco35l", "runs/finetune_coco35l") for word in _WHOLE]
+  assert check([*second, "--gin.PRETRAINED=gs://b/cc"]) == "gs://b/run"
+  evaluated = ["--gin.EVAL_DIR=gs://b/x", "--gin.VOCABULARY=gs://b/v", "--gin.REFERENCES=gs://b/r.jsonl"]
+  check(["eval", "--model_dir=gs://b/run", *evaluated])
+  said = capsys.readouterr().err
+  assert "EVAL_DIR=gs://b/x, VOCABULARY=gs://b/v, REFERENCES=gs://b/r.jsonl, --model_dir=gs://b/run" in said
   assert dict(os.environ) == before  # sbatch hands it on to the job
 
 
@@ -92,6 +99,10 @@ def test_a_slice_that_no_cloud_has_is_refused(check, slice_type, offered):
     ([*_WHOLE, "--gin.BATCH_SIZE=100"], "change one of them (nearest batch: 128 pictures)"),
     ([*_WHOLE, "--gin.CAPTIONS_PER_IMAGE=3"], "not divisible by captions_per_image 3"),
     (["eval", "--model_dir=gs://b/run", "--gin_file=runs/nothing.gin"], "runs/nothing.gin"),
+    (
+      ["eval", "--model_dir=gs://b/run", "--gin.EVAL_DIR=gs://b/x", "--gin.REFERENCES=r.jsonl"],
+      "REFERENCES=r.jsonl: a relative path",
+    ),
     (["eval", "--model_dir=runs/bb", "--gin.EVAL_DIR=gs://b/x"], "--model_dir=runs/bb: a relative path"),
     (
       ["eval", "--model_dir=gs://b/run"],
@@ -101,7 +112,7 @@ def test_a_slice_that_no_cloud_has_is_refused(check, slice_type, offered):
       ["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", "--gin.XM3600_OUT=out"],
       "XM3600_OUT=out: the 16 hosts",
     ),
-    ([*_WHOLE, "--gin.TOTAL_STEPS=0"], "train.total_steps is 0: it must be at least 1"),
+    ([*_WHOLE, "--gin.TOTAL_STEPS=0"], "TOTAL_STEPS is 0: it must be at least 1"),
     (["embed", "--nothing"], "nothing"),
   ],
 )

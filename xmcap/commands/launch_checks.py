@@ -91,7 +91,9 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
     os.environ.clear()
     os.environ.update(before)
   if unseen:
-    why = "it cannot be seen from here" if place.ask else "a dry run looks into no bucket, and not onto the hosts"
+    why = (
+      "it cannot be seen from here" if place.ask else "a dry run looks into no bucket, and not onto the hosts"
+    )
     base.say(f"not checked, since {why}: {', '.join(dict.fromkeys(unseen))}")
   return written
 
@@ -101,20 +103,25 @@ def _eval(arguments, place: Place, folder: str, unseen: list[str]) -> str:
 
   arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
   base.check_names(arguments, ["runs/eval.gin"])
-  _check_results(arguments, place, unseen)
+  _check_evaluation(arguments, place, unseen)
   if found := _located("--model_dir", arguments.model_dir, place, unseen):
     _must_exist("--model_dir", arguments.model_dir, addresses.join(found, model_json.NAME))
   return arguments.model_dir
 
 
-def _check_results(arguments, place: Place, unseen: list[str]) -> None:
-  """Raises UsageError if an evaluation would leave its results on the disk of one of several hosts."""
+def _check_evaluation(arguments, place: Place, unseen: list[str]) -> None:
+  """Raises UsageError if an evaluation lacks an input, or would leave results on the disk of one of several hosts."""
   from xmcap import configuration
 
-  given = dict(override.split("=", 1) for override in arguments.overrides)
+  given = {
+    name: value.strip("'\"") for name, _, value in (text.partition("=") for text in arguments.overrides)
+  }
   outputs = [name for name in given if name == "EVAL_DIR" or name.endswith("_OUT")]
   for name in outputs:
-    _check_output(name, given[name].strip("'\""), place, unseen)
+    _check_output(name, given[name], place, unseen)
+  for name in filter(given.get, _MACROS):
+    if found := _located(name, given[name], place, unseen):
+      _must_exist(name, given[name], found)
   own = [name for name in arguments.gin_file if configuration.gin_folder() not in pathlib.Path(name).parents]
   if not (outputs or own):
     _check_output("EVAL_DIR", "runs/eval", place, unseen)
@@ -131,9 +138,10 @@ def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
     base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
     model_dir = configuration.macro("MODEL_DIR")
     _check_output("MODEL_DIR", model_dir, place, unseen)
-    steps = configuration.given("train", "total_steps")
+    # Not `given`: @epochs() would read the corpus.
+    steps = configuration.macro("TOTAL_STEPS") if configuration.has_macro("TOTAL_STEPS") else None
     if isinstance(steps, int) and steps < 1:
-      raise UsageError(f"train.total_steps is {steps}: it must be at least 1")
+      raise UsageError(f"TOTAL_STEPS is {steps}: it must be at least 1")
     _check_mesh(place)
     seen = _check_inputs(place, unseen)
     _check_weights(seen)
