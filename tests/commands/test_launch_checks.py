@@ -2,6 +2,9 @@
 
 import dataclasses
 import os
+import pathlib
+import re
+import shlex
 import shutil
 
 import gin
@@ -17,6 +20,7 @@ from xmcap.models import model_json
 from xmcap.models.vit import ViTConfig
 from xmcap.storage import buckets
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 _BB = ["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin"]
 _WHOLE = [
   *_BB,
@@ -127,6 +131,25 @@ def test_nothing_is_created_for_a_command_that_would_fail(capsys, monkeypatch, t
   where = ["tpu-vm", "--name=bb", "--project=p", "--zone=z", "--accelerator_type=v4-128", "--install=xmcap"]
   assert cli.main(["launch", *where, "--", *_BB]) == 2
   assert "nothing was started" in capsys.readouterr().err
+
+
+def _documented():
+  """The `launch` commands of the documentation for TPUs, as arguments."""
+  for file in ("README.md", "docs/pods.md", "docs/t5x.md"):
+    for block in re.findall(
+      r"^```\w*\n(.*?)^```", (ROOT / file).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
+      for line in block.replace("\\\n", " ").splitlines():
+        if re.match(r"xmcap launch (tpu-vm|xpk) .* -- ", line):
+          line = re.sub(r"\$CAPACITY|--dry_run", "", line).replace("$BUCKET", "gs://my-bucket")
+          yield shlex.split(re.sub(r"\$[A-Z]+", "name", line).replace(" -- ", " --dry_run -- ", 1))[1:]
+
+
+@pytest.mark.parametrize("arguments", _documented(), ids=lambda arguments: arguments[1])
+def test_a_documented_launch_passes_its_dry_run(arguments, capsys):
+  pathlib.Path("xmcap-0.1.0-py3-none-any.whl").touch()
+  arguments = [re.sub(r"^--install=.*", "--install=xmcap-0.1.0-py3-none-any.whl", word) for word in arguments]
+  assert cli.main(arguments) == 0, capsys.readouterr().err
 
 
 # ---- on disks that the hosts share ----------------------------------------------------------------
