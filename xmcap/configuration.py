@@ -26,7 +26,8 @@ _Made = TypeVar("_Made")
 _MACRO = re.compile(r"^(\w+)\s*=", re.MULTILINE)
 _OTHER_IMPORT = re.compile(r"^\s*(?:import|from)\s+(?!xmcap\.)", re.MULTILINE)
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
-_OF_MODEL_FOLDERS = ("MODEL_DIR", "VOCABULARY", "IMAGE_SIZE", "MIXTURE")  # macros that a model folder defines
+# Macros that a model folder defines, each with a value of its type.
+_OF_MODEL_FOLDERS = {"MODEL_DIR": "", "VOCABULARY": "", "IMAGE_SIZE": 224, "MIXTURE": ""}
 
 _WORTH_SAYING = {
   "Partitioning": ("data", "fsdp", "model", "fsdp_limit"),
@@ -181,6 +182,18 @@ def macro(name: str) -> str:
   if name not in _macros():
     raise UsageError(f"no gin file defines {name}: add a line such as {name} = 'DIR' to the run's file")
   return gin.query_parameter(f"{name}/gin.macro.value")
+
+
+def unresolved(value: Any) -> Any:
+  """The value of a macro that is bound to a parameter, with its references; another value as it is."""
+  name = getattr(value, "scoped_selector", "").partition("/")[0]
+  return macro(name) if name and has_macro(name) else value
+
+
+def stand_in_for_model() -> None:
+  """Defines the macros that a model folder would define and no file has, as a function among the files of `parse`."""
+  for name in _OF_MODEL_FOLDERS.keys() - _macros():
+    gin.bind_parameter((name, "gin.macro", "value"), _OF_MODEL_FOLDERS[name])
 
 
 def given(configurable: str, parameter: str) -> Any:

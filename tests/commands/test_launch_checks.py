@@ -62,7 +62,14 @@ def test_a_whole_command_passes_and_says_what_was_not_seen(check, capsys):
   evaluated = ["--gin.EVAL_DIR=gs://b/x", "--gin.VOCABULARY=gs://b/v", "--gin.REFERENCES=gs://b/r.jsonl"]
   check(["eval", "--model_dir=gs://b/run", *evaluated])
   said = capsys.readouterr().err
-  assert "EVAL_DIR=gs://b/x, VOCABULARY=gs://b/v, REFERENCES=gs://b/r.jsonl, --model_dir=gs://b/run" in said
+  assert "EVAL_DIR=gs://b/x, REFERENCES=gs://b/r.jsonl, VOCABULARY=gs://b/v, --model_dir=gs://b/run" in said
+  chosen = [
+    "--gin.XM3600_OUT=gs://b/o",
+    "--gin.XM3600=gs://b/r",
+    "--gin.EVALUATORS=[@xm3600/CaptionEvaluator()]",
+  ]
+  check(["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", *chosen])
+  assert "XM3600_OUT=gs://b/o, XM3600=gs://b/r, --model_dir=gs://b/run" in capsys.readouterr().err
   assert dict(os.environ) == before  # sbatch hands it on to the job
 
 
@@ -115,6 +122,11 @@ def test_a_slice_that_no_cloud_has_is_refused(check, slice_type, offered):
     (
       ["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", "--gin.XM3600_OUT=out"],
       "XM3600_OUT=out: the 16 hosts",
+    ),
+    (
+      ["eval", "--model_dir=gs://b/run", "--gin_file=runs/eval_xm3600.gin", "--gin.XM3600_OUT=gs://b/o"]
+      + ["--gin.XM3600=gs://b/r"],
+      "COCO_35L_DEV_OUT=runs/eval_xm3600/coco_35l_dev: the 16 hosts",
     ),
     ([*_WHOLE, "--gin.TOTAL_STEPS=0"], "TOTAL_STEPS is 0: it must be at least 1"),
     (["embed", "--nothing"], "nothing"),

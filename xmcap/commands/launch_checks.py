@@ -18,6 +18,7 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.storage import addresses, buckets, paths
 
 _MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "FEATURES", "INITIAL_CHECKPOINT")
+_OF_EVAL = ["runs/eval.gin"]
 _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
 
 
@@ -99,32 +100,44 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
 
 
 def _eval(arguments, place: Place, folder: str, unseen: list[str]) -> str:
+  arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
+  folders = [*base.check_names(arguments, _OF_EVAL), folder]
+  from xmcap import configuration
   from xmcap.models import model_json
 
-  arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
-  base.check_names(arguments, ["runs/eval.gin"])
-  _check_evaluation(arguments, place, unseen)
+  try:
+    files = base.gin_files(arguments) or _OF_EVAL
+    configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, folders)
+    _check_evaluators(place, unseen)
+    _check_inputs(place, unseen, has_vocabulary=True)
+  finally:
+    import gin
+
+    gin.clear_config()
   if found := _located("--model_dir", arguments.model_dir, place, unseen):
     _must_exist("--model_dir", arguments.model_dir, addresses.join(found, model_json.NAME))
   return arguments.model_dir
 
 
-def _check_evaluation(arguments, place: Place, unseen: list[str]) -> None:
-  """Raises UsageError if an evaluation lacks an input, or would leave results on the disk of one of several hosts."""
+def _check_evaluators(place: Place, unseen: list[str]) -> None:
+  """Raises UsageError if an evaluator lacks its references, or would write to the disk of one of several hosts."""
+  import gin
+
   from xmcap import configuration
 
-  given = {
-    name: value.strip("'\"") for name, _, value in (text.partition("=") for text in arguments.overrides)
-  }
-  outputs = [name for name in given if name == "EVAL_DIR" or name.endswith("_OUT")]
-  for name in outputs:
-    _check_output(name, given[name], place, unseen)
-  for name in filter(given.get, _MACROS):
-    if found := _located(name, given[name], place, unseen):
-      _must_exist(name, given[name], found)
-  own = [name for name in arguments.gin_file if configuration.gin_folder() not in pathlib.Path(name).parents]
-  if not (outputs or own):
-    _check_output("EVAL_DIR", "runs/eval", place, unseen)
+  evaluators = gin.get_bindings("evaluate", resolve_references=False)["evaluators"]
+  for evaluator in configuration.unresolved(evaluators):
+    bound = gin.get_bindings(evaluator.scoped_selector, resolve_references=False)
+    for parameter in ("out_dir", "references"):
+      path = configuration.resolve(bound.get(parameter))
+      if not path:
+        continue
+      name = getattr(bound[parameter], "scoped_selector", f"{evaluator.scoped_selector}.{parameter}")
+      name = name.removesuffix("/gin.macro")
+      if parameter == "out_dir":
+        _check_output(name, path, place, unseen)
+      elif found := _located(name, path, place, unseen):
+        _must_exist(name, path, found)
 
 
 def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
@@ -227,13 +240,16 @@ def _check_mesh(place: Place) -> None:
     raise UsageError(f"{place.name}: {error}") from None
 
 
-def _check_inputs(place: Place, unseen: list[str]) -> dict[str, str]:
-  """Raises UsageError if an input is missing; returns {macro or folder: its address here} of those that are seen."""
+def _check_inputs(place: Place, unseen: list[str], has_vocabulary: bool = False) -> dict[str, str]:
+  """Raises UsageError if an input is missing; returns {macro or folder: its address here} of those that are seen.
+
+  `has_vocabulary`: the model folder has one, so that none is taken from the data.
+  """
   from xmcap import configuration
   from xmcap.training.checkpoints import start
 
   given = {name: configuration.macro(name) for name in _MACROS if configuration.has_macro(name)}
-  if given.get("DATA_DIR") and given.get("VOCABULARY") == "":
+  if given.get("DATA_DIR") and given.get("VOCABULARY") == "" and not has_vocabulary:
     given["VOCABULARY"] = addresses.join(given["DATA_DIR"], "vocabulary.model")
   named = [(name, value) for name, value in given.items() if isinstance(value, str) and value]
   pretrained = configuration.given("train", "pretrained") or ()

@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from xmcap.scoring import report
 from xmcap.scoring.reading.references import References
 from xmcap.scoring.score import score
 
@@ -69,3 +70,16 @@ def bare(corpus):
   """A result without intervals, health, words and regions."""
   references = dict(copy.deepcopy(corpus.references))
   return score(references, corpus.ours, metrics=("cider_d",))
+
+
+@pytest.fixture
+def opened(page, tmp_path):
+  """Writes a report and opens it; returns the page once its captions are shown."""
+
+  def run(systems, **options):
+    report.write_report(tmp_path / "r.html", systems, **options)
+    page.goto((tmp_path / "r.html").as_uri())
+    page.locator(".card").first.wait_for()
+    return page
+
+  return run

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from xmcap import languages
-from xmcap.scoring import compare, report
+from xmcap.scoring import compare
 from xmcap.scoring.score import score
 
 _WIDTHS = (1300, 400)
@@ -80,17 +80,10 @@ def many():
 
 
 @pytest.fixture(params=_WIDTHS)
-def shown(request, page, tmp_path):
+def shown(request, page, opened):
   """Opens a report at a width; returns the page."""
   page.set_viewport_size({"width": request.param, "height": 900})
-
-  def run(systems, **options):
-    report.write_report(tmp_path / "r.html", systems, **options)
-    page.goto((tmp_path / "r.html").as_uri())
-    page.locator(".card").first.wait_for()
-    return page
-
-  return run
+  return opened
 
 
 def _check(page):

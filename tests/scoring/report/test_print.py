@@ -8,19 +8,6 @@ from playwright.sync_api import expect
 from xmcap.scoring import compare, report
 
 
-@pytest.fixture
-def opened(page, tmp_path):
-  """Writes a report and opens it; returns the page once its captions are shown."""
-
-  def run(systems, **options):
-    report.write_report(tmp_path / "r.html", systems, **options)
-    page.goto((tmp_path / "r.html").as_uri())
-    page.locator(".card").first.wait_for()
-    return page
-
-  return run
-
-
 # The widths of upright and of lying A4 without its margins, in CSS pixels.
 @pytest.mark.parametrize("width, share", [(703, 0.3), (1032, 1.0)])
 def test_all_measures_of_health_fit_on_paper(opened, ours, width, share):
