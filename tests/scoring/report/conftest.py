@@ -74,11 +74,11 @@ def bare(corpus):
 
 @pytest.fixture
 def opened(page, tmp_path):
-  """Writes a report and opens it; returns the page once its captions are shown."""
+  """Writes a report and opens it, at an address; returns the page once its captions are shown."""
 
-  def run(systems, **options):
+  def run(systems, address="", **options):
     report.write_report(tmp_path / "r.html", systems, **options)
-    page.goto((tmp_path / "r.html").as_uri())
+    page.goto((tmp_path / "r.html").as_uri() + address)
     page.locator(".card").first.wait_for()
     return page
 

@@ -11,19 +11,6 @@ from xmcap.scoring.report import elements
 from xmcap.scoring.writing import baselines, output
 
 
-@pytest.fixture
-def opened(page, tmp_path):
-  """Writes a report and opens it, at an address; returns the page once its captions are shown."""
-
-  def run(systems, address="", **options):
-    report.write_report(tmp_path / "r.html", systems, **options)
-    page.goto((tmp_path / "r.html").as_uri() + address)
-    page.locator(".card").first.wait_for()
-    return page
-
-  return run
-
-
 def _choose(page, name, value):
   """Chooses from a list, and waits until the captions are shown, after which the address says so."""
   page.locator(f"#captions [name={name}]").select_option(value)
