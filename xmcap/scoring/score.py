@@ -178,6 +178,8 @@ def score(
   with inputs.uncollected():
     # What languages share is residue in each, so all are cleaned before they are shared between processes.
     cleaned = _cleaned({code: captions_of(code) for code in scored}) if health else {}
+    if known is not None:
+      health_lib.load()  # once, not in each process
     found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
   of_language = {code: found[code] for code in scored}
   notes += _notes_of_words(of_language)

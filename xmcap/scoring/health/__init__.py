@@ -5,7 +5,7 @@
 
 from xmcap.scoring.health.copies import copies, marks
 from xmcap.scoring.health.findings import named, notes
-from xmcap.scoring.health.identifier import load
+from xmcap.scoring.health.identifier import begin, load
 from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.measures import MEASURES, Health, Measure, measure
 from xmcap.scoring.health.vocabularies import Vocabularies
@@ -16,6 +16,7 @@ __all__ = [
   "Health",
   "Measure",
   "Vocabularies",
+  "begin",
   "copies",
   "load",
   "marks",

@@ -6,8 +6,10 @@ languages would only add confusions such as Slovak for Czech or Galician for Spa
 
 import functools
 import importlib.metadata
+import sys
 import unicodedata
 from collections.abc import Sequence
+from concurrent import futures
 
 import numpy as np
 
@@ -101,8 +103,20 @@ def _parameters(columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.cache
+def begin() -> tuple[futures.Executor, futures.Future]:
+  """Begins to load the identifier in another thread, which takes half a second."""
+  thread = futures.ThreadPoolExecutor(1)
+  return thread, thread.submit(_load)
+
+
 def load():
-  """Returns the identifier and {our code: its columns}; the first call takes half a second to load it."""
+  """Returns the identifier and {our code: its columns}; what `begin` began is over then, so that one may fork."""
+  thread, loading = begin()
+  thread.shutdown()
+  return loading.result()
+
+
+def _load():
   try:
     import py3langid.langid
   except ImportError as error:
@@ -111,7 +125,13 @@ def load():
     ) from error
   labels = {code: _LABELS.get(code, (code,)) for code in languages.LANGUAGES if supports(code)}
   # A separate identifier, because `py3langid.set_languages` changes the global one.
-  identifier = py3langid.langid.LanguageIdentifier.from_model_file(py3langid.langid.MODEL_FILE)
+  # It decompresses without the interpreter's lock, but in 700 pieces: each waits for the lock by this interval.
+  interval = sys.getswitchinterval()
+  sys.setswitchinterval(interval / 10)
+  try:
+    identifier = py3langid.langid.LanguageIdentifier.from_model_file(py3langid.langid.MODEL_FILE)
+  finally:
+    sys.setswitchinterval(interval)
   identifier.set_languages(sorted(label for of_code in labels.values() for label in of_code))
   identifier.nb_ptc = np.asarray(identifier.nb_ptc, np.float32)
   places = {label: place for place, label in enumerate(identifier.nb_classes)}

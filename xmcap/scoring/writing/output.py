@@ -1,6 +1,5 @@
 """Reads captions from files, scores them, and writes the results to a folder."""
 
-import concurrent.futures
 import functools
 import os
 import pathlib
@@ -108,15 +107,13 @@ def score_files(
   keep += ["document_frequency"] if save_document_frequencies else []
   with inputs.uncollected():
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
-    # The language identifier takes half a second to load, so it loads while the files are read.
-    with concurrent.futures.ThreadPoolExecutor(1) as beside_reading:
-      if options.get("health") or options.get("wrong_language") == "zero":
-        beside_reading.submit(health.load)
-      held = read_references(references, None, language, tokenized, key, MAX_CAPTION)
-      baselines_lib.check_pictures(baseline, held)
-      # What --clean removes may be what makes a caption too long.
-      longest = None if options.get("clean") else MAX_CAPTION
-      predicted = predictions_lib.read_predictions(predictions, language, held, key, longest)
+    if options.get("health") or options.get("wrong_language") == "zero":
+      health.begin()
+    held = read_references(references, None, language, tokenized, key, MAX_CAPTION)
+    baselines_lib.check_pictures(baseline, held)
+    # What --clean removes may be what makes a caption too long.
+    longest = None if options.get("clean") else MAX_CAPTION
+    predicted = predictions_lib.read_predictions(predictions, language, held, key, longest)
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:
