@@ -55,15 +55,13 @@ class Tokenized:
   @property
   def hypotheses(self) -> tuple[str, ...]:
     """The words of each hypothesis, joined by spaces."""
-    return tuple(of_image[0] for of_image in self._joined)
+    return tuple([of_image[0] for of_image in self._joined])
 
   @property
   def references(self) -> tuple[tuple[str, ...], ...]:
     """The words of each image's references, joined by spaces."""
-    return tuple(
-      tuple(of_image[1 + place] for place in places)
-      for of_image, places in zip(self._joined, self.order, strict=True)
-    )
+    of_images = zip(self._joined, self.order, strict=True)
+    return tuple([tuple([held[1 + place] for place in places]) for held, places in of_images])
 
   @functools.cached_property
   def _joined(self) -> list[list[str]]:
@@ -246,7 +244,6 @@ def _order(captions: Captions) -> tuple[tuple[int, ...], ...]:
   """Returns for each image the index of each reference after sorting."""
   orders = []
   for pairs in _pairs(captions) if captions.tokenized else captions.references:
-    places = range(len(pairs))
-    order = sorted(places, key=pairs.__getitem__)
-    orders.append(tuple(map(order.index, places)))
+    ranked = sorted(pairs)
+    orders.append(tuple(map(ranked.index, pairs)))
   return tuple(orders)

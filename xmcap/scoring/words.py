@@ -35,15 +35,18 @@ class Words:
 
   def captions(self) -> list[list[str]]:
     """Returns the words of each caption."""
-    flat = map(self.vocabulary.__getitem__, self.numbers.tolist())
+    flat = iter(np.array(self.vocabulary, object)[self.numbers].tolist())
     return [list(itertools.islice(flat, length)) for length in self.lengths.tolist()]
 
   def texts(self) -> list[str]:
-    """Returns the words of each caption joined by spaces, twice as fast as caption by caption."""
-    numbers = np.insert(self.numbers, np.cumsum(self.lengths), len(self.vocabulary))
-    words = (*self.vocabulary, "\n")  # the newline ends a caption, as no word contains white space
-    joined = " ".join(map(words.__getitem__, numbers.tolist()))
-    return [text.strip(" ") for text in joined.split("\n")[:-1]]
+    """Returns the words of each caption joined by spaces, several times as fast as caption by caption."""
+    size, filled, ends = len(self.vocabulary), self.lengths > 0, np.cumsum(self.lengths)
+    # Each word brings what follows it: a space, or at the end of a caption a newline, which no word contains.
+    numbers = self.numbers.copy()
+    numbers[ends[filled] - 1] += size
+    numbers = np.insert(numbers, ends[~filled], 2 * size)
+    pieces = np.array([word + end for end in " \n" for word in self.vocabulary] + ["\n"], object)
+    return "".join(pieces[numbers].tolist()).split("\n")[:-1]
 
 
 def number(items: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -99,8 +102,10 @@ def _white_space() -> np.ndarray:
 
 @functools.lru_cache(maxsize=2)
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns two uint64 [count]: the powers of the multiplier from 0 on, and their inverses."""
-  powers = np.full((2, count), [[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64)
-  powers[:, 0] = 1
-  powers, inverses = np.cumprod(powers, axis=1)
-  return powers, inverses
+  """Returns two uint64 [count]: the powers of the multiplier from 0 on, and their inverses; `count` is a power of 2."""
+  powers = np.ones((2, count), np.uint64)
+  step, known = np.array([[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64), 1
+  while known < count:  # those that are known, times the one after them
+    np.multiply(powers[:, :known], step, out=powers[:, known : 2 * known])
+    step, known = step * step, 2 * known
+  return powers[0], powers[1]

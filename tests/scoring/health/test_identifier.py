@@ -59,3 +59,11 @@ def test_log_likelihoods_are_those_of_the_library():
 def test_library_is_loaded_when_it_is_needed():
   code = "import sys, xmcap.scoring.health; assert 'py3langid' not in sys.modules"
   assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_no_thread_is_left_when_it_is_loaded():
+  code = (
+    "import threading; from xmcap.scoring.health import identifier; identifier.begin(); identifier.load(); "
+    "assert threading.active_count() == 1"
+  )
+  assert subprocess.run([sys.executable, "-c", code]).returncode == 0

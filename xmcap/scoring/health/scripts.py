@@ -38,17 +38,17 @@ def count_letters(captions: Sequence[str], language: str) -> tuple[np.ndarray, n
   letters = _matcher(r"[\p{L}--[\p{scx=Zyyy}\p{scx=Zinh}]]")
   scripts = "".join(rf"\p{{scx={script}}}" for script in scripts_of(language))
   own = _matcher(rf"[[\p{{L}}&&[{scripts}]]--[\p{{scx=Zyyy}}\p{{scx=Zinh}}]]")
-  # A cumulative count over the characters of all captions; only distinct characters are matched.
-  code_points = np.frombuffer("".join(captions).encode("utf-32-le", "surrogatepass"), np.uint32)
+  # A sum over the characters of each caption; only distinct characters are matched.
+  code_points = np.frombuffer("".join([*captions, "\0"]).encode("utf-32-le", "surrogatepass"), np.uint32)
   met = np.flatnonzero(np.bincount(code_points)).tolist()
-  ends = np.cumsum([0, *map(len, captions)])
+  lengths = np.fromiter(map(len, captions), np.int64, len(captions))
+  starts = np.cumsum(lengths) - lengths
 
   def count(matches) -> np.ndarray:
-    kinds = np.zeros(code_points.max(initial=0) + 1, np.int8)
+    kinds = np.zeros(code_points.max() + 1, np.int8)
     kinds[[code_point for code_point in met if matches(chr(code_point))]] = 1
-    counts = np.zeros(len(code_points) + 1, np.int64)
-    np.cumsum(kinds[code_points], out=counts[1:])
-    return np.diff(counts[ends])
+    sums = np.add.reduceat(kinds.take(code_points), starts, dtype=np.int64)
+    return np.where(lengths > 0, sums, 0)  # the sum of an empty caption is that of the next character
 
   return count(letters), count(own)
 
