@@ -159,7 +159,7 @@ def score_language(
     _order_hash(captions) if found.in_order else "",
     measured,
     marks,
-    Tokenized(corpus.words, _order(captions)) if "words" in keep else None,
+    Tokenized(corpus.words, _order(captions, references)) if "words" in keep else None,
     of_references if "document_frequency" in keep else None,
     0 if scored is captions else int((verdicts == fidelity.Verdict.WRONG).sum()),
   )
@@ -240,10 +240,10 @@ def _order_hash(captions: Captions) -> str:
   return _hash([captions.keys[i] for i in places], [captions.references[i] for i in places])
 
 
-def _order(captions: Captions) -> tuple[tuple[int, ...], ...]:
-  """Returns for each image the index of each reference after sorting."""
-  orders = []
-  for pairs in _pairs(captions) if captions.tokenized else captions.references:
-    ranked = sorted(pairs)
-    orders.append(tuple(map(ranked.index, pairs)))
-  return tuple(orders)
+def _order(captions: Captions, ranked: Sequence[Sequence]) -> tuple[tuple[int, ...], ...]:
+  """Returns for each image the index of each reference after sorting; `ranked` are the sorted references."""
+  given: Sequence[Sequence] = captions.references
+  if captions.tokenized:
+    given = _pairs(captions)
+    ranked = list(map(sorted, given))
+  return tuple([tuple(map(of_image.index, texts)) for of_image, texts in zip(ranked, given, strict=True)])
