@@ -36,6 +36,7 @@ _LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
 _KEYS = ("image/key", "key", "image_id", "id")
 _LANGUAGES = ("language", "lang", "language_code", "lang_code")  # a `locale` may be the region of the image
 _LONGEST_LIST = 1 << 20
+_STRINGS = frozenset({str})
 _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
 
 
@@ -185,7 +186,7 @@ def text(row: dict[str, Any], member: str, where: str, hint: str = "") -> str:
 
 def texts(value: Any) -> list[str] | None:
   """Returns `value` if it is a list of strings, else None."""
-  return value if isinstance(value, list) and set(map(type, value)) <= {str} else None
+  return value if isinstance(value, list) and _STRINGS.issuperset(map(type, value)) else None
 
 
 def released(

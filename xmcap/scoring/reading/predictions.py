@@ -33,9 +33,11 @@ class CheckedPredictions(Predictions):
 
   Attributes:
     notes: what was recognised and is not evident, for readers of the scores.
+    longest: the most characters that the reader let a caption have; None: any number.
   """
 
   notes: tuple[str, ...] = ()
+  longest: int | None = None
 
 
 def read_predictions(
@@ -72,7 +74,7 @@ def read_predictions(
       _read(path, language, "--language says", predictions, references, namer, longest)
     if references is not None:
       predictions = CheckedPredictions(ids.align(predictions, references, namer))
-  predictions.notes = tuple(namer.notes)
+  predictions.notes, predictions.longest = tuple(namer.notes), longest
   return predictions
 
 

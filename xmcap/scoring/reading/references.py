@@ -30,6 +30,7 @@ class References(Captions):
     tokenized: the same captions, split into words by the release and joined by single spaces; empty unless requested.
     notes: warnings about the file for readers of the scores.
     splits: image key -> split, for a file that has several, as Karpathy's.
+    longest: the most characters that the reader let a caption have; None: any number.
   """
 
   def __init__(
@@ -46,6 +47,7 @@ class References(Captions):
     self.tokenized: Captions = dict(tokenized or {})
     self.notes = tuple(notes)
     self.splits: dict[str, str] = {}
+    self.longest: int | None = None
 
 
 def read_references(
@@ -95,7 +97,7 @@ def read_references(
     if not references:
       raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
     _check_empty(name, references, namer)
-  references.notes = tuple(namer.notes)
+  references.notes, references.longest = tuple(namer.notes), longest
   return references
 
 

@@ -152,18 +152,16 @@ def _of_table(languages: Sequence[_Language]) -> list[str]:
   of_references = sum(len(held.references) for held in languages)
   least = max(_FEWEST, math.ceil(_SMALL_SHARE * sum(totals)), _fewest(sum(totals), of_references))
   # Heads, which are too short to be residue, say which captions need to be read.
-  heads = [collections.Counter(text[:_HEAD] for text in held.distinct) for held in languages]
-  counts: collections.Counter[str] = collections.Counter()
-  for of_language in heads:
-    counts.update(of_language)
-  frequent = {head for head, count in counts.items() if count >= least}
-  shared = {head for head in frequent if sum(map(int.__ge__, [held[head] for held in heads], fewest)) > 1}
+  heads = [[text[:_HEAD] for text in held.distinct] for held in languages]
+  counts = list(map(collections.Counter, heads))
+  frequent = {head for head, count in sum(counts, collections.Counter()).items() if count >= least}
+  shared = {head for head in frequent if sum(map(int.__ge__, [held[head] for held in counts], fewest)) > 1}
   rows = [
     (place, text)
     for place, held in enumerate(languages)
-    if shared & heads[place].keys()
-    for text in held.distinct
-    if text[:_HEAD] in shared
+    if shared & counts[place].keys()
+    for text, head in zip(held.distinct, heads[place], strict=True)
+    if head in shared
   ]
   language = np.array([place for place, _ in rows], np.int64)
 
