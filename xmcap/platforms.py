@@ -43,7 +43,7 @@ def choose() -> None:
     elif all(name.startswith("xla_cuda") for name in _plugins()) and not _may_have_tpu():
       os.environ["JAX_PLATFORMS"] = "cpu"
   if os.environ.get("JAX_PLATFORMS") == "cpu":
-    _keep_memory()
+    keep_memory()
 
 
 def free_memory() -> int | None:
@@ -65,8 +65,8 @@ def _fields(path: str) -> dict[str, int]:
   return {name: int(number) for name, number, *_ in map(str.split, lines)}
 
 
-def _keep_memory() -> None:
-  """Makes glibc's malloc keep the memory that XLA frees after a step.
+def keep_memory() -> None:
+  """Makes glibc's malloc keep the memory that is freed, such as XLA's after a step.
 
   By default malloc gets every large buffer from the kernel and returns it, and the kernel clears the pages each time:
   a sixth of the CPU time when training a small captioner. Without glibc this does nothing.

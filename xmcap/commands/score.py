@@ -125,7 +125,7 @@ def _style(arguments):
 
 
 def _score(arguments) -> None:
-  from xmcap import processes
+  from xmcap import platforms, processes
   from xmcap.scoring import metrics, options
   from xmcap.scoring.writing import output
   from xmcap.storage import files
@@ -139,6 +139,7 @@ def _score(arguments) -> None:
   if arguments.baseline:
     read["--baseline"] = os.path.join(arguments.baseline, "table.json")
   outputs.keep_apart(written, read)
+  platforms.keep_memory()  # of the arrays of one language for those of the next
   places = [("--out", arguments.out, True)]
   if arguments.save_df:
     places.append(("--save_df", arguments.save_df, False))

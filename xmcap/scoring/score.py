@@ -182,7 +182,7 @@ def score(
     "missing": missing,
     **({"protocol": settled.protocol} if settled.protocol else {}),
     **({"scale": str(settled.scale)} if settled.scale != 1 else {}),
-    **({"clean": ",".join(kinds)} if kinds else {}),
+    **({"clean": residue.signature(kinds)} if kinds else {}),
   }
   if isinstance(vectors, vectors_lib.Vectors):
     parts |= _signature_of_vectors(compared, vectors.card)

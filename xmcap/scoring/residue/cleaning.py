@@ -12,6 +12,7 @@ from xmcap.scoring.residue.forms import FORMS, Joined
 KINDS = ("think", "tokens", "json", "loc", "html", "latex", "markdown", "prefix", "lines", "suffix")
 """Kinds of residue, in the order in which they are removed. `prefix` and `suffix` are found by counting."""
 
+_RULES = 2  # raise it with each change that could remove something else
 _ROUNDS = 3  # "Sure! Here it is:" may be followed by "Caption:"
 
 
@@ -43,6 +44,11 @@ def parse(kinds: str | Sequence[str]) -> tuple[str, ...]:
     if name != "all" and name not in KINDS:
       raise UsageError(f"--clean={name}: unknown kind; there are {', '.join(KINDS)}, or all")
   return KINDS if "all" in names else tuple(kind for kind in KINDS if kind in names)
+
+
+def signature(kinds: Sequence[str]) -> str:
+  """Returns the part of a signature for the kinds that are removed, as `parse` returns them, and by which rules."""
+  return f"{'all' if tuple(kinds) == KINDS else ','.join(kinds)}-{_RULES}"
 
 
 def clean(captions: Sequence[str], references: Sequence[str], kinds: Iterable[str] = KINDS) -> Cleaned:

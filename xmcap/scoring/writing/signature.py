@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from xmcap.errors import UsageError
-from xmcap.scoring import residue
 from xmcap.terminal import shown
 
 METRIC = "metric."
@@ -115,7 +114,7 @@ def _head(name: str, value: str) -> str:
   if name == "languages":
     return str(len(value.split()))
   if name == "clean":
-    return "all" if value == ",".join(residue.KINDS) else value.replace(",", "+")
+    return value.replace(",", "+")
   for end in "[#=;(, -":
     value = value.partition(end)[0]
   return value if len(value) <= _LONGEST_SHORT_VALUE else ""
