@@ -291,3 +291,72 @@ def test_a_pickle_is_named_and_never_opened(tmp_path, protocol):
       UsageError, match="a Python pickle, which can run code and is never opened: .*--save_df"
     ):
       read(path)
+
+
+@pytest.mark.parametrize(
+  ("name", "text", "note"),
+  [
+    # Flickr8k.token.txt, results_20130124.token, and COCO-CN's coco-cn_ext.icap2020.txt.
+    (
+      "Flickr8k.token.txt",
+      "7.jpg#0\ta dog\n7.jpg#1\tthe dog\n8.jpg#0\ta cat\n",
+      "each line begins with the key",
+    ),
+    ("results.token", "7.jpg#0\ta dog\n\n7.jpg#1\tthe dog\n8.jpg#0\ta cat", "each line begins with the key"),
+    ("human.txt", "7#zhm#0 a dog\n7#zhm#1 the dog\n8#zhm#0 a cat\n", "each line begins with the key"),
+    ("captions.txt", "7.jpg   a dog\n7.jpg\tthe dog\n8.jpg a cat\n", "each line begins with the key"),
+    # Flickr8k and Flickr30k as Kaggle has them.
+    (
+      "captions.txt",
+      'image,caption\n7.jpg,a dog\n7.jpg,"the dog"\n8.jpg,a cat\n',
+      "key of an image is its 'image'",
+    ),
+    (
+      "results.csv",
+      "image_name| comment_number| comment\n7.jpg| 0| a dog\n7.jpg| 1| the dog\n8.jpg| 0| a cat\n",
+      "key of an image is its 'image_name'",
+    ),
+  ],
+)
+def test_flickr(tmp_path, name, text, note):
+  path = tmp_path / name
+  path.write_text(text, encoding="utf-8")
+  references = read_references(path, language="en")
+  assert {key.removesuffix(".jpg"): held for key, held in references.items()} == _REFERENCES
+  assert [line for line in references.notes if note in line]
+  predicted = read_predictions(
+    _lines(tmp_path / "ours.jsonl", *({"id": k, "caption": "dog"} for k in (7, 8))), "en", references
+  )
+  assert predicted.keys() == references.keys()
+
+
+def test_quotation_marks_are_characters_in_flickrs_table(tmp_path):
+  path = tmp_path / "results.csv"
+  path.write_text('image_name| comment_number| comment\n7.jpg| 0| "a dog\n', encoding="utf-8")
+  assert read_references(path, language="en") == {"7.jpg": {"en": ['"a dog']}}
+
+
+@pytest.mark.parametrize(
+  ("name", "text", "message"),
+  [
+    ("captions.txt", "7.jpg,a dog\n8.jpg,a cat\n", "name of a picture; add the first line 'image,caption'"),
+    ("Flickr8k.token.txt", "7.jpg#0\ta\n" * 5 + "a cat\n", "line 6: no key as on the first lines"),
+    (
+      "results.csv",
+      "image_name| comment_number| comment\n7.jpg| 4   a dog\n",
+      "line 2: 2 cells under 3 headings",
+    ),
+  ],
+)
+def test_lines_of_flickr_without_keys_or_columns_are_refused(tmp_path, name, text, message):
+  path = tmp_path / name
+  path.write_text(text, encoding="utf-8")
+  with pytest.raises(UsageError, match=message):
+    read_references(path, language="en")
+
+
+def test_captions_that_only_look_as_if_they_had_keys_stay_captions(tmp_path):
+  path = tmp_path / "ours.txt"
+  path.write_text("team#1 wins\na dog\n", encoding="utf-8")
+  references = {"a": {"en": ["x"]}, "b": {"en": ["y"]}}
+  assert read_predictions(path, "en", references) == {"a": {"en": "team#1 wins"}, "b": {"en": "a dog"}}

@@ -141,16 +141,19 @@ class Input:
     """Yields (last line number, cells) for each row of CSV, header first; skips empty lines.
 
     A header with semicolons and no comma shows a table of Excel in a language that writes decimals with commas: its
-    cells are separated by semicolons.
+    cells are separated by semicolons. So are those of Flickr30k by `|`; quotation marks are characters there.
 
     Raises:
       UsageError: as `text`, broken CSV, or a row that does not match the header.
     """
     text = self.text()
     first = text.lstrip("\r\n").split("\n", 1)[0]
-    if delimiter == "," and ";" in first and "," not in first:
-      delimiter = ";"
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    if delimiter == "," and "," not in first:
+      delimiter = next((mark for mark in ";|" if mark in first), ",")
+    is_flickr = delimiter == "|"
+    style = csv.QUOTE_NONE if is_flickr else csv.QUOTE_MINIMAL
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=delimiter, quoting=style, skipinitialspace=is_flickr, strict=True)
     header: list[str] = []
     try:
       for cells in filter(None, reader):

@@ -13,6 +13,8 @@ lmms-eval: `*_samples_*.jsonl` has a row per sample (evaluation_tracker.py), wit
 of its metrics (tasks/coco_cap/utils.py); its results for COCO's test hold a list of one caption.
 VLMEvalKit: a table of `index`, `prediction` and `answer`, a list written as Python does (dataset/image_caption.py).
 Hugging Face: floschne/xm3600 has a row per image in a file per language, with the list `captions`.
+Flickr8k, Flickr30k, COCO-CN: lines of KEY#N, a tab and a caption. Also tables: `image,caption`, even in a `.txt`, and
+`image_name| comment_number| comment`, whose key is the name of the picture.
 Karpathy: `{"images": [{"cocoid": ..., "split": ..., "sentences": [{"raw": ...}, ...]}, ...]}`.
 """
 
@@ -35,6 +37,14 @@ _FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|typ
 _LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
 _KEYS = ("image/key", "key", "image_id", "id")
 _LANGUAGES = ("language", "lang", "language_code", "lang_code")  # a `locale` may be the region of the image
+LINE_KEY = "KEY#N"
+"""The field of the key in lines of text that begin with it."""
+
+_FLICKR = {
+  ("image", "caption"): "the key of an image is its 'image'",
+  ("image_name", "comment"): "the key of an image is its 'image_name'",
+  (LINE_KEY, "caption"): "each line begins with the key of its image",
+}
 _LONGEST_LIST = 1 << 20
 _STRINGS = frozenset({str})
 _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
@@ -102,6 +112,9 @@ def of_rows(first: dict[str, Any], what: str, where: str, ordered: bool = False)
     return Layout(keys[0], whose=whose, language=language)
   if "caption" in names and ordered and not others:
     return Layout("", language=language)
+  for (key, captions), whose in _FLICKR.items():
+    if not keys and {key, captions} <= names:
+      return Layout(key, captions, whose, language=language)
   found = shown(", ".join(names)) or "empty"
   wanted = "captions" if is_reference else "a caption"
   raise UsageError(
@@ -163,6 +176,12 @@ def is_annotations(head: bytes) -> bool:
   if _FIRST.match(head):
     return True
   return head.lstrip()[:1] == b"{" and b'"image/key"' not in head and _LATER.search(head) is not None
+
+
+def is_header(line: str) -> bool:
+  """Whether the first line of a text shows one of Flickr's tables."""
+  names = {name.strip() for name in re.split(r"[,|]", line)}
+  return any(names.issuperset(pair) for pair in _FLICKR)
 
 
 def is_results(head: bytes) -> bool:

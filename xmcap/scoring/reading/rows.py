@@ -1,6 +1,7 @@
 """Rows of a file of captions, whatever holds them: JSONL, JSON, CSV, text, Parquet or an Excel workbook.
 
-CSV (`.csv`, `.tsv`) and text (`.txt`) are known by their suffix, everything else by its content.
+CSV (`.csv`, `.tsv`) and text (`.txt`) are known by their suffix, everything else by its content; so is text with a key
+in each line.
 """
 
 import contextlib
@@ -22,6 +23,11 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".jsonl", ".json", *DELIMITERS, ".txt", ".parquet", ".xlsx")
 _PACKED = (".gz", ".bz2")
 _NAME = re.compile(r'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:')
+_KEYED = re.compile(
+  r"([^\s#{\[][^\s#]*)(?:(?:#[^\s#]+)*#\d+|(?i:(?<=\.jpg)|(?<=\.jpeg)|(?<=\.png)))(?:[\t ]+(.*))?"
+)
+_NAMED = re.compile(r"[^\s,|]+\.(?i:jpe?g|png)\s*[,|].*")
+_LINES = 5  # that show what a text is
 _FIELDS = ("image/key", "key", "image_id", "id", "language", "caption", "captions", "doc_id", "index")
 
 
@@ -68,6 +74,15 @@ def of(source: Input | Rows) -> Rows:
   ending = split_name(source.path)[1]
   if ending in DELIMITERS:
     return Rows(source.path, source.name, "line {}", _of_csv(source, DELIMITERS[ending]), ordered=True)
+  begin = [line.strip() for line in source.head.decode("utf-8", "replace").splitlines()[:_LINES]]
+  if any(begin) and all(map(_KEYED.fullmatch, filter(None, begin))):
+    return Rows(source.path, source.name, "line {}", _of_keyed_text(source))
+  if ending == ".txt" and any(begin) and all(map(_NAMED.fullmatch, filter(None, begin))):
+    raise UsageError(
+      f"{source.name}: each line begins with the name of a picture; add the first line 'image,caption'"
+    )
+  if ending == ".txt" and begin and layouts.is_header(begin[0]):
+    return Rows(source.path, source.name, "line {}", _of_csv(source, ","))
   if ending == ".txt" and source.head.lstrip()[:1] not in (b"{", b"["):
     return Rows(source.path, source.name, "line {}", _of_text(source), ordered=True)
   if layouts.is_results(source.head):
@@ -89,6 +104,17 @@ def _of_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
     lines.pop()
   for number, line in enumerate(lines, 1):
     yield number, {"caption": line.strip()}
+
+
+def _of_keyed_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
+  """Reads lines that begin with a key: KEY#N, as Flickr8k's, Flickr30k's and COCO-CN's, or the name of a picture."""
+  for number, line in source.lines():
+    found = _KEYED.fullmatch(line)
+    if found is None:
+      raise UsageError(
+        f"{source.name}, line {number}: no key as on the first lines: write KEY#0, a tab and the caption"
+      )
+    yield number, {layouts.LINE_KEY: found[1], "caption": found[2] or ""}
 
 
 def _of_csv(source: Input, delimiter: str) -> Iterator[tuple[int, dict[str, str]]]:
