@@ -143,6 +143,30 @@ def test_coco_annotations(tmp_path, photos):
   assert report.problems.counts == {"unknown_id": 1}
 
 
+@pytest.mark.parametrize(
+  ("name", "first", "line"),
+  [
+    ("Flickr8k.token.txt", "", "{}.jpg#0\t{}\n"),
+    ("results_20130124.token", "", "{}.jpg#0\t{}\n"),
+    ("human.txt", "", "{}#zhm#0 {}\n"),
+    ("captions.txt", "image,caption\n", "{}.jpg,{}\n"),
+  ],
+)
+def test_flickrs_lines(tmp_path, photos, name, first, line):
+  lines = (line.format(picture[2:-4], texts["en"]) for picture, texts in CAPTIONS.items())
+  (tmp_path / name).write_text(first + "".join(lines), "utf-8")
+  report = made(tmp_path, tmp_path / name, photos, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",)) and not report.problems.counts
+
+
+def test_a_text_that_names_no_pictures_is_refused(tmp_path, photos):
+  (tmp_path / "captions.txt").write_text("a dog\na cat\n", "utf-8")
+  with pytest.raises(
+    UsageError, match=r"captions without their pictures: write NAME.jpg, a tab and a caption"
+  ):
+    made(tmp_path, tmp_path / "captions.txt", photos, Columns(default_language="en"))
+
+
 def test_coco_images_without_a_usable_id(tmp_path, photos):
   images = [{"id": [], "file_name": "a/01.jpg"}, {"id": 0, "file_name": "a/00.jpg"}, "a/02.jpg"]
   annotations = [{"image_id": 0, "caption": "ball 0"}]

@@ -11,7 +11,7 @@ from typing import Any
 from xmcap.data import records
 from xmcap.data.corpora import build, plans, splits
 from xmcap.data.corpora.emoji import release
-from xmcap.data.corpora.folder import beside, columnar, staging
+from xmcap.data.corpora.folder import beside, columnar, staging, text_files
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.folder.table import Columns
 from xmcap.data.corpora.pictures import ByPath
@@ -24,8 +24,8 @@ from xmcap.storage import files
 TAR = ".tar"
 # Files of Hugging Face's imagefolder, in the folder or in the folder of each split.
 _METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
-_TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
-_TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv")
+_TABLES = ("captions.jsonl", "captions.csv", "captions.tsv", "captions.txt")
+_TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv", *text_files.LINES)
 _KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
 _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 

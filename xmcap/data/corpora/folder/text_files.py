@@ -1,4 +1,4 @@
-"""Reads rows of JSONL, CSV and TSV, and of JSON: COCO's annotations, Karpathy's lists, or a list of objects."""
+"""Reads rows of JSONL, CSV and TSV, of Flickr's lines, and of JSON: COCO's, Karpathy's, or a list of objects."""
 
 import csv
 import pathlib
@@ -11,12 +11,13 @@ from xmcap.data.corpora.folder import kinds
 from xmcap.data.corpora.folder.table import Placed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import ids, layouts
+from xmcap.scoring.reading import ids, layouts, rows
 from xmcap.scoring.reading.inputs import MAX_LINE, Input
 from xmcap.storage import paths
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")
+LINES = (".txt", ".token")
 _MAX_HEADER = 1 << 16
 _DELIMITERS = ",;\t|"
 _UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes that are not UTF-8
@@ -24,7 +25,22 @@ _UNDECODED = re.compile("[\udc80-\udcff]")  # how `surrogateescape` reads bytes 
 
 def read(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
   """Yields the fields of a file, called `name` in messages; UsageError if it cannot be read or is malformed."""
+  if path.suffix.lower() in LINES:
+    return _of_lines(path, name)
   return (_of_table if path.suffix.lower() in TABLES else _of_json)(path, name, problems)
+
+
+def _of_lines(path: pathlib.Path, name: str) -> Iterator[Placed]:
+  """Reads the texts of Flickr8k and Flickr30k, as `xmcap score` does: lines with a key, or a table."""
+  with Input(path) as source:
+    held = rows.of(source)
+    if held.ordered:
+      raise UsageError(
+        f"{path}: captions without their pictures: write NAME.jpg, a tab and a caption on each line"
+      )
+    for number, row in held.rows:
+      key = row.pop(layouts.LINE_KEY, None)
+      yield Placed(f"{name}, line {number}", row if key is None else {"image": key, **row})
 
 
 def _of_json(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:

@@ -117,7 +117,7 @@ BABEL_IMAGENET: Mapping[str, Part] = {
   ),
 }
 FOLDER: Mapping[str, Part] = {
-  "captions": Part([], ".jsonl, .csv, .tsv, .json, .tar, .parquet, .arrow, or a folder of such files"),
+  "captions": Part([], ".jsonl, .csv, .tsv, .txt, .json, .tar, .parquet, .arrow, or a folder of such files"),
   "images": Part(
     [], "folder or archive of the pictures; default: beside the captions, or embedded", optional=True
   ),
