@@ -75,11 +75,7 @@ def main() -> None:
       for name, median in medians.items()
     ],
     columns=("36 languages x 3,600 images x (1 prediction + 2 references)", "seconds", "speed-up", "MB"),
-    notes=[
-      f"Medians of {repeats} alternating runs; memory of all processes of a run.",
-      "The code before language fidelity, left-overs of models and letters with two spellings were looked for is as "
-      "fast on the table, and took 7% less time for everything (medians of 7 runs of both, in turns).",
-    ],
+    notes=[f"Medians of {repeats} alternating runs; memory of all processes of a run."],
   )
 
 

@@ -26,6 +26,11 @@ def _lines(path, *rows):
   return path
 
 
+def _text(path, text):
+  path.write_text(text, encoding="utf-8")
+  return path
+
+
 def _workbook(path, *rows):
   """Writes the least that Excel takes for a workbook (ECMA-376): strings inline, numbers as numbers."""
 
@@ -319,9 +324,7 @@ def test_a_pickle_is_named_and_never_opened(tmp_path, protocol):
   ],
 )
 def test_flickr(tmp_path, name, text, note):
-  path = tmp_path / name
-  path.write_text(text, encoding="utf-8")
-  references = read_references(path, language="en")
+  references = read_references(_text(tmp_path / name, text), language="en")
   assert {key.removesuffix(".jpg"): held for key, held in references.items()} == _REFERENCES
   assert [line for line in references.notes if note in line]
   predicted = read_predictions(
@@ -331,8 +334,7 @@ def test_flickr(tmp_path, name, text, note):
 
 
 def test_quotation_marks_are_characters_in_flickrs_table(tmp_path):
-  path = tmp_path / "results.csv"
-  path.write_text('image_name| comment_number| comment\n7.jpg| 0| "a dog\n', encoding="utf-8")
+  path = _text(tmp_path / "results.csv", 'image_name| comment_number| comment\n7.jpg| 0| "a dog\n')
   assert read_references(path, language="en") == {"7.jpg": {"en": ['"a dog']}}
 
 
@@ -349,14 +351,11 @@ def test_quotation_marks_are_characters_in_flickrs_table(tmp_path):
   ],
 )
 def test_lines_of_flickr_without_keys_or_columns_are_refused(tmp_path, name, text, message):
-  path = tmp_path / name
-  path.write_text(text, encoding="utf-8")
   with pytest.raises(UsageError, match=message):
-    read_references(path, language="en")
+    read_references(_text(tmp_path / name, text), language="en")
 
 
 def test_captions_that_only_look_as_if_they_had_keys_stay_captions(tmp_path):
-  path = tmp_path / "ours.txt"
-  path.write_text("team#1 wins\na dog\n", encoding="utf-8")
+  path = _text(tmp_path / "ours.txt", "team#1 wins\na dog\n")
   references = {"a": {"en": ["x"]}, "b": {"en": ["y"]}}
   assert read_predictions(path, "en", references) == {"a": {"en": "team#1 wins"}, "b": {"en": "a dog"}}

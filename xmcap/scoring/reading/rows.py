@@ -74,10 +74,10 @@ def of(source: Input | Rows) -> Rows:
   ending = split_name(source.path)[1]
   if ending in DELIMITERS:
     return Rows(source.path, source.name, "line {}", _of_csv(source, DELIMITERS[ending]), ordered=True)
-  begin = [line.strip() for line in source.head.decode("utf-8", "replace").splitlines()[:_LINES]]
-  if any(begin) and all(map(_KEYED.fullmatch, filter(None, begin))):
+  begin = list(filter(None, map(str.strip, source.head.decode("utf-8", "replace").splitlines()[:_LINES])))
+  if begin and all(map(_KEYED.fullmatch, begin)):
     return Rows(source.path, source.name, "line {}", _of_keyed_text(source))
-  if ending == ".txt" and any(begin) and all(map(_NAMED.fullmatch, filter(None, begin))):
+  if ending == ".txt" and begin and all(map(_NAMED.fullmatch, begin)):
     raise UsageError(
       f"{source.name}: each line begins with the name of a picture; add the first line 'image,caption'"
     )

@@ -159,6 +159,13 @@ def test_flickrs_lines(tmp_path, photos, name, first, line):
   assert held(report.out) == expected(codes=("en",)) and not report.problems.counts
 
 
+def test_a_folder_of_flickr8k(tmp_path, photos):
+  lines = (f"{picture[2:]},{texts['en']}\n" for picture, texts in CAPTIONS.items())
+  (photos / "captions.txt").write_text("image,caption\n" + "".join(lines), "utf-8")
+  report = made(tmp_path, photos, None, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",))
+
+
 def test_a_text_that_names_no_pictures_is_refused(tmp_path, photos):
   (tmp_path / "captions.txt").write_text("a dog\na cat\n", "utf-8")
   with pytest.raises(

@@ -24,7 +24,8 @@ from xmcap.storage import files
 TAR = ".tar"
 # Files of Hugging Face's imagefolder, in the folder or in the folder of each split.
 _METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
-_TABLES = ("captions.jsonl", "captions.csv", "captions.tsv", "captions.txt")
+_TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
+_TEXT = "captions.txt"  # of Flickr8k; beside a picture of that name it would be its caption
 _TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv", *text_files.LINES)
 _KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
 _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
@@ -128,6 +129,8 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
       return found
   if beside.is_beside(path):
     return [path]
+  if (text := path / _TEXT).is_file():
+    return [text]
   kinds = f".tar, .parquet or .arrow file, no {_METADATA[0]} and no .txt beside a picture"
   raise UsageError(f"{path}: contains no {kinds}: give the file of the captions")
 
