@@ -236,6 +236,13 @@ def _script(tag: str) -> str | None:
   return langcodes.Language.get(tag).maximize().script
 
 
+def script_name(script: str) -> str:
+  """Returns CLDR's English name of a script, such as `Arabic` for `Arab`."""
+  import langcodes
+
+  return langcodes.Language.make(script=script).script_name()
+
+
 @functools.lru_cache(maxsize=4096)
 def _further(tag: str) -> Language | None:
   """Returns a language outside the table; None if `tag` is not a BCP-47 tag in its standard form."""

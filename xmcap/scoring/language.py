@@ -13,7 +13,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import residue, tokenizers
+from xmcap.scoring import tokenizers
 from xmcap.scoring.health import fidelity
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.reading.vectors import Vectors
@@ -81,7 +81,7 @@ class Scored:
     document_frequency_hash: hash of the document frequencies that weighted the n-grams.
     references_hash: hash of the keys and references, independent of their order.
     order_hash: hash of them in their order if the words depend on it, else "".
-    health: lacks `copy`, which is computed from the `marks` of all languages.
+    health: lacks `copy`, which is computed from the `marks` of all languages, and their residue.
     num_emptied: number of captions in another language that were scored as empty.
   """
 
@@ -106,16 +106,15 @@ def score_language(
   tokenizer: str,
   document_frequency: DocumentFrequency | None = None,
   normalize: str = "",
-  cleaned: residue.Cleaned | None = None,
   keep: Collection[str] = (),
   known: health_lib.Vocabularies | None = None,
+  health: bool = False,
   wrong_language: str = "keep",
   vectors: Vectors | None = None,
 ) -> Scored:
   """Scores the captions of one language; the arguments are those of `score.score`.
 
-  Health is measured if there are `cleaned`, the captions without residue. `known` are the words of the references of
-  all languages, which health and `wrong_language="zero"` need.
+  `known` are the words of the references of all languages, which `health` and `wrong_language="zero"` need.
 
   Raises:
     UsageError: `tokenized` does not fit the references, or as `Vectors.cosines`.
@@ -141,13 +140,13 @@ def score_language(
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
   measured = marks = None
-  if cleaned is not None and known is not None and verdicts is not None:
+  if health and known is not None and verdicts is not None:
     # Health is that of the captions as they were given.
     given = corpus
     if scored is not captions:
       texts = metrics_lib.interleave(captions.hypotheses, references)
       given, _ = _corpus(found, captions, references, texts, None)
-    measured = health_lib.measure(language, texts, given.ngrams, known, verdicts, cleaned)
+    measured = health_lib.measure(language, texts, given.ngrams, known, verdicts)
     marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(
     Statistics(tuple(captions.keys), values, sum(map(len, references))),

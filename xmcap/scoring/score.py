@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
@@ -143,7 +144,9 @@ def score(
   keys = sorted(references)
   known = language_fidelity.read(keys, references) if health or wrong_language == "zero" else None
 
-  def score_one(code: str) -> language_lib.Scored:
+  def work(code: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
+    if code is None:
+      return _residual(captions)
     frequency = None if document_frequencies is None else document_frequencies[code]
     return language_lib.score_language(
       code,
@@ -152,28 +155,31 @@ def score(
       tokenizer,
       frequency,
       normalize=normalize,
-      cleaned=cleaned.get(code),
       keep=keep,
       known=known,
+      health=health,
       wrong_language=wrong_language,
       vectors=vectors if isinstance(vectors, vectors_lib.Vectors) else None,
     )
 
-  # Languages that need a segmenter take longest, so they come first.
-  slowest_first = sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS)
+  # The residue of all languages together takes longest, then languages that need a segmenter, so they come first.
+  slowest_first = [
+    *([None] if health else []),
+    *sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS),
+  ]
   with inputs.uncollected():
     captions = _by_language(keys, scored, references, predictions, tokenized, splitter.in_order)
-    # What languages share is residue in each, so all are cleaned before they are shared between processes.
-    cleaned = _cleaned(captions) if health else {}
     if known is not None:
       health_lib.load()  # once, not in each process
-    found = dict(zip(slowest_first, workers.share(score_one, slowest_first, processes), strict=True))
-  of_language = {code: found[code] for code in scored}
+    found: dict[str | None, Any] = dict(
+      zip(slowest_first, workers.share(work, slowest_first, processes), strict=True)
+    )
+  of_language: dict[str, language_lib.Scored] = {code: found[code] for code in scored}
   notes += _notes_of_words(of_language)
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
-  healths = _health(of_language)
+  healths = _health(of_language, found.get(None, {}))
   notes += health_lib.notes(healths, metrics, wrong_language)
   parts = {
     **_signature_of_words(of_language, tokenizer, normalize, from_file=bool(document_frequencies)),
@@ -235,8 +241,8 @@ def _by_language(
   return {code: language_lib.Captions(*held[code], orders[code]) for code in scored}
 
 
-def _cleaned(captions: Mapping[str, language_lib.Captions]) -> dict[str, residue.Cleaned]:
-  return residue.clean_languages(
+def _residual(captions: Mapping[str, language_lib.Captions]) -> dict[str, health_lib.Residual]:
+  return health_lib.residual(
     {code: held.hypotheses for code, held in captions.items()},
     {code: list(itertools.chain.from_iterable(held.references)) for code, held in captions.items()},
   )
@@ -311,12 +317,14 @@ def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[
   ]
 
 
-def _health(of_language: Mapping[str, language_lib.Scored]) -> dict[str, health_lib.Health]:
+def _health(
+  of_language: Mapping[str, language_lib.Scored], residual: Mapping[str, health_lib.Residual]
+) -> dict[str, health_lib.Health]:
   copies = health_lib.copies(
     {code: outcome.marks for code, outcome in of_language.items() if outcome.marks is not None}
   )
   return {
-    code: dataclasses.replace(outcome.health, copy=copies[code])
+    code: residual[code].added(dataclasses.replace(outcome.health, copy=copies[code]))
     for code, outcome in of_language.items()
     if outcome.health is not None
   }

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from xmcap import languages
 from xmcap.scoring import Table, compare, score
 from xmcap.scoring.health import MEASURES
 from xmcap.scoring.report import differences, health_table, heat_map, notes, scores
@@ -67,6 +68,8 @@ def test_groups_and_scripts_are_named_with_their_languages(ours):
   assert "Low-resource languages: te" in notes.reading(Table.of_rows(ours.table.signature, _ROWS), ())
   assert "Arabic script (Arab): ar" in text and "Latin script (Latn): de, en" in text
   assert notes.group_name("script", "Hans") == "Simplified Han script (Hans)"
+  for script in {language.script for language in languages.LANGUAGES.values()} | {"Geor"}:
+    assert notes.group_name("script", script).startswith(f"{languages.script_name(script)} ")
 
 
 @pytest.mark.parametrize("count, highest", [(1, 2.5), (2, 5.0), (3, 7.5), (4, 10.0)])

@@ -1,6 +1,7 @@
 """Language health: faults of captions that n-gram overlap with references does not show.
 
-`measure` looks at the captions of one language; `copies` compares the captions of an image across languages.
+`measure` looks at the captions of one language; `copies` compares the captions of an image across languages, and
+`residual` finds what many captions share, within languages and across them.
 """
 
 from xmcap.scoring.health.copies import copies, marks
@@ -8,6 +9,7 @@ from xmcap.scoring.health.findings import named, notes
 from xmcap.scoring.health.identifier import begin, load
 from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.measures import MEASURES, Health, Measure, measure
+from xmcap.scoring.health.residual import Residual, residual
 from xmcap.scoring.health.vocabularies import Vocabularies
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
   "Finding",
   "Health",
   "Measure",
+  "Residual",
   "Vocabularies",
   "begin",
   "copies",
@@ -23,4 +26,5 @@ __all__ = [
   "measure",
   "named",
   "notes",
+  "residual",
 ]

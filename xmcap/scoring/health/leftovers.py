@@ -1,4 +1,4 @@
-"""Measures what systems leave in captions beside the caption: residue, one caption for all, no words, too many words.
+"""Measures what systems write for want of a caption: one caption for all, no words, too many words.
 
 Each measure is also taken of the references. It becomes a `Finding` where the captions clearly exceed them.
 """
@@ -9,11 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xmcap.scoring import residue
 from xmcap.scoring.residue import affixes
 
-_FORMS = tuple(kind for kind in residue.KINDS if kind not in ("prefix", "suffix"))
-_MARKUP = tuple(kind for kind in _FORMS if kind != "lines")
 # One such caption is an error, as people do not write this, or as `residue.affixes` compared it with the references.
 _NEVER_HUMAN = ("think", "loc", "tokens", "json", "prefix", "suffix")
 _NOTABLE = 0.01
@@ -68,7 +65,6 @@ class Leftovers:
 def measure(
   captions: Sequence[str],
   references: Sequence[str],
-  cleaned: residue.Cleaned,
   has_letters: np.ndarray,
   reference_has_letters: np.ndarray,
   lengths: np.ndarray,
@@ -78,20 +74,11 @@ def measure(
 
   Args:
     captions, references: the raw texts.
-    cleaned: the captions without residue.
     has_letters, reference_has_letters: bool [C] and [R].
     lengths, reference_lengths: int64 [C] and [R], number of words.
   """
   totals = len(captions), len(references)
-  of_references = residue.clean(references, (), _FORMS)
   findings = []
-  for kind, rows in cleaned.rows.items():
-    count = len(of_references.rows.get(kind, ()))
-    if kind in ("prefix", "suffix"):
-      is_begun = str.startswith if kind == "prefix" else str.endswith
-      count = sum(is_begun(text.strip(), cleaned.examples[kind]) for text in references)
-    findings.append(Finding(kind, len(rows), totals[0], count, totals[1], cleaned.examples[kind]))
-
   bare = sum(bool(captions[row].strip()) for row in np.flatnonzero(~has_letters).tolist())
   reference_bare = sum(
     bool(references[row].strip()) for row in np.flatnonzero(~reference_has_letters).tolist()
@@ -110,16 +97,7 @@ def measure(
   # That the same caption comes twice is no collapse: the rule "no reference" does not hold here.
   findings.append(Finding("most_frequent", times, totals[0], max(1, reference_times), totals[1], (most,)))
 
-  def of_kinds(kinds: Sequence[str], rows: dict[str, list[int]], total: int) -> float:
-    return len({row for kind in kinds for row in rows.get(kind, ())}) / total
-
   values = {
-    "markup": of_kinds(_MARKUP, cleaned.rows, totals[0]),
-    "markup_references": of_kinds(_MARKUP, of_references.rows, totals[1]),
-    "prefix": of_kinds(("prefix",), cleaned.rows, totals[0]),
-    "suffix": of_kinds(("suffix",), cleaned.rows, totals[0]),
-    "lines": of_kinds(("lines",), cleaned.rows, totals[0]),
-    "lines_references": of_kinds(("lines",), of_references.rows, totals[1]),
     "most_frequent": times / totals[0],
     "most_frequent_references": reference_times / totals[1],
     "no_letter": bare / totals[0],

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xmcap.scoring import residue
 from xmcap.scoring.health import fidelity, leftovers, scripts, truncation
 from xmcap.scoring.health.vocabularies import Vocabularies
 from xmcap.scoring.metrics.ngrams import Ngrams
@@ -18,8 +17,9 @@ _NGRAM = 4
 class Health:
   """The measures of one language, explained in `MEASURES`; None if unknown.
 
-  `measure` leaves `copy` at None, as it needs the captions of other languages: see `copies`. The `findings` are what is
-  clearly more frequent than in the references: see `notes`.
+  `measure` leaves `copy` at None and residue, from `markup` to `lines_references`, at 0, as both need the captions of
+  other languages: see `copies` and `residual`. The `findings` are what is clearly more frequent than in the references:
+  see `notes`.
   """
 
   wrong_script: float | None
@@ -141,14 +141,12 @@ def measure(
   counts: Ngrams,
   known: Vocabularies,
   verdicts: np.ndarray,
-  cleaned: residue.Cleaned | None = None,
 ) -> Health:
   """Measures the captions of one language.
 
   `captions` has for each image the hypothesis, then its references, as the rows of `counts`; `verdicts` are those of
-  `fidelity.judge` on the hypotheses, and `known` the words of the references. `cleaned` are the hypotheses without
-  residue; None: what is residue in this language alone. Raises UsageError if the language is unknown, and XmcapError
-  if py3langid is not installed.
+  `fidelity.judge` on the hypotheses, and `known` the words of the references. Raises UsageError if the language is
+  unknown, and XmcapError if py3langid is not installed.
   """
   is_hypothesis = ~counts.is_reference
   letters, own = scripts.count_letters(captions, language)
@@ -164,7 +162,6 @@ def measure(
   left = leftovers.measure(
     hypotheses,
     references,
-    cleaned or residue.clean(hypotheses, references),
     has_letters[is_hypothesis],
     has_letters[counts.is_reference],
     lengths,

@@ -1,0 +1,67 @@
+"""Measures residue: markup, shared beginnings and ends, and several lines, in the captions and in the references."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from xmcap.scoring import residue
+from xmcap.scoring.health.leftovers import Finding
+from xmcap.scoring.health.measures import Health
+from xmcap.scoring.residue.affixes import Texts
+
+_AFFIXES = ("prefix", "suffix")
+_FORMS = tuple(kind for kind in residue.KINDS if kind not in _AFFIXES)
+_MARKUP = tuple(kind for kind in _FORMS if kind != "lines")
+
+
+@dataclasses.dataclass(frozen=True)
+class Residual:
+  """The measures by name, and what is clearly above the references."""
+
+  values: dict[str, float]
+  findings: tuple[Finding, ...]
+
+  def added(self, health: Health) -> Health:
+    """Returns the health with these measures."""
+    return dataclasses.replace(health, **self.values, findings=(*self.findings, *health.findings))
+
+
+def residual(captions: Texts, references: Texts) -> dict[str, Residual]:
+  """Measures the residue of each language; each has a caption and a reference.
+
+  The languages are looked at together, since what several share is residue in each.
+  """
+  cleaned = residue.clean_languages(captions, references)
+  return {
+    code: _measure(captions[code], references[code], held.rows, held.examples)
+    for code, held in cleaned.items()
+  }
+
+
+def _measure(
+  captions: Sequence[str],
+  references: Sequence[str],
+  rows: Mapping[str, Sequence[int]],
+  examples: Mapping[str, tuple[str, ...]],
+) -> Residual:
+  of_references = residue.clean(references, (), _FORMS).rows
+  total, of_total = len(captions), len(references)
+  findings = []
+  for kind, having in rows.items():
+    count = len(of_references.get(kind, ()))
+    if kind in _AFFIXES:
+      is_begun = str.startswith if kind == "prefix" else str.endswith
+      count = sum(is_begun(text.strip(), examples[kind]) for text in references)
+    findings.append(Finding(kind, len(having), total, count, of_total, examples[kind]))
+  values = {
+    "markup": _share(_MARKUP, rows, total),
+    "markup_references": _share(_MARKUP, of_references, of_total),
+    "prefix": _share(("prefix",), rows, total),
+    "suffix": _share(("suffix",), rows, total),
+    "lines": _share(("lines",), rows, total),
+    "lines_references": _share(("lines",), of_references, of_total),
+  }
+  return Residual(values, tuple(found for found in findings if found.is_clear))
+
+
+def _share(kinds: Sequence[str], rows: Mapping[str, Sequence[int]], total: int) -> float:
+  return len({row for kind in kinds for row in rows.get(kind, ())}) / total
