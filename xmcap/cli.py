@@ -6,6 +6,7 @@ ended early and resumes when it is started again.
 """
 
 import errno
+import gc
 import importlib
 import os
 import re
@@ -106,6 +107,7 @@ def console() -> None:
     # generated code it would die of the signal.
     sys.stderr.flush()
     os._exit(code)
+  gc.freeze()  # or the exit looks for cycles among millions of objects, all of which go with it
   sys.exit(code)
 
 

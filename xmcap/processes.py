@@ -82,11 +82,14 @@ class Worker:
       return value
     raise Killed(f"{value}: {self._advice}") if isinstance(value, Killed) else value
 
-  def end(self, at_once: bool = False) -> None:
-    """Ends the process: after its current call, or at once."""
+  def begin_end(self, at_once: bool) -> None:
+    """Tells the process to end: after its current call, or at once."""
     if at_once:
       self._process.kill()
     self.connection.close()
+
+  def join(self) -> None:
+    """Waits for the end of the process."""
     self._process.join()
 
   def _killed(self) -> Killed:
@@ -97,6 +100,15 @@ class Worker:
     if status < 0:
       how = f"was killed (signal {-status}{'; out of memory?' if -status == signal.SIGKILL else ''})"
     return Killed(f"a worker process {how}: {self._advice}")
+
+
+def end(workers: Sequence[Worker], at_once: bool = False) -> None:
+  """Ends processes, beside each other: after their current calls, or at once."""
+  for worker in workers:
+    worker.begin_end(at_once)
+  # A process with much memory takes a while to give it back.
+  for worker in workers:
+    worker.join()
 
 
 def share(

@@ -188,8 +188,7 @@ def _lean() -> Iterator[None]:
 
 def _end(workers: list[processes.Worker]) -> None:
   # They have nothing to lose, and may wait for a bucket.
-  for worker in workers:
-    worker.end(at_once=True)
+  processes.end(workers, at_once=True)
 
 
 # ---- in the processes ------------------------------------------------------------------------------

@@ -52,8 +52,7 @@ def pool(processes: int) -> Iterator[Pool]:
     at_once = not isinstance(error, Exception)
     raise
   finally:
-    for worker in workers:
-      worker.end(at_once)
+    processes_lib.end(workers, at_once)
 
 
 def map_records(

@@ -142,7 +142,7 @@ def score(
   if vectors and not isinstance(vectors, vectors_lib.Vectors):
     vectors = vectors_lib.Vectors(vectors)
   keys = sorted(references)
-  known = language_fidelity.read(keys, references) if health or wrong_language == "zero" else None
+  known = None
 
   def work(code: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
     if code is None:
@@ -169,7 +169,9 @@ def score(
   ]
   with inputs.uncollected():
     captions = _by_language(keys, scored, references, predictions, tokenized, splitter.in_order)
-    if known is not None:
+    if health or wrong_language == "zero":
+      gathered = {code: held.references for code, held in captions.items()}
+      known = language_fidelity.read(keys, references, gathered)
       health_lib.load()  # once, not in each process
     found: dict[str | None, Any] = dict(
       zip(slowest_first, workers.share(work, slowest_first, processes), strict=True)

@@ -35,8 +35,7 @@ def share(function: Callable[[_In], _Out], items: Sequence[_In], processes: int)
     results = dict(processes_lib.share(workers, _call, ((item,) for item in items)))
     at_once = False
   finally:
-    for worker in workers:
-      worker.end(at_once)
+    processes_lib.end(workers, at_once)
   return [results[number] for number in range(len(items))]
 
 

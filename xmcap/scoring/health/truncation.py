@@ -56,7 +56,9 @@ def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float
   count_last = np.bincount(last[filled & counts.is_reference], minlength=size)
   if count.max(initial=0) < _MIN_COUNT:
     return None, None
-  unfinished = np.array([ends_unfinished(caption) for caption in captions])
+  ends = [caption.rstrip()[-2:] for caption in captions]  # of which there are few
+  unfinished_ends = {end: ends_unfinished(end) for end in set(ends)}
+  unfinished = np.array([unfinished_ends[end] for end in ends])
 
   def share(rows: np.ndarray, left_out: int) -> float | None:
     truncated = unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]

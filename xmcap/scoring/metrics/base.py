@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from xmcap.scoring.metrics import ngrams
-from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.metrics import ngrams, tf_idf
+from xmcap.scoring.metrics.document_frequency import ORDERS, DocumentFrequency
 from xmcap.scoring.words import Words
 
 T = TypeVar("T")
@@ -81,6 +81,11 @@ class Corpus:
   def ngrams(self) -> ngrams.Ngrams:
     """N-gram counts of all captions."""
     return ngrams.Ngrams(self.words, self._num_references)
+
+  @functools.cached_property
+  def matches(self) -> list[tf_idf.Matches]:
+    """What hypotheses share with references, weighted by tf-idf, for n-grams of 1 to `ORDERS` words."""
+    return [tf_idf.matches(self.ngrams, n, self.document_frequency) for n in range(1, ORDERS + 1)]
 
   @functools.cached_property
   def hypotheses(self) -> list[Sequence[str]]:

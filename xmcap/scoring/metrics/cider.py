@@ -8,6 +8,7 @@ section "CIDEr-D". Deviations, as in both public implementations: captions are n
 import numpy as np
 
 from xmcap.scoring.metrics import base, ngrams
+from xmcap.scoring.metrics.document_frequency import ORDERS
 
 _SCALE = 10.0
 
@@ -21,7 +22,7 @@ class Cider(base.CaptionMetric):
 
   name = "cider"
   heading = "CIDEr"
-  n = 4  # length of the longest n-gram, in words
+  n = ORDERS  # length of the longest n-gram, in words
   scaled = True
   signature = f"n={n},stem=no,scale={_SCALE:g}"
 
@@ -29,20 +30,12 @@ class Cider(base.CaptionMetric):
     """Returns float64 [images, 1], the score of each image in [0, 10]; the mean is the score of the corpus."""
     counts = corpus.ngrams
     num_captions, num_images = len(counts.length), counts.num_images
-    hypothesis = np.flatnonzero(~counts.is_reference)[counts.image]
     similarity = np.zeros(num_captions)
-    for n, order in enumerate(counts.orders(self.n), 1):
-      documents, frequency = num_images, order.document_frequency
-      if (others := corpus.document_frequency) is not None:
-        documents, frequency = others.num_images, others.frequencies(counts, n)
-      inverse_document_frequency = np.log(documents) - np.log(np.maximum(1.0, frequency))
-      weight = order.count * inverse_document_frequency[order.ngram]
-      norm = np.sqrt(np.bincount(order.caption, weight**2, minlength=num_captions))
-      product = self._product(weight[order.hypothesis], weight[order.reference])
-      dot = np.bincount(order.caption[order.reference], product, minlength=num_captions)
-      norms = norm * norm[hypothesis]
-      similarity += np.divide(dot, norms, out=np.zeros(num_captions), where=norms > 0)
-    similarity *= self._length_factor(counts, hypothesis) / self.n
+    for found in corpus.matches:
+      product = self._product(found.hypothesis, found.reference)
+      dot = np.bincount(found.caption, product, minlength=num_captions)
+      similarity += np.divide(dot, found.norms, out=np.zeros(num_captions), where=found.norms > 0)
+    similarity *= self._length_factor(counts) / self.n
     rows = counts.is_reference
     total = np.bincount(counts.image[rows], similarity[rows], minlength=num_images)
     return (_SCALE * total / np.bincount(counts.image[rows], minlength=num_images))[:, None]
@@ -50,7 +43,7 @@ class Cider(base.CaptionMetric):
   def _product(self, hypothesis: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return hypothesis * reference
 
-  def _length_factor(self, counts: ngrams.Ngrams, hypothesis: np.ndarray) -> np.ndarray | float:
+  def _length_factor(self, counts: ngrams.Ngrams) -> np.ndarray | float:
     return 1.0
 
 
@@ -72,6 +65,6 @@ class CiderD(Cider):
   def _product(self, hypothesis: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.minimum(hypothesis, reference) * reference
 
-  def _length_factor(self, counts: ngrams.Ngrams, hypothesis: np.ndarray) -> np.ndarray:
+  def _length_factor(self, counts: ngrams.Ngrams) -> np.ndarray:
     length = np.maximum(counts.length - 1, 0)
-    return np.exp(-((length[hypothesis] - length) ** 2) / (2 * self.sigma**2))
+    return np.exp(-((length[counts.hypothesis] - length) ** 2) / (2 * self.sigma**2))

@@ -36,6 +36,7 @@ class Ngrams:
   Attributes:
     image: int64 [C], the image of a caption, in [0, I).
     is_reference: bool [C], false for hypotheses.
+    hypothesis: int64 [C], the row of the hypothesis of the caption's image.
     length: int64 [C], number of words in the caption.
     words: int64 [W], the words of all captions as indices in [0, V); W is the sum of `length`.
     vocabulary: the V distinct words, sorted.
@@ -51,6 +52,7 @@ class Ngrams:
     self.num_images = len(num_references)
     self.image = np.repeat(np.arange(self.num_images), num_references + 1)
     self.is_reference = ~_differs(self.image)
+    self.hypothesis = np.flatnonzero(~self.is_reference)[self.image]
     self.length, self.words, self.vocabulary = words.lengths, words.numbers, words.vocabulary
     self._orders: list[Order] = []
     # For each word: its row, the number of words left in the row, and the longest n-gram so far that starts there.

@@ -63,7 +63,7 @@ def _common(corpus: base.Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
   ends = np.cumsum(counts.length).tolist()
   captions = [words[start:end] for start, end in itertools.pairwise([0, *ends])]
   references = np.flatnonzero(counts.is_reference)
-  hypotheses = np.flatnonzero(~counts.is_reference)[counts.image[references]]
+  hypotheses = counts.hypothesis[references]
   common = np.array(
     [
       LCSseq.similarity(captions[hypothesis], captions[reference])

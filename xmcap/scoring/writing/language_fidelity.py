@@ -16,14 +16,22 @@ SAMPLE = 1000
 """Number of images whose references are read in each language, evenly spaced; of fewer, several references each."""
 
 
-def read(keys: Sequence[str], references: References) -> Vocabularies:
-  """Returns the words of the references of all languages; the keys are those of the images, sorted."""
-  of_language: dict[str, list[Sequence[str]]] = {}
-  for key in keys:
-    for code, texts in references[key].items():
-      if texts:
-        of_language.setdefault(code, []).append(texts)
-  return Vocabularies.of({code: _sample(of_language[code]) for code in sorted(of_language)})
+def read(
+  keys: Sequence[str], references: References, gathered: Mapping[str, Sequence[Sequence[str]]]
+) -> Vocabularies:
+  """Returns the words of the references of all languages.
+
+  Args:
+    keys: those of the images, sorted.
+    references: the references.
+    gathered: language code -> the references of each image that has some, in that order; of some languages.
+  """
+  of_language = dict(gathered)
+  for code in set().union(*references.values()) - gathered.keys():
+    of_language[code] = [texts for key in keys if (texts := references[key].get(code))]
+  return Vocabularies.of(
+    {code: _sample(of_language[code]) for code in sorted(of_language) if of_language[code]}
+  )
 
 
 def _sample(references: Sequence[Sequence[str]]) -> list[str]:
