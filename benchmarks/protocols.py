@@ -40,7 +40,7 @@ def main() -> None:
     rows,
     columns=("protocol", *_SHOWN[:4], "all but quz", "all but en", "all 36"),
     notes=[
-      "CIDEr-D times 100 of a quickstart's captions, here after 500 steps. Only the words differ between the rows."
+      "CIDEr-D times 100 of the quickstart's captions. Only the words differ between the rows."
     ],
   )
 
