@@ -39,9 +39,7 @@ def main() -> None:
     "The same captions under each protocol",
     rows,
     columns=("protocol", *_SHOWN[:4], "all but quz", "all but en", "all 36"),
-    notes=[
-      "CIDEr-D times 100 of the quickstart's captions. Only the words differ between the rows."
-    ],
+    notes=["CIDEr-D times 100 of the quickstart's captions. Only the words differ between the rows."],
   )
 
 

@@ -167,6 +167,33 @@ def test_vlmevalkit_writes_tables(tmp_path, suffix):
   assert read_references(path, language="en") == _REFERENCES
 
 
+def test_centurio_writes_outputs_and_mblip_references(tmp_path):
+  """Centurio's src/baseline_eval/main.py dumps a table of samples; mBLIP's data/xm3600 makes COCO's annotations."""
+  sample = {"model_id": "m", "dataspecs_name": "xm3600_de", "dataspec_name": "xm3600", "prompt": "Beschreibe.",
+            "label": "", "pair_id": "N/A - NOT SET", "context": "German", "image_paths": ["a.jpg"]}  # fmt: skip
+  rows = [("7", "de", "ein Hund"), ("8", "de", "eine Katze")]
+  path = _lines(
+    tmp_path / "xm3600_de.jsonl",
+    *({**sample, "image_id": key, "text_label": code, "output_text": text} for key, code, text in rows),
+  )
+  predictions = read_predictions(path)
+  assert predictions == {key: {code: text} for key, code, text in rows}
+  path = _json(
+    tmp_path / "xm3600_coco_de.json",
+    {
+      "annotations": [
+        {"image_id": key, "id": place, "caption": text} for place, (key, _, text) in enumerate(rows)
+      ],
+      "images": [{"id": key} for key, *_ in rows],
+    },
+  )
+  assert score(read_references(path), predictions, metrics="exact").table.scores["de"]["exact"] == 1.0
+  with pytest.raises(UsageError, match="line 1: .*'N/A - NOT SET'"):
+    read_predictions(
+      _lines(path, {**sample, "image_id": "7", "text_label": "N/A - NOT SET", "output_text": "a"})
+    )
+
+
 @pytest.mark.parametrize("answer", ["[1]", "['a'", "[" * 5000, "['a'] * 3", "[open('x')]", ""])
 def test_answers_are_never_evaluated(tmp_path, answer):
   path = _json(tmp_path / "t.json", [{"index": 1, "answer": answer, "prediction": "dog"}])

@@ -12,6 +12,7 @@ writes `id` instead of `image_id`.
 lmms-eval: `*_samples_*.jsonl` has a row per sample (evaluation_tracker.py), with `image_id` and `answer` in the objects
 of its metrics (tasks/coco_cap/utils.py); its results for COCO's test hold a list of one caption.
 VLMEvalKit: a table of `index`, `prediction` and `answer`, a list written as Python does (dataset/image_caption.py).
+Centurio: rows of `output_text`, `image_id` and `text_label`, which is the language (src/baseline_eval/main.py).
 Hugging Face: floschne/xm3600 has a row per image in a file per language, with the list `captions`.
 Flickr8k, Flickr30k, COCO-CN: lines of KEY#N, a tab and a caption. Also tables: `image,caption`, even in a `.txt`, and
 `image_name| comment_number| comment`, whose key is the name of the picture.
@@ -99,6 +100,10 @@ def of_rows(first: dict[str, Any], what: str, where: str, ordered: bool = False)
   if {"index", "prediction"} <= names:
     field, get = ("answer", _answer) if is_reference else ("prediction", None)
     return Layout("index", field, "VLMEvalKit's table: the key of an image is its index", get_captions=get)
+  if {"output_text", "image_id", "text_label"} <= names and not is_reference:
+    return Layout(
+      "image_id", "output_text", "Centurio's outputs: the language is their text_label", language="text_label"
+    )
   keys = [name for name in _KEYS if name in names]
   if keys == ["image_id", "id"]:
     keys = ["image_id"]  # as in COCO, where `id` is the caption's

@@ -155,7 +155,9 @@ def _is_mapping(head: bytes) -> bool:
     row = json.loads(line)
   except (ValueError, RecursionError):
     return b'"image/key"' not in head  # it goes on: below, or behind the first bytes
-  return not rest and isinstance(row, dict) and all(isinstance(value, str | list) for value in row.values())
+  if rest or not isinstance(row, dict) or not row.keys().isdisjoint(_FIELDS):
+    return False
+  return all(isinstance(value, str | list) for value in row.values())
 
 
 def _columnar(path: str | os.PathLike) -> Rows | None:
