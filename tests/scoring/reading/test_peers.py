@@ -145,6 +145,24 @@ def test_lmms_eval_writes_lists_of_one_for_the_test_of_coco(tmp_path):
       read_predictions(path, "en")
 
 
+def test_pangeabench_writes_the_letters_of_keys_as_numbers(tmp_path):
+  """neulab/Pangea's lmms_eval/tasks/xm100/utils.py: `a` is 1, and the whole becomes an integer."""
+  keys = {"0034f42f8566fa07": 34642685666107, "00cf8a4f3bb5a5a9": 36814632251519}
+  assert all(int("".join(str(ord(c) - 96) if c.isalpha() else c for c in key)) == keys[key] for key in keys)
+  references = {key: {"de": ["ein Hund"]} for key in keys}
+  rows = [{"image_id": number, "caption": "ein Hund"} for number in keys.values()]
+  path = _json(tmp_path / "xm100_captions_val_alg_results.json", rows)
+  predictions = read_predictions(path, "de", references)
+  assert predictions == {key: {"de": "ein Hund"} for key in keys}
+  assert (
+    "2 keys written another way, '34642685666107' for the references' '0034f42f8566fa07'"
+    in predictions.notes[0]
+  )
+  path = _json(path, [*rows, {"image_id": 5, "caption": "ein Hund"}])
+  with pytest.raises(UsageError, match="none of the 3 predicted images is among the 2"):
+    score(references, read_predictions(path, "de", references))
+
+
 _TABLE = [(7, "['a dog', \"the dog\"]", "Describe.", "dog"), (8, "['a cat']", "Describe.", "cat")]
 _COLUMNS = ("index", "answer", "question", "prediction")
 

@@ -4,7 +4,7 @@ import itertools
 import os
 import pathlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from xmcap import languages
@@ -200,8 +200,9 @@ def align(
 ) -> dict[str, dict[str, str]]:
   """Returns predictions under the keys and codes of the references, where there is one way to match them.
 
-  A key is matched without folder, suffix of a picture, COCO's prefix, leading zeros and a final `.0`. A variety of a
-  language, such as pt-BR, is read as the language if only that has references. Both are noted.
+  A key is matched without folder, suffix of a picture, COCO's prefix, leading zeros and a final `.0`; or, if that fits
+  no key and this all, with the numbers of its letters (`_numbered`). A variety of a language, such as pt-BR, is read as
+  the language if only that has references. All are noted.
   """
   if any(languages.variety_of(code) for code in namer.codes.values() if code not in languages.LANGUAGES):
     held = {code for of_image in references.values() for code in of_image}
@@ -220,14 +221,10 @@ def align(
   unknown = predictions.keys() - references.keys()
   if not unknown:
     return predictions
-  by_bare: dict[str, list[str]] = {}
-  for key in references:
-    by_bare.setdefault(bare(key), []).append(key)
-  renamed: dict[str, str] = {}
-  for key in predictions:
-    candidates = by_bare.get(bare(key), []) if key in unknown else []
-    if len(candidates) == 1 and candidates[0] not in predictions:
-      renamed[key] = candidates[0]
+  renamed = _renamed(predictions, references, bare)
+  if not renamed:
+    numbered = _renamed(predictions, references, _numbered)
+    renamed = numbered if numbered.keys() == unknown else {}
   if not renamed or len(set(renamed.values())) < len(renamed):
     return predictions
   theirs, ours = next(iter(renamed.items()))
@@ -235,6 +232,24 @@ def align(
     f"{files.count(len(renamed), 'key')} written another way, '{shown(theirs)}' for the references' '{shown(ours)}'"
   )
   return {renamed.get(key, key): captions for key, captions in predictions.items()}
+
+
+def _renamed(
+  predictions: Mapping[str, object], references: Mapping[str, object], spelled: Callable[[str], str]
+) -> dict[str, str]:
+  """Returns unknown key of a prediction -> the one key of a reference that is spelled the same."""
+  by_spelling: dict[str, list[str]] = {}
+  for key in references:
+    by_spelling.setdefault(spelled(key), []).append(key)
+  candidates = {key: by_spelling.get(spelled(key), []) for key in predictions if key not in references}
+  return {
+    key: found[0] for key, found in candidates.items() if len(found) == 1 and found[0] not in predictions
+  }
+
+
+def _numbered(key: str) -> str:
+  """Returns a key as PangeaBench's XM100 writes it (lmms_eval/tasks/xm100/utils.py): as a number, `a` as 1."""
+  return bare("".join(str(ord(char) - 96) if "a" <= char <= "z" else char for char in bare(key)))
 
 
 def bare(key: str) -> str:
