@@ -79,7 +79,7 @@ def test_no_more_processes_are_started_than_the_limit(monkeypatch):
   started = []
 
   def start(*_):
-    started.append(types.SimpleNamespace(end=lambda at_once: None))
+    started.append(types.SimpleNamespace(begin_end=lambda at_once: None, join=lambda: None))
     return started[-1]
 
   monkeypatch.setattr(processes, "Worker", start)
