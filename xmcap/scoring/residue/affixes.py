@@ -154,7 +154,8 @@ def _of_table(languages: Sequence[_Language]) -> list[str]:
   # Heads, which are too short to be residue, say which captions need to be read.
   heads = [[text[:_HEAD] for text in held.distinct] for held in languages]
   counts = list(map(collections.Counter, heads))
-  frequent = {head for head, count in sum(counts, collections.Counter()).items() if count >= least}
+  together = collections.Counter(itertools.chain.from_iterable(heads))
+  frequent = {head for head, count in together.items() if count >= least}
   shared = {head for head in frequent if sum(map(int.__ge__, [held[head] for held in counts], fewest)) > 1}
   rows = [
     (place, text)
