@@ -161,6 +161,8 @@ def test_pangeabench_writes_the_letters_of_keys_as_numbers(tmp_path):
   path = _json(path, [*rows, {"image_id": 5, "caption": "ein Hund"}])
   with pytest.raises(UsageError, match="none of the 3 predicted images is among the 2"):
     score(references, read_predictions(path, "de", references))
+  others = _json(path, [{"image_id": 1, "caption": "ein Hund"}])
+  assert read_predictions(others, "de", {"a": {"de": ["ein Hund"]}}).keys() == {"1"}
 
 
 _TABLE = [(7, "['a dog', \"the dog\"]", "Describe.", "dog"), (8, "['a cat']", "Describe.", "cat")]

@@ -20,6 +20,7 @@ _NAME = re.compile(r"(?:.*[_.-])?([a-z]{2,3})(?:_preds|_annotations|_storepreds|
 """File names with a code: CODE, NAME_CODE, big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001."""
 
 _PREFIX = re.compile(r"COCO_(train|val|test)\d{4}_(?=\d)")
+_XM3600 = re.compile(r"[0-9a-f]{16}")
 _PICTURE = re.compile(r"\.(jpe?g|png|webp|gif|bmp)", re.IGNORECASE)
 
 
@@ -237,19 +238,21 @@ def align(
 def _renamed(
   predictions: Mapping[str, object], references: Mapping[str, object], spelled: Callable[[str], str]
 ) -> dict[str, str]:
-  """Returns unknown key of a prediction -> the one key of a reference that is spelled the same."""
+  """Returns unknown key of a prediction -> the one key of a reference that is spelled as it is when bare."""
   by_spelling: dict[str, list[str]] = {}
   for key in references:
     by_spelling.setdefault(spelled(key), []).append(key)
-  candidates = {key: by_spelling.get(spelled(key), []) for key in predictions if key not in references}
+  candidates = {key: by_spelling.get(bare(key), []) for key in predictions if key not in references}
   return {
     key: found[0] for key, found in candidates.items() if len(found) == 1 and found[0] not in predictions
   }
 
 
 def _numbered(key: str) -> str:
-  """Returns a key as PangeaBench's XM100 writes it (lmms_eval/tasks/xm100/utils.py): as a number, `a` as 1."""
-  return bare("".join(str(ord(char) - 96) if "a" <= char <= "z" else char for char in bare(key)))
+  """Returns a key of XM3600 as PangeaBench writes it (lmms_eval/tasks/xm100/utils.py), as a number; `a` is 1."""
+  if not _XM3600.fullmatch(key):
+    return key
+  return bare("".join(str(ord(char) - 96) if char.isalpha() else char for char in key))
 
 
 def bare(key: str) -> str:
