@@ -130,7 +130,7 @@ def score(
     predictions, removed = residue.clean_all(references, predictions, scored, kinds)
     notes += removed
   captions_lib.check_lengths(references, predictions, scored)
-  notes += [_further_note(code) for code in scored if code not in languages_lib.LANGUAGES]
+  notes += _further_notes([code for code in scored if code not in languages_lib.LANGUAGES])
   settled.check_languages(scored)
   notes += settled.notes
   _check_languages(scored, metrics, document_frequencies)
@@ -266,14 +266,18 @@ def _check_languages(
       raise UsageError(f"the file of document frequencies lacks '{code}'; score other --languages")
 
 
-def _further_note(code: str) -> str:
-  language = languages_lib.get(code)
-  words = (
-    "its words are split at white space"
-    if language.spaces
-    else "it is written without spaces, so --tokenizer=default takes each character for a word"
-  )
-  return f"{code} ({language.english_name}) is not one of the 36 languages: {words}"
+def _further_notes(codes: Sequence[str]) -> list[str]:
+  """Returns a note on the languages that are not among the 36, and one on those of them without spaces."""
+  notes = []
+  for spaces, words in (
+    (True, "words are split at white space"),
+    (False, "written without spaces, so --tokenizer=default takes each character for a word"),
+  ):
+    further = [languages_lib.get(code) for code in codes if languages_lib.get(code).spaces is spaces]
+    if further:
+      named = ", ".join(f"{language.code} ({language.english_name})" for language in further)
+      notes.append(f"{named} {'is' if len(further) == 1 else 'are'} not among the 36 languages: {words}")
+  return notes
 
 
 def _notes_of_words(of_language: Mapping[str, language_lib.Scored]) -> list[str]:

@@ -109,6 +109,16 @@ def test_a_variety_is_read_as_the_language_that_has_references(tmp_path, written
   assert any("of which it is a variety" in note for note in predictions.notes) == (code in ("pt", "zh"))
 
 
+def test_several_names_of_languages_have_one_note(tmp_path):
+  names = {"French": "fr", "German": "de", "pt-BR": "pt-BR", "zh-CN": "zh-CN"}
+  rows = [{"image/key": "7", "language": name, "caption": "x"} for name in names]
+  held = {"7": {code: ["x"] for code in ("fr", "de", "pt", "zh")}}
+  assert read_predictions(_predictions(tmp_path, rows), references=held).notes == (
+    "predictions: 2 names of languages are read as codes: French -> fr, German -> de",
+    "predictions: 2 varieties are read as their languages: pt-BR -> pt, zh-CN -> zh",
+  )
+
+
 def test_a_variety_beside_its_language_stays(tmp_path):
   rows = [{"image/key": "7", "language": code, "caption": code} for code in ("pt", "pt-BR")]
   assert read_predictions(_predictions(tmp_path, rows), references=_CAPTIONS)["7"].keys() == {"pt", "pt-BR"}

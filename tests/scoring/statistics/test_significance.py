@@ -133,6 +133,7 @@ def test_notes_of_the_tables_are_carried(tmp_path):
   assert held.notes == ("b: 3 missing",)
   assert "note: b: 3 missing" in held.terminal() and "note: b: 3 missing" in held.as_markdown()
   assert json.loads(held.as_json())["notes"] == ["b: 3 missing"]
+  assert compare({"a": noted, "b": noted}, resamples=20).notes == ("a, b: 3 missing",)
 
 
 def test_a_text_of_metrics_is_parsed():

@@ -23,6 +23,12 @@ _PREFIX = re.compile(r"COCO_(train|val|test)\d{4}_(?=\d)")
 _XM3600 = re.compile(r"[0-9a-f]{16}")
 _PICTURE = re.compile(r"\.(jpe?g|png|webp|gif|bmp)", re.IGNORECASE)
 
+_NOTES = {
+  "language '{}' is read as '{}'": "{} names of languages are read as codes: {}",
+  "language '{}' is read as '{}', of which it is a variety": "{} varieties are read as their languages: {}",
+}
+"""A note on one name -> that on several, with their number and list."""
+
 
 def pattern(key: str | None) -> re.Pattern | None:
   """Returns the compiled `--key`; UsageError if it is no regular expression with one group, beside one `language`."""
@@ -51,20 +57,30 @@ class Namer:
   """Finds the key and the language of each caption of a file, or of the files of a folder.
 
   Attributes:
-    notes: what was recognised and is not evident, for readers of the scores.
     codes: each code as written -> the code of the language.
   """
 
   def __init__(self, what: str, key: str | None = None):
     self._what = what
     self._key = pattern(key)
-    self.notes: list[str] = []
+    self._notes: dict[str, dict[tuple[str, ...], None]] = {}
     self.codes: dict[str, str] = {}
 
-  def note(self, text: str) -> None:
-    """Adds a note once."""
-    if (line := f"{self._what}: {text}") not in self.notes:
-      self.notes.append(line)
+  @property
+  def notes(self) -> list[str]:
+    """What was recognised and is not evident, for readers of the scores."""
+    lines = []
+    for text, names in self._notes.items():
+      if len(names) > 1:
+        text = _NOTES[text].format(len(names), ", ".join(map(" -> ".join, names)))
+      elif text in _NOTES:
+        text = text.format(*next(iter(names)))
+      lines.append(f"{self._what}: {text}")
+    return lines
+
+  def note(self, text: str, *names: str) -> None:
+    """Adds a note once; `names` are those of a text in `_NOTES`."""
+    self._notes.setdefault(text, {})[names] = None
 
   def code(self, written: object, where: str) -> str:
     """Returns the language of a code in a file; notes a code of another scheme, and raises UsageError for none."""
@@ -77,7 +93,7 @@ class Namer:
         raise UsageError(f"{where}: {files.unknown_language(written)}")
       self.codes[written] = found
       if found != written:
-        self.note(f"language '{shown(written)}' is read as '{found}'")
+        self.note("language '{}' is read as '{}'", shown(written), found)
     return found
 
   def files(self, folder: pathlib.Path, language: str | None = None) -> list[tuple[str, pathlib.Path]]:
@@ -215,7 +231,7 @@ def align(
     }
     if len(set(of_variety.values())) == len(of_variety):
       for code, base in of_variety.items():
-        namer.note(f"language '{code}' is read as '{base}', of which it is a variety")
+        namer.note("language '{}' is read as '{}', of which it is a variety", code, base)
       for captions in predictions.values():
         for code in of_variety.keys() & captions:
           captions[of_variety[code]] = captions.pop(code)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xmcap import languages
 from xmcap.scoring import files
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.writing import note_order
 
 _MAX_BUTTONS = 4  # more options than this become a drop-down list
 
@@ -125,9 +126,15 @@ def _contents(sections_html: Mapping[str, str]) -> str:
 
 
 def notices(lines_html: Sequence[str]) -> str:
-  """Returns a box with the lines; "" if there are none."""
-  items = "".join(tag("li", line) for line in lines_html)
-  return f'<aside class="notices" aria-label="Notes"><ul>{items}</ul></aside>\n' if items else ""
+  """Returns a box with the lines, of many only the first open; "" if there are none."""
+  items = [tag("li", line) for line in lines_html]
+  most = len(items) if len(items) <= note_order.MOST_OPEN + 1 else note_order.MOST_OPEN
+  folded = ""
+  if items[most:]:
+    more = tag("summary", files.count(len(items) - most, "more note"))
+    folded = tag("details", more + tag("ul", "".join(items[most:])))
+  box = tag("ul", "".join(items[:most])) + folded
+  return f'<aside class="notices" aria-label="Notes">{box}</aside>\n' if items else ""
 
 
 def section(name: str, title: str, body_html: str, note_html: str = "", controls_html: str = "") -> str:

@@ -51,7 +51,7 @@ def write_results(
     pathlib.Path(out, "report.html"),
     title,
     style=elements.resources("base.css", "scores.css", "heat_map.css", "examples.css"),
-    header_html=header + notes.notices(table, ()) + scores.TILES,
+    header_html=header + scores.TILES + notes.notices(table, ()),
     sections_html={
       "languages": scores.chart_section(table),
       "table": scores.table_section(table),

@@ -10,7 +10,7 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.elements import escape
 from xmcap.scoring.report.scores import Others
-from xmcap.scoring.writing import tables
+from xmcap.scoring.writing import note_order, tables
 from xmcap.scoring.writing.signature import Signature, shortened
 
 _METRICS = {
@@ -136,15 +136,21 @@ def notices(table: tables.Table, others: Others, name: str = "") -> str:
 
   `name` is the name of the system of `table`, if its notes must be distinguished from those of other systems.
   """
-  about = f"<b>{escape(name)}</b>: " if name else ""
-  notes = [f"{about}{_text(note)}" for note in table.notes]
-  for name, other in others:
-    notes += [f"<b>{escape(name)}</b>: {_text(note)}" for note in other.notes]
-    notes += [
-      f"<b>{escape(name)}</b> was scored differently, so its scores are not comparable: {_text(difference)}"
-      for difference in _differences(table, other)
-    ]
-  return elements.notices(notes)
+  of_systems = note_order.by_text(
+    (system, note) for system, held in [(name, table), *others] for note in held.notes
+  )
+  names = {
+    note: ", ".join(f"<b>{escape(system)}</b>" for system in named if system) for named, note in of_systems
+  }
+  notes = [
+    f"{names[note]}: {_text(note)}" if names[note] else _text(note) for note in note_order.worst_first(names)
+  ]
+  differing = [
+    f"<b>{escape(name)}</b> was scored differently, so its scores are not comparable: {_text(difference)}"
+    for name, other in others
+    for difference in _differences(table, other)
+  ]
+  return elements.notices([*differing, *notes])
 
 
 def _text(note: str) -> str:

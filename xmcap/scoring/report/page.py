@@ -61,7 +61,7 @@ def write_report(
     path,
     title,
     style=elements.resources("base.css", "scores.css", "heat_map.css", "browser.css"),
-    header_html=header + notes.notices(table, others, name if rest else "") + scores.TILES,
+    header_html=header + scores.TILES + notes.notices(table, others, name if rest else ""),
     sections_html={
       "languages": scores.chart_section(table),
       "table": scores.table_section(table),

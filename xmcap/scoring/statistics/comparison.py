@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from xmcap import languages
 from xmcap.scoring import files
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring.writing import grid, latex, tables
+from xmcap.scoring.writing import grid, latex, note_order, tables
 from xmcap.terminal import shown
 
 SIGNIFICANCE = 0.05
@@ -114,7 +114,8 @@ class Comparison:
     rest = os.path.join(out, "comparison.md") if out else ""
     parts = [f"{shown(title, limit=None)}\n{held.text(rest)}" for title, held in self._grids()]
     title = [shown(self.title, limit=None)] if self.title else []
-    return "\n".join([*title, *parts, *(shown(line, limit=None) for line in self._explanation()), ""])
+    lines = [shown(line, limit=None) for line in self._explanation()]
+    return "\n".join([*title, *parts, *lines, note_order.terminal(self.notes, rest)])
 
   def as_markdown(self) -> str:
     """Returns the differences as Markdown."""
@@ -122,6 +123,7 @@ class Comparison:
     if self.title:
       parts.insert(0, f"## {grid.markdown_text(self.title)}\n")
     lines = [f"- {grid.markdown_text(line)}" for line in self._explanation()]
+    lines += [f"- note: {grid.markdown_text(note)}" for note in note_order.worst_first(self.notes)]
     return "\n".join([*parts, *lines, "", f"Signature: `{self.signature}`\n"])
 
   def as_latex(self, style: latex.Style | None = None) -> str:
@@ -220,7 +222,12 @@ class Comparison:
       [name for name in names if not is_language[name]],
       caption,
       latex.label(f"{self.title} {metric}" if self.title else "", f"comparison-{metric.replace('_', '-')}"),
-      [style.comment, *self._explanation(), self.signature],
+      [
+        style.comment,
+        *self._explanation(),
+        *(f"note: {' '.join(note.split())}" for note in self.notes),
+        self.signature,
+      ],
     )
 
   def _scaled(self, row: Difference) -> Difference:
@@ -258,7 +265,7 @@ class Comparison:
       lines.append(
         f"few: fewer than {FEW_REFERENCES:g} references per image, so less certain: {', '.join(few_references)}."
       )
-    return [*lines, *(f"note: {' '.join(note.split())}" for note in self.notes)]
+    return lines
 
 
 def _latex_cells(row: Difference, style: latex.Style) -> dict[str, str]:

@@ -26,7 +26,7 @@ from xmcap.scoring.statistics.comparison import FEW_REFERENCES, Comparison, Diff
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, read_statistics
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.scoring.system import System
-from xmcap.scoring.writing import tables
+from xmcap.scoring.writing import note_order, tables
 from xmcap.scoring.writing.signature import Signature, of_images
 
 
@@ -99,7 +99,8 @@ def compare(
           )
         )
       rows += corrected(found)
-  notes = [f"{system}: {note}" for system, held in systems.items() for note in held.table.own_notes]
+  of_systems = ((system, note) for system, held in systems.items() for note in held.table.own_notes)
+  notes = [f"{', '.join(named)}: {note}" for named, note in note_order.by_text(of_systems)]
   shown_at = scale or baseline.table.scale
   notes += [
     f"{system}: its table is at scale {held.table.scale}; here all scores are at scale {shown_at}"

@@ -12,7 +12,7 @@ from typing import Any
 from xmcap import languages
 from xmcap.scoring import files, metrics
 from xmcap.scoring.published import babel_imagenet_languages
-from xmcap.scoring.writing import grid, latex
+from xmcap.scoring.writing import grid, latex, note_order
 from xmcap.scoring.writing.papers import Papers
 from xmcap.scoring.writing.signature import Signature
 from xmcap.terminal import shown
@@ -152,7 +152,7 @@ class Table:
     """Returns a Markdown table, with notes and signature below."""
     lines = [f"### {grid.markdown_text(self.title)}\n\n"] if self.title else []
     lines += [held.markdown() + "\n" for held in self._grids()]
-    lines += [f"- {grid.markdown_text(note)}\n" for note in self.notes]
+    lines += [f"- {grid.markdown_text(note)}\n" for note in note_order.worst_first(self.notes)]
     return "".join([*lines, "\n" if self.notes else "", f"Signature: `{self.signature}`\n"])
 
   def as_latex(self, style: latex.Style | None = None) -> str:
@@ -206,7 +206,7 @@ class Table:
     """Returns the table as text for a terminal, with the short signature; `out` is the folder where it is written."""
     rest = os.path.join(out, "table.md") if out else ""
     title = f"{shown(self.title, limit=None)}\n" if self.title else ""
-    notes = "".join(f"note: {shown(note, limit=None)}\n" for note in self.notes)
+    notes = note_order.terminal(self.notes, rest)
     grids = "".join(f"{held.text(rest)}\n" for held in self._grids())
     return f"{title}{grids}{notes}signature: {Signature.parse(self.signature).short}\n"
 
