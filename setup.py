@@ -133,8 +133,6 @@ setuptools.setup(
       "data/corpora/*.json",
       "planning/measured/*.json",
       "py.typed",
-      "runs/*.css",
-      "runs/*.js",
       "scoring/report/*.css",
       "scoring/report/*.html",
       "scoring/report/*.js",

@@ -141,13 +141,6 @@ def annotate(studio: Studio, page: Any) -> None:
   page.keyboard.press("Enter")
 
 
-def runs(studio: Studio, page: Any) -> None:
-  """The curves of the quickstart's two trainings."""
-  studio.run("runs", str(studio.quickstart / "model"), str(studio.quickstart / "tags"), "--out=runs.html")
-  page.goto((studio.work / "runs.html").as_uri(), timeout=_WAIT)
-  page.locator("figure svg .run").first.wait_for(timeout=_WAIT)
-
-
 def serve(studio: Studio, page: Any) -> None:
   """The served page with two captioned pictures. The server runs until the script ends."""
   studio.inputs()
@@ -178,7 +171,6 @@ PICTURES = {
   "serve": Shot(serve, {"": _WIDE, "-400": (400, 720, 1.5)}),
   "rate": Shot(rate, _BOTH),
   "annotate": Shot(annotate, _BOTH),
-  "runs": Shot(runs, _BOTH),
   "plan": Shot(plan, {"": (1300, 740, 1.0), "-400": (400, 350, 1.5)}),
   "door_score": Shot(compare, _DOOR, "#languages"),
   "door_own": Shot(serve, _DOOR, ".card"),

@@ -67,7 +67,7 @@ human annotations saved.jsonl --out=annotated
 published xm3600
 published xm3600-draft
 doctor
-runs runs --out=runs.html
+runs runs
 data select candidates.csv --out=selected.csv --count=1 --languages=en
 data labels --senses=senses.tsv --wnids=wnids.txt --least=2 --out=labels.json
 """

@@ -92,7 +92,6 @@ _SHOW = "data show corpus --image_size=16 --target_length=16 --count=2"
     ("human rate --join=key.jsonl ratings.jsonl --out=new.jsonl", ".new.jsonl.lock"),
     ("human annotate --images=photo.png --language=en --out=new", "new/.xmcap.lock"),
     ("human annotations annotations.jsonl --out=new", "new/.xmcap.lock"),
-    ("runs run --out=new.html", ".new.html.lock"),
     ("convert --input=weights --out=new", "new/.xmcap.lock"),
   ],
 )
@@ -164,7 +163,6 @@ def test_a_second_run_in_a_model_folder_is_refused(here, capsys, no_configuratio
       "overwrite the input RATINGS",
     ),
     ("human rate --join=predictions.jsonl other.jsonl --out=predictions.jsonl", "overwrite the input --join"),
-    ("runs run --out=run/metrics.jsonl", "--out=run/metrics.jsonl: would overwrite the input DIR"),
     ("convert --input=run --out=link/../run", "--out=link/../run: would overwrite the input --input=run"),
   ],
 )

@@ -1,10 +1,6 @@
-"""Folders of runs with numbers as real ones write them, made up by formulas: for tests, and to look at the page.
-
-`python -m tests.runs.synthetic FOLDER` writes four runs: two on the way, one done, one that diverged.
-"""
+"""Folders of runs with numbers as real ones write them, made up by formulas."""
 
 import pathlib
-import sys
 
 import numpy as np
 
@@ -101,14 +97,10 @@ def evaluation(writer, step, loss, rng):
 
 
 def four(folder):
-  """Four runs; returns the time of the last line."""
+  """Four runs: two on the way, one done, one that diverged; returns the time of the last line."""
   folder = pathlib.Path(folder)
   captioner(folder / "bb-cc3m-k1", 0, 20_000, 20_000, ends="finished")
   captioner(folder / "bb-cc3m-k8", 1, 16_400, 20_000, captions=9_700, mfu=0.39)
   captioner(folder / "bg-cc3m-k8", 2, 9_300, 20_000, rate=1e-4, captions=2_600, mfu=0.52)
   captioner(folder / "bb-lr1e-3", 3, 7_200, 20_000, rate=1e-3, diverges=4_300, ends="failed")
   return max(Writer(path).now for path in folder.iterdir())
-
-
-if __name__ == "__main__":
-  four(sys.argv[1])

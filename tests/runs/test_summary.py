@@ -11,15 +11,14 @@ def runs(tmp_path_factory):
   return history.read_runs([str(folder)], now)[0]
 
 
-def rows(runs, metrics):
-  grid = summary.table(runs, metrics)
+def rows(runs):
+  grid = summary.table(runs)
   return {row[0]: dict(zip(grid.headings, row, strict=True)) for row in grid.body}
 
 
 def test_each_run_has_its_last_and_best_numbers(runs):
-  metrics = summary.metrics_of(runs)
-  assert metrics == ["cider_d", "validation/loss"]
-  found = rows(runs, metrics)
+  assert summary.table(runs).headings[-2:] == ("cider_d", "validation/loss")
+  found = rows(runs)
   done, failed = found["bb-cc3m-k1"], found["bb-lr1e-3"]
   assert done["state"] == "finished" and done["step"] == "20,000" and done["MFU"].endswith("%")
   assert failed["step"] == "7,200 of 20,000" and failed["cider_d"].endswith("@ 4,000)")
@@ -32,8 +31,18 @@ def test_what_no_run_has_is_no_column(tmp_path):
   writer.event(0, "started", total_steps=10)
   writer.write(5, {"train/loss": 1.0, "speed/pictures_per_second": 3.25})
   runs, _ = history.read_runs([str(tmp_path / "a")], synthetic.START)
-  assert summary.table(runs, []).headings == ("run", "state", "step", "loss", "pictures/s")
-  assert rows(runs, [])["a"]["pictures/s"] == "3.25"
+  assert summary.table(runs).headings == ("run", "state", "step", "loss", "pictures/s")
+  assert rows(runs)["a"]["pictures/s"] == "3.25"
+
+
+def test_a_narrow_terminal_goes_without_the_fourth_metric_first(tmp_path):
+  writer = synthetic.Writer(tmp_path / "a")
+  writer.write(5, {"train/loss": 1.0, **{f"eval/{name}": 0.5 for name in ("bleu", "chrf", "rouge", "cider")}})
+  runs, _ = history.read_runs([str(tmp_path / "a")], synthetic.START)
+  grid = summary.table(runs)
+  assert grid.headings[3:] == ("loss", "cider", "bleu", "chrf", "rouge")
+  wide = len(grid.text().splitlines()[0])
+  assert grid.text(columns=wide - 1).splitlines()[0].split()[3:] == ["loss", "cider", "bleu", "chrf"]
 
 
 def counted(folder):
@@ -62,7 +71,7 @@ def test_the_time_of_a_run_over_all_its_starts(tmp_path):
     "5.0%",
     "20.0%",
   )
-  assert rows([run], [])["a"]["goodput"] == "75.0%"
+  assert rows([run])["a"]["goodput"] == "75.0%"
 
 
 def test_runs_that_did_not_count_their_time_have_no_table(runs):

@@ -24,9 +24,9 @@ class RunHistory:
 
   Attributes:
     name: short name, unique among the runs shown.
-    facts: `total_steps`, `parameters`, `devices` and `device_kind` of its last start.
+    total_steps: of its last start; None if that is unknown.
     state: `running`, `finished`, `stopped`, `failed`, or `silent` if it ended without a message.
-    rows: (step, seconds of running, values by name), by ascending step; None is a value that was not finite.
+    rows: (step, values by name), by ascending step; None is a value that was not finite.
     quiet: seconds from its last line until it was read.
     torn: number of lines that could not be read.
     starts: how often it was started.
@@ -34,10 +34,10 @@ class RunHistory:
 
   name: str
   folder: str
-  facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+  total_steps: int | None = None
   state: str = "running"
   reason: str = ""
-  rows: list[tuple[int, float, dict[str, float | None]]] = dataclasses.field(default_factory=list)
+  rows: list[tuple[int, dict[str, float | None]]] = dataclasses.field(default_factory=list)
   quiet: float = 0.0
   torn: int = 0
   starts: int = 0
@@ -49,8 +49,8 @@ class RunHistory:
 
   def curve(self, name: str) -> tuple[list[int], list[float | None]]:
     """Returns steps and values of one name."""
-    found = [(step, values[name]) for step, _, values in self.rows if name in values]
-    return [step for step, _ in found], [value for _, value in found]
+    points = [(step, values[name]) for step, values in self.rows if name in values]
+    return [step for step, _ in points], [value for _, value in points]
 
   def last(self, name: str) -> float | None:
     """Returns the last finite value of a name, or None."""
@@ -68,21 +68,18 @@ class RunHistory:
 
 def names_of(runs: Sequence[RunHistory]) -> list[str]:
   """Returns the names of all values in the runs, in order of first appearance."""
-  return list(dict.fromkeys(name for run in runs for _, _, values in run.rows for name in values))
+  return list(dict.fromkeys(name for run in runs for _, values in run.rows for name in values))
 
 
-def evaluations(names: Sequence[str]) -> dict[str, dict[str, str]]:
-  """Returns the metrics of evaluations among names: metric -> {language code, or "" for the mean: name}."""
-  found: dict[str, dict[str, str]] = {}
+def evaluations(names: Sequence[str]) -> list[str]:
+  """Returns the metrics of evaluations among names, without `eval/` and without those of one language."""
+  metrics = []
   for name in names:
-    if not name.startswith("eval/"):
-      continue
-    metric, _, last = name.removeprefix("eval/").rpartition("/")
-    if metric and last in languages.LANGUAGES:
-      found.setdefault(metric, {})[last] = name
-    elif not metric or last != "mean":
-      found.setdefault(name.removeprefix("eval/"), {})[""] = name
-  return found
+    metric = name.removeprefix("eval/")
+    of, _, last = metric.rpartition("/")
+    if metric != name and not (of and (last in languages.LANGUAGES or last == "mean")):
+      metrics.append(metric)
+  return metrics
 
 
 def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[RunHistory], list[str]]:
@@ -125,39 +122,38 @@ def _read(name: str, folder: str, now: float) -> RunHistory:
   except OSError as error:
     raise XmcapError(f"{file}: cannot be read ({error}): remove it from the list") from None
   history = RunHistory(name, folder)
-  rows: dict[int, tuple[float, dict[str, float | None]]] = {}
-  ran, longest = 0.0, 0.0  # seconds of running, without the time between starts; and the longest gap
-  last = 0.0
+  rows: dict[int, dict[str, float | None]] = {}
+  last, longest = 0.0, 0.0  # time of the last line, and the longest gap within a start
   for row in lines:
     if row is None:
       history.torn += 1
       continue
     step, event = row["step"], row.get("event")
     if event != "started":
-      passed = max(0.0, row["time"] - (last or row["time"]))
-      ran, longest = ran + passed, max(longest, passed)
+      longest = max(longest, row["time"] - (last or row["time"]))
     last = row["time"]
     if event == "started":
       history.starts += 1
       # A run that was killed repeats the steps after its last checkpoint.
       rows = {at: values for at, values in rows.items() if at <= step}
-      history.facts = _measured(row, str)
+      total = row.get("total_steps")
+      history.total_steps = total if metrics_file.is_number(total) and isinstance(total, int) else None
     if event is None:
-      rows[step] = (ran, {**rows.get(step, (0, {}))[1], **_measured(row, type(None))})
+      rows[step] = {**rows.get(step, {}), **_measured(row)}
     else:
       history.state = "running" if event == "started" else event
       history.reason = str(row.get("error", ""))
-  history.rows = [(step, *rows[step]) for step in sorted(rows)]
+  history.rows = sorted(rows.items(), key=lambda item: item[0])
   history.quiet = now - (last or file.stat().mtime)  # a file without a valid line has no time of its own
   if history.state == "running" and history.quiet > max(_QUIET, 5 * longest):
     history.state = "silent"
   return history
 
 
-def _measured(row: dict[str, Any], other: type) -> dict[str, Any]:
-  """Returns the numbers of a line, and its values of type `other`."""
+def _measured(row: dict[str, Any]) -> dict[str, float | None]:
+  """Returns the numbers of a line, None for those that were not finite."""
   return {
     name: value
     for name, value in row.items()
-    if name not in _OTHERS and (isinstance(value, other) or metrics_file.is_number(value))
+    if name not in _OTHERS and (value is None or metrics_file.is_number(value))
   }

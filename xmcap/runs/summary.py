@@ -7,7 +7,8 @@ from xmcap.runs.history import RunHistory, evaluations, names_of
 from xmcap.scoring.writing.grid import Grid
 from xmcap.training.reporting.goodput import KINDS, SECONDS
 
-# What a narrow terminal goes without, in this order; after it the metrics, from the right.
+# A narrow terminal goes without all metrics but the first three, then without these in this order, then without those.
+_MOST_METRICS = 3
 _SPARE = ("lr", "memory", "waits", "pictures/s", "goodput", "MFU", "captions/s", "loss")
 _FIRST = ("cider_d", "cider", "loss", "accuracy")  # metrics shown before all others
 
@@ -17,7 +18,6 @@ class RunColumn:
   """Each run's last number of one name; `is_metric`: a metric of an evaluation, whose best is shown too."""
 
   heading: str
-  hint: str
   name: str
   format: Callable[[float], str]
   is_metric: bool = False
@@ -33,7 +33,7 @@ class RunColumn:
     return "" if found is None or number(found[0]) == self.text(run) else f"{number(found[0])} @ {found[1]:,}"
 
 
-def metrics_of(runs: Sequence[RunHistory]) -> list[str]:
+def _metrics(runs: Sequence[RunHistory]) -> list[str]:
   """Returns the metrics of evaluations, CIDEr first."""
   rank = {name: number for number, name in enumerate(_FIRST)}
   return sorted(
@@ -41,23 +41,19 @@ def metrics_of(runs: Sequence[RunHistory]) -> list[str]:
   )
 
 
-def columns(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[RunColumn]:
+def _columns(runs: Sequence[RunHistory], metrics: Sequence[str]) -> list[RunColumn]:
   """Returns the columns of numbers; those that no run has are left out."""
   made = [
-    RunColumn("loss", "training loss of the last report", "train/loss", number),
-    RunColumn("lr", "learning rate", "train/learning_rate", "{:.2e}".format),
-    RunColumn("captions/s", "captions per second, all devices", "speed/captions_per_second", _count),
-    RunColumn("pictures/s", "pictures per second, all devices", "speed/pictures_per_second", _count),
-    RunColumn("MFU", "model-flops utilisation", "speed/mfu", "{:.1%}".format),
-    RunColumn("memory", "peak of the fullest device", "memory/peak_share", "{:.0%}".format),
-    RunColumn("goodput", "share of all time in steps that count", "goodput/steps", "{:.1%}".format),
-    RunColumn("waits", "share of the time waiting for data", "time/waiting_for_data", "{:.1%}".format),
+    RunColumn("loss", "train/loss", number),
+    RunColumn("lr", "train/learning_rate", "{:.2e}".format),
+    RunColumn("captions/s", "speed/captions_per_second", _count),
+    RunColumn("pictures/s", "speed/pictures_per_second", _count),
+    RunColumn("MFU", "speed/mfu", "{:.1%}".format),
+    RunColumn("memory", "memory/peak_share", "{:.0%}".format),
+    RunColumn("goodput", "goodput/steps", "{:.1%}".format),
+    RunColumn("waits", "time/waiting_for_data", "{:.1%}".format),
   ]
-  measured = evaluations(names_of(runs))
-  for metric in metrics:
-    name = measured[metric].get("")
-    if name is not None:
-      made.append(RunColumn(metric, "last, and best @ step", name, number, is_metric=True))
+  made += [RunColumn(metric, f"eval/{metric}", number, is_metric=True) for metric in metrics]
   shown = [column for column in made if any(run.last(column.name) is not None for run in runs)]
   # If all runs learn captions, captions per second are enough.
   captions = [run.last("speed/captions_per_second") is not None for run in runs if run.rows]
@@ -81,20 +77,21 @@ def state(run: RunHistory) -> str:
 
 def steps(run: RunHistory) -> str:
   """Returns the progress of a run, such as `1,200 of 2,000`."""
-  total = run.facts.get("total_steps")
-  return f"{run.step:,} of {total:,}" if isinstance(total, int) and total != run.step else f"{run.step:,}"
+  total = run.total_steps
+  return f"{run.step:,} of {total:,}" if total not in (None, run.step) else f"{run.step:,}"
 
 
-def table(runs: Sequence[RunHistory], metrics: Sequence[str]) -> Grid:
-  """Returns the table for a terminal."""
-  shown = columns(runs, metrics)
+def table(runs: Sequence[RunHistory]) -> Grid:
+  """Returns the table of states and numbers."""
+  metrics = _metrics(runs)
+  shown = _columns(runs, metrics)
   rows = []
   for run in runs:
     cells = [(column.text(run), column.best(run)) for column in shown]
     texts = [f"{text} ({best})" if best else text for text, best in cells]
     rows.append((run.name, state(run), steps(run), *texts))
   headings = ("run", "state", "step", *(column.heading for column in shown))
-  return Grid(headings, tuple(rows), num_labels=2, spare=_SPARE)
+  return Grid(headings, tuple(rows), num_labels=2, spare=(*reversed(metrics[_MOST_METRICS:]), *_SPARE))
 
 
 def goodput(runs: Sequence[RunHistory]) -> Grid | None:
