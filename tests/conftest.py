@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests import environment, loopback_bucket, loopback_store  # noqa: F401
+from tests import environment, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
 from xmcap.storage import object_store
 
@@ -58,26 +58,14 @@ def nothing_of_orbax_that_is_deprecated():
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-  """An object store on loopback, for s3:// and gs://; the folder `bucket` of its folder is a bucket."""
+  """An object store on loopback, for s3:// and gs://; its `folder` is gs://bucket."""
   (tmp_path / "store" / "bucket").mkdir(parents=True)
+  if orbax := sys.modules.get("orbax.checkpoint._src.path.gcs_utils"):
+    orbax.get_bucket.cache_clear()  # made for the server of another test
   with loopback_store.served(tmp_path / "store") as served:
     for name, value in served.environment.items():
       monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    object_store._backend_of.cache_clear()
-    yield served
-  object_store._backend_of.cache_clear()
-
-
-@pytest.fixture
-def bucket(tmp_path, monkeypatch):
-  """Cloud Storage on loopback that takes writes; its `folder` is gs://bucket."""
-  from orbax.checkpoint._src.path import gcs_utils
-
-  gcs_utils.get_bucket.cache_clear()  # made for the server of another test
-  with loopback_bucket.served(tmp_path / "store") as served:
-    for name, value in served.environment.items():
-      monkeypatch.setenv(name, value)
     object_store._backend_of.cache_clear()
     yield served
   object_store._backend_of.cache_clear()

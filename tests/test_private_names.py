@@ -26,7 +26,7 @@ NAMES = {
   # A test stands for a TPU VM by it.
   "jax._src.clusters.cloud_tpu_cluster": "tests/training/hosts/test_cluster.py",
   # A test forgets the bucket of the test before by it.
-  "orbax.checkpoint._src.path.gcs_utils.get_bucket": "tests/conftest.py",
+  "orbax.checkpoint._src.path.gcs_utils": "tests/conftest.py",
   # No import: a thread that is in here waits for other processes.
   "orbax.checkpoint._src.multihost": "xmcap/training/hosts/watch.py",
   # Equations of a jaxpr, to count operations.

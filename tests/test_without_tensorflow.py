@@ -121,14 +121,14 @@ def test_from_pictures_to_a_served_captioner(photos, tmp_path):
   assert b"train/loss" in events.read_bytes()
 
 
-def test_a_run_in_a_bucket(photos, tmp_path, bucket):
+def test_a_run_in_a_bucket(photos, tmp_path, store):
   """The records, the checkpoints, the metrics and TensorBoard's files."""
   corpus, model = tmp_path / "corpus", "gs://bucket/run"
   called([_built(photos, corpus), _train(corpus, model), _train(corpus, model, "--gin.TOTAL_STEPS=4")])
-  names = bucket.names("run/")
+  names = store.names("run/")
   assert {"run/metrics.jsonl", "run/model.json"} < set(names)
   assert sum("tfevents" in name for name in names) == 2
-  steps = [json.loads(line).get("step") for line in (bucket.folder / "run/metrics.jsonl").open()]
+  steps = [json.loads(line).get("step") for line in (store.folder / "run/metrics.jsonl").open()]
   assert steps[-1] == 4
 
 

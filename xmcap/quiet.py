@@ -19,10 +19,6 @@ from typing import Any
 
 # "I0000 00:00:1795470578.940145   14097 port.cc:153] oneDNN custom ...", and the line that precedes them.
 _NOTE = re.compile(rb"[IWE]\d{4} \d\d:\d\d:\d+\.\d+ +\d+ \S+:\d+\] |WARNING: All log messages before absl::")
-# Of a rehearsal: processes that found each other, and TensorStore's credentials for the bucket's stand-in.
-_OF_REHEARSAL = re.compile(
-  rb"\[Gloo\] Rank \d+ is connected|I\d{4} \S+ +\d+ \S+\] Using GOOGLE_AUTH_TOKEN_FOR_TESTING"
-)
 # urllib3 says so of each connection that it closes where more threads than it keeps connections for use a bucket.
 _POOL = "Connection pool is full"
 _LOGGERS = ("absl", "tensorflow")  # that libraries write notes for developers to
@@ -81,11 +77,6 @@ def without_notes() -> Iterator[None]:
       kept.seek(0)
       with contextlib.suppress(OSError):
         os.write(2, b"".join(line for line in kept if not _NOTE.match(line)))
-
-
-def is_of_rehearsal(line: bytes) -> bool:
-  """Whether C++ code wrote a line about the connections of processes on one machine, which no user needs."""
-  return bool(_OF_REHEARSAL.match(line))
 
 
 @contextlib.contextmanager

@@ -73,9 +73,9 @@ def test_records_that_cannot_be_indexed(tmp_path, tiny_dir, capsys, monkeypatch)
   assert "the records have no index, which only a bucket needs" in capsys.readouterr().out
 
 
-def test_a_corpus_in_a_bucket_is_indexed(bucket, tmp_path, tiny_dir, capsys, monkeypatch):
+def test_a_corpus_in_a_bucket_is_indexed(store, tmp_path, tiny_dir, capsys, monkeypatch):
   monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-  corpus = shutil.copytree(tiny_dir, bucket.folder / "tiny")
+  corpus = shutil.copytree(tiny_dir, store.folder / "tiny")
   (index,) = corpus.glob("*.index")
   built = index.read_bytes()
   index.unlink()
@@ -85,7 +85,7 @@ def test_a_corpus_in_a_bucket_is_indexed(bucket, tmp_path, tiny_dir, capsys, mon
   assert "1 were indexed now" in capsys.readouterr().out
   assert index.read_bytes() == built
   assert list(RecordSource("gs://bucket/tiny")) == list(RecordSource(tiny_dir))
-  assert not [name for name in bucket.names() if name.endswith(".part")]
+  assert not [name for name in store.names() if name.endswith(".part")]
 
 
 def test_a_build_with_a_vocabulary_writes_what_the_command_writes(tmp_path, tiny_dir):

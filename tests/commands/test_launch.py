@@ -70,16 +70,7 @@ def test_local_runs_the_xmcap_that_is_installed_not_a_folder_of_its_name(tmp_pat
   """A clone has such a folder, which lacks what an install adds."""
   (tmp_path / "xmcap").mkdir()
   (tmp_path / "xmcap/__init__.py").write_text("raise ImportError('the folder of the clone')")
-  command = [
-    sys.executable,
-    "-P",
-    "-m",
-    "xmcap.cli",
-    "launch",
-    "local",
-    "--processes=1",
-    "--bucket=store/bucket",
-  ]
+  command = [sys.executable, "-P", "-m", "xmcap.cli", "launch", "local", "--processes=1"]
   done = subprocess.run(
     [*command, "--", "train", "--help"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
     capture_output=True, text=True, check=False,

@@ -219,7 +219,7 @@ def test_inputs_that_are_missing_are_refused(check, shared, inputs, name):
 @pytest.fixture
 def bucket(inputs, store, monkeypatch):
   """A bucket whose folder `inputs` is that of --files."""
-  folder = store.folder / "my-bucket/inputs"
+  folder = store.root / "my-bucket/inputs"
   folder.mkdir(parents=True)
   for name in ("data", "vit", "spiece.model"):
     shutil.move(inputs / name, folder / name)

@@ -24,7 +24,7 @@ def local(tmp_path_factory):
 
 @pytest.fixture
 def remote(store, local):
-  shutil.copytree(local, store.folder / "bucket" / "coco35l")
+  shutil.copytree(local, store.folder / "coco35l")
   return "gs://bucket/coco35l"
 
 
@@ -46,7 +46,7 @@ def test_the_stream_has_the_same_bits(local, remote, register):
 def test_the_index_of_lengths(store, local, remote, register):
   model = Vocabulary(str(local / "vocabulary.model"))
   lengths.write(local, model, ["train"], processes=1)
-  shutil.copytree(local / "lengths", store.folder / "bucket" / "coco35l" / "lengths")
+  shutil.copytree(local / "lengths", store.folder / "coco35l" / "lengths")
   here, there = (lengths.index_of(RecordSource(place, "train"), model) for place in (str(local), remote))
   shutil.rmtree(local / "lengths")
   assert there.layouts == here.layouts

@@ -190,7 +190,7 @@ def test_an_unwritable_folder(text_file, tmp_path):
 
 def test_a_model_in_a_bucket(vocabulary, store):
   with open(vocabulary.path, "rb") as file:
-    (store.folder / "bucket" / "spiece.model").write_bytes(file.read())
+    (store.folder / "spiece.model").write_bytes(file.read())
   remote = Vocabulary("gs://bucket/spiece.model")
   assert remote.encode("a red apple") == vocabulary.encode("a red apple")
   with pytest.raises(UsageError, match="gs://bucket/none.model: the vocabulary cannot be read") as error:

@@ -178,6 +178,8 @@ class _Session:
       _check_script(block, arguments)
     elif program == "python":
       _check_python(block, arguments)
+      if "--" in arguments:  # the command that a tool runs
+        self.call(block, arguments[arguments.index("--") + 1 :])
     else:
       assert program in OUTSIDE, (
         f"{block.where}: nobody knows how to run `{program}`: is it output (```text)?"

@@ -82,22 +82,22 @@ def test_an_object_is_written_as_a_whole(folder):
 
 def test_a_write_that_is_refused_is_one_line(store, patient):
   with pytest.raises(
-    XmcapError, match=r"^gs://bucket/file cannot be written \(.*; tried 2 times\): .*[^\n]$"
+    XmcapError, match=r"^gs://nowhere/file cannot be written \(.*; tried 2 times\): .*[^\n]$"
   ):
-    object_store.write("gs://bucket/file", DATA)
+    object_store.write("gs://nowhere/file", DATA)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 @pytest.mark.parametrize("fault", [loopback_store.unavailable, loopback_store.cut, loopback_store.slow(1)])
 def test_a_read_that_fails_is_tried_again(store, patient, scheme, fault):
-  (store.folder / "bucket" / "file").write_bytes(DATA)
+  (store.folder / "file").write_bytes(DATA)
   store.faults["file"].append(fault)
   assert object_store.Read(f"{scheme}://bucket/file", 5, 150).result() == DATA[5:150]
   assert len(store.requests) == 2
 
 
 def test_a_read_that_goes_on_failing_ends_in_one_line(store, patient):
-  (store.folder / "bucket" / "file").write_bytes(DATA)
+  (store.folder / "file").write_bytes(DATA)
   store.faults["file"] += [loopback_store.unavailable] * 2
   with pytest.raises(XmcapError, match=r"^s3://bucket/file cannot be read \(.*; tried 2 times\): .*[^\n]$"):
     addresses.read_bytes("s3://bucket/file")
@@ -115,7 +115,7 @@ def test_a_store_that_is_not_there(store, patient, monkeypatch):
 
 def test_many_reads_are_under_way_at_a_time(store):
   store.latency = 0.5  # on a busy machine, some reads begin late
-  (store.folder / "bucket" / "file").write_bytes(DATA)
+  (store.folder / "file").write_bytes(DATA)
   reads = [object_store.Read("s3://bucket/file", place, place + 1) for place in range(40)]
   assert b"".join(read.result() for read in reads) == DATA[:40]
   assert store.most_at_once > 10

@@ -81,44 +81,44 @@ def used(root):
   return seen
 
 
-def test_a_bucket_does_what_a_disk_does(bucket, tmp_path):
+def test_a_bucket_does_what_a_disk_does(store, tmp_path):
   there = epath.Path("gs://bucket/place")
   assert isinstance(there, BucketPath) and isinstance(there / "x", BucketPath)
   here = epath.Path(tmp_path / "place")
   assert used(there) == used(here)
-  assert bucket.names() == ["place/"]
+  assert store.names() == ["place/"]
 
 
-def test_files_go_from_a_disk_to_a_bucket_and_back(bucket, tmp_path):
+def test_files_go_from_a_disk_to_a_bucket_and_back(store, tmp_path):
   there = epath.Path("gs://bucket/copy")
   there.write_bytes(b"1")
   there.copy(tmp_path / "copy")
   assert (tmp_path / "copy").read_bytes() == b"1"
 
 
-def test_what_another_process_writes_is_seen_at_once(bucket):
+def test_what_another_process_writes_is_seen_at_once(store):
   folder = epath.Path("gs://bucket/shared")
   assert not folder.exists()
-  (bucket.folder / "shared").mkdir()
-  (bucket.folder / "shared/1").write_text("one")
+  (store.folder / "shared").mkdir()
+  (store.folder / "shared/1").write_text("one")
   assert folder.is_dir() and [path.name for path in folder.iterdir()] == ["1"]
-  (bucket.folder / "shared/1").write_text("two")
+  (store.folder / "shared/1").write_text("two")
   assert (folder / "1").read_text() == "two"
 
 
-def test_many_objects_are_listed_and_removed(bucket):
-  (bucket.folder / "many").mkdir()
+def test_many_objects_are_listed_and_removed(store):
+  (store.folder / "many").mkdir()
   for number in range(1100):  # a page has 1,000
-    (bucket.folder / f"many/{number:04d}").write_bytes(b"")
+    (store.folder / f"many/{number:04d}").write_bytes(b"")
   folder = epath.Path("gs://bucket/many")
   assert len(list(folder.iterdir())) == 1100
   folder.rmtree()
-  assert bucket.names() == []
+  assert store.names() == []
 
 
-def test_a_large_file_is_read_in_parts(bucket, monkeypatch):
+def test_a_large_file_is_read_in_parts(store, monkeypatch):
   monkeypatch.setattr("xmcap.storage.bucket_paths._WHOLE", 10)
-  (bucket.folder / "large").write_bytes(b"0123456789" * 10)
+  (store.folder / "large").write_bytes(b"0123456789" * 10)
   path = epath.Path("gs://bucket/large")
   assert path.read_bytes() == b"0123456789" * 10 and path.read_text() == "0123456789" * 10
   with path.open("rb") as file:

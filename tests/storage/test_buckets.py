@@ -13,14 +13,14 @@ GRANT = "gcloud storage buckets add-iam-policy-binding gs://bucket --role=roles/
 ACCOUNT = "run@project.iam.gserviceaccount.com"
 
 
-def test_a_folder_that_can_be_written_is_left_as_it_was(bucket):
+def test_a_folder_that_can_be_written_is_left_as_it_was(store):
   buckets.check_writable("gs://bucket/runs/bb")
-  assert bucket.names() == []
+  assert store.names() == []
 
 
 @pytest.mark.parametrize("permission", refusals.OPERATIONS)
-def test_the_missing_permission_is_named_with_its_role(bucket, permission):
-  bucket.refuse(permission)
+def test_the_missing_permission_is_named_with_its_role(store, permission):
+  store.refuse(permission)
   with pytest.raises(UsageError) as error:
     buckets.check_writable("gs://bucket/runs/bb")
   role = "legacyBucketReader" if permission == "storage.buckets.get" else "objectUser"
@@ -29,10 +29,10 @@ def test_the_missing_permission_is_named_with_its_role(bucket, permission):
   assert line.endswith(f"`{GRANT}{role} --member=serviceAccount:{ACCOUNT}`") and "\n" not in line
 
 
-def test_no_bucket_no_credentials_and_other_stores(bucket):
+def test_no_bucket_no_credentials_and_other_stores(store):
   with pytest.raises(UsageError, match="^gs://nowhere: there is no such bucket: create it"):
     buckets.check_writable("gs://nowhere/runs")
-  bucket.refuse(*refusals.OPERATIONS, status=401)
+  store.refuse(*refusals.OPERATIONS, status=401)
   with pytest.raises(
     UsageError, match="^gs://bucket: .*no valid credentials.*: log in with `gcloud auth app"
   ):
@@ -53,19 +53,19 @@ def test_googles_libraries_without_credentials(monkeypatch):
 
 
 @pytest.mark.parametrize("permission", ["storage.objects.get", "storage.objects.list"])
-def test_a_reader_without_permission(bucket, permission):
-  (bucket.folder / "file").write_text("text")
-  bucket.refuse(permission)
+def test_a_reader_without_permission(store, permission):
+  (store.folder / "file").write_text("text")
+  store.refuse(permission)
   with pytest.raises(UsageError, match=rf"^gs://bucket: .* is refused: .* lacks {permission}"):
     addresses.read_bytes("gs://bucket/file")
     addresses.names("gs://bucket")
 
 
 @pytest.mark.parametrize("permission", ["storage.objects.create", "storage.objects.delete"])
-def test_a_path_is_refused(bucket, permission):
+def test_a_path_is_refused(store, permission):
   file = epath.Path("gs://bucket/file")
   file.write_text("text")
-  bucket.refuse(permission)
+  store.refuse(permission)
   refused = pytest.raises(UsageError, match=rf"^gs://bucket: .* is refused: {ACCOUNT} lacks {permission}")
   with refused, buckets.explaining():
     file.write_text("other")
@@ -97,8 +97,8 @@ def test_the_cause_of_an_error_is_found():
   assert re.search("gs://data: reading is refused: .* lacks storage.objects.get", str(known))
 
 
-def test_train_refuses_before_it_begins(bucket, capsys):
-  bucket.refuse("storage.objects.delete")
+def test_train_refuses_before_it_begins(store, capsys):
+  store.refuse("storage.objects.delete")
   flags = ("--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin")
   assert cli.main(["train", *flags, "--gin.DATA_DIR=/nowhere", "--gin.MODEL_DIR=gs://bucket/run"]) == 2
   (line,) = capsys.readouterr().err.splitlines()

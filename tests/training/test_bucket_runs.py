@@ -1,4 +1,4 @@
-"""Two processes of a run in a bucket, started by `xmcap launch local --bucket`, and commands that read from it."""
+"""Two processes of a run in a bucket, started by `xmcap launch local`, and commands that read from it."""
 
 import os
 import signal
@@ -20,9 +20,9 @@ FLAGS = (*test_processes.TOY, "--gin.EVALUATORS=[@LossEvaluator()]", "--gin.Loss
          "--gin.TOTAL_STEPS=8", "--gin.Writers.tensorboard=True")  # fmt: skip
 
 
-def launched(corpus, folder, *more, restart=0):
+def launched(corpus, folder, restart=0):
   command = [sys.executable, "-m", "xmcap.cli", "launch", "local", "--processes=2", "--devices=1",
-             f"--restart={restart}", *more, "--", "train", *test_processes.FLAGS, *FLAGS, f"--gin.DATA_DIR={corpus}",
+             f"--restart={restart}", "--", "train", *test_processes.FLAGS, *FLAGS, f"--gin.DATA_DIR={corpus}",
              f"--gin.MODEL_DIR={folder}"]  # fmt: skip
   environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
   environment["PYTHONPATH"] = str(test_processes.ROOT)
@@ -33,10 +33,10 @@ def launched(corpus, folder, *more, restart=0):
 
 
 @pytest.mark.slow
-def test_two_processes_killed_in_the_middle_of_a_save_end_with_the_same_bits(tmp_path):
+def test_two_processes_killed_in_the_middle_of_a_save_end_with_the_same_bits(store, tmp_path):
   corpus = small_corpus.write(tmp_path / "corpus")
-  place = tmp_path / "my-bucket/runs/toy"
-  launcher = launched(corpus, "gs://my-bucket/runs/toy", f"--bucket={tmp_path / 'my-bucket'}", restart=1)
+  place = store.folder / "runs/toy"
+  launcher = launched(corpus, "gs://bucket/runs/toy", restart=1)
   try:
     until = time.monotonic() + 300
     while not (place / "checkpoints/6/params/_METADATA").exists():
@@ -62,12 +62,12 @@ def test_two_processes_killed_in_the_middle_of_a_save_end_with_the_same_bits(tmp
 
 
 @pytest.mark.slow
-def test_commands_read_a_model_and_write_tables_there(bucket, tmp_path, capsys):
+def test_commands_read_a_model_and_write_tables_there(store, tmp_path, capsys):
   import gin
 
   from xmcap import cli
 
-  model_folders.write(bucket.folder / "model")
+  model_folders.write(store.folder / "model")
   picture = model_folders.picture(tmp_path)
   folder = "--model_dir=gs://bucket/model"
 
@@ -79,10 +79,10 @@ def test_commands_read_a_model_and_write_tables_there(bucket, tmp_path, capsys):
       gin.clear_config()
     return capsys.readouterr().out
 
-  here = f"--model_dir={bucket.folder / 'model'}"
+  here = f"--model_dir={store.folder / 'model'}"
   caption = ("--languages=en,th", "--json", str(picture))
   assert ran("caption", folder, *caption) == ran("caption", here, *caption)
-  for name, source in (("there", "gs://bucket/model"), ("here", bucket.folder / "model")):
+  for name, source in (("there", "gs://bucket/model"), ("here", store.folder / "model")):
     ran("convert", "--to=hf", "--part=t5", f"--input={source}", f"--out={tmp_path / name}")
   files = {file.name: file.read_bytes() for file in (tmp_path / "here").glob("*.safetensors")}
   assert files and files == {name: (tmp_path / "there" / name).read_bytes() for name in files}
@@ -91,5 +91,5 @@ def test_commands_read_a_model_and_write_tables_there(bucket, tmp_path, capsys):
            f"--gin.REFERENCES={corpus / 'captions.jsonl'}", "--gin.CaptionEvaluator.languages=['en']",
            "--gin.Predictor.max_length=4", "--gin.EVAL_DIR=gs://bucket/tables")  # fmt: skip
   ran("eval", folder, *flags)
-  names = set(bucket.names("tables/"))
+  names = set(store.names("tables/"))
   assert {"tables/predictions.jsonl", "tables/report.html"} <= names and not (tmp_path / "gs:").exists()

@@ -1,11 +1,8 @@
 """`xmcap launch`: starts a run on many machines, or rehearses it on this one."""
 
-import contextlib
 import dataclasses
-import pathlib
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from xmcap.commands import base
@@ -64,10 +61,6 @@ def add(commands) -> None:
   base.text(command, "--grace", "SECONDS", grace, 60.0, type=float)
   base.number(command, "--restart", "largest number of restarts after exit code 75", 0, metavar="K")
   base.text(command, "--program", "PATH", "the program to run; default: this xmcap", "")
-  bucket = (
-    "a folder that stands for a bucket: the processes find its files, and write new ones, as gs://NAME/..."
-  )
-  base.text(command, "--bucket", "FOLDER/NAME", bucket, "")
 
   for name in ("tpu-vm", "xpk", "slurm"):
     command = where.choices[name]
@@ -188,37 +181,10 @@ def _local(arguments) -> None:
   command = [*program, *_command(arguments)]
   given = dict(options.check_text("env", text, "env").split("=", 1) for text in arguments.env)
   if arguments.dry_run:
-    if arguments.bucket:
-      print(f"# a run serves {arguments.bucket} as a bucket")
     print(local.dry_run(command, arguments.processes, arguments.devices, given))
     return
-  with _bucket(arguments.bucket) as found_by:
-    code = local.run(
-      command,
-      arguments.processes,
-      arguments.devices,
-      arguments.restart,
-      arguments.grace,
-      {**found_by, **given},
-    )
+  code = local.run(command, arguments.processes, arguments.devices, arguments.restart, arguments.grace, given)
   if code:
     raise _EndedError(
       f"the run ended with {local.exit_code_words(code)}: see the output of its processes above", code
     )
-
-
-@contextlib.contextmanager
-def _bucket(folder: str) -> Iterator[dict[str, str]]:
-  """Serves a folder as a bucket; gives the variables by which processes find it. Without a folder, none."""
-  if not folder:
-    yield {}
-    return
-  from xmcap.launch.buckets import process
-  from xmcap.storage import files
-
-  place = pathlib.Path(folder).expanduser().absolute()
-  options.check_text("files", f"gs://{place.name}", "bucket")
-  files.make_folder(place)
-  with process.served(place) as variables:
-    print(f"xmcap: gs://{place.name} is {place} during this run", file=sys.stderr)
-    yield variables

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xmcap import quiet, terminal
+from xmcap import terminal
 from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
 from xmcap.launch.options import check_number
@@ -23,6 +24,9 @@ _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 1.0
 _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_NOTE = re.compile(
+  rb"\[Gloo\] Rank \d+ is connected"
+)  # C++ code says so for each process, which no user needs
 _printing = threading.Lock()
 _reader_is_gone = threading.Event()
 
@@ -222,7 +226,7 @@ def _copy_lines(pipe, index: int) -> None:
   """Copies whole lines to standard output, prefixed with the number of the process."""
   with pipe:
     for line in pipe:
-      if quiet.is_of_rehearsal(line):
+      if _NOTE.match(line):
         continue
       text = line.rstrip(b"\r\n").decode("utf-8", "replace")
       try:

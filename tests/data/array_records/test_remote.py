@@ -40,7 +40,7 @@ def local(tmp_path_factory):
 @pytest.fixture
 def remote(store, local):
   """The same corpus as a folder in a bucket; the folder that the store serves."""
-  return shutil.copytree(local, store.folder / "bucket" / "tiny")
+  return shutil.copytree(local, store.folder / "tiny")
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def inside(folder):
   return {name for name in names if not name.endswith(left_out) and "/d/" not in name}
 
 
-def test_a_run_saves_keeps_the_best_deletes_resumes_and_finds_damage(bucket, tmp_path, caplog):
-  folder, disk = bucket.folder / "runs/toy", tmp_path / "disk"
+def test_a_run_saves_keeps_the_best_deletes_resumes_and_finds_damage(store, tmp_path, caplog):
+  folder, disk = store.folder / "runs/toy", tmp_path / "disk"
   state, lines = train(FOLDER, 8, tensorboard=True)
   expected, _ = train(disk, 8, tensorboard=True)
   assert "starting from scratch" in lines[0]
@@ -73,35 +73,35 @@ def test_a_run_saves_keeps_the_best_deletes_resumes_and_finds_damage(bucket, tmp
 
 
 @pytest.mark.parametrize("permission", ["storage.objects.create", "storage.objects.delete"])
-def test_a_permission_lost_on_the_way_ends_the_run_in_one_line(bucket, permission):
+def test_a_permission_lost_on_the_way_ends_the_run_in_one_line(store, permission):
   folder = f"gs://bucket/{permission}"
 
   class Taken(Evaluator):
     def run(self, params, step):
-      bucket.refuse(permission)
+      store.refuse(permission)
       yield from super().run(params, step)
 
   with pytest.raises(UsageError, match=rf"^gs://bucket: .* is refused: .* lacks {permission}"):
     run(folder, 12, evaluators=[Taken()], eval_every=4, checkpoint=POLICY)
-  bucket.refuse()
+  store.refuse()
   assert 2 in read.steps_in(read.checkpoints_dir(folder))  # what was whole before
 
 
-def test_a_run_that_was_copied_to_a_bucket_goes_on_there(bucket, tmp_path):
+def test_a_run_that_was_copied_to_a_bucket_goes_on_there(store, tmp_path):
   expected, _ = train(tmp_path / "disk", 4)
-  shutil.copytree(tmp_path / "disk", bucket.folder / "copied")
+  shutil.copytree(tmp_path / "disk", store.folder / "copied")
   jax.tree.map(np.testing.assert_array_equal, read.load_params("gs://bucket/copied"), expected.params)
   _, lines = train("gs://bucket/copied", 6)
   assert "resuming from step 4" in lines[0]
 
 
 @pytest.mark.parametrize("permission", ["", "storage.objects.delete"])
-def test_a_dry_run_writes_and_reads_there_and_leaves_nothing(bucket, permission):
+def test_a_dry_run_writes_and_reads_there_and_leaves_nothing(store, permission):
   folder = f"gs://bucket/dry{permission}/run"
   if permission:
-    bucket.refuse(permission)
+    store.refuse(permission)
     with pytest.raises(UsageError, match=f"^gs://bucket: .* lacks {permission}"):
       trial_checkpoint.write_and_read(folder, 1000)
   else:
     assert "a small checkpoint was written and read" in trial_checkpoint.write_and_read(folder, 1000)
-    assert bucket.names() == []
+    assert store.names() == []

@@ -93,7 +93,7 @@ def test_starts_4_from_pretrained_parts_and_leaves_the_rest(tmp_path):
 
 
 def test_starts_4_from_converted_weights_in_a_bucket(tmp_path, store):
-  folder = store.folder / "bucket" / "vit"
+  folder = store.folder / "vit"
   folder.mkdir()
   save_file({"vit/kernel": np.ones((2, 3), np.float32)}, folder / "params.safetensors")
   mine = create_state({"vit": {"kernel": jnp.zeros((2, 3))}, "decoder": jnp.zeros(5)}, OPTIMIZER)

@@ -209,11 +209,6 @@ def _joined(
     process.coordinator_address, process.num_processes, process.process_id, timeouts.start, name
   )
   jax.config.update("jax_enable_preemption_service", preemption)
-  # jax warns of proxies; that of `xmcap launch local --bucket` is not asked for the addresses of other processes.
-  is_rehearsal = "ALL_PROXY" in os.environ and os.environ["ALL_PROXY"] == os.environ.get(
-    "STORAGE_EMULATOR_HOST"
-  )
-  jax.config.update("jax_check_proxy_envs", not is_rehearsal)
   jax.distributed.initialize(
     **dataclasses.asdict(process),
     cluster_detection_method="deactivate",

@@ -1,86 +1,33 @@
-"""The server: what TensorFlow, TensorStore and Google's client use of Cloud Storage's JSON and XML interfaces.
+"""The answers: what TensorStore and Google's client use of Cloud Storage's JSON and XML interfaces, and of S3.
 
-https://cloud.google.com/storage/docs/json_api/v1 is followed; what is missing is answered by 501. TensorFlow reaches no
-other server than Google's, and only by TLS. So this is also a proxy, which answers in place of Google's servers with a
-certificate that the clients are told to trust, and connects to no other.
+https://cloud.google.com/storage/docs/json_api/v1 is followed; what is missing is answered by 501. TensorFlow's own
+client reaches no other server than Google's, so it is not served.
 """
 
 import base64
 import datetime
 import http.server
 import json
-import pathlib
 import re
 import secrets
-import ssl
-import threading
+import time
 import urllib.parse
 from collections.abc import Mapping
+from typing import Any
 from xml.sax.saxutils import escape
 
-from xmcap.launch.buckets import certificate, connection
-from xmcap.launch.buckets.connection import Refused
-from xmcap.launch.buckets.objects import Objects, PreconditionError, Stored
+from tests.loopback_store.objects import PreconditionError, Stored
 
 _PART = 256 << 10
 """Parts of an upload, but for the last one, are multiples of this."""
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 
-class Server(http.server.ThreadingHTTPServer):
-  """Serves the folders in a folder as buckets, or only one of them.
+class Refused(Exception):
+  """An answer that ends a request."""
 
-  Attributes:
-    objects: what is in the buckets.
-    account: whom refusals name.
-  """
-
-  daemon_threads = True
-  request_queue_size = 1024
-
-  def __init__(self, folder: pathlib.Path, bucket: str | None = None):
-    super().__init__(("127.0.0.1", 0), self.handler())
-    self.objects = Objects(pathlib.Path(folder), bucket)
-    self.account = "run@project.iam.gserviceaccount.com"
-    self.uploads: dict[str, Upload] = {}
-    self.authority = certificate.Authority(connection.GOOGLE)
-
-  @classmethod
-  def handler(cls) -> type["Handler"]:
-    return Handler
-
-  @property
-  def url(self) -> str:
-    return f"http://127.0.0.1:{self.server_port}"
-
-  def refused(self, permission: str) -> int:
-    """401 if the caller has no credentials, 403 if it lacks the permission, 0 if it may."""
-    return 0
-
-  def start(self) -> None:
-    """Serves in a thread of this process."""
-    threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-  def environment(self) -> dict[str, str]:
-    """The variables by which Google's libraries find this server, and need no credentials."""
-    return {
-      "STORAGE_EMULATOR_HOST": self.url,
-      "TENSORSTORE_GCS_HTTP_URL": self.url,
-      # By a name that curl knows, but not gRPC: the processes of a run reach each other as ever.
-      "ALL_PROXY": self.url,
-      "NO_PROXY": "127.0.0.1,localhost",
-      "CURL_CA_BUNDLE": str(self.authority.file),
-      # Without these, TensorStore and TensorFlow look for Google's metadata server for minutes.
-      "GOOGLE_AUTH_TOKEN_FOR_TESTING": "rehearsal",
-      "NO_GCE_CHECK": "true",
-    }
-
-  def server_close(self) -> None:
-    super().server_close()
-    self.authority.remove()
-
-  def handle_error(self, request, client_address) -> None:
-    pass  # a client that has given up
+  def __init__(self, status: int, message: str, reason: str):
+    self.status, self.message, self.reason = status, message, reason
 
 
 class Upload:
@@ -91,27 +38,40 @@ class Upload:
     self.data = bytearray()
 
 
-class Handler(connection.Connection):
+class Handler(http.server.BaseHTTPRequestHandler):
   """Answers the requests of one connection."""
 
-  server: Server
+  protocol_version = "HTTP/1.1"
+  disable_nagle_algorithm = True  # an answer is written in two parts
+  server: Any  # a Store
 
   def do_GET(self) -> None:
-    self.body = self.read_body()
+    server = self.server
+    self.body = self._read_body()
+    with server.lock:
+      server.at_once += 1
+      server.most_at_once = max(server.most_at_once, server.at_once)
+    try:
+      time.sleep(server.latency)
+      self._answer()
+    finally:
+      with server.lock:
+        server.at_once -= 1
+
+  do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
+
+  def _answer(self) -> None:
     url = urllib.parse.urlsplit(self.path)
     self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
     self.words = [urllib.parse.unquote(word) for word in url.path.lstrip("/").split("/")]
     try:
-      self.answer()
+      self._find_answer()
     except PreconditionError:
       self._refuse(412, "At least one of the pre-conditions you specified did not hold.", "conditionNotMet")
     except Refused as refused:
       self._refuse(refused.status, refused.message, refused.reason)
 
-  do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
-
-  def answer(self) -> None:
-    """Answers one request."""
+  def _find_answer(self) -> None:
     match self.command, self.words:
       case "GET", ["storage", "v1", "b", bucket]:
         self._allow("storage.buckets.get", bucket)
@@ -159,23 +119,27 @@ class Handler(connection.Connection):
         self._upload(bucket)
       case "PUT" | "DELETE", ["upload", "storage", "v1", "b", _, "o"]:
         self._upload_part()
+      case "GET", [bucket] | [bucket, ""]:
+        self._list_s3(bucket)
+      case "PUT", [bucket, *name]:
+        self.server.objects.write(bucket, "/".join(name), self.body, {})
+        self.reply(200, b"", {"ETag": '"written"'})
       case "GET" | "HEAD", [bucket, *name]:
         self._allow("storage.objects.get", bucket)
-        self.read(bucket, "/".join(name))
+        self._read(bucket, "/".join(name))
       case _:
         raise Refused(501, f"{self.command} {self.path} is not served here", "notImplemented")
 
-  def read(self, bucket: str, name: str) -> None:
+  def _read(self, bucket: str, name: str) -> None:
     """Sends an object, or the range of it that the request names."""
+    with self.server.lock:
+      self.server.requests.append((f"{bucket}/{name}", self.headers.get("Range", "")))
     found = self.server.objects.read(bucket, name)
     if found is None:
       self._missing(bucket, name)
       return
     stored, data = found
-    self.send_range(stored, data)
-
-  def send_range(self, stored: Stored, data: bytes) -> None:
-    wanted, headers, status = self.headers.get("Range", ""), self.versions(stored), 200
+    wanted, headers, status = self.headers.get("Range", ""), self._versions(stored), 200
     if wanted:
       first, _, last = wanted.removeprefix("bytes=").partition("-")
       start = int(first) if first else max(len(data) - int(last), 0)
@@ -185,9 +149,12 @@ class Handler(connection.Connection):
         return
       headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
       data, status = data[start:stop], 206
-    self.reply(status, data, headers)
+    if fault := self.server.fault(name):
+      data = fault(self, data)
+    if data is not None:
+      self.reply(status, data, headers)
 
-  def versions(self, stored: Stored) -> dict[str, str]:
+  def _versions(self, stored: Stored) -> dict[str, str]:
     """The headers that name an object's generation."""
     return {
       "ETag": f'"{stored.generation:x}"',
@@ -205,7 +172,7 @@ class Handler(connection.Connection):
       f"does not have {permission} access to the Google Cloud Storage {kind}. Permission '{permission}' denied on"
       " resource (or it may not exist)."
     )
-    match self.server.refused(permission):
+    match self.server.refused.get(permission):
       case 401:
         raise Refused(401, f"Anonymous caller {denied}", "required")
       case 403:
@@ -244,6 +211,15 @@ class Handler(connection.Connection):
     answer = {"kind": "storage#objects", "items": items, "prefixes": prefixes, "nextPageToken": token}
     self._json({name: value for name, value in answer.items() if value})
 
+  def _list_s3(self, bucket: str) -> None:
+    contents = "".join(
+      f"<Contents><Key>{escape(name)}</Key><Size>{stored.size}</Size></Contents>"
+      for name in self.server.objects.names(bucket, self.query.get("prefix", ""))
+      if name > self.query.get("start-after", "") and (stored := self.server.objects.find(bucket, name))
+    )
+    answer = f"<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>"
+    self.reply(200, answer.encode())
+
   def _get(self, bucket: str, name: str) -> None:
     found = self.server.objects.read(bucket, name)
     if found is None or self.query.get("generation", str(found[0].generation)) != str(found[0].generation):
@@ -255,7 +231,7 @@ class Handler(connection.Connection):
       return
     self.server.objects.check(bucket, name, self.query)
     if self.query.get("alt") == "media":
-      self.send_range(stored, data)
+      self._read(bucket, name)
     else:
       self._json(self._resource(bucket, stored, data))
 
@@ -293,8 +269,7 @@ class Handler(connection.Connection):
       key = secrets.token_hex(16)
       self.server.uploads[key] = Upload(bucket, name, self.query)
       host = self.headers.get("Host", "")
-      scheme = "https" if isinstance(self.connection, ssl.SSLSocket) else "http"
-      place = f"{scheme}://{host}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={key}"
+      place = f"http://{host}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={key}"
       self.reply(200, b"", {"Location": place, "X-GUploader-UploadID": key})
       return
     self._stored(bucket, name, data, fields.get("crc32c"), self.query)
@@ -332,7 +307,30 @@ class Handler(connection.Connection):
       raise Refused(400, f"Provided CRC32C {crc} doesn't match calculated CRC32C", "invalid")
     self._json(self._resource(bucket, self.server.objects.write(bucket, name, data, conditions), data))
 
-  # ---- answers -------------------------------------------------------------------------------------
+  # ---- requests and answers ------------------------------------------------------------------------
+
+  def _read_body(self) -> bytes:
+    """The body of the request, of known length or in chunks."""
+    if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+      return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    data = bytearray()
+    while size := int(self.rfile.readline().partition(b";")[0], 16):
+      data += self.rfile.read(size)
+      self.rfile.readline()
+    while self.rfile.readline().strip():  # headers after the last part
+      pass
+    return bytes(data)
+
+  def reply(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    self.send_response(status)
+    for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+      self.send_header(name, value)
+    self.end_headers()
+    if self.command != "HEAD":
+      self.wfile.write(body)
+
+  def log_message(self, *arguments) -> None:
+    pass
 
   def _resource(self, bucket: str, stored: Stored, data: bytes | None = None) -> dict[str, object]:
     when = datetime.datetime.fromtimestamp(stored.generation / 1e9, datetime.UTC)

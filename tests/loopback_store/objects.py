@@ -28,19 +28,18 @@ class Stored:
 
 
 class Objects:
-  """All objects. An object is replaced as a whole; a request sees all earlier ones, as in Cloud Storage.
+  """All objects; the folders in `folder` are the buckets.
 
-  The folders in `folder` are the buckets, or only the one named `bucket`.
+  An object is replaced as a whole; a request sees all earlier ones, as in Cloud Storage.
   """
 
-  def __init__(self, folder: pathlib.Path, bucket: str | None = None):
-    self.folder, self._bucket = folder, bucket
+  def __init__(self, folder: pathlib.Path):
+    self.folder = folder
     self._lock = threading.RLock()
     self._last = 0
 
   def has_bucket(self, bucket: str) -> bool:
-    is_served = bucket not in ("", ".", "..") if self._bucket is None else bucket == self._bucket
-    return is_served and (self.folder / bucket).is_dir()
+    return bucket not in ("", ".", "..") and (self.folder / bucket).is_dir()
 
   def find(self, bucket: str, name: str) -> Stored | None:
     """The object of a name; None if there is none."""
