@@ -157,6 +157,7 @@ def test_other_records_are_noticed(corpus, model):
     ("index.json", lambda data: b"[" * 100_000),
     ("index.json", lambda data: data.replace(b'"layouts": [', b'"layouts": {}, "other": [')),
     ("index.json", lambda data: data.replace(b"en/human de/human en/human", b"en/human de/human")),
+    ("index.json", lambda data: data.replace(b"de/human", b"de")),
     ("lengths.npy", lambda data: data[:90]),
     ("lengths.npy", lambda data: b"nothing"),
     ("layouts.npy", lambda data: data[:-1]),

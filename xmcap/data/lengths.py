@@ -31,7 +31,6 @@ from xmcap.progress import Say
 from xmcap.storage import addresses, files, outputs
 
 _FORMAT = 2
-_WITHOUT_SOURCES = 1  # the format of earlier versions, which serves streams that draw from all sources
 SMALL = 10_000  # up to so many records, a run makes the index itself, in memory
 _MOST_PIECES = 65_535  # longer captions count as this long
 
@@ -44,10 +43,7 @@ Counted = tuple[list[str], np.ndarray, np.ndarray]
 
 
 class LayoutCodes(NamedTuple):
-  """The language and source of each caption of a record; `sources` is empty in an index of an earlier version.
-
-  `key` is equal for equal languages and sources.
-  """
+  """The language and source of each caption of a record. `key` is equal for equal languages and sources."""
 
   key: bytes
   languages: tuple[bytes, ...]
@@ -55,10 +51,9 @@ class LayoutCodes(NamedTuple):
 
   @classmethod
   def of(cls, text: str) -> "LayoutCodes":
-    """Reads the text of a layout, such as `en/human de/mt`, or `en de` of an earlier version."""
+    """Reads the text of a layout, such as `en/human de/mt`."""
     pairs = [pair.split(b"/") for pair in text.encode().split()]
-    languages = tuple(pair[0] for pair in pairs)
-    return cls(text.encode(), languages, tuple(pair[1] for pair in pairs if len(pair) > 1))
+    return cls(text.encode(), tuple(code for code, _ in pairs), tuple(source for _, source in pairs))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,22 +78,11 @@ def folder_of(directory: addresses.Address, split: str, vocabulary: Vocabulary) 
   return addresses.join(directory, "lengths", f"{split}-{vocabulary.sha256[:8]}")
 
 
-def index_of(source: RecordSource, vocabulary: Vocabulary, with_sources: bool = False) -> LengthIndex:
+def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
   """Returns the index for a source: the one stored beside it, or for a small source one made in memory.
 
-  If a large source has none, or the index is outdated or damaged, or lacks the sources of captions `with_sources`,
-  UsageError gives the command that makes it.
+  If a large source has none, or the index is outdated or damaged, UsageError gives the command that makes it.
   """
-  index = _found(source, vocabulary)
-  if with_sources and any(layout.languages and not layout.sources for layout in index.layouts):
-    raise UsageError(
-      f"the index of lengths in {source.directory} is of an earlier version, without the sources of captions: "
-      f"make it again: `{_command(source, vocabulary)}`"
-    )
-  return index
-
-
-def _found(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
   splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
   found = [counted for split in splits if (counted := read(source, split, vocabulary)) is not None]
   if len(found) == len(splits):
@@ -133,9 +117,11 @@ def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> Counted | 
     about = json.loads(addresses.read_text(addresses.join(folder, _INDEX)))
     layouts = about["layouts"]
     for name, expected in _facts(source, split, vocabulary).items():
-      if about.get(name) != expected and (name, about.get(name)) != ("format", _WITHOUT_SOURCES):
+      if about.get(name) != expected:
         raise UsageError(f"{folder}: the {name} changed after the index was made: {again}")
     lengths, layout_of = (_array(addresses.join(folder, name)) for name in (_LENGTHS, _LAYOUTS))
+    if not all(pair.count("/") == 1 for layout in layouts for pair in layout.split()):
+      raise ValueError("a layout is not of LANGUAGE/SOURCE")
     captions, records = _sizes(layouts)[layout_of].sum(), sum(about["records"]["shard_lengths"])
     if lengths.shape != (captions,) or layout_of.shape != (records,):
       raise ValueError("a file is too short or too long")

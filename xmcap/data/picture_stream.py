@@ -186,9 +186,8 @@ class PictureStream:
       "image_size": self.image_size,
       "seed": self.seed,
       "augment": repr(self.augment),
+      "resize": self.resize,
     }
-    if self.resize != "bilinear":  # runs of earlier versions have no such setting
-      settings["resize"] = self.resize
     if self.features:
       vectors = self._stored.vectors
       # Some of them tell the vectors of another network apart.

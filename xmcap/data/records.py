@@ -124,7 +124,7 @@ def serialize(record: Record) -> bytes:
 
 @parser
 def parse(feature: Features) -> Record:
-  """The inverse of `serialize`; also reads records of earlier versions, which have fewer columns."""
+  """The inverse of `serialize`."""
 
   def texts(name: str) -> list[str]:
     return [value.decode() for value in feature[name].bytes_list.value]

@@ -121,15 +121,9 @@ class CaptionStream(PictureStream):
       self.seed, self.languages, weights, self._count_power, self.captions_per_image, sources,
       self.stabilizer.language if self.stabilizer else "",
     )  # fmt: skip
-    with_sources = self.stabilizer is not None
-    self._indexes = (
-      [
-        lengths.index_of(part.source, self.vocabulary, bool(part.sources) or with_sources)
-        for part in self.parts
-      ]
-      if len(targets) > 1
-      else ()
-    )
+    self._indexes: Sequence[lengths.LengthIndex] = ()
+    if len(targets) > 1:
+      self._indexes = [lengths.index_of(part.source, self.vocabulary) for part in self.parts]
     self._plan(targets, self.bucket_window)
 
   def _stabilized(self, registered: Registration) -> Marks | None:
@@ -195,17 +189,10 @@ class CaptionStream(PictureStream):
 
   def signature(self) -> dict[str, Any]:
     weights = [dict(part.weights) for part in self.parts]
-    # A run of an earlier version, without these settings, can be resumed.
     drawn: dict[str, Any] = {"language_weights": weights[0]}
-    if any(part.sources for part in self.parts):
-      drawn["sources"] = [part.sources for part in self.parts]
-    if self._tags is not None:
-      drawn["prompt_tags"] = self._tags.sha256
-    if self.stabilizer is not None:
-      drawn["stabilizer"] = [self.stabilizer.form, self.stabilizer.language]
     if isinstance(self.order, MixedOrder):
       places = self.order.counts.tolist()
-      drawn |= {
+      drawn = {
         "language_weights": weights,
         "places": dict(zip((part.name for part in self.parts), places, strict=True)),
         "splits": {part.name: part.source.split for part in self.parts},
@@ -213,6 +200,9 @@ class CaptionStream(PictureStream):
     return {
       **super().signature(),
       **drawn,
+      "sources": [part.sources for part in self.parts],
+      "prompt_tags": self._tags.sha256 if self._tags else None,
+      "stabilizer": [self.stabilizer.form, self.stabilizer.language] if self.stabilizer else None,
       "batch_size": self.pictures * self.captions_per_image,
       "captions_per_image": self.captions_per_image,
       "prompt_length": self._prompts.shape[1],

@@ -48,7 +48,7 @@ class PictureTagger:
     if not isinstance(tagger, TaggerConfig):
       raise UsageError(
         f"{model_dir} holds no tagger ({model_json.NAME} has no 'tagger'): give the MODEL_DIR of a run of "
-        "runs/tag_mono.gin or tag_cascade.gin; one of an earlier xmcap is completed if `xmcap train` is run again"
+        "runs/tag_mono.gin or tag_cascade.gin"
       )
     folders = {code: addresses.join(model_dir, labels_lib.FOLDER, code) for code, _ in tagger.sizes}
     self.names = labels_lib.read_names(folders)

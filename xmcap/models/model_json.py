@@ -48,7 +48,6 @@ LARGEST = 2**16
 """Largest size in bytes; that of a run has about 1,500."""
 
 _FORMAT, _VERSION = "xmcap.model", 1
-_DROPPED = ("pack_length",)  # fields of earlier versions that did not change results
 _SEARCHES = {"Greedy": Greedy, "Beam": Beam, "Sample": Sample}
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
 
@@ -264,7 +263,6 @@ def parse(raw: bytes, where: str) -> Model:
 def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
   """Returns the given fields if they make a valid configuration; UsageError names the wrong field."""
   fields = dataclasses.fields(config)
-  given = {name: value for name, value in given.items() if name not in _DROPPED}
   _check_names(given, [field.name for field in fields], where, f"{part}.")
   for field in fields:
     if field.default is dataclasses.MISSING and field.name not in given:

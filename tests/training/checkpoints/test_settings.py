@@ -116,13 +116,13 @@ def test_a_stream_without_a_signature_is_known_by_its_batch(tmp_path):
     run(tmp_path, 14, ToyStream(rows=16))
 
 
-def test_a_checkpoint_of_an_older_version_has_none_and_that_is_said(tmp_path, caplog):
+def test_a_checkpoint_without_settings_is_damaged(tmp_path, caplog):
   run(tmp_path, 7)
   item = tmp_path / "checkpoints/7/training"
   (item / "settings.json").unlink()
   (item / "crc32.json").unlink()
-  assert "resuming from step 7" in run(tmp_path, 14, ToyStream(rows=16))[1][0]
-  assert "checkpoints/7: written by an older version without settings" in caplog.text
+  run(tmp_path, 14)
+  assert "training/settings.json is missing" in caplog.text and (tmp_path / "damaged/7").is_dir()
 
 
 # ---- the file ------------------------------------------------------------------------------------
@@ -225,13 +225,6 @@ def test_each_configuration_is_kept_with_the_step_it_began_at(tmp_path):
   found = {path.name: path.read_text() for path in (tmp_path / "configs").iterdir()}
   assert found == {"000000000.gin": "A = 1\n", "000000014.gin": "A = 2\n", "000000014.1.gin": "A = 3\n"}
   assert (tmp_path / "config.gin").read_text() == "A = 3\n"
-
-
-def test_the_one_configuration_of_an_older_version_is_kept_too(tmp_path):
-  (tmp_path / "config.gin").write_text("A = 1\n")
-  kept_config.keep(epath.Path(tmp_path), 14, "A = 2\n")
-  assert sorted(path.name for path in (tmp_path / "configs").iterdir()) == ["000000000.gin", "000000014.gin"]
-  assert (tmp_path / "configs/000000000.gin").read_text() == "A = 1\n"
 
 
 def test_a_full_disk_leaves_the_configuration_before(tmp_path, monkeypatch):

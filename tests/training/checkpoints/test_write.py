@@ -162,14 +162,6 @@ def test_values_of_another_metric_are_not_compared(tmp_path):
   assert kept(tmp_path) == [2, 3] and read.best_step(tmp_path) == 2
 
 
-def test_a_note_of_an_older_version_is_read(tmp_path):
-  policy = CheckpointPolicy(keep=1, best_metric="cider")
-  write(tmp_path, [1], policy, [0.9])
-  (tmp_path / "checkpoints/1/metrics/metrics").write_text('{"value": 0.9, "score": 0.9}')
-  write(tmp_path, [2, 3], policy, [0.3, 0.2])
-  assert kept(tmp_path) == [1, 3]
-
-
 @pytest.mark.parametrize("where", ["", "checkpoints", "checkpoints/4"])
 def test_loads_parameters_from_any_of_the_folders(tmp_path, where):
   write(tmp_path, [3, 4])
@@ -184,20 +176,6 @@ def test_loads_a_step(tmp_path):
   with pytest.raises(UsageError, match=r"no checkpoint of step 5: choose one of \[3, 4\]"):
     read.load_params(tmp_path, 5)
   assert read.best_step(tmp_path) is None
-
-
-def test_layers_that_an_older_version_wrote_one_by_one_are_stacked(tmp_path):
-  layers = {f"layers_{n}": {"kernel": jnp.full((2, 3), n, jnp.float32)} for n in range(3)}
-  old = create_state({"encoder": layers, "scale": jnp.ones(2)}, OPTIMIZER)
-  checkpoints = Checkpoints(tmp_path, KEEP_ALL)
-  checkpoints.save(1, old)
-  checkpoints.close()
-  params = read.load_params(tmp_path)
-  assert params["encoder"]["layers"]["kernel"].shape == (3, 2, 3)
-  np.testing.assert_array_equal(params["encoder"]["layers"]["kernel"][:, 0, 0], [0, 1, 2])
-  now = target_of(create_state(jax.tree.map(jnp.asarray, params), OPTIMIZER))
-  with pytest.raises(XmcapError, match="written by an older version of xmcap, .* give it as PRETRAINED"):
-    read.restore(tmp_path / "checkpoints" / "1", now)
 
 
 def test_no_checkpoint_to_load(tmp_path):

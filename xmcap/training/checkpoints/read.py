@@ -12,7 +12,6 @@ import orbax.checkpoint as ocp
 from absl import logging
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.models import stacking
 from xmcap.storage import addresses
 from xmcap.storage.bucket_paths import epath
 from xmcap.tensors import orbax as orbax_tensors
@@ -118,9 +117,7 @@ def _read_params(path: epath.Path) -> dict[str, Any]:
     orbax_tensors.check_claim_of(path / PARAMS, shapes)
     as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
     arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
-    params = ocp.PyTreeCheckpointHandler().restore(path / PARAMS, args=arguments)
-  # Checkpoints written before 2026-11 may hold the layers of a stack separately.
-  return stacking.stack(params)
+    return ocp.PyTreeCheckpointHandler().restore(path / PARAMS, args=arguments)
 
 
 def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any]) -> tuple[epath.Path, Any]:
@@ -241,11 +238,6 @@ def check_same(
       raise XmcapError(
         f"{where}: {path} has shape {tuple(given[path].shape)}, but {shape} in this model: "
         "use the configuration it was trained with, or another model_dir"
-      )
-    if any(name in given for name in stacking.one_by_one(path, 1, lambda n: n)):
-      raise XmcapError(
-        f"{where}: written by an older version of xmcap, which stored each layer separately. To use its parameters, "
-        "give it as PRETRAINED to a run in another folder"
       )
     raise XmcapError(
       f"{where}: {path} {shape} of this model is missing: use the configuration it was trained with"

@@ -68,7 +68,7 @@ class CheckpointPolicy:
 class Note:
   """The value of `CheckpointPolicy.best_metric` in a finished evaluation, stored beside its checkpoint."""
 
-  metric: str | None  # None also in notes of older versions
+  metric: str | None
   value: float | None  # None also if not finite
   score: float | None  # the value, negated if `best_mode` is `min`
 
@@ -121,7 +121,7 @@ class Retention(ocp.checkpoint_managers.PreservationPolicy):
     values = {
       step: self.policy.score(note.value)
       for step, note in self.notes.items()
-      if metric and step in steps and note.value is not None and note.metric in (None, metric)
+      if step in steps and note.value is not None and note.metric == metric
     }
     kept = {*steps[-self.policy.keep :], *self.pending, best_of(values)}
     return [step for step in steps if step not in kept and not (every and step % every == 0)]

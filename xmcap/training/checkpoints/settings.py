@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from absl import logging
-
 from xmcap import configuration, terminal
 from xmcap.errors import UsageError
 from xmcap.storage.bucket_paths import epath
@@ -55,11 +53,11 @@ def of_run(stream: Any) -> Settings:
   return Settings(configuration.bindings(), json.loads(data))
 
 
-def read(folder: epath.Path) -> Settings | None:
-  """Reads the settings in a checkpoint's folder; None if an older version wrote it. ValueError if damaged."""
+def read(folder: epath.Path) -> Settings:
+  """Reads the settings in a checkpoint's folder. ValueError if they are missing or damaged."""
   file = folder / NAME
   if not file.exists():
-    return None
+    raise ValueError(f"{file} is missing")
   content = small_json.read(file)
   bindings, data = content.get("bindings"), content.get("data")
   if not isinstance(bindings, dict) or not isinstance(data, dict):
@@ -78,18 +76,13 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def check(
-  checkpoint: epath.Path, before: Settings | None, now: Settings, other_data: bool, say: Callable[[str], None]
+  checkpoint: epath.Path, before: Settings, now: Settings, other_data: bool, say: Callable[[str], None]
 ) -> None:
   """Prints a line for each setting that has changed since the checkpoint that a run resumes from.
 
   Raises:
     UsageError: the data changed and `other_data` is not set.
   """
-  if before is None:
-    logging.warning(
-      "%s: written by an older version without settings, so they cannot be compared", checkpoint
-    )
-    return
   for line in changes(before.bindings, now.bindings):
     say(f"changed since checkpoint {checkpoint.name}: {line}")
   others = changes(before.data, now.data)
