@@ -36,7 +36,7 @@ CASES = {
   ],
   "tpu_vm run, slices": [
     *[*_TPU_VM, "--accelerator_type=v5e-256", "--queued", "--reserved", "--num_slices=2", "--internal_ips"],
-    *["--network=net", "--subnetwork=sub", "--service_account=worker@my-project.iam.gserviceaccount.com"],
+    *["--gcloud_create=--network=net", "--service_account=worker@my-project.iam.gserviceaccount.com"],
     *[_PACKAGE, "--", *_TRAIN],
   ],
   "tpu_vm run, secrets": [
@@ -60,14 +60,19 @@ CASES = {
   "tpu_vm delete": [*_TPU_VM, "--action=delete", "--queued"],
   "xpk run": [*_XPK, "--tpu_type=v4-128", "--docker_image=gcr.io/my-project/xmcap:1", "--", *_TRAIN],
   "xpk run, gpu": [
-    *[*_XPK, "--device_type=h100-80gb-8", "--num_nodes=4", "--base_docker_image=gcr.io/my-project/base:1"],
-    *["--env=A=b c", "--priority=high", "--", *_TRAIN],
+    *[*_XPK, "--device_type=h100-80gb-8", "--num_nodes=4", "--env=A=b c"],
+    *[
+      "--xpk_create=--base-docker-image=gcr.io/my-project/base:1",
+      "--xpk_create=--priority=high",
+      "--",
+      *_TRAIN,
+    ],
   ],
   "xpk status": [*_XPK, "--action=status"],
   "xpk delete": [*_XPK, "--action=delete"],
   "slurm run": [
-    *["slurm", "--name=bb", "--nodes=8", "--gpus_per_node=8", "--cpus_per_task=12", "--mem=800G"],
-    *["--time=2-00:00:00", "--partition=gpu", "--account=lab", "--qos=high", "--constraint=h100"],
+    *["slurm", "--name=bb", "--nodes=8", "--gpus_per_node=8", "--cpus_per_task=12", "--sbatch=--mem=800G"],
+    *["--time=2-00:00:00", "--partition=gpu", "--sbatch=--comment=a b"],
     *["--chdir=/scratch/bb", "--log=logs/%x-%j.log", "--program=/scratch/venv/bin/xmcap", "--", *_TRAIN],
   ],
   "slurm run, cpu": ["slurm", "--name=bb", "--nodes=2", "--restart=0", "--env=A=b c", "--", *_TRAIN],

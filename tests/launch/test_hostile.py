@@ -165,7 +165,7 @@ def test_xpk_other_actions_run(action, place, monkeypatch):
   assert options[-1] == {"status": "--filter-by-job=bb", "delete": "--workload=bb"}[action]
 
 
-@pytest.mark.parametrize("option", ["--name", "--project", "--zone", "--accelerator_type", "--network"])
+@pytest.mark.parametrize("option", ["--name", "--project", "--zone", "--accelerator_type", "--gcloud_create"])
 @pytest.mark.parametrize("text", ["; touch pwned", "$(touch pwned)", "a\nb", "é", "'", '"'])
 def test_names_are_refused_in_one_line(option, text, capsys):
   arguments = {

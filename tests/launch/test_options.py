@@ -19,6 +19,8 @@ from xmcap.launch import gcloud, options
     ("word", "2-12:00:00"),
     ("word", "projects/p/zones/us-central2-b/disks/d"),
     ("word", "a100|h100"),
+    ("option", "--mem=200G"),
+    ("option", "--comment=a $b"),
     ("env", "XLA_FLAGS=--a --b\n"),
   ],
 )
@@ -37,6 +39,9 @@ def test_allowed(rule, value):
     ("slice", "v4"),
     ("word", "3.12; true"),
     ("word", "$HOME"),
+    ("option", "-n8"),
+    ("option", "--a b"),
+    ("option", "--a=b\n#SBATCH --uid=0"),
     ("env", "1A=b"),
     ("env", "A"),
   ],

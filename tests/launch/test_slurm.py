@@ -93,7 +93,14 @@ def test_actions(place, monkeypatch, action, program):
 
 @pytest.mark.parametrize(
   "wrong",
-  [{"nodes": 0}, {"gpus_per_node": -1}, {"partition": "a b"}, {"log": "a\n#SBATCH --uid=0"}, {"chdir": "-a"}],
+  [
+    {"nodes": 0},
+    {"gpus_per_node": -1},
+    {"partition": "a b"},
+    {"log": "a\n#SBATCH --uid=0"},
+    {"chdir": "-a"},
+    {"sbatch": ("--a", "b")},
+  ],
 )
 def test_options_are_checked(wrong):
   with pytest.raises(UsageError, match=f"--{next(iter(wrong))}="):

@@ -22,16 +22,9 @@ _CORES_IN_NAME = ("v2", "v3", "v4", "v5p", "tpu7x")
 _DEVICE_PER_CORE = ("v2", "v3", "tpu7x")
 # Set here, so not to be passed through.
 _OWN_OPTIONS = (
-  "project",
-  "zone",
-  "command",
-  "worker",
-  "node",
-  "accelerator-type",
-  "quiet",
-  "node-id",
-  "node-count",
-)
+  "--project", "--zone", "--command", "--worker", "--node", "--accelerator-type", "--quiet", "--node-id",
+  "--node-count",
+)  # fmt: skip
 _SECONDS_TO_SAVE = "120"
 
 
@@ -52,8 +45,6 @@ class TpuVm:
   reserved: bool = option("use the project's reservation", False)
   num_slices: int = option("number of slices that train together", 1, least=1, metavar="N")
   service_account: str = option("service account of the workers", "")
-  network: str = option("network of the workers", "")
-  subnetwork: str = option("subnetwork of the workers", "")
   internal_ips: bool = option("no external addresses; ssh from inside the network", False)
   data_disk: str = option(
     "a disk to attach to every worker, read-only, at /mnt/disks/DISK", "", rule="disk", metavar="DISK"
@@ -63,11 +54,15 @@ class TpuVm:
     "gcloud's alpha or beta commands, which have more options", "", choices=("alpha", "beta")
   )
   gcloud_create: Sequence[str] = option(
-    "an option for gcloud's create, such as --labels=team=x (repeatable)", (), metavar="--OPTION[=VALUE]"
+    "an option for gcloud's create, such as --labels=team=x (repeatable)",
+    (),
+    rule="option",
+    metavar="--OPTION[=VALUE]",
   )
   gcloud_ssh: Sequence[str] = option(
     "an option for gcloud's ssh and scp, such as --tunnel-through-iap (repeatable)",
     (),
+    rule="option",
     metavar="--OPTION[=VALUE]",
   )
 
@@ -75,11 +70,8 @@ class TpuVm:
     check_fields(self)
     for name in ("gcloud_create", "gcloud_ssh"):
       for word in getattr(self, name):
-        found = re.fullmatch(r"(?s)--([a-z][a-z0-9-]*)(=.*)?", word)
-        if not found or found[1] in _OWN_OPTIONS or not word.isprintable():
-          raise UsageError(
-            f"--{name}={ascii(word[:80])[1:-1]}: give one of gcloud's options that xmcap does not set"
-          )
+        if word.partition("=")[0] in _OWN_OPTIONS:
+          raise UsageError(f"--{name}={word[:80]}: give one of gcloud's options that xmcap does not set")
     if self.spot and self.reserved:
       raise UsageError("--spot and --reserved: give only one of them")
     if self.num_slices > 1 and not self.queued:
@@ -95,7 +87,7 @@ class TpuVm:
       options += [f"--node-count={self.num_slices}", f"--node-prefix={self.name}"]
     elif self.queued:
       options.append(f"--node-id={self.name}")
-    for name in ("spot", "reserved", "internal_ips", "service_account", "network", "subnetwork"):
+    for name in ("spot", "reserved", "internal_ips", "service_account"):
       value = getattr(self, name)
       if value:
         option_name = f"--{name.replace('_', '-')}"

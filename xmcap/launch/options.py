@@ -26,6 +26,10 @@ _RULES = {
     r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^\x00-\x1f\x7f*?\[\]#]*)?",
     "a folder of a bucket, such as gs://my-bucket/inputs, without * ? [ ] #",
   ),
+  "option": (
+    r"--[a-z][a-z0-9-]*(=[^\x00-\x1f\x7f-\x9f]*)?",
+    "an option of that program, --NAME or --NAME=VALUE",
+  ),
   "env": (r"(?s)[A-Za-z_][A-Za-z0-9_]*=.*", "NAME=VALUE"),
 }
 
@@ -54,9 +58,10 @@ def check_fields(options: Any) -> None:
   """Checks every option of a dataclass that has a value; UsageError names the first wrong one."""
   for field in dataclasses.fields(options):
     value = getattr(options, field.name)
-    if type(value) is str and value and field.metadata["rule"] != "any":
-      check_text(field.metadata["rule"], value, field.name)
-    elif type(value) is int:
+    for text in value if isinstance(value, tuple) else [value]:
+      if isinstance(text, str) and text and field.metadata["rule"] != "any":
+        check_text(field.metadata["rule"], text, field.name)
+    if type(value) is int:
       check_number(field.name, value, field.metadata["least"])
 
 

@@ -27,16 +27,15 @@ class BatchJob:
   nodes: int = option("number of nodes", 1, least=1, metavar="N")
   gpus_per_node: int = option("GPUs per node, with one process each; 0: CPUs", 0, metavar="N")
   cpus_per_task: int = option("CPUs per process", 0, metavar="N")
-  mem: str = option("memory per node, such as 200G", "")
   time: str = option("time limit, such as 24:00:00", "")
   partition: str = option("partition", "")
-  account: str = option("account to charge", "")
-  qos: str = option("quality of service", "")
-  constraint: str = option("required features of the nodes", "")
   chdir: str = option("working folder of the job", "")
   log: str = option("file for the output; %%x is the name, %%j the number of the job", "%x-%j.log")
   grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
+  sbatch: Sequence[str] = option(
+    "an option for sbatch, such as --mem=200G (repeatable)", (), rule="option", metavar="--OPTION[=VALUE]"
+  )
 
   def __post_init__(self):
     check_fields(self)
@@ -50,12 +49,8 @@ def script(job: BatchJob, command: Sequence[str]) -> str:
     "ntasks-per-node": max(1, job.gpus_per_node),
     "gpus-per-node": job.gpus_per_node,
     "cpus-per-task": job.cpus_per_task,
-    "mem": job.mem,
     "time": job.time,
     "partition": job.partition,
-    "account": job.account,
-    "qos": job.qos,
-    "constraint": job.constraint,
     "chdir": job.chdir,
     "output": job.log,
     # A requeued job continues in the same file.
@@ -80,9 +75,9 @@ def submit(job: BatchJob, command: Sequence[str], dry_run: bool = False) -> None
   """Submits the script by sbatch; a dry run prints it instead."""
   text = script(job, command)
   if dry_run:
-    print(f"sbatch <<'{_END}'\n{text}{_END}")
+    print(f"{quoting.words(['sbatch', *job.sbatch])} <<'{_END}'\n{text}{_END}")
     return
-  runner.run(["sbatch"], given=text)
+  runner.run(["sbatch", *job.sbatch], given=text)
   runner.say(
     f"see its state with squeue; the output goes to {job.log} (%x is {job.name}, %j the number of the job)"
   )

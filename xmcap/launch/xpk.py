@@ -1,19 +1,16 @@
 """GKE with XPK (github.com/AI-Hypercomputer/xpk): one workload on a cluster that XPK created."""
 
 import dataclasses
-import pathlib
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError
 from xmcap.launch import gcloud, quoting, runner
 from xmcap.launch.options import check_fields, option
 
-_PRIORITIES = ("very-low", "low", "medium", "high", "very-high")
-
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-  """The options of `xpk workload`: either `tpu_type` or `device_type`, and one of the two images.
+  """The options of `xpk workload`: either `tpu_type` or `device_type`, and an image.
 
   The methods return commands, as argument lists.
   """
@@ -27,13 +24,14 @@ class Workload:
   num_slices: int = option("number of TPU slices that train together", 1, least=1, metavar="N")
   num_nodes: int = option("number of nodes of --device_type", 1, least=1, metavar="N")
   docker_image: str = option("an image with xmcap installed", "", metavar="IMAGE")
-  base_docker_image: str = option("an image to which XPK adds --script_dir", "", metavar="IMAGE")
-  script_dir: str = option(
-    "folder that XPK adds to the image; default: this folder", "", rule="any", metavar="DIR"
-  )
-  priority: str = option("priority in the queue", "medium", choices=_PRIORITIES)
   grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
+  xpk_create: Sequence[str] = option(
+    "an option for xpk workload create, such as --priority=high (repeatable)",
+    (),
+    rule="option",
+    metavar="--OPTION[=VALUE]",
+  )
 
   def __post_init__(self):
     check_fields(self)
@@ -44,28 +42,23 @@ class Workload:
       raise UsageError(
         "xmcap launch xpk needs --tpu_type, such as v4-128, or --device_type, such as h100-80gb-8"
       )
-    if bool(self.docker_image) == bool(self.base_docker_image):
+    # Without an image, XPK would build one from the working folder.
+    is_built = any(word.startswith("--base-docker-image=") for word in self.xpk_create)
+    if bool(self.docker_image) == is_built:
       raise UsageError(
-        "xmcap launch xpk needs --docker_image, with xmcap installed, or --base_docker_image, to which XPK adds the"
-        " files of --script_dir"
+        "xmcap launch xpk needs --docker_image, with xmcap installed, or --xpk_create=--base-docker-image=IMAGE, to"
+        " which XPK adds the working folder"
       )
-    if self.script_dir and not (self.base_docker_image and pathlib.Path(self.script_dir).is_dir()):
-      raise UsageError(f"--script_dir={self.script_dir}: give a folder, together with --base_docker_image")
     if self.tpu_type:
       devices = [f"--tpu-type={gcloud.accelerator_type(self.tpu_type)}", f"--num-slices={self.num_slices}"]
     else:
       devices = [f"--device-type={self.device_type}", f"--num-nodes={self.num_nodes}"]
-    images = {
-      "docker-image": self.docker_image,
-      "base-docker-image": self.base_docker_image,
-      "script-dir": self.script_dir,
-    }
     return [
       *self._xpk("create"),
       f"--workload={self.name}",
       *devices,
-      *(f"--{name}={value}" for name, value in images.items() if value),
-      f"--priority={self.priority}",
+      *([f"--docker-image={self.docker_image}"] if self.docker_image else []),
+      *self.xpk_create,
       f"--max-restarts={self.restart}",
       "--restart-on-exit-codes=75",
       f"--termination-grace-period-seconds={self.grace}",
