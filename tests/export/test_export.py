@@ -19,7 +19,7 @@ from xmcap import cli, languages
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import XmcapError
 from xmcap.evaluation import model_dir
-from xmcap.export import hf, program, stablehlo, tokenizer
+from xmcap.export import hf, program, stablehlo
 from xmcap.models.vit import ViTConfig
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/export.md"
@@ -237,7 +237,7 @@ def test_the_parts_of_a_model_in_a_bucket_are_those_of_one_here(model, tmp_path)
 def test_the_tokenizer_for_transformers_is_the_vocabulary(model, tmp_path, like_mt5):
   tokenizers = pytest.importorskip("tokenizers")
   vocabulary = like_mt5s(tmp_path) if like_mt5 else Vocabulary(str(model / "vocabulary.model"))
-  made = tokenizers.Tokenizer.from_str(json.dumps(tokenizer.as_json(vocabulary)["tokenizer.json"]))
+  made = tokenizers.Tokenizer.from_str(json.dumps(hf.tokenizer_files(vocabulary)["tokenizer.json"]))
   texts = [
     *NAMES,
     " ".join(NAMES),

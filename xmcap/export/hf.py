@@ -5,6 +5,7 @@ while here they go through the T5's encoder together with the prompt. So the exp
 MT5ForConditionalGeneration with its tokenizer, and the projection between them, without custom code to trust.
 """
 
+import base64
 import json
 import pathlib
 from collections.abc import Callable
@@ -12,14 +13,16 @@ from typing import Any
 
 from xmcap.convert import exporting
 from xmcap.convert.importing import check_free
+from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from xmcap.errors import UsageError
-from xmcap.export import tokenizer
-from xmcap.export.program import MANIFEST, Program
+from xmcap.export.program import MANIFEST, Program, sentencepiece_model
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
 from xmcap.models.vit import ViTConfig
 from xmcap.storage import files
 from xmcap.tensors.files import Tensor
+
+_SPACE = "▁"  # SentencePiece's
 
 
 def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[[str], None]) -> None:
@@ -41,7 +44,7 @@ def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[
   }
   captioner = program.generator.captioner
   exporting.write(tensors, {"t5": captioner.t5, "vit": captioner.vit}, model_dir, folder, say=say)
-  for name, content in tokenizer.as_json(program.vocabulary).items():
+  for name, content in tokenizer_files(program.vocabulary).items():
     files.write_text(folder / "t5" / name, json.dumps(content, ensure_ascii=False) + "\n")
   program.write_beside(folder, image_features=_features(captioner.vit), generate=generate)
   if isinstance(program.generator.search, Sample):
@@ -74,3 +77,58 @@ def _features(config: ViTConfig) -> str:
     # CLIP applies its last norm only in the pooler; a ViTModel's pooler is not part of our model.
     return "pooled" if config.pre_norm else "first"
   return {"map": "pooled", "gap": "mean", "none": "all"}[config.pool]
+
+
+def tokenizer_files(vocabulary: Vocabulary) -> dict[str, dict[str, Any]]:
+  """File name -> contents: `tokenizer.json` and `tokenizer_config.json`, for a SentencePiece unigram model.
+
+  The ids equal SentencePiece's, except for a text that contains a LangId token, before which SentencePiece would insert
+  a space.
+  """
+  model = sentencepiece_model(vocabulary)
+  normalizer, trainer = model.normalizer_spec, model.trainer_spec
+  special = {PAD_ID: "pad_token", EOS_ID: "eos_token", UNK_ID: "unk_token"}
+  names = {role: model.pieces[token].piece for token, role in special.items()}
+  # Tokens that are never split.
+  added = [
+    {
+      "id": token, "content": piece.piece, "single_word": False, "lstrip": False, "rstrip": False,
+      "normalized": False, "special": token in special,
+    }
+    for token, piece in enumerate(model.pieces)
+    if token in special or piece.type == piece.Type.USER_DEFINED
+  ]  # fmt: skip
+  steps: list[dict[str, Any]] = []
+  if normalizer.precompiled_charsmap:
+    charsmap = base64.b64encode(normalizer.precompiled_charsmap).decode()
+    steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+  if normalizer.remove_extra_whitespaces:
+    steps.append({"type": "Strip", "strip_left": True, "strip_right": True})
+    steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+  content = {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": added,
+    "normalizer": {"type": "Sequence", "normalizers": steps},
+    "pre_tokenizer": {
+      "type": "Metaspace", "replacement": _SPACE, "split": trainer.split_by_whitespace,
+      "prepend_scheme": "always" if normalizer.add_dummy_prefix else "never",
+    },
+    "post_processor": None,
+    "decoder": {
+      "type": "Sequence",
+      "decoders": [
+        {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+      ],
+    },
+    "model": {
+      "type": "Unigram", "unk_id": UNK_ID, "byte_fallback": trainer.byte_fallback,
+      "vocab": [[piece.piece, piece.score] for piece in model.pieces],
+    },
+  }  # fmt: skip
+  config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
+  return {"tokenizer.json": content, "tokenizer_config.json": config}

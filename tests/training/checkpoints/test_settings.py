@@ -11,7 +11,7 @@ from tests.training.test_loop import run
 from tests.training.toy import ToyStream
 from xmcap import configuration
 from xmcap.data.stream import CaptionStream, TagStream
-from xmcap.errors import UsageError
+from xmcap.errors import UsageError, XmcapError
 from xmcap.training.checkpoints import kept_config, settings
 from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.hosts import join as hosts
@@ -121,7 +121,8 @@ def test_a_checkpoint_without_settings_is_damaged(tmp_path, caplog):
   item = tmp_path / "checkpoints/7/training"
   (item / "settings.json").unlink()
   (item / "crc32.json").unlink()
-  run(tmp_path, 14)
+  with pytest.raises(XmcapError, match="none of the checkpoints"):
+    run(tmp_path, 14)
   assert "training/settings.json is missing" in caplog.text and (tmp_path / "damaged/7").is_dir()
 
 

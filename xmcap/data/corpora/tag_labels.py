@@ -3,7 +3,7 @@
 Chinese (Li et al., COCO-CN, section IV-A): labels are the tags, and the words of sentences with a part of speech n*, or
 a* and v* with at least two characters, if at least 20 training pictures have them. Parts of speech are those of the
 release, else of `jieba.posseg`. In other languages, labels are the most frequent lower-case words of at least three
-letters, without the stop words of `stop_words.py` (only English has some).
+letters, without stop words (only English has some).
 """
 
 import collections
@@ -16,7 +16,7 @@ from typing import Any
 import regex
 
 from xmcap.data import records
-from xmcap.data.corpora import annotations, stop_words
+from xmcap.data.corpora import annotations
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
 from xmcap.scoring.writing.grid import Grid
@@ -28,6 +28,26 @@ LEAST = 20
 TRAIN = "train"
 _WORDS = regex.compile(r"\p{L}[\p{L}\p{M}'’-]*")
 _MIN_LETTERS = 3
+
+# Function words (articles, pronouns, prepositions, conjunctions, auxiliaries and their contractions), numerals, and
+# adverbs of place and degree. Nouns, verbs and adjectives are none, however common.
+_STOP_WORDS = """
+a an the this that these those some any each every either neither both all another other others such same own
+i me my mine you your yours he him his she her hers it its we us our ours they them their theirs one ones
+himself herself itself themselves who whom whose which what someone something
+and or but nor so yet if while because although though than as whether where when how why since until unless
+about above across after against along alongside amid amidst among amongst around at atop before behind below beneath
+beside besides between beyond by despite down during except for from in inside into like near of off on onto out
+outside over past per through throughout to toward towards under underneath up upon via with within without
+be am is are was were been being do does did done doing have has had having can could may might must shall should
+will would isn't aren't wasn't weren't don't doesn't didn't can't couldn't won't wouldn't hasn't haven't hadn't
+it's there's that's he's she's they're we're you're what's let's
+zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen twenty thirty forty fifty
+hundred thousand first second third half dozen several many much few little more most less least lot lots couple
+not no none also just only very too quite rather almost even still already again ever never always often once here
+there away apart together else well however then now back forth ahead nearby upside next
+"""
+_ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +156,7 @@ def _of_chinese(sentence: Sentence) -> set[str]:
 def _of_other(text: str, language: str) -> set[str]:
   words = {word.rstrip("'’-") for word in _WORDS.findall(text.lower())}
   if language == "en":
-    words -= stop_words.ENGLISH
+    words -= _ENGLISH_STOP_WORDS
   return {word for word in words if len(word) >= _MIN_LETTERS}
 
 

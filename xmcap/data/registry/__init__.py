@@ -23,8 +23,13 @@ from xmcap.data.registry.corpora import (
   register_own,
   register_part,
 )
-from xmcap.data.registry.mixtures import Part, register_mixture, registration
-from xmcap.data.registry.sizes import number_of_tags, vocabulary_rows
+from xmcap.data.registry.mixtures import (
+  Part,
+  number_of_tags,
+  register_mixture,
+  registration,
+  vocabulary_rows,
+)
 
 __all__ = [
   "CorpusPart",

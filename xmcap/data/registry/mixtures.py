@@ -128,3 +128,23 @@ def _resolved(name: str, part: Part) -> CorpusPart:
 
 def _taken(name: str) -> UsageError:
   return UsageError(f"mixture '{name}': a corpus or mixture has this name: give another")
+
+
+@gin.configurable
+def vocabulary_rows(mixture: str) -> int:
+  """Returns the number of embedding rows for the vocabulary of a corpus: the vocab_size of a model for it.
+
+  Args:
+    mixture: name of the mixture.
+  """
+  return registration(mixture).vocabulary().rows
+
+
+@gin.configurable
+def number_of_tags(mixture: str) -> int:
+  """Returns the number of tags of a corpus: the num_classes of a tagger for it.
+
+  Args:
+    mixture: name of the mixture.
+  """
+  return len(records.read_tags(registration(mixture).corpus.location().data_dir))
