@@ -10,7 +10,8 @@ from xmcap.scoring import published
 _PAPER = pathlib.Path(__file__).parents[3] / "shared" / "paper"
 
 
-_OTHERS = {f"{protocol}_xm3600" for protocol in published.ROWS}  # rows picked from several papers
+# Rows picked from several papers.
+_OTHERS = {*(f"{protocol}_xm3600" for protocol in published.ROWS), *published.LANGUAGE_ROWS.values()}
 _DRAFT = "xm3600_draft_table5_sxs"
 _TABLES = sorted(
   table
@@ -45,3 +46,16 @@ def test_each_model_has_the_35_trained_languages(model, english):
   rows = published.table_rows(model)
   assert set(rows) == set(languages.TRAINED)
   assert rows["en"] == english
+
+
+# The means that are printed beside them: Tables 5 and 26 of Centurio's paper, Table 9 of the Gemini 1.0 report.
+@pytest.mark.parametrize("baseline, mean", [("centurio", "all but en"), ("gemini", "mean")])
+def test_scores_of_languages_have_the_printed_means(baseline, mean):
+  rows = {row["model"]: row for row in published.read(published.LANGUAGE_ROWS[baseline])}
+  for model, scores in published.language_rows(baseline).items():
+    values = [score for code, score in scores.items() if code != "en" or baseline == "gemini"]
+    assert 100 * sum(values) / len(values) == pytest.approx(float(rows[model][mean]), abs=0.05)
+    assert 100 * scores["en"] == pytest.approx(float(rows[model]["en"]))
+  printed = {row["model"]: row for row in published.read("centurio_xm3600")}
+  for model in printed.keys() & rows.keys():
+    assert rows[model]["en"] == printed[model]["en"] and rows[model][mean] == printed[model]["all but en"]

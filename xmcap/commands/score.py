@@ -45,8 +45,8 @@ def _add_score(commands) -> None:
 
   words = command.add_argument_group("scoring")
   protocol = (
-    "how others score, such as paligemma, centurio, mblip, xm100, xm3600: words, metrics, scale; default: xmcap, with "
-    "which any other option goes (docs/scoring.md)"
+    "how others score, such as paligemma, centurio, mblip, xm100, xm3600, vlmevalkit: words, metrics, scale; default: "
+    "xmcap, with which any other option goes (docs/scoring.md)"
   )
   metrics = (
     "cider, cider_d, bleu (1 to 4), chrf, rouge_l, exact, or all of these; meteor, spice (English, with Java); "
@@ -55,8 +55,8 @@ def _add_score(commands) -> None:
   )
   tokenizer = (
     "default, char, given (the release's caption/tokenized), ptb (made for English, needs Java), coco, coco_spacy, "
-    "coco_xm100 (as in the protocols), split (already segmented), whitespace, morphemes (default, but Korean by "
-    "MeCab-ko), 13a (sacreBLEU's), rouge (rouge-score's); default: the protocol's, default"
+    "coco_xm100 (as in the protocols), split (already segmented), raw (as it is, at spaces), whitespace, morphemes "
+    "(default, but Korean by MeCab-ko), 13a (sacreBLEU's), rouge (rouge-score's); default: the protocol's, default"
   )
   missing = "if predictions are missing: refuse, or score them as empty captions (empty)"
   base.text(words, "--protocol", "NAME", protocol)
@@ -87,7 +87,7 @@ def _add_score(commands) -> None:
   shown = command.add_argument_group("output")
   baseline = (
     "scores to compare with: a folder of xmcap score, or printed ones: 'paper' or 'xm3600' (four models of the XM3600 "
-    "paper), 'paligemma', 'centurio'"
+    "paper), 'paligemma', 'centurio', 'gemini'"
   )
   base.text(shown, "--title", "TEXT", "title of the tables and the report", "")
   base.text(shown, "--baseline", "DIR", baseline, "")

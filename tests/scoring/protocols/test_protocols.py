@@ -35,7 +35,7 @@ def test_every_file_names_what_there_is(name):
 
 def test_the_names():
   assert protocols.names() == (
-    "centurio", "florenz", "mblip", "paligemma", "xm100", "xm3600", "xmcap",
+    "centurio", "florenz", "mblip", "paligemma", "vlmevalkit", "xm100", "xm3600", "xmcap",
   )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ def test_no_word_holds_white_space(name):
   assert all(word.split() == [word] for words in tokenizers.get(name, "en").tokenize(texts) for word in words)
 
 
-@pytest.mark.parametrize("name", ["default", "char", "split", "whitespace"])
+@pytest.mark.parametrize("name", ["default", "char", "raw", "split", "whitespace"])
 def test_references_are_split_as_predictions_are(name):
   tokenizer = tokenizers.get(name, "en")
   assert tokenizer.tokenize_references(["A b."], ["c"]) == tokenizer.tokenize(["A b."])
@@ -31,6 +31,6 @@ def test_an_unknown_name_without_a_near_one_lists_all():
   with pytest.raises(
     UsageError,
     match="unknown tokeniser 'zzz'; there are: default, char, given, morphemes, ptb, coco, coco_spacy, coco_xm100, "
-    "rouge, split, whitespace, 13a",
+    "raw, rouge, split, whitespace, 13a",
   ):
     tokenizers.get("zzz", "en")

@@ -164,6 +164,33 @@ def test_the_paper_stands_beside(files, tmp_path, monkeypatch):
   assert "were not published" in table.notes[0]
 
 
+@pytest.mark.parametrize(
+  "options, models, french, note",
+  [
+    ({"protocol": "centurio"}, 4, 0.713, "four of the 27 systems"),
+    ({"protocol": "xm3600"}, 3, 0.779, "that are not public"),
+    ({}, 3, 0.779, "that are not public"),
+  ],
+)
+def test_printed_scores_of_languages_stand_beside(tmp_path, monkeypatch, options, models, french, note):
+  references = {"k1": {"fr": ["un chien"], "cs": ["pes"]}, "k2": {"fr": ["deux chats"], "cs": ["kočky"]}}
+  monkeypatch.setattr(published, "XM3600_IMAGES", of_images(references))
+  (tmp_path / "r.jsonl").write_text(
+    "".join(
+      json.dumps({"image/key": key, "language": code, "caption": captions}) + "\n"
+      for key, held in references.items()
+      for code, captions in held.items()
+    )
+  )
+  baseline = "centurio" if "centurio" in options.values() else "gemini"
+  files = (tmp_path / "r.jsonl",) * 2
+  table = score_files(*files, tmp_path / "out", baseline=baseline, only_tables=True, **options).table
+  assert len(table.beside) == models
+  column = next(iter(table.beside.values()))
+  assert column["fr"] == pytest.approx(french) and ("cs" in column) == (models == 4)
+  assert sum(note in line for line in table.notes) == 1
+
+
 def test_another_folder_stands_beside(files, tmp_path):
   first = score_files(*files, tmp_path / "first")
   (tmp_path / "first" / "scores.npz").unlink()  # its tables are enough

@@ -177,6 +177,6 @@ def _notes(protocol: Protocol, subset: bool) -> tuple[str, ...]:
   notes = [f"{about}: {'; '.join(protocol.faults)}"] if protocol.faults else []
   if protocol.not_public:
     notes.append(f"{about}, not public: {'; '.join(protocol.not_public)}")
-  if protocol.pictures != "all" and not subset:
+  if protocol.pictures not in ("all", "any") and not subset:
     notes.append(f"{about} is for {protocol.pictures} pictures, but these are all of the references")
   return tuple(notes)

@@ -8,6 +8,7 @@ import csv
 from collections.abc import Iterable
 from importlib import resources
 
+from xmcap import languages
 from xmcap.scoring.writing import signature
 
 MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
@@ -53,3 +54,15 @@ def table_rows(model: str) -> dict[str, float]:
   """Returns language code -> CIDEr on XM3600 of one of `MODELS`, in [0, 10], for the 35 training languages."""
   rows = read("xm3600_tables8_11_cider")
   return {row["lang"]: float(row["xm3600"]) for row in rows if row["model"] == model}
+
+
+LANGUAGE_ROWS: dict[str, str] = {"centurio": "centurio_table26_xm3600", "gemini": "gemini_table9_xm3600"}
+"""Baseline -> the file with the CIDEr of its models on XM3600 in each language, for `language_rows`."""
+
+
+def language_rows(baseline: str) -> dict[str, dict[str, float]]:
+  """Returns model -> language code -> printed CIDEr of a baseline of `LANGUAGE_ROWS`, in [0, 10]."""
+  return {
+    row["model"]: {code: float(value) / 100 for code, value in row.items() if code in languages.LANGUAGES}
+    for row in read(LANGUAGE_ROWS[baseline])
+  }

@@ -12,7 +12,7 @@ from xmcap.scoring.tokenizers.english import Rouge, Wmt13a
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
-from xmcap.scoring.tokenizers.split import Split
+from xmcap.scoring.tokenizers.split import Raw, Split
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
@@ -24,6 +24,7 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {
     Morphemes,
     Ptb,
     *coco.TOKENIZERS,
+    Raw,
     Rouge,
     Split,
     Whitespace,

@@ -1,4 +1,4 @@
-"""Captions that are split into words already, such as those of COCO-CN."""
+"""Captions that are split into words already, such as those of COCO-CN, and captions as they are."""
 
 from collections.abc import Sequence
 
@@ -19,3 +19,17 @@ class Split(base.Tokenizer):
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
     return [[word for word in text.lower().split() if word not in _LEFT_OUT] for text in texts]
+
+
+class Raw(base.Tokenizer):
+  """Split at white space and nothing else, as pycocoevalcap's scorers do with captions that no tokeniser has seen.
+
+  "River." and "river" are two words. Deviation: ROUGE-L of pycocoevalcap 1.2 splits at U+0020 alone and counts the
+  empty words between two of them.
+  """
+
+  name = "raw"
+  normalization = "none"
+
+  def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    return [text.split() for text in texts]

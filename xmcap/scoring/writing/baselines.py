@@ -20,8 +20,17 @@ PAPER = "paper"
 
 _OF_THE_PAPER = (PAPER, "xm3600")
 _UNREAD = "mblip"  # a protocol whose paper has numbers that `published` lacks
-NAMES = (*_OF_THE_PAPER, *published.ROWS)
+_NOT_PUBLIC = "gemini"  # a baseline whose protocol nobody can follow, so that it may stand beside any
+NAMES = (*_OF_THE_PAPER, *published.ROWS, _NOT_PUBLIC)
 """The baselines that are printed in papers."""
+
+_COLUMN_NOTES = {
+  "paper": "CIDEr from Tables 8 to 11 of Thapliyal et al. (2022), on all of XM3600, with a tokeniser and a variant of "
+  "CIDEr that were not published: compare with care",
+  "centurio": "CIDEr-D of four of the 27 systems of Table 26 of Centurio's paper, on 500 pictures of XM3600",
+  "gemini": "CIDEr from Table 9 of the Gemini 1.0 report, four shots, with words and a variant of CIDEr that are not "
+  "public: compare with care",
+}
 
 
 def check_pictures(baseline: str | os.PathLike, keys: Iterable[str]) -> None:
@@ -43,6 +52,8 @@ def check_protocol(baseline: str | os.PathLike, followed: str) -> None:
     raise UsageError(
       f"--baseline={name}: its printed scores are not among xmcap's; there are {', '.join(NAMES)}"
     )
+  if name == _NOT_PUBLIC:
+    return
   if name in published.ROWS:
     theirs = (name,)
   elif name in _OF_THE_PAPER:
@@ -79,20 +90,31 @@ class Column(dict[str, float]):
     }
 
 
+class Printed(dict[str, float]):
+  """Scores by language code as a paper prints them, with a note about them."""
+
+  def __init__(self, scores: Mapping[str, float], note: str):
+    super().__init__(scores)
+    self.note = note
+
+
 def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dict[str, Mapping[str, float]]:
-  """Returns heading -> {language code: score} for the paper's models or for a folder of scores.
+  """Returns heading -> {language code: score} for the models of a paper or for a folder of scores.
 
   Args:
-    baseline: `paper` or `xm3600`, or a folder with `table.json`; for one of `published.ROWS` there is no column.
+    baseline: one of `NAMES`, or a folder with `table.json`; without a column if its papers print only means.
     metric: the metric to read from the folder; None: the primary metric of its table.
 
   Raises:
     UsageError: the folder has no table, or its table lacks the metric.
   """
-  if str(baseline) in published.ROWS:
-    return {}
-  if str(baseline) in _OF_THE_PAPER:
-    return {f"{model} (paper)": published.table_rows(model) for model in published.MODELS}
+  name = PAPER if str(baseline) in _OF_THE_PAPER else str(baseline)
+  if name in NAMES:
+    if name == PAPER:
+      rows = {model: published.table_rows(model) for model in published.MODELS}
+    else:
+      rows = published.language_rows(name) if name in published.LANGUAGE_ROWS else {}
+    return {f"{model} ({PAPER})": Printed(scores, _COLUMN_NOTES[name]) for model, scores in rows.items()}
   table = read_table(pathlib.Path(baseline, "table.json"))
   metric = metric or table.primary
   if metric not in table.metrics:
@@ -125,18 +147,13 @@ def with_beside(result: R, columns: Mapping[str, Mapping[str, float]]) -> R:
     if isinstance(scores, Column)
   }
   notes = [note for heading, scores in columns.items() for note in _notes(table.signature, heading, scores)]
-  if any(heading.endswith(f"({PAPER})") for heading in columns):
-    notes.append(
-      f"{tables.OF_COLUMNS}(paper): CIDEr from Tables 8 to 11 of Thapliyal et al. (2022), on all of XM3600, with a "
-      "tokeniser and a variant of CIDEr that were not published: compare with care"
-    )
   return dataclasses.replace(
     result,
     table=dataclasses.replace(
       table,
       beside={**table.beside, **beside},
       beside_intervals={**table.beside_intervals, **intervals},
-      notes=(*table.notes, *notes),
+      notes=(*table.notes, *dict.fromkeys(notes)),
     ),
   )
 
@@ -158,6 +175,8 @@ def with_published(result: Result, baseline: str | os.PathLike) -> Result:
 
 
 def _notes(signature: str, heading: str, scores: Mapping[str, float]) -> list[str]:
+  if isinstance(scores, Printed):
+    return [f"{tables.OF_COLUMNS}({PAPER}): {scores.note}"]
   if not isinstance(scores, Column):
     return []
   about = f"{tables.OF_COLUMNS}{heading}:"
