@@ -16,8 +16,10 @@ from xmcap.terminal import shown
 T = TypeVar("T")
 
 _KEY_CODE = re.compile(r"(?s:(.+))_([a-z]{2,3})")
-_NAME = re.compile(r"(?:.*[_.-])?([a-z]{2,3})(?:_preds|_annotations|_storepreds|-\d{5}-of-\d{5})?")
-"""File names with a code: CODE, NAME_CODE, big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001."""
+_PART = r"-\d{5}-of-(?P<parts>\d{5})(?:-[0-9a-f]{16})?"
+_NAME = re.compile(rf"(?:.*[_.-])?([a-z]{{2,3}})(?:_preds|_annotations|_storepreds|{_PART})?")
+"""File names with a code: CODE, NAME_CODE, big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001 (once with
+a hash)."""
 
 _PREFIX = re.compile(r"COCO_(train|val|test)\d{4}_(?=\d)")
 _XM3600 = re.compile(r"[0-9a-f]{16}")
@@ -51,6 +53,19 @@ def code_of_name(path: str | os.PathLike) -> str | None:
   """Returns the language code in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
   found = _NAME.fullmatch(split_name(path)[0])
   return found[1] if found and found[1] in languages.LANGUAGES else None
+
+
+def check_parts(paths: Iterable[str | os.PathLike]) -> None:
+  """Raises UsageError if of the files of a language, CODE-00000-of-00003 and so on, some are not among these."""
+  parts: dict[tuple[str, str], list[str | os.PathLike]] = {}
+  for path in paths:
+    if (found := _NAME.fullmatch(split_name(path)[0])) and found["parts"]:
+      parts.setdefault((found[1], found["parts"]), []).append(path)
+  for (code, count), of_language in parts.items():
+    if len(of_language) != int(count):
+      raise UsageError(
+        f"{of_language[0]}: {len(of_language)} of the {int(count)} files of {code} are here: download them all"
+      )
 
 
 class Namer:
@@ -122,6 +137,7 @@ class Namer:
       found[entry] = code
     if not found:
       raise UsageError(f"{folder}: contains no {self._what}; give a file per language, such as en.jsonl")
+    check_parts(found)
     return [(code, entry) for entry, code in found.items()]
 
   def named(

@@ -10,7 +10,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.reading import captions as captions_lib
-from xmcap.scoring.reading import ids, layouts, rows
+from xmcap.scoring.reading import hub_folders, ids, layouts, rows
 from xmcap.scoring.reading.inputs import Input, uncollected
 from xmcap.terminal import shown
 
@@ -64,8 +64,9 @@ def read_references(
 
   Args:
     path: the XM3600 release, COCO's or Karpathy's annotations, or rows of any of `layouts` (any number per image; a
-      caption is a string or a list) in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on; also an
-      opened `Input`, which is closed. The images of a text are its lines, by number from 1.
+      caption is a string or a list) in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on, or
+      that above them (`hub_folders`); also an opened `Input`, which is closed. The images of a text are its lines, by
+      number from 1.
     languages: codes to keep; None keeps all. The whole file is checked either way.
     language: code of captions that come without one, such as COCO's; others keep their own.
     tokenized: whether to read `caption/tokenized` too.
@@ -83,7 +84,7 @@ def read_references(
   namer = ids.Namer("references", key)
   parts = [(default, path)]
   if not isinstance(path, Input) and os.path.isdir(path):
-    parts = namer.files(pathlib.Path(path), default)
+    parts = namer.files(hub_folders.tables(pathlib.Path(path)), default)
   with uncollected():
     for code, part in parts:
       lengths = captions_lib.Lengths(longest)

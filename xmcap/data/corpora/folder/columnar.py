@@ -1,7 +1,6 @@
 """Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
 
 import functools
-import io
 import json
 import pathlib
 import posixpath
@@ -13,11 +12,10 @@ from typing import Any
 from xmcap.data.corpora.folder import fields, split_choice
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
-from xmcap.data.corpora.folder.table import Columns, Placed, Table
-from xmcap.data.corpora.lines import MAX_RATIO, most_unpacked
+from xmcap.data.corpora.folder.table import FILE_LANGUAGE, Columns, Placed, Table
+from xmcap.data.corpora.packed import Packed
 from xmcap.data.corpora.problems import Problems
-from xmcap.errors import UsageError
-from xmcap.scoring.reading import arrow_files
+from xmcap.scoring.reading import arrow_files, ids
 
 SUFFIXES = (".parquet", ".arrow")
 _TURN = ({"from", "value"}, {"role", "content"})  # of a conversation
@@ -34,43 +32,48 @@ def read(
   """Returns the table and the rows of files; adds their embedded pictures to `packed`, as the row's `picture`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
-  UsageError if pyarrow is missing, a file is damaged, or its pictures take far more room than the file.
+  If each file is named by its language, such as `th-00000-of-00001.parquet`, and no column says it, that is the
+  language of its captions, and the pictures of a key are one.
+
+  UsageError if pyarrow is missing, a file is damaged, its pictures take far more room than the file, or the pictures of
+  a key in several languages differ.
   """
-  table, placed = recognise(_placed(paths), columns, source, keyed=True)
-  most = most_unpacked(sum(path.stat().st_size for path in paths))
-  return table, _packed(placed, table, problems, packed, most)
+  codes = {path: ids.code_of_name(path) or "" for path in paths}
+  is_said = columns.language or columns.default_language or any("=" in name for name in columns.captions)
+  if is_said or not all(codes.values()):
+    codes = {}
+  ids.check_parts(codes)
+  table, placed = recognise(_placed(paths, codes), columns, source, keyed=True)
+  return table, _packed(placed, table, problems, Packed(packed, paths), table.language == FILE_LANGUAGE)
 
 
-def _placed(paths: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
+def _placed(paths: Mapping[pathlib.Path, str], codes: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
   for place, (path, known_as) in enumerate(paths.items()):
-    origin = posixpath.dirname(known_as), _split_of(path, known_as)
+    origin = posixpath.dirname(known_as), "" if codes else _split_of(path, known_as)
+    of_file = {FILE_LANGUAGE: codes[path]} if codes else {}
     for number, (metadata, values) in enumerate(arrow_files.rows(path)):
       where = f"{known_as}, row {number:,}"
-      yield Placed(where, _with_labels(metadata, values), (f"{place:05d}-{number:09d}", *origin))
+      labelled = _with_labels(metadata, values) | of_file
+      yield Placed(where, labelled, (f"{place:05d}-{number:09d}", *origin))
 
 
 def _packed(
-  placed: Iterator[Placed], table: Table, problems: Problems, packed: tarfile.TarFile, most: int
+  placed: Iterator[Placed], table: Table, problems: Problems, packed: Packed, is_shared: bool
 ) -> Iterator[Row]:
   for where, values, (name, folder, split) in placed:
     cell = values.get(table.picture)
     data, named = _picture(cell)
-    if data:
-      entry = tarfile.TarInfo(name)
-      entry.size = len(data)
-      packed.addfile(entry, io.BytesIO(data))
-      if packed.offset > most:
-        raise UsageError(
-          f"{where}: the pictures up to here take {packed.offset >> 20:,} MB, more than {MAX_RATIO} times the files "
-          "plus 1 GiB: give the published files"
-        )
+    held = values.get(table.key) if table.key else None
+    own = str(held) if isinstance(held, int | str) and held != "" else named
+    if data and is_shared and own:
+      name = packed.once(own, name, data, where)
+    elif data:
+      packed.add(name, data, where)
     beside = named and posixpath.join(folder, named)
     # Several pictures are left as they are, to be refused with their number.
     picture = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
     row = fields.parse({**values, table.picture: picture}, where, table, problems)
     if row is not None:
-      held = values.get(table.key) if table.key else None
-      own = str(held) if isinstance(held, int | str) and held != "" else named
       row.key = own if data else ""
       row.split = row.split or split
       yield row

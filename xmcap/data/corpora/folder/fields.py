@@ -58,7 +58,7 @@ def parse(fields: Mapping[str, Any], where: str, table: Table, problems: Problem
   if not columns:
     problems.add("missing_field", where, "no column with captions: give it with --caption_columns")
   split = fields.get(table.split) if table.split else ""
-  locale = fields.get("image/locale") or ""
+  locale = fields.get("image/locale") or fields.get("image_locale") or ""
   if (
     table.picture == "image/key" and columns and all(_is_released(fields[column.name]) for column in columns)
   ):

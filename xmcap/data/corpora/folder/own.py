@@ -19,6 +19,7 @@ from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError, XmcapError
+from xmcap.scoring.reading import hub_folders
 from xmcap.storage import files
 
 TAR = ".tar"
@@ -116,6 +117,7 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
     raise UsageError(f"{path}: unknown suffix: give {', '.join(_KINDS)}, or a folder of such files")
   if not path.is_dir():
     raise UsageError(f"{path} does not exist: give the captions")
+  path = hub_folders.tables(path)
   found = _below(path, "metadata.*", _METADATA)
   if others := {file.name for file in found} - {file.name for file in found[:1]}:
     raise UsageError(f"{path}: contains {found[0].name} and {min(others)}: keep one kind, or give the file")

@@ -50,12 +50,15 @@ CAPTIONS = (
   *("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation"),
   *TURNS,
 )
-LANGUAGES = ("language", "lang", "language_code")
+FILE_LANGUAGE = "the file's name"
+"""In the place of a column: the language in the name of each file."""
+LANGUAGES = ("language", "lang", "language_code", FILE_LANGUAGE)
 KEYS = ("key", "__key__", "image_id", "id")
 
 _PREFIX = re.compile(
   r"^(captions?|texts?|descriptions?)[ _:/.-]+|[ _:/.-]+(captions?|texts?|descriptions?)$", re.IGNORECASE
 )
+_COPY = re.compile(r"[_/](tokenized|lowercase)$")
 OFTEN_OTHER = ("id", "no", "in")
 """Codes that as a header are more often an identifier, a number or a word than a language."""
 
@@ -230,6 +233,8 @@ def other(name: str, profile: Profile, chosen: bool = False) -> Column:
   """Returns a column that is ignored; `chosen` if the user listed the columns with captions."""
   bare = _PREFIX.sub("", str(name).strip())
   code = language_in(name) or (languages.canonical(bare) or "" if bare else "")
+  if _COPY.search(name):
+    return Column(name, IGNORED, why="captions in another form")
   if profile.are_like_captions or (code and profile.are_words and (profile.are_phrases or bare != name)):
     return Column(name, IGNORED, language_in(name), "looks like captions", missed=not chosen)
   if not profile.count:

@@ -2,7 +2,8 @@
 
 The inputs are the published files (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or
 a folder of its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's
-tokens. Other releases in this layout, such as emoji36's, can be built too.
+tokens. Other releases in this layout, such as emoji36's, can be built too. Captions and pictures may also be the folder
+of the Hugging Face Hub's mirror (`xm3600_mirror`).
 
 The layout of a line is described in `xmcap.scoring.reading.layouts`. Here an unusable line, language or caption counts
 as a problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
@@ -12,16 +13,17 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from xmcap.data.corpora import build, line_check, splits
 from xmcap.data.corpora.pictures import Pictures, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
-from xmcap.data.corpora.releases import file_names
+from xmcap.data.corpora.releases import file_names, xm3600_mirror
 from xmcap.data.corpora.splits import Split
 from xmcap.data.records import Caption
 from xmcap.errors import XmcapError
-from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading import hub_folders, layouts
 from xmcap.scoring.reading.inputs import Input
 
 SPLIT = "test"
@@ -39,19 +41,30 @@ class Xm3600(build.Corpus):
   images: pathlib.Path
 
   def splits(self, work: Work) -> Iterator[Split]:
-    pictures = Pictures.search(work, [self.images])
-    with Input(self.captions) as source:
-      lines = read_pictures(source, self.captions.name, work.problems)
-      split = splits.write(work, SPLIT, lines, pictures)
+    if self.captions.is_dir():
+      split = self._of_mirror(work)
+    else:
+      pictures = Pictures.search(work, [self.images])
+      with Input(self.captions) as source:
+        lines = read_pictures(source, self.captions.name, work.problems)
+        split = splits.write(work, SPLIT, lines, pictures)
+      split = dataclasses.replace(split, lines=source.num_lines)
     if not split.count:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}: give the published file")
     work.say(f"{self.captions.name}: {split.count:,} images with captions")
     keys = {wanted.key for shard in range(split.shards) for wanted in split.wanted(shard)}
-    for name in dict.fromkeys(pictures.names()):  # a folder may contain all of Open Images
+    for name in dict.fromkeys(split.pictures.names()):  # a folder may contain all of Open Images
       if name not in keys:
         work.problems.add("no_captions", name, "no line of captions names it")
-    yield dataclasses.replace(split, lines=source.num_lines)
+    yield split
+
+  def _of_mirror(self, work: Work) -> Split:
+    is_whole = self.images == self.captions
+    lines = xm3600_mirror.read(work, hub_folders.tables(self.captions), is_whole)
+    pictures = Pictures.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
+    listed = (parse_row(line, f"image {key}", work.problems) for key, line in lines.items())
+    return splits.write(work, SPLIT, filter(None, listed), pictures, len(lines))
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
@@ -74,8 +87,11 @@ def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Want
 def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:
   """Parses a line; None if it is unusable, which counts as a problem."""
   row = line_check.parse_object(line, where, problems)
-  if row is None:
-    return None
+  return None if row is None else parse_row(row, where, problems)
+
+
+def parse_row(row: dict[str, Any], where: str, problems: Problems) -> Wanted | None:
+  """Parses the object of a line; None if it is unusable, which counts as a problem."""
   key, locale = row.get("image/key"), row.get("image/locale", "")
   if not isinstance(key, str) or not isinstance(locale, str):
     problems.add("missing_field", where, "image/key or image/locale is missing or not a string")
