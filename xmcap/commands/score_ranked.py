@@ -158,7 +158,7 @@ def _zero_shot(arguments) -> None:
 
 def _retrieval(arguments) -> None:
   from xmcap.scoring.metrics.ranked import DEPTHS
-  from xmcap.scoring.ranked import retrieval, retrieval_sets
+  from xmcap.scoring.ranked import retrieval, retrieval_sets, row_order
   from xmcap.scoring.reading import embedding_files
 
   depths = _depths(arguments.k, DEPTHS)
@@ -178,11 +178,18 @@ def _retrieval(arguments) -> None:
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
     if arguments.preset:
       retrieval_sets.check(arguments.preset, keys, {code: len(held.texts) for code, held in captions.items()})
+    pictures, notes = row_order.read_pictures(arguments.pictures, keys)
+    texts, of_texts = row_order.match_texts(
+      arguments.texts,
+      embedding_files.by_language(arguments.texts),
+      {code: held.texts for code, held in captions.items()},
+    )
     result = retrieval.score_retrieval(
-      embedding_files.read(arguments.pictures),
+      pictures,
       keys,
       captions,
-      embedding_files.by_language(arguments.texts),
+      texts,
+      notes=(*notes, *of_texts),
       depths=depths,
       per_image=arguments.captions_per_image,
       **_shared(arguments),

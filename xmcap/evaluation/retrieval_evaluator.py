@@ -42,7 +42,14 @@ class RetrievalBase(SplitEvaluator):
     keys = [str(number) for number in range(len(found.pictures))]
     depths = [k for k in DEPTHS if all(k <= len(held.images) for held in found.captions.values())]
     result = retrieval.score_retrieval(
-      found.pictures, keys, found.captions, found.texts, depths, similarity=found.similarity, **self.options
+      found.pictures,
+      keys,
+      found.captions,
+      found.texts,
+      depths,
+      similarity=found.similarity,
+      is_ordered=True,
+      **self.options,
     )
     if self.writes:
       self.write(result)

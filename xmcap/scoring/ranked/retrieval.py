@@ -8,6 +8,7 @@ pictures with a caption in the language, and their captions.
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,8 +17,8 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.metrics.ranked import DEPTHS
-from xmcap.scoring.ranked import ranks
-from xmcap.scoring.reading import embedding_files, embedding_rows
+from xmcap.scoring.ranked import ranks, row_order
+from xmcap.scoring.reading import embedding_files, embedding_rows, layouts
 from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.reading.references import read_references
@@ -41,10 +42,12 @@ class Captions:
   Attributes:
     images: int64 [T], the index of each caption's picture among all pictures.
     texts: the captions.
+    written: int64 [T], the place of each caption in the file, for one that does not go picture by picture.
   """
 
   images: np.ndarray
   texts: tuple[str, ...]
+  written: np.ndarray | None = None
 
 
 def score_retrieval(
@@ -56,6 +59,8 @@ def score_retrieval(
   *,
   similarity: str = "cosine",
   per_image: str = "all",
+  is_ordered: bool = False,
+  notes: Sequence[str] = (),
   bootstrap: int = 0,
   seed: int = 0,
   title: str = "",
@@ -69,6 +74,8 @@ def score_retrieval(
     texts: language code -> function that returns their embeddings, [T, D], of which a copy is kept as float32.
     depths: values of k, from `DEPTHS`.
     per_image: the captions of a picture that count, `all` or the `first` in each language; `texts` are of all.
+    is_ordered: whether the rows are sure to be in order, so that R@1 near chance needs no note.
+    notes: further notes for the table.
     similarity, bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
@@ -80,6 +87,8 @@ def score_retrieval(
   pictures = embedding_rows.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
   counted: dict[str, Captions] = {}
+  doubtful: dict[str, Embeddings] = {}
+  shares: dict[str, list[float]] = {}
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
   for code in languages_lib.ordered(captions):
     embedded = texts[code]()
@@ -91,7 +100,7 @@ def score_retrieval(
         f"{where}: shape {list(embedded.shape)} for {files.count(len(held.texts), 'caption')}; embed the captions of "
         "the file, in its order"
       )
-    embedded = embedding_rows.prepared(embedded, similarity, where)
+    whole = embedded = embedding_rows.prepared(embedded, similarity, where)
     if per_image == "first":
       chosen = np.unique(held.images, return_index=True)[1]
       embedded, held = (
@@ -100,6 +109,9 @@ def score_retrieval(
       )
     counted[code] = held
     statistics[code], ranked = _of_language(code, pictures, keys, held.images, embedded, depths)
+    shares[code] = [float(found.hits(1).mean()) for found in ranked.values()]
+    if not is_ordered and row_order.is_near_chance(shares[code], len(statistics[code].keys)):
+      doubtful[code] = whole
     for direction, found in ranked.items():
       tied += found.undecided
       medians[direction].append(f"{code} {np.median(found.expected()):g}")
@@ -117,7 +129,8 @@ def score_retrieval(
     "captions_per_image": per_image,
     "candidates": "language",
   }
-  notes = [
+  notes = [*notes, *_order_notes(pictures, captions, doubtful, shares)]
+  notes += [
     f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
   ]
   notes += ranks.ties_note(tied)
@@ -159,8 +172,49 @@ def read_captions(
   captions = {}
   for code, pairs in files.choose(by_language, languages, path, "captions").items():
     images = np.array([image for image, _ in pairs], np.int64)
-    captions[code] = Captions(images, tuple(text for _, text in pairs))
+    written = _written(content, keys, images) if not is_pairs else None
+    captions[code] = Captions(images, tuple(text for _, text in pairs), written)
   return keys, captions
+
+
+def _written(content: Any, keys: Sequence[str], images: np.ndarray) -> np.ndarray | None:
+  """Returns the place of each caption in COCO's annotations; None if that is its place here, or is not known."""
+  if not isinstance(content, dict) or not isinstance(annotations := content.get("annotations"), list):
+    return None
+  place = {key: number for number, key in enumerate(keys)}
+  of_rows = [place.get(layouts.id_of(row, "image_id", ""), -1) for row in annotations]
+  order = np.argsort(of_rows, kind="stable")
+  is_known = np.array_equal(np.take(of_rows, order), images)
+  return order if is_known and (order != np.arange(len(order))).any() else None
+
+
+def _order_notes(
+  pictures: Embeddings,
+  captions: Mapping[str, Captions],
+  texts: Mapping[str, Embeddings],
+  shares: Mapping[str, Sequence[float]],
+) -> list[str]:
+  """Returns notes on the languages in which R@1 is near chance both ways (`shares`), with an order that is better."""
+  better: dict[str, list[str]] = {}
+  for code, embedded in texts.items():
+    held = captions[code]
+    used, place = np.unique(held.images, return_inverse=True)
+    candidates, one = embedding_rows.taken(pictures, used), np.ones(len(held.images), np.int64)
+    for name, rows in row_order.others(held.images, held.written):
+      ranked = ranks.rank(embedding_rows.taken(embedded, rows), candidates, place.reshape(-1), one)
+      if not row_order.is_near_chance([(share := float(ranked.hits(1).mean())) / 2], len(used)):
+        better.setdefault(name, []).append(f"{code} {shares[code][0]:.1%}, and {share:.1%} in that order")
+        break
+    else:
+      better.setdefault("", []).append(f"{code} {shares[code][0]:.1%}, {shares[code][1]:.1%}")
+  return [
+    f"R@1 text to image is near chance, but not with the texts in the order {name}: sort them picture by picture "
+    f"({'; '.join(of_order)})"
+    if name
+    else f"R@1 is near chance, text to image and image to text ({'; '.join(of_order)}): rows are in another order than "
+    "pictures and captions, or the model does not read the language"
+    for name, of_order in better.items()
+  ]
 
 
 def _of_language(

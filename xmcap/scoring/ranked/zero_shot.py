@@ -15,7 +15,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics
 from xmcap.scoring.published import babel_imagenet_languages
-from xmcap.scoring.ranked import openai_english, ranks
+from xmcap.scoring.ranked import openai_english, ranks, row_order
 from xmcap.scoring.reading import embedding_files, embedding_rows
 from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.reading.inputs import Input
@@ -117,7 +117,7 @@ def score_zero_shot(
   keys = [str(number) for number in range(len(pictures))] if keys is None else list(keys)
   _check(pictures, targets, keys, labels, texts)
   pictures = embedding_rows.prepared(pictures, similarity, "pictures")
-  statistics, classes, predicted, tied = {}, {}, {}, 0
+  statistics, classes, predicted, tied, doubts = {}, {}, {}, 0, []
   for code in languages_lib.ordered(labels):
     names, where = texts[code](), f"texts of {code}"
     embedding_files.check_width(where, names, "pictures", pictures)
@@ -135,6 +135,8 @@ def score_zero_shot(
     of_language_rows = embedding_rows.taken(pictures, chosen)
     ranked = ranks.rank(of_language_rows, names, place, np.ones(len(chosen), np.int64))
     tied += ranked.undecided
+    if row_order.is_near_chance([top1 := float(ranked.hits(1).mean())], len(names)):
+      doubts.append(f"{code} {top1:.1%} of {len(names):,} classes")
     values = {"top1": ranked.hits(1)[:, None]}
     if fixed_classes:
       draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
@@ -162,7 +164,15 @@ def score_zero_shot(
     signature = metrics.METRICS["top1_fixed"].signature
     parts[f"{METRIC}top1_fixed"] = f"{signature},classes={fixed_classes},draws={fixed_draws},seed={seed}"
   english = labels["en"].names if "en" in labels else ()
-  notes = [*_shared_names(labels), *ranks.ties_note(tied), *openai_english.note(english)]
+  notes = (
+    [
+      f"top-1 is near chance ({files.first_few(doubts)}): rows are in another order than the labels, or the model does "
+      "not read the language"
+    ]
+    if doubts
+    else []
+  )
+  notes += [*_shared_names(labels), *ranks.ties_note(tied), *openai_english.note(english)]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return ZeroShot(table, statistics, classes, tuple(keys), predicted)
 
