@@ -87,8 +87,7 @@ def score_retrieval(
   pictures = embedding_rows.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
   counted: dict[str, Captions] = {}
-  doubtful: dict[str, Embeddings] = {}
-  shares: dict[str, list[float]] = {}
+  doubts: dict[str, list[str]] = {}
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
   for code in languages_lib.ordered(captions):
     embedded = texts[code]()
@@ -109,9 +108,13 @@ def score_retrieval(
       )
     counted[code] = held
     statistics[code], ranked = _of_language(code, pictures, keys, held.images, embedded, depths)
-    shares[code] = [float(found.hits(1).mean()) for found in ranked.values()]
-    if not is_ordered and row_order.is_near_chance(shares[code], len(statistics[code].keys)):
-      doubtful[code] = whole
+    shares = [float(found.hits(1).mean()) for found in ranked.values()]
+    if not is_ordered and row_order.is_near_chance(shares, len(statistics[code].keys)):
+      order, better = _better_order(pictures, captions[code], whole)
+      said = (
+        f"{shares[0]:.1%}, and {better:.1%} in that order" if order else f"{shares[0]:.1%}, {shares[1]:.1%}"
+      )
+      doubts.setdefault(order, []).append(f"{code} {said}")
     for direction, found in ranked.items():
       tied += found.undecided
       medians[direction].append(f"{code} {np.median(found.expected()):g}")
@@ -129,7 +132,7 @@ def score_retrieval(
     "captions_per_image": per_image,
     "candidates": "language",
   }
-  notes = [*notes, *_order_notes(pictures, captions, doubtful, shares)]
+  notes = [*notes, *row_order.notes(doubts)]
   notes += [
     f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
   ]
@@ -188,33 +191,16 @@ def _written(content: Any, keys: Sequence[str], images: np.ndarray) -> np.ndarra
   return order if is_known and (order != np.arange(len(order))).any() else None
 
 
-def _order_notes(
-  pictures: Embeddings,
-  captions: Mapping[str, Captions],
-  texts: Mapping[str, Embeddings],
-  shares: Mapping[str, Sequence[float]],
-) -> list[str]:
-  """Returns notes on the languages in which R@1 is near chance both ways (`shares`), with an order that is better."""
-  better: dict[str, list[str]] = {}
-  for code, embedded in texts.items():
-    held = captions[code]
-    used, place = np.unique(held.images, return_inverse=True)
-    candidates, one = embedding_rows.taken(pictures, used), np.ones(len(held.images), np.int64)
-    for name, rows in row_order.others(held.images, held.written):
-      ranked = ranks.rank(embedding_rows.taken(embedded, rows), candidates, place.reshape(-1), one)
-      if not row_order.is_near_chance([(share := float(ranked.hits(1).mean())) / 2], len(used)):
-        better.setdefault(name, []).append(f"{code} {shares[code][0]:.1%}, and {share:.1%} in that order")
-        break
-    else:
-      better.setdefault("", []).append(f"{code} {shares[code][0]:.1%}, {shares[code][1]:.1%}")
-  return [
-    f"R@1 text to image is near chance, but not with the texts in the order {name}: sort them picture by picture "
-    f"({'; '.join(of_order)})"
-    if name
-    else f"R@1 is near chance, text to image and image to text ({'; '.join(of_order)}): rows are in another order than "
-    "pictures and captions, or the model does not read the language"
-    for name, of_order in better.items()
-  ]
+def _better_order(pictures: Embeddings, held: Captions, texts: Embeddings) -> tuple[str, float]:
+  """Returns the order in which R@1 text to image is not near chance, and it; "" if no usual one is."""
+  used, place = np.unique(held.images, return_inverse=True)
+  candidates, one = embedding_rows.taken(pictures, used), np.ones(len(held.images), np.int64)
+  for name, rows in row_order.others(held.images, held.written):
+    ranked = ranks.rank(embedding_rows.taken(texts, rows), candidates, place.reshape(-1), one)
+    share = float(ranked.hits(1).mean())
+    if not row_order.is_near_chance([share / 2], len(used)):
+      return name, share
+  return "", 0.0
 
 
 def _of_language(

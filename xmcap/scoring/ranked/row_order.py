@@ -115,3 +115,15 @@ def others(images: np.ndarray, written: np.ndarray | None) -> Iterator[tuple[str
   within = np.arange(len(images)) - np.searchsorted(images, images)
   if within.any():
     yield "'all first captions first'", np.argsort(np.lexsort((images, within)))
+
+
+def notes(doubts: Mapping[str, Sequence[str]]) -> list[str]:
+  """Returns notes about languages with R@1 near chance, by the order in which it is not; "" for none."""
+  return [
+    f"R@1 text to image is near chance, but not with the texts in the order {order}: sort them picture by picture "
+    f"({'; '.join(of_order)})"
+    if order
+    else f"R@1 is near chance, text to image and image to text ({'; '.join(of_order)}): rows are in another order than "
+    "pictures and captions, or the model does not read the language"
+    for order, of_order in doubts.items()
+  ]

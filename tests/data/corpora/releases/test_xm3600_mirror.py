@@ -93,3 +93,12 @@ def test_pictures_that_differ_and_absent_parts_are_refused(release, tmp_path, co
   (mirror / "data/th-00000-of-00002.parquet").unlink()
   with pytest.raises(UsageError, match="1 of the 2 files of th are here"):
     builds.run(corpus(mirror), tmp_path / "other")
+
+
+def test_a_language_in_the_name_of_a_file_is_no_split(release, tmp_path):
+  mirror = _write(tmp_path / "mirror", release, ("th",))
+  columns = own.Columns(default_language="th")
+  report = build.build(
+    own.Folder(captions=mirror, columns=columns), tmp_path / "out", plans.Options(), processes=1
+  )
+  assert report.splits.keys() <= {"train", "validation", "test"}

@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from xmcap import languages
 from xmcap.data.corpora.folder import fields, split_choice
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
@@ -49,7 +50,7 @@ def read(
 
 def _placed(paths: Mapping[pathlib.Path, str], codes: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
   for place, (path, known_as) in enumerate(paths.items()):
-    origin = posixpath.dirname(known_as), "" if codes else _split_of(path, known_as)
+    origin = posixpath.dirname(known_as), _split_of(path, known_as)
     of_file = {FILE_LANGUAGE: codes[path]} if codes else {}
     for number, (metadata, values) in enumerate(arrow_files.rows(path)):
       where = f"{known_as}, row {number:,}"
@@ -137,7 +138,7 @@ def _split_of(path: pathlib.Path, known_as: str) -> str:
   Such are `data/train-00000-of-00002.parquet`, `train/data-00000-of-00001.arrow`, `default/train/0000.parquet` and
   `train.parquet`.
   """
-  if match := _OF_SPLIT.match(path.name):
+  if (match := _OF_SPLIT.match(path.name)) and match[1] not in languages.LANGUAGES:
     return path.parent.name if match[1] == "data" else match[1]
   *folders, name = known_as.split("/")
   parts = (*folders, re.split("[-_.]", name)[0])
