@@ -178,18 +178,13 @@ def _retrieval(arguments) -> None:
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
     if arguments.preset:
       retrieval_sets.check(arguments.preset, keys, {code: len(held.texts) for code, held in captions.items()})
-    pictures, notes = row_order.read_pictures(arguments.pictures, keys)
-    texts, of_texts = row_order.match_texts(
-      arguments.texts,
-      embedding_files.by_language(arguments.texts),
-      {code: held.texts for code, held in captions.items()},
-    )
+    of_languages = {code: held.texts for code, held in captions.items()}
+    row_order.check_beside(arguments.pictures, arguments.texts, keys, of_languages)
     result = retrieval.score_retrieval(
-      pictures,
+      embedding_files.read(arguments.pictures),
       keys,
       captions,
-      texts,
-      notes=(*notes, *of_texts),
+      embedding_files.by_language(arguments.texts),
       depths=depths,
       per_image=arguments.captions_per_image,
       **_shared(arguments),

@@ -41,16 +41,8 @@ class RetrievalBase(SplitEvaluator):
     found = self._embedded(sharded, count)
     keys = [str(number) for number in range(len(found.pictures))]
     depths = [k for k in DEPTHS if all(k <= len(held.images) for held in found.captions.values())]
-    result = retrieval.score_retrieval(
-      found.pictures,
-      keys,
-      found.captions,
-      found.texts,
-      depths,
-      similarity=found.similarity,
-      is_ordered=True,
-      **self.options,
-    )
+    options = {"similarity": found.similarity, "is_ordered": True, **self.options}
+    result = retrieval.score_retrieval(found.pictures, keys, found.captions, found.texts, depths, **options)
     if self.writes:
       self.write(result)
     yield from self.rows(result.table)

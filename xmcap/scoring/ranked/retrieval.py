@@ -60,7 +60,6 @@ def score_retrieval(
   similarity: str = "cosine",
   per_image: str = "all",
   is_ordered: bool = False,
-  notes: Sequence[str] = (),
   bootstrap: int = 0,
   seed: int = 0,
   title: str = "",
@@ -75,7 +74,6 @@ def score_retrieval(
     depths: values of k, from `DEPTHS`.
     per_image: the captions of a picture that count, `all` or the `first` in each language; `texts` are of all.
     is_ordered: whether the rows are sure to be in order, so that R@1 near chance needs no note.
-    notes: further notes for the table.
     similarity, bootstrap, seed, title: as for `score_zero_shot`.
 
   Raises:
@@ -132,7 +130,7 @@ def score_retrieval(
     "captions_per_image": per_image,
     "candidates": "language",
   }
-  notes = [*notes, *row_order.notes(doubts)]
+  notes = row_order.notes(doubts)
   notes += [
     f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
   ]
