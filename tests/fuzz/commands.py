@@ -249,7 +249,7 @@ LIGHT = (
   Command("data select", ["human"], _SELECT, ("--languages", "--count", "--seed"), 2, writes=("out",)),
   Command("human annotations", ["human"], _always("human/annotations.jsonl", "--out=out"), (), 2),
   Command("human rate", ["captions"], _rate, ("--languages", "--limit", "--seed", "--rater", "--images"), 2),
-  Command("runs", ["runs"], _always("runs/a", "runs/b"), (), 2),
+  Command("runs", ["runs"], _always("runs/a", "runs/b"), (), 2, leaves=False),
   Command("launch", [], _launch, ("--env",), 2, writes=("out", "runs"), leaves=False),
 )
 """Commands that need neither jax nor tensorflow."""
