@@ -21,10 +21,46 @@ SEVERAL: dict[str, Any] = {"action": "extend", "nargs": "+", "default": []}
 
 
 class Parser(argparse.ArgumentParser):
-  """An argparse parser that reports wrong usage as a UsageError of one line."""
+  """An argparse parser that reports wrong usage as a UsageError of one line, also an option that is given twice."""
+
+  def __init__(self, *arguments, **settings):
+    super().__init__(*arguments, **settings)
+    for name in (None, "store"):
+      self.register("action", name, Once)
+    self.options: dict[str, tuple[str, Any]] = {}
+
+  def parse_known_args(self, args=None, namespace=None):
+    args = sys.argv[1:] if args is None else list(args)
+    self.options = {}
+    parsed, rest = super().parse_known_args(args, namespace)
+    if parsed.prog != self.prog:
+      before = args[: args.index(parsed.prog.removeprefix(f"{self.prog} ").split()[0])]
+      if option := next((word for word in before if re.match("-(?!-gin[.])", word)), None):
+        raise UsageError(f"{option} has no effect before the subcommand: give it after '{parsed.prog}'")
+    return parsed, rest
 
   def error(self, message):
     raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+class Once(argparse.Action):
+  """Stores the value of an option. A second value would replace the first in silence, so it is a UsageError.
+
+  An option of several values has the action `append` or `extend` (`SEVERAL`).
+  """
+
+  def __call__(self, parser, namespace, values, option_string=None):
+    assert isinstance(parser, Parser)
+    if option_string and self.dest in parser.options:
+      option, value = parser.options[self.dest]
+      names = f"{option} is" if option == option_string else f"{option} and {option_string} are"
+      raise UsageError(f"{names} given twice: '{_written(value)}' and '{_written(values)}'; give it once")
+    parser.options[self.dest] = option_string, values
+    setattr(namespace, self.dest, values)
+
+
+def _written(value: Any) -> str:
+  return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -142,7 +178,10 @@ def add_gin(command) -> None:
 
 
 def overrides(arguments, rest: Sequence[str]) -> list[str]:
-  """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument."""
+  """Returns `NAME=VALUE` for each `--gin.NAME=VALUE`; UsageError for any other unknown argument.
+
+  Of several values of a NAME the last wins, as in t5x, and a line says so.
+  """
   found = []
   for word in rest:
     if hasattr(arguments, "gin_file") and word.startswith("--gin."):
@@ -151,6 +190,10 @@ def overrides(arguments, rest: Sequence[str]) -> list[str]:
     nearest = difflib.get_close_matches(word.split("=")[0], arguments.options, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     raise UsageError(f"{arguments.prog}: unknown argument {word}{hint} (see {arguments.prog} --help)")
+  last = {binding.partition("=")[0]: binding for binding in found}
+  for binding in found:
+    if (later := last[binding.partition("=")[0]]) != binding:
+      say(f"xmcap: --gin.{binding} has no effect: --gin.{later} comes later and wins, as in t5x")
   return found
 
 

@@ -34,7 +34,7 @@ def _add_sxs(actions) -> None:
   )  # fmt: skip
   ratings = "JSONL or .csv of image/key, language, rater, left, right (systems), rating"
   scores = "folder from xmcap score for each rated system, to correlate delta SxS with the metric"
-  base.text(command, "--ratings", "FILE", ratings)
+  base.text(command, "--ratings", "FILE", ratings, **base.SEVERAL)
   base.text(command, "--scores", "NAME=DIR", scores, **base.SEVERAL)
   base.text(command, "--metric", "NAME", "metric of --scores", "cider")
   base.text(command, "--baseline", "NAME", "system with which the others are compared")
@@ -54,7 +54,7 @@ def _add_thumb(actions) -> None:
     "the system of human captions: correlations are also given without it; default: 'Human', if there is one"
   )
   drop = "score human captions without references that are identical to them"
-  base.text(command, "--ratings", "FILE", ratings, required=True)
+  base.text(command, "--ratings", "FILE", ratings, required=True, **base.SEVERAL)
   base.text(command, "--references", "FILE", references)
   base.text(
     command, "--metrics", "NAMES", "such as cider_d,rouge_l; NAME:TOKENIZER for words of its own", "cider_d"
@@ -74,7 +74,7 @@ def _add_rubric(actions) -> None:
     actions, "rubric", _rubric, "ratings of captions or tags by a rubric: means, deviations, agreement",
     "Judged tags also get precision, recall and F, as in the tables of COCO-CN.",
   )  # fmt: skip
-  base.text(command, "--ratings", "FILE", "what xmcap human rate --join wrote", required=True)
+  base.text(command, "--ratings", "FILE", "what xmcap human rate --join wrote", required=True, **base.SEVERAL)
   base.text(command, "--out", "DIR", "folder for the results as JSON, CSV, Markdown and LaTeX")
 
 
@@ -106,6 +106,7 @@ def _sxs(arguments) -> None:
     pairs = rated_pairs.read(groups)
     _show([rated_pairs.correlate(pairs, **how)], arguments, {"--comparisons": groups.values()})
   else:
+    inputs.check_pipes({"--ratings": arguments.ratings})
     folders = base.named_paths("--scores", arguments.scores)
     scores = rated_pairs.read_scores(folders, arguments.metric)
     ratings = sxs.read(arguments.ratings)

@@ -80,13 +80,20 @@ def _add(where, name: str, run, summary: str):
 
 
 def _command(arguments) -> list[str]:
-  """Returns xmcap's arguments after `--`; UsageError if there are none, or the command is not for many hosts."""
+  """Returns xmcap's arguments after `--`.
+
+  UsageError if there are none, the command is not for many hosts, or a variable has two values.
+  """
   words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
   if not words or words[0] not in _COMMANDS:
     what = f"{ascii(words[0])} is not a command for many hosts" if words else "there is no command after --"
     raise UsageError(
       f"xmcap launch: {what}: give one of {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
     )
+  variables = [text.partition("=")[0] for text in (*arguments.env, *getattr(arguments, "secret", ()))]
+  for name in variables:
+    if variables.count(name) > 1:
+      raise UsageError(f"the variable {ascii(name)} is given twice by --env or --secret; give it once")
   return words
 
 

@@ -13,8 +13,10 @@ def add(actions) -> None:
     "pictures in each language. xmcap human rate --protocol=xm3600_quality makes the page; then give --ratings.",
   )  # fmt: skip
   ratings = "JSONL or .csv of image/key, language, rater, quality, and optionally system and caption"
-  base.text(command, "--ratings", "FILE", ratings)
-  base.text(command, "--references", "FILE", "captions to draw from, in a layout of xmcap score")
+  base.text(command, "--ratings", "FILE", ratings, **base.SEVERAL)
+  base.text(
+    command, "--references", "FILE", "captions to draw from, in a layout of xmcap score", **base.SEVERAL
+  )
   base.number(command, "--limit", "pictures to draw", 600, least=1)
   base.number(command, "--raters", "expected raters per caption", 3, least=1, most=1_000)
   base.text(command, "--out", "PATH", "folder for the results; with --references: the file of drawn captions")

@@ -32,7 +32,7 @@ def add(actions) -> None:
   base.text(command, "--out", "FILE", "the page, or the joined ratings", required=True)
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png")
   base.text(command, "--pictures", None, how, "embed", choices=("embed", "link"))
-  base.text(command, "--references", "FILE", "human captions, which raters can unfold")
+  base.text(command, "--references", "FILE", "human captions, which raters can unfold", **base.SEVERAL)
   base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
   base.add_languages(command, "only these; default: all in the files")
   base.number(command, "--limit", "sample N pictures, each with all its captions", least=1)
@@ -138,6 +138,6 @@ def _rate(arguments) -> None:
   if references is not None:
     lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
     if lacking:
-      print(f"{lacking:,} of {len(items):,} items have no reference in {arguments.references}")
+      print(f"{lacking:,} of {len(items):,} items have no reference in {', '.join(arguments.references)}")
   print(f"{key}: which system wrote which {written}; do not show it to the raters")
   print(f"after the rating: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")

@@ -33,8 +33,8 @@ def _add_score(commands) -> None:
     "references), a layout of other programs (docs/scoring.md), or a folder of CODE.jsonl, .json, .csv and so on"
   )
   # Required, except by the subcommands.
-  base.text(command, "--references", "FILE", references, short="-r")
-  base.text(command, "--predictions", "FILE", captions, short="-p")
+  base.text(command, "--references", "FILE", references, short="-r", **base.SEVERAL)
+  base.text(command, "--predictions", "FILE", captions, short="-p", **base.SEVERAL)
   base.text(command, "--out", "DIR", "folder for the tables and the report", short="-o")
   base.text(command, "--language", "CODE", "language of captions without one: COCO's, plain text", short="-l")
   group = "regular expression whose group is the image's key in an id, such as '(.*)_en'"
@@ -134,7 +134,7 @@ def _score(arguments) -> None:
   if missing:
     raise UsageError(f"the following arguments are required: {', '.join(missing)} (see xmcap score --help)")
   options.check_count("processes", arguments.processes, processes.MAX)
-  written = {"--out": output.files_of(arguments.out, arguments.predictions), "--save_df": arguments.save_df}
+  written = {"--out": output.files_of(arguments.out, *arguments.predictions), "--save_df": arguments.save_df}
   read = {f"--{name}": getattr(arguments, name) for name in ("references", "predictions", "df", "subset")}
   if arguments.baseline:
     read["--baseline"] = os.path.join(arguments.baseline, "table.json")
@@ -191,7 +191,7 @@ def _add_compare(commands) -> None:
   base.text(command, "--metrics", "NAMES", "default: cider_d, or the first that was scored", "", short="-m")
   base.text(command, "--protocol", "NAME", "refuse scores that do not follow this protocol")
   references = "the references, to add a report of captions side by side"
-  base.text(command, "--references", "FILE", references, "", short="-r")
+  base.text(command, "--references", "FILE", references, [], short="-r", action="append")
   base.text(command, "--language", "CODE", "language of references without one", short="-l")
   base.number(command, "--resamples", "resamples per test", 10_000)
   base.number(command, "--seed", "seed of the resamples", 0)

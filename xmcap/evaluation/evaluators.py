@@ -113,7 +113,7 @@ class CaptionEvaluator:
     self.images_dir = images_dir or addresses.join(addresses.parent(references), "images")
     self.out_dir = out_dir
     if out_dir:
-      written = [*output.files_of(out_dir, ""), pathlib.Path(out_dir, _DECODED)]
+      written = [*output.files_of(out_dir), pathlib.Path(out_dir, _DECODED)]
       outputs.keep_apart({"CaptionEvaluator.out_dir": written}, {"CaptionEvaluator.references": references})
     self.title = title
     self.samples: dict[str, Any] = {}

@@ -1,11 +1,14 @@
 """Runs the Java programs of pycocoevalcap (an extra), each once for all captions."""
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 
 from xmcap import extras
 from xmcap.errors import UsageError, XmcapError
@@ -19,7 +22,7 @@ def pycocoevalcap(name: str) -> pathlib.Path:
   if found is None or not found.submodule_search_locations:
     also = "" if shutil.which("java") else f"; it also needs {_RUNTIME}"
     raise UsageError(f"{name} needs pycocoevalcap: {extras.install('ptb')}{also}")
-  return pathlib.Path(found.submodule_search_locations[0])
+  return pathlib.Path(found.submodule_search_locations[0]).absolute()
 
 
 def version() -> str:
@@ -30,17 +33,42 @@ def version() -> str:
     return "pycocoevalcap-absent"
 
 
-def run(name: str, jar: pathlib.Path, command: Sequence[str], text: str | Callable[[], str]) -> str:
+@contextlib.contextmanager
+def scratch(name: str) -> Iterator[pathlib.Path]:
+  """Gives a temporary folder; XmcapError beginning with `name` if no files can be written there."""
+  try:
+    with tempfile.TemporaryDirectory(prefix="xmcap-") as folder:
+      yield pathlib.Path(folder)
+  except OSError as error:
+    raise XmcapError(
+      f"{name}: no temporary file can be written ({error}); free some space, or set TMPDIR to another folder"
+    ) from error
+
+
+def run(
+  name: str,
+  jar: pathlib.Path,
+  command: Sequence[str],
+  text: str | Callable[[], str] = "",
+  folder: pathlib.Path | None = None,
+) -> str:
   """Runs a program on a text, or on what a function returns while the program starts, and returns its output.
+
+  It runs in `folder`, so that it gets names of files alone: a path may have a space, which `-ioFileList` splits at.
 
   Raises:
     UsageError: Java is not installed; the message begins with `name`.
     XmcapError: it fails; likewise.
   """
   try:
-    # The programs read and write UTF-8 in any locale.
+    # The programs read and write UTF-8 in any locale, but the jar's path is read, and letters are lowered, by it.
     program = subprocess.Popen(
-      ["java", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+      ["java", "-Duser.language=en", *command],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      cwd=folder,
+      env={**os.environ, "LC_ALL": "C.UTF-8"},
     )
   except OSError as error:
     raise UsageError(

@@ -3,10 +3,12 @@
 import json
 import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
+from xmcap.scoring import files
+from xmcap.scoring.reading import joining
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -51,6 +53,23 @@ def written_number(row: Mapping[str, str], name: str, where: str) -> float:
   if not _NUMBER.fullmatch(value.strip()):
     raise UsageError(f"{where}: '{name}' is '{shown(value)}'; it must be a number such as -0.25")
   return number({name: float(value)}, name, where)
+
+
+def rows(
+  paths: joining.Paths, required: Sequence[str], as_csv: bool = False
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+  """Yields (place, row) of files of ratings, one after the other: JSONL or, `as_csv`, CSV if the name ends in `.csv`.
+
+  UsageError for a file without rows, whose message names the `required` fields, and as `read_csv`.
+  """
+  for path in joining.listed(paths):
+    is_csv = as_csv and str(path).lower().endswith(".csv")
+    is_empty = True
+    for line, row in read_csv(path, required)[1] if is_csv else files.read_jsonl(path):
+      is_empty = False
+      yield f"{path}, line {line}", row
+    if is_empty:
+      raise UsageError(f"{path}: contains no ratings; each line must have {', '.join(required)}")
 
 
 def once(seen: dict[Any, str], key: Hashable, where: str, what: str) -> None:

@@ -14,8 +14,7 @@ import collections
 import dataclasses
 import hashlib
 import json
-import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.scoring.reading import joining
 from xmcap.scoring.reading.references import References
 from xmcap.scoring.statistics import resampling
 from xmcap.terminal import shown
@@ -127,8 +127,8 @@ def draw(references: References, pictures: int, seed: int = 0) -> Iterator[dict[
       yield {"image/key": key, "language": code, "caption": captions[place]}
 
 
-def read(path: str | os.PathLike) -> list[QualityRating]:
-  """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line.
+def read(paths: joining.Paths) -> list[QualityRating]:
+  """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line; from one file or several.
 
   A line has `image/key`, `language`, `rater`, `quality` (a level by its name or number), and `caption` and `system` if
   a picture has several.
@@ -138,11 +138,7 @@ def read(path: str | os.PathLike) -> list[QualityRating]:
   """
   ratings: list[QualityRating] = []
   seen: dict[Hashable, str] = {}
-  is_csv = str(path).lower().endswith(".csv")
-  rows: Iterable[tuple[int, Mapping[str, Any]]]
-  rows = fields.read_csv(path, _MEMBERS)[1] if is_csv else files.read_jsonl(path)
-  for line, row in rows:
-    where = f"{path}, line {line}"
+  for where, row in fields.rows(paths, _MEMBERS, as_csv=True):
     key, language, rater = (fields.text(row, name, where).strip() for name in _MEMBERS[:-1])
     files.check_language(language, where)
     system, caption = (
@@ -151,8 +147,6 @@ def read(path: str | os.PathLike) -> list[QualityRating]:
     what = f"'{shown(rater)}' rated the caption of image '{shown(key)}' in {language}"
     fields.once(seen, (system, language, key, caption, rater), where, what)
     ratings.append(QualityRating(system, language, key, caption, rater, _level(row, where)))
-  if not ratings:
-    raise UsageError(f"{path}: contains no ratings; each line must have {', '.join(_MEMBERS)}")
   return ratings
 
 

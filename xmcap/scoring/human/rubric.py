@@ -7,7 +7,6 @@ tags that people judged). Agreement is this project's.
 
 import dataclasses
 import itertools
-import os
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,8 +16,10 @@ from xmcap.scoring import files
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rating_protocols import RESERVED
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
+from xmcap.scoring.reading import joining
 from xmcap.terminal import shown
 
+_MEMBERS = ("language", "image/key", "system", "rater")
 _BY = {"all": all, "any": any}
 """Who must call a tag relevant: all who judged it, or one of them."""
 
@@ -144,8 +145,10 @@ class RubricFindings(Findings):
     return {name: getattr(self, name) for name in fields_of}
 
 
-def read(path: str | os.PathLike) -> RubricRatings:
+def read(paths: joining.Paths) -> RubricRatings:
   """Reads what `rating_join.join` makes of a rubric: JSONL, one line a rater, system and caption or tag.
+
+  Several files are read as one.
 
   Raises:
     UsageError: a line is malformed or repeats one, lines are of several protocols or have other criteria than the
@@ -154,10 +157,8 @@ def read(path: str | os.PathLike) -> RubricRatings:
   ratings: list[RubricRating] = []
   seen: dict[tuple[str, ...], str] = {}
   first: tuple[str, bool, tuple[str, ...]] | None = None
-  for number, row in files.read_jsonl(path):
-    where = f"{path}, line {number}"
-    names = ("language", "image/key", "system", "rater")
-    code, key, system, rater = (fields.text(row, name, where) for name in names)
+  for where, row in fields.rows(paths, (*_MEMBERS, "protocol", "the criteria")):
+    code, key, system, rater = (fields.text(row, name, where) for name in _MEMBERS)
     files.check_language(code, where)
     of_tags = "tag" in row
     text = fields.text(row, "tag" if of_tags else "caption", where, blank=True)
@@ -175,8 +176,7 @@ def read(path: str | os.PathLike) -> RubricRatings:
     unit = (code, key, system, rater, text) if of_tags else (code, key, system, rater)
     fields.once(seen, unit, where, f"'{shown(text)}' of '{shown(system)}' was rated by '{shown(rater)}'")
     ratings.append(RubricRating(code, key, system, rater, text, values))
-  if first is None:
-    raise UsageError(f"{path}: no ratings in it; give the file that xmcap human rate --join wrote")
+  assert first is not None
   protocol, of_tags, criteria = first
   return RubricRatings(protocol, criteria, of_tags, tuple(ratings))
 

@@ -8,7 +8,6 @@ a tie.
 
 import collections
 import dataclasses
-import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from xmcap.scoring import files
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.scoring.reading import joining
 from xmcap.scoring.statistics import resampling
 from xmcap.terminal import shown
 
@@ -101,17 +101,15 @@ class SideBySide(Findings):
     return [Sheet.of_objects("sxs", "Side by side", columns, self.tallies)]
 
 
-def read(path: str | os.PathLike) -> list[SxsRating]:
-  """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line.
+def read(paths: joining.Paths) -> list[SxsRating]:
+  """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line; from one file or several.
 
   Raises UsageError for a file without ratings, and for a line that lacks a field, names an unknown language, compares a
   system with itself, is off the scale, or repeats a rating of the same rater.
   """
   ratings: list[SxsRating] = []
   seen: dict[Hashable, str] = {}
-  is_csv = str(path).lower().endswith(".csv")
-  for line, row in fields.read_csv(path, _MEMBERS)[1] if is_csv else files.read_jsonl(path):
-    where = f"{path}, line {line}"
+  for where, row in fields.rows(paths, _MEMBERS, as_csv=True):
     key, language, rater, left, right = (fields.text(row, name, where).strip() for name in _MEMBERS[:-1])
     files.check_language(language, where)
     if left == right:
@@ -121,8 +119,6 @@ def read(path: str | os.PathLike) -> list[SxsRating]:
     )
     fields.once(seen, (key, language, rater, *sorted((left, right))), where, what)
     ratings.append(SxsRating(key, language, rater, left, right, _rating(row, where)))
-  if not ratings:
-    raise UsageError(f"{path}: contains no ratings; each line must have {', '.join(_MEMBERS)}")
   return ratings
 
 

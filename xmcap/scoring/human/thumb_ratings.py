@@ -16,6 +16,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.human import fields
+from xmcap.scoring.reading import joining
 from xmcap.scoring.reading import references as references_lib
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
@@ -72,8 +73,10 @@ def total(values: Any) -> Any:
   return (precision + recall) / 2 + sum(penalties)
 
 
-def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
+def read(paths: joining.Paths, language: str | None = None) -> ThumbRatings:
   """Reads ratings from JSONL with SYS, seg_id, hyp, P, R, Fl, Con, Inc and optionally human_score and annotator.
+
+  Several files, such as one of each annotator, are read as one.
 
   If lines have a `language`, only captions in the given language are kept; None: the file must have just one.
 
@@ -85,8 +88,7 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
   captions: dict[tuple[str, str, str], RatedCaption] = {}
   seen: dict[Hashable, str] = {}
   optional: tuple[str, ...] = ()
-  for line, row in files.read_jsonl(path):
-    where = f"{path}, line {line}"
+  for where, row in fields.rows(paths, ("SYS", "seg_id", "hyp", *MEASURES)):
     system, key = (fields.text(row, name, where) for name in ("SYS", "seg_id"))
     text = fields.text(row, "hyp", where, blank=True)
     given = tuple(name for name in ("language", "annotator") if name in row)
@@ -109,10 +111,7 @@ def read(path: str | os.PathLike, language: str | None = None) -> ThumbRatings:
         f"{where}: the {what} differs from an earlier line; a system has one caption per image"
       )
     caption.ratings[annotator] = values
-  if not captions:
-    raise UsageError(
-      f"{path}: contains no ratings; each line must have SYS, seg_id, hyp, {', '.join(MEASURES)}"
-    )
+  path = joining.named(joining.listed(paths))
   code = _language(path, {code for _, _, code in captions}, language)
   kept = {(system, key): caption for (system, key, own), caption in captions.items() if own == code}
   systems = tuple(dict.fromkeys(system for system, _ in kept))

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -54,14 +53,23 @@ def details(corpus: base.Corpus) -> list[dict[str, dict[str, Any]]]:
     {"image_id": place, "test": " ".join(hypothesis), "refs": [" ".join(words) for words in references]}
     for place, (hypothesis, references) in enumerate(zip(corpus.hypotheses, corpus.references, strict=True))
   ]
-  with tempfile.TemporaryDirectory() as scratch:
-    captions, found = pathlib.Path(scratch, "captions.json"), pathlib.Path(scratch, "scores.json")
-    captions.write_text(json.dumps(items), encoding="utf-8")
+  with java.scratch("metric 'spice'") as scratch:
+    (scratch / "captions.json").write_text(json.dumps(items), encoding="utf-8")
     # The program's cache of parses is not used: it is machine-dependent and needs an old Java.
-    options = ["-Xmx8G", "-jar", str(folder / _JAR), str(captions), "-out", str(found), "-subset", "-silent"]
-    java.run("metric 'spice'", folder / _JAR, options, "")
+    options = [
+      "-Xmx8G",
+      "-jar",
+      str(folder / _JAR),
+      "captions.json",
+      "-out",
+      "scores.json",
+      "-subset",
+      "-silent",
+    ]
+    java.run("metric 'spice'", folder / _JAR, options, folder=scratch)
     try:
-      scores = {each["image_id"]: each["scores"] for each in json.loads(found.read_text("utf-8"))}
+      written = json.loads((scratch / "scores.json").read_text("utf-8"))
+      scores = {each["image_id"]: each["scores"] for each in written}
       for of_image in scores.values():
         np.float64(of_image["All"]["f"] or 0)
       return [scores[place] for place in range(len(items))]

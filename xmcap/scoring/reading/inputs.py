@@ -14,7 +14,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
 from xmcap.errors import UsageError
@@ -260,18 +260,19 @@ class Input:
       raise UsageError(f"{self.name}: cannot be read ({reason}); fetch or make it again") from error
 
 
-def check_pipes(paths: Mapping[str, str | os.PathLike | None]) -> None:
+def check_pipes(paths: Mapping[str, str | os.PathLike | Sequence[str | os.PathLike] | None]) -> None:
   """Checks that no pipe would be read twice.
 
   Args:
-    paths: option, such as `--references` -> path; "" and None are ignored.
+    paths: option, such as `--references` -> path, or several; "" and None are ignored.
 
   Raises:
-    UsageError: two options name the same pipe.
+    UsageError: two options name the same pipe, or one names it twice.
   """
   streams = [
     (name, path)
-    for name, path in paths.items()
+    for name, several in paths.items()
+    for path in ([several] if isinstance(several, str | os.PathLike) else several or ())
     if path and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
   ]
   for (first, path), (name, other) in itertools.combinations(streams, 2):

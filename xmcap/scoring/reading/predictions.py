@@ -11,7 +11,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.reading import captions as captions_lib
-from xmcap.scoring.reading import ids, layouts, rows
+from xmcap.scoring.reading import ids, joining, layouts, rows
 from xmcap.scoring.reading.inputs import uncollected
 from xmcap.scoring.reading.references import ReferenceMapping
 from xmcap.terminal import shown
@@ -41,7 +41,7 @@ class CheckedPredictions(Predictions):
 
 
 def read_predictions(
-  path: str | os.PathLike,
+  path: joining.Paths,
   language: str | None = None,
   references: ReferenceMapping | None = None,
   key: str | None = None,
@@ -51,7 +51,8 @@ def read_predictions(
 
   Args:
     path: rows of any of `layouts`, in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on, which are
-      read in the order of the codes; names that begin with a dot are skipped.
+      read in the order of the codes; names that begin with a dot are skipped. Several files are joined: other
+      languages, or other images.
     language: code of captions that come without one; captions with a language must agree.
     references: gives the order of captions without keys, such as those of text files, and the keys and languages that
       others are matched with.
@@ -59,21 +60,25 @@ def read_predictions(
     longest: the most characters of a caption; None: any number.
 
   Raises:
-    UsageError: the file cannot be read, is malformed or empty, repeats predictions, has too long captions, or needs
-      `language`.
+    UsageError: the file cannot be read, is malformed or empty, repeats predictions or those of another file, has too
+      long captions, or needs `language`.
   """
   if language is not None:
     language = languages_lib.get(language).code
-  predictions = CheckedPredictions()
   namer = ids.Namer("predictions", key)
+  parts: list[tuple[str, Predictions]] = []
   with uncollected():
-    if os.path.isdir(path):
-      for code, file in namer.files(pathlib.Path(path), language):
-        _read(file, code, "the file's name says", predictions, references, namer, longest)
-    else:
-      _read(path, language, "--language says", predictions, references, namer, longest)
-    if references is not None:
-      predictions = CheckedPredictions(ids.align(predictions, references, namer))
+    for part in joining.listed(path):
+      of_part: Predictions = {}
+      if os.path.isdir(part):
+        for code, file in namer.files(pathlib.Path(part), language):
+          _read(file, code, "the file's name says", of_part, references, namer, longest)
+      else:
+        _read(part, language, "--language says", of_part, references, namer, longest)
+      parts.append((str(part), of_part if references is None else ids.align(of_part, references, namer)))
+    if len(parts) > 1:
+      namer.note(joining.note((name, sum(map(len, of_part.values()))) for name, of_part in parts))
+    predictions = CheckedPredictions(joining.predictions(parts) if len(parts) > 1 else parts[0][1])
   predictions.notes, predictions.longest = tuple(namer.notes), longest
   return predictions
 

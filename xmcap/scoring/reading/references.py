@@ -10,7 +10,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.reading import captions as captions_lib
-from xmcap.scoring.reading import hub_folders, ids, layouts, rows
+from xmcap.scoring.reading import hub_folders, ids, joining, layouts, rows
 from xmcap.scoring.reading.inputs import Input, uncollected
 from xmcap.terminal import shown
 
@@ -31,6 +31,7 @@ class References(Captions):
     notes: warnings about the file for readers of the scores.
     splits: image key -> split, for a file that has several, as Karpathy's.
     longest: the most characters that the reader let a caption have; None: any number.
+    numbered: whether the keys are the numbers of lines.
   """
 
   def __init__(
@@ -48,10 +49,11 @@ class References(Captions):
     self.notes = tuple(notes)
     self.splits: dict[str, str] = {}
     self.longest: int | None = None
+    self.numbered = False
 
 
 def read_references(
-  path: str | os.PathLike | Input,
+  path: joining.Paths | Input,
   languages: Sequence[str] | None = None,
   language: str | None = None,
   tokenized: bool = False,
@@ -66,7 +68,8 @@ def read_references(
     path: the XM3600 release, COCO's or Karpathy's annotations, or rows of any of `layouts` (any number per image; a
       caption is a string or a list) in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on, or
       that above them (`hub_folders`); also an opened `Input`, which is closed. The images of a text are its lines, by
-      number from 1.
+      number from 1. Several files are joined: other images, other languages, or further references of the same images,
+      such as line by line in `ref1.txt` and `ref2.txt`, where an empty line is no reference.
     languages: codes to keep; None keeps all. The whole file is checked either way.
     language: code of captions that come without one, such as COCO's; others keep their own.
     tokenized: whether to read `caption/tokenized` too.
@@ -76,30 +79,91 @@ def read_references(
 
   Raises:
     UsageError: the file cannot be read, is malformed (the message names the line), has no images or too long captions,
-      or needs `language`.
+      or needs `language`; two files have the same captions, or texts differ in the number of lines.
   """
   wanted = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
-  references = References()
   namer = ids.Namer("references", key)
-  parts = [(default, path)]
-  if not isinstance(path, Input) and os.path.isdir(path):
-    parts = namer.files(hub_folders.tables(pathlib.Path(path)), default)
+  paths = joining.listed(path)
+  names = [part.name if isinstance(part, Input) else str(part) for part in paths]
   with uncollected():
-    for code, part in parts:
-      lengths = captions_lib.Lengths(longest)
-      with rows.opened(part) as source:
-        name = source.name
-        if isinstance(source, Input) and layouts.is_annotations(source.head):
-          _read_annotations(source, code, wanted, tokenized, references, namer, lengths)
-        else:
-          _read_rows(rows.of(source), code, wanted, tokenized, references, namer, lengths)
-      lengths.refuse(f"{name}: ")
-    if not references:
-      raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
-    _check_empty(name, references, namer)
+    parts = [_read(part, default, wanted, tokenized, namer, longest) for part in paths]
+    references = _joined(names, parts, namer) if len(parts) > 1 else parts[0]
+    _check_empty(joining.named(names), references, namer)
   references.notes, references.longest = tuple(namer.notes), longest
   return references
+
+
+def _read(
+  path: str | os.PathLike | Input,
+  language: str | None,
+  wanted: set[str] | None,
+  tokenized: bool,
+  namer: ids.Namer,
+  longest: int | None,
+) -> References:
+  """Reads a file, or the files of a folder."""
+  references = References()
+  parts = [(language, path)]
+  if not isinstance(path, Input) and os.path.isdir(path):
+    parts = namer.files(hub_folders.tables(pathlib.Path(path)), language)
+  for code, part in parts:
+    lengths = captions_lib.Lengths(longest)
+    with rows.opened(part) as source:
+      name = source.name
+      if isinstance(source, Input) and layouts.is_annotations(source.head):
+        _read_annotations(source, code, wanted, tokenized, references, namer, lengths)
+      else:
+        _read_rows(rows.of(source), code, wanted, tokenized, references, namer, lengths)
+    lengths.refuse(f"{name}: ")
+  if not references:
+    raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
+  return references
+
+
+def _joined(names: Sequence[str], parts: Sequence[References], namer: ids.Namer) -> References:
+  """Returns the references of several files as those of one."""
+  namer.note(
+    joining.note((name, sum(map(len, _texts(part)))) for name, part in zip(names, parts, strict=True))
+  )
+  for (first, references), (name, part) in itertools.combinations(zip(names, parts, strict=True), 2):
+    if references == part and any(part.values()):
+      raise UsageError(f"{first} and {name} have the same captions; give one of them")
+    if references.numbered != part.numbered:
+      raise UsageError(f"{first} and {name}: only one of them has keys of images; give it to both")
+    if part.numbered and len(references) != len(part):
+      raise UsageError(
+        f"{first} has {len(references):,} lines and {name} has {len(part):,}; give a line per image, in the same order"
+      )
+  references = parts[0]
+  for name, part in zip(names[1:], parts[1:], strict=True):
+    for key, captions in part.items():
+      _add(references, key, captions, None)
+    for key, words in part.tokenized.items():
+      _add(references.tokenized, key, words, None)
+    for key, locale in part.locales.items():
+      _set_locale(references.locales, key, locale, name)
+    references.splits |= part.splits
+  if references.numbered:
+    _drop_empty_lines(references, namer)
+  return references
+
+
+def _drop_empty_lines(references: References, namer: ids.Namer) -> None:
+  """Takes an empty line of one of several texts for no reference, as sacreBLEU does."""
+  dropped = 0
+  for texts in _texts(references):
+    filled = [text for text in texts if text] or texts
+    dropped += len(texts) - len(filled)
+    texts[:] = filled
+  if dropped:
+    namer.note(
+      f"{files.count(dropped, 'empty line')} left out, where another file has a reference of the image"
+    )
+
+
+def _texts(references: References) -> Iterator[list[str]]:
+  return itertools.chain.from_iterable(of_image.values() for of_image in references.values())
 
 
 def of_split(references: References, predictions: Mapping[str, Any]) -> References:
@@ -159,6 +223,7 @@ def _read_rows(
     if rows.split_name(source.path)[1] in rows.DELIMITERS:
       raise UsageError(f"{source.name}, line 1: no column of image keys; name it 'image/key'")
     namer.note("the images are numbered from 1, a line of text each")
+    references.numbered = True
   items = _items(source, layout, tokenized)
   for number, key, code, (texts, words, locale) in namer.named(source, items, language):
     _set_locale(references.locales, key, locale, source.where(number))

@@ -6,9 +6,7 @@ the order of the captions. These tokenisers keep to the order of the references'
 """
 
 import functools
-import pathlib
 import re
-import tempfile
 import unicodedata
 from collections.abc import Sequence
 
@@ -51,16 +49,13 @@ class Coco(ptb.Ptb):
       return [[] for _ in batches]
     whose = f"tokeniser '{self.name}'"
     jar = java.pycocoevalcap(whose) / "tokenizer" / ptb.JAR
-    with tempfile.TemporaryDirectory(prefix="xmcap-") as name:
-      folder = pathlib.Path(name)
+    with java.scratch(whose) as folder:
       for number, texts in enumerate(batches):
         lines = "\n".join(map(ptb.one_line, texts))
         (folder / f"{number}.in").write_bytes(lines.encode("utf-8", "replace"))
-      pairs = "".join(
-        f"{folder / f'{number}.in'} {folder / f'{number}.out'}\n" for number in range(len(batches))
-      )
+      pairs = "".join(f"{number}.in {number}.out\n" for number in range(len(batches)))
       (folder / "pairs").write_text(pairs, encoding="utf-8")
-      java.run(whose, jar, ["-cp", str(jar), *ptb.PROGRAM, "-ioFileList", str(folder / "pairs")], "")
+      java.run(whose, jar, ["-cp", str(jar), *ptb.PROGRAM, "-ioFileList", "pairs"], folder=folder)
       found = [(folder / f"{number}.out").read_bytes().decode("utf-8") for number in range(len(batches))]
     return [self._words(texts, output) for texts, output in zip(batches, found, strict=True)]
 

@@ -9,7 +9,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files, health, tokenizers
 from xmcap.scoring import options as options_lib
-from xmcap.scoring.reading import document_frequency_files, inputs
+from xmcap.scoring.reading import document_frequency_files, inputs, joining
 from xmcap.scoring.reading import predictions as predictions_lib
 from xmcap.scoring.reading.captions import MAX_CAPTION
 from xmcap.scoring.reading.references import read_references
@@ -33,8 +33,8 @@ _BESIDE_TABLES = (STATISTICS_FILE, "slices.csv", *_OF_HEALTH, "report.html")
 
 
 def score_files(
-  references: str | os.PathLike,
-  predictions: str | os.PathLike,
+  references: joining.Paths,
+  predictions: joining.Paths,
   out: str | os.PathLike,
   languages: Sequence[str] | None = None,
   *,
@@ -49,11 +49,11 @@ def score_files(
   style: latex.Style | None = None,
   **options,
 ) -> Result:
-  """Scores a file of predictions and writes tables, statistics of every image, slices, health and the report.
+  """Scores the predictions of a system and writes tables, statistics of every image, slices, health and the report.
 
   Args:
-    references: file of captions for `read_references`.
-    predictions: file of captions for `read_predictions`.
+    references: file or files of captions for `read_references`.
+    predictions: file or files of captions for `read_predictions`.
     out: output folder; files of an earlier run that this one does not write are removed (see `write`).
     languages: codes to score; None: all that have references.
     language: code of captions that come without one, such as COCO's; also the only language to score, unless
@@ -75,8 +75,11 @@ def score_files(
   if languages is None and language is not None:
     languages = (language,)
   settled = options_lib.check(languages, document_frequencies=document_frequencies, **options)
-  if options.get("clean") and _is_same(predictions, pathlib.Path(out, PREDICTIONS_FILE)):
-    raise UsageError(f"{predictions}: --clean would write the cleaned captions over it; give another --out")
+  references, predictions = joining.listed(references), joining.listed(predictions)
+  own = pathlib.Path(out, PREDICTIONS_FILE)
+  if (options.get("clean") or len(predictions) > 1) and any(_is_same(path, own) for path in predictions):
+    changed = "the cleaned" if options.get("clean") else "all joined"
+    raise UsageError(f"{own}: {changed} captions would be written over it; give another --out")
   inputs.check_pipes(
     {
       "--references": references,
@@ -117,7 +120,8 @@ def score_files(
     try:
       result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
     except predictions_lib.Unmatched as error:
-      raise UsageError(f"{predictions}, scored against {references}: {error}") from None
+      names = map(joining.named, (predictions, references))
+      raise UsageError(f"{', scored against '.join(names)}: {error}") from None
   result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), baseline)
   with outputs.together(out):
     if save_document_frequencies:
@@ -129,7 +133,7 @@ def score_files(
       out,
       only_tables=only_tables,
       style=style,
-      scored=predictions,
+      scored=predictions[0] if len(predictions) == 1 else None,
       images_dir=images_dir,
       pictures=pictures,
       processes=options.get("processes", 1),
@@ -190,11 +194,11 @@ def write(
     report.write_report(out / "report.html", {SYSTEM: result}, **of_report)
 
 
-def files_of(out: str | os.PathLike, scored: str | os.PathLike) -> list[pathlib.Path]:
-  """Returns the files that `write` may write; without the predictions if they were read from there."""
+def files_of(out: str | os.PathLike, *scored: str | os.PathLike) -> list[pathlib.Path]:
+  """Returns the files that `write` may write; without the predictions if they were read from there alone."""
   out = pathlib.Path(out)
   names = [*_TABLES, *_BESIDE_TABLES]
-  if not _is_same(scored, out / PREDICTIONS_FILE):
+  if len(scored) != 1 or not _is_same(scored[0], out / PREDICTIONS_FILE):
     names.append(PREDICTIONS_FILE)
   return [out / name for name in names]
 

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
+from xmcap.scoring.reading import joining
 from xmcap.scoring.reading.predictions import Predictions, read_predictions
 from xmcap.scoring.reading.references import References, read_references
 from xmcap.scoring.result import Result
@@ -19,7 +20,7 @@ def write(
   out: str | os.PathLike,
   systems: Mapping[str, System],
   folders: Mapping[str, str | os.PathLike],
-  references: str | os.PathLike,
+  references: joining.Paths,
   comparison: Comparison,
   *,
   language: str | None = None,
@@ -40,11 +41,12 @@ def write(
 
   pictures_lib.check(pictures, images_dir)
   held = read_references(references, language=language)
+  names = joining.named(joining.listed(references))
   results = {}
   for name, system in systems.items():
     path = pathlib.Path(folders[name], "predictions.jsonl")
     predicted = read_predictions(path)
-    _check_scored(system, held, predicted, references, path)
+    _check_scored(system, held, predicted, names, path)
     scored = subsets.take(held, image_keys(system.statistics))
     results[name] = Result(system.table, system.statistics, scored, predicted)
   report.write_report(
@@ -60,7 +62,7 @@ def _check_scored(
   system: System,
   references: References,
   predicted: Predictions,
-  references_file: str | os.PathLike,
+  references_files: str,
   predictions_file: pathlib.Path,
 ) -> None:
   """Checks that all scored captions and references exist; fills in predictions that were scored as empty."""
@@ -69,7 +71,7 @@ def _check_scored(
     for key in of_language.keys:
       if code not in references.get(key, {}):
         raise UsageError(
-          f"{references_file}: no {code} reference of {key}, which {predictions_file.parent} was scored against"
+          f"{references_files}: no {code} reference of {key}, which {predictions_file.parent} was scored against"
         )
       if code in predicted.get(key, {}):
         continue
