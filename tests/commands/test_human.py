@@ -84,6 +84,24 @@ def test_ratings_are_tallied_and_held_against_scores(folder, capsys):
   ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+  ("action", "file", "apart"), [("sxs", "ratings.jsonl", "rater"), ("thumb", "thumb.jsonl", "SYS")]
+)
+def test_ratings_of_several_files_are_those_of_one(folder, capsys, action, file, apart):
+  parts = {}
+  for line in (folder / file).read_text().splitlines(keepends=True):
+    parts.setdefault(json.loads(line)[apart], []).append(line)
+  for name, lines in parts.items():
+    (folder / name.lower()).write_text("".join(lines))
+  several = [f"--ratings={folder / name.lower()}" for name in parts]
+  assert _run(action, f"--ratings={folder / file}", "--resamples=5") == 0
+  whole = capsys.readouterr().out
+  assert _run(action, *several, "--resamples=5") == 0
+  assert capsys.readouterr().out == whole
+  assert _run(action, *several, several[0]) == 2
+  assert "before (" in capsys.readouterr().err
+
+
 def test_scores_that_were_made_in_other_ways_are_refused(folder, capsys):
   table = json.loads((folder / "B/table.json").read_text())
   (folder / "B/table.json").write_text(json.dumps({**table, "signature": "tokenizer:y"}))

@@ -116,7 +116,7 @@ def test_no_picture_with_a_relevant_tag_gives_no_figure(evaluate, tmp_path):
 @pytest.mark.parametrize(
   "rows, message",
   [
-    ([], "no ratings in it"),
+    ([], "joined.jsonl: contains no ratings; each line must have language"),
     ([{**_ROWS[0], "relevance": "4"}], "line 1: 'relevance' is \"4\"; it must be a number"),
     ([{**_ROWS[0], "language": "xx"}], "line 1: unknown language 'xx'"),
     ([_ROWS[0], {**_ROWS[1], "protocol": "other"}], "line 2: another protocol, or other criteria"),

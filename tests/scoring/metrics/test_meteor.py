@@ -67,6 +67,15 @@ def test_english_only_and_not_among_all():
     score({"1": {"en": ["a"], "th": ["a"]}}, {"1": {"en": "a", "th": "a"}}, metrics="meteor")
 
 
+@needs_java
+def test_numbers_do_not_depend_on_the_language_of_the_system(monkeypatch):
+  pytest.importorskip("pycocoevalcap")
+  corpus = Corpus([["IT", "IS", "A", "PIG"]], [[["it", "is", "a", "pig"]]])
+  expected = METRICS["meteor"].statistics(corpus)
+  monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Duser.language=tr")  # where the small letter of I has no dot
+  assert METRICS["meteor"].statistics(corpus).tolist() == expected.tolist()
+
+
 def test_missing_java_says_what_to_install(monkeypatch):
   pytest.importorskip("pycocoevalcap")
   monkeypatch.setenv("PATH", "")

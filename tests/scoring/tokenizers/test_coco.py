@@ -57,6 +57,23 @@ def _captions(images=25):
   return references, {key: {code: caption(code) for code in _WORDS} for key in keys}
 
 
+def test_temporary_folder_with_a_space_and_foreign_letters(java, tmp_path, monkeypatch):
+  folder = tmp_path / "tmp \u00fc \u5b57 'x"
+  folder.mkdir()
+  monkeypatch.setattr("tempfile.tempdir", str(folder))
+  monkeypatch.setenv("LC_ALL", "C")
+  assert tokenizers.get("coco", "en").tokenize(["A dog.", "Two Cats"]) == [["a", "dog"], ["two", "cats"]]
+
+
+def test_temporary_folder_that_cannot_be_written_is_one_line(java, tmp_path, monkeypatch):
+  (tmp_path / "file").touch()
+  monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+  with pytest.raises(
+    XmcapError, match="^tokeniser 'coco': no temporary file can be written .* set TMPDIR to another"
+  ):
+    tokenizers.get("coco", "en").tokenize(["A dog."])
+
+
 @pytest.mark.parametrize("code", ["en", "ru", "th", "zh"])
 def test_the_protocol_of_paligemma_equals_pycocoevalcap(java, code):
   """pycocoevalcap 1.2: `PTBTokenizer` on references and predictions in the order of the file, then `Cider`."""

@@ -1,0 +1,132 @@
+import itertools
+import json
+import os
+
+import pytest
+import sacrebleu
+
+from xmcap import cli
+from xmcap.errors import UsageError
+from xmcap.scoring import read_predictions, read_references, score_files
+
+_TEXTS = {
+  "ref1.txt": ["a dog runs on the sand", "two cats sleep on a couch", "a red car", "people on a hill"],
+  "ref2.txt": ["the dog is on a beach", "", "the car is red and parked", ""],
+  "ref3.txt": ["a dog on a beach runs", "cats on the couch", "", "some people walk up a hill"],
+}
+_PREDICTED = [
+  "a dog runs on a beach",
+  "two cats on the couch",
+  "a red car is parked",
+  "people walk on a hill",
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for name, lines in {**_TEXTS, "p.txt": _PREDICTED}.items():
+    (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+  return tmp_path
+
+
+def _write(name, *rows):
+  with open(name, "w", encoding="utf-8") as file:
+    for key, code, caption in rows:
+      file.write(json.dumps({"image/key": key, "language": code, "caption": caption}) + "\n")
+  return name
+
+
+def _table(references, predictions="p.txt", **options):
+  return score_files(
+    references, predictions, "out", language="en", metrics="cider_d,bleu", only_tables=True, **options
+  ).table
+
+
+def test_text_files_of_references_are_joined_as_in_sacrebleu(folder):
+  streams = [[line or None for line in lines] for lines in _TEXTS.values()]
+  expected = sacrebleu.corpus_bleu(_PREDICTED, streams, tokenize="none").score
+  rows = [(str(n), "en", text) for lines in _TEXTS.values() for n, text in enumerate(lines, 1) if text]
+  whole = _table(
+    _write("whole.jsonl", *rows),
+    _write("p.jsonl", *((str(n), "en", text) for n, text in enumerate(_PREDICTED, 1))),
+  )
+  for names in itertools.permutations(_TEXTS):
+    table = _table(list(names))
+    assert table.rows["en"]["bleu_4"] == pytest.approx(expected, abs=1e-9)
+    assert (table.rows, table.signature) == (whole.rows, whole.signature)
+  assert (
+    "references: 3 files joined: ref3.txt (4 captions), ref2.txt (4 captions), ref1.txt (4 captions)"
+    in table.notes
+  )
+  assert "references: 3 empty lines left out, where another file has a reference of the image" in table.notes
+
+
+def test_files_of_languages_images_and_further_references_are_joined(folder):
+  rows = [("1", "en", "a"), ("2", "en", "b"), ("1", "de", "c"), ("1", "en", "d")]
+  names = [_write(f"{number}.jsonl", row) for number, row in enumerate(rows)]
+  expected = {"1": {"en": ["a", "d"], "de": ["c"]}, "2": {"en": ["b"]}}
+  assert read_references(names) == expected
+  assert read_references(names, ["de"]) == {"1": {"de": ["c"]}, "2": {}}
+  os.mkdir("more")
+  _write("more/fr.jsonl", ("1", "fr", "e"))
+  assert read_references([*names, "more"])["1"]["fr"] == ["e"]
+  assert read_predictions(names[:3]) == {"1": {"en": "a", "de": "c"}, "2": {"en": "b"}}
+
+
+def test_splits_of_several_files_of_karpathy_are_kept(folder):
+  for split in ("val", "test"):
+    image = {"filename": f"{split}.jpg", "split": split, "sentences": [{"raw": split}]}
+    (folder / f"{split}.json").write_text(json.dumps({"images": [image], "dataset": "x"}))
+  assert read_references(["val.json", "test.json"], language="en").splits == {
+    "val.jpg": "val",
+    "test.jpg": "test",
+  }
+
+
+@pytest.mark.parametrize(
+  ("references", "message"),
+  [
+    (["ref1.txt", "./ref1.txt"], r"ref1.txt and ./ref1.txt have the same captions; give one of them"),
+    (
+      ["ref1.txt", "short.txt"],
+      "ref1.txt has 4 lines and short.txt has 1; give a line per image, in the same order",
+    ),
+    (
+      ["ref1.txt", "keyed.jsonl"],
+      "ref1.txt and keyed.jsonl: only one of them has keys of images; give it to both",
+    ),
+    (["ref1.txt", "nothing.jsonl"], "nothing.jsonl: contains no images"),
+    ([], r"\[\] must be the path of a file or folder, or a list of paths"),
+    (["ref1.txt", 5], r"\['ref1.txt', 5\] must be the path of a file or folder, or a list of paths"),
+  ],
+)
+def test_references_that_do_not_fit_together_are_refused(folder, references, message):
+  (folder / "short.txt").write_text("a dog\n")
+  (folder / "nothing.jsonl").touch()
+  _write("keyed.jsonl", ("1", "en", "a"))
+  with pytest.raises(UsageError, match=f"^{message}"):
+    read_references(references, language="en")
+
+
+def test_predictions_of_two_files_for_the_same_image_are_refused(folder):
+  _write("a.jsonl", ("1", "en", "a"), ("2", "en", "b"))
+  _write("b.jsonl", ("2", "en", "b"), ("1", "de", "c"))
+  with pytest.raises(UsageError) as error:
+    read_predictions(["a.jsonl", "b.jsonl"])
+  assert str(error.value) == (
+    "a.jsonl and b.jsonl: 1 caption of b.jsonl predicted by another file too (en 2); keep one per image and language"
+  )
+
+
+def test_joined_predictions_are_not_written_over_one_of_them(folder, capsys):
+  os.mkdir("out")
+  _write("out/predictions.jsonl", ("1", "en", "a"))
+  _write("de.jsonl", ("1", "de", "a"))
+  _write("r.jsonl", ("1", "en", "a"), ("1", "de", "a"))
+  files = ["out/predictions.jsonl", "de.jsonl"]
+  with pytest.raises(UsageError, match="all joined captions would be written over it; give another --out"):
+    score_files("r.jsonl", files, "out")
+  assert cli.main(["score", "-r", "r.jsonl", "-p", *files, "-o", "out"]) == 2
+  assert "would overwrite the input --predictions=out/predictions.jsonl" in capsys.readouterr().err
+  assert score_files("r.jsonl", files, "other", only_tables=True).table.rows.keys() == {"en", "de"}
