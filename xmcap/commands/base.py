@@ -55,7 +55,8 @@ class Once(argparse.Action):
       option, value = parser.options[self.dest]
       names = f"{option} is" if option == option_string else f"{option} and {option_string} are"
       raise UsageError(f"{names} given twice: '{_written(value)}' and '{_written(values)}'; give it once")
-    parser.options[self.dest] = option_string, values
+    if option_string:
+      parser.options[self.dest] = option_string, values
     setattr(namespace, self.dest, values)
 
 
