@@ -42,7 +42,7 @@ def check_beside(
     if not set(own).isdisjoint(keys):
       _check(beside, own, keys)
   for array in folder.glob("*.npy"):
-    code, lines = languages.canonical(array.stem), array.with_suffix(".jsonl")
+    code, lines = languages.canonical(array.stem) or "", array.with_suffix(".jsonl")
     if code in captions and lines.is_file():
       _check(lines, [row.get("caption") for _, row in files.read_jsonl(lines)], captions[code])
 
