@@ -8,7 +8,7 @@ import pytest
 
 from tests.data.corpora.folder.test_build import held, jpeg, made
 from tests.data.corpora.folder.test_samples import grey
-from xmcap.data.corpora.folder import columnar
+from xmcap.data.corpora import packed
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.folder.table import Columns
 from xmcap.errors import UsageError, XmcapError
@@ -110,7 +110,7 @@ def test_splits_in_the_names_of_the_hub(tmp_path):
 
 
 def test_pictures_that_take_far_more_room_than_their_file_are_refused(tmp_path, monkeypatch):
-  monkeypatch.setattr(columnar, "most_unpacked", lambda size: 2 * size)
+  monkeypatch.setattr(packed, "most_unpacked", lambda size: 2 * size)
   rows = [{"image": {"bytes": jpeg(1), "path": f"{number}.jpg"}, "text": "a ball"} for number in range(200)]
   with pytest.raises(UsageError, match=r"a.parquet, row \d+: the pictures up to here take"):
     made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
