@@ -44,7 +44,7 @@ def test_score_writes_all_forms(files, capsys):
   assert score(files, "--metrics=cider_d,exact") == 0
   assert {path.name for path in (files / "out").iterdir()} == {
     "table.csv", "table.json", "table.md", "table.tex", "report.html", "predictions.jsonl",
-    "scores.npz", "slices.csv", "health.csv", "health.md",
+    "scores.npz", "slices.csv", "captions.csv", "health.csv", "health.md",
   }  # fmt: skip
   table = json.loads((files / "out/table.json").read_text(encoding="utf-8"))
   assert table["languages"]["de"]["images"] == 2 and table["means"]["2 languages"]["exact"] == 1.0

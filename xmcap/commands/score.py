@@ -22,7 +22,7 @@ def add(commands) -> None:
 def _add_score(commands) -> None:
   command = base.add_command(
     commands, "score", _score, "score predictions against references: CIDEr for each language",
-    "Writes table.csv, .json, .md and .tex, scores.npz, slices.csv, health.csv and report.html.",
+    "Writes table.csv, .json, .md and .tex, scores.npz, slices.csv, captions.csv, health.csv and report.html.",
   )  # fmt: skip
   references = (
     "captions.jsonl or captions.zip of XM3600, COCO annotations, JSONL of image/key, language, caption, or a layout of "

@@ -330,7 +330,11 @@ def _health(
     {code: outcome.marks for code, outcome in of_language.items() if outcome.marks is not None}
   )
   return {
-    code: residual[code].added(dataclasses.replace(outcome.health, copy=copies[code]))
+    code: residual[code].added(
+      dataclasses.replace(
+        outcome.health, copy=copies[code].share, rows={**outcome.health.rows, "copy": copies[code].rows}
+      )
+    )
     for code, outcome in of_language.items()
     if outcome.health is not None
   }

@@ -4,9 +4,8 @@ from xmcap.scoring import health
 
 
 def copies(captions):
-  return health.copies(
-    {code: health.marks(list(held), list(held.values())) for code, held in captions.items()}
-  )
+  marks = {code: health.marks(list(held), list(held.values())) for code, held in captions.items()}
+  return {code: found.share for code, found in health.copies(marks).items()}
 
 
 def test_shares():

@@ -35,6 +35,12 @@ def test_a_block_holds_captions_words_and_scores(corpus, ours, theirs, places):
   assert held["scores"][0][1] == pytest.approx(scores, abs=5e-4)
 
 
+def test_a_block_holds_the_faults_of_captions(corpus, ours, theirs, places):
+  backwards = {key: len(places) - 1 - place for key, place in places.items()}
+  (of_ours, of_theirs) = _unpacked("en", backwards, [ours, theirs])["faults"]
+  assert of_ours["empty"] == [len(places) - 1 - 4] and of_theirs == {}  # whose health was not measured
+
+
 def test_captions_stand_in_the_order_of_the_references(corpus, ours):
   mixed = sorted(corpus.references, key=lambda key: (int(key[1:]) * 7) % 30)
   references = References({key: corpus.references[key] for key in mixed}, corpus.references.locales)

@@ -63,6 +63,24 @@ def test_an_empty_caption_says_so(opened, ours):
   assert opened({"ours": ours}).locator(".card").nth(4).locator(".caption").inner_text() == "empty caption"
 
 
+def test_captions_are_filtered_by_fault(opened, shown, ours):
+  page = opened({"ours": ours})
+  _choose(page, "fault", "empty")
+  shown("1 of 30 images in English")
+  badges = page.get_by_role("list", name="Faults").get_by_role("button")
+  assert _keys(page) == ["k04"] and badges.all_inner_texts() == ["Empty"]
+  page.locator("#captions [name=fault]").select_option("")
+  shown("30 images in English")
+  assert "fault" not in page.url
+  page.locator(".faults button", has_text="Empty").click()
+  shown("1 of 30 images in English")
+  assert page.locator("#captions [name=fault]").evaluate("(select) => select === document.activeElement")
+
+
+def test_a_report_without_health_has_no_filter_by_fault(opened, bare):
+  assert opened({"bare": bare}).locator("#captions [name=fault]").is_hidden()
+
+
 def test_another_language_is_unpacked_and_runs_its_own_way(opened, shown, corpus, ours):
   page = opened({"ours": ours})
   _choose(page, "language", "ar")

@@ -23,7 +23,7 @@ _PREDICTIONS = {
   "k3": {"en": "a house by the sea"},
 }
 _FILES = [
-  "health.csv", "health.md", "predictions.jsonl", "report.html", "scores.npz", "slices.csv",
+  "captions.csv", "health.csv", "health.md", "predictions.jsonl", "report.html", "scores.npz", "slices.csv",
   "table.csv", "table.json", "table.md", "table.tex",
 ]  # fmt: skip
 
@@ -104,8 +104,11 @@ def test_options_are_checked_before_files_are_read(tmp_path, option):
 @pytest.mark.parametrize(
   "options, left",
   [
-    ({"health": True}, ["health.csv", "health.md", "report.html", "scores.npz", "slices.csv"]),
-    ({}, ["report.html", "scores.npz", "slices.csv"]),
+    (
+      {"health": True},
+      ["captions.csv", "health.csv", "health.md", "report.html", "scores.npz", "slices.csv"],
+    ),
+    ({}, ["captions.csv", "report.html", "scores.npz", "slices.csv"]),
     ({"only_tables": True}, []),
   ],
 )

@@ -55,9 +55,13 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Leftovers:
-  """The measures by name, the most frequent caption, and what is clearly above the references."""
+  """The measures by name, the rows of captions that they count, the most frequent caption, and what is clearly above.
+
+  What is clear exceeds the share of the references.
+  """
 
   values: dict[str, float]
+  rows: dict[str, np.ndarray]
   most_frequent_caption: str
   findings: tuple[Finding, ...]
 
@@ -79,14 +83,16 @@ def measure(
   """
   totals = len(captions), len(references)
   findings = []
-  bare = sum(bool(captions[row].strip()) for row in np.flatnonzero(~has_letters).tolist())
+  bare_rows = [row for row in np.flatnonzero(~has_letters).tolist() if captions[row].strip()]
+  bare = len(bare_rows)
   reference_bare = sum(
     bool(references[row].strip()) for row in np.flatnonzero(~reference_has_letters).tolist()
   )
   findings.append(Finding("no_letter", bare, totals[0], reference_bare, totals[1]))
 
   limit = _LONG * int(np.sort(reference_lengths)[-1 - len(reference_lengths) // 100])
-  over, reference_over = int((lengths > limit).sum()), int((reference_lengths > limit).sum())
+  over_rows = np.flatnonzero(lengths > limit)
+  over, reference_over = len(over_rows), int((reference_lengths > limit).sum())
   if totals[0] >= FEWEST_LENGTHS:
     findings.append(Finding("over_long", over, totals[0], reference_over, totals[1], (str(limit),)))
     words = int(lengths.sum()), int(reference_lengths.sum())
@@ -105,7 +111,12 @@ def measure(
     "over_long": over / totals[0],
     "over_long_references": reference_over / totals[1],
   }
-  return Leftovers(values, most, tuple(found for found in findings if found.is_clear))
+  rows = {
+    "no_letter": np.array(bare_rows, np.int64),
+    "over_long": over_rows,
+    "most_frequent": np.flatnonzero([times > 0 and caption == most for caption in captions]),
+  }
+  return Leftovers(values, rows, most, tuple(found for found in findings if found.is_clear))
 
 
 def _most_frequent(captions: Sequence[str]) -> tuple[str, int]:

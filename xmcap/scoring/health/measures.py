@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Health:
 
   `measure` leaves `copy` at None and residue, from `markup` to `lines_references`, at 0, as both need the captions of
   other languages: see `copies` and `residual`. The `findings` are what is clearly more frequent than in the references:
-  see `notes`.
+  see `notes`. The `rows` are int64, the captions of each of `faults.FAULTS` in the order of the images.
   """
 
   wrong_script: float | None
@@ -48,6 +48,7 @@ class Health:
   over_long_references: float = 0.0
   most_frequent_caption: str = ""
   findings: tuple[leftovers.Finding, ...] = ()
+  rows: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
   def as_dict(self) -> dict[str, float | None]:
     """Returns measure -> value, in the order of `MEASURES`."""
@@ -155,7 +156,7 @@ def measure(
   with_words = int(np.count_nonzero(lengths))
   ngrams = counts.orders(_NGRAM)[-1]
   twice = np.unique(ngrams.caption[ngrams.count > 1])
-  truncated, truncated_references = truncation.shares(captions, counts)
+  truncated, truncated_references, truncated_rows = truncation.shares(captions, counts)
   of_references = fidelity.judge(language, known.samples[language], known, are_references=True)
   hypotheses = list(itertools.compress(captions, is_hypothesis))
   references = list(itertools.compress(captions, counts.is_reference))
@@ -177,6 +178,14 @@ def measure(
     len(of_references),
     tuple(hypotheses[row] for row in wrong[:1].tolist()),
   )
+  rows = {
+    "wrong_script": np.flatnonzero((2 * own < letters)[is_hypothesis]),
+    "wrong_language": wrong,
+    "empty": np.flatnonzero(lengths == 0),
+    "repetitive": counts.image[twice[is_hypothesis[twice]]],
+    "truncated": counts.image[truncated_rows],
+    **left.rows,
+  }
   mean, reference_mean = float(lengths.mean()), float(counts.length[counts.is_reference].mean())
   return Health(
     wrong_script=_share((2 * own < letters)[is_hypothesis & has_letters]),
@@ -185,7 +194,7 @@ def measure(
     undecided=fidelity.share_undecided(verdicts),
     undecided_references=fidelity.share_undecided(of_references),
     empty=1 - with_words / len(lengths),
-    repetitive=int(is_hypothesis[twice].sum()) / with_words if with_words else None,
+    repetitive=len(rows["repetitive"]) / with_words if with_words else None,
     truncated=truncated,
     truncated_references=truncated_references,
     copy=None,
@@ -194,6 +203,7 @@ def measure(
     **left.values,
     most_frequent_caption=left.most_frequent_caption,
     findings=(*left.findings, *([in_another] if in_another.is_clear else [])),
+    rows=rows,
   )
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from xmcap.scoring import residue
 from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.measures import Health
@@ -15,14 +17,17 @@ _MARKUP = tuple(kind for kind in _FORMS if kind != "lines")
 
 @dataclasses.dataclass(frozen=True)
 class Residual:
-  """The measures by name, and what is clearly above the references."""
+  """The measures by name, what is clearly above the references, and the rows of captions of each kind."""
 
   values: dict[str, float]
   findings: tuple[Finding, ...]
+  rows: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
   def added(self, health: Health) -> Health:
     """Returns the health with these measures."""
-    return dataclasses.replace(health, **self.values, findings=(*self.findings, *health.findings))
+    return dataclasses.replace(
+      health, **self.values, findings=(*self.findings, *health.findings), rows={**health.rows, **self.rows}
+    )
 
 
 def residual(captions: Texts, references: Texts) -> dict[str, Residual]:
@@ -60,7 +65,8 @@ def _measure(
     "lines": _share(("lines",), rows, total),
     "lines_references": _share(("lines",), of_references, of_total),
   }
-  return Residual(values, tuple(found for found in findings if found.is_clear))
+  of_kinds = {kind: np.array(having, np.int64) for kind, having in rows.items()}
+  return Residual(values, tuple(found for found in findings if found.is_clear), of_kinds)
 
 
 def _share(kinds: Sequence[str], rows: Mapping[str, Sequence[int]], total: int) -> float:

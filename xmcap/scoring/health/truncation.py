@@ -41,8 +41,10 @@ def never_ends(count: np.ndarray, last: np.ndarray, left_out: int = 0) -> np.nda
   return (count >= _MIN_COUNT) & ((last - left_out) * _OCCURRENCES_PER_LAST <= count)
 
 
-def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float | None]:
+def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float | None, np.ndarray]:
   """Returns the shares of truncated captions, in [0, 1], among hypotheses with words and references with words.
+
+  Then int64, the rows of the truncated hypotheses in `counts`.
 
   The raw captions are in the order of the rows of `counts`. A reference is judged against the others. A share is None
   if no caption has words, or if there are too few references.
@@ -55,13 +57,14 @@ def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float
   count = np.bincount(of_references, minlength=size)
   count_last = np.bincount(last[filled & counts.is_reference], minlength=size)
   if count.max(initial=0) < _MIN_COUNT:
-    return None, None
+    return None, None, np.zeros(0, np.int64)
   ends = [caption.rstrip()[-2:] for caption in captions]  # of which there are few
   unfinished_ends = {end: ends_unfinished(end) for end in set(ends)}
   unfinished = np.array([unfinished_ends[end] for end in ends])
 
-  def share(rows: np.ndarray, left_out: int) -> float | None:
-    truncated = unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]
-    return float(truncated.mean()) if len(truncated) else None
+  def truncated(rows: np.ndarray, left_out: int) -> tuple[float | None, np.ndarray]:
+    found = rows[unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]]
+    return len(found) / len(rows) if len(rows) else None, found
 
-  return share(filled & ~counts.is_reference, 0), share(filled & counts.is_reference, 1)
+  share, rows = truncated(np.flatnonzero(filled & ~counts.is_reference), 0)
+  return share, truncated(np.flatnonzero(filled & counts.is_reference), 1)[0], rows

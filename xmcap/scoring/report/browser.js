@@ -6,7 +6,7 @@ const control = (name) => captions.querySelector(`[name="${name}"]`);
 // The option selected in the HTML, not the one that the browser may have restored.
 const first = (name) => [...control(name).options].find((option) => option.defaultSelected).value;
 const START = {
-  language: first("language"), order: first("order"), metric: first("metric"), region: "", text: "", words: false, page: 1, also: "",
+  language: first("language"), order: first("order"), metric: first("metric"), region: "", fault: "", text: "", words: false, page: 1, also: "",
 };
 const state = { ...START };
 let shownEntries = [];
@@ -55,7 +55,7 @@ function writeAddress() {
 }
 
 function showControls() {
-  for (const name of ["language", "order", "metric", "region", "text"]) {
+  for (const name of ["language", "order", "metric", "region", "fault", "text"]) {
     if (control(name)) control(name).value = state[name];
   }
   if (control("words")) control("words").checked = state.words;
@@ -81,7 +81,7 @@ async function update(change = {}, keepAddress = true) {
     if (number !== latest) return;
     beside = others;
     const metric = Number(state.metric);
-    shownEntries = ordered(matching(entries, state.text, state.region), state.order, metric);
+    shownEntries = ordered(matching(entries, state.text, state.region, state.fault), state.order, metric);
     await showPage(number, entries.length);
     if (number === latest && keepAddress) writeAddress();
   } catch (error) {
@@ -224,7 +224,25 @@ function systemPart(language, entry, system, number, shared) {
   } else {
     setText(language, caption, state.words ? words(system.words, shared) : [system.caption]);
   }
+  const badges = made.querySelector(".faults");
+  badges.hidden = !system.faults.length;
+  badges.append(...system.faults.map(badge));
   return made;
+}
+
+// A fault of a caption; a click shows all captions with it.
+function badge(fault) {
+  const { heading, about } = reportData.faults[fault];
+  const button = element("button", "", heading);
+  button.type = "button";
+  button.dataset.tip = about;
+  button.addEventListener("click", () => {
+    update({ fault });
+    control("fault").focus();
+  });
+  const item = element("li");
+  item.append(button);
+  return item;
 }
 
 // Sets text in a language; the parts are strings or elements.
@@ -271,7 +289,7 @@ function showCaptions(change) {
   control("language").focus({ preventScroll: true });
 }
 
-for (const name of ["language", "order", "metric", "region"]) {
+for (const name of ["language", "order", "metric", "region", "fault"]) {
   control(name)?.addEventListener("change", (event) => update({ [name]: event.target.value }));
 }
 control("words")?.addEventListener("change", (event) => update({ words: event.target.checked, page: state.page }));

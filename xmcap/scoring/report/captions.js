@@ -35,7 +35,12 @@ function captionsOf(language) {
 }
 
 async function unpack(language) {
-  const { images, rows, scores } = JSON.parse(await inflate(await blockOf(`captions-${language}`)));
+  const { images, rows, scores, faults } = JSON.parse(await inflate(await blockOf(`captions-${language}`)));
+  const faultsOf = faults.map((ofSystem) => {
+    const names = rows.map(() => []);
+    for (const [name, places] of Object.entries(ofSystem)) places.forEach((place) => names[place].push(name));
+    return names;
+  });
   return rows.map(([references, referenceWords, ...captions], i) => ({
     place: i,
     image: images ? images[i] : i,
@@ -45,6 +50,7 @@ async function unpack(language) {
       caption: captions[2 * s],
       words: captions[2 * s + 1],
       scores: scores[s].map((ofMetric) => ofMetric?.[i] ?? null),
+      faults: faultsOf[s][i],
     })),
   }));
 }
@@ -59,10 +65,12 @@ function searched(entry) {
   return entry.searched;
 }
 
-function matching(entries, text, region) {
+function matching(entries, text, region, fault) {
   const wanted = text.trim().normalize("NFC").toLowerCase();
   const place = reportData.regions.findIndex((held) => held.code === region);
+  const has = (faults) => fault === "any" ? faults.length > 0 : faults.includes(fault);
   return entries.filter((entry) =>
+    (!fault || entry.systems.some((system) => has(system.faults))) &&
     (place < 0 || reportData.regionOf[entry.image] === place) &&
     (!wanted || searched(entry).includes(wanted)));
 }

@@ -7,7 +7,7 @@ import base64
 import gzip
 import json
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import workers
+from xmcap.scoring.health.faults import FAULTS
 from xmcap.scoring.report import elements, notes
 from xmcap.scoring.report.heat_map import region_name
 from xmcap.scoring.report.pictures import ReportPictures
@@ -62,6 +63,7 @@ def section(
   locales = getattr(first.references, "locales", {})
   region_of = [locales.get(key, "") for key in keys]
   regions = sorted({region for region in region_of if region})
+  faults = _faults_of(systems.values())
   body = string.Template(elements.resource("captions.html")).substitute(
     languages=elements.options(shown, "en" if "en" in table.rows else next(iter(table.rows))),
     also="".join(
@@ -74,6 +76,8 @@ def section(
     hide_metrics="" if len(table.metrics) > 1 else " hidden",
     regions=elements.options([(region, f"{region_name(region)} ({region})") for region in regions], ""),
     hide_regions="" if regions else " hidden",
+    faults=elements.options([(name, heading) for name, (heading, _) in faults.items()], ""),
+    hide_faults="" if faults else " hidden",
     words=_WORDS if any(result.words for result in systems.values()) else "",
     pager=_PAGER,
     compare=" compare" if len(systems) > 1 else "",
@@ -87,9 +91,18 @@ def section(
     "keys": list(keys),
     "regions": [{"code": region, "name": region_name(region)} for region in regions],
     "regionOf": _places(region_of, regions),
+    "faults": {name: {"heading": heading, "about": about} for name, (heading, about) in faults.items()},
     "pictures": pictures.data,
   }
   return elements.section("captions", "Captions", body, note) + elements.script_json("report-data", data)
+
+
+def _faults_of(systems: Iterable[Result]) -> dict[str, tuple[str, str]]:
+  """Returns those of `FAULTS` that a caption has."""
+  healths = [health for system in systems for health in system.health.values()]
+  return {
+    name: about for name, about in FAULTS.items() if any(len(health.rows.get(name, ())) for health in healths)
+  }
 
 
 def described(table: tables.Table, systems: Sequence[str]) -> dict[str, Any]:
@@ -138,6 +151,7 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
       are null if they were not kept, and a system's two entries are null if it has no caption. Similar texts are
       adjacent, which helps compression.
     scores: for each system and each metric of the first system: I numbers; null without a caption.
+    faults: for each system an object: name of a fault -> the places in `rows` of the images whose caption has it.
   """
   first = systems[0]
   keys = sorted(first.statistics[code].keys, key=places.__getitem__)
@@ -147,7 +161,7 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
     held = first.words[code].references
     of_references = [held[i] for i in _places(keys, first.statistics[code].keys)]
   columns: list[Sequence] = [[first.references[key][code] for key in keys], of_references]
-  scores = []
+  scores, faults = [], []
   for system in systems:
     scored = system.statistics.get(code)
     order = _places(keys, () if scored is None else scored.keys)
@@ -159,10 +173,12 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
     scores.append(
       [_scores(scored, metric, order, first.table.factor(metric)) for metric in first.table.metrics]
     )
+    faults.append(_faults(system, code, order))
   value = {
     "images": None if images == list(range(len(places))) else images,
     "rows": list(zip(*columns, strict=True)),
     "scores": scores,
+    "faults": faults,
   }
   try:
     text = msgspec.json.encode(value)
@@ -177,6 +193,19 @@ def _scores(scored, metric: str, order: Sequence[int], factor: int) -> list[floa
     return None
   scores = np.round(factor * scored.image_scores(metric), metrics_lib.METRICS[metric].decimals).tolist()
   return [scores[i] if i >= 0 else None for i in order]
+
+
+def _faults(system: Result, code: str, order: Sequence[int]) -> dict[str, list[int]]:
+  """Returns fault -> its places in `order`, which has the rows of the statistics."""
+  if code not in system.health:
+    return {}
+  place_of = {row: place for place, row in enumerate(order)}
+  rows = system.health[code].rows
+  return {
+    name: [place_of[row] for row in rows[name].tolist() if row in place_of]
+    for name in FAULTS
+    if len(rows.get(name, ()))
+  }
 
 
 def _places(wanted: Sequence[str], among: Sequence[str]) -> list[int]:

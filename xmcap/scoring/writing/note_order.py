@@ -23,12 +23,13 @@ _RECOGNISED = re.compile(
   r"given in the order|of the split|scores about as high"
 )
 _COMPILED = tuple(re.compile(level) for level in _LEVELS)
+_COUNTS = re.compile(r"(\d[\d,]*) of (\d[\d,]*) captions")
 _QUOTED = re.compile(r"'[^']*'")
 
 
 def worst_first(notes: Iterable[str]) -> list[str]:
-  """Returns the notes by how much they say against the scores; alike ones stay in their order."""
-  return sorted(notes, key=_level)
+  """Returns the notes by how much they say against the scores, alike ones by the share of captions that they name."""
+  return sorted(notes, key=lambda note: (_level(note), -_share(note)))
 
 
 def terminal(notes: Sequence[str], rest: str = "") -> str:
@@ -46,6 +47,12 @@ def by_text(named: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
   for name, note in named:
     names.setdefault(note, []).append(name)
   return [(of_note, note) for note, of_note in names.items()]
+
+
+def _share(note: str) -> float:
+  found = _COUNTS.search(note)
+  count, total = (int(number.replace(",", "")) for number in found.groups()) if found else (0, 1)
+  return count / max(total, 1)
 
 
 def _level(note: str) -> int:

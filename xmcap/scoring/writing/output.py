@@ -17,7 +17,7 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.writing import baselines as baselines_lib
-from xmcap.scoring.writing import grid, language_fidelity, latex, tables
+from xmcap.scoring.writing import captions_table, grid, language_fidelity, latex, tables
 from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
@@ -29,7 +29,7 @@ _TERMINAL = 100  # columns
 _NOTABLE = 0.01  # a share above that of the references
 _TABLES = ("table.csv", "table.json", "table.md", "table.tex")
 _OF_HEALTH = ("health.csv", "health.md")
-_BESIDE_TABLES = (STATISTICS_FILE, "slices.csv", *_OF_HEALTH, "report.html")
+_BESIDE_TABLES = (STATISTICS_FILE, "slices.csv", "captions.csv", *_OF_HEALTH, "report.html")
 
 
 def score_files(
@@ -153,8 +153,8 @@ def write(
   """Writes a result into a folder, which is made if necessary; the files appear together (see `outputs.together`).
 
   The files are `table.csv`, `.json`, `.md` and `.tex`, and unless `only_tables`: `scores.npz` (every image),
-  `slices.csv`, `health.csv` and `health.md` (if measured), `predictions.jsonl` (the scored captions, as `clean` left
-  them) and `report.html`.
+  `slices.csv`, `captions.csv` (see `captions_table`), `health.csv` and `health.md` (if measured), `predictions.jsonl`
+  (the scored captions, as `clean` left them) and `report.html`.
   Files of an earlier result that this one lacks are removed, except `predictions.jsonl`.
 
   Args:
@@ -180,6 +180,7 @@ def write(
       return
     write_statistics(out / STATISTICS_FILE, result.statistics)
     files.write_text(out / "slices.csv", result.slices.as_csv(result.table.scale))
+    files.write_lines(out / "captions.csv", captions_table.lines(result))
     if result.health:
       files.write_text(out / "health.csv", health_csv(result.health))
       files.write_text(out / "health.md", health_grid(result.health).markdown())
