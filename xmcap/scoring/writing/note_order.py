@@ -11,7 +11,7 @@ MOST_OPEN = 3
 
 _LEVELS = (
   r"\bmissing\b|\bfailed\b|no picture|no image|scored as empty captions|after --clean",
-  r"are in another language|at chance|in another order",
+  r"are in another language|near chance|in another order",
   r"--clean=|have no letter|most frequent of their|too many words|more than [\d,]+ words|times as many words",
   r"left out|lowers scores|single image|not comparable|scored in another way|compare with care",
 )
