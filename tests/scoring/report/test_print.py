@@ -5,21 +5,36 @@ import dataclasses
 import pytest
 from playwright.sync_api import expect
 
+from tests import browser
 from xmcap.scoring import compare, report
+
+_SCROLLING = (
+  "(boxes) => boxes.filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.id || box.outerHTML)"
+)
 
 
 # The widths of upright and of lying A4 without its margins, in CSS pixels.
-@pytest.mark.parametrize("width, share", [(703, 0.3), (1032, 1.0)])
-def test_all_measures_of_health_fit_on_paper(opened, ours, width, share):
+@pytest.mark.parametrize("family", browser.FAMILIES)
+@pytest.mark.parametrize("width", [703, 1032])
+def test_all_tables_fit_on_paper_in_any_font(opened, ours, theirs, width, family):
   worst = {
-    name: share if isinstance(value, float) else value for name, value in ours.health["en"].as_dict().items()
+    name: 1.0 if isinstance(value, float) else value for name, value in ours.health["en"].as_dict().items()
   }
   health = dict.fromkeys(("de", "en"), dataclasses.replace(ours.health["en"], **worst))
-  page = opened({"ours": dataclasses.replace(ours, health=health)})
+  rows = ({"model": "m", "paper": "p", "table": "rows", "en": 0.78},)
+  table = dataclasses.replace(ours.table, published=rows, beside={"a_run_with_a_long_name": {"en": 0.5}})
+  systems = {"ours": dataclasses.replace(ours, health=health, table=table), "theirs": theirs}
+  page = opened(
+    systems,
+    comparison=compare(systems, resamples=20),
+    baselines={name: theirs.table for name in ("most frequent caption", "nearest picture", "english")},
+  )
+  browser.set_font(page, family)
   page.set_viewport_size({"width": width, "height": 900})
   page.emulate_media(media="print")
   assert page.locator("#health thead th").last.inner_text() == "Over-long, references"
-  assert page.locator("#health-0").evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+  assert page.locator(".scroll:visible").count() == 5
+  assert page.locator(".scroll").evaluate_all(_SCROLLING) == []
 
 
 def test_paper_has_no_question_marks_and_headings_stay_with_what_they_head(opened, ours, theirs):
@@ -82,7 +97,9 @@ def test_a_box_that_scrolls_has_a_shadow_at_its_edge_and_drawn_differences_are_i
   opened(systems, comparison=compare(systems, resamples=20))
   drawn = "(box) => box.scrollWidth > box.clientWidth ? getComputedStyle(box).backgroundImage : ''"
   assert page.locator("#scores").evaluate(drawn).count("linear-gradient") == 4
-  box = page.locator("#differences-0").bounding_box()
-  for drawn in page.locator("#differences-0 .forest").all():
-    at = drawn.bounding_box()
-    assert at["x"] + at["width"] <= box["x"] + box["width"]
+  for family in browser.FAMILIES:
+    browser.set_font(page, family)
+    box = page.locator("#differences-0").bounding_box()
+    for drawn in page.locator("#differences-0 .forest").all():
+      at = drawn.bounding_box()
+      assert at["x"] + at["width"] <= box["x"] + box["width"], family

@@ -72,6 +72,20 @@ function makeTable(holder, { headings, rows, foot = [] }) {
     }
   }
   holder.replaceChildren(table);
+  table.style.setProperty("--ems", emsOf(table));
+}
+
+// The width on paper below which numbers would be cut, in ems of scores.css: characters, or the heading, and padding.
+function emsOf(table) {
+  const columns = [...table.tHead.rows[0].cells].map((heading) => (heading.matches("#health .number") ? 3 : 6));
+  for (const { cells } of table.rows) {
+    if (cells.length < columns.length) continue; // the label of a mean spans two columns
+    [...cells].forEach((cell, column) => {
+      const texts = cell.tagName === "TD" ? [...cell.childNodes].map(({ textContent }) => textContent.length) : [];
+      columns[column] = Math.max(columns[column], ...texts);
+    });
+  }
+  return columns.reduce((sum, characters) => sum + 0.58 * characters + 0.5, 0);
 }
 
 // Sorts by a column; numbers start with the highest, and missing ones are last either way.
