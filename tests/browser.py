@@ -52,6 +52,18 @@ def set_font(page, family: str) -> None:
   )
 
 
+def settle_storage(page) -> None:
+  """Loads a page anew until what it stores stays.
+
+  Of about one new profile in 300, a busy Chromium loses what was stored first.
+  """
+  stored = "() => localStorage.getItem('stored')"
+  while not page.evaluate(stored):
+    page.evaluate("() => localStorage.setItem('stored', 'yes')")
+    page.reload()
+  page.evaluate("() => localStorage.removeItem('stored')")
+
+
 @pytest.fixture
 def page(chromium) -> Iterator:
   """A playwright `Page` with a profile of its own, off line; the test fails on any error in its console.

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image, features
 from playwright.sync_api import expect
 
+from tests import browser
 from tests.serving import servers
 
 WIDTHS = (1300, 400)
@@ -164,7 +165,8 @@ def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of(page, width):
 
 def test_the_choice_is_remembered_for_the_same_languages(page):
   with servers.fake(own=["fa", "quz", "sw"]) as server:
-    visit(page, server)
+    browser.settle_storage(visit(page, server))
+    page.locator("body[data-ready]").wait_for()
     page.locator("#languages > summary").click()
     page.locator("#trained label", has_text="Runasimi").click()
     page.locator("#searches label", has_text="Sample").click()

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests import policies
+from tests import browser, policies
 from xmcap.errors import UsageError
 from xmcap.scoring.human import annotation_page, annotation_procedures, annotations
 from xmcap.scoring.human.annotation_page import AnnotationItem
@@ -42,10 +42,12 @@ def _items_to_rate(count):
 def annotate(page, tmp_path):
   """Opens a page as an annotator."""
 
-  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], count=3):
+  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], count=3, is_reloaded=False):
     items = _items_to_rate(count) if procedure.ratings else _items(language, count)
     annotation_page.write_annotation_page(tmp_path, language, items, procedure)
     page.goto((tmp_path / "annotate.html").as_uri())
+    if is_reloaded:
+      browser.settle_storage(page)
     if name:
       page.keyboard.type(name)
       page.keyboard.press("Enter")
@@ -148,7 +150,7 @@ def test_instructions_are_whole():
 @pytest.mark.parametrize("language", _TEXTS)
 def test_an_annotation_from_the_first_click_to_the_file(annotate, page, tmp_path, language):
   sentences, tags, typed, own_tag = _TEXTS[language]
-  annotate(language)
+  annotate(language, is_reloaded=True)
   page.on("dialog", lambda dialog: dialog.accept())
   page.locator("#sentences .suggestion").nth(0).click()
   page.locator("#sentence").press("End")
@@ -285,7 +287,7 @@ def test_each_annotator_has_a_state_of_their_own(annotate, page):
 
 @pytest.mark.parametrize("kept", ["{", "null", '{"caption": 3}', '{"caption": "x", "tags": [1]}'])
 def test_what_is_kept_is_not_trusted(annotate, page, kept):
-  annotate()
+  annotate(is_reloaded=True)
   name = "Object.keys(localStorage).find((key) => key.endsWith('-0-anna'))"
   page.evaluate(f"(kept) => localStorage.setItem({name}, kept)", kept)
   page.reload()
@@ -348,7 +350,7 @@ def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, 
 
 
 def test_a_page_that_is_loaded_again_does_not_show_a_rated_caption(annotate, page):
-  annotate(**_rated(2))
+  annotate(**_rated(2), is_reloaded=True)
   for _ in range(2):
     page.keyboard.press("1")
     page.keyboard.press("Enter")

@@ -5,6 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from tests import browser
 from tests.scoring.human import rating_pages
 from xmcap.scoring.human import rating_items, rating_join, rating_protocols, sxs, thumb_ratings
 
@@ -13,9 +14,11 @@ from xmcap.scoring.human import rating_items, rating_join, rating_protocols, sxs
 def rate(page, write):
   """Opens a page as a rater; returns (page, its items, which the script also has)."""
 
-  def run(*options, rater="anna", **named):
+  def run(*options, rater="anna", is_reloaded=False, **named):
     path = write(*options, **named)
     page.goto(path.as_uri())
+    if is_reloaded:
+      browser.settle_storage(page)
     if rater:
       page.keyboard.type(rater)
       page.keyboard.press("Enter")
@@ -287,7 +290,7 @@ def test_references_unfold(rate):
 
 
 def test_a_reload_loses_nothing(rate, tmp_path):
-  page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
+  page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]}, is_reloaded=True)
   page.on("dialog", lambda dialog: dialog.accept())
   _press(page, "5 4 1 Enter 2")
   _reload(page)
@@ -343,7 +346,7 @@ def test_a_browser_that_keeps_nothing_is_told_of_and_saves_all_the_same(page, ra
   "kept", ["{", "null", "[]", '{"answers": {"x": {"rating": 1}, "ID": {"rating": 9}}, "place": 99}']
 )
 def test_what_is_kept_is_not_trusted(page, rate, kept):
-  _, items = rate("sxs")
+  _, items = rate("sxs", is_reloaded=True)
   page.evaluate(
     "kept => localStorage.setItem(Object.keys(localStorage).find(key => key.endsWith('-anna')), kept)",
     kept.replace("ID", items[0]["id"]),
@@ -354,7 +357,7 @@ def test_what_is_kept_is_not_trusted(page, rate, kept):
 
 
 def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
-  page, _ = rate("sxs")
+  page, _ = rate("sxs", is_reloaded=True)
   asked = []
   page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
   page.keyboard.press("4")
@@ -444,7 +447,7 @@ def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
 
 
 def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_path):
-  page, items = rate(rater="")
+  page, items = rate(rater="", is_reloaded=True)
   task = page.locator("#start .task")
   assert task.inner_text().startswith("You see a picture and two captions")
   page.locator("#language").select_option("ar")
