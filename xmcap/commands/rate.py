@@ -87,7 +87,7 @@ def _rate(arguments) -> None:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
   from xmcap.scoring import files
   from xmcap.scoring.human import rating_items, rating_page, rating_protocols
-  from xmcap.scoring.reading import inputs, tag_files
+  from xmcap.scoring.reading import failed_requests, inputs, tag_files
   from xmcap.scoring.reading.predictions import read_predictions
   from xmcap.scoring.reading.references import read_references
 
@@ -114,7 +114,10 @@ def _rate(arguments) -> None:
         scores = tag_files.read(path, arguments.language)
         systems[name] = rating_items.best_tags(scores, arguments.top or 5, name)
       else:
-        systems[name] = read_predictions(path, arguments.language, references)
+        predicted = read_predictions(path, arguments.language, references)
+        answered, failed = failed_requests.split(references or {}, predicted)
+        failed_requests.refuse(failed, sum(map(len, (*answered.values(), *failed.values()))), path)
+        systems[name] = answered
     items = rating_items.draw_items(
       protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater
     )

@@ -201,7 +201,8 @@ class CaptionEvaluator:
     stabilizers = {key: {code: held[key][code] for code in predictions[key]} for key in held}
     if is_shared:
       predictions, stabilizers = _gathered(predictions), _gathered(stabilizers)
-    return {key: predictions[key] for key in keys}, {
+    # Captions of a model that runs here: none is a request that failed.
+    return predictions_lib.CheckedPredictions({key: predictions[key] for key in keys}), {
       key: stabilizers[key] for key in keys if key in stabilizers
     }
 
@@ -227,7 +228,9 @@ class CaptionEvaluator:
         for name, guesses in measured.predictions.items():
           file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
           predictions_lib.write_predictions(file, guesses.items())
-          trivial[name] = score(self.references, guesses, title=name, **self.measured)
+          trivial[name] = score(
+            self.references, predictions_lib.CheckedPredictions(guesses), title=name, **self.measured
+          )
           table = trivial[name].table
           scores = {code: row[table.primary] for code, row in table.rows.items()}
           beside[baselines_lib.heading(name, table.primary)] = scores

@@ -24,6 +24,7 @@ import numpy as np
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import files, metrics
 from xmcap.scoring.metrics import spice
+from xmcap.scoring.reading import failed_requests
 from xmcap.scoring.tokenizers import ptb
 from xmcap.terminal import shown
 
@@ -49,7 +50,7 @@ class COCOEvalCap:
   - A caption may contain any line end, which there shifts captions to other images (`Ptb.tokenize_together`).
   - SPICE of an image is always its own; there, ids that are not in ascending order get each other's.
   - SPICE is left out, with a line on standard error, if its parser is not installed; there, it is downloaded.
-  - Captions that are missing or given twice are a UsageError instead of an AssertionError.
+  - Captions that are missing or given twice are a UsageError instead of an AssertionError; so are failed requests.
 
   Attributes:
     coco, cocoRes: references and results, as given.
@@ -71,13 +72,16 @@ class COCOEvalCap:
     """Computes all scores, and prints the lines that pycocoevalcap prints.
 
     Raises:
-      UsageError: an image has no reference, or not exactly one result.
+      UsageError: an image has no reference, or not exactly one result, or that of a request that failed.
       XmcapError: Java or pycocoevalcap is not installed, or Java fails.
     """
     images = list(dict.fromkeys(self.params["image_id"]))
     references = [_captions(self.coco, image, "reference") for image in images]
     results = [_captions(self.cocoRes, image, "result") for image in images]
     _check(images, references, results)
+    answers = {str(image): {"en": texts[0]} for image, texts in zip(images, results, strict=True)}
+    of_images = {str(image): {"en": texts} for image, texts in zip(images, references, strict=True)}
+    failed_requests.refuse(failed_requests.split(of_images, answers)[1], len(images), "results")
     words_of = ptb.Ptb("en").tokenize_together
     print("tokenization...")
     tokens_of: concurrent.futures.Future[metrics.Corpus] = concurrent.futures.Future()

@@ -25,7 +25,7 @@ def test_unwritable_place_is_one_line(tmp_path):
   "line, message",
   [
     ('{"image/key": "k", "language": "en"}', "line 2: 'caption' is missing or not a string"),
-    ('{"image/key": "k", "language": "en", "caption": null}', "line 2: 'caption' is missing or not a string"),
+    ('{"image/key": "k", "language": "en", "caption": 7}', "line 2: 'caption' is missing or not a string"),
     ('{"image/key": [1], "language": "en", "caption": ""}', "line 2: 'image/key' is missing or neither"),
     ('{"image/key": "k", "language": 1, "caption": ""}', "line 2: 'language' is not a string"),
     ('{"image/key": "k", "language": "xx", "caption": ""}', "line 2: unknown language 'xx'"),

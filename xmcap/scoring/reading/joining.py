@@ -6,6 +6,7 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.reading.failed_requests import Failed
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -40,12 +41,16 @@ def note(counts: Iterable[tuple[str, int]]) -> str:
 def predictions(parts: Sequence[tuple[str, Mapping[str, Mapping[str, str]]]]) -> dict[str, dict[str, str]]:
   """Returns the predictions of several files (name, predictions) as those of one.
 
-  UsageError if two files predict the same image in the same language.
+  A request that failed in one file may have its answer in another. UsageError if two files predict the same image in
+  the same language.
   """
   joined: dict[str, dict[str, str]] = {}
   for place, (name, part) in enumerate(parts):
     twice = [
-      (code, key) for key, captions in part.items() for code in captions if code in joined.get(key, ())
+      (code, key)
+      for key, captions in part.items()
+      for code in captions
+      if code in joined.get(key, ()) and Failed not in (type(captions[code]), type(joined[key][code]))
     ]
     if twice:
       code, key = twice[0]
@@ -55,5 +60,7 @@ def predictions(parts: Sequence[tuple[str, Mapping[str, Mapping[str, str]]]]) ->
         f"({files.first_few([f'{code} {shown(key)}' for code, key in twice])}); keep one per image and language"
       )
     for key, captions in part.items():
-      joined[key] = {**joined.get(key, {}), **captions}
+      earlier = joined.get(key, {})
+      answered = {code: text for code, text in earlier.items() if type(text) is not Failed}
+      joined[key] = {**earlier, **captions, **answered}
   return joined

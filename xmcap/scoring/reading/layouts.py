@@ -14,6 +14,7 @@ of its metrics (tasks/coco_cap/utils.py); its results for COCO's test hold a lis
 VLMEvalKit: a table of `index`, `prediction` and `answer`, a list written as Python does (dataset/image_caption.py).
 Centurio: rows of `output_text`, `image_id` and `text_label`, which is the language (src/baseline_eval/main.py).
 Hugging Face: floschne/xm3600 has a row per image in a file per language, with the list `captions`.
+OpenAI's, Anthropic's and Gemini's batches: see `batch_files`.
 Flickr8k, Flickr30k, COCO-CN: lines of KEY#N, a tab and a caption. Also tables: `image,caption`, even in a `.txt`, and
 `image_name| comment_number| comment`, whose key is the name of the picture.
 Karpathy: `{"images": [{"cocoid": ..., "split": ..., "sentences": [{"raw": ...}, ...]}, ...]}`.
@@ -28,6 +29,7 @@ from typing import Any, NoReturn
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.reading import batch_files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -104,6 +106,10 @@ def of_rows(first: dict[str, Any], what: str, where: str, ordered: bool = False)
     return Layout(
       "image_id", "output_text", "Centurio's outputs: the language is their text_label", language="text_label"
     )
+  if not is_reference and (batch := batch_files.whose(names)):
+    key, whose = batch
+    note = f"{whose} batch: the key of an image is its {key}"
+    return Layout(key, "response", note, get_captions=batch_files.answer)
   keys = [name for name in _KEYS if name in names]
   if keys == ["image_id", "id"]:
     keys = ["image_id"]  # as in COCO, where `id` is the caption's

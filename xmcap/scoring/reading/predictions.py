@@ -11,7 +11,8 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.reading import captions as captions_lib
-from xmcap.scoring.reading import ids, joining, layouts, rows
+from xmcap.scoring.reading import failed_requests, ids, joining, layouts, rows
+from xmcap.scoring.reading.failed_requests import Failed, Failures
 from xmcap.scoring.reading.inputs import uncollected
 from xmcap.scoring.reading.references import ReferenceMapping
 from xmcap.terminal import shown
@@ -34,10 +35,15 @@ class CheckedPredictions(Predictions):
   Attributes:
     notes: what was recognised and is not evident, for readers of the scores.
     longest: the most characters that the reader let a caption have; None: any number.
+    failed: the requests that failed, which are no captions.
   """
 
   notes: tuple[str, ...] = ()
   longest: int | None = None
+
+  def __init__(self, *predictions: Predictions):
+    super().__init__(*predictions)
+    self.failed: Failures = {}
 
 
 def read_predictions(
@@ -46,7 +52,7 @@ def read_predictions(
   references: ReferenceMapping | None = None,
   key: str | None = None,
   longest: int | None = None,
-) -> Predictions:
+) -> CheckedPredictions:
   """Reads predictions in the order of the file; `docs/scoring.md` lists the layouts.
 
   Args:
@@ -79,6 +85,7 @@ def read_predictions(
     if len(parts) > 1:
       namer.note(joining.note((name, sum(map(len, of_part.values()))) for name, of_part in parts))
     predictions = CheckedPredictions(joining.predictions(parts) if len(parts) > 1 else parts[0][1])
+  predictions.failed = failed_requests.apart(predictions)
   predictions.notes, predictions.longest = tuple(namer.notes), longest
   return predictions
 
@@ -93,9 +100,10 @@ def _read(
   longest: int | None,
 ) -> None:
   """Adds the predictions of a file; `says` names the source of `language` in messages."""
-  differing, num_read, num_same, num_keys = [], 0, 0, 0
+  differing, cut, num_read, num_same, num_keys, num_again = [], [], 0, 0, 0, 0
   lengths = captions_lib.Lengths(longest)
   limit = math.inf if longest is None else longest
+  heads, width = failed_requests.HEADS, failed_requests.WIDTH
   with rows.opened(path) as source:
     held = rows.of(source)
     known = () if references is None else references
@@ -103,12 +111,21 @@ def _read(
     for number, key, code, caption in namer.named(held, items, language, says, known):
       num_read += 1
       num_keys += caption == key
-      if isinstance(caption, str) and len(caption) > limit:
+      if caption[:width] in heads:
+        caption = failed_requests.judged(caption)
+      if type(caption) is not str:
+        caption = _unusual(caption, f"{code} {shown(key)}", held.place.format(number), cut)
+      elif len(caption) > limit:
         lengths.see(key, {code: [caption]}, held.place, number)
       captions = predictions.setdefault(key, {})
       if code in captions:
-        num_same += captions[code] == caption
-        if captions[code] != caption:
+        first = captions[code]
+        if isinstance(first, Failed) or isinstance(caption, Failed):
+          num_again += 1
+          caption = first if isinstance(caption, Failed) else caption
+        elif first == caption:
+          num_same += 1
+        else:
           differing.append(f"{code} {shown(key)}, {held.place.format(number)}")
       captions[code] = caption
   lengths.refuse(f"{held.name}: ", ", or what a model left there with --clean")
@@ -119,12 +136,27 @@ def _read(
     )
   if num_same:
     namer.note(f"{files.count(num_same, 'prediction')} given twice with the same caption; counted once")
+  if num_again:
+    namer.note(
+      f"{files.count(num_again, 'request')} that failed asked again in another row, whose answer counts"
+    )
+  if cut:
+    namer.note(f"{files.count(len(cut), 'answer')} cut off at the limit of tokens ({files.first_few(cut)})")
   if not num_read:
     raise UsageError(f"{held.name}: contains no predictions; give JSONL of captions, or COCO results")
   if num_read > 1 and num_keys * 2 > num_read:
     raise UsageError(
       f"{held.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
     )
+
+
+def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:
+  """Returns a failed request with its place, or the text of an answer that was cut off, which is listed."""
+  if isinstance(caption, Failed):
+    caption.place = place
+    return caption
+  cut.append(f"{of}, {place}")
+  return str(caption)
 
 
 def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str | None, object, str]]:
@@ -145,18 +177,23 @@ def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str
     elif layout.get_key or not (isinstance(key, str) and key):
       key = layouts.key_of(row, layout, source.where(number)) if layout.key else None
     caption = get_captions(row, source.where(number)) if get_captions else row.get(layout.captions)
-    if not isinstance(caption, str):
-      caption = _single(caption, layout.captions, source.where(number))
+    if not isinstance(caption, str) or (not caption and row.get("error")):
+      caption = _single(caption, row, layout, source.where(number))
     yield number, key, row.get(language) or None, caption
 
 
-def _single(value: object, member: str, where: str) -> str:
-  """Returns the caption of a list of one, as lmms-eval writes for COCO's test."""
-  if not isinstance(value, list) or not all(isinstance(caption, str) for caption in value):
-    raise UsageError(f"{where}: '{member}' is missing or not a string")
-  if len(value) != 1:
-    raise UsageError(f"{where}: '{member}' has {len(value)} captions; a prediction is one")
-  return value[0]
+def _single(caption: object, row: dict[str, object], layout: layouts.Layout, where: str) -> str:
+  """Returns the caption of a list of one, as lmms-eval writes for COCO's test, or a request that failed."""
+  member = layout.captions
+  value = caption[0] if isinstance(caption, list) and len(caption) == 1 else caption
+  if isinstance(value, str) and value:
+    return value
+  failed = failed_requests.value(row if row.get("error") else value)
+  if failed is not None and (member in row or row.get("error")):
+    return failed
+  if isinstance(caption, list) and all(isinstance(text, str) for text in caption):
+    raise UsageError(f"{where}: '{member}' has {len(caption)} captions; a prediction is one")
+  raise UsageError(f"{where}: '{member}' is missing or not a string")
 
 
 def _in_order(
@@ -218,6 +255,7 @@ def match_references(
   predictions: Predictions,
   languages: Sequence[str] | None = None,
   missing: str = "refuse",
+  failed: Mapping[str, Mapping[str, Failed]] | None = None,
 ) -> tuple[str, ...]:
   """Checks that there is exactly one prediction for each image and language with references.
 
@@ -225,6 +263,7 @@ def match_references(
     references, predictions: the captions.
     languages: codes to score, ignoring other predictions; None: all that have references.
     missing: `refuse`, or `empty` if `fill_missing` will replace missing predictions by empty ones.
+    failed: the requests that failed, which are missing predictions.
 
   Returns:
     The codes to score, in alphabetical order.
@@ -247,7 +286,7 @@ def match_references(
   if absent:
     named = ", ".join(_with_relative(code, held) for code in absent)
     raise Unmatched(f"no references in {named}: choose other --languages, or add references")
-  _refuse_differing(references, predictions, scored, missing)
+  _refuse_differing(references, predictions, scored, missing, failed or {})
   return scored
 
 
@@ -295,10 +334,16 @@ def _refuse_foreign(references: ReferenceMapping, predictions: Predictions) -> N
 
 
 def _refuse_differing(
-  references: ReferenceMapping, predictions: Predictions, scored: tuple[str, ...], missing: str
+  references: ReferenceMapping,
+  predictions: Predictions,
+  scored: tuple[str, ...],
+  missing: str,
+  failed: Mapping[str, Mapping[str, Failed]],
 ) -> None:
   """Raises Unmatched if predictions are missing or have no references; it shows both, side by side."""
-  absent = list(_missing(references, predictions, scored)) if missing == "refuse" else []
+  lacking = list(_missing(references, predictions, scored)) if missing == "refuse" else []
+  unanswered = [(code, key, failed[key][code]) for code, key in lacking if code in failed.get(key, {})]
+  absent = [(code, key) for code, key in lacking if code not in failed.get(key, {})]
   wanted = frozenset(scored)
   extra = []
   for key, captions in predictions.items():
@@ -306,8 +351,10 @@ def _refuse_differing(
     extra += [(code, key) for code in wanted.intersection(captions) if not of_image.get(code)]
   extra.sort()
   problems = []
+  total = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
+  if unanswered:
+    problems.append(failed_requests.count(unanswered, total))
   if absent:
-    total = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
     problems.append(f"{len(absent):,} of {total:,} predictions are missing ({_few_pairs(absent)})")
   if extra:
     unknown = {key for _, key in extra if key not in references}
@@ -322,8 +369,10 @@ def _refuse_differing(
       "predict them, name the languages to score with --languages, or score them as empty captions with "
       "--missing=empty"
     )
-  else:
+  elif extra:
     cure = "remove them, or add their references"
+  else:
+    cure = "ask for them again, or score them as empty captions with --missing=empty"
   if problems:
     raise Unmatched(f"{'; '.join(problems)}; {cure}")
 

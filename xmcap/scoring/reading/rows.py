@@ -28,7 +28,8 @@ _KEYED = re.compile(
 )
 _NAMED = re.compile(r"[^\s,|]+\.(?i:jpe?g|png)\s*[,|].*")
 _LINES = 5  # that show what a text is
-_FIELDS = ("image/key", "key", "image_id", "id", "language", "caption", "captions", "doc_id", "index")
+_IDS = ("image/key", "key", "image_id", "id", "custom_id", "doc_id", "index")
+_FIELDS = (*_IDS, "language", "caption", "captions")
 
 
 @dataclasses.dataclass
@@ -136,7 +137,7 @@ def _of_list(source: Input) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _of_mapping(source: Input) -> Iterator[tuple[str, dict[str, Any]]]:
   document = source.document()
-  if not isinstance(document, dict) or not all(isinstance(value, str | list) for value in document.values()):
+  if not isinstance(document, dict) or not all(map(_is_caption, document.values())):
     raise UsageError(
       f"{source.name}: JSON of no known layout, with the members '{shown(', '.join(document))}'; give JSONL of "
       "image/key, language and caption, COCO's JSON, or {id: caption}"
@@ -157,7 +158,12 @@ def _is_mapping(head: bytes) -> bool:
     return b'"image/key"' not in head  # it goes on: below, or behind the first bytes
   if rest or not isinstance(row, dict) or not row.keys().isdisjoint(_FIELDS):
     return False
-  return all(isinstance(value, str | list) for value in row.values())
+  return all(map(_is_caption, row.values()))
+
+
+def _is_caption(value: object) -> bool:
+  """Whether a value of an object of id and caption is captions, or a failed request in place of one."""
+  return isinstance(value, str | list | None) or (isinstance(value, dict) and "error" in value)
 
 
 def _columnar(path: str | os.PathLike) -> Rows | None:

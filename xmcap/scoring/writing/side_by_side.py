@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import joining
+from xmcap.scoring.reading import failed_requests, joining
 from xmcap.scoring.reading.predictions import Predictions, read_predictions
 from xmcap.scoring.reading.references import References, read_references
 from xmcap.scoring.result import Result
@@ -45,7 +45,7 @@ def write(
   results = {}
   for name, system in systems.items():
     path = pathlib.Path(folders[name], "predictions.jsonl")
-    predicted = read_predictions(path)
+    predicted, _ = failed_requests.split(held, read_predictions(path))
     _check_scored(system, held, predicted, names, path)
     scored = subsets.take(held, image_keys(system.statistics))
     results[name] = Result(system.table, system.statistics, scored, predicted)
