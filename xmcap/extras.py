@@ -18,6 +18,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
   "cuda": (*_TRAIN, "jax_cuda12_plugin"),
   "plan": (*_TRAIN, "libtpu"),
   "parquet": ("pyarrow",),
+  "plot": ("matplotlib",),
   "xlsx": ("python_calamine",),
   "ptb": ("pycocoevalcap",),
   "protocols": ("pycocoevalcap", "sudachidict_core", "sudachipy"),

@@ -308,3 +308,12 @@ def test_compare_refuses_references_of_something_else(folder, capsys):
   capsys.readouterr()
   assert cli.main(["compare", "bad", "good", "--references=other.jsonl", "--out=compared"]) == 2
   _fails(capsys, "no de reference of a1")
+
+
+def test_figures_of_scores_and_of_differences_are_written(folder):
+  for name in ("good", "bad"):
+    assert _score(name, "--only_tables", "--metrics=cider", f"--plot={name}/scores.svg") == 0
+    assert _score(name, "--bootstrap=20", "--metrics=cider", f"--plot={name}.pdf") == 0
+  assert cli.main(["compare", "good", "bad", "--resamples=20", "--plot=difference.svg"]) == 0
+  assert (folder / "good.pdf").read_bytes().startswith(b"%PDF")
+  assert b"CIDEr: bad minus good" in (folder / "difference.svg").read_bytes()

@@ -8,8 +8,8 @@ from xmcap.errors import UsageError
 from xmcap.storage import outputs
 
 _PASSED_ON = (
-  "language", "key", "baseline", "only_tables", "pictures", "title", "protocol", "tokenizer", "normalize", "subset",
-  "missing", "clean", "wrong_language", "vectors", "bootstrap", "seed", "scale",
+  "language", "key", "baseline", "only_tables", "plot", "pictures", "title", "protocol", "tokenizer", "normalize",
+  "subset", "missing", "clean", "wrong_language", "vectors", "bootstrap", "seed", "scale",
 )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ def _add_score(commands) -> None:
   base.text(shown, "--baseline", "DIR", baseline, "")
   _add_scale(shown, "the protocol's")
   _add_pictures(shown)
+  _add_plot(shown, "scores by language")
   base.flag(shown, "--only_tables", "write only the tables")
   _add_latex(shown, "table.tex, such as language,cider_d; default: all")
   kinds = command.add_subparsers(
@@ -106,6 +107,10 @@ def _add_pictures(command) -> None:
   how = "pictures in the report: embed thumbnails, link to the files, or none"
   base.text(command, "--images", "DIR", "folder with KEY.jpg or KEY.png for the report")
   base.text(command, "--pictures", "WAY", how, "embed", choices=("embed", "link", "none"))
+
+
+def _add_plot(command, content: str) -> None:
+  base.text(command, "--plot", "FILE", f"figure of {content}, .svg or .pdf (needs the extra plot)", "")
 
 
 def _add_scale(command, default: str) -> None:
@@ -135,6 +140,7 @@ def _score(arguments) -> None:
     raise UsageError(f"the following arguments are required: {', '.join(missing)} (see xmcap score --help)")
   options.check_count("processes", arguments.processes, processes.MAX)
   written = {"--out": output.files_of(arguments.out, *arguments.predictions), "--save_df": arguments.save_df}
+  written["--plot"] = arguments.plot
   read = {f"--{name}": getattr(arguments, name) for name in ("references", "predictions", "df", "subset")}
   if arguments.baseline:
     read["--baseline"] = os.path.join(arguments.baseline, "table.json")
@@ -143,6 +149,8 @@ def _score(arguments) -> None:
   places = [("--out", arguments.out, True)]
   if arguments.save_df:
     places.append(("--save_df", arguments.save_df, False))
+  if arguments.plot:
+    places.append(("--plot", arguments.plot, False))
   with outputs.held_all(places, arguments.prog):
     result = output.score_files(
       arguments.references,
@@ -202,6 +210,7 @@ def _add_compare(commands) -> None:
     "comparison.tex: code, language, baseline, baseline_interval, score, score_interval, difference, interval, "
     "p_bootstrap, p_randomization, p_holm",
   )
+  _add_plot(command, "differences by language, in the first metric")
   _add_pictures(command)
 
 
@@ -209,7 +218,7 @@ def _compare(arguments) -> None:
   from xmcap.scoring import metrics
   from xmcap.scoring.statistics import comparison as comparison_lib
   from xmcap.scoring.statistics import significance
-  from xmcap.scoring.writing import side_by_side
+  from xmcap.scoring.writing import plot, side_by_side
 
   folders = base.named_paths("DIR", arguments.systems, unnamed=True)
   if arguments.references and not arguments.out:
@@ -218,12 +227,17 @@ def _compare(arguments) -> None:
     raise UsageError("--images is for the report, which also needs captions: give --references=FILE")
   style = _style(arguments)
   style.check(comparison_lib.COLUMNS)
+  if arguments.plot:
+    plot.check(arguments.plot)
   with contextlib.ExitStack() as stack:
     if arguments.out:
       names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]
       written = [os.path.join(arguments.out, name) for name in names]
       outputs.keep_apart({"--out": written}, {"--references": arguments.references})
       stack.enter_context(outputs.held(arguments.out, arguments.prog))
+    if arguments.plot:
+      outputs.keep_apart({"--plot": arguments.plot}, {"--references": arguments.references})
+      stack.enter_context(outputs.held(arguments.plot, arguments.prog, "--plot", folder=False))
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
     significance.check_protocol(systems, arguments.protocol)
     chosen = metrics.parse(arguments.metrics, metrics.METRICS) if arguments.metrics else None
@@ -233,6 +247,8 @@ def _compare(arguments) -> None:
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))
       comparison.write(arguments.out, style)
+    if arguments.plot:
+      plot.write_differences(arguments.plot, comparison)
     if arguments.references:
       side_by_side.write(
         arguments.out,

@@ -18,6 +18,7 @@ from xmcap.scoring.score import score
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.writing import baselines as baselines_lib
 from xmcap.scoring.writing import captions_table, grid, language_fidelity, latex, tables
+from xmcap.scoring.writing import plot as plot_lib
 from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
@@ -44,6 +45,7 @@ def score_files(
   save_document_frequencies: str | os.PathLike = "",
   baseline: str | os.PathLike = "",
   only_tables: bool = False,
+  plot: str | os.PathLike = "",
   images_dir: str | os.PathLike | None = None,
   pictures: str = "embed",
   style: latex.Style | None = None,
@@ -63,6 +65,7 @@ def score_files(
     save_document_frequencies: file for saving the document frequencies of the references; "": none.
     baseline: output folder of another scoring run, or one of `baselines.NAMES`; "": none.
     only_tables: whether to write only the tables.
+    plot: a file, .svg or .pdf, for a figure of the scores (see `plot.write_scores`); "": none.
     images_dir: folder with `KEY.jpg` or `KEY.png`, for the report.
     pictures: how the report includes them: `embed`, `link` or `none`.
     style: of the table in LaTeX.
@@ -93,6 +96,8 @@ def score_files(
     from xmcap.scoring.report import pictures as pictures_lib
 
     pictures_lib.check(pictures, images_dir)
+  if plot:
+    plot_lib.check(plot)
   beside = {}
   if baseline:
     baselines_lib.check_protocol(baseline, settled.protocol)
@@ -128,6 +133,8 @@ def score_files(
       document_frequency_files.write(
         save_document_frequencies, result.document_frequencies, tokenizer, normalize
       )
+    if plot:
+      plot_lib.write_scores(plot, result.table)
     write(
       result,
       out,
