@@ -6,13 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.residue import affixes
+from xmcap.scoring.residue import affixes, characters
 from xmcap.scoring.residue.forms import FORMS, Joined
 
-KINDS = ("think", "tokens", "json", "loc", "html", "latex", "markdown", "prefix", "lines", "suffix")
+BROKEN = ("subwords", "escapes", "entities", "mojibake", "invisible")
+"""Kinds of residue that are broken characters."""
+
+KINDS = (
+  *BROKEN, "think", "tokens", "json", "loc", "html", "latex", "markdown", "prefix", "lines", "suffix",
+)  # fmt: skip
 """Kinds of residue, in the order in which they are removed. `prefix` and `suffix` are found by counting."""
 
-_RULES = 2  # raise it with each change that could remove something else
+_RULES = 3  # raise it with each change that could remove something else
 _ROUNDS = 3  # "Sure! Here it is:" may be followed by "Caption:"
 
 
@@ -25,12 +30,14 @@ class Cleaned:
     rows: kind -> rows of the captions that had it; only kinds that were found.
     examples: kind -> what was removed from one of them; for `prefix` and `suffix` all, the most frequent first.
     emptied: number of captions that became empty.
+    lost: rows of captions that still have U+FFFD, or another sign of characters that nothing restores.
   """
 
   captions: list[str]
   rows: dict[str, list[int]]
   examples: dict[str, tuple[str, ...]]
   emptied: int
+  lost: list[int]
 
 
 def parse(kinds: str | Sequence[str]) -> tuple[str, ...]:
@@ -84,6 +91,7 @@ def clean_languages(
       rows[code],
       examples[code],
       sum(not texts[row].strip() for row in set().union(*rows[code].values())),
+      joined[code].rows(characters.lost(joined[code].characters)),
     )
     for code, texts in found.items()
   }
@@ -93,7 +101,7 @@ def _remove_form(kind: str, captions: list[str], joined: Joined) -> tuple[list[i
   """Removes a form from the captions in place; returns the rows that changed, and an example."""
   form = FORMS[kind]
   changed, example = [], ""
-  for row in joined.rows(form.marks):
+  for row in joined.rows(form.marks, form.encodings):
     cleaned = form.remove(captions[row])
     if cleaned != captions[row]:
       example = example or form.example(captions[row])

@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from xmcap.scoring.residue import characters, mojibake
+
 LINE_ENDS = ("\n", "\r", "\v", "\f", "\x85", "\u2028", "\u2029")
 """Characters that end a line."""
 
@@ -49,7 +51,7 @@ _PLACES = re.compile(
   r"\[{1,2}\s*\d+(?:\.\d+)?(?:\s*,\s*\d+(?:\.\d+)?){3}\s*\]{1,2}"
 )
 
-# Special tokens: <|im_end|>, <start_of_turn>, </s>, [INST], <0x0A>, and the spaces of SentencePiece.
+# Special tokens: <|im_end|>, <start_of_turn>, </s>, [INST], <0x0A>.
 _BARE = (
   r"(?i:s|bos|eos|pad|unk|mask|cls|sep|bot|eot|eom|eod|eop|sop|gmask|image|img|frame|video|audio|vision|sys)"
 )
@@ -57,7 +59,7 @@ _TOKENS = re.compile(
   rf"(?!{_PLACE_TOKEN}|{_PLACE_MARK})(?:"
   r"<[|\uff5c][^|\uff5c<>\n]{1,60}[|\uff5c]?>|<[\w\u2581 /]{1,60}[|\uff5c]>|"
   rf"<{{1,2}}/?{_BARE}(?:_?\d+)?>{{1,2}}|</?[A-Za-z]+(?:_[A-Za-z0-9]+)+>|<unused\d+>|(?:<0x[0-9A-Fa-f]{{2}}>)+|"
-  r"\[/?(?:INST|CLS|SEP|PAD|UNK|MASK|BOS|EOS|IMG|gMASK|[A-Z]+_[A-Z_]+)\]|\u2581)"
+  r"\[/?(?:INST|CLS|SEP|PAD|UNK|MASK|BOS|EOS|IMG|gMASK|[A-Z]+_[A-Z_]+)\])"
 )
 _TURN = r"(?:<\|im_start\|>|<start_of_turn>|<\|start_header_id\|>|<\|start\|>|<\|turn>)[ \t]*"
 _ROLE_END = r"[ \t]*(?:<\|end_header_id\|>|(?=<\|)|\n|\Z)"
@@ -115,14 +117,14 @@ class Joined:
   def __init__(self, captions: Sequence[str]):
     self._text = "\0".join(captions)
     self._captions = captions
-    code_points = np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    self._characters = frozenset(map(chr, np.flatnonzero(np.bincount(code_points)).tolist()))
+    self._code_points = np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    self.characters = frozenset(map(chr, np.flatnonzero(np.bincount(self._code_points)).tolist()))
 
-  def rows(self, marks: Sequence[str]) -> list[int]:
-    """Returns the rows of captions that have one of the marks."""
-    found: set[int] = set()
+  def rows(self, marks: Sequence[str], encodings: Sequence[mojibake.Encoding] = ()) -> list[int]:
+    """Returns the rows of captions that have one of the marks, or that may be UTF-8 read in one of the encodings."""
+    found = set(mojibake.rows(self.characters, self._code_points, self._ends, encodings) if encodings else ())
     for mark in marks:
-      place = self._text.find(mark) if self._characters.issuperset(mark) else -1
+      place = self._text.find(mark) if self.characters.issuperset(mark) else -1
       while place >= 0:
         row = bisect.bisect_right(self._ends, place)
         found.add(row)
@@ -143,12 +145,14 @@ class Form:
     marks: a caption that has none of these strings has no residue of this kind.
     pattern: finds an example.
     remove: returns a caption without residue of this kind.
+    encodings: in which UTF-8 may have been read; then a caption may have residue without a mark.
   """
 
   noun: str
   marks: tuple[str, ...]
   pattern: re.Pattern[str]
   remove: Callable[[str], str]
+  encodings: tuple[mojibake.Encoding, ...] = ()
 
   def example(self, caption: str) -> str:
     """Returns the first residue in a caption."""
@@ -212,7 +216,8 @@ def _without_json(caption: str) -> str:
   found = _caption_in(_value(text))
   if found is None and (cut := _CUT_JSON.match(text)):
     found = cut.group(1)
-  return caption if found is None else found
+  # What broke inside the JSON waited until it was read.
+  return caption if found is None else characters.without_entities(characters.without_escapes(found))
 
 
 def _value(text: str) -> object:
@@ -256,9 +261,30 @@ def _tidy(remove: Callable[[str], str]) -> Callable[[str], str]:
   return tidied
 
 
+_ESCAPE_MARKS = (
+  "\\", "%", "=", "<", "b'", 'b"', *(f"u{digit}" for digit in "0123456789"),
+  *(f"u{letter}{digit}" for letter in "abcdf" for digit in "0123456789"),
+)  # fmt: skip
+
 FORMS: dict[str, Form] = {
+  "subwords": Form(
+    "marks of subwords", ("\u2581", "\u0120", "\uffed", "@@", "##", "</w>", "@-@", "@,@", "@.@"),
+    characters.SUBWORD, _tidy(characters.without_subwords), (mojibake.BYTE_LEVEL,),
+  ),
+  "escapes": Form("escapes", _ESCAPE_MARKS, characters.ESCAPE, _tidy(characters.without_escapes)),
+  "entities": Form("entities of HTML", ("&",), characters.ENTITY, _tidy(characters.without_entities)),
+  "mojibake": Form(
+    "UTF-8 read in another encoding (mojibake)", (), re.compile(r"\S*[^\x00-\x7f]\S*"), _tidy(mojibake.repaired),
+    mojibake.ENCODINGS,
+  ),
+  "invisible": Form(
+    "invisible characters", tuple("\xad\ufeff" + "".join(map(chr, [*range(1, 9), *range(14, 28), 0x7F]))) + tuple(
+      map(chr, [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A)])
+    ),
+    characters.INVISIBLE, _tidy(characters.without_invisible),
+  ),
   "think": Form("a block of reasoning", ("<", "\u25c1", "THINK]"), _ANY_REASONING, _tidy(_without_reasoning)),
-  "tokens": Form("special tokens", ("<", "[", "\u2581"), _TOKENS, _tidy(_without_tokens)),
+  "tokens": Form("special tokens", ("<", "["), _TOKENS, _tidy(_without_tokens)),
   "json": Form("JSON around them", ("{", "["), re.compile(r"\A.{1,40}", re.DOTALL), _tidy(_without_json)),
   "loc": Form("tokens or coordinates of places", ("<", "["), _PLACES, _tidy(_without_places)),
   "html": Form("HTML", ("<",), _TAGS, _tidy(_without_html)),

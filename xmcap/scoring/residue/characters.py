@@ -1,0 +1,135 @@
+r"""Characters that broke between a model and its file, undone where that is exact.
+
+Entities of HTML ("&amp;"); escapes of programming languages ("\u72ac", "u00e9", "<U+72AC>", "%C3%A9"); the pieces of
+words of SentencePiece, WordPiece, BPE and byte-level BPE ("▁a▁dog", "walk ##ing", "walk@@ ing", "aĠdog"); characters
+that nobody sees. "#1", "A&M", a hashtag "##Dog", Maltese Ġ, and Persian joiners stay.
+"""
+
+import html
+import re
+import sys
+import urllib.parse
+
+from xmcap.scoring.residue import mojibake
+
+_ROUNDS = 3  # "&amp;quot;"
+# In text that may be JSON these stay, since they would end its strings; `json` undoes them within.
+_JSON = re.compile(r"""[\[{]\s*["'{]""")
+_ENDS_STRING = re.compile(r"[\"'\\\x00-\x1f]")
+
+ENTITY = re.compile(
+  r"&(?:#(?:[xX][0-9A-Fa-f]{1,6}|\d{1,7})|[A-Za-z][A-Za-z0-9]{1,30});|&#\d{2,5}(?!\d)|"
+  r"&\s?(?:#\s?\d{2,5}|(?:amp|quot|apos|lt|gt|nbsp))\s?;"  # as translators write them: "& quot ;"
+)
+
+_HEX = "[0-9A-Fa-f]"
+_NOT_LATEX = r"(?!(?:abla|eq|eg|ot|otin|oindent|onumber|ormal\w*|ew(?:line|page|command))\b)"
+ESCAPE = re.compile(
+  rf"(?P<bytes>(?:\\+[xX]{_HEX}{{2}})+|(?:%{_HEX}{{2}}){{2,}}|(?:=[0-9A-F]{{2}}){{2,}}|(?:<[89a-f][0-9a-f]>){{2,}})|"
+  r"(?P<octal>(?:\\+[0-3][0-7]{2}){2,})|"
+  rf"(?P<code>(?:\\+u{_HEX}{{4}}|\\+U{_HEX}{{8}}|\\+[ux]\{{{_HEX}{{1,6}}\}}|<U\+{_HEX}{{4,6}}>)+|"
+  # Without the backslash: Latin-1, quotation marks and dashes, or several in a row.
+  r"u00[2-7a-f][0-9a-f]|(?<=[a-z])u20[12][0-9a-f](?=[a-z])|u20[12][a-f]|(?:u(?=[a-f]*\d)[0-9a-f]{4}){2,})|"
+  rf"(?P<line>\\+(?:r\\+n|n{_NOT_LATEX}|r(?![a-z])))|(?P<tab>\\+t(?![a-z]))|(?P<quote>\\+(?=[\"'])|(?<=[\w:])\\+(?=/))"
+)
+_QUOTED_BYTES = re.compile(r"\A\s*b(['\"])(.*)\1\s*\Z", re.DOTALL)
+_URL = re.compile(rf"\A[^\s%]*%(?:20|[C-Fc-f]{_HEX}%)\S*\Z")
+_POINT = re.compile(rf"[uU][{{+]?({_HEX}+)|x\{{({_HEX}+)")
+
+_BEGINS_WORD = re.compile(r"\u2581(?![^<>]*[|\uff5c]>)")  # not within a token of DeepSeek
+_GLUE = re.compile(r"(?<=\S)@@(?: |\Z)| ?\uffed ?|(?<=[^\W_]) ##(?=[^\W\d_])(?![A-Z])|(?<=\d) ##(?=\d)")
+SUBWORD = re.compile(rf"\S*(?:{_BEGINS_WORD.pattern}|{_GLUE.pattern}|[ĠĊ]|</w>| @[-,.]@ )\S*|\S*[¡-Ń]\S*")
+
+_LATIN = "A-Za-z\xc0-\u024f\u1e00-\u1eff"
+_UNSEEN = "[\u200b-\u200f\u202a-\u202e\u2060-\u2069]+"
+INVISIBLE = re.compile(
+  "\x1b\\[[0-9;]*[A-Za-z]|[\x01-\x08\x0e-\x1b\x7f\xad\ufeff]|"
+  # Joiners and directions are ordinary beside other letters and in emoji, U+200B in scripts of South-East Asia.
+  f"(?<=[{_LATIN}]){_UNSEEN}(?![^ -\u024f{_LATIN}])|(?<![^ -\u024f{_LATIN}]){_UNSEEN}(?=[{_LATIN}])|"
+  "(?<![\u0e00-\u109f\u1780-\u17ff])[\u200b\u2060](?![\u0e00-\u109f\u1780-\u17ff])"
+)
+_LOST = re.compile("[\ufffd\x80-\x84\x86-\x9f\ue000-\uf8ff\ud800-\udfff]")
+
+
+def lost(characters: frozenset[str]) -> list[str]:
+  """Returns what captions of such characters may have in the place of one that nothing restores."""
+  return [*filter(_LOST.match, characters), "ï¿½", "锟斤拷"]
+
+
+def without_entities(caption: str) -> str:
+  """Returns the caption with entities of HTML decoded, also where they were escaped twice."""
+  for _ in range(_ROUNDS):
+    caption, before = _replaced(ENTITY, _of_entity, caption), caption
+    if caption == before:
+      break
+  return caption
+
+
+def _of_entity(found: re.Match[str]) -> str:
+  name = re.sub(r"\s", "", found.group()).rstrip(";")
+  number = re.fullmatch(r"&#(?:[xX](.+)|(\d+))", name)
+  point = int(number[1] or number[2], 16 if number[1] else 10) if number else 0
+  return chr(point) if 0xD800 <= point < 0xE000 else html.unescape(f"{name};")
+
+
+def without_escapes(caption: str) -> str:
+  """Returns the caption with escapes decoded; bytes and pairs of surrogates only where they are valid."""
+  if quoted := _QUOTED_BYTES.match(caption):
+    caption = quoted[2]
+  if _URL.match(caption):
+    unquote = urllib.parse.unquote if "%20" in caption else urllib.parse.unquote_plus
+    caption = unquote(caption, errors="replace")
+  return _replaced(ESCAPE, _of_escape, caption)
+
+
+def _of_escape(found: re.Match[str]) -> str:
+  text, kind = found.group(), found.lastgroup
+  if kind in ("line", "tab", "quote"):
+    return {"line": "\n", "tab": "\t", "quote": ""}[kind]
+  if kind == "code":
+    points = [int(of_u or of_x, 16) for of_u, of_x in _POINT.findall(text)]
+    return "".join(map(chr, points)) if 0 < min(points) <= max(points) <= sys.maxunicode else text
+  digits = re.findall(r"[0-7]{3}" if kind == "octal" else rf"{_HEX}{{2}}", text)
+  codes = [int(number, 8 if kind == "octal" else 16) & 0xFF for number in digits]
+  try:
+    decoded = bytes(codes).decode()
+  except UnicodeDecodeError:
+    decoded = "".join(map(chr, codes)) if text[1:].lstrip("\\")[0] in "xX" else text
+  return text if "\0" in decoded or (decoded.isascii() and text[0] in "%=") else decoded
+
+
+def without_subwords(caption: str) -> str:
+  """Returns the caption with the pieces of words joined."""
+  pieces = caption.split()
+  if 2 * caption.count("</w>") >= len(pieces):
+    caption = "".join(pieces)
+  caption = caption.replace("</w>", " ")
+  pieces = caption.split()
+  for mark in "\u2581Ġ":
+    begun = sum(piece.startswith(mark) for piece in pieces)
+    inside = sum(re.search(rf"[^\W_](?<![A-Z\xc0-\xde\u0120]){mark}", piece) is not None for piece in pieces)
+    if begun > 1 and not inside and 2 * begun >= len(pieces):
+      caption, inside = "".join(pieces), 1
+    if mark == "Ġ" and inside:
+      return mojibake.decoded(caption.replace("Ġ", " ").replace("Ċ", "\n"), mojibake.BYTE_LEVEL, is_sure=True)
+  caption = _BEGINS_WORD.sub(" ", _GLUE.sub("", re.sub(r" @([-,.])@ ", r"\1", caption)))
+  # Without the mark of a space, in languages that have none.
+  return mojibake.decoded(caption, mojibake.BYTE_LEVEL) if re.search("[Ģ-Ń]", caption) else caption
+
+
+def without_invisible(caption: str) -> str:
+  """Returns the caption without control characters, soft hyphens, and joiners that join nothing."""
+  return INVISIBLE.sub("", caption)
+
+
+def _replaced(pattern: re.Pattern[str], replace, caption: str) -> str:
+  in_json = _JSON.search(caption) is not None
+
+  def replaced(found: re.Match[str]) -> str:
+    text = replace(found)
+    return found.group() if in_json and (not text or _ENDS_STRING.search(text)) else text
+
+  text = pattern.sub(replaced, caption)
+  if re.search("[\ud800-\udfff]", text):
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+  return text

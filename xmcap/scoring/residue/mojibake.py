@@ -1,0 +1,182 @@
+"""UTF-8 that a program read in another encoding ("vÃ©lo" for "vélo"), and its exact inverse.
+
+Each character of a broken caption is a byte of that encoding, and the bytes are UTF-8. Real captions have such pairs by
+chance: the É and the quotation mark of "CAFÉ”", the Çı of "Çıplak". So three different sequences are asked for, or one
+that no word would have; and hardly a character of the encoding that is in no sequence. Compared with ftfy 6.3.1 on the
+names of Unicode CLDR, which no rule here may change.
+"""
+
+import dataclasses
+import functools
+import operator
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+_BYTES = 0xF700  # the byte b as a character of a private area, which leaves all other characters as they are
+_ENCODINGS = "latin-1 cp1252 cp1250 cp1254 cp1257 iso8859-2 mac-roman cp437 cp850 koi8-r cp1251 cp1253 cp1255 cp1256 cp874"
+# They have the letters of other scripts, whose words are such sequences more often.
+_OF_OTHER_SCRIPTS = frozenset("cp1251 cp1253 cp1255 cp1256 cp874".split())
+_LATIN = frozenset("ʻʼơưƠƯǎǐǒǔǧǩǫșțȘȚəƏɓɗƙƴƁƊƘɔɛ" + "".join(map(chr, [*range(0x1E80, 0x1F00), *range(0x2000, 0x2070)])))
+_SAME = dict.fromkeys(("HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC"), "CJK") | {"COMBINING": ""}
+_SURE = 3  # different sequences
+_ROUNDS = 3
+# Of two, three and four bytes, without those that are longer than they need to be, and surrogates.
+_SEQUENCE = re.compile(
+  "[\uf7c2-\uf7df][\uf780-\uf7bf]|"
+  "(?:\uf7e0[\uf7a0-\uf7bf]|\uf7ed[\uf780-\uf79f]|[\uf7e1-\uf7ec\uf7ee\uf7ef][\uf780-\uf7bf])[\uf780-\uf7bf]|"
+  "(?:\uf7f0[\uf790-\uf7bf]|[\uf7f1-\uf7f3][\uf780-\uf7bf]|\uf7f4[\uf780-\uf78f])[\uf780-\uf7bf]{2}"
+)
+# "à" is Ã and a no-break space, which programs take for a space or drop.
+_SPACE_OF_A = re.compile("(?<![A-Z\xc0-\xde\u0100-\u024f]Ã)(?<=Ã)(?=[ ,.]|\\Z)")
+# Control characters and private areas. (Unassigned characters may be the emoji of a later version.)
+_NO_TEXT = re.compile("[\x80-\x84\x86-\x9f\ue000-\uf8ff]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+  """The characters of an encoding beyond ASCII: `bytes` has their code points -> `_BYTES` plus the byte."""
+
+  name: str
+  bytes: dict[int, int]
+
+
+def _encoding(name: str) -> Encoding:
+  # Bytes that an encoding does not define become control characters, as in Latin-1.
+  decoded = {byte: bytes([byte]).decode(name, "ignore") or chr(byte) for byte in range(0x80, 0x100)}
+  if name == "mac-roman":  # its quotation marks begin Armenian letters, and words: "l’últim"
+    decoded = {byte: text for byte, text in decoded.items() if text not in "“”‘’"}
+  return Encoding(name, {ord(text): _BYTES + byte for byte, text in decoded.items()})
+
+
+def _byte_level() -> Encoding:
+  """Returns the alphabet of GPT-2's byte-level BPE, in which bytes that cannot be printed are U+0100 and on."""
+  shifted = [byte for byte in range(0x100) if not (0x21 <= byte <= 0x7E or 0xA1 <= byte != 0xAD)]
+  characters = {byte: byte for byte in range(0x80, 0x100)}
+  characters |= {byte: 0x100 + place for place, byte in enumerate(shifted) if byte >= 0x80}
+  return Encoding("byte-level", {character: _BYTES + byte for byte, character in characters.items()})
+
+
+BYTE_LEVEL = _byte_level()
+ENCODINGS = tuple(map(_encoding, _ENCODINGS.split()))
+_ALL = (*ENCODINGS, BYTE_LEVEL)
+_LATIN_BITS = sum(1 << place for place, held in enumerate(_ALL) if held.name not in _OF_OTHER_SCRIPTS)
+
+
+def repaired(caption: str) -> str:
+  """Returns the text that was read in another encoding, perhaps more than once; otherwise the caption."""
+  text = _SPACE_OF_A.sub("\xa0", caption)
+  for _ in range(_ROUNDS):
+    # The encoding that explains most, such as cp1250 where cp1252 has only some of the characters.
+    decoded, count = max((_decoded(text, encoding) for encoding in ENCODINGS), key=lambda found: found[1])
+    if not count:
+      break
+    text = decoded
+  return caption if _NO_TEXT.search(text) or _SPACE_OF_A.search(text) else text
+
+
+def decoded(text: str, encoding: Encoding, is_sure: bool = False) -> str:
+  """Returns the text with its sequences of UTF-8 decoded; `is_sure`: without asking whether they may be words."""
+  return _decoded(text, encoding, is_sure)[0]
+
+
+def _decoded(text: str, encoding: Encoding, is_sure: bool = False) -> tuple[str, int]:
+  """Returns the decoded text, and how many characters were part of a sequence."""
+  coded = text.translate(encoding.bytes)
+  found = list(_SEQUENCE.finditer(coded))
+  inside = sum(len(sequence.group()) for sequence in found)
+  outside = sum(_BYTES < ord(character) < _BYTES + 0x100 for character in coded) - inside
+  if not found or not (is_sure or _is_broken(text, found, outside, encoding)):
+    return text, 0
+  pieces, end = [], 0
+  for sequence in found:
+    pieces += [text[end : sequence.start()], _character(sequence)]
+    end = sequence.end()
+  return "".join([*pieces, text[end:]]), inside
+
+
+def _character(sequence: re.Match[str]) -> str:
+  return bytes(ord(character) - _BYTES for character in sequence.group()).decode()
+
+
+def _is_broken(text: str, found: Sequence[re.Match[str]], outside: int, encoding: Encoding) -> bool:
+  scripts = [_script(_character(held)) for held in found]
+  in_words = [re.search("[A-Za-z]", text[max(0, held.start() - 1) : held.end() + 1]) is not None for held in found]
+  mixed = sum(map(bool, map(operator.and_, map(bool, scripts), in_words)))
+  is_latin = encoding.name not in _OF_OTHER_SCRIPTS
+  if len({held.group() for held in found}) >= _SURE:
+    most = sum(len(held.group()) for held in found) / (4 if is_latin else 16)
+    return outside <= most and 3 * mixed <= len(found) and len({*scripts} - {""}) < 2
+  if outside or mixed:
+    return False
+  if not is_latin:  # it is in the middle of a Latin word: "fГ¤hrt"
+    return all(in_words) and not any(scripts)
+  starts, ends = {held.start() for held in found}, {held.end() for held in found}
+  return not any(
+    len(held.group()) == 2
+    and ((encoding is BYTE_LEVEL and text[held.start()] != "Ã") or (held.start() not in ends and held.end() not in starts and _may_be_a_word(text, held)))
+    for held in found
+  )
+
+
+def _script(character: str) -> str:
+  """Returns the script of a character, "" for Latin letters in use, punctuation and symbols."""
+  if character < "\u0180" or character in _LATIN or character >= "\U0001f000":
+    return ""
+  if not unicodedata.category(character).startswith(("L", "M", "P", "Sk", "Cn")):
+    return ""
+  name = re.split("[ -]", unicodedata.name(character, "none"))[0]
+  return _SAME.get(name, name)
+
+
+def _may_be_a_word(text: str, sequence: re.Match[str]) -> bool:
+  """Returns whether a sequence of two may be a capital at the end of a word, and a mark: "CAFÉ”", "C'È…"."""
+  first = text[sequence.start()]
+  before, after = text[: sequence.start()][-1:], text[sequence.end() :][:1]
+  if before.isupper():
+    return not (after.islower() or (first == "Ã" and after.isalpha()))
+  return first not in "ÂÃ" and not (before.isalpha() or after.isalpha())
+
+
+def rows(
+  characters: Iterable[str], code_points: np.ndarray, ends: Sequence[int], encodings: Sequence[Encoding]
+) -> list[int]:
+  """Returns the rows of captions that may be broken, found much faster than caption by caption.
+
+  Args:
+    characters: those of all captions.
+    code_points: uint32 [C], the captions with one character between them.
+    ends: where each caption begins or ends, as `bisect` finds its row.
+    encodings: those that may have been read.
+  """
+  two, more, later = _tables()
+  asked = sum(1 << _ALL.index(held) for held in encodings)
+  met = np.array([ord(character) for character in characters], np.int64)
+  if not np.bitwise_or.reduce(two[met] | more[met]) & np.bitwise_or.reduce(later[met]) & asked:
+    return []
+  after = later[code_points[1:]] & asked
+  first = two[code_points[:-1]] & after
+  first[:-1] |= more[code_points[:-2]] & after[:-1] & after[1:]
+  hits = np.flatnonzero(first)
+  found = np.searchsorted(ends, hits, side="right")
+  # Words of other scripts have many such pairs.
+  counts = np.bincount(found, minlength=len(ends))
+  high = np.bincount(np.searchsorted(ends, np.flatnonzero(code_points >= 0x80), side="right"), minlength=len(ends))
+  is_latin = (first[hits] & _LATIN_BITS) > 0
+  return np.unique(found[is_latin | (4 * counts >= high)[found]]).tolist()
+
+
+@functools.cache
+def _tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns three uint16 [code points]: the encodings, as bits, in which a character begins a sequence of two bytes, of
+  more, or is a later one."""
+  tables = np.zeros((3, sys.maxunicode + 1), np.uint16)
+  for place, encoding in enumerate(_ALL):
+    for character, code in encoding.bytes.items():
+      byte = code - _BYTES
+      if byte < 0xC0 or 0xC2 <= byte <= 0xF4:
+        tables[2 if byte < 0xC0 else int(byte >= 0xE0), character] |= 1 << place
+  return tables[0], tables[1], tables[2]
