@@ -9,7 +9,7 @@
    of the caption's own language have it.
    The identifier is not asked about captions that words settle.
 3. The caption is right if the language beats every neighbour, wrong if a neighbour beats it by `MARGIN`, and else
-   undecided.
+   undecided. Broken characters (`residue.BROKEN`) are mended first, and a caption that has some is then not right.
 
 Measured on references, and on captions of other languages, by `benchmarks/fidelity.py`.
 """
@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xmcap import languages
+from xmcap.scoring import residue
 from xmcap.scoring.health import identifier, scripts, vocabularies
 from xmcap.scoring.health.vocabularies import Vocabularies
 
@@ -30,7 +31,7 @@ _IDENTIFIER_WEIGHT = 0.5
 _SETTLED = 8.0  # the words alone decide from this margin on
 # Share of the words of a caption in another language that the references of this one have too.
 _SHARED = 0.15
-_RULES = 1  # raise it with each change that could change a verdict
+_RULES = 2  # raise it with each change that could change a verdict
 
 
 class Verdict(enum.IntEnum):
@@ -40,6 +41,7 @@ class Verdict(enum.IntEnum):
   UNDECIDED = 1
   RIGHT = 2
   WRONG = 3
+  BROKEN = 4
 
 
 def version() -> str:
@@ -64,7 +66,8 @@ def judge(
   """
   places: dict[str, int] = {}
   place = np.array([places.setdefault(caption, len(places)) for caption in captions], np.int64)
-  texts = list(places)
+  mended = residue.clean(list(places), (), residue.BROKEN)
+  texts = mended.captions
   letters, own = scripts.count_letters(texts, language)
   verdicts = np.full(len(texts), Verdict.RIGHT)
   verdicts[2 * own < letters] = Verdict.UNDECIDED
@@ -76,6 +79,8 @@ def judge(
     margins = _margins(language, [texts[row] for row in rows], neighbours, known, are_references)
     verdicts[rows[margins <= 0]] = Verdict.UNDECIDED
     verdicts[rows[margins <= -MARGIN]] = Verdict.WRONG
+  broken = np.array(sorted(set(mended.lost).union(*mended.rows.values())), np.int64)
+  verdicts[broken[verdicts[broken] != Verdict.WRONG]] = Verdict.BROKEN
   return verdicts.astype(np.int8)[place]
 
 
@@ -88,9 +93,9 @@ def emptied(captions: Sequence[str], verdicts: np.ndarray) -> list[str]:
 
 
 def share_wrong(verdicts: np.ndarray) -> float | None:
-  """Returns the share in [0, 1] of wrong verdicts among those on captions that were decided; None if there are none."""
+  """Returns the share in [0, 1] of captions that are wrong or broken among those decided; None if there are none."""
   decided = verdicts >= Verdict.RIGHT
-  return float((verdicts[decided] == Verdict.WRONG).mean()) if decided.any() else None
+  return float((verdicts[decided] != Verdict.RIGHT).mean()) if decided.any() else None
 
 
 def share_undecided(verdicts: np.ndarray) -> float | None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from xmcap.scoring import residue
-from xmcap.scoring.health.leftovers import Finding
+from xmcap.scoring.health.leftovers import IN_REFERENCES, Finding
 from xmcap.scoring.health.measures import Health
 from xmcap.scoring.residue.forms import FORMS
 from xmcap.terminal import shown
@@ -28,6 +28,8 @@ def notes(
   lengths = found.pop("length_ratio", None)
   order = [
     *residue.KINDS,
+    "lost",
+    *(IN_REFERENCES + kind for kind in [*residue.BROKEN, "lost"]),
     *(["wrong_language"] if wrong_language == "keep" else []),
     "no_letter",
     "most_frequent",
@@ -52,6 +54,14 @@ def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
     who = f"{share:.1g}% of the references do" if share else "no reference does"
     return f"{captions} {verb} with {what}, which {who}; --clean={kind} removes it"
   who = f"{share:.1g}% of the references have" if share else "no reference has"
+  if kind == "lost":
+    return f"{captions} have {worst.examples[0]} in the place of lost characters, which {who}; nothing restores them"
+  if kind.startswith(IN_REFERENCES):
+    noun = (
+      FORMS[of_form].noun if (of_form := kind.removeprefix(IN_REFERENCES)) in FORMS else "lost characters"
+    )
+    references = captions.replace("captions", "references")
+    return f"{references} have {noun}, such as {example}, so that a caption without cannot match them"
   if kind == "lines":
     return f"{captions} have several lines, which {who}; --clean=lines keeps the first"
   if kind in FORMS:

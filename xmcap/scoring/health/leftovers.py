@@ -12,11 +12,25 @@ import numpy as np
 from xmcap.scoring.residue import affixes
 
 # One such caption is an error, as people do not write this, or as `residue.affixes` compared it with the references.
-_NEVER_HUMAN = ("think", "loc", "tokens", "json", "prefix", "suffix")
+_NEVER_HUMAN = (
+  "think",
+  "loc",
+  "tokens",
+  "json",
+  "escapes",
+  "mojibake",
+  "subwords",
+  "lost",
+  "prefix",
+  "suffix",
+)
 _NOTABLE = 0.01
 _LONG = 2
 FEWEST_LENGTHS = 5
 """Fewest captions whose lengths are judged."""
+
+
+IN_REFERENCES = "references:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +38,8 @@ class Finding:
   """Something that the captions of a language have clearly more often than the references.
 
   Attributes:
-    kind: a kind of residue, or `wrong_language`, `most_frequent`, `no_letter`, `over_long`, `length_ratio`.
+    kind: a kind of residue, or `lost`, `wrong_language`, `most_frequent`, `no_letter`, `over_long`, `length_ratio`.
+      After `IN_REFERENCES`, count and total are those of the references, and the others those of the captions.
     count, total: number of captions with it, and of all captions; for `length_ratio` count their words.
     reference_count, reference_total: the same for the references.
     examples: what was found; for `over_long` the limit in words.

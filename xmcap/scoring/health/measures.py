@@ -78,8 +78,8 @@ MEASURES: dict[str, Measure] = {
   ),
   "wrong_language": Measure(
     "Wrong language",
-    "Share of captions in another language, by script, the words of the references and py3langid, among those that "
-    "these decide; the rest of 100% is the language fidelity.",
+    "Share of captions in another language, by script, the words of the references and py3langid, or with broken "
+    "characters, among those that these decide; the rest of 100% is the language fidelity.",
   ),
   "wrong_language_references": Measure(
     "Wrong language, references",
@@ -112,7 +112,8 @@ MEASURES: dict[str, Measure] = {
   ),
   "markup": Measure(
     "Markup",
-    "Share of captions with reasoning, special tokens, tokens or coordinates of places, JSON, HTML, LaTeX or Markdown.",
+    "Share of captions with reasoning, special tokens, tokens or coordinates of places, JSON, HTML, LaTeX, "
+    "Markdown, or broken characters.",
   ),
   "markup_references": Measure("Markup, references", "The same for the references."),
   "prefix": Measure(

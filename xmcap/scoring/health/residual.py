@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xmcap.scoring import residue
-from xmcap.scoring.health.leftovers import Finding
+from xmcap.scoring.health.leftovers import IN_REFERENCES, Finding
 from xmcap.scoring.health.measures import Health
 from xmcap.scoring.residue.affixes import Texts
 
 _AFFIXES = ("prefix", "suffix")
 _FORMS = tuple(kind for kind in residue.KINDS if kind not in _AFFIXES)
-_MARKUP = tuple(kind for kind in _FORMS if kind != "lines")
+_MARKUP = tuple(kind for kind in [*_FORMS, "lost"] if kind != "lines")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +36,7 @@ def residual(captions: Texts, references: Texts) -> dict[str, Residual]:
   The languages are looked at together, since what several share is residue in each.
   """
   cleaned = residue.clean_languages(captions, references)
-  return {
-    code: _measure(captions[code], references[code], held.rows, held.examples)
-    for code, held in cleaned.items()
-  }
+  return {code: _measure(captions[code], references[code], *_found(held)) for code, held in cleaned.items()}
 
 
 def _measure(
@@ -48,7 +45,7 @@ def _measure(
   rows: Mapping[str, Sequence[int]],
   examples: Mapping[str, tuple[str, ...]],
 ) -> Residual:
-  of_references = residue.clean(references, (), _FORMS).rows
+  of_references, reference_examples = _found(residue.clean(references, (), _FORMS))
   total, of_total = len(captions), len(references)
   findings = []
   for kind, having in rows.items():
@@ -57,6 +54,9 @@ def _measure(
       is_begun = str.startswith if kind == "prefix" else str.endswith
       count = sum(is_begun(text.strip(), examples[kind]) for text in references)
     findings.append(Finding(kind, len(having), total, count, of_total, examples[kind]))
+  for kind in of_references.keys() & {*residue.BROKEN, "lost"}:
+    count = len(of_references[kind]), of_total, len(rows.get(kind, ())), total
+    findings.append(Finding(IN_REFERENCES + kind, *count, reference_examples[kind]))
   values = {
     "markup": _share(_MARKUP, rows, total),
     "markup_references": _share(_MARKUP, of_references, of_total),
@@ -67,6 +67,14 @@ def _measure(
   }
   of_kinds = {kind: np.array(having, np.int64) for kind, having in rows.items()}
   return Residual(values, tuple(found for found in findings if found.is_clear), of_kinds)
+
+
+def _found(cleaned: residue.Cleaned) -> tuple[dict[str, list[int]], dict[str, tuple[str, ...]]]:
+  """Returns the rows of each kind, and examples, with `lost` as a kind."""
+  if not cleaned.lost:
+    return cleaned.rows, cleaned.examples
+  example = residue.name_lost(cleaned.captions[cleaned.lost[0]])
+  return {**cleaned.rows, "lost": cleaned.lost}, {**cleaned.examples, "lost": (example,)}
 
 
 def _share(kinds: Sequence[str], rows: Mapping[str, Sequence[int]], total: int) -> float:

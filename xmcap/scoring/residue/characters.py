@@ -23,6 +23,7 @@ ENTITY = re.compile(
 )
 
 _HEX = "[0-9A-Fa-f]"
+BARE = re.compile(r"u(?=[a-f]*\d)[0-9a-f]{4}")
 _NOT_LATEX = r"(?!(?:abla|eq|eg|ot|otin|oindent|onumber|ormal\w*|ew(?:line|page|command))\b)"
 ESCAPE = re.compile(
   rf"(?P<bytes>(?:\\+[xX]{_HEX}{{2}})+|(?:%{_HEX}{{2}}){{2,}}|(?:=[0-9A-F]{{2}}){{2,}}|(?:<[89a-f][0-9a-f]>){{2,}})|"
@@ -48,12 +49,19 @@ INVISIBLE = re.compile(
   f"(?<=[{_LATIN}]){_UNSEEN}(?![^ -\u024f{_LATIN}])|(?<![^ -\u024f{_LATIN}]){_UNSEEN}(?=[{_LATIN}])|"
   "(?<![\u0e00-\u109f\u1780-\u17ff])[\u200b\u2060](?![\u0e00-\u109f\u1780-\u17ff])"
 )
+_SIGNS = ("ï¿½", "锟斤拷")  # U+FFFD in UTF-8, read as Latin-1 and as GBK
 _LOST = re.compile("[\ufffd\x80-\x84\x86-\x9f\ue000-\uf8ff\ud800-\udfff]")
 
 
 def lost(characters: frozenset[str]) -> list[str]:
   """Returns what captions of such characters may have in the place of one that nothing restores."""
-  return [*filter(_LOST.match, characters), "ï¿½", "锟斤拷"]
+  return [*filter(_LOST.match, characters), *_SIGNS]
+
+
+def name_lost(caption: str) -> str:
+  """Returns the name of the first sign of a lost character, such as U+FFFD."""
+  found = _LOST.search(caption)
+  return f"U+{ord(found.group()):04X}" if found else next(sign for sign in _SIGNS if sign in caption)
 
 
 def without_entities(caption: str) -> str:

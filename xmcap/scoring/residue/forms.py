@@ -12,7 +12,6 @@ import ast
 import bisect
 import dataclasses
 import functools
-import itertools
 import json
 import re
 import warnings
@@ -120,10 +119,18 @@ class Joined:
     self._code_points = np.frombuffer(self._text.encode("utf-32-le", "surrogatepass"), np.uint32)
     self.characters = frozenset(map(chr, np.flatnonzero(np.bincount(self._code_points)).tolist()))
 
-  def rows(self, marks: Sequence[str], encodings: Sequence[mojibake.Encoding] = ()) -> list[int]:
+  def rows(
+    self, marks: Sequence[str | re.Pattern[str]], encodings: Sequence[mojibake.Encoding] = ()
+  ) -> list[int]:
     """Returns the rows of captions that have one of the marks, or that may be UTF-8 read in one of the encodings."""
-    found = set(mojibake.rows(self.characters, self._code_points, self._ends, encodings) if encodings else ())
+    found: set[int] = set()
+    if encodings:
+      rows, read_in = self._sequences
+      found.update(rows[(read_in & mojibake.bits(encodings)) > 0].tolist())
     for mark in marks:
+      if isinstance(mark, re.Pattern):
+        found |= {bisect.bisect_right(self._ends, held.start()) for held in mark.finditer(self._text)}
+        continue
       place = self._text.find(mark) if self.characters.issuperset(mark) else -1
       while place >= 0:
         row = bisect.bisect_right(self._ends, place)
@@ -132,8 +139,14 @@ class Joined:
     return sorted(found)
 
   @functools.cached_property
+  def _sequences(self) -> tuple[np.ndarray, np.ndarray]:
+    if not mojibake.may_have_sequences(self.characters):
+      return np.zeros(0, np.int64), np.zeros(0, np.uint64)
+    return mojibake.sequences(self._code_points, np.array(self._ends))
+
+  @functools.cached_property
   def _ends(self) -> list[int]:
-    return list(itertools.accumulate(map((1).__add__, map(len, self._captions))))
+    return np.cumsum(np.fromiter(map(len, self._captions), np.int64, len(self._captions)) + 1).tolist()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,14 +155,14 @@ class Form:
 
   Attributes:
     noun: what a caption has, for messages.
-    marks: a caption that has none of these strings has no residue of this kind.
+    marks: a caption that has none of these has no residue of this kind.
     pattern: finds an example.
     remove: returns a caption without residue of this kind.
     encodings: in which UTF-8 may have been read; then a caption may have residue without a mark.
   """
 
   noun: str
-  marks: tuple[str, ...]
+  marks: tuple[str | re.Pattern[str], ...]
   pattern: re.Pattern[str]
   remove: Callable[[str], str]
   encodings: tuple[mojibake.Encoding, ...] = ()
@@ -261,20 +274,18 @@ def _tidy(remove: Callable[[str], str]) -> Callable[[str], str]:
   return tidied
 
 
-_ESCAPE_MARKS = (
-  "\\", "%", "=", "<", "b'", 'b"', *(f"u{digit}" for digit in "0123456789"),
-  *(f"u{letter}{digit}" for letter in "abcdf" for digit in "0123456789"),
-)  # fmt: skip
-
 FORMS: dict[str, Form] = {
   "subwords": Form(
     "marks of subwords", ("\u2581", "\u0120", "\uffed", "@@", "##", "</w>", "@-@", "@,@", "@.@"),
     characters.SUBWORD, _tidy(characters.without_subwords), (mojibake.BYTE_LEVEL,),
   ),
-  "escapes": Form("escapes", _ESCAPE_MARKS, characters.ESCAPE, _tidy(characters.without_escapes)),
+  "escapes": Form(
+    "escapes", ("\\", "%", "=", "<", "b'", 'b"', characters.BARE), characters.ESCAPE,
+    _tidy(characters.without_escapes),
+  ),
   "entities": Form("entities of HTML", ("&",), characters.ENTITY, _tidy(characters.without_entities)),
   "mojibake": Form(
-    "UTF-8 read in another encoding (mojibake)", (), re.compile(r"\S*[^\x00-\x7f]\S*"), _tidy(mojibake.repaired),
+    "UTF-8 read in another encoding (mojibake)", ("Ã",), re.compile(r"\S*[^\x00-\x7f]\S*"), _tidy(mojibake.repaired),
     mojibake.ENCODINGS,
   ),
   "invisible": Form(

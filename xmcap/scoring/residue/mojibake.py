@@ -8,7 +8,6 @@ names of Unicode CLDR, which no rule here may change.
 
 import dataclasses
 import functools
-import operator
 import re
 import sys
 import unicodedata
@@ -17,11 +16,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 _BYTES = 0xF700  # the byte b as a character of a private area, which leaves all other characters as they are
-_ENCODINGS = "latin-1 cp1252 cp1250 cp1254 cp1257 iso8859-2 mac-roman cp437 cp850 koi8-r cp1251 cp1253 cp1255 cp1256 cp874"
+_NAMES = (
+  "latin-1", "cp1252", "cp1250", "cp1254", "cp1257", "iso8859-2", "mac-roman", "cp437", "cp850", "koi8-r",
+)  # fmt: skip
 # They have the letters of other scripts, whose words are such sequences more often.
-_OF_OTHER_SCRIPTS = frozenset("cp1251 cp1253 cp1255 cp1256 cp874".split())
-_LATIN = frozenset("ʻʼơưƠƯǎǐǒǔǧǩǫșțȘȚəƏɓɗƙƴƁƊƘɔɛ" + "".join(map(chr, [*range(0x1E80, 0x1F00), *range(0x2000, 0x2070)])))
-_SAME = dict.fromkeys(("HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC"), "CJK") | {"COMBINING": ""}
+_OF_OTHER_SCRIPTS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874")
+_LATIN = frozenset(
+  "ʻʼơưƠƯǎǐǒǔǧǩǫșțȘȚəƏɓɗƙƴƁƊƘɔɛ" + "".join(map(chr, [*range(0x1E80, 0x1F00), *range(0x2000, 0x2070)]))
+)
+_SAME = dict.fromkeys(("HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC"), "CJK") | {
+  "COMBINING": ""
+}
 _SURE = 3  # different sequences
 _ROUNDS = 3
 # Of two, three and four bytes, without those that are longer than they need to be, and surrogates.
@@ -38,32 +43,29 @@ _NO_TEXT = re.compile("[\x80-\x84\x86-\x9f\ue000-\uf8ff]")
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-  """The characters of an encoding beyond ASCII: `bytes` has their code points -> `_BYTES` plus the byte."""
+  """An encoding by its name in Python, or `byte-level`: the alphabet of GPT-2's BPE."""
 
   name: str
-  bytes: dict[int, int]
+
+  @functools.cached_property
+  def bytes(self) -> dict[int, int]:
+    """The code points of its characters beyond ASCII -> `_BYTES` plus the byte."""
+    if self.name == "byte-level":
+      # Bytes that cannot be printed are U+0100 and on.
+      shifted = [byte for byte in range(0x100) if not (0x21 <= byte <= 0x7E or 0xA1 <= byte != 0xAD)]
+      decoded = {byte: chr(byte) for byte in range(0x80, 0x100)}
+      decoded |= {byte: chr(0x100 + place) for place, byte in enumerate(shifted) if byte >= 0x80}
+    else:
+      # Bytes that it does not define become control characters, as in Latin-1.
+      decoded = {byte: bytes([byte]).decode(self.name, "ignore") or chr(byte) for byte in range(0x80, 0x100)}
+    if self.name == "mac-roman":  # its quotation marks begin Armenian letters, and words: "l’últim"
+      decoded = {byte: text for byte, text in decoded.items() if text not in "“”‘’"}
+    return {ord(text): _BYTES + byte for byte, text in decoded.items()}
 
 
-def _encoding(name: str) -> Encoding:
-  # Bytes that an encoding does not define become control characters, as in Latin-1.
-  decoded = {byte: bytes([byte]).decode(name, "ignore") or chr(byte) for byte in range(0x80, 0x100)}
-  if name == "mac-roman":  # its quotation marks begin Armenian letters, and words: "l’últim"
-    decoded = {byte: text for byte, text in decoded.items() if text not in "“”‘’"}
-  return Encoding(name, {ord(text): _BYTES + byte for byte, text in decoded.items()})
-
-
-def _byte_level() -> Encoding:
-  """Returns the alphabet of GPT-2's byte-level BPE, in which bytes that cannot be printed are U+0100 and on."""
-  shifted = [byte for byte in range(0x100) if not (0x21 <= byte <= 0x7E or 0xA1 <= byte != 0xAD)]
-  characters = {byte: byte for byte in range(0x80, 0x100)}
-  characters |= {byte: 0x100 + place for place, byte in enumerate(shifted) if byte >= 0x80}
-  return Encoding("byte-level", {character: _BYTES + byte for byte, character in characters.items()})
-
-
-BYTE_LEVEL = _byte_level()
-ENCODINGS = tuple(map(_encoding, _ENCODINGS.split()))
+BYTE_LEVEL = Encoding("byte-level")
+ENCODINGS = tuple(map(Encoding, (*_NAMES, *_OF_OTHER_SCRIPTS)))
 _ALL = (*ENCODINGS, BYTE_LEVEL)
-_LATIN_BITS = sum(1 << place for place, held in enumerate(_ALL) if held.name not in _OF_OTHER_SCRIPTS)
 
 
 def repaired(caption: str) -> str:
@@ -87,9 +89,11 @@ def _decoded(text: str, encoding: Encoding, is_sure: bool = False) -> tuple[str,
   """Returns the decoded text, and how many characters were part of a sequence."""
   coded = text.translate(encoding.bytes)
   found = list(_SEQUENCE.finditer(coded))
+  if not found:
+    return text, 0
   inside = sum(len(sequence.group()) for sequence in found)
   outside = sum(_BYTES < ord(character) < _BYTES + 0x100 for character in coded) - inside
-  if not found or not (is_sure or _is_broken(text, found, outside, encoding)):
+  if not (is_sure or _is_broken(text, found, outside, encoding)):
     return text, 0
   pieces, end = [], 0
   for sequence in found:
@@ -104,8 +108,10 @@ def _character(sequence: re.Match[str]) -> str:
 
 def _is_broken(text: str, found: Sequence[re.Match[str]], outside: int, encoding: Encoding) -> bool:
   scripts = [_script(_character(held)) for held in found]
-  in_words = [re.search("[A-Za-z]", text[max(0, held.start() - 1) : held.end() + 1]) is not None for held in found]
-  mixed = sum(map(bool, map(operator.and_, map(bool, scripts), in_words)))
+  in_words = [
+    re.search("[A-Za-z]", text[max(0, held.start() - 1) : held.end() + 1]) is not None for held in found
+  ]
+  mixed = sum(script != "" and in_word for script, in_word in zip(scripts, in_words, strict=True))
   is_latin = encoding.name not in _OF_OTHER_SCRIPTS
   if len({held.group() for held in found}) >= _SURE:
     most = sum(len(held.group()) for held in found) / (4 if is_latin else 16)
@@ -117,7 +123,10 @@ def _is_broken(text: str, found: Sequence[re.Match[str]], outside: int, encoding
   starts, ends = {held.start() for held in found}, {held.end() for held in found}
   return not any(
     len(held.group()) == 2
-    and ((encoding is BYTE_LEVEL and text[held.start()] != "Ã") or (held.start() not in ends and held.end() not in starts and _may_be_a_word(text, held)))
+    and (
+      (encoding is BYTE_LEVEL and text[held.start()] != "Ã")
+      or (held.start() not in ends and held.end() not in starts and _may_be_a_word(text, held))
+    )
     for held in found
   )
 
@@ -141,42 +150,56 @@ def _may_be_a_word(text: str, sequence: re.Match[str]) -> bool:
   return first not in "ÂÃ" and not (before.isalpha() or after.isalpha())
 
 
-def rows(
-  characters: Iterable[str], code_points: np.ndarray, ends: Sequence[int], encodings: Sequence[Encoding]
-) -> list[int]:
-  """Returns the rows of captions that may be broken, found much faster than caption by caption.
+def may_have_sequences(characters: Iterable[str]) -> bool:
+  """Returns whether captions of these characters may have a sequence in any encoding."""
+  of_all = int(np.bitwise_or.reduce(_table()[list(map(ord, characters))]))
+  return bool((of_all | of_all >> _MORE) & of_all >> _LATER)
+
+
+def sequences(code_points: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Finds captions that may be broken, much faster than caption by caption.
 
   Args:
-    characters: those of all captions.
     code_points: uint32 [C], the captions with one character between them.
-    ends: where each caption begins or ends, as `bisect` finds its row.
-    encodings: those that may have been read.
+    ends: int64 [captions], where the next one begins.
+
+  Returns:
+    int64 [S], uint64 [S]: the rows of sequences, and their encodings as bits (`bits`).
   """
-  two, more, later = _tables()
-  asked = sum(1 << _ALL.index(held) for held in encodings)
-  met = np.array([ord(character) for character in characters], np.int64)
-  if not np.bitwise_or.reduce(two[met] | more[met]) & np.bitwise_or.reduce(later[met]) & asked:
-    return []
-  after = later[code_points[1:]] & asked
-  first = two[code_points[:-1]] & after
-  first[:-1] |= more[code_points[:-2]] & after[:-1] & after[1:]
-  hits = np.flatnonzero(first)
-  found = np.searchsorted(ends, hits, side="right")
-  # Words of other scripts have many such pairs.
-  counts = np.bincount(found, minlength=len(ends))
-  high = np.bincount(np.searchsorted(ends, np.flatnonzero(code_points >= 0x80), side="right"), minlength=len(ends))
-  is_latin = (first[hits] & _LATIN_BITS) > 0
-  return np.unique(found[is_latin | (4 * counts >= high)[found]]).tolist()
+  high = np.flatnonzero(code_points >= 0x80)
+  of_bytes = _table()[code_points[high]]
+  second = np.where(np.diff(high, append=-1) == 1, np.roll(of_bytes, -1) >> _LATER, 0)
+  third = second & np.roll(second, -1)
+  found = ((of_bytes & second) | ((of_bytes >> _MORE) & third)) & (1 << _MORE) - 1
+  places = np.flatnonzero(found)
+  rows = np.searchsorted(ends, high[places], side="right")
+  if len(rows):
+    # Words of other scripts have many such pairs.
+    counts = np.bincount(rows, minlength=len(ends))
+    least = np.bincount(np.searchsorted(ends, high, side="right"), minlength=len(ends)) / 4
+    found[places[(counts < least)[rows]]] &= _LATIN_BITS
+  return rows, found[places]
+
+
+def bits(encodings: Iterable[Encoding]) -> int:
+  """Returns the bits of encodings."""
+  return sum(1 << _ALL.index(encoding) for encoding in encodings)
+
+
+_LATIN_BITS = bits(held for held in _ALL if held.name not in _OF_OTHER_SCRIPTS)
+_MORE, _LATER = 16, 32
 
 
 @functools.cache
-def _tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns three uint16 [code points]: the encodings, as bits, in which a character begins a sequence of two bytes, of
-  more, or is a later one."""
-  tables = np.zeros((3, sys.maxunicode + 1), np.uint16)
+def _table() -> np.ndarray:
+  """Returns uint64 [code points], the encodings as bits: those in which a character begins a sequence of two bytes.
+
+  From bit `_MORE` on those in which it begins more bytes, from bit `_LATER` on those in which it is a later byte.
+  """
+  table = np.zeros(sys.maxunicode + 1, np.uint64)
   for place, encoding in enumerate(_ALL):
     for character, code in encoding.bytes.items():
       byte = code - _BYTES
       if byte < 0xC0 or 0xC2 <= byte <= 0xF4:
-        tables[2 if byte < 0xC0 else int(byte >= 0xE0), character] |= 1 << place
-  return tables[0], tables[1], tables[2]
+        table[character] |= np.uint64(1 << place + (_LATER if byte < 0xC0 else _MORE if byte >= 0xE0 else 0))
+  return table
