@@ -5,21 +5,31 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
+from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
-from xmcap.scoring.health import fidelity
+from xmcap.scoring.health import fidelity, scripts
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.reading.vectors import Vectors
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
 from xmcap.scoring.words import Words
+
+MOST_OTHER_WORDS = 0.05
+"""Largest share of a language's references that the release may split in another way than the default tokeniser.
+
+Above it `given` is refused: identical captions would have other words. At most this share of references cannot match.
+"""
+
+MOST_LETTERS = 5
+"""Most letters a word in languages without spaces, on average; segmenters find two in Chinese and three in Thai."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +93,7 @@ class Scored:
     order_hash: hash of them in their order if the words depend on it, else "".
     health: lacks `copy`, which is computed from the `marks` of all languages, and their residue.
     num_emptied: number of captions in another language that were scored as empty.
+    letters: mean letters a word if they are more than `MOST_LETTERS` in a language without spaces, else 0.
   """
 
   statistics: Statistics
@@ -97,6 +108,7 @@ class Scored:
   words: Tokenized | None
   document_frequency: DocumentFrequency | None
   num_emptied: int = 0
+  letters: float = 0.0
 
 
 def score_language(
@@ -161,7 +173,15 @@ def score_language(
     Tokenized(corpus.words, _order(captions, references)) if "words" in keep else None,
     of_references if "document_frequency" in keep else None,
     0 if scored is captions else int((verdicts == fidelity.Verdict.WRONG).sum()),
+    _letters_a_word(language, texts, len(corpus.words.numbers)),
   )
+
+
+def _letters_a_word(language: str, texts: Sequence[str], num_words: int) -> float:
+  if languages.get(language).spaces or sum(map(len, texts)) <= MOST_LETTERS * num_words:
+    return 0.0
+  letters = int(scripts.count_letters(texts, language)[0].sum())
+  return letters / max(1, num_words) if letters > MOST_LETTERS * num_words else 0.0
 
 
 def _check(language: str, captions: Captions) -> None:
@@ -246,3 +266,36 @@ def _order(captions: Captions, ranked: Sequence[Sequence]) -> tuple[tuple[int, .
     given = _pairs(captions)
     ranked = list(map(sorted, given))
   return tuple([tuple(map(of_image.index, texts)) for of_image, texts in zip(ranked, given, strict=True)])
+
+
+def notes_on_words(of_language: Mapping[str, Scored], tokenizer: str) -> list[str]:
+  """Returns notes on the words of references, on captions that were hardly split, and on letters with two spellings.
+
+  `tokenizer` is its name, "" if the words are those of somebody else's protocol. Raises UsageError if the release splits
+  more than `MOST_OTHER_WORDS` of a language's references in another way.
+  """
+  other = {code: outcome.other_words for code, outcome in of_language.items() if outcome.other_words}
+  if refused := [code for code, share in other.items() if share > MOST_OTHER_WORDS]:
+    shares = ", ".join(f"{code} {other[code]:.0%}" for code in refused)
+    rest = ",".join(code for code in of_language if code not in refused)
+    raise UsageError(
+      f"--tokenizer=given: the release splits these references in another way than predictions can be split: {shares}; "
+      f"use --tokenizer=default or char{f', or score only --languages={rest}' if rest else ''}"
+    )
+  notes = []
+  if other:
+    shares = ", ".join(f"{code} {share:.1%}" for code, share in other.items())
+    notes.append(f"references whose words in the release differ from those of --tokenizer=default: {shares}")
+  whole = {code: outcome.letters for code, outcome in of_language.items() if outcome.letters > MOST_LETTERS}
+  if whole and tokenizer:
+    letters = ", ".join(f"{code} {count:.0f}" for code, count in whole.items())
+    notes.append(
+      f"{health_lib.named(list(whole))}: --tokenizer={tokenizer} does not split captions that are written without spaces "
+      f"(letters a word: {letters}); use --tokenizer=default or char"
+    )
+  variants = "; ".join(
+    f"{code}: {outcome.variants}" for code, outcome in of_language.items() if outcome.variants
+  )
+  if variants:
+    notes.append(f"letters with two spellings: {variants}; --normalize=orthography unifies them")
+  return notes

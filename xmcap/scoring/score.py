@@ -8,7 +8,7 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, options, residue, tokenizers, workers
+from xmcap.scoring import files, options, protocols, residue, tokenizers, workers
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
@@ -25,12 +25,6 @@ from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
 from xmcap.scoring.writing import language_fidelity
 from xmcap.scoring.writing.signature import METRIC, digest, of_images
-
-MOST_OTHER_WORDS = 0.05
-"""Largest share of a language's references that the release may split in another way than the default tokeniser.
-
-Above it `given` is refused: identical captions would have other words. At most this share of references cannot match.
-"""
 
 
 def score(
@@ -180,7 +174,8 @@ def score(
       zip(slowest_first, workers.share(work, slowest_first, processes), strict=True)
     )
   of_language: dict[str, language_lib.Scored] = {code: found[code] for code in scored}
-  notes += _notes_of_words(of_language)
+  words_are_own = settled.protocol in ("", protocols.DEFAULT)
+  notes += language_lib.notes_on_words(of_language, tokenizer if words_are_own else "")
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
@@ -280,31 +275,6 @@ def _further_notes(codes: Sequence[str]) -> list[str]:
     if further:
       named = ", ".join(f"{language.code} ({language.english_name})" for language in further)
       notes.append(f"{named} {'is' if len(further) == 1 else 'are'} not among the 36 languages: {words}")
-  return notes
-
-
-def _notes_of_words(of_language: Mapping[str, language_lib.Scored]) -> list[str]:
-  """Returns notes on the words of references and on letters with two spellings.
-
-  UsageError if the release splits more than `MOST_OTHER_WORDS` of a language's references in another way.
-  """
-  other = {code: outcome.other_words for code, outcome in of_language.items() if outcome.other_words}
-  if refused := [code for code, share in other.items() if share > MOST_OTHER_WORDS]:
-    shares = ", ".join(f"{code} {other[code]:.0%}" for code in refused)
-    rest = ",".join(code for code in of_language if code not in refused)
-    raise UsageError(
-      f"--tokenizer=given: the release splits these references in another way than predictions can be split: {shares}; "
-      f"use --tokenizer=default or char{f', or score only --languages={rest}' if rest else ''}"
-    )
-  notes = []
-  if other:
-    shares = ", ".join(f"{code} {share:.1%}" for code, share in other.items())
-    notes.append(f"references whose words in the release differ from those of --tokenizer=default: {shares}")
-  variants = "; ".join(
-    f"{code}: {outcome.variants}" for code, outcome in of_language.items() if outcome.variants
-  )
-  if variants:
-    notes.append(f"letters with two spellings: {variants}; --normalize=orthography unifies them")
   return notes
 
 

@@ -3,13 +3,13 @@
 import unicodedata
 from collections.abc import Sequence
 
-from xmcap.scoring.tokenizers import base, composition
+from xmcap.scoring.tokenizers import base, composition, normalization
 
 
 class Character(base.Tokenizer):
-  """Unicode NFKC (as `compose`), lower case, then each code point is a word.
+  """Unicode NFKC (as `compose`), lower case (`normalization.lower`), then each code point is a word.
 
-  Only white space is dropped; punctuation, combining marks and format characters stay. The same for every language.
+  Only white space is dropped; punctuation, combining marks and format characters stay.
   """
 
   name = "char"
@@ -18,7 +18,8 @@ class Character(base.Tokenizer):
 
   @property
   def version(self) -> str:
-    return f"{self.rules}.unicode-{unicodedata.unidata_version}"
+    return f"{normalization.rules(self.rules, self.language)}.unicode-{unicodedata.unidata_version}"
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    return [list("".join(composition.compose(text).lower().split())) for text in texts]
+    composed = map(composition.compose, texts)
+    return [list("".join(normalization.lower(text, self.language).split())) for text in composed]

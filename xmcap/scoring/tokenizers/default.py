@@ -86,7 +86,9 @@ class Default(base.Tokenizer):
 
   @property
   def version(self) -> str:
-    version = f"{self.rules}.unicode-{unicodedata.unidata_version}"
+    # `tr` had its own lower case from the first rules on.
+    rules = self.rules if self.language == "tr" else normalization.rules(self.rules, self.language)
+    version = f"{rules}.unicode-{unicodedata.unidata_version}"
     return version if self._segmenter is None else f"{version}.{self._segmenter.version}"
 
   @functools.cached_property

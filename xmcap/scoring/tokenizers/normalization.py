@@ -12,12 +12,28 @@ SPACE = " "
 _APOSTROPHES = frozenset("'\u2018\u2019\u02bc\u05f3\u05f4\"")
 # In these languages an apostrophe (or the Hebrew geresh and gershayim) is part of a word, like a letter.
 _APOSTROPHE_IS_A_LETTER = frozenset({"he", "quz", "uk"})
-# Turkish lower case of I and dotted I, which Unicode's default mapping confuses.
-_LOWER_CASE = {"tr": {ord("I"): "ı", ord("İ"): "i"}}
+# Unicode's SpecialCasing.txt for Turkish and Azerbaijani: I is the capital of ı, and İ that of i.
+_DOTTED = frozenset({"az", "tr"})
 
 _SEPARATOR = "\n"
 _DELETED = 0
 _UNKNOWN = 2**32 - 1
+
+
+def lower(text: str, language: str) -> str:
+  """Returns a text in lower case by the rules of its language; `tr-CY` has those of `tr`."""
+  if _has_dotted(language):
+    text = text.replace("I\u0307", "i").replace("İ", "i").replace("I", "ı")
+  return text.lower()
+
+
+def rules(number: int, language: str) -> str:
+  """Returns the number of a tokeniser's rules for its version, with the case of the language if it has its own."""
+  return f"{number}+dotted-i" if _has_dotted(language) else str(number)
+
+
+def _has_dotted(language: str) -> bool:
+  return language.partition("-")[0] in _DOTTED
 
 
 class Normalizer:
@@ -30,7 +46,7 @@ class Normalizer:
   """
 
   def __init__(self, language: str):
-    self._lower = _LOWER_CASE.get(language)
+    self._language = language
     self._table = _table(language in _APOSTROPHE_IS_A_LETTER)
 
   def __call__(self, texts: Sequence[str]) -> list[str]:
@@ -41,10 +57,8 @@ class Normalizer:
     joined = _SEPARATOR.join(texts)
     if joined.count(_SEPARATOR) >= len(texts):
       joined = _SEPARATOR.join(text.replace(_SEPARATOR, SPACE) for text in texts)
-    joined = composition.compose(joined)
-    if self._lower:
-      joined = joined.translate(self._lower)
-    code_points = np.frombuffer(joined.lower().encode("utf-32-le", "surrogatepass"), np.uint32)
+    joined = lower(composition.compose(joined), self._language)
+    code_points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
     kept = self._table[code_points]
     if (unknown := kept == _UNKNOWN).any():
       self._learn(np.unique(code_points[unknown]))

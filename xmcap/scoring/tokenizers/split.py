@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xmcap.scoring.tokenizers import base
+from xmcap.scoring.tokenizers import base, normalization
 
 # Those that pycocoevalcap 1.2 leaves out. It writes brackets in another way than its list does, so they stay.
 _LEFT_OUT = frozenset({"''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"})
@@ -17,8 +17,13 @@ class Split(base.Tokenizer):
   name = "split"
   normalization = "lower,no-punctuation-words"
 
+  @property
+  def version(self) -> str:
+    return normalization.rules(self.rules, self.language)
+
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    return [[word for word in text.lower().split() if word not in _LEFT_OUT] for text in texts]
+    lowered = [normalization.lower(text, self.language).split() for text in texts]
+    return [[word for word in words if word not in _LEFT_OUT] for words in lowered]
 
 
 class Raw(base.Tokenizer):

@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 
-from xmcap.scoring.tokenizers import base
+from xmcap.scoring.tokenizers import base, normalization
 
 
 class _Kept(dict):
@@ -20,14 +20,14 @@ _KEPT = _Kept()
 
 
 class Whitespace(base.Tokenizer):
-  """Lower case, punctuation (category P) deleted, split at white space; the same for every language."""
+  """Lower case (`normalization.lower`), punctuation (category P) deleted, split at white space."""
 
   name = "whitespace"
   normalization = "lower,no-punctuation"
 
   @property
   def version(self) -> str:
-    return f"{self.rules}.unicode-{unicodedata.unidata_version}"
+    return f"{normalization.rules(self.rules, self.language)}.unicode-{unicodedata.unidata_version}"
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-    return [text.lower().translate(_KEPT).split() for text in texts]
+    return [normalization.lower(text, self.language).translate(_KEPT).split() for text in texts]
