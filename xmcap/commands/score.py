@@ -66,8 +66,8 @@ def _add_score(commands) -> None:
     words, "--normalize", "NAME", "orthography: unify letters with two spellings, such as ş and ș", ""
   )
   clean = (
-    "remove from the predictions what models leave: think, tokens, json, loc, html, latex, markdown, prefix, lines, "
-    "suffix, or all"
+    "remove from the predictions what models and programs leave: subwords, escapes, entities, mojibake, invisible, "
+    "think, tokens, json, loc, html, latex, markdown, prefix, lines, suffix, or all"
   )
   base.text(words, "--clean", "KINDS", clean, "")
   base.text(words, "--df", "FILE", "document frequencies; default: those of the references", "")

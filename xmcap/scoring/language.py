@@ -271,8 +271,8 @@ def _order(captions: Captions, ranked: Sequence[Sequence]) -> tuple[tuple[int, .
 def notes_on_words(of_language: Mapping[str, Scored], tokenizer: str) -> list[str]:
   """Returns notes on the words of references, on captions that were hardly split, and on letters with two spellings.
 
-  `tokenizer` is its name, "" if the words are those of somebody else's protocol. Raises UsageError if the release splits
-  more than `MOST_OTHER_WORDS` of a language's references in another way.
+  `tokenizer` is its name, "" if the words are those of a protocol. Raises UsageError if the release splits more than
+  `MOST_OTHER_WORDS` of a language's references in another way.
   """
   other = {code: outcome.other_words for code, outcome in of_language.items() if outcome.other_words}
   if refused := [code for code, share in other.items() if share > MOST_OTHER_WORDS]:
@@ -290,8 +290,8 @@ def notes_on_words(of_language: Mapping[str, Scored], tokenizer: str) -> list[st
   if whole and tokenizer:
     letters = ", ".join(f"{code} {count:.0f}" for code, count in whole.items())
     notes.append(
-      f"{health_lib.named(list(whole))}: --tokenizer={tokenizer} does not split captions that are written without spaces "
-      f"(letters a word: {letters}); use --tokenizer=default or char"
+      f"{health_lib.named(list(whole))}: captions have no spaces, so --tokenizer={tokenizer} leaves nearly each as "
+      f"one word (letters a word: {letters}); use --tokenizer=default or char"
     )
   variants = "; ".join(
     f"{code}: {outcome.variants}" for code, outcome in of_language.items() if outcome.variants

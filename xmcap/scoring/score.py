@@ -8,7 +8,7 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, options, protocols, residue, tokenizers, workers
+from xmcap.scoring import files, options, residue, tokenizers, workers
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
@@ -174,8 +174,7 @@ def score(
       zip(slowest_first, workers.share(work, slowest_first, processes), strict=True)
     )
   of_language: dict[str, language_lib.Scored] = {code: found[code] for code in scored}
-  words_are_own = settled.protocol in ("", protocols.DEFAULT)
-  notes += language_lib.notes_on_words(of_language, tokenizer if words_are_own else "")
+  notes += language_lib.notes_on_words(of_language, "" if settled.protocol else tokenizer)
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)

@@ -36,7 +36,7 @@ def test_scores_are_those_of_the_clean_captions(kind, make):
   assert result.predictions == _CLEAN
   assert result.table.rows == score(_REFERENCES, _CLEAN).table.rows
   signature = Signature.parse(result.table.signature)
-  assert signature.parts["clean"] == f"{kind}-2" and f"|cl:{kind}-2|" in signature.short
+  assert signature.parts["clean"] == f"{kind}-3" and f"|cl:{kind}-3|" in signature.short
   assert re.search(rf"--clean={kind} removed.* from 12 captions: en 12", "\n".join(result.table.notes))
 
 
@@ -96,12 +96,15 @@ def test_other_languages_and_the_callers_captions_stay():
 
 def test_compare_refuses_to_mix():
   systems = {"raw": score(_REFERENCES, _CLEAN), "cleaned": score(_REFERENCES, _CLEAN, clean="all")}
-  with pytest.raises(UsageError, match="clean: absent against all-2"):
+  with pytest.raises(UsageError, match="clean: absent against all-3"):
     compare(systems)
 
 
 def test_unknown_kind():
-  with pytest.raises(UsageError, match="--clean=thnk: unknown kind; there are think, tokens"):
+  with pytest.raises(
+    UsageError,
+    match="--clean=thnk: unknown kind; there are subwords, escapes, entities, mojibake, invisible, think",
+  ):
     score(_REFERENCES, _CLEAN, clean="thnk")
   assert residue.parse("lines, think") == ("think", "lines") and residue.parse("all") == residue.KINDS
   assert residue.parse("") == residue.parse(()) == ()

@@ -31,7 +31,6 @@ _LEFT = {
     "<extra_id_0> a dog",  # T5
     "<unused99>a dog",
     "[IMG_END]a dog",  # Pixtral
-    "a\u2581dog",
     "a<0x20>dog<0x0A>",
   ],
   "loc": [
@@ -68,7 +67,7 @@ _LEFT = {
 }  # fmt: skip
 
 _HUMAN = [
-  "I <3 You", "# 8 for Iowa State", "1. FC K\u00f6ln", "2 * 3 = 6", "5 < 6 > 4", "AT&T", "A&amp;M", "[NAME] smiles",
+  "I <3 You", "# 8 for Iowa State", "1. FC K\u00f6ln", "2 * 3 = 6", "5 < 6 > 4", "AT&T", "A&M;", "[NAME] smiles",
   "$5 and $6", "{dog}", "***", "**", "* *", "-5 degrees", "#1 fan", "[1]", "{1,2}", "\u00af\\_(\u30c4)_/\u00af", ">_<",
   "<3", "<<>>", "a_b_c", "a dog\n", "\n a dog", "  a  dog  ", "", " ", "...", "\U0001f436", '"a dog"',
   "p.s. > q", "a dog *",

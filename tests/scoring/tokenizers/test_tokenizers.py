@@ -34,3 +34,33 @@ def test_an_unknown_name_without_a_near_one_lists_all():
     "raw, rouge, split, whitespace, 13a",
   ):
     tokenizers.get("zzz", "en")
+
+
+# ICU 78.2 (`toLocaleLowerCase` of Node 20), whose rule is Unicode's SpecialCasing.txt.
+@pytest.mark.parametrize(
+  ("language", "text", "lower"),
+  [
+    ("tr", "IŞIK", "ışık"),
+    ("tr", "İstanbul I\u0307zmir", "istanbul izmir"),
+    ("tr-CY", "ISPARTA", "ısparta"),
+    ("az", "İKİ İT QAPININ YANINDA", "iki it qapının yanında"),
+    ("az", "QIZIL BALIQ", "qızıl balıq"),
+    ("en", "I IS", "i is"),
+  ],
+)
+def test_lower_case_is_that_of_the_language(language, text, lower):
+  for name in ("default", "whitespace", "split"):
+    assert tokenizers.get(name, language)(text) == lower.split(), name
+  assert tokenizers.get("char", language)(text) == list(lower.replace(" ", ""))
+
+
+def test_versions_change_only_with_the_words():
+  versions = {name: tokenizers.get(name, "tr").version for name in ("default", "char", "whitespace", "split")}
+  assert [version.partition(".")[0] for version in versions.values()] == [
+    "2",
+    "2+dotted-i",
+    "1+dotted-i",
+    "1+dotted-i",
+  ]
+  assert tokenizers.get("default", "az").version.startswith("2+dotted-i.")
+  assert not any("dotted" in tokenizers.get(name, "en").version for name in versions)

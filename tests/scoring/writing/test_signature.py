@@ -33,8 +33,8 @@ def test_short_form_names_every_kind_that_was_removed():
   def short(kinds):
     return Signature({"clean": residue.signature(residue.parse(kinds))}).short.partition("|cl:")[2]
 
-  assert short("all") == "all-2" and short("think") == "think-2"
-  assert short("markdown,prefix,suffix").startswith("markdown+prefix+suffix-2#")
+  assert short("all") == "all-3" and short("think") == "think-3"
+  assert short("markdown,prefix,suffix").startswith("markdown+prefix+suffix-3#")
 
 
 @pytest.mark.parametrize("name", ["metric.cider_d", "tokenizer", "languages", "images"])

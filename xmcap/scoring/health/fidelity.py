@@ -147,8 +147,8 @@ def _of_words(
   caption, word = vocabularies.distinct(words)
   row = np.array([known.rows.get(word, -1) for word in words.vocabulary], np.int64)[word]
   counts, total = known.counts[:, column], int(known.totals[column])
-  # A reference is judged by the others, so it does not count itself.
-  count = counts[row] - are_references
+  # A reference is judged by the others, so it does not count itself. (None has the words of a mended one.)
+  count = np.maximum(counts[row] - are_references, 0)
   own = np.bincount(caption, vocabularies.log_shares(count, total), len(captions))
   held = scipy.sparse.csr_array(
     (np.ones(len(row), np.float32), (caption, row % len(known.counts))),

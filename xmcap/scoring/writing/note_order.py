@@ -12,8 +12,10 @@ MOST_OPEN = 3
 _LEVELS = (
   r"\bmissing\b|\bfailed\b|no picture|no image|scored as empty captions|after --clean",
   r"are in another language|near chance|in another order",
-  r"--clean=|have no letter|most frequent of their|too many words|more than [\d,]+ words|times as many words",
-  r"left out|lowers scores|single image|not comparable|scored in another way|compare with care",
+  r"--clean=|have no letter|lost characters|most frequent of their|too many words|more than [\d,]+ words|"
+  r"times as many words",
+  r"left out|lowers scores|as one word|cannot match|single image|not comparable|scored in another way|"
+  r"compare with care",
 )
 _OTHER = len(_LEVELS)
 # Also what the columns beside are: the scores are right without them.
