@@ -106,8 +106,9 @@ def test_mojibake_is_read_in_its_encoding_again(encoding, text):
   [
     "CAFÉ”", "C'È…", "“PÅ…”", "CAFÉ’S MENU", "Îşi bea cafeaua", "Çıplak adam", "biely plášť", "lluna en l’últim quart",
     "SZKÓŁ", "MANHÃ…", "MANHÃ", "voilà…”", "là\xa0»", "Spaß“", "2 ×\xa04", "Àà bẹ̀", "سگ", "รถ", "เพชรฆาต", "рак", "Ні",
-    "A&M", "R&D; x", "fish & chips;", "100%", "50%25", "a=b", "\\o/", "¯\\_(ツ)_/¯", "\\nabla", "#Peru2019",
-    "sku0012", "succedea", "#1", "nice ##Dog", "## 2", "a@@b", "mappa tal-Ġappun", "Ġnien sabiħ", "İstanbul", "Ģirts",
+    "A&M", "R&D; x", "a &regular; cat", "fish & chips;", "100%", "50%25", "a=b", "\\o/", "¯\\_(ツ)_/¯", "\\nabla",
+    "#Peru2019", "sku0012", "succedea",
+    "#1", "nice ##Dog", "## 2", "a@@b", "mappa tal-Ġappun", "Ġnien sabiħ", "İstanbul", "Ģirts",
     "می\u200cشود", "👩\u200d🚀", "ক্\u200d", "\u200fא", "ឆ្កែ\u200bមួយ", "ＡＢ，", "ā ē Ō",
   ],
 )  # fmt: skip

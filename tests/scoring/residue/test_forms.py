@@ -103,7 +103,26 @@ def test_reasoning_that_never_ends_leaves_nothing():
 
 
 @pytest.mark.parametrize(
-  "unit", ["<think>", "</think>", "<box>", "**", "[[1,", '{"a": ', "<!--", "<a b ", "\\boxed{", "*a ", "_a "]
+  "unit",
+  [
+    "<think>",
+    "</think>",
+    "<box>",
+    "**",
+    "[[1,",
+    '{"a": ',
+    "<!--",
+    "<a b ",
+    "\\boxed{",
+    "*a ",
+    "_a ",
+    "\\",
+    "&#",
+    "Ã©",
+    "Ġa",
+    " ##a",
+    "u00",
+  ],
 )
 def test_long_captions_take_no_quadratic_time(unit):
   caption = unit * (100_000 // len(unit))

@@ -6,7 +6,9 @@ that nobody sees. "#1", "A&M", a hashtag "##Dog", Maltese Ġ, and Persian joiner
 """
 
 import html
+import html.entities
 import re
+import string
 import sys
 import urllib.parse
 
@@ -25,13 +27,16 @@ ENTITY = re.compile(
 _HEX = "[0-9A-Fa-f]"
 BARE = re.compile(r"u(?=[a-f]*\d)[0-9a-f]{4}")
 _NOT_LATEX = r"(?!(?:abla|eq|eg|ot|otin|oindent|onumber|ormal\w*|ew(?:line|page|command))\b)"
+_SLASH = r"\\{1,4}"
 ESCAPE = re.compile(
-  rf"(?P<bytes>(?:\\+[xX]{_HEX}{{2}})+|(?:%{_HEX}{{2}}){{2,}}|(?:=[0-9A-F]{{2}}){{2,}}|(?:<[89a-f][0-9a-f]>){{2,}})|"
-  r"(?P<octal>(?:\\+[0-3][0-7]{2}){2,})|"
-  rf"(?P<code>(?:\\+u{_HEX}{{4}}|\\+U{_HEX}{{8}}|\\+[ux]\{{{_HEX}{{1,6}}\}}|<U\+{_HEX}{{4,6}}>)+|"
+  rf"(?P<bytes>(?:{_SLASH}[xX]{_HEX}{{2}})+|(?:%{_HEX}{{2}}){{2,}}|(?:=[0-9A-F]{{2}}){{2,}}|"
+  r"(?:<[89a-f][0-9a-f]>){2,})|"
+  rf"(?P<octal>(?:{_SLASH}[0-3][0-7][0-7]){{2,}})|"
+  rf"(?P<code>(?:{_SLASH}u{_HEX}{{4}}|{_SLASH}U{_HEX}{{8}}|{_SLASH}[ux]\{{{_HEX}{{1,6}}\}}|<U\+{_HEX}{{4,6}}>)+|"
   # Without the backslash: Latin-1, quotation marks and dashes, or several in a row.
   r"u00[2-7a-f][0-9a-f]|(?<=[a-z])u20[12][0-9a-f](?=[a-z])|u20[12][a-f]|(?:u(?=[a-f]*\d)[0-9a-f]{4}){2,})|"
-  rf"(?P<line>\\+(?:r\\+n|n{_NOT_LATEX}|r(?![a-z])))|(?P<tab>\\+t(?![a-z]))|(?P<quote>\\+(?=[\"'])|(?<=[\w:])\\+(?=/))"
+  rf"(?P<line>{_SLASH}(?:r{_SLASH}n|n{_NOT_LATEX}|r(?![a-z])))|(?P<tab>{_SLASH}t(?![a-z]))|"
+  rf"(?P<quote>{_SLASH}(?=[\"'])|(?<=[\w:]){_SLASH}(?=/))"
 )
 _QUOTED_BYTES = re.compile(r"\A\s*b(['\"])(.*)\1\s*\Z", re.DOTALL)
 _URL = re.compile(rf"\A[^\s%]*%(?:20|[C-Fc-f]{_HEX}%)\S*\Z")
@@ -39,16 +44,20 @@ _POINT = re.compile(rf"[uU][{{+]?({_HEX}+)|x\{{({_HEX}+)")
 
 _BEGINS_WORD = re.compile(r"\u2581(?![^<>]*[|\uff5c]>)")  # not within a token of DeepSeek
 _GLUE = re.compile(r"(?<=\S)@@(?: |\Z)| ?\uffed ?|(?<=[^\W_]) ##(?=[^\W\d_])(?![A-Z])|(?<=\d) ##(?=\d)")
-SUBWORD = re.compile(rf"\S*(?:{_BEGINS_WORD.pattern}|{_GLUE.pattern}|[ĠĊ]|</w>| @[-,.]@ )\S*|\S*[¡-Ń]\S*")
-
-_LATIN = "A-Za-z\xc0-\u024f\u1e00-\u1eff"
-_UNSEEN = "[\u200b-\u200f\u202a-\u202e\u2060-\u2069]+"
-INVISIBLE = re.compile(
-  "\x1b\\[[0-9;]*[A-Za-z]|[\x01-\x08\x0e-\x1b\x7f\xad\ufeff]|"
-  # Joiners and directions are ordinary beside other letters and in emoji, U+200B in scripts of South-East Asia.
-  f"(?<=[{_LATIN}]){_UNSEEN}(?![^ -\u024f{_LATIN}])|(?<![^ -\u024f{_LATIN}]){_UNSEEN}(?=[{_LATIN}])|"
-  "(?<![\u0e00-\u109f\u1780-\u17ff])[\u200b\u2060](?![\u0e00-\u109f\u1780-\u17ff])"
+SUBWORD = re.compile(
+  rf"\S{{0,20}}(?:{_BEGINS_WORD.pattern}|{_GLUE.pattern}|[ĠĊ¡-Ń]|</w>| @[-,.]@ )\S{{0,20}}"
 )
+
+INVISIBLE = re.compile(
+  "\x1b\\[[0-9;]*[A-Za-z]|[\x01-\x08\x0e-\x1b\x7f\xad\ufeff]|[\u200b-\u200f\u202a-\u202e\u2060-\u2069]+"
+)
+UNSEEN = (
+  *map(chr, [*range(1, 9), *range(14, 28), 0x7F, 0xAD, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F)]),
+  *map(chr, [*range(0x2060, 0x206A), 0xFEFF]),
+  *(letter + joiner for letter in string.ascii_lowercase for joiner in "\u200c\u200d"),
+)
+"""What a caption with invisible characters has; joiners are ordinary in many languages, but not after these letters."""
+_SPACED_BY_U200B = re.compile("[\u0e00-\u109f\u1780-\u17ff]")  # scripts of South-East Asia
 _SIGNS = ("ï¿½", "锟斤拷")  # U+FFFD in UTF-8, read as Latin-1 and as GBK
 _LOST = re.compile("[\ufffd\x80-\x84\x86-\x9f\ue000-\uf8ff\ud800-\udfff]")
 
@@ -77,7 +86,10 @@ def _of_entity(found: re.Match[str]) -> str:
   name = re.sub(r"\s", "", found.group()).rstrip(";")
   number = re.fullmatch(r"&#(?:[xX](.+)|(\d+))", name)
   point = int(number[1] or number[2], 16 if number[1] else 10) if number else 0
-  return chr(point) if 0xD800 <= point < 0xE000 else html.unescape(f"{name};")
+  if 0xD800 <= point < 0xE000:
+    return chr(point)
+  # Not by `html.unescape`, which makes "®ular;" of "&regular;".
+  return html.unescape(f"{name};") if number else html.entities.html5.get(f"{name[1:]};", found.group())
 
 
 def without_escapes(caption: str) -> str:
@@ -127,7 +139,18 @@ def without_subwords(caption: str) -> str:
 
 def without_invisible(caption: str) -> str:
   """Returns the caption without control characters, soft hyphens, and joiners that join nothing."""
-  return INVISIBLE.sub("", caption)
+  return INVISIBLE.sub(_unless_of_use, caption)
+
+
+def _unless_of_use(found: re.Match[str]) -> str:
+  text, around = found.group(), found.string[max(0, found.start() - 1) : found.end() + 1]
+  if text[0] < "\u200b" or text[0] == "\ufeff":
+    return ""
+  if set(text) <= {"\u200b", "\u2060"}:
+    return text if _SPACED_BY_U200B.search(around) else ""
+  # Joiners and directions are ordinary beside letters of other scripts, and in emoji.
+  others = around.replace(text, "")
+  return "" if any(map(str.isalpha, others)) and max(others) < "\u0250" else text
 
 
 def _replaced(pattern: re.Pattern[str], replace, caption: str) -> str:

@@ -142,11 +142,15 @@ class Joined:
   def _sequences(self) -> tuple[np.ndarray, np.ndarray]:
     if not mojibake.may_have_sequences(self.characters):
       return np.zeros(0, np.int64), np.zeros(0, np.uint64)
-    return mojibake.sequences(self._code_points, np.array(self._ends))
+    return mojibake.sequences(self._code_points, self._ends)
 
   @functools.cached_property
-  def _ends(self) -> list[int]:
-    return np.cumsum(np.fromiter(map(len, self._captions), np.int64, len(self._captions)) + 1).tolist()
+  def _ends(self) -> np.ndarray:
+    """int64 [captions], where the next one begins."""
+    between = np.flatnonzero(self._code_points == 0)
+    if len(between) + 1 == len(self._captions):
+      return np.append(between, len(self._code_points)) + 1
+    return np.cumsum([len(caption) + 1 for caption in self._captions])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,14 +289,11 @@ FORMS: dict[str, Form] = {
   ),
   "entities": Form("entities of HTML", ("&",), characters.ENTITY, _tidy(characters.without_entities)),
   "mojibake": Form(
-    "UTF-8 read in another encoding (mojibake)", ("Ã",), re.compile(r"\S*[^\x00-\x7f]\S*"), _tidy(mojibake.repaired),
-    mojibake.ENCODINGS,
+    "UTF-8 read in another encoding (mojibake)", ("Ã",), re.compile(r"\S{0,20}[^\x00-\x7f]\S{0,20}"),
+    _tidy(mojibake.repaired), mojibake.ENCODINGS,
   ),
   "invisible": Form(
-    "invisible characters", tuple("\xad\ufeff" + "".join(map(chr, [*range(1, 9), *range(14, 28), 0x7F]))) + tuple(
-      map(chr, [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A)])
-    ),
-    characters.INVISIBLE, _tidy(characters.without_invisible),
+    "invisible characters", characters.UNSEEN, characters.INVISIBLE, _tidy(characters.without_invisible),
   ),
   "think": Form("a block of reasoning", ("<", "\u25c1", "THINK]"), _ANY_REASONING, _tidy(_without_reasoning)),
   "tokens": Form("special tokens", ("<", "["), _TOKENS, _tidy(_without_tokens)),

@@ -152,7 +152,7 @@ def _may_be_a_word(text: str, sequence: re.Match[str]) -> bool:
 
 def may_have_sequences(characters: Iterable[str]) -> bool:
   """Returns whether captions of these characters may have a sequence in any encoding."""
-  of_all = int(np.bitwise_or.reduce(_table()[list(map(ord, characters))]))
+  of_all = int(np.bitwise_or.reduce(_tables()[0][list(map(ord, characters))]))
   return bool((of_all | of_all >> _MORE) & of_all >> _LATER)
 
 
@@ -166,19 +166,19 @@ def sequences(code_points: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np
   Returns:
     int64 [S], uint64 [S]: the rows of sequences, and their encodings as bits (`bits`).
   """
-  high = np.flatnonzero(code_points >= 0x80)
-  of_bytes = _table()[code_points[high]]
-  second = np.where(np.diff(high, append=-1) == 1, np.roll(of_bytes, -1) >> _LATER, 0)
-  third = second & np.roll(second, -1)
-  found = ((of_bytes & second) | ((of_bytes >> _MORE) & third)) & (1 << _MORE) - 1
-  places = np.flatnonzero(found)
-  rows = np.searchsorted(ends, high[places], side="right")
+  table, is_later = _tables()
+  places = np.flatnonzero(is_later[code_points])
+  here, before, first = (table[code_points[places - back]] for back in range(3))
+  later = here >> _LATER
+  found = ((before & later) | ((first >> _MORE) & (before >> _LATER) & later)) & (1 << _MORE) - 1
+  places, found = places[found > 0], found[found > 0]
+  rows = np.searchsorted(ends, places, side="right")
   if len(rows):
-    # Words of other scripts have many such pairs.
+    # Words of other scripts have many such pairs; most sequences there have three bytes.
     counts = np.bincount(rows, minlength=len(ends))
-    least = np.bincount(np.searchsorted(ends, high, side="right"), minlength=len(ends)) / 4
-    found[places[(counts < least)[rows]]] &= _LATIN_BITS
-  return rows, found[places]
+    high = np.searchsorted(ends, np.flatnonzero(code_points >= 0x80), side="right")
+    found[(counts < 0.3 * np.bincount(high, minlength=len(ends)))[rows]] &= _LATIN_BITS
+  return rows, found
 
 
 def bits(encodings: Iterable[Encoding]) -> int:
@@ -191,10 +191,11 @@ _MORE, _LATER = 16, 32
 
 
 @functools.cache
-def _table() -> np.ndarray:
+def _tables() -> tuple[np.ndarray, np.ndarray]:
   """Returns uint64 [code points], the encodings as bits: those in which a character begins a sequence of two bytes.
 
-  From bit `_MORE` on those in which it begins more bytes, from bit `_LATER` on those in which it is a later byte.
+  From bit `_MORE` on those in which it begins more bytes, from bit `_LATER` on those in which it is a later byte. Then
+  bool [code points], whether it is a later byte in any.
   """
   table = np.zeros(sys.maxunicode + 1, np.uint64)
   for place, encoding in enumerate(_ALL):
@@ -202,4 +203,4 @@ def _table() -> np.ndarray:
       byte = code - _BYTES
       if byte < 0xC0 or 0xC2 <= byte <= 0xF4:
         table[character] |= np.uint64(1 << place + (_LATER if byte < 0xC0 else _MORE if byte >= 0xE0 else 0))
-  return table
+  return table, table >= 1 << _LATER
