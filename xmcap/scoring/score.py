@@ -8,14 +8,13 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.scoring import files, options, residue, tokenizers, workers
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
+from xmcap.scoring import matching, options, residue, tokenizers, workers
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import failed_requests, inputs
-from xmcap.scoring.reading import predictions as predictions_lib
 from xmcap.scoring.reading import vectors as vectors_lib
 from xmcap.scoring.reading.predictions import CheckedPredictions, Predictions
 from xmcap.scoring.reading.references import References, of_split
@@ -114,18 +113,11 @@ def score(
     chosen, subset_label = subsets.choose(subset, references)
     predictions = subsets.take_predictions(predictions, references, chosen)
     references = subsets.take(references, chosen)
-  scored = predictions_lib.match_references(
-    references, predictions, options.language_codes(languages), missing, failed
-  )
-  if missing == "empty":
-    predictions, of_missing = _filled(references, predictions, scored, failed)
-    notes += of_missing
-  unseen = failed_requests.find_unseen(references, predictions, scored)
-  notes += failed_requests.unseen_notes(unseen, predictions)
   kinds = residue.parse(clean)
-  if kinds:
-    predictions, removed = _cleaned(references, predictions, scored, kinds, missing, unseen)
-    notes += removed
+  scored, predictions, of_predictions = matching.match(
+    references, predictions, failed, options.language_codes(languages), missing, kinds
+  )
+  notes += of_predictions
   captions_lib.check_lengths(references, predictions, scored)
   notes += _further_notes([code for code in scored if code not in languages_lib.LANGUAGES])
   settled.check_languages(scored)
@@ -275,57 +267,6 @@ def _further_notes(codes: Sequence[str]) -> list[str]:
       named = ", ".join(f"{language.code} ({language.english_name})" for language in further)
       notes.append(f"{named} {'is' if len(further) == 1 else 'are'} not among the 36 languages: {words}")
   return notes
-
-
-def _filled(
-  references: References, predictions: Predictions, scored: Sequence[str], failed: failed_requests.Failures
-) -> tuple[Predictions, list[str]]:
-  """Returns the predictions with empty captions for missing ones, and notes that give their number."""
-  filled, counts = predictions_lib.fill_missing(references, predictions, scored)
-  if not counts:
-    return filled, []
-  missing = files.count(sum(counts.values()), "missing prediction")
-  where = ", ".join(f"{code} {count:,}" for code, count in counts.items())
-  notes = [f"{missing} scored as empty captions: {where}"]
-  unanswered = [
-    (code, key, text)
-    for key, of_image in failed.items()
-    for code, text in of_image.items()
-    if code in counts and references.get(key, {}).get(code)
-  ]
-  if unanswered:
-    requests = files.count(len(unanswered), "request")
-    listed = failed_requests.summary(unanswered, places=False)
-    notes.append(f"of the missing predictions, {requests} failed: {listed}")
-  return filled, notes
-
-
-def _cleaned(
-  references: References,
-  predictions: Predictions,
-  scored: Sequence[str],
-  kinds: Sequence[str],
-  missing: str,
-  unseen: Mapping[str, Sequence[tuple[str, str]]],
-) -> tuple[Predictions, list[str]]:
-  """Removes residue, but not from answers that saw no picture; a failed request that residue hid is missing."""
-  kept = {pair: predictions[pair[1]][pair[0]] for pairs in unseen.values() for pair in pairs}
-
-  def restored(captions: Predictions, texts: Mapping[tuple[str, str], str]) -> Predictions:
-    changed = dict(captions)
-    for (code, key), text in texts.items():
-      changed[key] = {**changed[key], code: text}
-    return changed
-
-  cleaned, notes = residue.clean_all(
-    references, restored(predictions, dict.fromkeys(kept, "")), scored, kinds
-  )
-  cleaned, failed = failed_requests.split(references, restored(cleaned, kept))
-  if failed:
-    predictions_lib.match_references(references, cleaned, scored, missing, failed)
-    cleaned, of_missing = _filled(references, cleaned, scored, failed)
-    notes += of_missing
-  return cleaned, notes
 
 
 def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> list[str]:

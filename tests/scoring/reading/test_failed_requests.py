@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from xmcap import cli
 from xmcap.errors import UsageError
 from xmcap.scoring import read_predictions, score
 from xmcap.scoring.coco import COCOEvalCap
@@ -256,6 +257,26 @@ def test_a_request_that_was_asked_again_counts_with_its_answer(tmp_path, caption
   assert predictions.notes == (
     "predictions: 1 request that failed asked again in another row, whose answer counts",
   )
+
+
+@pytest.mark.parametrize("captions", [(_LMMS_EVAL, "a dog"), ("a dog", _LMMS_EVAL)])
+def test_a_request_that_was_asked_again_in_another_file_counts_with_its_answer(tmp_path, captions):
+  files = [_write(tmp_path / f"{number}.jsonl", *_rows(text)) for number, text in enumerate(captions)]
+  predictions = read_predictions(files, "en")
+  assert predictions == {"1": {"en": "a dog"}} and not predictions.failed
+  assert [note for note in predictions.notes if "1 request that failed asked again" in note]
+
+
+def test_raters_see_no_failed_request(tmp_path, capsys):
+  path = _write(tmp_path / "p.jsonl", *_rows("a dog", _LMMS_EVAL))
+  arguments = [
+    "--protocol=thumb",
+    f"--predictions=a={path}",
+    "--language=en",
+    f"--out={tmp_path / 'page.html'}",
+  ]
+  assert cli.main(["human", "rate", *arguments]) == 2
+  assert "p.jsonl: 1 of 2 predictions is a request that failed: 1 '[LMMS" in capsys.readouterr().err
 
 
 def test_coco_eval_cap_refuses_failed_requests():

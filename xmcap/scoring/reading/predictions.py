@@ -85,6 +85,8 @@ def read_predictions(
     if len(parts) > 1:
       namer.note(joining.note((name, sum(map(len, of_part.values()))) for name, of_part in parts))
     predictions = CheckedPredictions(joining.predictions(parts) if len(parts) > 1 else parts[0][1])
+    num_read = sum(len(captions) for _, of_part in parts for captions in of_part.values())
+    _note_again(namer, num_read - sum(map(len, predictions.values())))
   predictions.failed = failed_requests.apart(predictions)
   predictions.notes, predictions.longest = tuple(namer.notes), longest
   return predictions
@@ -136,10 +138,7 @@ def _read(
     )
   if num_same:
     namer.note(f"{files.count(num_same, 'prediction')} given twice with the same caption; counted once")
-  if num_again:
-    namer.note(
-      f"{files.count(num_again, 'request')} that failed asked again in another row, whose answer counts"
-    )
+  _note_again(namer, num_again)
   if cut:
     namer.note(f"{files.count(len(cut), 'answer')} cut off at the limit of tokens ({files.first_few(cut)})")
   if not num_read:
@@ -148,6 +147,12 @@ def _read(
     raise UsageError(
       f"{held.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
     )
+
+
+def _note_again(namer: ids.Namer, count: int) -> None:
+  if count:
+    requests = files.count(count, "request")
+    namer.note(f"{requests} that failed asked again in another row, whose answer counts")
 
 
 def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:

@@ -1,0 +1,81 @@
+"""Predictions as they are scored: one for each reference, without what failed, with empty ones, without residue."""
+
+from collections.abc import Mapping, Sequence
+
+from xmcap.scoring import files, residue
+from xmcap.scoring.reading import failed_requests
+from xmcap.scoring.reading.failed_requests import Failures
+from xmcap.scoring.reading.predictions import Predictions, fill_missing, match_references
+from xmcap.scoring.reading.references import References
+
+
+def match(
+  references: References,
+  predictions: Predictions,
+  failed: Failures,
+  languages: Sequence[str] | None,
+  missing: str,
+  kinds: Sequence[str],
+) -> tuple[tuple[str, ...], Predictions, list[str]]:
+  """Returns the codes to score, the predictions, and notes on them; arguments and errors are those of `score`."""
+  scored = match_references(references, predictions, languages, missing, failed)
+  notes = []
+  if missing == "empty":
+    predictions, notes = _filled(references, predictions, scored, failed)
+  unseen = failed_requests.find_unseen(references, predictions, scored)
+  notes += failed_requests.unseen_notes(unseen, predictions)
+  if kinds:
+    predictions, removed = _cleaned(references, predictions, scored, kinds, missing, unseen)
+    notes += removed
+  return scored, predictions, notes
+
+
+def _filled(
+  references: References, predictions: Predictions, scored: Sequence[str], failed: Failures
+) -> tuple[Predictions, list[str]]:
+  """Returns the predictions with empty captions for missing ones, and notes that give their number."""
+  filled, counts = fill_missing(references, predictions, scored)
+  if not counts:
+    return filled, []
+  missing = files.count(sum(counts.values()), "missing prediction")
+  where = ", ".join(f"{code} {count:,}" for code, count in counts.items())
+  notes = [f"{missing} scored as empty captions: {where}"]
+  unanswered = [
+    (code, key, text)
+    for key, of_image in failed.items()
+    for code, text in of_image.items()
+    if code in counts and references.get(key, {}).get(code)
+  ]
+  if unanswered:
+    requests = files.count(len(unanswered), "request")
+    listed = failed_requests.summary(unanswered, places=False)
+    notes.append(f"of the missing predictions, {requests} failed: {listed}")
+  return filled, notes
+
+
+def _cleaned(
+  references: References,
+  predictions: Predictions,
+  scored: Sequence[str],
+  kinds: Sequence[str],
+  missing: str,
+  unseen: Mapping[str, Sequence[tuple[str, str]]],
+) -> tuple[Predictions, list[str]]:
+  """Removes residue, but not from answers that saw no picture; a failed request that residue hid is missing."""
+  kept = {pair: predictions[pair[1]][pair[0]] for pairs in unseen.values() for pair in pairs}
+
+  def restored(captions: Predictions, texts: Mapping[tuple[str, str], str]) -> Predictions:
+    changed = dict(captions)
+    for (code, key), text in texts.items():
+      changed[key] = {**changed[key], code: text}
+    return changed
+
+  cleaned, notes = residue.clean_all(
+    references, restored(predictions, dict.fromkeys(kept, "")), scored, kinds
+  )
+  cleaned, failed = failed_requests.split(references, restored(cleaned, kept))
+  if failed:
+    match_references(references, cleaned, scored, missing, failed)
+    cleaned, of_missing = _filled(references, cleaned, scored, failed)
+    notes += of_missing
+  return cleaned, notes
