@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
+from tests.options import changed
 from xmcap import cli
 from xmcap.data import big_file
 from xmcap.scoring.human import annotation_page
@@ -28,7 +29,7 @@ def _options(folder):
 
 
 def _run(folder, *more):
-  return cli.main(["retrieval", "fuse", *_options(folder), f"--out={folder}/out/fused.npy", *more])
+  return cli.main(["retrieval", "fuse", *_options(folder), *changed([f"--out={folder}/out/fused.npy"], more)])
 
 
 def _mrr(scores):
@@ -140,7 +141,7 @@ def _embeddings(folder, **change):
 
 def _run_scores(folder, *more):
   given = [f"--{name}={folder}/{name}.npy" for name in ("queries", "candidates")]
-  return cli.main(["retrieval", "scores", *given, f"--out={folder}/scores.npy", *more])
+  return cli.main(["retrieval", "scores", *changed([*given, f"--out={folder}/scores.npy"], more)])
 
 
 def test_scores_are_cosines_in_chunks(tmp_path, monkeypatch):
@@ -202,7 +203,7 @@ def _pool(folder, texts, pictures=7, width=6, seed=0):
 
 def _top(folder, *more):
   read = [f"--queries={folder}/photos", f"--candidates={folder}/pool.npy", f"--sentences={folder}/pool.txt"]
-  return cli.main(["retrieval", "top", *read, "--language=zh", f"--out={folder}/top.jsonl", *more])
+  return cli.main(["retrieval", "top", *changed([*read, "--language=zh", f"--out={folder}/top.jsonl"], more)])
 
 
 def test_the_nearest_sentences_are_those_of_scikit_learn(tmp_path, monkeypatch, capsys):

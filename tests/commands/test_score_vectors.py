@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.options import changed
 from tests.scoring import vectors as written
 from xmcap import cli
 from xmcap.scoring import read_system, score
@@ -52,7 +53,7 @@ def write(path, texts):
 
 def run(name, *options, out=None, vectors="vectors"):
   files = ["--references=references.jsonl", f"--predictions={name}.jsonl", f"--out={out or name}"]
-  return cli.main(["score", *files, f"--vectors={vectors}", *(options or (METRICS,))])
+  return cli.main(["score", *changed([*files, f"--vectors={vectors}"], options or (METRICS,))])
 
 
 def fails(capsys, message):

@@ -13,6 +13,7 @@ from PIL import Image
 from tests import drawn_params
 from tests.data.conftest import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
 from tests.evaluation.dual import DUAL, T5, VIT
+from tests.options import changed
 from xmcap.cli import main
 from xmcap.data import features, images
 from xmcap.data.records import RecordSource
@@ -53,7 +54,7 @@ def photos(tmp_path):
 
 
 def made(run, out, *options):
-  return main(["features", f"--model_dir={run[0]}", f"--out={out}", *map(str, options)])
+  return main(["features", *changed([f"--model_dir={run[0]}", f"--out={out}"], [*map(str, options)])])
 
 
 def tokens(params, pixels, pool=VIT.pool):

@@ -118,11 +118,11 @@ def _first_references(references):
   "options, message",
   [
     ({"bootstrap": -1}, "--bootstrap: must be a whole number from 0 to"),
-    ({"bootstrap": 1.5}, "--bootstrap: must be a whole number"),
+    ({"bootstrap": 1.5}, "bootstrap=1.5 must be a whole number"),
     ({"bootstrap": 5, "seed": -1}, "--seed: must be a whole number from 0 to"),
     ({"metrics": "cidr"}, "did you mean 'cider'"),
     ({"metrics": []}, r"metrics: \(\) is not a list of names"),
-    ({"metrics": [1]}, r"metrics: \(1,\) is not a list of names"),
+    ({"metrics": [1]}, r"metrics=\[1\] must be a string or a list of strings or None"),
     ({"languages": "eng"}, "did you mean 'en'"),
     ({"languages": []}, r"languages: \(\) is not a list of names"),
     ({"missing": "drop"}, "choose refuse or empty"),

@@ -61,6 +61,12 @@ class COCOEvalCap:
   """
 
   def __init__(self, coco: Captions, cocoRes: Captions):
+    for name, captions in (("coco", coco), ("cocoRes", cocoRes)):
+      if not isinstance(getattr(captions, "imgToAnns", None), Mapping):
+        raise UsageError(
+          f"{name}: {shown(repr(captions))} has no imgToAnns, image id -> [{{'caption': ...}}], as pycocotools' COCO; "
+          "xmcap.score takes lists of captions"
+        )
     self.evalImgs: list[dict[str, Any]] = []
     self.eval: dict[str, Any] = {}
     self.imgToEval: dict[Hashable, dict[str, Any]] = {}
@@ -75,7 +81,10 @@ class COCOEvalCap:
       UsageError: an image has no reference, or not exactly one result, or that of a request that failed.
       XmcapError: Java or pycocoevalcap is not installed, or Java fails.
     """
-    images = list(dict.fromkeys(self.params["image_id"]))
+    try:
+      images = list(dict.fromkeys(self.params["image_id"]))
+    except TypeError as error:
+      raise UsageError(f"params['image_id'] must be a list of ids ({error})") from None
     references = [_captions(self.coco, image, "reference") for image in images]
     results = [_captions(self.cocoRes, image, "result") for image in images]
     _check(images, references, results)
@@ -181,7 +190,8 @@ def _corpora(
 
 def _captions(of: Captions, image: Hashable, what: str) -> list[str]:
   """Returns the captions of an image."""
-  captions = [each["caption"] for each in of.imgToAnns.get(image, ())]
+  annotations = of.imgToAnns.get(image) or ()
+  captions = [each.get("caption") if isinstance(each, Mapping) else each for each in annotations]
   for caption in captions:
     if not isinstance(caption, str):
       raise UsageError(f"image {shown(str(image))}: a {what} is {shown(repr(caption))}; it must be a text")

@@ -5,11 +5,13 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score as score_by_key
 from xmcap.terminal import shown
 
 
+@checked
 def score(
   references: Mapping[str, Sequence[Sequence[str] | str]], predictions: Mapping[str, Sequence[str]], **options: Any
 ) -> Result:  # fmt: skip
@@ -27,6 +29,11 @@ def score(
     if not isinstance(lists, Mapping) or not lists:
       raise UsageError(f"{name}: {shown(repr(lists))} must be a dictionary, language code -> captions")
     for code, captions in lists.items():
+      if not isinstance(code, str):
+        raise UsageError(
+          f"{name}: {shown(repr(code))} is no language code: give {{'en': [...]}}, one item per picture; of "
+          "pycocoevalcap's {id: [captions]} that is {'en': list(gts.values())}"
+        )
       files.check_language(code, name)
       if not isinstance(captions, Sequence) or isinstance(captions, str):
         raise UsageError(f"{name}[{code!r}]: {shown(repr(captions))} must be a list, one item per picture")

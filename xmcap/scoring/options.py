@@ -9,6 +9,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols, residue, tokenizers
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import predictions
 from xmcap.scoring.reading import vectors as vectors_lib
 from xmcap.scoring.statistics import subsets
@@ -23,6 +24,7 @@ WRONG_LANGUAGE = ("keep", "zero")
 MAX_SEED = 2**63 - 1
 
 
+@checked
 def check(
   languages: str | Sequence[str] | None = None,
   metrics: str | Sequence[str] | None = None,

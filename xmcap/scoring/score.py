@@ -12,6 +12,7 @@ from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import matching, options, residue, tokenizers, workers
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import failed_requests, inputs
@@ -26,6 +27,7 @@ from xmcap.scoring.writing import language_fidelity
 from xmcap.scoring.writing.signature import METRIC, digest, of_images
 
 
+@checked
 def score(
   references: Mapping[str, Mapping[str, Sequence[str]]],
   predictions: Predictions,
@@ -46,7 +48,7 @@ def score(
   wrong_language: str = "keep",
   health: bool = False,
   vectors: str | os.PathLike | vectors_lib.Vectors = "",
-  keep: Collection[str] = (),
+  keep: str | Collection[str] = (),
   processes: int = 1,
 ) -> Result:
   """Scores captions of images against their references, language by language.
@@ -104,7 +106,7 @@ def score(
   if not isinstance(references, References):
     references = References(references)
   if not isinstance(predictions, CheckedPredictions):
-    captions_lib.check_predictions(predictions)
+    predictions = captions_lib.plain_predictions(predictions)
   references = of_split(references, predictions)
   notes = [*references.notes, *getattr(predictions, "notes", ())]
   predictions, failed = failed_requests.split(references, predictions)

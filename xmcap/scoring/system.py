@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import xmcap
+from xmcap.errors import UsageError
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics import resampling
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -39,6 +40,8 @@ def make_table(
   `parts` are the parts of the signature, except those of the metrics (unless they differ from the metric's own), the
   bootstrap and the version; `fixed` names what the resamples leave as it is.
   """
+  if not statistics:
+    raise UsageError("there is nothing to score: no language has references")
   names = next(iter(statistics.values())).values
   parts = {**{f"{METRIC}{name}": metrics.METRICS[name].signature for name in names}, **parts}
   samples: resampling.Samples = {}

@@ -3,14 +3,18 @@
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), section IV.
 """
 
+import numbers
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.metrics.tags import DEPTHS
+from xmcap.scoring.reading import captions
 from xmcap.scoring.reading.tag_files import Scores
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.scoring.system import System, make_table
@@ -18,6 +22,7 @@ from xmcap.scoring.writing.signature import of_images, of_texts
 from xmcap.terminal import shown
 
 
+@checked
 def score_tags(
   references: Mapping[str, Mapping[str, Collection[str]]],
   predictions: Scores,
@@ -46,6 +51,10 @@ def score_tags(
   unknown = [k for k in depths if k not in DEPTHS]
   if unknown or not depths:
     raise UsageError(f"k={unknown}: choose of {', '.join(map(str, DEPTHS))}")
+  form = "{language code: {image key: tags}}, such as {'en': {'7': ...}}"
+  names = captions.plain_code, captions.plain_key
+  references = captions.nested("references", references, form, *names, _tags)
+  predictions = captions.nested("predictions", predictions, form, *names, _scored_tags)
   vocabulary = None if vocabulary is None else frozenset(vocabulary)
   statistics, left_out = {}, {}
   for code in languages_lib.ordered(references):
@@ -82,6 +91,21 @@ def score_tags(
   notes = [f"pictures without a true tag are left out: {without}"] if without else []
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return System(table, statistics)
+
+
+def _tags(value: Any) -> list[str]:
+  if not isinstance(value, Collection) or isinstance(value, str | bytes):
+    raise captions.Wrong(f"{shown(repr(value))} must be a list of tags")
+  if not all(isinstance(tag, str) for tag in value):
+    raise captions.Wrong(f"{shown(repr(value))} must be a list of strings")
+  return list(map(str, value))
+
+
+def _scored_tags(value: Any) -> dict[str, float]:
+  is_scored = isinstance(value, Mapping) and all(isinstance(score, numbers.Real) for score in value.values())
+  if not is_scored or not all(isinstance(tag, str) for tag in value):
+    raise captions.Wrong(f"{shown(repr(value))} must be {{tag: score}}")
+  return {str(tag): float(score) for tag, score in value.items()}
 
 
 def _hits(truth: Collection[str], predicted: Mapping[str, float], k: int) -> float:

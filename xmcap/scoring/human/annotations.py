@@ -13,6 +13,7 @@ from msgspec import Meta
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.storage import outputs
 from xmcap.terminal import shown
 
@@ -105,6 +106,7 @@ class Annotation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     return max((event.time for event in self.events), default=0)
 
 
+@checked
 def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
   """Reads the files that annotators saved, several of one annotator too.
 

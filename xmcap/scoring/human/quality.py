@@ -22,6 +22,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.reading import joining
@@ -127,6 +128,7 @@ def draw(references: References, pictures: int, seed: int = 0) -> Iterator[dict[
       yield {"image/key": key, "language": code, "caption": captions[place]}
 
 
+@checked
 def read(paths: joining.Paths) -> list[QualityRating]:
   """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line; from one file or several.
 
@@ -163,6 +165,7 @@ def _level(row: Mapping[str, Any], where: str) -> int:
   return int(level)
 
 
+@checked
 def evaluate(
   ratings: Sequence[QualityRating], resamples: int = 1000, seed: int = 0, raters: int = 3
 ) -> QualityFindings:

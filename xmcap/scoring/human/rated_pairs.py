@@ -17,6 +17,7 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files, published
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import correlation, fields
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
 from xmcap.scoring.result import read_table
@@ -86,6 +87,7 @@ class DeltaCorrelations(Findings):
     return [Sheet("correlations", title, columns, list(rows.values()))]
 
 
+@checked
 def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
   """Reads pairs from CSV files (group -> path) with the columns m1, m2, lang, delta_sxs and at least one `delta_NAME`.
 
@@ -126,6 +128,7 @@ def read_published(name: str = "paper") -> list[RatedPair]:
   ]
 
 
+@checked
 def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[str, dict[str, float]]:
   """Returns system -> language -> score of one metric, from the `table.json` files of `xmcap score`.
 
@@ -149,6 +152,7 @@ def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[s
   return {name: {code: row[metric] for code, row in table.rows.items()} for name, table in tables.items()}
 
 
+@checked
 def correlate(
   pairs: Sequence[RatedPair], resamples: int = 1000, seed: int = 0, directions: Directions = "both"
 ) -> DeltaCorrelations:

@@ -13,6 +13,7 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rating_protocols import RESERVED
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
@@ -145,6 +146,7 @@ class RubricFindings(Findings):
     return {name: getattr(self, name) for name in fields_of}
 
 
+@checked
 def read(paths: joining.Paths) -> RubricRatings:
   """Reads what `rating_join.join` makes of a rubric: JSONL, one line a rater, system and caption or tag.
 
@@ -181,6 +183,7 @@ def read(paths: joining.Paths) -> RubricRatings:
   return RubricRatings(protocol, criteria, of_tags, tuple(ratings))
 
 
+@checked
 def evaluate(found: RubricRatings) -> RubricFindings:
   """Returns the figures about ratings; UsageError if a rater rated a picture for only some of the systems."""
   systems: list[SystemRatings] = []

@@ -15,6 +15,7 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
@@ -101,6 +102,7 @@ class SideBySide(Findings):
     return [Sheet.of_objects("sxs", "Side by side", columns, self.tallies)]
 
 
+@checked
 def read(paths: joining.Paths) -> list[SxsRating]:
   """Reads ratings from JSONL or, if the name ends in `.csv`, from CSV with a header line; from one file or several.
 
@@ -145,6 +147,7 @@ def _written(value: str, where: str) -> float:
     ) from None
 
 
+@checked
 def evaluate(
   ratings: Sequence[SxsRating],
   baseline: str | None = None,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import agreement, correlation, thumb_correlations, thumb_histograms
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.human.thumb_correlations import MetricResult
@@ -114,6 +115,7 @@ class ThumbFindings(Findings):
     return {**super()._texts(), "thumb_histograms.svg": f"{drawn}\n"}
 
 
+@checked
 def evaluate(
   ratings: ThumbRatings, metrics: Sequence[MetricResult] = (), resamples: int = 1000, seed: int = 0
 ) -> ThumbFindings:

@@ -15,6 +15,7 @@ import numpy as np
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import fields
 from xmcap.scoring.reading import joining
 from xmcap.scoring.reading import references as references_lib
@@ -73,6 +74,7 @@ def total(values: Any) -> Any:
   return (precision + recall) / 2 + sum(penalties)
 
 
+@checked
 def read(paths: joining.Paths, language: str | None = None) -> ThumbRatings:
   """Reads ratings from JSONL with SYS, seg_id, hyp, P, R, Fl, Con, Inc and optionally human_score and annotator.
 
@@ -129,6 +131,7 @@ def read(paths: joining.Paths, language: str | None = None) -> ThumbRatings:
   return ThumbRatings(systems, keys, kept, measures, code or language or "", len(captions) - len(kept))
 
 
+@checked
 def read_references(
   path: str | os.PathLike, keys: Sequence[str], language: str = "en"
 ) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from xmcap.errors import UsageError
 from xmcap.scoring.metrics import ngrams, tf_idf
 from xmcap.scoring.metrics.document_frequency import ORDERS, DocumentFrequency
 from xmcap.scoring.words import Words
@@ -50,14 +51,24 @@ class Corpus:
     references: Sequence[Sequence[Sequence[str]]],
     document_frequency: DocumentFrequency | None = None,
   ):
-    """Takes hypotheses and references of the same images in the same order, one or more references per image."""
-    if len(hypotheses) != len(references) or not references or not all(references):
-      raise ValueError(
-        f"{len(hypotheses)} hypotheses and {len(references)} lists of references: each image needs one hypothesis "
-        "and one or more references"
+    """Takes hypotheses and references of the same images in the same order, one or more references per image.
+
+    UsageError if these are not lists of words, or an image lacks one.
+    """
+    try:
+      counts = list(map(len, references))
+      captions = interleave(hypotheses, references)
+      self.words = Words.of(captions)
+      are_words = all(isinstance(word, str) for word in self.words.vocabulary)
+      are_lists = not any(isinstance(caption, str) for caption in captions)
+    except (TypeError, ValueError):
+      counts, are_words, are_lists = [], False, False
+    if not (counts and all(counts) and are_words and are_lists):
+      raise UsageError(
+        "each image needs one hypothesis and one or more references, as lists of words: Corpus([['a', 'dog']], "
+        "[[['the', 'dog'], ['dogs']]])"
       )
-    self.words = Words.of(interleave(hypotheses, references))
-    self._num_references = np.fromiter(map(len, references), np.int64, len(references))
+    self._num_references = np.array(counts, np.int64)
     self.document_frequency = document_frequency
 
   @classmethod

@@ -16,6 +16,7 @@ import numpy as np
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import ranks, row_order
 from xmcap.scoring.reading import embedding_files, embedding_rows, layouts
@@ -50,6 +51,7 @@ class Captions:
   written: np.ndarray | None = None
 
 
+@checked
 def score_retrieval(
   pictures: Embeddings,
   keys: Sequence[str],
@@ -80,6 +82,10 @@ def score_retrieval(
     UsageError: the arguments do not match, there are fewer candidates than k, or as `embedding_rows.prepared` and
       `ranks.rank`.
   """
+  if len(pictures.shape) != 2 or not depths:
+    raise UsageError(
+      f"pictures: shape {list(pictures.shape)}, depths: {depths}; give embeddings [N, D] and depths"
+    )
   files.check_counts(len(pictures), "embedding", len(keys), "picture")
   embedding_files.check_languages(captions, texts, "captions")
   pictures = embedding_rows.prepared(pictures, similarity, "pictures")

@@ -14,6 +14,7 @@ import numpy as np
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files, metrics
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.published import babel_imagenet_languages
 from xmcap.scoring.ranked import openai_english, ranks, row_order
 from xmcap.scoring.reading import embedding_files, embedding_rows
@@ -80,6 +81,7 @@ class ZeroShot(System):
     return grid.write_csv(["language", "class", "label", "images", "top1", "confused_with"], rows)
 
 
+@checked
 def score_zero_shot(
   pictures: Embeddings,
   targets: np.ndarray,

@@ -2,29 +2,105 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import numbers
+from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.terminal import shown
+
+T = TypeVar("T")
+
+_FORM = "{image key: {language code: captions}}, such as {'7': {'en': ...}}"
 
 MAX_CAPTION = 10_000
 """Longest caption in characters. Some normalisations and segmenters take quadratic time."""
 
 
-def check_references(references: Any) -> None:
-  """Checks image key -> language code -> reference captions.
+class Wrong(Exception):
+  """What a value must be instead; `nested` says where it is."""
+
+
+def plain_references(references: Any, name: str = "references") -> dict[str, dict[str, list[str]]]:
+  """Returns checked image key -> language code -> reference captions, in strings of Python, not of NumPy.
+
+  A key may be a whole number, as in pycocotools; it becomes a string, as in readers of files.
 
   Raises:
     UsageError: a value has the wrong type, or a language is unknown; the message says where.
   """
-  _check("references", references, _are_texts, "a list of strings")
+  return nested(name, references, _FORM, plain_key, plain_code, _texts)
 
 
-def check_predictions(predictions: Any) -> None:
-  """Checks image key -> language code -> caption, as `check_references` does."""
-  _check("predictions", predictions, lambda value: isinstance(value, str), "a string")
+def plain_predictions(predictions: Any) -> dict[str, dict[str, str]]:
+  """Returns checked image key -> language code -> caption, as `plain_references` does."""
+  return nested("predictions", predictions, _FORM, plain_key, plain_code, _text)
+
+
+def nested(
+  name: str,
+  value: Any,
+  form: str,
+  first: Callable[[Any], str],
+  second: Callable[[Any], str],
+  plain: Callable[[Any], T],
+) -> dict[str, dict[str, T]]:
+  """Returns a dictionary of dictionaries as plain ones; functions return a plain name or value, or raise `Wrong`."""
+  found: dict[str, dict[str, T]] = {}
+  place: tuple = ()
+  try:
+    for outer, items in _items(value):
+      place = (outer,)
+      if (plain_name := first(outer)) in found:
+        raise Wrong(f"must be given once, and '{plain_name}' is there as a string and as a number")
+      of_outer = found[plain_name] = {}
+      for inner, item in _items(items):
+        place = (outer, inner)
+        of_outer[second(inner)] = plain(item)
+  except Wrong as error:
+    where = "".join(f"[{shown(repr(part))}]" for part in place)
+    raise UsageError(f"{name}{where}: {error}; the form is {form}") from None
+  return found
+
+
+def plain_key(value: Any) -> str:
+  """Returns the key of an image."""
+  if not isinstance(value, str | numbers.Integral) or isinstance(value, bool):
+    raise Wrong("the key of an image must be a string or a whole number")
+  return str(value)
+
+
+def plain_code(value: Any) -> str:
+  """Returns a language code."""
+  if not isinstance(value, str):
+    raise Wrong(f"{shown(repr(value))} must be a language code such as 'en'")
+  if not languages_lib.is_known(value):
+    raise Wrong(files.unknown_language(value))
+  return str(value)
+
+
+def _texts(value: Any) -> Any:
+  """Returns the strings; as they are if they are Python's."""
+  if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    if all(type(text) is str for text in value):
+      return value
+    if all(isinstance(text, str) for text in value):
+      return list(map(str, value))
+  raise Wrong(f"{shown(repr(value))} must be a list of strings")
+
+
+def _text(value: Any) -> str:
+  if not isinstance(value, str):
+    raise Wrong(f"{shown(repr(value))} must be a string")
+  return str(value)
+
+
+def _items(value: Any) -> ItemsView[Any, Any]:
+  if not isinstance(value, Mapping):
+    raise Wrong(f"{shown(repr(value))} must be a dictionary")
+  return value.items()
 
 
 def check_lengths(
@@ -80,24 +156,3 @@ class Lengths:
         f"{where}{count} of more than {self._longest:,} characters ({files.first_few(self._found)}); shorten or "
         f"remove them{hint}"
       )
-
-
-def _are_texts(value: Any) -> bool:
-  is_list = isinstance(value, Sequence) and not isinstance(value, str)
-  return is_list and all(isinstance(text, str) for text in value)
-
-
-def _check(name: str, captions: Any, is_good: Callable[[Any], bool], wanted: str) -> None:
-  _check_dictionary(captions, name, "image key -> language code -> captions")
-  for key, of_image in captions.items():
-    where = f"{name}[{shown(repr(key))}]"
-    _check_dictionary(of_image, where, "language code -> captions")
-    for code, value in of_image.items():
-      files.check_language(code, where)
-      if not is_good(value):
-        raise UsageError(f"{where}[{shown(repr(code))}]: {shown(repr(value))} must be {wanted}")
-
-
-def _check_dictionary(value: Any, where: str, wanted: str) -> None:
-  if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-    raise UsageError(f"{where}: {shown(repr(value))} must be a dictionary, {wanted}, with strings as keys")

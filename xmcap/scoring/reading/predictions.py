@@ -10,11 +10,12 @@ from json.encoder import encode_basestring
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import failed_requests, ids, joining, layouts, rows
 from xmcap.scoring.reading.failed_requests import Failed, Failures
 from xmcap.scoring.reading.inputs import uncollected
-from xmcap.scoring.reading.references import ReferenceMapping
+from xmcap.scoring.reading.references import ReferenceMapping, References
 from xmcap.terminal import shown
 
 
@@ -46,6 +47,7 @@ class CheckedPredictions(Predictions):
     self.failed: Failures = {}
 
 
+@checked
 def read_predictions(
   path: joining.Paths,
   language: str | None = None,
@@ -71,6 +73,8 @@ def read_predictions(
   """
   if language is not None:
     language = languages_lib.get(language).code
+  if references is not None and not isinstance(references, References):
+    references = References(references)
   namer = ids.Namer("predictions", key)
   parts: list[tuple[str, Predictions]] = []
   with uncollected():
@@ -237,13 +241,20 @@ def _in_order(
       yield number, key, code, caption
 
 
+@checked
 def write_predictions(path: str | os.PathLike, captions: Iterable[tuple[str, Mapping[str, str]]]) -> None:
   """Writes the items of `Predictions`, (image key, {language: caption}), as plain JSONL, atomically.
 
   Raises:
+    UsageError: the items are others.
     XmcapError: the file cannot be written.
   """
-  files.write_lines(path, as_lines(captions))
+  try:
+    files.write_lines(path, as_lines(captions))
+  except (TypeError, ValueError, AttributeError) as error:
+    raise UsageError(
+      f"{path}: captions must be pairs of an image key and {{language: caption}}, such as predictions.items() ({error})"
+    ) from error
 
 
 def as_lines(captions: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[str]:

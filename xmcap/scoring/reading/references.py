@@ -9,6 +9,7 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import hub_folders, ids, joining, layouts, rows
 from xmcap.scoring.reading.inputs import Input, uncollected
@@ -34,6 +35,7 @@ class References(Captions):
     numbered: whether the keys are the numbers of lines.
   """
 
+  @checked
   def __init__(
     self,
     captions: Mapping[str, Any] | None = None,
@@ -41,17 +43,17 @@ class References(Captions):
     tokenized: Mapping[str, dict[str, list[str]]] | None = None,
     notes: Iterable[str] = (),
   ):
-    captions = {} if captions is None else captions
-    captions_lib.check_references(captions)
-    super().__init__(captions)
+    super().__init__(captions_lib.plain_references({} if captions is None else captions))
     self.locales: dict[str, str] = dict(locales or {})
-    self.tokenized: Captions = dict(tokenized or {})
+    tokenized = {} if tokenized is None else tokenized
+    self.tokenized: Captions = captions_lib.plain_references(tokenized, "tokenized")
     self.notes = tuple(notes)
     self.splits: dict[str, str] = {}
     self.longest: int | None = None
     self.numbered = False
 
 
+@checked
 def read_references(
   path: joining.Paths | Input,
   languages: Sequence[str] | None = None,

@@ -20,6 +20,7 @@ from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import options, protocols
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.result import read_table
 from xmcap.scoring.statistics import resampling
 from xmcap.scoring.statistics.comparison import FEW_REFERENCES, Comparison, Difference
@@ -30,6 +31,7 @@ from xmcap.scoring.writing import note_order, tables
 from xmcap.scoring.writing.signature import Signature, of_images
 
 
+@checked
 def compare(
   systems: Mapping[str, System],
   metrics: str | Sequence[str] | None = None,
@@ -125,6 +127,7 @@ def check_protocol(systems: Mapping[str, System], protocol: str | None) -> None:
       )
 
 
+@checked
 def read_system(folder: str | os.PathLike) -> System:
   """Reads a folder that `xmcap score` wrote.
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xmcap.scoring import metrics
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.writing import tables
 
 
@@ -26,6 +27,7 @@ class Statistics:
   num_counted: int = 0
 
   @classmethod
+  @checked
   def of(cls, keys: Sequence[str], values: Mapping[str, np.ndarray], num_counted: int) -> "Statistics":
     """Sorts images, given in any order, by their keys."""
     order = sorted(range(len(keys)), key=keys.__getitem__)

@@ -9,6 +9,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files, health, tokenizers
 from xmcap.scoring import options as options_lib
+from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import document_frequency_files, inputs, joining
 from xmcap.scoring.reading import predictions as predictions_lib
 from xmcap.scoring.reading.captions import MAX_CAPTION
@@ -33,11 +34,12 @@ _OF_HEALTH = ("health.csv", "health.md")
 _BESIDE_TABLES = (STATISTICS_FILE, "slices.csv", "captions.csv", *_OF_HEALTH, "report.html")
 
 
+@checked
 def score_files(
   references: joining.Paths,
   predictions: joining.Paths,
   out: str | os.PathLike,
-  languages: Sequence[str] | None = None,
+  languages: str | Sequence[str] | None = None,
   *,
   language: str | None = None,
   key: str | None = None,
@@ -148,6 +150,7 @@ def score_files(
   return result
 
 
+@checked
 def write(
   result: Result,
   out: str | os.PathLike,

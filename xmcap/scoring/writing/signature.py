@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from xmcap.errors import UsageError
+from xmcap.scoring.arguments import checked
 from xmcap.terminal import shown
 
 METRIC = "metric."
@@ -64,6 +65,7 @@ class Signature:
     return "|".join(parts)
 
   @classmethod
+  @checked
   def parse(cls, text: str) -> "Signature":
     """Parses the long form; UsageError if the text is not a signature."""
     parts = {name: value for name, _, value in (part.partition(":") for part in text.split("|"))}
