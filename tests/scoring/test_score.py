@@ -200,7 +200,7 @@ def test_captions_without_spaces_as_one_word_are_said(tokenizer):
   texts = {"zh": "两只狗在沙滩上奔跑", "th": "สุนัขสองตัววิ่งบนชายหาด", "en": "two dogs run on a beach"}
   references = {f"k{i}": {code: [text] for code, text in texts.items()} for i in range(3)}
   captions = {key: dict(texts) for key in references}
-  note = f"zh, th: captions have no spaces, so --tokenizer={tokenizer} leaves nearly each as one word"
+  note = f"th, zh: captions have no spaces, so --tokenizer={tokenizer} leaves nearly each as one word"
   assert any(note in text for text in score(references, captions, tokenizer=tokenizer).table.notes)
   for other in ("default", "char"):
     assert not any("one word" in text for text in score(references, captions, tokenizer=other).table.notes)
