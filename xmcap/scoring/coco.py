@@ -191,7 +191,7 @@ def _corpora(
 def _captions(of: Captions, image: Hashable, what: str) -> list[str]:
   """Returns the captions of an image."""
   annotations = of.imgToAnns.get(image) or ()
-  captions = [each.get("caption") if isinstance(each, Mapping) else each for each in annotations]
+  captions: list[Any] = [each.get("caption") if isinstance(each, Mapping) else each for each in annotations]
   for caption in captions:
     if not isinstance(caption, str):
       raise UsageError(f"image {shown(str(image))}: a {what} is {shown(repr(caption))}; it must be a text")
