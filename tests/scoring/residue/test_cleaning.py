@@ -123,7 +123,7 @@ def files(tmp_path):
 def test_the_scored_captions_are_written(files, tmp_path):
   score_files(files[0], files[1], tmp_path / "out", clean="tokens")
   assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _CLEAN
-  with pytest.raises(UsageError, match="would write the cleaned captions over it"):
+  with pytest.raises(UsageError, match="the cleaned captions would be written over it"):
     score_files(files[0], tmp_path / "out" / "predictions.jsonl", tmp_path / "out", clean="tokens")
 
 
