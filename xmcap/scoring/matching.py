@@ -23,7 +23,9 @@ def match(
   if missing == "empty":
     predictions, notes = _filled(references, predictions, scored, failed)
   unseen = failed_requests.find_unseen(references, predictions, scored)
-  notes += failed_requests.unseen_notes(unseen, predictions)
+  if unseen:
+    total = sum(bool(of_image.get(code)) for of_image in references.values() for code in scored)
+    notes += failed_requests.unseen_notes(unseen, predictions, total)
   if kinds:
     predictions, removed = _cleaned(references, predictions, scored, kinds, missing, unseen)
     notes += removed

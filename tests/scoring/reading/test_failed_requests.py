@@ -215,12 +215,12 @@ def test_answers_that_saw_no_picture_stay_and_are_noted():
   result = score(_REFERENCES, predictions, clean="all")
   assert result.predictions == predictions
   for what in (
-    "1 answer that say that no picture was seen, such as 'I'm sorry, but",
-    "1 answer that are refusals",
+    "no picture seen, such as 'I'm sorry, but I don't see",
+    "a refusal, such as 'I'm sorry, I can't",
   ):
-    assert [note for note in result.table.notes if note.startswith(what)]
+    assert [note for note in result.table.notes if note.startswith(f"1 of 3 captions: {what}")]
   same = {key: {"en": [text]} for key, text in zip(_REFERENCES, texts, strict=True)}
-  assert not [note for note in score(same, predictions).table.notes if "answer" in note]
+  assert not [note for note in score(same, predictions).table.notes if "such as" in note]
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,7 @@ def test_a_request_that_was_asked_again_counts_with_its_answer(tmp_path, caption
   rows = [{"image_id": 1, "caption": text} for text in captions]
   predictions = read_predictions(_write(tmp_path / "p.jsonl", *rows), "en")
   assert predictions == {"1": {"en": "a dog"}} and not predictions.failed
-  assert predictions.notes == (
-    "predictions: 1 request that failed asked again in another row, whose answer counts",
-  )
+  assert predictions.notes == ("predictions: 1 request asked again after an error; the answer counts",)
 
 
 @pytest.mark.parametrize("captions", [(_LMMS_EVAL, "a dog"), ("a dog", _LMMS_EVAL)])
@@ -264,7 +262,7 @@ def test_a_request_that_was_asked_again_in_another_file_counts_with_its_answer(t
   files = [_write(tmp_path / f"{number}.jsonl", *_rows(text)) for number, text in enumerate(captions)]
   predictions = read_predictions(files, "en")
   assert predictions == {"1": {"en": "a dog"}} and not predictions.failed
-  assert [note for note in predictions.notes if "1 request that failed asked again" in note]
+  assert [note for note in predictions.notes if "1 request asked again after an error" in note]
 
 
 def test_raters_see_no_failed_request(tmp_path, capsys):

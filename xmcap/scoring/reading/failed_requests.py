@@ -13,7 +13,7 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.reading.request_forms import ANSWERS, FORMS, UNSEEN
+from xmcap.scoring.reading.request_forms import ANSWERS, FORMS
 from xmcap.terminal import shown
 
 _EXAMPLE = 60  # characters
@@ -176,16 +176,15 @@ def find_unseen(
 
 
 def unseen_notes(
-  answers: Mapping[str, Sequence[tuple[str, str]]], predictions: Mapping[str, Mapping[str, str]]
+  answers: Mapping[str, Sequence[tuple[str, str]]], predictions: Mapping[str, Mapping[str, str]], total: int
 ) -> list[str]:
-  """Returns a note for each kind of the answers that `find_unseen` found."""
+  """Returns a note for each kind of the answers that `find_unseen` found among `total` predictions."""
   notes = []
   for name, pairs in answers.items():
-    what = "that say that no picture was seen" if name == UNSEEN else "that are refusals"
-    example = shown(predictions[pairs[0][1]][pairs[0][0]], limit=_EXAMPLE)
-    notes.append(
-      f"{files.count(len(pairs), 'answer')} {what}, such as '{example}', scored as they are: {by_language(pairs)}"
-    )
+    code, key = pairs[0]
+    example = shown(predictions[key][code], limit=_EXAMPLE)
+    counted = f"{len(pairs):,} of {total:,} captions: {name}"
+    notes.append(f"{counted}, such as '{example}'; scored as they are: {by_language(pairs)}")
   return notes
 
 

@@ -164,8 +164,7 @@ def _read(
 
 def _note_again(namer: ids.Namer, count: int) -> None:
   if count:
-    requests = files.count(count, "request")
-    namer.note(f"{requests} that failed asked again in another row, whose answer counts")
+    namer.note(f"{files.count(count, 'request')} asked again after an error; the answer counts")
 
 
 def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:
