@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from xmcap.scoring import score
 from xmcap.scoring.health import Vocabularies, fidelity
 from xmcap.scoring.health.fidelity import Verdict
 
@@ -103,3 +104,13 @@ def test_a_picture_in_36_languages():
   known = Vocabularies.of(texts)
   wrong = [code for code in texts if (fidelity.judge(code, texts[code], known, True) == Verdict.WRONG).any()]
   assert (len(texts), wrong) == (36, [])
+
+
+def test_references_in_another_language_are_noted():
+  """A column of English captions that was read as Korean."""
+  references = {str(n): {"ko": [f"a man rides bicycle number {n} down the street"]} for n in range(4)}
+  predictions = {key: {"ko": "남자가 자전거를 탄다"} for key in references}
+  note = "ko: most references are in another language; check --language and the file"
+  assert note in score(references, predictions, metrics="exact", health=True).table.notes
+  korean = {key: {"ko": ["남자가 거리에서 자전거를 탄다"]} for key in references}
+  assert note not in score(korean, predictions, metrics="exact", health=True).table.notes

@@ -1,4 +1,8 @@
+import bz2
+import gzip
 import io
+import lzma
+import tarfile
 import zipfile
 
 import pytest
@@ -90,9 +94,9 @@ def test_one_jsonl_file_of_an_archive_is_read(tmp_path):
 @pytest.mark.parametrize(
   "members, message",
   [
-    ({}, "with 0 .jsonl files"),
-    ({"captions.txt": "{}"}, "with 0 .jsonl files, or .json files"),
-    ({"a.json": "[]", "b.json": "[]"}, "with 2 .jsonl files, or .json files"),
+    ({}, "a zip archive with 0 .jsonl, .json, .csv, .tsv or .txt files"),
+    ({"captions.xml": "{}"}, "with 0 .jsonl, .json"),
+    ({"a.json": "[]", "b.json": "[]"}, "with 2 .json files"),
     ({"a.jsonl": "{}", "b.jsonl": "{}"}, "with 2 .jsonl files"),
     ({"../a.jsonl": "{}\n["}, r"x \(../a.jsonl\), line 2: broken JSON"),
   ],
@@ -102,10 +106,47 @@ def test_what_an_archive_holds_is_checked(tmp_path, members, message):
     _rows(_zip(tmp_path / "x", members))
 
 
+def _tar(path, members, mode="w"):
+  with tarfile.open(path, mode) as archive:
+    for name, content in members.items():
+      member = tarfile.TarInfo(name)
+      member.size = len(content)
+      archive.addfile(member, io.BytesIO(content))
+  return path
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_tar_with_one_file_of_captions_is_read(tmp_path, mode):
+  path = _tar(tmp_path / "x", {"a/README": b"-", "a/c.jsonl": b'{"a": 1}\n', "a/._c.jsonl": b""}, mode)
+  assert _rows(path) == [(1, {"a": 1})]
+  path = _tar(tmp_path / "x", {"a.jsonl": b"{}", "b.jsonl": b"{}"}, mode)
+  with pytest.raises(UsageError, match="a tar archive with 2 .jsonl files; unpack it, and name the file"):
+    _rows(path)
+  with tarfile.open(path, mode) as archive:
+    link = tarfile.TarInfo("a.jsonl")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    archive.addfile(link)
+  with pytest.raises(UsageError, match="a tar archive with 0 "):
+    _rows(path)
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_compressed_and_damaged_files(tmp_path, module):
+  packed = module.compress(b'{"a": 1}\n')
+  (tmp_path / "x").write_bytes(packed)
+  assert _rows(tmp_path / "x") == [(1, {"a": 1})]
+  (tmp_path / "x").write_bytes(packed[:-9])
+  with pytest.raises(UsageError, match="cannot be read .*; fetch or make it again"):
+    _rows(tmp_path / "x")
+
+
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
+  large = {"captions.jsonl": b"\n" * ((1 << 20) + 1)}
   with pytest.raises(UsageError, match=r"\(captions.jsonl\): over 1 MiB when decompressed"):
-    _rows(_zip(tmp_path / "x", {"captions.jsonl": b"\n" * ((1 << 20) + 1)}))
+    _rows(_zip(tmp_path / "x", large))
+  with pytest.raises(UsageError, match="x: over 1 MiB when decompressed"):
+    _rows(_tar(tmp_path / "x", large, "w:gz"))
 
 
 def test_an_archive_that_states_too_small_a_size_is_not_unpacked_further(tmp_path):
@@ -155,26 +196,16 @@ def test_broken_utf_16_is_one_line(tmp_path):
     Input(tmp_path / "x")
 
 
-def test_semicolons_of_excel_separate_too(tmp_path):
-  path = tmp_path / "x.csv"
-  path.write_text('a;b\n1;"x; y"\n')
-  with Input(path) as source:
-    assert list(source.csv()) == [(1, ["a", "b"]), (2, ["1", "x; y"])]
-  path.write_text("a,b;c\n1,2\n")
-  with Input(path) as source:
-    assert list(source.csv()) == [(1, ["a", "b;c"]), (2, ["1", "2"])]
-
-
-def test_a_long_cell_is_read(tmp_path):
-  path = tmp_path / "x.csv"
-  path.write_text("a,b\n1," + "x" * 200_000 + "\n")
-  with Input(path) as source:
-    assert len(list(source.csv())[1][1][1]) == 200_000
-
-
 @pytest.mark.parametrize(
   ("content", "message"),
-  [(b"\x93NUMPY\x01", "NumPy"), (b"\x89HDF\r\n\x1a\n", "HDF5"), (b"\x89PNG\r\n", "picture")],
+  [
+    (b"\x93NUMPY\x01", "NumPy"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    (b"\x89PNG\r\n", "picture"),
+    (b"\x28\xb5\x2f\xfd\x24", "compressed with Zstandard: decompress it with zstd -d"),
+    (b"7z\xbc\xaf\x27\x1c\0", "compressed with 7-Zip"),
+    (b"Rar!\x1a\x07\1\0", "compressed with RAR"),
+  ],
 )
 def test_files_of_other_kinds_are_named(tmp_path, content, message):
   (tmp_path / "x").write_bytes(content)

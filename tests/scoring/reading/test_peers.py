@@ -238,6 +238,22 @@ def test_a_workbook_that_is_none_of_captions_or_broken_is_one_line(tmp_path):
     read_predictions(path, "en")
 
 
+def test_a_workbook_of_several_sheets_is_noted(tmp_path):
+  pytest.importorskip("python_calamine")
+  path = _workbook(tmp_path / "t.xlsx", ("image_id", "caption"), ("7", "dog"))
+  with zipfile.ZipFile(path) as archive:
+    members = {name: archive.read(name) for name in archive.namelist()}
+  one = b'<sheet name="Sheet1" sheetId="1" r:id="r1"/>'
+  two = one.replace(b'Sheet1" sheetId="1', b'Other" sheetId="2')
+  members["xl/workbook.xml"] = members["xl/workbook.xml"].replace(one, one + two)
+  with zipfile.ZipFile(path, "w") as archive:
+    for name, content in members.items():
+      archive.writestr(name, content)
+  predictions = read_predictions(path, "en")
+  assert predictions == {"7": {"en": "dog"}}
+  assert predictions.notes == ("predictions: the sheet 'Sheet1', the first of 2",)
+
+
 def _hf_row(key, captions):
   return {
     "image_id": key,
@@ -361,12 +377,12 @@ def test_a_pickle_is_named_and_never_opened(tmp_path, protocol):
     (
       "captions.txt",
       'image,caption\n7.jpg,a dog\n7.jpg,"the dog"\n8.jpg,a cat\n',
-      "key of an image is its 'image'",
+      "key of an image is its image",
     ),
     (
       "results.csv",
       "image_name| comment_number| comment\n7.jpg| 0| a dog\n7.jpg| 1| the dog\n8.jpg| 0| a cat\n",
-      "key of an image is its 'image_name'",
+      "key of an image is its image_name",
     ),
   ],
 )
@@ -392,7 +408,7 @@ def test_quotation_marks_are_characters_in_flickrs_table(tmp_path):
     ("Flickr8k.token.txt", "7.jpg#0\ta\n" * 5 + "a cat\n", "line 6: no key as on the first lines"),
     (
       "results.csv",
-      "image_name| comment_number| comment\n7.jpg| 4   a dog\n",
+      "image_name| comment_number| comment\n7.jpg| a dog\n",
       "line 2: 2 cells under 3 headings",
     ),
   ],

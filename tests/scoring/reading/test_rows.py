@@ -1,4 +1,6 @@
 import bz2
+import lzma
+import tarfile
 
 import pytest
 
@@ -85,3 +87,90 @@ def test_references_of_csv_gather(tmp_path):
   assert read_references(path) == {"7": {"en": ["one", "two"]}}
   with pytest.raises(UsageError, match="no column of image keys; name it 'image/key'"):
     read_references(_write(tmp_path, "r.csv", "caption\none\n"), language="en")
+
+
+@pytest.mark.parametrize(
+  ("text", "references"),
+  [
+    (
+      "ein Hund\tder Hund\neine Katze\tdie Katze\n",
+      {"1": ["ein Hund", "der Hund"], "2": ["eine Katze", "die Katze"]},
+    ),
+    ("ein Hund\t\neine Katze\tdie Katze", {"1": ["ein Hund"], "2": ["eine Katze", "die Katze"]}),
+    ("狗\t小狗\n", {"1": ["狗", "小狗"]}),
+    ("ein Hund\tder Hund\neine Katze\n", "line 1: a tab in a caption"),
+    ("0001\tein Hund\n0002\teine Katze\n", "each line begins with a key: name it .tsv"),
+    ("e\0i\0n\0", "has NUL characters"),
+  ],
+)
+def test_references_apart_by_tabs(tmp_path, text, references):
+  """sacreBLEU's --num-refs; an empty cell is no reference."""
+  path = _write(tmp_path, "r.txt", text)
+  if isinstance(references, str):
+    with pytest.raises(UsageError, match=references):
+      read_references(path, language="de")
+  else:
+    assert read_references(path, language="de") == {key: {"de": texts} for key, texts in references.items()}
+
+
+def test_predictions_have_one_caption_a_line(tmp_path):
+  with pytest.raises(UsageError, match="line 1: 'caption' has 2 captions; a prediction is one"):
+    read_predictions(_write(tmp_path, "p.txt", "one\tuno uno\ntwo two\tdos\n"), "en", _REFERENCES)
+  path = _write(tmp_path, "p.txt", "one\tuno\ntwo\n")
+  assert read_predictions(path, "en", _REFERENCES) == {"b": {"en": "one\tuno"}, "a": {"en": "two"}}
+
+
+@pytest.mark.parametrize(
+  ("name", "code"),
+  [
+    ("train.de", "de"),
+    ("val.1.de", "de"),
+    ("test.de-en.en", "en"),
+    ("hyp.pt-BR", "pt-BR"),
+    ("hyp.de.xz", "de"),
+  ],
+)
+def test_text_with_the_language_as_suffix(tmp_path, name, code):
+  """Multi30k's and WMT's names."""
+  text = "ein Hund\n"
+  path = _write(tmp_path, name, text)
+  if name.endswith(".xz"):
+    path.write_bytes(lzma.compress(text.encode()))
+  assert read_references(path) == {"1": {code: ["ein Hund"]}}
+  assert read_predictions(path, references={"a": {code: ["x"]}}) == {"a": {code: "ein Hund"}}
+
+
+def test_text_of_an_unknown_suffix_is_refused_as_text(tmp_path):
+  for name in ("hyp.out", "deu_Latn.devtest", "p.json"):
+    with pytest.raises(UsageError, match="text, not JSON: name it .txt"):
+      read_references(_write(tmp_path, name, "ein Hund\n"), language="de")
+  path = _write(tmp_path, "p.de", '[{"image_id": 7, "caption": "ein Hund"}]')
+  assert read_predictions(path) == {"7": {"de": "ein Hund"}}
+
+
+def test_lines_of_oscar(tmp_path):
+  """run_captioning.py of microsoft/Oscar: KEY, a tab, and a list of captions, without a header."""
+  path = _write(
+    tmp_path,
+    "pred.tsv",
+    '7\t[{"caption": "a \\"dog\\"", "conf": 0.9}]\n8\t[{"caption": "a cat", "conf": 1}]\n',
+  )
+  predictions = read_predictions(path, "en")
+  assert predictions == {"7": {"en": 'a "dog"'}, "8": {"en": "a cat"}}
+  assert predictions.notes == ("predictions: Oscar's lines: a key, a tab and a list of captions",)
+  path = _write(tmp_path, "pred.tsv", '7\t[{"caption": "a"}, {"caption": "b"}]\n')
+  with pytest.raises(UsageError, match="'caption' has 2 captions; a prediction is one"):
+    read_predictions(path, "en")
+
+
+def test_a_table_in_a_tar(tmp_path):
+  with tarfile.open(tmp_path / "p.tar.gz", "w:gz") as archive:
+    archive.add(_write(tmp_path, "p.csv", "image_id,caption\n7,a dog\n"), "out/p.csv")
+  assert read_predictions(tmp_path / "p.tar.gz", "en") == {"7": {"en": "a dog"}}
+
+
+def test_a_column_of_empty_captions_is_refused(tmp_path):
+  with pytest.raises(
+    UsageError, match="all 2 captions are empty; name the column with the captions 'caption'"
+  ):
+    read_predictions(_write(tmp_path, "p.csv", "image_id,caption,output\n7,,a dog\n8,,a cat\n"), "en")

@@ -10,6 +10,7 @@ from xmcap.scoring.residue.forms import FORMS
 from xmcap.terminal import shown
 
 _FEW = 3  # languages that are named
+_MOST = 0.5  # a share of references
 _SIGMA = 6.0  # of CIDEr-D
 
 
@@ -34,6 +35,11 @@ def notes(
     "over_long",
   ]
   sentences = [_sentence(kind, found[kind]) for kind in order if kind in found]
+  foreign = [code for code, health in healths.items() if (health.wrong_language_references or 0) > _MOST]
+  if foreign:
+    sentences.insert(
+      0, f"{named(foreign)}: most references are in another language; check --language and the file"
+    )
   return [*sentences, _lengths(lengths, metrics)] if lengths else sentences
 
 

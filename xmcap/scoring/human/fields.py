@@ -8,7 +8,7 @@ from typing import Any
 
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.reading import joining
+from xmcap.scoring.reading import joining, tables
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -88,9 +88,7 @@ def read_csv(
   with file and line if the file is malformed.
   """
   with Input(path) as source:
-    # A spreadsheet writes semicolons where the comma is the decimal mark.
-    first = source.head.partition(b"\n")[0]
-    rows = source.csv(";" if b";" in first and b"," not in first else ",")
+    rows = tables.cells(source)
     _, header = next(rows, (1, []))
     columns = [column.strip() for column in header]
     for name in dict.fromkeys([*required, *columns]):

@@ -5,7 +5,6 @@ OpenAI: `custom_id`, and `response` with `status_code` and `body` (chat completi
 them too. Anthropic: `custom_id`, and `result` with `type` and `message`. Gemini: `key`, and `response` or `error`.
 """
 
-from collections.abc import Collection
 from typing import Any
 
 from xmcap.errors import UsageError
@@ -20,17 +19,6 @@ _CUT = frozenset({"length", "max_tokens", "max_output_tokens", "MAX_TOKENS"})
 
 class Cut(str):
   """An answer that was cut off at the limit of tokens."""
-
-
-def whose(names: Collection[str]) -> tuple[str, str] | None:
-  """Returns the field of the key of rows of a batch, and whose they are; None for other rows."""
-  if "custom_id" in names and ("response" in names or "error" in names):
-    return "custom_id", "OpenAI's"
-  if {"custom_id", "result"} <= set(names):
-    return "custom_id", "Anthropic's"
-  if "key" in names and "caption" not in names and ("response" in names or "error" in names):
-    return "key", "Gemini's"
-  return None
 
 
 def answer(row: dict[str, Any], where: str) -> str:

@@ -1,16 +1,16 @@
-"""Which image and language a caption is of: ids of other programs, codes of other schemes, keys written another way."""
+"""Which image and language a caption is of: ids of other programs, codes of other schemes, names of files."""
 
 import itertools
 import os
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.scoring import files
-from xmcap.scoring.reading.rows import SUFFIXES, Rows, split_name
+from xmcap.scoring.reading.rows import SUFFIXES, Rows, language_suffix, split_name
 from xmcap.terminal import shown
 
 T = TypeVar("T")
@@ -20,10 +20,6 @@ _PART = r"-\d{5}-of-(?P<parts>\d{5})(?:-[0-9a-f]{16})?"
 _NAME = re.compile(rf"(?:.*[_.-])?([a-z]{{2,3}})(?:_preds|_annotations|_storepreds|{_PART})?")
 """File names with a code: CODE, NAME_CODE, big_vision's NAME_CODE_preds, Hugging Face's CODE-00000-of-00001 (once with
 a hash)."""
-
-_PREFIX = re.compile(r"COCO_(train|val|test)\d{4}_(?=\d)")
-_XM3600 = re.compile(r"[0-9a-f]{16}")
-_PICTURE = re.compile(r"\.(jpe?g|png|webp|gif|bmp)", re.IGNORECASE)
 
 _NOTES = {
   "language '{}' is read as '{}'": "{} names of languages are read as codes: {}",
@@ -51,6 +47,8 @@ def pattern(key: str | None) -> re.Pattern | None:
 
 def code_of_name(path: str | os.PathLike) -> str | None:
   """Returns the language code in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
+  if code := language_suffix(path):
+    return code
   found = _NAME.fullmatch(split_name(path)[0])
   return found[1] if found and found[1] in languages.LANGUAGES else None
 
@@ -126,7 +124,10 @@ class Namer:
       code = code_of_name(entry) or languages.canonical(stem)
       is_only = code not in found.values() or "-of-" in stem
       if code is None or not (
-        is_only and ending in SUFFIXES and entry.is_file() and language in (None, code)
+        is_only
+        and (ending in SUFFIXES or language_suffix(entry))
+        and entry.is_file()
+        and language in (None, code)
       ):
         raise UsageError(
           f"{folder}: {shown(entry.name)} is not the only file of {self._what} in {language or 'a language'} (CODE"
@@ -226,71 +227,3 @@ class Namer:
       split.append((number, match[1], match[2], rest))
     self.note("ids are KEY_CODE, as in big_vision; --key='(.*)' takes them whole")
     return split
-
-
-def align(
-  predictions: dict[str, dict[str, str]], references: Mapping[str, Mapping], namer: Namer
-) -> dict[str, dict[str, str]]:
-  """Returns predictions under the keys and codes of the references, where there is one way to match them.
-
-  A key is matched without folder, suffix of a picture, COCO's prefix, leading zeros and a final `.0`; or, if that fits
-  no key and this all, with the numbers of its letters (`_numbered`). A variety of a language, such as pt-BR, is read as
-  the language if only that has references. All are noted.
-  """
-  if any(languages.variety_of(code) for code in namer.codes.values() if code not in languages.LANGUAGES):
-    held = {code for of_image in references.values() for code in of_image}
-    predicted = {code for of_image in predictions.values() for code in of_image}
-    of_variety = {
-      code: base
-      for code in sorted(predicted - held)
-      if (base := languages.variety_of(code)) is not None and base in held and base not in predicted
-    }
-    if len(set(of_variety.values())) == len(of_variety):
-      for code, base in of_variety.items():
-        namer.note("language '{}' is read as '{}', of which it is a variety", code, base)
-      for captions in predictions.values():
-        for code in of_variety.keys() & captions:
-          captions[of_variety[code]] = captions.pop(code)
-  unknown = predictions.keys() - references.keys()
-  if not unknown:
-    return predictions
-  renamed = _renamed(predictions, references, bare)
-  if not renamed:
-    numbered = _renamed(predictions, references, _numbered)
-    renamed = numbered if numbered.keys() == unknown else {}
-  if not renamed or len(set(renamed.values())) < len(renamed):
-    return predictions
-  theirs, ours = next(iter(renamed.items()))
-  namer.note(
-    f"{files.count(len(renamed), 'key')} written another way, '{shown(theirs)}' for the references' '{shown(ours)}'"
-  )
-  return {renamed.get(key, key): captions for key, captions in predictions.items()}
-
-
-def _renamed(
-  predictions: Mapping[str, object], references: Mapping[str, object], spelled: Callable[[str], str]
-) -> dict[str, str]:
-  """Returns unknown key of a prediction -> the one key of a reference that is spelled as it is when bare."""
-  by_spelling: dict[str, list[str]] = {}
-  for key in references:
-    by_spelling.setdefault(spelled(key), []).append(key)
-  candidates = {key: by_spelling.get(bare(key), []) for key in predictions if key not in references}
-  return {
-    key: found[0] for key, found in candidates.items() if len(found) == 1 and found[0] not in predictions
-  }
-
-
-def _numbered(key: str) -> str:
-  """Returns a key of XM3600 as PangeaBench writes it (lmms_eval/tasks/xm100/utils.py), as a number; `a` is 1."""
-  if not _XM3600.fullmatch(key):
-    return key
-  return bare("".join(str(ord(char) - 96) if char.isalpha() else char for char in key))
-
-
-def bare(key: str) -> str:
-  """Returns a key without folder, suffix of a picture, COCO's prefix, leading zeros and a final `.0`."""
-  name = key.replace("\\", "/").rsplit("/", 1)[-1]
-  stem, ending = os.path.splitext(name)
-  name = _PREFIX.sub("", stem if _PICTURE.fullmatch(ending) else name)
-  number = name.removesuffix(".0")
-  return number.lstrip("0") or "0" if number.isascii() and number.isdigit() else name

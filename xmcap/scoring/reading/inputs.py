@@ -3,18 +3,19 @@
 import bz2
 import codecs
 import contextlib
-import csv
 import gc
 import gzip
 import io
 import itertools
+import lzma
 import math
 import os
 import re
 import struct
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
 from xmcap.errors import UsageError
@@ -30,10 +31,6 @@ MAX_DOCUMENT = 256 << 20
 MAX_UNPACKED = 512 << 20
 """Largest decompressed size in bytes; XM3600 takes 60 million."""
 
-csv.field_size_limit(
-  MAX_LINE
-)  # of the whole process; the module's own refuses a cell of over 131,072 characters
-
 _FOREIGN = {
   "a Python pickle, which can run code and is never opened: write its content as JSONL (document frequencies: make "
   "them from references with xmcap score --save_df)": rb"\x80[\x02-\x05]|[]}]q\x00|\([dl]p[01]\r?\n",
@@ -41,6 +38,10 @@ _FOREIGN = {
   "an HDF5 file, not text: write the captions as JSONL": rb"\x89HDF\r\n",
   "a Parquet file, which can be read as captions only, and not from a pipe": rb"PAR1",
   "a picture, not text: name the file of captions": rb"\x89PNG|\xff\xd8\xff",
+  "compressed with Zstandard: decompress it with zstd -d": rb"\x28\xb5\x2f\xfd",
+  "compressed with LZ4: decompress it with lz4 -d": rb"\x04\x22\x4d\x18",
+  "compressed with 7-Zip: unpack it, and name the file of captions": rb"7z\xbc\xaf\x27\x1c",
+  "compressed with RAR: unpack it, and name the file of captions": rb"Rar!\x1a\x07",
 }
 """What files of other programs are, with a cure; and how they begin."""
 
@@ -49,7 +50,13 @@ _OF_SERVER = re.compile(r"(.*/)?captions_val\d{4}_.*_results\.json")  # beside t
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BLOCK = 1 << 17
 _ENCRYPTED = 1  # a flag of the zip format
-_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
+_USTAR = slice(257, 262)  # the magic of tar in a header
+_PACKED = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
+_IN_ARCHIVES = (".jsonl", "", ".json", ".csv", ".tsv", ".txt")  # by preference; "": results for COCO's server
+_BROKEN = (
+  *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
+  *(EOFError, RuntimeError, ValueError, MemoryError),
+)
 
 
 class _Readable(Protocol):
@@ -57,15 +64,16 @@ class _Readable(Protocol):
 
 
 class Input:
-  """A file that is read once, front to back; it may be a pipe, and compressed with zip, gzip or bzip2.
+  """A file that is read once, front to back; it may be a pipe, and compressed with zip, gzip, bzip2, xz or tar.
 
-  A zip archive must contain one `.jsonl` file, or the results for val2014 that COCO's server takes, or one `.json`
-  file. A byte order mark is left out (but not by `raw_lines`), and UTF-16 that has one is read. Broken or too large
-  input raises UsageError, and so does a file of another program, which the message names.
+  An archive must contain one `.jsonl` file, or the results for val2014 that COCO's server takes, or one `.json` file,
+  `.csv`, `.tsv` or `.txt`. A byte order mark is left out (but not by `raw_lines`), and UTF-16 that has one is read.
+  Broken or too large input raises UsageError, and so does a file of another program, which the message names.
 
   Attributes:
     path: the file.
     name: the file's name in messages.
+    inner: the path, or that of the file in an archive, whose suffix counts.
     head: the first bytes, which show the layout.
     num_lines: number of lines read so far.
   """
@@ -73,12 +81,16 @@ class Input:
   def __init__(self, path: str | os.PathLike, max_line: int = MAX_LINE):
     self.path = path
     self.name = str(path)
+    self.inner = os.fspath(path)
     self.num_lines = 0
     self._max_line = max_line
     self._max_bytes = math.inf
     with contextlib.ExitStack() as stack, self._reading():
       self._file = self._unpacked(stack.enter_context(open(path, "rb")), stack)
       self._first = self._file.read(_BLOCK)
+      if self._first[_USTAR] == b"ustar":
+        self._file = self._of_tar(stack)
+        self._first = self._file.read(_BLOCK)
       if self._first.startswith(_UTF16):
         self._file = io.BytesIO(self._whole().decode("utf-16").encode())
         self._first = self._file.read(_BLOCK)
@@ -135,36 +147,12 @@ class Input:
 
   def text(self) -> str:
     """Returns the text of the file, of at most MAX_DOCUMENT bytes."""
-    return strict_json.decode(self._whole(), self.name)
-
-  def csv(self, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yields (last line number, cells) for each row of CSV, header first; skips empty lines.
-
-    A header with semicolons and no comma shows a table of Excel in a language that writes decimals with commas: its
-    cells are separated by semicolons. So are those of Flickr30k by `|`; quotation marks are characters there.
-
-    Raises:
-      UsageError: as `text`, broken CSV, or a row that does not match the header.
-    """
-    text = self.text()
-    first = text.lstrip("\r\n").split("\n", 1)[0]
-    if delimiter == "," and "," not in first:
-      delimiter = next((mark for mark in ";|" if mark in first), ",")
-    is_flickr = delimiter == "|"
-    style = csv.QUOTE_NONE if is_flickr else csv.QUOTE_MINIMAL
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=delimiter, quoting=style, skipinitialspace=is_flickr, strict=True)
-    header: list[str] = []
-    try:
-      for cells in filter(None, reader):
-        header = header or cells
-        if len(cells) != len(header):
-          raise UsageError(
-            f"{self.name}, line {reader.line_num}: {len(cells)} cells under {len(header)} headings; mend or remove it"
-          )
-        yield reader.line_num, cells
-    except csv.Error as error:
-      raise UsageError(f"{self.name}, line {reader.line_num}: broken CSV ({error}); mend it") from error
+    text = strict_json.decode(self._whole(), self.name)
+    if "\0" in text:
+      raise UsageError(
+        f"{self.name}: has NUL characters, as UTF-16 without a byte order mark; save it as UTF-8"
+      )
+    return text
 
   def _whole(self) -> bytes:
     pieces, size = [], 0
@@ -205,40 +193,60 @@ class Input:
       self.num_lines += 1
 
   def _unpacked(self, file: io.BufferedReader, stack: contextlib.ExitStack) -> _Readable:
-    magic = file.peek(4)[:4]
-    if magic in (b"PK\x03\x04", b"PK\x05\x06"):
-      return self._member(file, stack)
-    if magic.startswith((b"\x1f\x8b", b"BZh")):
-      self._max_bytes = MAX_UNPACKED
-      return stack.enter_context((bz2 if magic.startswith(b"BZh") else gzip).open(file))
+    magic = file.peek(6)[:6]
+    if magic[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+      return self._of_zip(file, stack)
+    for begin, module in _PACKED.items():
+      if magic.startswith(begin):
+        self._max_bytes = MAX_UNPACKED
+        return stack.enter_context(module.open(file))
     return file
 
-  def _member(self, file: BinaryIO, stack: contextlib.ExitStack) -> _Readable:
+  def _of_zip(self, file: BinaryIO, stack: contextlib.ExitStack) -> _Readable:
     if not file.seekable():  # a pipe, but a zip archive has its directory at the end
       content = file.read(MAX_UNPACKED + 1)
       self._check_size(len(content), MAX_UNPACKED)
       file = io.BytesIO(content)
     archive = stack.enter_context(zipfile.ZipFile(file))
-    # macOS adds a hidden file of attributes for each file.
-    held = [member for member in archive.infolist() if not member.filename.split("/")[-1].startswith(".")]
-    if any(member.filename == _WORKBOOK for member in held):
+    members = {member.filename: member for member in archive.infolist()}
+    if _WORKBOOK in members:
       raise UsageError(f"{self.name}: an Excel workbook, not text: save the sheet as CSV UTF-8")
-    members = (
-      [member for member in held if member.filename.endswith(".jsonl")]
-      or [member for member in held if _OF_SERVER.fullmatch(member.filename)]
-      or [member for member in held if member.filename.endswith(".json")]
-    )
-    if len(members) != 1:
-      raise UsageError(
-        f"{self.name}: a zip archive with {len(members)} .jsonl files, or .json files; it must have one"
-      )
-    member = members[0]
-    self.name = f"{self.name} ({shown(member.filename)})"
+    member = members[self._member(members, "zip")]
     is_plain = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     if member.flag_bits & _ENCRYPTED or not is_plain:
       raise UsageError(f"{self.name}: encrypted, or compressed in an unsupported way; use plain zip")
     self._check_size(member.file_size, MAX_UNPACKED)  # zipfile never unpacks more than this stated size
     return stack.enter_context(archive.open(member))
+
+  def _of_tar(self, stack: contextlib.ExitStack) -> _Readable:
+    content = self._first + self._file.read(MAX_UNPACKED + 1)
+    self._check_size(len(content), MAX_UNPACKED)
+    archive = stack.enter_context(tarfile.TarFile(fileobj=io.BytesIO(content)))
+    members = {member.name: member for member in archive.getmembers() if member.isfile()}
+    member = members[self._member(members, "tar")]
+    self._check_size(member.size, MAX_UNPACKED)
+    file = archive.extractfile(member)
+    assert file is not None
+    return stack.enter_context(file)
+
+  def _member(self, names: Iterable[str], archive: str) -> str:
+    """Returns the name of the file of captions in an archive; UsageError if there are several, or none."""
+    # macOS adds a hidden file of attributes for each file.
+    plain = [name for name in names if not name.split("/")[-1].startswith(".")]
+    for suffix in _IN_ARCHIVES:
+      members = (
+        list(filter(_OF_SERVER.fullmatch, plain)) if not suffix else [n for n in plain if n.endswith(suffix)]
+      )
+      if len(members) == 1:
+        self.inner, self.name = members[0], f"{self.name} ({shown(members[0])})"
+        return members[0]
+      if members:
+        break
+    else:
+      members, suffix = [], ".jsonl, .json, .csv, .tsv or .txt"
+    raise UsageError(
+      f"{self.name}: a {archive} archive with {len(members)} {suffix} files; unpack it, and name the file of captions"
+    )
 
   def _check_size(self, size: int, limit: float) -> None:
     if size > limit:

@@ -11,7 +11,7 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import files
 from xmcap.scoring.reading import captions as captions_lib
-from xmcap.scoring.reading import failed_requests, ids, joining, layouts, rows
+from xmcap.scoring.reading import columns, failed_requests, ids, joining, layouts, matching, rows
 from xmcap.scoring.reading.failed_requests import Failed, Failures
 from xmcap.scoring.reading.inputs import uncollected
 from xmcap.scoring.reading.references import ReferenceMapping
@@ -76,12 +76,15 @@ def read_predictions(
   with uncollected():
     for part in joining.listed(path):
       of_part: Predictions = {}
+      names: dict[str, str] = {}
       if os.path.isdir(part):
         for code, file in namer.files(pathlib.Path(part), language):
-          _read(file, code, "the file's name says", of_part, references, namer, longest)
+          _read(file, code, "the file's name says", of_part, references, namer, longest, names)
       else:
-        _read(part, language, "--language says", of_part, references, namer, longest)
-      parts.append((str(part), of_part if references is None else ids.align(of_part, references, namer)))
+        _read(part, language, "--language says", of_part, references, namer, longest, names)
+      if references is not None:
+        of_part = matching.align(of_part, references, namer, names)
+      parts.append((str(part), of_part))
     if len(parts) > 1:
       namer.note(joining.note((name, sum(map(len, of_part.values()))) for name, of_part in parts))
     predictions = CheckedPredictions(joining.predictions(parts) if len(parts) > 1 else parts[0][1])
@@ -98,19 +101,21 @@ def _read(
   references: ReferenceMapping | None,
   namer: ids.Namer,
   longest: int | None,
+  names: dict[str, str],
 ) -> None:
-  """Adds the predictions of a file; `says` names the source of `language` in messages."""
-  differing, cut, num_read, num_same, num_keys, num_again = [], [], 0, 0, 0, 0
+  """Adds the predictions of a file, and key -> name of its picture; `says` names the source of `language`."""
+  differing, cut, num_read, num_filled, num_same, num_keys, num_again = [], [], 0, 0, 0, 0, 0
   lengths = captions_lib.Lengths(longest)
   limit = math.inf if longest is None else longest
   heads, width = failed_requests.HEADS, failed_requests.WIDTH
   with rows.opened(path) as source:
     held = rows.of(source)
     known = () if references is None else references
-    items = _in_order(held, _items(held, namer), language, says, references, namer)
+    items = matching.in_order(held, _items(held, namer, language, names), language, says, references, namer)
     for number, key, code, caption in namer.named(held, items, language, says, known):
       num_read += 1
       num_keys += caption == key
+      num_filled += caption != ""
       if caption[:width] in heads:
         caption = failed_requests.judged(caption)
       if type(caption) is not str:
@@ -144,6 +149,10 @@ def _read(
     namer.note(f"{files.count(len(cut), 'answer')} cut off at the limit of tokens ({files.first_few(cut)})")
   if not num_read:
     raise UsageError(f"{held.name}: contains no predictions; give JSONL of captions, or COCO results")
+  if num_read > 1 and not num_filled:
+    raise UsageError(
+      f"{held.name}: all {num_read:,} captions are empty; name the column with the captions 'caption'"
+    )
   if num_read > 1 and num_keys * 2 > num_read:
     raise UsageError(
       f"{held.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
@@ -159,32 +168,37 @@ def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:
   return str(caption)
 
 
-def _items(source: rows.Rows, namer: ids.Namer) -> Iterator[tuple[int | str, str | None, object, str]]:
-  """Yields (number, image key or None, language or None, caption)."""
+def _items(
+  source: rows.Rows, namer: ids.Namer, language: str | None, names: dict[str, str]
+) -> Iterator[tuple[int | str, str | None, object, str]]:
+  """Yields (number, image key or None, language or None, caption); adds key -> name of the picture to `names`."""
   first = next(source.rows, None)
   if first is None:
     return
-  layout = layouts.of_rows(
-    first[1], "predictions", source.where(1 if source.ordered else first[0]), source.ordered
-  )
-  if layout.whose:
-    namer.note(layout.whose)
-  get_captions, language = layout.get_captions, layout.language
+  where = source.where(1 if source.ordered else first[0])
+  layout = columns.layout(first[1], "predictions", where, source.ordered, language)
+  for note in layout.notes:
+    namer.note(note)
+  get_captions, of_language = layout.get_captions, layout.language
+  several = len(layout.captions) > 1
   for number, row in itertools.chain((first,), source.rows):
-    key = row.get(layout.key)
-    if type(key) is int:
-      key = str(key)
-    elif layout.get_key or not (isinstance(key, str) and key):
-      key = layouts.key_of(row, layout, source.where(number)) if layout.key else None
-    caption = get_captions(row, source.where(number)) if get_captions else row.get(layout.captions)
-    if not isinstance(caption, str) or (not caption and row.get("error")):
-      caption = _single(caption, row, layout, source.where(number))
-    yield number, key, row.get(language) or None, caption
+    key = layouts.key_of(row, layout, source.where, number) if layout.key else None
+    if layout.file_name and key and isinstance(name := row.get(layout.file_name), str):
+      names.setdefault(key, name)
+    for field, code in layout.captions:
+      caption = get_captions(row, source.where(number)) if get_captions else row.get(field)
+      if several and not caption:
+        continue  # an empty cell of a table that has a column for each language: missing
+      if not isinstance(caption, str) or (not caption and row.get("error")):
+        caption = _single(caption, row, field, source.where(number))
+      yield number, key, code or row.get(of_language) or None, caption
+  names |= {key: name for key, name in (source.images or {}).items() if name}
+  for note in source.notes:
+    namer.note(note)
 
 
-def _single(caption: object, row: dict[str, object], layout: layouts.Layout, where: str) -> str:
+def _single(caption: object, row: dict[str, object], member: str, where: str) -> str:
   """Returns the caption of a list of one, as lmms-eval writes for COCO's test, or a request that failed."""
-  member = layout.captions
   value = caption[0] if isinstance(caption, list) and len(caption) == 1 else caption
   if isinstance(value, str) and value:
     return value
@@ -194,42 +208,6 @@ def _single(caption: object, row: dict[str, object], layout: layouts.Layout, whe
   if isinstance(caption, list) and all(isinstance(text, str) for text in caption):
     raise UsageError(f"{where}: '{member}' has {len(caption)} captions; a prediction is one")
   raise UsageError(f"{where}: '{member}' is missing or not a string")
-
-
-def _in_order(
-  source: rows.Rows,
-  items: Iterator[tuple[int | str, str | None, object, str]],
-  language: str | None,
-  says: str,
-  references: ReferenceMapping | None,
-  namer: ids.Namer,
-) -> Iterator[tuple[int | str, str, object, str]]:
-  """Gives captions without keys those of the references' images, in their order."""
-  without_key: dict[str, list[tuple[int | str, str]]] = {}
-  for number, key, written, caption in items:
-    if key is not None:
-      yield number, key, written, caption
-      continue
-    code = language if written is None else namer.code(written, source.where(number))
-    code = code or namer.of_name(source.path)
-    if code is None:
-      raise UsageError(
-        f"{source.where(number)}: no language; give it with --language=CODE, or in the CSV column 'language'"
-      )
-    if language not in (None, code):
-      raise UsageError(f"{source.where(number)}: language is {code}, but {says} {language}; change one")
-    without_key.setdefault(code, []).append((number, caption))
-  for code, of_language in without_key.items():
-    if references is None:
-      raise UsageError(f"{source.name}: captions without keys; give CSV with 'image/key', or JSONL")
-    keys = [key for key, held in references.items() if held.get(code)]
-    if len(keys) != len(of_language):
-      raise UsageError(
-        f"{source.name}: {files.count(len(of_language), 'caption')} in {code} without keys, but the references have "
-        f"{files.count(len(keys), 'image')}: give one line per image in their order (empty if the caption is), or keys"
-      )
-    for key, (number, caption) in zip(keys, of_language, strict=True):
-      yield number, key, code, caption
 
 
 def write_predictions(path: str | os.PathLike, captions: Iterable[tuple[str, Mapping[str, str]]]) -> None:
@@ -345,8 +323,11 @@ def _refuse_differing(
   unanswered = [(code, key, failed[key][code]) for code, key in lacking if code in failed.get(key, {})]
   absent = [(code, key) for code, key in lacking if code not in failed.get(key, {})]
   wanted = frozenset(scored)
+  rejected = getattr(references, "rejected", ())
   extra = []
   for key, captions in predictions.items():
+    if key in rejected:
+      continue
     of_image = references.get(key, {})
     extra += [(code, key) for code in wanted.intersection(captions) if not of_image.get(code)]
   extra.sort()

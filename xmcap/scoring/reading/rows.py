@@ -1,35 +1,33 @@
 """Rows of a file of captions, whatever holds them: JSONL, JSON, CSV, text, Parquet or an Excel workbook.
 
-CSV (`.csv`, `.tsv`) and text (`.txt`) are known by their suffix, everything else by its content; so is text with a key
-in each line.
+CSV (`.csv`, `.tsv`) and text (`.txt`, or a language as in `train.de`) are known by their suffix, everything else by its
+content; so is text with a key in each line.
 """
 
 import contextlib
 import dataclasses
-import json
+import itertools
 import os
 import re
 import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from xmcap import extras
+from xmcap import extras, languages
 from xmcap.errors import UsageError, one_line
-from xmcap.scoring.reading import arrow_files, layouts
+from xmcap.scoring.reading import arrow_files, columns, documents, layouts, tables
 from xmcap.scoring.reading.inputs import MAX_UNPACKED, Input
+from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".jsonl", ".json", *DELIMITERS, ".txt", ".parquet", ".xlsx")
-_PACKED = (".gz", ".bz2")
-_NAME = re.compile(r'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:')
+_PACKED = (".gz", ".bz2", ".xz")
 _KEYED = re.compile(
   r"([^\s#{\[][^\s#]*)(?:(?:#[^\s#]+)*#\d+|(?i:(?<=\.jpg)|(?<=\.jpeg)|(?<=\.png)))(?:[\t ]+(.*))?"
 )
 _NAMED = re.compile(r"[^\s,|]+\.(?i:jpe?g|png)\s*[,|].*")
 _LINES = 5  # that show what a text is
-_IDS = ("image/key", "key", "image_id", "id", "custom_id", "doc_id", "index")
-_FIELDS = (*_IDS, "language", "caption", "captions")
 
 
 @dataclasses.dataclass
@@ -41,6 +39,8 @@ class Rows:
     place: how messages name a row by its number, such as `line {}`.
     rows: (number, field -> value) of each.
     ordered: whether rows without a key are in the order of the references.
+    notes: what was recognised and is not evident; complete when all rows are read.
+    images, splits: of a file that lists its images, as in `documents.Document`.
   """
 
   path: str | os.PathLike
@@ -48,6 +48,9 @@ class Rows:
   place: str
   rows: Iterator[tuple[int | str, dict[str, Any]]]
   ordered: bool = False
+  notes: list[str] = dataclasses.field(default_factory=list)
+  images: dict[str, str] | None = None
+  splits: dict[str, str] = dataclasses.field(default_factory=dict)
 
   def where(self, number: int | str) -> str:
     """Returns the place of a row for a message."""
@@ -72,24 +75,36 @@ def of(source: Input | Rows) -> Rows:
   """Returns the rows of an opened file; UsageError, here or while they are read, as `Input`."""
   if isinstance(source, Rows):
     return source
-  ending = split_name(source.path)[1]
+  notes: list[str] = []
+  ending = split_name(source.inner)[1]
   if ending in DELIMITERS:
-    return Rows(source.path, source.name, "line {}", _of_csv(source, DELIMITERS[ending]), ordered=True)
+    return Rows(source.path, source.name, "line {}", _of_csv(source, DELIMITERS[ending], notes), True, notes)
   begin = list(filter(None, map(str.strip, source.head.decode("utf-8", "replace").splitlines()[:_LINES])))
   if begin and all(map(_KEYED.fullmatch, begin)):
     return Rows(source.path, source.name, "line {}", _of_keyed_text(source))
-  if ending == ".txt" and begin and all(map(_NAMED.fullmatch, begin)):
-    raise UsageError(
-      f"{source.name}: each line begins with the name of a picture; add the first line 'image,caption'"
+  is_json = source.head.lstrip()[:1] in (b"{", b"[")
+  if ending == ".txt" or (language_suffix(source.inner) and not is_json):
+    if begin and all(map(_NAMED.fullmatch, begin)):
+      raise UsageError(
+        f"{source.name}: each line begins with the name of a picture; add the first line 'image,caption'"
+      )
+    if begin and columns.is_header(begin[0]):
+      return Rows(source.path, source.name, "line {}", _of_csv(source, ",", notes), notes=notes)
+    if not is_json:
+      return Rows(source.path, source.name, "line {}", _of_text(source, notes), True, notes)
+  if source.head.strip() and not is_json:
+    raise UsageError(f"{source.name}: text, not JSON: name it .txt (a caption per line), .csv or .tsv")
+  if source.head.lstrip()[:1] == b"[" or documents.is_object(source.head):
+    document = documents.of(source.document(), source.name)
+    return Rows(
+      source.path,
+      source.name,
+      document.place,
+      document.rows,
+      notes=document.notes,
+      images=document.images,
+      splits=document.splits,
     )
-  if ending == ".txt" and begin and layouts.is_header(begin[0]):
-    return Rows(source.path, source.name, "line {}", _of_csv(source, ","))
-  if ending == ".txt" and source.head.lstrip()[:1] not in (b"{", b"["):
-    return Rows(source.path, source.name, "line {}", _of_text(source), ordered=True)
-  if layouts.is_results(source.head):
-    return Rows(source.path, source.name, "results[{}]", _of_list(source))
-  if _is_mapping(source.head):
-    return Rows(source.path, source.name, "'{}'", _of_mapping(source))
   return Rows(source.path, source.name, "line {}", source.rows())
 
 
@@ -99,12 +114,29 @@ def split_name(path: str | os.PathLike) -> tuple[str, str]:
   return os.path.splitext(stem) if ending in _PACKED else (stem, ending)
 
 
-def _of_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
-  lines = source.text().split("\n")
+def language_suffix(path: str | os.PathLike) -> str:
+  """Returns the language that is the suffix of a name, as in Multi30k's `train.de` and WMT's; "" if it is none."""
+  suffix = split_name(path)[1]
+  code = languages.canonical(suffix[1:]) if suffix not in ("", *SUFFIXES) else None
+  return code if code and (code in languages.LANGUAGES or languages.variety_base(code)) else ""
+
+
+def _of_text(source: Input, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+  """Reads a caption per line, or several apart by tabs, as sacreBLEU's references."""
+  text = source.text()
+  lines = text.split("\n" if "\n" in text else "\r")
   if not lines[-1]:
     lines.pop()
+  parted = [line.split("\t") for line in lines] if lines and all("\t" in line for line in lines) else []
+  if parted and all(cells[0].isascii() and " " not in cells[0].strip() for cells in parted):
+    raise UsageError(
+      f"{source.name}: each line begins with a key: name it .tsv, with a first line 'image_id', a tab, 'caption'"
+    )
+  if parted:
+    notes.append("several captions a line, apart by tabs")
   for number, line in enumerate(lines, 1):
-    yield number, {"caption": line.strip()}
+    several = [cell.strip() for cell in parted[number - 1] if cell.strip()] if parted else []
+    yield number, {"caption": several or line.strip()}
 
 
 def _of_keyed_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
@@ -118,52 +150,36 @@ def _of_keyed_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
     yield number, {layouts.LINE_KEY: found[1], "caption": found[2] or ""}
 
 
-def _of_csv(source: Input, delimiter: str) -> Iterator[tuple[int, dict[str, str]]]:
-  rows = source.csv(delimiter)
-  _, headings = next(rows, (1, []))
-  if len(set(headings)) < len(headings) or not headings:
-    listed = shown(", ".join(headings))
-    raise UsageError(f"{source.name}, line 1: the columns are '{listed}'; give each another name")
+def _of_csv(source: Input, delimiter: str, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+  rows = tables.cells(source, delimiter, notes)
+  first, headings = next(rows, (1, []))
+  if len(headings) == 2 and headings[1].startswith("[{"):
+    notes.append("Oscar's lines: a key, a tab and a list of captions")
+    for number, (key, captions) in itertools.chain([(first, headings)], rows):
+      yield number, {"image_id": key, "caption": _of_oscar(captions, f"{source.name}, line {number}")}
+    return
+  headings = _headings(headings, f"{source.name}, line 1")
   for number, cells in rows:
-    yield number, dict(zip(headings, cells, strict=True))
+    yield number, _row(headings, cells, f"{source.name}, line {number}")
 
 
-def _of_list(source: Input) -> Iterator[tuple[int, dict[str, Any]]]:
-  for number, row in enumerate(source.document()):
-    if not isinstance(row, dict):
-      raise UsageError(f"{source.name}, results[{number}]: must be an object")
-    yield number, row
+def _of_oscar(cell: str, where: str) -> list[Any]:
+  """Returns the captions of `[{"caption": ..., "conf": ...}]` (run_captioning.py of microsoft/Oscar)."""
+  captions = strict_json.parse(cell.encode(), where)
+  if not isinstance(captions, list) or not all(isinstance(caption, dict) for caption in captions):
+    raise UsageError(f"{where}: the second cell must be a list of objects with 'caption'")
+  return [caption.get("caption") for caption in captions]
 
 
-def _of_mapping(source: Input) -> Iterator[tuple[str, dict[str, Any]]]:
-  document = source.document()
-  if not isinstance(document, dict) or not all(map(_is_caption, document.values())):
-    raise UsageError(
-      f"{source.name}: JSON of no known layout, with the members '{shown(', '.join(document))}'; give JSONL of "
-      "image/key, language and caption, COCO's JSON, or {id: caption}"
-    )
-  for key, value in document.items():
-    yield shown(key), {"id": key, "caption": value}
+def _headings(headings: list[str], where: str) -> list[str]:
+  names = [heading.strip() for heading in headings]
+  if len(set(names)) < len(names) or not names:
+    raise UsageError(f"{where}: the columns are '{shown(', '.join(names))}'; give each another name")
+  return names
 
 
-def _is_mapping(head: bytes) -> bool:
-  """Whether the first bytes show one JSON object, id -> caption, rather than a line of JSONL."""
-  found = _NAME.match(head.decode("utf-8", "replace"))
-  if found is None or found[1] in _FIELDS or found[1].startswith("image/"):
-    return False
-  line, _, rest = head.strip().partition(b"\n")
-  try:
-    row = json.loads(line)
-  except (ValueError, RecursionError):
-    return b'"image/key"' not in head  # it goes on: below, or behind the first bytes
-  if rest or not isinstance(row, dict) or not row.keys().isdisjoint(_FIELDS):
-    return False
-  return all(map(_is_caption, row.values()))
-
-
-def _is_caption(value: object) -> bool:
-  """Whether a value of an object of id and caption is captions, or a failed request in place of one."""
-  return isinstance(value, str | list | None) or (isinstance(value, dict) and "error" in value)
+def _row(headings: list[str], cells: list[Any], where: str) -> dict[str, Any]:
+  return {heading: layouts.listed(cell, where) for heading, cell in zip(headings, cells, strict=True)}
 
 
 def _columnar(path: str | os.PathLike) -> Rows | None:
@@ -185,7 +201,8 @@ def _columnar(path: str | os.PathLike) -> Rows | None:
     return None
   if sum(members.values()) > MAX_UNPACKED:
     raise UsageError(f"{path}: over {MAX_UNPACKED >> 20} MiB when decompressed; save the sheet as CSV UTF-8")
-  return Rows(path, str(path), "row {}", _of_workbook(path))
+  notes: list[str] = []
+  return Rows(path, str(path), "row {}", _of_workbook(path, notes), notes=notes)
 
 
 def _of_parquet(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -194,7 +211,7 @@ def _of_parquet(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]
     yield number, row
 
 
-def _of_workbook(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+def _of_workbook(path: str | os.PathLike, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
   try:
     import python_calamine
   except ImportError:
@@ -202,14 +219,13 @@ def _of_workbook(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]
       f"{path}: workbooks need python-calamine: save the sheet as CSV UTF-8, or {extras.install('xlsx')}"
     ) from None
   try:
-    sheet = (
-      python_calamine.load_workbook(os.fspath(path)).get_sheet_by_index(0).to_python(skip_empty_area=False)
-    )
+    book = python_calamine.load_workbook(os.fspath(path))
+    sheet = book.get_sheet_by_index(0).to_python(skip_empty_area=False)
   except (python_calamine.CalamineError, OSError, ValueError) as error:
     raise UsageError(f"{path}: cannot be read ({one_line(error)}); save the sheet as CSV UTF-8") from None
-  headings = [str(cell) for cell in sheet[0]] if sheet else []
-  if len(set(headings)) < len(headings) or not headings:
-    raise UsageError(f"{path}, row 1: the columns are '{shown(', '.join(headings))}'; give each another name")
+  if len(book.sheet_names) > 1:
+    notes.append(f"the sheet '{shown(book.sheet_names[0])}', the first of {len(book.sheet_names)}")
+  headings = _headings([str(cell) for cell in sheet[0]] if sheet else [], f"{path}, row 1")
   for number, cells in enumerate(sheet[1:], 2):
     if any(cell != "" for cell in cells):
-      yield number, dict(zip(headings, cells, strict=True))
+      yield number, _row(headings, cells, f"{path}, row {number}")

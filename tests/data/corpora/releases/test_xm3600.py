@@ -90,7 +90,7 @@ def test_the_layout_that_emoji36_is_written_in(tmp_path):
       UsageError,
       "cannot be read .*; fetch or make it again",
     ),
-    (lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "a"), UsageError, "with 0 .jsonl files"),
+    (lambda path: zipfile.ZipFile(path, "w").writestr("a.xml", "a"), UsageError, "with 0 .jsonl, .json"),
   ],
 )
 def test_captions_that_are_none(small, tmp_path, write, error, message):

@@ -11,7 +11,7 @@ from xmcap.data.corpora.folder import kinds
 from xmcap.data.corpora.folder.table import Placed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import ids, layouts, rows
+from xmcap.scoring.reading import documents, layouts, matching, rows
 from xmcap.scoring.reading.inputs import MAX_LINE, Input
 from xmcap.storage import paths
 from xmcap.terminal import shown
@@ -45,7 +45,7 @@ def _of_lines(path: pathlib.Path, name: str) -> Iterator[Placed]:
 
 def _of_json(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
   with Input(path) as source:
-    if layouts.is_annotations(source.head) or layouts.is_results(source.head):
+    if documents.is_annotations(source.head) or source.head.lstrip()[:1] == b"[":
       yield from _of_document(source.document(), name, problems)
       return
     for _, where, line in line_check.filled(source.raw_lines(), name, problems):
@@ -109,11 +109,11 @@ class _Ids:
 
   def add(self, id: str, name: str) -> None:
     if id not in self._exact:
-      self._bare[ids.bare(id)] = None if ids.bare(id) in self._bare else name
+      self._bare[matching.bare(id)] = None if matching.bare(id) in self._bare else name
     self._exact[id] = name
 
   def get(self, id: str) -> str | None:
-    return self._exact.get(id) or self._bare.get(ids.bare(id))
+    return self._exact.get(id) or self._bare.get(matching.bare(id))
 
 
 def _id(written: object) -> str | None:

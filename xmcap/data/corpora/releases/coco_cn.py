@@ -27,7 +27,7 @@ from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.progress import Say
 from xmcap.scoring import files as scoring_files
-from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading import documents, layouts
 from xmcap.scoring.reading.inputs import Input
 from xmcap.storage import files
 
@@ -150,14 +150,13 @@ def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], 
   by_number = {coco_ids.number(picture.key): picture for picture in pictures}
   for path in paths:
     with Input(path) as source:
-      captions, _, _ = layouts.annotations(source)
-    for image, texts in captions.items():
-      picture = by_number.get(coco_ids.number(image))
-      if picture is None:
-        continue
-      for place, text in enumerate(texts):
-        if text := line_check.usable(text, f"{path.name}, image {image}, caption {place}", problems):
-          picture.sentences.append(Sentence("en", "human", text.strip()))
+      document = documents.of(source.document(), path.name)
+    for number, row in document.rows:
+      where = f"{path.name}, {document.place.format(number)}"
+      picture = by_number.get(coco_ids.number(layouts.id_of(row, "image_id", where)))
+      text = layouts.text(row, "caption", where)
+      if picture is not None and (text := line_check.usable(text, where, problems)):
+        picture.sentences.append(Sentence("en", "human", text.strip()))
 
 
 def _write_references(path: pathlib.Path, pictures: Iterable[Annotated], sources: tuple[str, ...]) -> int:

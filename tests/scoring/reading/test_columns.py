@@ -1,0 +1,119 @@
+"""Keys, languages and captions by the names of fields."""
+
+import json
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import read_predictions, read_references
+
+
+def _write(tmp_path, text):
+  path = tmp_path / ("captions.csv" if isinstance(text, str) else "captions.jsonl")
+  path.write_text(text if isinstance(text, str) else json.dumps(text) + "\n", encoding="utf-8")
+  return path
+
+
+@pytest.mark.parametrize(
+  ("text", "language", "captions", "note"),
+  [
+    # AI Hub's Korean COCO.
+    (
+      {"file_path": "val2014/7.jpg", "captions": ["a dog"], "caption_ko": ["개"], "id": 7},
+      "ko",
+      {"ko": ["개"]},
+      "columns of other languages are left out: captions",
+    ),
+    ({"captions": ["a dog"], "caption_ko": ["개"], "id": 7}, "en", {"ko": ["개"], "en": ["a dog"]}, "captions (en)"),
+    ("id,caption,caption_ko\n7,a dog,개\n", None, {"ko": ["개"]}, "left out: caption"),
+    ("image_id,en,de,id\n7,a dog,,anjing itu\n", None, {"en": ["a dog"], "id": ["anjing itu"]}, "de (de)"),
+    ("image_id,Korean,text_pt_BR\n7,개,cão\n", None, {"ko": ["개"], "pt-BR": ["cão"]}, "Korean (ko)"),
+    ({"image/key": "7", "en": ["a dog"], "de": ["Hund"]}, None, {"en": ["a dog"], "de": ["Hund"]}, "en (en), de (de)"),
+    # Names that only look like codes.
+    ("no,image_id,id,caption_id,my_caption,caption\n1,7,3,c_2,x,a dog\n", "en", {"en": ["a dog"]}, ""),
+    ({"image_id": 7, "language": "de", "caption": "Hund", "caption_en": "a dog"}, None, {"de": ["Hund"]}, ""),
+  ],
+)  # fmt: skip
+def test_captions_in_a_column_per_language(tmp_path, text, language, captions, note):
+  references = read_references(_write(tmp_path, text), language=language)
+  assert references == {"7": captions}
+  assert note in "; ".join(references.notes)
+
+
+def test_predictions_in_a_column_per_language(tmp_path):
+  path = _write(tmp_path, "image_id,caption_en,caption_de\n7,a dog,Hund\n8,,Katze\n")
+  assert read_predictions(path) == {"7": {"en": "a dog", "de": "Hund"}, "8": {"de": "Katze"}}
+  assert read_predictions(path, "de") == {"7": {"de": "Hund"}, "8": {"de": "Katze"}}
+  with pytest.raises(UsageError, match="line 1: the columns are 'image_id, caption_en, caption_de'"):
+    read_predictions(path, "fr")
+
+
+@pytest.mark.parametrize(
+  ("text", "references", "prediction"),
+  [
+    ("file_name,caption_1,caption_2,caption_3\n7.wav,a,,b\n", {"7.wav": ["a", "b"]}, "twice, with another"),
+    ("image,caption,caption.1\n7.jpg,a,b\n", {"7.jpg": ["a", "b"]}, "twice, with another"),
+    ("image_id,caption,ref_1,ref_2\n7,a,b,c\n", {"7": ["b", "c"]}, {"7": {"en": "a"}}),
+  ],
+)
+def test_numbered_columns_are_captions_of_one_image(tmp_path, text, references, prediction):
+  path = _write(tmp_path, text)
+  held = read_references(path, language="en")
+  assert held == {key: {"en": captions} for key, captions in references.items()}
+  assert any("the captions of an image are " in note for note in held.notes)
+  if isinstance(prediction, str):
+    with pytest.raises(UsageError, match=prediction):
+      read_predictions(path, "en")
+  else:
+    assert read_predictions(path, "en") == prediction
+
+
+@pytest.mark.parametrize(
+  ("row", "key"),
+  [
+    ({"filename": "7.png"}, "7.png"),
+    ({"image": "a/7.jpg"}, "a/7.jpg"),
+    ({"img_id": 7, "filename": "8.jpg"}, "7"),
+    ({"cocoid": 7, "imgid": 3, "filename": "8.jpg"}, "7"),
+    ({"audiocap_id": 91, "youtube_id": "abc", "start_time": 30}, "abc"),
+    ({"image_id": 7, "id": 3, "image": {"bytes": "x"}}, "7"),
+  ],
+)
+def test_fields_of_keys(tmp_path, row, key):
+  assert read_references(_write(tmp_path, {**row, "caption": ["a", "b"]}), language="en") == {
+    key: {"en": ["a", "b"]}
+  }
+
+
+def test_ids_of_captions_are_no_keys(tmp_path):
+  references = read_references(
+    _write(tmp_path, "id,image,caption\n1,a.jpg,x\n2,a.jpg,y\n3,b.jpg,z\n"), language="en"
+  )
+  assert references == {"a.jpg": {"en": ["x", "y"]}, "b.jpg": {"en": ["z"]}}
+  assert references.notes == ("references: the key of an image is its image, as several ids have one",)
+
+
+@pytest.mark.parametrize("header", ["7.jpg,a dog", "7,a dog", "a dog,http://example.org/7.jpg"])
+def test_tables_without_a_header_are_refused(tmp_path, header):
+  with pytest.raises(UsageError, match=r"line 1: the columns are .*; put a line of names above it"):
+    read_references(_write(tmp_path, f"{header}\n{header}\n"), language="en")
+
+
+@pytest.mark.parametrize(
+  ("cell", "captions"),
+  [
+    ("['a dog', \"the dog\"]", ["a dog", "the dog"]),
+    ('["a dog", "un caf\\u00e9"]', ["a dog", "un café"]),
+    ("[UNK] a dog [SEP]", ["[UNK] a dog [SEP]"]),
+    ("[1, 2]", ["[1, 2]"]),
+  ],
+)
+def test_lists_in_cells(tmp_path, cell, captions):
+  quoted = cell.replace('"', '""')
+  references = read_references(_write(tmp_path, f'image_id,caption\n7,"{quoted}"\n'), language="en")
+  assert references == {"7": {"en": captions}}
+
+
+def test_a_list_as_numpy_prints_it_is_refused(tmp_path):
+  with pytest.raises(UsageError, match="line 2: a list without commas"):
+    read_references(_write(tmp_path, "image_id,caption\n7,['a dog' 'the dog']\n"), language="en")
