@@ -18,7 +18,7 @@ from xmcap.scoring.writing import tables
 _COLUMN, _PAGE, _MOST_IN_COLUMN, _HEIGHT = 3.03, 6.3, 17, 1.9
 _MOST_LEVEL = 8  # labels that fit into a column side by side
 # Text stays text, in fonts that publishers take (TrueType, no Type 3), and the same input gives the same bytes.
-_STYLE = {
+_STYLE: dict[Any, Any] = {
   "svg.fonttype": "none", "svg.hashsalt": "xmcap", "pdf.fonttype": 42, "text.parse_math": False,
   "font.family": "DejaVu Sans", "font.size": 7, "axes.linewidth": 0.6, "axes.spines.top": False,
   "axes.spines.right": False, "xtick.major.size": 0, "ytick.major.size": 2, "ytick.major.width": 0.6,
