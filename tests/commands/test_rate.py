@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from PIL import Image
 
 from xmcap import cli
 
@@ -67,6 +68,78 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
   assert cli.main(["human", "sxs", "--ratings=joined.jsonl", "--resamples=0"]) == 0
 
 
+def test_equal_captions_are_ties_that_nobody_is_asked_about(rate, capsys, tmp_path):
+  assert rate("--protocol=sxs", *_SYSTEMS, "--equal=tie", "--out=page.html") == 0
+  out = capsys.readouterr().out
+  assert "page.html: 4 comparisons" in out
+  assert "comparisons of equal captions: 2; ties that nobody is asked about" in out
+  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
+  asked = [row["item"] for row in key if "equal_captions" not in row]
+  page = (tmp_path / "page.html").read_text(encoding="utf-8")
+  assert len(asked) == 2 and [row["item"] in page for row in key] == [row["item"] in asked for row in key]
+  english = [{**row, "item": row["item"]} for row in key if row["language"] == "en"]
+  lines = [json.dumps({"item": item, "rater": "anna", "rating": 3}) for item in asked]
+  (tmp_path / "anna.jsonl").write_text(lines[0])
+  assert rate("--join=page.key.jsonl", "anna.jsonl", "--out=joined.jsonl") == 0
+  # Nothing was rated in English, where all captions are equal.
+  assert all(row["equal_captions"] for row in english) and "ties" not in capsys.readouterr().out
+  rows = [json.loads(line) for line in (tmp_path / "joined.jsonl").read_text().splitlines()]
+  assert [row["rating"] for row in rows] == [3]
+
+
+def _write_captions(path, captions, language="en"):
+  rows = [{"image/key": key, "language": language, "caption": text} for key, text in captions.items()]
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.mark.parametrize("written", ["{}.jpg", "COCO_val2014_{:0>12}", "val2014/{:0>12}.png", "{:0>6}"])
+def test_keys_of_systems_and_pictures_are_matched(rate, capsys, tmp_path, written):
+  captions = {str(number): f"a dog and {number} cats" for number in range(100, 105)}
+  _write_captions(tmp_path / "a.jsonl", captions)
+  _write_captions(tmp_path / "b.jsonl", {written.format(key): f"{text}!" for key, text in captions.items()})
+  (tmp_path / "photos").mkdir()
+  for number in range(100, 105):
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / f"COCO_val2014_{number:012}.jpg")
+  systems = ("--predictions", "a=a.jsonl", "b=b.jsonl", "--images=photos")
+  assert rate("--protocol=sxs", *systems, "--out=page.html") == 0
+  assert (
+    f"note: system 'b': 5 keys written another way, '{written.format('100')}' for '100'"
+    in capsys.readouterr().out
+  )
+  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
+  assert {row["image/key"] for row in key} == set(captions)
+  _write_captions(tmp_path / "a.jsonl", {written.format(key): text for key, text in captions.items()})
+  assert rate("--protocol=sxs", *systems, "--out=page.html") == 0
+
+
+_NOUNS = ["dog", "cat", "horse", "cow", "sheep", "goat", "bird", "duck", "swan", "bear", "lion", "wolf"]
+_REFERENCES = [f"A {noun} in front of a house." for noun in _NOUNS]
+
+
+@pytest.mark.parametrize(
+  "written, with_references, said",
+  [
+    ("{}</s>", False, "of 12 captions, 12 have special tokens, such as '</s>'; raters will see it: xmcap score"),
+    ("{}</s>", True, "xmcap score --clean=tokens writes predictions.jsonl without it"),
+    ("Sure! Here is a caption: {}", True, "12 have a beginning that many share, such as 'Sure! Here is a caption:'"),
+    ('{{"caption": "{}"}}', False, "12 have JSON around them"),
+    ("<p>{}</p>", False, "12 have HTML"),
+    ("{}", False, None),
+    ("{}", True, None),
+  ],
+)  # fmt: skip
+def test_residue_is_said_before_raters_see_it(rate, capsys, tmp_path, written, with_references, said):
+  texts = {f"k{place:02}": text.rstrip(".").lower() for place, text in enumerate(_REFERENCES)}
+  _write_captions(tmp_path / "a.jsonl", {key: f"{text} {key}" for key, text in texts.items()})
+  _write_captions(tmp_path / "b.jsonl", {key: written.format(text) for key, text in texts.items()})
+  _write_captions(tmp_path / "r.jsonl", dict(zip(texts, _REFERENCES, strict=True)))
+  more = ["--references=r.jsonl"] if with_references else []
+  assert rate("--protocol=sxs", "--predictions", "a=a.jsonl", "b=b.jsonl", *more, "--out=page.html") == 0
+  notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+  assert len(notes) == bool(said) and all(note.startswith("note: system 'b': ") for note in notes)
+  assert not said or said in notes[0]
+
+
 def test_tags_go_from_the_page_to_the_report(rate, capsys, tmp_path):
   (tmp_path / "more.txt").write_text("k1 猫 鸟\nk2 树 海\n", encoding="utf-8")
   tags = ("--predictions", "a=tags.txt", "b=more.txt", "--protocol=coco_cn_tags", "--language=zh", "--top=2")
@@ -109,6 +182,11 @@ def test_tags_go_from_the_page_to_the_report(rate, capsys, tmp_path):
       ["--protocol=coco_cn_tags", "--predictions=a=tags.txt", "-l=zh", "--out=p.html"],
       "has 2 tags of 'k1' in 'zh'",
     ),
+    (["--protocol=thumb", *_SYSTEMS, "--equal=tie", "--out=p.html"], "--equal is for captions side by side"),
+    (
+      ["--protocol=sxs", *_SYSTEMS, "--languages=en", "--equal=tie", "--out=p.html"],
+      "equal in all comparisons: there is nothing to rate",
+    ),
     (["--protocol=sxs", *_SYSTEMS], "required: --out"),
     (["--protocol=sxs", _SYSTEMS[0], "--out=p.html"], "needs two or more systems"),
     (["--protocol=sxs", "--predictions=base.jsonl", "--out=p.html"], "write it as --predictions=NAME=PATH"),
@@ -123,7 +201,7 @@ def test_tags_go_from_the_page_to_the_report(rate, capsys, tmp_path):
     (["--join=no.jsonl", "x.jsonl", "--out=x.jsonl"], "would overwrite the input"),
     (
       ["--join=no.jsonl", "x.jsonl", *_SYSTEMS, "--out=j.jsonl"],
-      "leave out --predictions, --protocol and --language",
+      "leave out --predictions, --protocol, --language",
     ),
   ],
 )

@@ -13,13 +13,13 @@ def add(actions) -> None:
     "Writes PAGE.html for the raters, and PAGE.key.jsonl, which says which system wrote which caption and is not for "
     "them. Raters save a file; --join adds the systems to it, for xmcap human sxs, thumb or rubric. To give each rater "
     "another order and other sides, make a page with another --rater for each. Side by side, equal captions are "
-    "compared too, because ties count; else all captions or tags of a picture are on one screen, and one of several "
-    "systems is rated once for all of them. On the page, a second person may check the file of a first; --join then "
-    "takes the second's ratings.",
+    "compared too, because ties count (--equal=tie: without asking); else all captions or tags of a picture are on one "
+    "screen, and one of several systems is rated once for all of them. On the page, a second person may check the "
+    "file of a first; --join then takes the second's ratings.",
   )  # fmt: skip
   protocol = (
     "sxs: two captions side by side, seven points; thumb: precision, recall, penalties (THumB 1.0); coco_cn_captions: "
-    "relevance and fluency; coco_cn_tags: relevant, unsure, irrelevant; xm3600_quality: five levels; "
+    "relevance and fluency; coco_cn_tags: irrelevant, unsure, relevant; xm3600_quality: five levels; "
     "or the JSON file of a rubric (docs/scoring.md)"
   )
   system = (
@@ -39,13 +39,17 @@ def add(actions) -> None:
   base.number(command, "--top", "the best N tags of each system, for a protocol of tags; default: 5", least=1)
   base.number(command, "--seed", "seed of sampled pictures, order and sides", 0)
   base.text(command, "--rater", "NAME", rater, "")
+  equal = "equal captions side by side: ask about them too, or count them as ties"
+  base.text(command, "--equal", None, equal, "ask", choices=("ask", "tie"))
   base.text(command, "--join", "KEY", "join the key of a page with RATINGS")
   base.text(command, "ratings", "RATINGS", "with --join: files that raters saved", nargs="*")
 
 
 def _join(arguments) -> None:
-  if arguments.predictions or arguments.protocol or arguments.language:
-    raise UsageError("--join takes a key and ratings: leave out --predictions, --protocol and --language")
+  if arguments.predictions or arguments.protocol or arguments.language or arguments.equal == "tie":
+    raise UsageError(
+      "--join takes a key and ratings: leave out --predictions, --protocol, --language, --equal"
+    )
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
   outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
@@ -63,6 +67,9 @@ def _join(arguments) -> None:
     print(f"{terminal.shown(rater)} checked {count:,} of the ratings of {terminal.shown(first)}: {what}")
   if joined.unrated:
     print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
+  if joined.equal:
+    rest = "; too many, as long as other items are rated by nobody" if joined.unrated else ""
+    print(f"ties of equal captions, which nobody was asked about: {joined.equal:,}{rest}")
   own = {"sxs": "sxs", "thumb": "thumb", "xm3600_quality": "quality"}
   action = own.get(joined.protocol, "rubric")
   print(
@@ -95,6 +102,8 @@ def _rate(arguments) -> None:
   of_tags = protocol.shows == "tags"
   if arguments.top and not of_tags:
     raise UsageError(f"--top is for a protocol of tags, such as coco_cn_tags, not {protocol.name}")
+  if arguments.equal == "tie" and protocol.shows != "pair":
+    raise UsageError(f"--equal is for captions side by side, --protocol=sxs, not {protocol.name}")
   paths = base.named_paths("--predictions", arguments.predictions)
   inputs.check_pipes(
     {"--references": arguments.references, **{f"--predictions={name}": path for name, path in paths.items()}}
@@ -109,6 +118,7 @@ def _rate(arguments) -> None:
     if arguments.references:
       references = read_references(arguments.references, language=arguments.language)
     systems: dict[str, rating_items.Texts] = {}
+    notes: list[str] = []
     for name, path in paths.items():
       if of_tags:
         scores = tag_files.read(path, arguments.language)
@@ -118,9 +128,14 @@ def _rate(arguments) -> None:
         answered, failed = failed_requests.split(references or {}, predicted)
         failed_requests.refuse(failed, sum(map(len, (*answered.values(), *failed.values()))), path)
         systems[name] = answered
+        notes += [f"system '{name}': {line.removeprefix('predictions: ')}" for line in predicted.notes]
+        residue = rating_items.residue_note(name, answered, references or {}, arguments.languages)
+        notes += [residue] if residue else []
+    systems, renamed = rating_items.under_same_keys(systems)
     items = rating_items.draw_items(
-      protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater
-    )
+      protocol, systems, arguments.languages, arguments.limit, arguments.seed, arguments.rater,
+      ask_equal=arguments.equal == "ask",
+    )  # fmt: skip
     link = arguments.pictures == "link"
     rating_page.write_rating_page(
       arguments.out, protocol, items, arguments.images, references, arguments.rater, link
@@ -132,9 +147,10 @@ def _rate(arguments) -> None:
     f"{files.count(len({item.key for item in items}), 'picture')}, "
     f"{files.count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
   )
-  same = sum(len(set(item.captions)) == 1 for item in items)
-  if protocol.shows == "pair" and same:
-    print(f"comparisons of equal captions: {same:,}; kept, because ties count")
+  same = sum(item.is_equal for item in items)
+  if same:
+    how = "kept, because ties count" if arguments.equal == "ask" else "ties that nobody is asked about"
+    print(f"comparisons of equal captions: {same:,}; {how}")
   shared = sum(len(item.systems) - 1 for item in items)
   if protocol.shows != "pair" and shared:
     print(f"{noun}s equal to another system's, and rated together with it: {shared:,}")
@@ -142,5 +158,7 @@ def _rate(arguments) -> None:
     lacking = sum(not references.get(item.key, {}).get(item.language) for item in items)
     if lacking:
       print(f"{lacking:,} of {len(items):,} items have no reference in {', '.join(arguments.references)}")
+  for note in [*notes, *renamed]:
+    print(f"note: {terminal.shown(note, limit=None)}")
   print(f"{key}: which system wrote which {written}; do not show it to the raters")
   print(f"after the rating: xmcap human rate --join={key} RATINGS.jsonl --out=joined.jsonl")

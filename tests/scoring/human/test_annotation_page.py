@@ -317,7 +317,7 @@ def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, 
   assert not page.locator("#sentence").is_visible() and not page.locator("#skip").is_visible()
   page.keyboard.press("Enter")
   expect(page.locator("#message")).to_have_text("Rate the caption first.")
-  page.keyboard.press("4")
+  page.keyboard.press("1")
   page.keyboard.press("Enter")
   expect(place).to_contain_text("rate 2 of 2")
   page.get_by_role("button", name="GOOD").click()

@@ -188,11 +188,11 @@ def test_tags_are_judged_on_one_screen(rate, tmp_path):
   assert len(items) == 4 and page.locator("#place").inner_text().startswith("Item 1 of 1")
   assert page.locator(".brand").inner_text() == "判断标签"
   assert page.get_by_role("group", name=f"相关性: {items[2]['captions'][0]}").is_visible()
-  assert page.locator(".choice .meaning").all_inner_texts()[:3] == ["相关", "不确定", "不相关"]
+  assert page.locator(".choice .meaning").all_inner_texts()[:3] == ["不相关", "不确定", "相关"]
   _press(page, "1 3 2 Enter")
   expect(page.locator("#message")).to_contain_text("相关性 is not rated: press 1 to 3")
   _press(page, "1 Enter")
-  assert [line["relevance"] for line in _save(page, tmp_path)] == [1, -1, 0, 1]
+  assert [line["relevance"] for line in _save(page, tmp_path)] == [-1, 1, 0, -1]
 
 
 def test_a_users_rubric_makes_a_page(rate, tmp_path):

@@ -6,6 +6,8 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring.human import rating_protocols
+from xmcap.scoring.human.annotation_procedures import PROCEDURES
+from xmcap.scoring.human.quality import LEVELS
 from xmcap.scoring.human.rating_protocols import PROTOCOLS
 
 _CRITERION = {"name": "tone", "heading": "Tone", "question": "Friendly?", "choices": [[1, "no"], [2, "yes"]]}
@@ -20,6 +22,22 @@ def test_thumb_has_the_papers_values():
     "Inc": [0, -0.5, -2],
   }  # fmt: skip
   assert len(PROTOCOLS["thumb"].rules) == 4 and PROTOCOLS["thumb"].total["P"] == 0.5
+
+
+def test_key_1_is_the_lowest_level_on_all_rating_pages():
+  of_pages = {
+    (name, one.name): [value for value, _ in one.choices]
+    for name, protocol in PROTOCOLS.items()
+    for one in protocol.criteria
+    if one.default is None
+  }
+  of_pages["annotate", "xm3600"] = [LEVELS[name] for name in PROCEDURES["xm3600"].ratings]
+  assert of_pages["annotate", "xm3600"] == of_pages["xm3600_quality", "quality"] == [1, 2, 3, 4, 0]
+  levels = {
+    page: [value for value in values if page[1] != "quality" or value] for page, values in of_pages.items()
+  }
+  levels["annotate", "xm3600"].remove(LEVELS["NOT-ENOUGH-INFO"])
+  assert all(values == sorted(values) for values in levels.values())
 
 
 def test_a_rubric_is_read_from_a_file(tmp_path):

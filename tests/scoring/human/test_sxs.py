@@ -53,6 +53,19 @@ def test_shares_are_of_the_images():
   assert tally.ratings == 24
 
 
+def test_equal_captions_are_ties_outside_of_agreement():
+  rated = _ratings([[-1, -1, 0]] * 3 + [[1, 1, 1]] * 2)
+  # Of two pages; an image that people rated is theirs.
+  equal = [SxsRating(f"k{number}", "en", "", "A", "B", 0, equal=True) for number in (0, 5, 6, 7, 5, 6, 7)]
+  before, after = (sxs.evaluate(ratings, resamples=0) for ratings in (rated, rated + equal))
+  (tally,), (of_people,) = after.tallies, before.tallies
+  assert (tally.images, tally.wins, tally.losses, tally.ties, tally.delta_sxs) == (8, 37.5, 25.0, 37.5, 12.5)
+  assert [getattr(tally, name) == getattr(of_people, name) for name in ("same_side", "alpha_side", "ratings")]
+  assert [note for note in after.notes if note not in before.notes] == [
+    "3 pairs of equal captions are ties that nobody was asked about; agreement is without them"
+  ]
+
+
 def test_each_pair_and_language_is_told_apart():
   ratings = _ratings([[1]]) + _ratings([[1]], "de") + _ratings([[1]], right="C")
   tallies = sxs.evaluate(ratings, resamples=0).tallies

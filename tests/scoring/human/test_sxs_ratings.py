@@ -27,6 +27,17 @@ def test_csv_and_jsonl_say_the_same(tmp_path):
   assert sxs.read(tmp_path / "ratings.csv")[0] == sxs.SxsRating("k1", "en", "r1", "A", "B", 2)
 
 
+def test_ties_of_equal_captions_are_read_from_jsonl_and_csv(tmp_path):
+  row = {**_ROW, "rater": "", "rating": 0, "equal_captions": True}
+  (tie,) = _read(tmp_path, row)
+  assert tie == sxs.SxsRating("k1", "en", "", "A", "B", 0, equal=True)
+  text = f"{','.join(row)}\n{','.join(map(str, row.values()))}\n"
+  (tmp_path / "ratings.csv").write_text(text)
+  assert sxs.read(tmp_path / "ratings.csv") == [tie]
+  with pytest.raises(UsageError, match="line 1: 'rating' is 2, but the captions are equal; rate them 0"):
+    _read(tmp_path, {**row, "rating": 2})
+
+
 # What spreadsheets and scripts of raters save.
 @pytest.mark.parametrize(
   "changed",

@@ -56,7 +56,7 @@ class Finding:
   def is_clear(self) -> bool:
     """Whether the share is clearly above that of the references, which may have none."""
     share = self.count / self.total
-    reference_share = self.reference_count / self.reference_total
+    reference_share = self.reference_count / max(self.reference_total, 1)
     if share <= 2 * reference_share or self.kind == "length_ratio":
       return share > 2 * reference_share > 0
     # Some human captions are judged to be in another language, too, so that none among the references says little.

@@ -31,7 +31,7 @@ class Residual:
 
 
 def residual(captions: Texts, references: Texts) -> dict[str, Residual]:
-  """Measures the residue of each language; each has a caption and a reference.
+  """Measures the residue of each language; each has a caption, and perhaps references.
 
   The languages are looked at together, since what several share is residue in each.
   """
@@ -78,4 +78,4 @@ def _found(cleaned: residue.Cleaned) -> tuple[dict[str, list[int]], dict[str, tu
 
 
 def _share(kinds: Sequence[str], rows: Mapping[str, Sequence[int]], total: int) -> float:
-  return len({row for kind in kinds for row in rows.get(kind, ())}) / total
+  return len({row for kind in kinds for row in rows.get(kind, ())}) / max(total, 1)

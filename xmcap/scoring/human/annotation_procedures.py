@@ -28,7 +28,8 @@ class Procedure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   Attributes:
     guidelines: lines; one that begins with `# ` is a heading.
     translated: whether the translations of `rating_instructions.json` say the same as the guidelines.
-    ratings: value -> meaning of the answers about a machine caption, the best first; empty: there is no first screen.
+    ratings: value -> meaning of the answers about a machine caption, the worst first as in `rating_protocols`; empty:
+      there is no first screen.
     rated_language: of the machine captions; "" if none are rated.
     batch: pictures that are rated before the first of them is described; 0: all, or there is no first screen.
     suggestions: whether sentences can be copied while one writes.

@@ -5,18 +5,24 @@ input gives the same items in whatever order the systems are named. The pictures
 depend on the rater too, so all raters see the same pictures, each in a different order.
 """
 
+import collections
 import dataclasses
 import hashlib
 import itertools
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.scoring import files, residue
+from xmcap.scoring.health.leftovers import Finding
+from xmcap.scoring.health.residual import residual
 from xmcap.scoring.human.rating_protocols import Protocol
+from xmcap.scoring.reading import ids, matching
 from xmcap.scoring.reading.tag_files import Scores
 from xmcap.scoring.report import elements
+from xmcap.scoring.residue.forms import FORMS
 from xmcap.terminal import shown
 
 Texts = Mapping[str, Mapping[str, str | Sequence[str]]]
@@ -28,6 +34,9 @@ INSTRUCTIONS: dict[str, dict[str, list[Any]]] = json.loads(
 """Language code -> protocol -> translated title and task, and where there is more, for each criterion its heading,
 question ("": not translated) and the meanings of its choices."""
 
+_NOUNS = {"prefix": "a beginning that many share", "suffix": "an end that many share"}
+_CLEAN = "raters will see it: xmcap score --clean={} writes predictions.jsonl without it"
+
 
 @dataclasses.dataclass(frozen=True)
 class RatingItem:
@@ -38,6 +47,7 @@ class RatingItem:
       or tags of the same picture and language begin with the same 12 digits.
     captions: (left, right), or a single caption or tag.
     systems: (left, right), or all systems that gave the caption or tag, in alphabetical order.
+    asked: whether it is on the page; else it is a pair of equal captions, and a tie.
   """
 
   id: str
@@ -45,6 +55,55 @@ class RatingItem:
   language: str
   captions: tuple[str, ...]
   systems: tuple[str, ...]
+  asked: bool = True
+
+  @property
+  def is_equal(self) -> bool:
+    """Whether both captions of a pair are one to a reader."""
+    texts = {" ".join(unicodedata.normalize("NFC", text).split()) for text in self.captions}
+    return len(self.captions) == 2 and len(texts) == 1
+
+
+def under_same_keys(systems: Mapping[str, Texts]) -> tuple[dict[str, Texts], list[str]]:
+  """Returns the texts under the keys and codes of the system whose name is first, as `matching.align`, and notes."""
+  first, aligned, notes = min(systems), {}, []
+  for name, texts in systems.items():
+    namer = ids.Namer(f"system '{name}'")
+    namer.codes = {code: code for of_picture in texts.values() for code in of_picture}
+    own = {key: dict(of_picture) for key, of_picture in texts.items()}
+    aligned[name] = matching.align(own, systems[first], namer)
+    notes += namer.notes
+  return aligned, notes
+
+
+def residue_note(
+  name: str,
+  captions: Mapping[str, Mapping[str, str]],
+  references: Mapping[str, Mapping[str, Sequence[str]]],
+  languages: Sequence[str] | None = None,
+) -> str:
+  """Returns a line on what a model left around its captions, clearly more than in the references; "" if nothing.
+
+  Without references of a language, beginnings and ends that its captions share are not looked for.
+  """
+  of_languages: dict[str, list[str]] = collections.defaultdict(list)
+  people: dict[str, list[str]] = collections.defaultdict(list)
+  for key, of_picture in captions.items():
+    for code in of_picture if languages is None else of_picture.keys() & languages:
+      of_languages[code].append(of_picture[code])
+      people[code] += references.get(key, {}).get(code, ())
+  found: dict[str, list[Finding]] = {}
+  for held in residual(of_languages, people).values():
+    for finding in held.findings:
+      found.setdefault(finding.kind, []).append(finding)
+  kinds = [kind for kind in residue.KINDS if kind in found]
+  parts = [
+    f"{sum(one.count for one in found[kind]):,} have {_NOUNS.get(kind) or FORMS[kind].noun}, such as "
+    f"'{shown(found[kind][0].examples[0], limit=60)}'"
+    for kind in kinds
+  ]
+  total = files.count(sum(map(len, of_languages.values())), "caption")
+  return f"system '{name}': of {total}, {'; '.join(parts)}; {_CLEAN.format(','.join(kinds))}" if parts else ""
 
 
 def draw_items(
@@ -54,12 +113,14 @@ def draw_items(
   limit: int | None = None,
   seed: int = 0,
   rater: str = "",
+  ask_equal: bool = True,
 ) -> list[RatingItem]:
   """Draws the items of a page.
 
   A protocol of pairs has an item for each image, language and pair of systems, even if both give the same caption,
-  because ties count in the percentages. Others have an item for each image, language and distinct caption or tag; one
-  shared by several systems is rated once, and the rating counts for each of them.
+  because ties count in the percentages; unless `ask_equal`, such items are marked as ties. Others have an item for each
+  image, language and distinct caption or tag; one shared by several systems is rated once, and the rating counts for
+  each of them.
 
   `limit` is the number of images, each with every language and system, so that systems stay comparable. The same seed
   draws the same images from the same keys, whatever the captions.
@@ -76,6 +137,10 @@ def draw_items(
   content = _digest(seed, rater, protocol.name, [[name, chosen[name]] for name in sorted(chosen)])
   draw = _side_by_side if protocol.shows == "pair" else _one_by_one
   items = itertools.chain.from_iterable(draw(key, chosen, content) for key in keys)
+  if not ask_equal:
+    items = [dataclasses.replace(item, asked=not item.is_equal) for item in items]
+    if not any(item.asked for item in items):
+      raise UsageError("the captions are equal in all comparisons: there is nothing to rate")
   return sorted(items, key=lambda item: item.id)
 
 

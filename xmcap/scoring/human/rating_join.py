@@ -26,8 +26,9 @@ class JoinedRatings:
     rated: rater -> number of items rated.
     checked: (rater, the rater whose ratings were checked) -> number of items, and of those that were changed; None if
       a checked rating is in none of the files.
-    items: number of items in the key.
+    items: number of items in the key that the page asks about.
     unrated: number of those that nobody rated.
+    equal: number of rows that are ties of equal captions, which nobody was asked about.
   """
 
   protocol: str
@@ -36,6 +37,7 @@ class JoinedRatings:
   checked: dict[tuple[str, str], tuple[int, int | None]]
   items: int
   unrated: int
+  equal: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +54,8 @@ def key_rows(protocol: Protocol, items: Iterable[RatingItem]) -> Iterable[dict[s
   for item in items:
     row = {"item": item.id, "protocol": protocol.name, "image/key": item.key, "language": item.language}
     if protocol.shows == "pair":
-      yield {**row, "left": item.systems[0], "right": item.systems[1]}
+      tie = {} if item.asked else {"equal_captions": True}
+      yield {**row, "left": item.systems[0], "right": item.systems[1], **tie}
     else:
       yield {**row, _noun(protocol): item.captions[0], "systems": list(item.systems)}
 
@@ -61,9 +64,11 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   """Joins ratings files with the key of the page that they were made on.
 
   sxs rows: `image/key`, `language`, `rater`, `left`, `right` (systems), `rating` from -3 to 3, positive if the right
-  caption is better. thumb rows, one per system in THumB's release format: `SYS`, `seg_id` and `image` (both the image
-  key), `hyp`, `P`, `R`, `Fl`, `Inc`, `Con`, `human_score`, and also `language` and `annotator`. Rows of others, one per
-  system: `protocol`, `image/key`, `language`, `rater`, `system`, `caption` or `tag`, and the criteria.
+  caption is better; where both captions are equal and nobody was asked, `rating` is 0, `rater` is empty and
+  `equal_captions` is true, in the languages that were rated. thumb rows, one per system in THumB's release format:
+  `SYS`, `seg_id` and `image` (both the image key), `hyp`, `P`, `R`, `Fl`, `Inc`, `Con`, `human_score`, and also
+  `language` and `annotator`. Rows of others, one per system: `protocol`, `image/key`, `language`, `rater`, `system`,
+  `caption` or `tag`, and the criteria.
 
   A rating that another rater checked (`checks`) is replaced by theirs.
 
@@ -79,7 +84,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
     for number, line in files.read_jsonl(path):
       where = f"{path}, line {number}"
       id, rater = (fields.text(line, name, where) for name in ("item", "rater"))
-      if id not in items:
+      if id not in items or not items[id].asked:
         raise UsageError(
           f"{where}: item '{shown(id)}' is not in {key}; join ratings with the key of the page that they "
           "were made on"
@@ -101,7 +106,12 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
     if rater not in replaced:
       rows += _rows(protocol, items[id], of_items[id][rater])
   rated = collections.Counter(rater for _, rater in seen)
-  return JoinedRatings(protocol.name, rows, rated, _checks(of_items), len(items), len(items) - len(of_items))
+  codes = {items[id].language for id in of_items}
+  ties = [item for item in items.values() if not item.asked and item.language in codes]
+  tie = _Rating("", "", {"rating": 0})
+  rows += [{**row, "equal_captions": True} for item in ties for row in _rows(protocol, item, tie)]
+  asked = sum(item.asked for item in items.values())
+  return JoinedRatings(protocol.name, rows, rated, _checks(of_items), asked, asked - len(of_items), len(ties))
 
 
 def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -180,7 +190,7 @@ def _read_key(path: str | os.PathLike) -> tuple[Protocol, dict[str, RatingItem]]
     else:
       captions = (fields.text(row, _noun(protocol), where, blank=True),)
       systems = fields.texts(row, "systems", where)
-    items[id] = RatingItem(id, key, language, captions, tuple(systems))
+    items[id] = RatingItem(id, key, language, captions, tuple(systems), row.get("equal_captions") is not True)
   if protocol is None:
     raise UsageError(f"{path}: contains no items; give the key that was written beside the page")
   return protocol, items

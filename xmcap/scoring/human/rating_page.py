@@ -49,9 +49,10 @@ def write_rating_page(
     rater: suggested name of the rater.
     link: whether the page links to the pictures by relative paths instead of embedding them.
   """
-  keys = list(dict.fromkeys(item.key for item in items))
+  asked = [item for item in items if item.asked]
+  keys = list(dict.fromkeys(item.key for item in asked))
   sources = _picture_sources(keys, images_dir, pathlib.Path(path).parent if link else None)
-  data = _page_data(protocol, items, keys, sources, references or {}, rater)
+  data = _page_data(protocol, asked, keys, sources, references or {}, rater)
   text = fill_page("rating_page", protocol.title, data, link, scripts=["rating_show.js"])
   with outputs.together(key_path(path), folder=False):
     rating_join.write_rows(key_path(path), rating_join.key_rows(protocol, items))

@@ -51,7 +51,7 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     name: its field in files of ratings.
-    choices: value and meaning, at most ten.
+    choices: value and meaning, at most ten; xmcap's own are the lowest first, so that a level has one key on all pages.
     first_key: the number key of the first choice; the next ones follow.
     default: the value if a rater leaves the question out; None: it must be answered.
   """

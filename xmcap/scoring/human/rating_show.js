@@ -36,7 +36,7 @@ function cardPart(item, card, direction) {
     showCaption(part.querySelector("p"), text, item.language, direction);
     section.querySelector(".captions").append(part);
   });
-  section.querySelector(".same").hidden = item.captions.length < 2 || item.captions[0] !== item.captions[1];
+  section.querySelector(".same").hidden = item.captions.length < 2 || tidy(item.captions[0]) !== tidy(item.captions[1]);
   const questions = criteria.map((_, number) => questionPart(item, card, number));
   section.querySelector(".criteria").append(...questions.map(({ fieldset }) => fieldset));
   section.querySelector(".total").hidden = !Object.keys(protocol.total).length;

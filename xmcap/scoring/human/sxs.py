@@ -38,7 +38,8 @@ _Points = dict[tuple[str, str, str], dict[str, list[int]]]
 class SxsRating:
   """One rater's comparison of two captions of an image, from -3 (left much better) to 3 (right much better).
 
-  `left` and `right` name the systems; the sides are random for each rating.
+  `left` and `right` name the systems; the sides are random for each rating. `equal`: both captions are equal, a tie
+  that nobody was asked about.
   """
 
   key: str
@@ -47,6 +48,7 @@ class SxsRating:
   left: str
   right: str
   rating: int
+  equal: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,15 +114,22 @@ def read(paths: joining.Paths) -> list[SxsRating]:
   ratings: list[SxsRating] = []
   seen: dict[Hashable, str] = {}
   for where, row in fields.rows(paths, _MEMBERS, as_csv=True):
-    key, language, rater, left, right = (fields.text(row, name, where).strip() for name in _MEMBERS[:-1])
+    equal = row.get("equal_captions") in (True, "true", "True")
+    key, language, rater, left, right = (
+      fields.text(row, name, where, blank=equal and name == "rater").strip() for name in _MEMBERS[:-1]
+    )
     files.check_language(language, where)
     if left == right:
       raise UsageError(f"{where}: '{shown(left)}' is on both sides; name two systems")
     what = (
       f"'{shown(rater)}' rated '{shown(left)}' against '{shown(right)}' in {language} on image '{shown(key)}'"
     )
-    fields.once(seen, (key, language, rater, *sorted((left, right))), where, what)
-    ratings.append(SxsRating(key, language, rater, left, right, _rating(row, where)))
+    rating = _rating(row, where)
+    if not equal:
+      fields.once(seen, (key, language, rater, *sorted((left, right))), where, what)
+    elif rating:
+      raise UsageError(f"{where}: 'rating' is {rating}, but the captions are equal; rate them 0")
+    ratings.append(SxsRating(key, language, rater, left, right, rating, equal))
   return ratings
 
 
@@ -167,7 +176,8 @@ def evaluate(
   for rating in ratings:
     system, against = sorted((rating.left, rating.right), key=lambda name: (name == baseline, name))
     value = rating.rating if rating.right == system else -rating.rating
-    points[system, against, rating.language][rating.key].append(value)
+    # Without ratings an image is a tie, and in no figure of agreement.
+    points[system, against, rating.language][rating.key] += [] if rating.equal else [value]
   systems = sorted({name for pair in points for name in pair[:2]})
   if baseline is not None and baseline not in systems:
     raise UsageError(
@@ -179,6 +189,10 @@ def evaluate(
     notes.append(
       f"low, high: 95% bootstrap interval of delta SxS, {resamples:,} resamples of the images, seed {seed}"
     )
+  equal = sum(not values for images in points.values() for values in images.values())
+  if equal:
+    pairs = files.count(equal, "pair")
+    notes.append(f"{pairs} of equal captions are ties that nobody was asked about; agreement is without them")
   notes += [*_unusual_numbers(points, raters), *_fixed_sides(ratings)]
   return SideBySide(tallies=tallies, resamples=resamples, seed=seed, notes=notes)
 
@@ -237,7 +251,9 @@ def _winner(sides: Sequence[int]) -> int:
 
 
 def _unusual_numbers(points: _Points, raters: int) -> list[str]:
-  counts = collections.Counter(len(values) for images in points.values() for values in images.values())
+  counts = collections.Counter(
+    len(values) for images in points.values() for values in images.values() if values
+  )
   others = [f"{images:,} with {count}" for count, images in sorted(counts.items()) if count != raters]
   share = f"{counts.total() - counts[raters]:,} of {counts.total():,} rated pairs of captions"
   return [f"{share} do not have {raters} raters: {', '.join(others)}"] if others else []

@@ -5,6 +5,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from xmcap import languages
 from xmcap.errors import UsageError
@@ -12,6 +13,8 @@ from xmcap.scoring import files
 from xmcap.scoring.reading import rows
 from xmcap.scoring.reading.ids import Namer
 from xmcap.terminal import shown
+
+T = TypeVar("T")
 
 _PREFIX = re.compile(r"COCO_(train|val|test)\d{4}_(?=\d)")
 _XM3600 = re.compile(r"[0-9a-f]{16}")
@@ -55,11 +58,11 @@ def in_order(
 
 
 def align(
-  predictions: dict[str, dict[str, str]],
+  predictions: dict[str, dict[str, T]],
   references: Mapping[str, Mapping],
   namer: Namer,
   names: Mapping[str, str] | None = None,
-) -> dict[str, dict[str, str]]:
+) -> dict[str, dict[str, T]]:
   """Returns predictions under the keys and codes of the references, where there is one way to match them.
 
   The names of pictures that either file has beside its keys come first: `names`, key -> name, of the predictions, and
@@ -95,8 +98,7 @@ def align(
   theirs, ours = next(iter(renamed.items()))
   form = ", in another Unicode form" if not unicodedata.is_normalized("NFC", f"{theirs} {ours}") else ""
   namer.note(
-    f"{files.count(len(renamed), 'key')} written another way, '{shown(theirs)}' for the references' '{shown(ours)}'"
-    + form
+    f"{files.count(len(renamed), 'key')} written another way, '{shown(theirs)}' for '{shown(ours)}'" + form
   )
   return {renamed.get(key, key): captions for key, captions in predictions.items()}
 

@@ -17,6 +17,7 @@ from PIL import Image, ImageOps
 
 from xmcap.errors import UsageError
 from xmcap.scoring import keys as keys_lib
+from xmcap.scoring.reading import matching
 
 BUDGET = 24 * 2**20
 """Largest total of base64 characters of the embedded pictures of a report."""
@@ -117,20 +118,28 @@ def _is_name(key: str) -> bool:
 def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pathlib.Path]:
   """Returns the files of image keys in a folder: as `find`, or else at any depth and in upper case (`.JPG`).
 
-  A file matches the key that a corpus of own pictures gives it (`keys.hashed`), or its name if that is unique.
+  A file matches the key that a corpus of own pictures gives it (`keys.hashed`), or its name if that is unique; a key of
+  no such name matches the one file of another spelling, as `matching.bare` compares them.
   """
   folder, keys = pathlib.Path(images_dir), list(keys)
   found = {key: path for key in keys if (path := find(folder, key))}
-  wanted = {key for key in keys if key not in found and _is_name(key)}
+  missing = [key for key in keys if key not in found and ".." not in key]
+  wanted = set(filter(_is_name, missing))
+  spelled: dict[str, list[str]] = {}
+  for key in missing:
+    spelled.setdefault(matching.bare(key), []).append(key)
   deeper: dict[str, list[pathlib.Path]] = {}
-  for parent, _, names in os.walk(folder) if wanted else ():
+  others: dict[str, list[pathlib.Path]] = {}
+  for parent, _, names in os.walk(folder) if missing else ():
     for stem, suffix in map(os.path.splitext, names):
       if suffix.lower() in _SUFFIXES:
         path = pathlib.Path(parent, f"{stem}{suffix}")
         inside = path.relative_to(folder).as_posix()
         for key in {stem, keys_lib.normal(stem), keys_lib.hashed(stem, inside)} & wanted:
           deeper.setdefault(key, []).append(path)
-  return found | {key: paths[0] for key, paths in deeper.items() if len(paths) == 1}
+        if len(alike := spelled.get(matching.bare(path.name), ())) == 1:
+          others.setdefault(alike[0], []).append(path)
+  return found | {key: paths[0] for key, paths in (others | deeper).items() if len(paths) == 1}
 
 
 def data_uri(path: pathlib.Path) -> str | None:
