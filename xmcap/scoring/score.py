@@ -10,7 +10,6 @@ from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
-from xmcap.scoring import matching, options, residue, tokenizers, workers
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
@@ -116,7 +115,7 @@ def score(
     predictions = subsets.take_predictions(predictions, references, chosen)
     references = subsets.take(references, chosen)
   kinds = residue.parse(clean)
-  scored, predictions, of_predictions = matching.match(
+  scored, predictions, of_predictions = scored_predictions.prepare(
     references, predictions, failed, options.language_codes(languages), missing, kinds
   )
   notes += of_predictions

@@ -9,7 +9,7 @@ from xmcap.scoring.reading.predictions import Predictions, fill_missing, match_r
 from xmcap.scoring.reading.references import References
 
 
-def match(
+def prepare(
   references: References,
   predictions: Predictions,
   failed: Failures,
