@@ -129,7 +129,7 @@ _REFERENCES = [f"A {noun} in front of a house." for noun in _NOUNS]
   ],
 )  # fmt: skip
 def test_residue_is_said_before_raters_see_it(rate, capsys, tmp_path, written, with_references, said):
-  texts = {f"k{place:02}": text.rstrip(".").lower() for place, text in enumerate(_REFERENCES)}
+  texts = {f"k{place:02}": text.lower() for place, text in enumerate(_REFERENCES)}
   _write_captions(tmp_path / "a.jsonl", {key: f"{text} {key}" for key, text in texts.items()})
   _write_captions(tmp_path / "b.jsonl", {key: written.format(text) for key, text in texts.items()})
   _write_captions(tmp_path / "r.jsonl", dict(zip(texts, _REFERENCES, strict=True)))
