@@ -205,6 +205,7 @@ def test_broken_utf_16_is_one_line(tmp_path):
     (b"\x28\xb5\x2f\xfd\x24", "compressed with Zstandard: decompress it with zstd -d"),
     (b"7z\xbc\xaf\x27\x1c\0", "compressed with 7-Zip"),
     (b"Rar!\x1a\x07\1\0", "compressed with RAR"),
+    (b'<refset setid="newstest2014" srclang="any">', "markup, such as WMT's SGML"),
   ],
 )
 def test_files_of_other_kinds_are_named(tmp_path, content, message):

@@ -87,3 +87,9 @@ def test_textcaps_repeats_the_references_of_an_image(tmp_path):
     UsageError, match=r"data\[1\]: 'reference_strs' is not as on an earlier row of this image"
   ):
     _references(path)
+
+
+def test_a_later_row_without_its_picture_is_refused(tmp_path):
+  rows = [{**_SWIFT, "images": ["7.jpg"]}, _SWIFT]
+  with pytest.raises(UsageError, match="line 2: 'images' must be one picture"):
+    read_predictions(_lines(tmp_path, *rows), "en")

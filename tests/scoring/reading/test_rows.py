@@ -140,6 +140,13 @@ def test_text_with_the_language_as_suffix(tmp_path, name, code):
   assert read_predictions(path, references={"a": {code: ["x"]}}) == {"a": {code: "ein Hund"}}
 
 
+def test_another_language_than_the_suffix_says_is_noted(tmp_path):
+  path = _write(tmp_path, "hyp.de", "a dog\n")
+  note = "--language=en is taken, though the file is named hyp.de"
+  assert any(note in line for line in read_references(path, language="en").notes)
+  assert not any(note in line for line in read_references(path, language="de").notes)
+
+
 def test_text_of_an_unknown_suffix_is_refused_as_text(tmp_path):
   for name in ("hyp.out", "deu_Latn.devtest", "p.json"):
     with pytest.raises(UsageError, match="text, not JSON: name it .txt"):

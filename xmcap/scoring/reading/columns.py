@@ -38,13 +38,13 @@ _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its r
 
 
 def layout(
-  first: dict[str, Any], what: str, where: str, ordered: bool = False, language: str | None = None
+  first: dict[str, Any], role: str, where: str, ordered: bool = False, language: str | None = None
 ) -> Layout:
   """Returns the layout of rows, given the first.
 
   Args:
     first: the first row.
-    what: `references` or `predictions`.
+    role: `references` or `predictions`.
     where: its place in messages.
     ordered: whether rows without a key are in the order of the references.
     language: of captions that come without one; None: not known.
@@ -52,14 +52,14 @@ def layout(
   Raises:
     UsageError: the fields are those of no layout; the message has the fields found and wanted.
   """
-  of_program = programs.layout(first, what, where)
+  of_program = programs.layout(first, role, where)
   if of_program is not None:
     return of_program
   keys = [name for name in KEYS if name in first] or [name for name in ("id", LINE_KEY) if name in first]
   file_names = [name for name in FILE_NAMES if isinstance(first.get(name), str)]
   key = next(iter([*keys, *file_names]), "")
   of_language = next((name for name in LANGUAGES if name in first), "")
-  captions, notes = _captions(first, what, key, of_language, language)
+  captions, notes = _captions(first, role, key, of_language, language)
   others = first.keys() - {*dict(captions), of_language, *_TABLE_INDEX}
   if captions and len(keys) < 2 and (key or (ordered and not others)):
     if key not in ("", *KEYS[:3]):
@@ -80,7 +80,7 @@ def layout(
       next(iter(file_names), "") if keys else "",
     )
   names = shown(", ".join(first)) or "empty"
-  wanted = "captions" if what == "references" else "a caption"
+  wanted = "captions" if role == "references" else "a caption"
   is_row = ordered and any(map(_OF_A_ROW.fullmatch, first))
   cure = "put a line of names above it" if is_row else "rename or remove columns"
   raise UsageError(
@@ -96,10 +96,10 @@ def is_header(line: str) -> bool:
 
 
 def _captions(
-  first: dict[str, Any], what: str, key: str, of_language: str, language: str | None
+  first: dict[str, Any], role: str, key: str, of_language: str, language: str | None
 ) -> tuple[tuple[tuple[str, str], ...], list[str]]:
   """Returns the fields of the captions with their languages, as in `Layout`, and notes on them."""
-  is_reference = what == "references"
+  is_reference = role == "references"
   names = ("caption", *LISTS) if is_reference else ("caption",)
   plain = [name for name in ("comment" if key == "image_name" else "", *names) if name and name in first][:1]
   by_language = {} if of_language else _by_language(first, key)

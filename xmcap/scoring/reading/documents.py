@@ -82,8 +82,8 @@ def of(document: Any, name: str) -> Document:
   if isinstance(inner, dict) and FIELDS.isdisjoint({*document, *inner}):
     document = inner
   for read in (_annotations, _karpathy, _split, _member, _columns, _captions_by_id):
-    if (found := read(document, name)) is not None:
-      return found
+    if (rows := read(document, name)) is not None:
+      return rows
   if _is_row(document):
     return Document("row {}", iter([(1, document)]))
   raise UsageError(
@@ -209,17 +209,9 @@ def _columns(document: dict[str, Any], name: str) -> Document | None:
     raise UsageError(f"{name}: pandas' columns with different rows; write it with to_json(orient='records')")
   # A running number is no key.
   keyed = OF_KEYS.isdisjoint(document) and index != list(map(str, range(len(index))))
-  return Document(
-    "row '{}'",
-    (
-      (
-        shown(row),
-        {**({"id": row} if keyed else {}), **{field: column[row] for field, column in document.items()}},
-      )
-      for row in index
-    ),
-    ["pandas' orient 'columns'"],
-  )
+  columns = {**({"id": {row: row for row in index}} if keyed else {}), **document}
+  rows = ((shown(row), {field: column[row] for field, column in columns.items()}) for row in index)
+  return Document("row '{}'", rows, ["pandas' orient 'columns'"])
 
 
 def _captions_by_id(document: dict[str, Any], name: str) -> Document | None:
@@ -228,27 +220,24 @@ def _captions_by_id(document: dict[str, Any], name: str) -> Document | None:
   if not FIELDS.isdisjoint(document) or not all(map(_are_captions, document.values())):
     return None
   return Document(
-    "'{}'",
-    ((shown(key), {"id": key, "caption": _texts(value)}) for key, value in document.items()),
+    "'{}'", ((shown(key), {"id": key, "caption": _texts(value)}) for key, value in document.items())
   )
 
 
 def _are_captions(value: Any) -> bool:
   """Whether a value is captions, or a failed request in place of one."""
-  if isinstance(value, str | None) or (isinstance(value, dict) and "error" in value):
-    return True
-  return isinstance(value, list) and all(
-    isinstance(item, str)
-    or (isinstance(item, dict) and "caption" in item and OF_KEYS.isdisjoint(item.keys() - {"id"}))
-    for item in value
-  )
+  if isinstance(value, list):
+    return all(isinstance(item, str) or _is_caption(item) for item in value)
+  return isinstance(value, str | None) or (isinstance(value, dict) and "error" in value)
+
+
+def _is_caption(item: Any) -> bool:
+  return isinstance(item, dict) and "caption" in item and OF_KEYS.isdisjoint(item.keys() - {"id"})
 
 
 def _texts(value: Any) -> Any:
   return (
-    [item["caption"] if isinstance(item, dict) else item for item in value]
-    if isinstance(value, list)
-    else value
+    [item["caption"] if _is_caption(item) else item for item in value] if isinstance(value, list) else value
   )
 
 

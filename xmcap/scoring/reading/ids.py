@@ -163,6 +163,11 @@ class Namer:
     if first is None:
       return
     items = itertools.chain((first,), items)
+    own = language_suffix(source.path)
+    if language is not None and own not in ("", language, languages.variety_base(language)):
+      self.note(
+        f"--language={language} is taken, though the file is named {shown(os.path.basename(source.path))}"
+      )
     if self._key is not None:
       items = self._matched(source, list(items))
     elif first[2] is None:

@@ -38,6 +38,9 @@ _FOREIGN = {
   "an HDF5 file, not text: write the captions as JSONL": rb"\x89HDF\r\n",
   "a Parquet file, which can be read as captions only, and not from a pipe": rb"PAR1",
   "a picture, not text: name the file of captions": rb"\x89PNG|\xff\xd8\xff",
+  "markup, such as WMT's SGML, not text: write a caption per line, and name it .txt": (
+    rb"\s*<(?:\?xml|!DOCTYPE|html|refset|srcset|tstset|DOC)\b"
+  ),
   "compressed with Zstandard: decompress it with zstd -d": rb"\x28\xb5\x2f\xfd",
   "compressed with LZ4: decompress it with lz4 -d": rb"\x04\x22\x4d\x18",
   "compressed with 7-Zip: unpack it, and name the file of captions": rb"7z\xbc\xaf\x27\x1c",

@@ -117,14 +117,14 @@ def listed(value: Any, where: str) -> Any:
     return value
   for parse in (json.loads, ast.literal_eval):  # literals only: they run no code
     try:
-      found = texts(parse(text))
+      captions = texts(parse(text))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
       continue
-    if found and parse is ast.literal_eval and _WITHOUT_COMMAS.search(text):
+    if captions and parse is ast.literal_eval and _WITHOUT_COMMAS.search(text):
       raise UsageError(
         f"{where}: a list without commas, as NumPy prints it; write it as ['a dog', 'the dog']"
       )
-    return found or value
+    return captions or value
   return value
 
 

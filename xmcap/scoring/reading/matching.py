@@ -168,11 +168,11 @@ def _renamed(
   candidates = {key: by_spelling.get(bare(key), []) for key in predictions if key not in references}
   # The name of a picture is not that of a reference with another name, though the numbers agree.
   return {
-    key: found[0]
-    for key, found in candidates.items()
-    if len(found) == 1
-    and found[0] not in predictions
-    and not (found[0] in names and _PICTURE.fullmatch(os.path.splitext(key)[1]))
+    key: matches[0]
+    for key, matches in candidates.items()
+    if len(matches) == 1
+    and matches[0] not in predictions
+    and not (matches[0] in names and _PICTURE.fullmatch(os.path.splitext(key)[1]))
   }
 
 

@@ -1,7 +1,7 @@
 """Rows that programs write and data sets have, known by their fields: a table of whose they are and what is read."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from xmcap.errors import UsageError
@@ -26,7 +26,7 @@ class Program:
   """
 
   whose: str
-  fields: frozenset[str]
+  fields: Set[str]
   key: str
   predictions: str = ""
   references: str | tuple[tuple[str, str], ...] = ""
@@ -43,20 +43,20 @@ def of(row: dict[str, Any]) -> Program | None:
   return next((program for program in PROGRAMS if program.fields <= row.keys() and program.shows(row)), None)
 
 
-def layout(first: dict[str, Any], what: str, where: str) -> layouts.Layout | None:
+def layout(first: dict[str, Any], role: str, where: str) -> layouts.Layout | None:
   """Returns the layout of a program's rows, given the first; None for other rows.
 
-  UsageError if the rows have no key of an image, or none of `what`, `references` or `predictions`.
+  UsageError if the rows have no key of an image, or none of their `role`, `references` or `predictions`.
   """
   program = of(first)
   if program is None:
     return None
-  is_reference = what == "references"
+  is_reference = role == "references"
   captions = program.references if is_reference else program.predictions
   if not program.key:
     raise UsageError(f"{where}: {program.whose}, which do not name their images; add 'image_id' to each row")
   if not captions:
-    raise UsageError(f"{where}: {program.whose}, which have no {what}")
+    raise UsageError(f"{where}: {program.whose}, which have no {role}")
   of_language = f", the language its {program.language}" if program.language != "language" else ""
   return layouts.Layout(
     program.key,
@@ -106,8 +106,9 @@ def _response(row: dict[str, Any], where: str) -> Any:
 
 def _only_image(row: dict[str, Any], where: str) -> str:
   """Returns the path of the only picture of a row of ms-swift, a path or an object with one."""
-  images = row["images"] if isinstance(row["images"], list) else [row["images"]]
-  paths = [image.get("path") if isinstance(image, dict) else image for image in images]
+  images = row.get("images")
+  several = images if isinstance(images, list) else [images]
+  paths = [image.get("path") if isinstance(image, dict) else image for image in several]
   if len(paths) != 1 or not isinstance(paths[0], str) or not paths[0]:
     raise UsageError(f"{where}: 'images' must be one picture with its path, which is the key of the image")
   return paths[0]
@@ -119,7 +120,7 @@ def _is_answer(row: dict[str, Any]) -> bool:
 
 _LMMS_EVAL = Program(
   "lmms-eval's samples",
-  frozenset({"doc_id", "filtered_resps"}),
+  {"doc_id", "filtered_resps"},
   "doc_id",
   "filtered_resps",
   "answer",
@@ -127,13 +128,7 @@ _LMMS_EVAL = Program(
   get_references=_metrics_answer,
 )
 
-_BATCH = Program(
-  "OpenAI's batch",
-  frozenset({"custom_id"}),
-  "custom_id",
-  "response",
-  get_predictions=batch_files.answer,
-)
+_BATCH = Program("OpenAI's batch", {"custom_id"}, "custom_id", "response", get_predictions=batch_files.answer)
 
 PROGRAMS = (
   # evaluation_tracker.py; tasks/coco_cap/utils.py has `image_id` and `answer` in the objects of its metrics.
@@ -141,49 +136,42 @@ PROGRAMS = (
   _LMMS_EVAL,
   # dataset/image_caption.py: `answer` is a list written as Python does.
   Program(
-    "VLMEvalKit's table",
-    frozenset({"index", "prediction"}),
-    "index",
-    "prediction",
-    "answer",
-    get_references=_answer,
+    "VLMEvalKit's table", {"index", "prediction"}, "index", "prediction", "answer", get_references=_answer
   ),
   # src/baseline_eval/main.py.
   Program(
     "Centurio's outputs",
-    frozenset({"output_text", "image_id", "text_label"}),
+    {"output_text", "image_id", "text_label"},
     "image_id",
     "output_text",
     language="text_label",
   ),
   # OpenAI's, Anthropic's and Gemini's batches: see `batch_files`.
   dataclasses.replace(_BATCH, shows=_is_answer),
-  dataclasses.replace(_BATCH, whose="Anthropic's batch", fields=frozenset({"custom_id", "result"})),
+  dataclasses.replace(_BATCH, whose="Anthropic's batch", fields={"custom_id", "result"}),
   dataclasses.replace(
     _BATCH,
     whose="Gemini's batch",
-    fields=frozenset({"key"}),
+    fields={"key"},
     key="key",
     shows=lambda row: "caption" not in row and _is_answer(row),
   ),
   # llava/eval/model_vqa_loader.py.
-  Program("LLaVA's answers", frozenset({"question_id", "text", "model_id"}), "question_id", "text"),
+  Program("LLaVA's answers", {"question_id", "text", "model_id"}, "question_id", "text"),
   # swift infer: the pictures of a row, each with bytes or a path.
   Program(
     "ms-swift's results",
-    frozenset({"response", "labels", "images"}),
+    {"response", "labels", "images"},
     "images",
     "response",
     "labels",
     get_key=_only_image,
   ),
   # train/sft/metric.py and scripts/vllm_infer.py.
-  Program("LLaMA-Factory's predictions", frozenset({"predict", "label"}), "", "predict", "label"),
+  Program("LLaMA-Factory's predictions", {"predict", "label"}, "", "predict", "label"),
   # Each of the five rows of an image has its own `caption_str` and all five `reference_strs`.
-  Program(
-    "TextCaps", frozenset({"image_id", "reference_strs"}), "image_id", "", "reference_strs", repeats=True
-  ),
+  Program("TextCaps", {"image_id", "reference_strs"}, "image_id", "", "reference_strs", repeats=True),
   # ActivityNet, YouCook2: the sentence of a segment is no caption of the whole.
-  Program("sentences of segments with timestamps", frozenset({"timestamps", "sentences"}), "id"),
-  Program("VATEX", frozenset({"videoID", "enCap"}), "videoID", references=(("enCap", "en"), ("chCap", "zh"))),
+  Program("sentences of segments with timestamps", {"timestamps", "sentences"}, "id"),
+  Program("VATEX", {"videoID", "enCap"}, "videoID", references=(("enCap", "en"), ("chCap", "zh"))),
 )

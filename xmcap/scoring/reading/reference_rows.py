@@ -107,9 +107,9 @@ def _layout(
   layout = columns.layout(first[1], "references", where, source.ordered, language)
   notes = list(layout.notes)
   if layout.key == "id" and layout.file_name:
-    source.rows, held = itertools.tee(source.rows)
+    source.rows, all_rows = itertools.tee(source.rows)
     ids_of: dict[str, set[str]] = {}
-    for _, row in held:
+    for _, row in all_rows:
       ids_of.setdefault(str(row.get(layout.file_name)), set()).add(str(row.get("id")))
     if max(map(len, ids_of.values())) > 1:
       notes[0] = f"the key of an image is its {layout.file_name}, as several ids have one"

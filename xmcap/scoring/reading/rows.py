@@ -95,16 +95,7 @@ def of(source: Input | Rows) -> Rows:
   if source.head.strip() and not is_json:
     raise UsageError(f"{source.name}: text, not JSON: name it .txt (a caption per line), .csv or .tsv")
   if source.head.lstrip()[:1] == b"[" or documents.is_object(source.head):
-    document = documents.of(source.document(), source.name)
-    return Rows(
-      source.path,
-      source.name,
-      document.place,
-      document.rows,
-      notes=document.notes,
-      images=document.images,
-      splits=document.splits,
-    )
+    return Rows(source.path, source.name, **vars(documents.of(source.document(), source.name)))
   return Rows(source.path, source.name, "line {}", source.rows())
 
 

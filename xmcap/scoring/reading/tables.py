@@ -75,7 +75,7 @@ def _rows(text: str, delimiter: str, literal: bool, name: str) -> Iterator[tuple
   begin = 1
   try:
     for row in reader:
-      if reader.line_num > begin and (line := _swallowed(row, delimiter)):
+      if reader.line_num > begin and (line := swallowed(row, delimiter)):
         raise UsageError(
           f"{name}, line {begin}: a quotation mark opens here and swallows rows, such as '{shown(line, 40)}'; close "
           "it, or double it if it is part of the text"
@@ -95,7 +95,7 @@ def _is_quoted(text: str, name: str) -> bool:
     return False
 
 
-def _swallowed(row: list[str], delimiter: str) -> str:
+def swallowed(row: list[str], delimiter: str) -> str:
   """Returns a line in a cell of several that looks like a row: as many cells, one of them as in `row`; "" if none."""
   shapes = list(map(_shape, row))
   for line in itertools.chain.from_iterable(cell.splitlines() for cell in row if "\n" in cell):

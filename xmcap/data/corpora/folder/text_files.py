@@ -11,7 +11,7 @@ from xmcap.data.corpora.folder import kinds
 from xmcap.data.corpora.folder.table import Placed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import documents, layouts, matching, rows
+from xmcap.scoring.reading import documents, layouts, matching, rows, tables
 from xmcap.scoring.reading.inputs import MAX_LINE, Input
 from xmcap.storage import paths
 from xmcap.terminal import shown
@@ -143,7 +143,7 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Pla
       )
       for cells in reader:
         where = f"{name}, line {begin:,}"
-        if reader.line_num + 1 > begin and _swallowed(cells, len(names), delimiter):
+        if reader.line_num + 1 > begin and tables.swallowed(cells, delimiter):
           raise UsageError(
             f"{path}, line {begin:,}: a quotation mark opens here and swallows the lines up to "
             f"{reader.line_num + 1:,}: close it, or double it if it is part of the text"
@@ -185,17 +185,3 @@ def _check_header(names: list[str], where: str) -> None:
       f"{where}: is a row, not the names of columns ('{shown(values[0], 40)}'): put a line above it, such as "
       "file,caption"
     )
-
-
-def _swallowed(cells: list[str], columns: int, delimiter: str) -> bool:
-  """Whether a cell of several lines has other rows in it: lines with as many cells, and a picture where it has one."""
-  kinds_of = [kinds.kind_of(cell) for cell in cells]
-  for cell in cells:
-    for line in cell.splitlines()[1:]:
-      parts = line.split(delimiter)
-      if len(parts) == columns and any(
-        own not in ("", kinds.WORDS, kinds.LOST) and kinds.kind_of(part) == own
-        for part, own in zip(parts, kinds_of, strict=False)
-      ):
-        return True
-  return False
