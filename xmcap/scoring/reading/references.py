@@ -140,7 +140,7 @@ def of_split(references: References, predictions: Mapping[str, Any]) -> Referenc
   if len(splits) != 1 or splits == {""}:
     return references
   (split,) = splits
-  held = {key: value for key, value in references.items() if references.splits[key] == split}
+  held = {key: value for key, value in references.items() if references.splits.get(key) == split}
   note = f"references: {len(held):,} images of the split '{split}', of {len(references):,}"
   return References(held, notes=[*references.notes, note])
 
