@@ -6,12 +6,15 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.arguments import checked
+from xmcap.scoring.health import faults
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import failed_requests, inputs
@@ -115,7 +118,7 @@ def score(
     predictions = subsets.take_predictions(predictions, references, chosen)
     references = subsets.take(references, chosen)
   kinds = residue.parse(clean)
-  scored, predictions, of_predictions = scored_predictions.prepare(
+  scored, predictions, of_predictions, unseen = scored_predictions.prepare(
     references, predictions, failed, options.language_codes(languages), missing, kinds
   )
   notes += of_predictions
@@ -171,7 +174,7 @@ def score(
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
   if document_frequencies is None:
     notes += _single_image_notes(statistics, metrics)
-  healths = _health(of_language, found.get(None, {}))
+  healths = _health(of_language, found.get(None, {}), unseen)
   notes += health_lib.notes(healths, metrics, wrong_language)
   parts = {
     **_signature_of_words(of_language, tokenizer, normalize, from_file=bool(document_frequencies)),
@@ -281,20 +284,23 @@ def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[
 
 
 def _health(
-  of_language: Mapping[str, language_lib.Scored], residual: Mapping[str, health_lib.Residual]
+  of_language: Mapping[str, language_lib.Scored],
+  residual: Mapping[str, health_lib.Residual],
+  unseen: failed_requests.Unseen,
 ) -> dict[str, health_lib.Health]:
   copies = health_lib.copies(
     {code: outcome.marks for code, outcome in of_language.items() if outcome.marks is not None}
   )
-  return {
-    code: residual[code].added(
-      dataclasses.replace(
-        outcome.health, copy=copies[code].share, rows={**outcome.health.rows, "copy": copies[code].rows}
-      )
-    )
-    for code, outcome in of_language.items()
-    if outcome.health is not None
-  }
+  found = {}
+  for code, outcome in of_language.items():
+    if outcome.health is not None:
+      rows = {**outcome.health.rows, "copy": copies[code].rows}
+      for name, fault in faults.ANSWERS.items():
+        keys = {key for language, key in unseen.get(name, ()) if language == code}
+        rows[fault] = np.flatnonzero([key in keys for key in outcome.statistics.keys] if keys else [])
+      health = dataclasses.replace(outcome.health, copy=copies[code].share, rows=rows)
+      found[code] = residual[code].added(health)
+  return found
 
 
 def _signature_of_words(

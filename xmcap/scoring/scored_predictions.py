@@ -16,8 +16,11 @@ def prepare(
   languages: Sequence[str] | None,
   missing: str,
   kinds: Sequence[str],
-) -> tuple[tuple[str, ...], Predictions, list[str]]:
-  """Returns the codes to score, the predictions, and notes on them; arguments and errors are those of `score`."""
+) -> tuple[tuple[str, ...], Predictions, list[str], failed_requests.Unseen]:
+  """Returns the codes to score, the predictions, notes on them, and answers without a picture.
+
+  Arguments and errors are those of `score`.
+  """
   scored = match_references(references, predictions, languages, missing, failed)
   notes = []
   if missing == "empty":
@@ -29,7 +32,7 @@ def prepare(
   if kinds:
     predictions, removed = _cleaned(references, predictions, scored, kinds, missing, unseen)
     notes += removed
-  return scored, predictions, notes
+  return scored, predictions, notes, unseen
 
 
 def _filled(
@@ -61,7 +64,7 @@ def _cleaned(
   scored: Sequence[str],
   kinds: Sequence[str],
   missing: str,
-  unseen: Mapping[str, Sequence[tuple[str, str]]],
+  unseen: failed_requests.Unseen,
 ) -> tuple[Predictions, list[str]]:
   """Removes residue, but not from answers that saw no picture; a failed request that residue hid is missing."""
   kept = {pair: predictions[pair[1]][pair[0]] for pairs in unseen.values() for pair in pairs}

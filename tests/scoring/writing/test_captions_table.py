@@ -23,7 +23,7 @@ _REFERENCES = {
 _BAD = (
   "", "...", "42", "the dog is near the", "<think>Look.</think>a dog", "a **dog** on the road", "a cat</s>", "a dog,",
   "one dog\ntwo cats", "a dog a dog a dog a dog a dog a dog", " ".join(["very"] * 40), "a cat", "a cat", "a cat",
-  "собака стоит у дома", "Ein Hund und eine Katze stehen vor dem Haus in der Stadt",
+  "I cannot see any image.", "I'm sorry, I can't assist with that.", "собака стоит у дома", "Ein Hund und eine Katze stehen vor dem Haus in der Stadt",
 )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_the_captions_with_a_fault_are_the_share_in_health(result, code):
   of["wrong_language"] = letters - round(measured.undecided * letters)
   kinds = {kind for kind in residue.KINDS if not hasattr(measured, kind)}
   assert measured.markup == sum(bool(kinds & of_caption) for of_caption in faults) / len(rows)
-  for fault in FAULTS.keys() - kinds:
+  for fault in FAULTS.keys() - kinds - {"no_picture", "refusal"}:
     count = sum(fault in of_caption for of_caption in faults)
     assert count == pytest.approx((getattr(measured, fault) or 0.0) * of.get(fault, len(rows))), fault
   if code == "en":
@@ -71,6 +71,8 @@ def test_the_captions_with_a_fault_are_the_share_in_health(result, code):
       "most_frequent", "repetitive", "over_long", "truncated",
     }  # fmt: skip
     assert faults[captions.index("a cat</s>")] == {"tokens"}
+    assert [captions[row] for row, names in enumerate(faults) if "no_picture" in names] == [_BAD[14]]
+    assert [captions[row] for row, names in enumerate(faults) if "refusal" in names] == [_BAD[15]]
 
 
 def test_scores_are_those_of_the_image_at_the_scale_of_the_table(result):

@@ -67,6 +67,9 @@ class Failed(str):
 
 
 References = Mapping[str, Mapping[str, Iterable[str]]]
+Unseen = dict[str, list[tuple[str, str]]]
+"""`UNSEEN` or `REFUSAL` -> language code and image key of each such answer."""
+
 Failures = dict[str, dict[str, Failed]]
 """Image key -> language code -> what stands where an answer would."""
 
@@ -164,9 +167,9 @@ def summary(failures: Sequence[tuple[str, str, Failed]], places: bool = True) ->
 
 def find_unseen(
   references: References, predictions: Mapping[str, Mapping[str, str]], languages: Collection[str]
-) -> dict[str, list[tuple[str, str]]]:
+) -> Unseen:
   """Returns what `unseen` returns -> (language, key) of such answers, unless references of the image say so, too."""
-  answers: dict[str, list[tuple[str, str]]] = {}
+  answers: Unseen = {}
   for key, of_image in predictions.items():
     for code, text in of_image.items():
       name = unseen(text) if text[:WIDTH] in _ANSWER_HEADS and code in languages else ""
@@ -175,9 +178,7 @@ def find_unseen(
   return answers
 
 
-def unseen_notes(
-  answers: Mapping[str, Sequence[tuple[str, str]]], predictions: Mapping[str, Mapping[str, str]], total: int
-) -> list[str]:
+def unseen_notes(answers: Unseen, predictions: Mapping[str, Mapping[str, str]], total: int) -> list[str]:
   """Returns a note for each kind of the answers that `find_unseen` found among `total` predictions."""
   notes = []
   for name, pairs in answers.items():

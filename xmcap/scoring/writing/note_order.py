@@ -10,7 +10,7 @@ MOST_OPEN = 3
 """Number of notes that a page or a terminal shows before the others."""
 
 _LEVELS = (
-  r"\bmissing\b|\bfailed\b|no picture|no image|scored as empty captions|after --clean",
+  r"\bmissing\b|\bfailed\b|no picture|a refusal|scored as empty captions|after --clean",
   r"are in another language|near chance|in another order",
   r"--clean=|have no letter|lost characters|most frequent of their|too many words|more than [\d,]+ words|"
   r"times as many words",
