@@ -13,6 +13,7 @@ from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring import options, residue, scored_predictions, tokenizers, workers
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.health import faults
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency

@@ -23,7 +23,8 @@ _REFERENCES = {
 _BAD = (
   "", "...", "42", "the dog is near the", "<think>Look.</think>a dog", "a **dog** on the road", "a cat</s>", "a dog,",
   "one dog\ntwo cats", "a dog a dog a dog a dog a dog a dog", " ".join(["very"] * 40), "a cat", "a cat", "a cat",
-  "I cannot see any image.", "I'm sorry, I can't assist with that.", "собака стоит у дома", "Ein Hund und eine Katze stehen vor dem Haus in der Stadt",
+  "I cannot see any image.", "I'm sorry, I can't assist with that.",
+  "собака стоит у дома", "Ein Hund und eine Katze stehen vor dem Haus in der Stadt",
 )  # fmt: skip
 
 
