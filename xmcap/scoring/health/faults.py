@@ -11,13 +11,14 @@ ANSWERS = {UNSEEN: "no_picture", REFUSAL: "refusal"}
 _NO_SHARE = {
   "no_picture": ("No picture seen", "Captions that say that no picture was seen."),
   "refusal": ("Refusal", "Captions that refuse the task."),
+  "lost": ("Lost", "Captions with U+FFFD, or another sign of characters that nothing restores."),
   **{
     kind: (kind.capitalize(), f"Captions with {form.noun}, which --clean={kind} removes.")
     for kind, form in FORMS.items()
   },
 }
 _ORDER = (
-  "no_picture", "refusal", "wrong_language", "wrong_script", *residue.KINDS, "copy", "empty", "no_letter",
+  "no_picture", "refusal", "wrong_language", "wrong_script", *residue.KINDS, "lost", "copy", "empty", "no_letter",
   "most_frequent", "repetitive", "over_long", "truncated",
 )  # fmt: skip
 

@@ -37,7 +37,12 @@ def notes(
     "over_long",
   ]
   sentences = [_sentence(kind, found[kind]) for kind in order if kind in found]
-  foreign = [code for code, health in healths.items() if (health.wrong_language_references or 0) > _MOST]
+  # References with broken characters, which are markup, have a note of their own.
+  foreign = [
+    code
+    for code, health in healths.items()
+    if (health.wrong_language_references or 0) - health.markup_references > _MOST
+  ]
   if foreign:
     sentences.insert(
       0, f"{named(foreign)}: most references are in another language; check --language and the file"

@@ -62,6 +62,15 @@ class Encoding:
       decoded = {byte: text for byte, text in decoded.items() if text not in "“”‘’"}
     return {ord(text): _BYTES + byte for byte, text in decoded.items()}
 
+  @functools.cached_property
+  def may_begin(self) -> re.Pattern[str]:
+    """Finds the first two characters of what may be a sequence, for a quick look."""
+    first, later = (
+      "".join(chr(c) for c, code in self.bytes.items() if (code - _BYTES >= 0xC0) == is_first)
+      for is_first in (True, False)
+    )
+    return re.compile(f"[{re.escape(first)}][{re.escape(later)}]")
+
 
 BYTE_LEVEL = Encoding("byte-level")
 ENCODINGS = tuple(map(Encoding, (*_NAMES, *_OF_OTHER_SCRIPTS)))
@@ -87,6 +96,8 @@ def decoded(text: str, encoding: Encoding, is_sure: bool = False) -> str:
 
 def _decoded(text: str, encoding: Encoding, is_sure: bool = False) -> tuple[str, int]:
   """Returns the decoded text, and how many characters were part of a sequence."""
+  if not encoding.may_begin.search(text):
+    return text, 0
   coded = text.translate(encoding.bytes)
   found = list(_SEQUENCE.finditer(coded))
   if not found:
