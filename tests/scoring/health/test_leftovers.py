@@ -86,10 +86,9 @@ def test_languages_share_a_sentence():
   codes: list[str] = ["de", "en", "fr", "it", "es"]
   references = {"k": dict.fromkeys(codes, ["ein Hund"])}
   predictions = {"k": dict.fromkeys(codes, "ein Hund</s>")}
-  note = score(references, predictions, metrics="exact", health=True).table.notes[0]
-  assert note.startswith(
-    "de, en, es and 2 more languages: 5 of 5 captions have special tokens, such as '</s>'"
-  )
+  notes = score(references, predictions, metrics="exact", health=True).table.notes
+  sentence = "de, en, es and 2 more languages: 5 of 5 captions have special tokens, such as '</s>'"
+  assert any(note.startswith(sentence) for note in notes)
 
 
 def test_cleaning_takes_the_sentence_away():
