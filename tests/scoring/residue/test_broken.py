@@ -24,6 +24,7 @@ _BROKEN = {
     "u72acu304cu6d5c": "犬が浜",
     "un v<U+00E9>lo": "un vélo",  # R
     "un v<c3><a9>lo": "un vélo",
+    "un v_x00E9_lo": "un vélo",  # Excel
     "Un%20v%C3%A9lo%20rouge": "Un vélo rouge",
     "Un+v%C3%A9lo+rouge": "Un vélo rouge",
     "un v=C3=A9lo": "un vélo",

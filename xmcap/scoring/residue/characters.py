@@ -32,7 +32,7 @@ ESCAPE = re.compile(
   rf"(?P<bytes>(?:{_SLASH}[xX]{_HEX}{{2}})+|(?:%{_HEX}{{2}}){{2,}}|(?:=[0-9A-F]{{2}}){{2,}}|"
   r"(?:<[89a-f][0-9a-f]>){2,})|"
   rf"(?P<octal>(?:{_SLASH}[0-3][0-7][0-7]){{2,}})|"
-  rf"(?P<code>(?:{_SLASH}u{_HEX}{{4}}|{_SLASH}U{_HEX}{{8}}|{_SLASH}[ux]\{{{_HEX}{{1,6}}\}}|<U\+{_HEX}{{4,6}}>)+|"
+  rf"(?P<code>(?:{_SLASH}u{_HEX}{{4}}|{_SLASH}U{_HEX}{{8}}|{_SLASH}[ux]\{{{_HEX}{{1,6}}\}}|<U\+{_HEX}{{4,6}}>|_x{_HEX}{{4}}_)+|"
   # Without the backslash: Latin-1, quotation marks and dashes, or several in a row.
   r"u00[2-7a-f][0-9a-f]|(?<=[a-z])u20[12][0-9a-f](?=[a-z])|u20[12][a-f]|(?:u(?=[a-f]*\d)[0-9a-f]{4}){2,})|"
   rf"(?P<line>{_SLASH}(?:r{_SLASH}n|n{_NOT_LATEX}|r(?![a-z])))|(?P<tab>{_SLASH}t(?![a-z]))|"
@@ -40,7 +40,7 @@ ESCAPE = re.compile(
 )
 _QUOTED_BYTES = re.compile(r"\A\s*b(['\"])(.*)\1\s*\Z", re.DOTALL)
 _URL = re.compile(rf"\A[^\s%]*%(?:20|[C-Fc-f]{_HEX}%)\S*\Z")
-_POINT = re.compile(rf"[uU][{{+]?({_HEX}+)|x\{{({_HEX}+)")
+_POINT = re.compile(rf"[uU][{{+]?({_HEX}+)|x\{{?({_HEX}+)")
 
 _BEGINS_WORD = re.compile(r"\u2581(?![^<>]*[|\uff5c]>)")  # not within a token of DeepSeek
 _GLUE = re.compile(r"(?<=\S)@@(?: |\Z)| ?\uffed ?|(?<=[^\W_]) ##(?=[^\W\d_])(?![A-Z])|(?<=\d) ##(?=\d)")

@@ -284,7 +284,7 @@ FORMS: dict[str, Form] = {
     characters.SUBWORD, _tidy(characters.without_subwords), (mojibake.BYTE_LEVEL,),
   ),
   "escapes": Form(
-    "escapes", ("\\", "%", "=", "<", "b'", 'b"', characters.BARE), characters.ESCAPE,
+    "escapes", ("\\", "%", "=", "<", "_x", "b'", 'b"', characters.BARE), characters.ESCAPE,
     _tidy(characters.without_escapes),
   ),
   "entities": Form("entities of HTML", ("&",), characters.ENTITY, _tidy(characters.without_entities)),
