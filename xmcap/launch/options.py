@@ -58,10 +58,13 @@ def check_fields(options: Any) -> None:
   """Checks every option of a dataclass that has a value; UsageError names the first wrong one."""
   for field in dataclasses.fields(options):
     value = getattr(options, field.name)
-    for text in value if isinstance(value, tuple) else [value]:
-      if isinstance(text, str) and text and field.metadata["rule"] != "any":
-        check_text(field.metadata["rule"], text, field.name)
-    if type(value) is int:
+    rule = field.metadata["rule"]
+    if rule == "option":
+      for word in value:
+        check_text(rule, word, field.name)
+    elif isinstance(value, str) and value and rule != "any":
+      check_text(rule, value, field.name)
+    elif type(value) is int:
       check_number(field.name, value, field.metadata["least"])
 
 

@@ -42,7 +42,7 @@ def score(
   tokenizer: str | None = None,
   normalize: str = "",
   document_frequencies: Mapping[str, DocumentFrequency] | None = None,
-  subset: str = "",
+  subset: str | os.PathLike = "",
   missing: str = "refuse",
   clean: str | Sequence[str] = "",
   bootstrap: int = 0,

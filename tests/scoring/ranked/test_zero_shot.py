@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import top_k_accuracy_score
 
+from tests.options import changed
 from tests.scoring import embeddings
 from xmcap import cli
 from xmcap.scoring.ranked import zero_shot
@@ -206,7 +207,7 @@ def _claims_a_terabyte(folder):
 def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, message):
   change(tmp_path / "in")
   if (tmp_path / "in/targets.npy").exists():
-    options.append(f"--targets={tmp_path / 'in/targets.npy'}")
+    options = changed(options, [f"--targets={tmp_path / 'in/targets.npy'}"])
   code = _run(options, tmp_path / "out")
   error = capsys.readouterr().err
   if message is None:

@@ -84,7 +84,7 @@ def test_the_layout_that_emoji36_is_written_in(tmp_path):
   ("write", "error", "message"),
   [
     (lambda path: None, UsageError, "captions.zip"),
-    (lambda path: path.write_text("<html></html>\n"), XmcapError, "none of its lines can be used"),
+    (lambda path: path.write_text("<html></html>\n"), UsageError, "markup, such as"),
     (
       lambda path: path.write_bytes(b"PK\x03\x04 cut"),
       UsageError,
