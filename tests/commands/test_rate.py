@@ -68,28 +68,38 @@ def test_ratings_are_joined(rate, capsys, tmp_path):
   assert cli.main(["human", "sxs", "--ratings=joined.jsonl", "--resamples=0"]) == 0
 
 
-def test_equal_captions_are_ties_that_nobody_is_asked_about(rate, capsys, tmp_path):
-  assert rate("--protocol=sxs", *_SYSTEMS, "--equal=tie", "--out=page.html") == 0
-  out = capsys.readouterr().out
-  assert "page.html: 4 comparisons" in out
-  assert "comparisons of equal captions: 2; ties that nobody is asked about" in out
-  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
-  asked = [row["item"] for row in key if "equal_captions" not in row]
-  page = (tmp_path / "page.html").read_text(encoding="utf-8")
-  assert len(asked) == 2 and [row["item"] in page for row in key] == [row["item"] in asked for row in key]
-  english = [{**row, "item": row["item"]} for row in key if row["language"] == "en"]
-  lines = [json.dumps({"item": item, "rater": "anna", "rating": 3}) for item in asked]
-  (tmp_path / "anna.jsonl").write_text(lines[0])
-  assert rate("--join=page.key.jsonl", "anna.jsonl", "--out=joined.jsonl") == 0
-  # Nothing was rated in English, where all captions are equal.
-  assert all(row["equal_captions"] for row in english) and "ties" not in capsys.readouterr().out
-  rows = [json.loads(line) for line in (tmp_path / "joined.jsonl").read_text().splitlines()]
-  assert [row["rating"] for row in rows] == [3]
-
-
 def _write_captions(path, captions, language="en"):
   rows = [{"image/key": key, "language": language, "caption": text} for key, text in captions.items()]
   path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_equal_captions_are_ties_that_nobody_is_asked_about(rate, capsys, tmp_path):
+  _write_captions(tmp_path / "a.jsonl", {"k0": "un caf\u00e9", "k1": "un chien", "k2": "un chat"}, "fr")
+  _write_captions(tmp_path / "b.jsonl", {"k0": "un cafe\u0301 ", "k1": "une vache", "k2": "un cheval"}, "fr")
+  with open(tmp_path / "a.jsonl", "a") as a, open(tmp_path / "b.jsonl", "a") as b:
+    for file in (a, b):
+      file.write('{"image/key": "k0", "language": "en", "caption": "a dog"}\n')
+  systems = ("--predictions", "a=a.jsonl", "b=b.jsonl")
+  assert rate("--protocol=sxs", *systems, "--equal=tie", "--out=page.html") == 0
+  assert "comparisons of equal captions: 2; ties that nobody is asked about" in capsys.readouterr().out
+  key = [json.loads(line) for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
+  page = (tmp_path / "page.html").read_text(encoding="utf-8")
+  asked = [row["item"] for row in key if "equal_captions" not in row]
+  assert len(asked) == 2 and [row["item"] for row in key if row["item"] in page] == asked
+  for count, said in ((1, "1; too many, as long as other items are rated by nobody"), (2, "1")):
+    lines = [json.dumps({"item": item, "rater": "anna", "rating": 3}) for item in asked[:count]]
+    (tmp_path / "anna.jsonl").write_text("\n".join(lines))
+    assert rate("--join=page.key.jsonl", "anna.jsonl", "--out=joined.jsonl") == 0
+    assert (
+      f"ties of equal captions, which nobody was asked about: {said}" in capsys.readouterr().out.splitlines()
+    )
+  rows = [json.loads(line) for line in (tmp_path / "joined.jsonl").read_text().splitlines()]
+  # None in English, which nobody rated.
+  assert [(row["language"], row["rater"], row["rating"], row.get("equal_captions")) for row in rows] == [
+    ("fr", "anna", 3, None), ("fr", "anna", 3, None), ("fr", "", 0, True),
+  ]  # fmt: skip
+  assert cli.main(["human", "sxs", "--ratings=joined.jsonl", "--resamples=0", "--raters=1"]) == 0
+  assert "no agreement counts: 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("written", ["{}.jpg", "COCO_val2014_{:0>12}", "val2014/{:0>12}.png", "{:0>6}"])

@@ -191,8 +191,7 @@ def evaluate(
     )
   equal = sum(not values for images in points.values() for values in images.values())
   if equal:
-    pairs = files.count(equal, "pair")
-    notes.append(f"{pairs} of equal captions are ties that nobody was asked about; agreement is without them")
+    notes.append(f"ties of equal captions, which nobody was asked about and no agreement counts: {equal:,}")
   notes += [*_unusual_numbers(points, raters), *_fixed_sides(ratings)]
   return SideBySide(tallies=tallies, resamples=resamples, seed=seed, notes=notes)
 
