@@ -91,4 +91,5 @@ def _named(hint: Any) -> str:
   if kind in _UNIONS:
     return " or ".join(dict.fromkeys(map(_named, parts)))
   items = " of strings" if kind in (Sequence, Collection) and parts[0] is str else ""
-  return f"{_NAMES.get(kind) or f'a {kind.__name__}'}{items}"
+  article = "an" if kind.__name__[0] in "AEIO" else "a"
+  return f"{_NAMES.get(kind) or f'{article} {kind.__name__}'}{items}"

@@ -143,6 +143,21 @@ def test_equal_predictions_count_once_and_are_noted(tmp_path):
   assert predictions.notes == ("predictions: 2 predictions given twice with the same caption; counted once",)
 
 
+def test_a_folder_has_one_note_of_each_kind(tmp_path):
+  """Not one for each of its files, which hides the others."""
+  for code in ("de", "en", "th"):
+    rows = [{"image/key": "7", "caption": "x"}] * 2
+    (tmp_path / f"{code}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  predictions = read_predictions(tmp_path)
+  assert predictions.notes == ("predictions: 3 predictions given twice with the same caption; counted once",)
+  paths = [str(tmp_path / f"{code}.jsonl") for code in ("de", "en", "th")]
+  notes = read_predictions(paths).notes
+  (of_names,) = [note for note in notes if "names" in note]
+  assert of_names == (
+    "predictions: 3 languages are those of the files' names: de -> de.jsonl, en -> en.jsonl, th -> th.jsonl"
+  )
+
+
 def test_captions_that_are_keys_are_refused(tmp_path):
   rows = [{"image/key": str(number), "language": "en", "caption": str(number)} for number in range(3)]
   with pytest.raises(UsageError, match="3 of 3 captions are the key of their image"):

@@ -98,7 +98,7 @@ def test_splits_of_several_files_of_karpathy_are_kept(folder):
     ),
     (["ref1.txt", "nothing.jsonl"], "nothing.jsonl: contains no images"),
     ([], r"\[\] must be the path of a file or folder, or a list of paths"),
-    (["ref1.txt", 5], r"path=\['ref1.txt', 5\] must be a string or a path or a list"),
+    (["ref1.txt", 5], r"path=\['ref1.txt', 5\] must be a string or a path or a list or an Input"),
   ],
 )
 def test_references_that_do_not_fit_together_are_refused(folder, references, message):

@@ -170,9 +170,12 @@ def find_unseen(
 ) -> Unseen:
   """Returns what `unseen` returns -> (language, key) of such answers, unless references of the image say so, too."""
   answers: Unseen = {}
+  heads, width = _ANSWER_HEADS, WIDTH
   for key, of_image in predictions.items():
     for code, text in of_image.items():
-      name = unseen(text) if text[:WIDTH] in _ANSWER_HEADS and code in languages else ""
+      if text[:width] not in heads or code not in languages:
+        continue
+      name = unseen(text)
       if name and name not in map(unseen, references.get(key, {}).get(code, ())):
         answers.setdefault(name, []).append((code, key))
   return answers

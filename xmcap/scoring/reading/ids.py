@@ -24,6 +24,7 @@ a hash)."""
 _NOTES = {
   "language '{}' is read as '{}'": "{} names of languages are read as codes: {}",
   "language '{}' is read as '{}', of which it is a variety": "{} varieties are read as their languages: {}",
+  "language '{}' is that of the file's name, {}": "{} languages are those of the files' names: {}",
 }
 """A note on one name -> that on several, with their number and list."""
 
@@ -77,6 +78,7 @@ class Namer:
     self._what = what
     self._key = pattern(key)
     self._notes: dict[str, dict[tuple[str, ...], None]] = {}
+    self._counts: dict[tuple[str, str], int] = {}
     self.codes: dict[str, str] = {}
 
   @property
@@ -89,11 +91,17 @@ class Namer:
       elif text in _NOTES:
         text = text.format(*next(iter(names)))
       lines.append(f"{self._what}: {text}")
-    return lines
+    counted = [f"{files.count(number, noun)} {text}" for (noun, text), number in self._counts.items()]
+    return lines + [f"{self._what}: {text}" for text in counted]
 
   def note(self, text: str, *names: str) -> None:
     """Adds a note once; `names` are those of a text in `_NOTES`."""
     self._notes.setdefault(text, {})[names] = None
+
+  def tally(self, number: int, noun: str, text: str) -> None:
+    """Adds to the number of nouns of a note, which is that of all files together."""
+    if number:
+      self._counts[noun, text] = self._counts.get((noun, text), 0) + number
 
   def code(self, written: object, where: str) -> str:
     """Returns the language of a code in a file; notes a code of another scheme, and raises UsageError for none."""
@@ -195,7 +203,7 @@ class Namer:
     """Returns the language code in the name of a file, with a note; None if there is none."""
     code = code_of_name(path)
     if code is not None:
-      self.note(f"language '{code}' is that of the file's name, {shown(os.path.basename(path))}")
+      self.note("language '{}' is that of the file's name, {}", code, shown(os.path.basename(path)))
     return code
 
   def _matched(self, source: Rows, items: list) -> list:

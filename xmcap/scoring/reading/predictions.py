@@ -128,7 +128,9 @@ def _read(
         caption = _unusual(caption, f"{code} {shown(key)}", held.place.format(number), cut)
       elif len(caption) > limit:
         lengths.see(key, {code: [caption]}, held.place, number)
-      captions = predictions.setdefault(key, {})
+      captions = predictions.get(key)
+      if captions is None:
+        captions = predictions[key] = {}
       if code in captions:
         first = captions[code]
         if isinstance(first, Failed) or isinstance(caption, Failed):
@@ -145,8 +147,7 @@ def _read(
       f"{held.name}: {files.count(len(differing), 'prediction')} given twice, with another caption "
       f"({files.first_few(differing)}); keep one per image and language"
     )
-  if num_same:
-    namer.note(f"{files.count(num_same, 'prediction')} given twice with the same caption; counted once")
+  namer.tally(num_same, "prediction", "given twice with the same caption; counted once")
   _note_again(namer, num_again)
   if cut:
     namer.note(f"{files.count(len(cut), 'answer')} cut off at the limit of tokens ({files.first_few(cut)})")
@@ -163,8 +164,7 @@ def _read(
 
 
 def _note_again(namer: ids.Namer, count: int) -> None:
-  if count:
-    namer.note(f"{files.count(count, 'request')} asked again after an error; the answer counts")
+  namer.tally(count, "request", "asked again after an error; the answer counts")
 
 
 def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:
@@ -189,11 +189,14 @@ def _items(
     namer.note(note)
   get_captions, of_language = layout.get_captions, layout.language
   several = len(layout.captions) > 1
+  key_field, file_name, fields = "" if layout.get_key else layout.key, layout.file_name, layout.captions
   for number, row in itertools.chain((first,), source.rows):
-    key = layouts.key_of(row, layout, source.where, number) if layout.key else None
-    if layout.file_name and key and isinstance(name := row.get(layout.file_name), str):
+    key = row.get(key_field)
+    if type(key) is not str or not key:  # the usual key costs no call
+      key = layouts.key_of(row, layout, source.where, number) if layout.key else None
+    if file_name and key and isinstance(name := row.get(file_name), str):
       names.setdefault(key, name)
-    for field, code in layout.captions:
+    for field, code in fields:
       caption = get_captions(row, source.where(number)) if get_captions else row.get(field)
       if several and not caption:
         continue  # an empty cell of a table that has a column for each language: missing
@@ -346,6 +349,8 @@ def _refuse_differing(
     of_image = references.get(key, {})
     extra += [(code, key) for code in wanted.intersection(captions) if not of_image.get(code)]
   extra.sort()
+  if not (lacking or extra):
+    return
   problems = []
   total = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
   if unanswered:
@@ -369,8 +374,7 @@ def _refuse_differing(
     cure = "remove them, or add their references"
   else:
     cure = "ask for them again, or score them as empty captions with --missing=empty"
-  if problems:
-    raise Unmatched(f"{'; '.join(problems)}; {cure}")
+  raise Unmatched(f"{'; '.join(problems)}; {cure}")
 
 
 def _missing(
