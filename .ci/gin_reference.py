@@ -29,7 +29,7 @@ _PACKAGES = {
   "xmcap.evaluation": "Evaluation",
   "xmcap.data": "Data",
   "xmcap.tasks": "Corpora",
-  "xmcap.storage": "Buckets",
+  "xmcap.files": "Buckets",
 }
 _LONGEST = 60  # characters of a default
 _ITEM = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*)$")

@@ -20,8 +20,8 @@ import gin
 import report as results
 
 from xmcap.data.stream import CaptionStream
-from xmcap.storage import object_store
-from xmcap.storage.range_cache import RecordCache
+from xmcap.files import object_store
+from xmcap.files.range_cache import RecordCache
 from xmcap.training import loop
 from xmcap.training.hooks import hooks
 from xmcap.training.reporting.writers import Writers

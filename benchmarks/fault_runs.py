@@ -65,7 +65,7 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
 
   from tests.training.toy import ToyObjective, ToyStream
   from xmcap.errors import XmcapError
-  from xmcap.storage import outputs
+  from xmcap.files import outputs
   from xmcap.training.checkpoints import checksums
   from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.hooks import hooks

@@ -6,7 +6,7 @@ import pytest
 
 from tests import environment, loopback_store  # noqa: F401
 from tests.browser import chromium, page  # noqa: F401
-from xmcap.storage import object_store
+from xmcap.files import object_store
 
 
 def pytest_addoption(parser):

@@ -76,10 +76,10 @@ def _compute(folder):
   import jax
   from flax import traverse_util
 
+  from xmcap.files.tensors import read_safetensors
   from xmcap.models.captioner import shift_right
   from xmcap.models.t5 import Decoder, Encoder, TokenEmbedder
   from xmcap.models.vit import ViT
-  from xmcap.tensors.files import read_safetensors
 
   def read(name):
     tensors = read_safetensors(f"{folder}/xmcap-{name}/params.safetensors")

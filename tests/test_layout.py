@@ -25,8 +25,7 @@ FLOORS = (
     "quiet",
     "terminal",
   ),
-  ("storage",),
-  ("tensors",),
+  ("files",),
   ("scoring", "models"),
   ("data",),
   ("training",),
@@ -45,8 +44,7 @@ MOST_LINES = 400
 
 BUDGETS = {
   "ground": 1_580,
-  "storage": 1_860,
-  "tensors": 510,
+  "files": 2_360,
   "scoring": 22_940,
   "models": 3_330,
   "data": 16_510,

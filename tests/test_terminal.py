@@ -135,7 +135,7 @@ _OUTPUTS = """
 import os, sys
 from xmcap import cli, terminal
 from xmcap.commands import data
-from xmcap.storage import files
+from xmcap.files import files
 import pathlib
 def run(arguments):
   for number in range(3):

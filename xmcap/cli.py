@@ -15,7 +15,7 @@ import sys
 from xmcap import __version__, extras, quiet, terminal
 from xmcap.commands import base
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.storage import paths, refusals
+from xmcap.files import paths, refusals
 
 # Command -> its module in `commands`, in the order of --help.
 _COMMANDS = {

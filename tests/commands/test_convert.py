@@ -176,7 +176,7 @@ def test_says_what_comes_next(tmp_path, convert):  # noqa: F811
 def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypatch):  # noqa: F811
   source = write_mt5(tmp_path / "mt5")
   from xmcap import cli
-  from xmcap.tensors import files as tensor_files
+  from xmcap.files import tensors as tensor_files
 
   def full(*_):
     raise OSError(28, "No space left on device")

@@ -13,7 +13,7 @@ from tests import absent, setup_py
 from xmcap import cli, extras, platforms
 from xmcap.commands import doctor
 from xmcap.errors import UsageError
-from xmcap.storage import buckets
+from xmcap.files import buckets
 
 ROOT = pathlib.Path(__file__).parents[2]
 _OF_DEVELOPERS = {"all", "test", "docs", "types", "parity"}

@@ -16,9 +16,9 @@ from tests.training.test_frozen_vit import write_vit
 from xmcap import cli
 from xmcap.commands import launch_checks
 from xmcap.errors import UsageError
+from xmcap.files import buckets
 from xmcap.models import model_json
 from xmcap.models.vit import ViTConfig
-from xmcap.storage import buckets
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _BB = ["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin"]

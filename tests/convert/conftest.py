@@ -10,8 +10,8 @@ import pytest
 from flax import traverse_util
 
 from xmcap import cli
+from xmcap.files.tensors import read_safetensors
 from xmcap.models.t5 import T5Config
-from xmcap.tensors.files import read_safetensors
 
 try:
   import transformers

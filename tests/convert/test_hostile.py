@@ -19,10 +19,10 @@ from tests.convert.conftest import edit_json
 from xmcap.convert import big_vision, exporting, hf, hf_text, t5x
 from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files.tensors import Tensor, read_safetensors
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.tensors.files import Tensor, read_safetensors
 
 CONFIGS = {
   "t5": T5Config(37, 16, 2, 12, 1, 1, 20),

@@ -10,7 +10,7 @@ import pytest
 from tests.convert import fake_hub
 from tests.convert.conftest import write_mt5, write_tower
 from xmcap.convert import hub as hub_lib
-from xmcap.tensors.files import read_safetensors
+from xmcap.files.tensors import read_safetensors
 
 NAME, COMMIT, OLDER = "someone/small-vit", "ab" * 20, "cd" * 20
 

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 
 from xmcap.convert.source import parameter_shapes
+from xmcap.files.tensors import Output, write_safetensors
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
-from xmcap.tensors.files import Output, write_safetensors
 
 CONFIG = T5Config(30_000, 512, 8, 64, 8, 8, 1024)
 

@@ -20,8 +20,8 @@ from xmcap.data.probe import reading_rate
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.data.tag_prompts import TagPrompts
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import files
 from xmcap.processes import Killed
-from xmcap.storage import files
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
 

@@ -9,8 +9,8 @@ from xmcap.data.columns import parse_columns
 from xmcap.data.features import Features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import files
 from xmcap.scoring.reading import embedding_files
-from xmcap.storage import files
 
 KEYS = ("COCO_train2014_000000296735", "b", "ç d")
 

@@ -11,7 +11,7 @@ from xmcap.data import lengths, record_writer, records
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.data.streams import captions, dealt_out, equal, joined
 from xmcap.data import features, images, records
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 
 
 def test_every_picture_comes_up_once_an_epoch(tiny):

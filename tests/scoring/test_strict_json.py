@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmcap.errors import UsageError
-from xmcap.storage import strict_json
+from xmcap.files import strict_json
 
 _ESCAPES = st.lists(
   st.sampled_from(

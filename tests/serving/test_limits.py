@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from tests.serving import servers
+from xmcap.files import files
 from xmcap.serving import limits as limits_lib
-from xmcap.storage import files
 
 
 @pytest.fixture(scope="module")

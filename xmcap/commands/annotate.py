@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 _PROCEDURES = ("coco-cn", "xm3600")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from xmcap import languages, terminal
 from xmcap.errors import UsageError
-from xmcap.storage import paths as paths_lib
+from xmcap.files import paths as paths_lib
 
 SEVERAL: dict[str, Any] = {"action": "extend", "nargs": "+", "default": []}
 """Settings of an option that takes several values and may be repeated."""

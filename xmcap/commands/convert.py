@@ -4,7 +4,7 @@ import os
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(commands) -> None:

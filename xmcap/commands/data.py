@@ -6,7 +6,7 @@ import time
 
 from xmcap.commands import base, data_build, data_derived
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 _STREAM_OPTIONS = (
   "split", "languages", "vocabulary", "captions_per_image", "image_size", "target_length", "seed",
@@ -184,7 +184,7 @@ def _index(arguments) -> None:
   from xmcap.data import lengths, records
   from xmcap.data.array_records import range_index
   from xmcap.data.vocabulary import Vocabulary
-  from xmcap.storage import addresses
+  from xmcap.files import addresses
 
   is_local = not addresses.is_remote(arguments.dir)
   own = addresses.join(arguments.dir, "vocabulary.model")

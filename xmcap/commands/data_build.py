@@ -12,7 +12,7 @@ from xmcap.commands import base, build_options, data_build_folder
 from xmcap.data.corpora.emoji.options import DrawnOptions, Emoji36Options, Emoji100Options, EmojiTagsOptions
 from xmcap.data.corpora.releases.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(actions) -> None:

@@ -7,7 +7,7 @@ from xmcap import languages
 from xmcap.commands import base, build_options
 from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 _TRAINED = re.compile("train:([1-9][0-9]{2,6})")
 
@@ -69,7 +69,7 @@ def _build_held(arguments, trained: int) -> None:
   from xmcap.data.corpora.folder.split_choice import Rule
   from xmcap.data.corpora.folder.table import Columns
   from xmcap.data.vocabulary import Vocabulary, train_on_records
-  from xmcap.storage import files
+  from xmcap.files import files
 
   given = Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
   columns = Columns(

@@ -7,7 +7,7 @@ import pathlib
 from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(actions) -> None:
@@ -99,8 +99,8 @@ def _labels(arguments) -> None:
     raise UsageError("give --senses with --wnids, or --labels")
   if arguments.prompts and not arguments.english:
     raise UsageError("--prompts get OpenAI's English templates: give --english too")
+  from xmcap.files import files
   from xmcap.scoring.ranked import openai_english, prompts
-  from xmcap.storage import files
 
   read = {
     f"--{name}": getattr(arguments, name) for name in ("senses", "wnids", "labels", "english", "prompts")
@@ -166,7 +166,7 @@ def _tags(arguments) -> None:
   from xmcap.data import records
   from xmcap.data.corpora import tag_labels
   from xmcap.data.corpora.releases import coco_cn
-  from xmcap.storage import files
+  from xmcap.files import files
 
   if arguments.source not in records.SOURCES:
     raise UsageError(f"--source={arguments.source}: choose one of {', '.join(records.SOURCES)}")
@@ -214,8 +214,8 @@ def _add_words(actions) -> None:
 def _words(arguments) -> None:
   from xmcap.data import records, words
   from xmcap.data.corpora import word_vectors
+  from xmcap.files import files
   from xmcap.scoring.writing.grid import Grid
-  from xmcap.storage import files
 
   sources = [name for name in arguments.sources.split(",") if name]
   records.check_sources(sources, "--sources")

@@ -64,7 +64,7 @@ def examine(bucket: str = "") -> dict[str, Any]:
   import platform
   import tempfile
 
-  from xmcap.storage import files
+  from xmcap.files import files
 
   found: dict[str, Any] = {
     "xmcap": {"version": __version__, "folder": os.path.dirname(os.path.dirname(os.path.abspath(__file__)))},
@@ -205,7 +205,7 @@ def _free_disk(folder: str) -> int | None:
 
 def _refused(address: str) -> str | None:
   """Returns why a run cannot write to a bucket; None if it can."""
-  from xmcap.storage import buckets
+  from xmcap.files import buckets
 
   try:
     buckets.check_writable(address)

@@ -5,7 +5,7 @@ import pathlib
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 _FORMATS = ("stablehlo", "savedmodel", "hf")
 

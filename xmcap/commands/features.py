@@ -3,7 +3,7 @@
 from xmcap import platforms
 from xmcap.commands import base, hosts
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(commands) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def show(findings: Sequence, arguments, read: Mapping[str, outputs.Paths]) -> None:

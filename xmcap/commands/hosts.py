@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from xmcap.commands import base
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(command) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from xmcap import extras
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import addresses, buckets, paths
+from xmcap.files import addresses, buckets, paths
 
 _MACROS = ("DATA_DIR", "VOCABULARY", "REFERENCES", "FEATURES", "INITIAL_CHECKPOINT")
 _OF_EVAL = ["runs/eval.gin"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xmcap import languages, platforms, quiet, terminal
 from xmcap.commands import base, hosts
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.storage import buckets, outputs
+from xmcap.files import buckets, outputs
 
 Captions = Iterator[tuple[str, dict[str, str]]]
 """(key of a picture, {language: caption})."""
@@ -85,7 +85,7 @@ def _train(arguments) -> None:
   import jax
 
   from xmcap.evaluation import model_dir
-  from xmcap.storage import addresses
+  from xmcap.files import addresses
   from xmcap.training import loop
   from xmcap.training.reporting import goodput
 

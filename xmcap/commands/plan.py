@@ -5,7 +5,7 @@ import json
 
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs, whole_files
+from xmcap.files import outputs, whole_files
 
 _EXAMPLE = "--gin_file=models/bb.gin --gin_file=runs/train_coco35l.gin --topology=v4-128"
 

@@ -1,7 +1,7 @@
 """`xmcap published`: recomputes papers' tables, from their own numbers or the files that their authors released."""
 
 from xmcap.commands import base
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 # Paper -> its tables, more about them, and what --results names; "": it has no files.
 _PAPERS = {

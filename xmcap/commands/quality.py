@@ -2,7 +2,7 @@
 
 from xmcap.commands import base, findings
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(actions) -> None:

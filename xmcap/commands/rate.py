@@ -3,7 +3,7 @@
 from xmcap import terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(actions) -> None:

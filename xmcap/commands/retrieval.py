@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 
 def add(commands) -> None:

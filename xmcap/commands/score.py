@@ -5,7 +5,7 @@ import os
 
 from xmcap.commands import base, score_ranked
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 _PASSED_ON = (
   "language", "key", "baseline", "only_tables", "plot", "pictures", "title", "protocol", "tokenizer", "normalize",
@@ -131,9 +131,9 @@ def _style(arguments):
 
 def _score(arguments) -> None:
   from xmcap import platforms, processes
+  from xmcap.files import files
   from xmcap.scoring import metrics, options
   from xmcap.scoring.writing import output
-  from xmcap.storage import files
 
   missing = [f"--{name}" for name in ("references", "predictions", "out") if not getattr(arguments, name)]
   if missing:

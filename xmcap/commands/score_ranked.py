@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from xmcap import languages
 from xmcap.commands import base
 from xmcap.errors import UsageError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 _FORMS = ".npy, or .safetensors with one tensor"
 _SCORES = [*(f"table.{suffix}" for suffix in ("csv", "json", "md", "tex")), "scores.npz", "report.html"]

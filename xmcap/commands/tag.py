@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from xmcap import languages, platforms, terminal
 from xmcap.commands import base
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 Tagged = Iterator[tuple[str, Mapping[str, Mapping[str, float]]]]
 """(key of a picture, {language: {tag: probability}})."""

@@ -12,9 +12,9 @@ import numpy as np
 from xmcap.convert.pairs import SAME, Kind, Leaf, Pair, leading_ones, module_pairs, position_pairs, reshaped
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.files.npy_header import read_header
+from xmcap.files.tensors import LastRead, Tensor, check_claim, check_name, refuse_pickle
 from xmcap.models.vit import ViTConfig
-from xmcap.tensors.files import LastRead, Tensor, check_claim, check_name, refuse_pickle
-from xmcap.tensors.npy_header import read_header
 from xmcap.terminal import shown
 
 PICTURES = "pictures in [-1, 1], as big_vision's value_range(-1, 1)"

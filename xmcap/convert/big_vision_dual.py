@@ -11,10 +11,10 @@ from xmcap.convert.pairs import SAME, Kind, Pair, Shape, below, leading_ones, mo
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.data.pretrained_tokenizers.tokenizer_files import Described, describe
 from xmcap.errors import UsageError
+from xmcap.files.tensors import Tensor
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.tensors.files import Tensor
 
 _ANCHOR = "img/embedding/kernel"
 _BLOCK = "Encoder_0/encoderblock"

@@ -11,11 +11,11 @@ from xmcap.convert.pairs import SAME, TORCH_KERNEL, Pair, Shape, make_outputs
 from xmcap.convert.recognise import is_xmcap, place_of
 from xmcap.convert.source import T5_PARTS, parameter_shapes
 from xmcap.errors import UsageError
+from xmcap.files.bucket_paths import epath
+from xmcap.files.tensors import Output, Tensor, write_safetensors
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.storage.bucket_paths import epath
-from xmcap.tensors.files import Output, Tensor, write_safetensors
 from xmcap.training.checkpoints import weights
 
 PROJECTION = "projection.safetensors"

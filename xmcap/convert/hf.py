@@ -11,9 +11,9 @@ from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
 from xmcap.convert.source import Source
 from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError, one_line
+from xmcap.files.bucket_paths import epath
+from xmcap.files.tensors import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
 from xmcap.models.vit import POOLS
-from xmcap.storage.bucket_paths import epath
-from xmcap.tensors.files import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json
 

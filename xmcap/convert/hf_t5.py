@@ -8,8 +8,8 @@ import numpy as np
 from xmcap.convert.pairs import SAME, TIED, Kind, Pair, module_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
+from xmcap.files.tensors import Tensor
 from xmcap.models.t5 import EOS_ID, PAD_ID, T5Config
-from xmcap.tensors.files import Tensor
 from xmcap.terminal import shown
 
 CLASSES = ("MT5ForConditionalGeneration", "T5ForConditionalGeneration")

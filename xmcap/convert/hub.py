@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from xmcap import extras
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import files
+from xmcap.files import files
 from xmcap.terminal import shown
 
 SOURCE = "source.json"

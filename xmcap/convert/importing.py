@@ -10,12 +10,12 @@ from xmcap.convert.pairs import make_outputs
 from xmcap.convert.recognise import open_source
 from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.errors import UsageError
+from xmcap.files import files, outputs, whole_files
+from xmcap.files.tensors import Output, write_safetensors
 from xmcap.models import model_json
 from xmcap.models.dual import DualTower
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
-from xmcap.storage import files, outputs, whole_files
-from xmcap.tensors.files import Output, write_safetensors
 from xmcap.training.checkpoints.weights import PARAMS
 
 _OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype")

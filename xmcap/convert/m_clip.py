@@ -15,10 +15,10 @@ from xmcap.convert.pairs import Pair, below, module_pairs
 from xmcap.convert.source import Source
 from xmcap.data.pretrained_tokenizers.tokenizer_files import describe
 from xmcap.errors import UsageError
+from xmcap.files import strict_json
+from xmcap.files.tensors import Tensor, is_file_name
 from xmcap.models.dual import DualTower
 from xmcap.models.text_tower import TextConfig
-from xmcap.storage import strict_json
-from xmcap.tensors.files import Tensor, is_file_name
 from xmcap.terminal import shown
 
 _MODULES = "modules.json"

@@ -14,10 +14,10 @@ from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_p
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.data.pretrained_tokenizers.tokenizer_files import Described, describe
 from xmcap.errors import UsageError
+from xmcap.files.tensors import Tensor
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.tensors.files import Tensor
 from xmcap.terminal import shown
 
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"

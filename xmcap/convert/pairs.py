@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.tensors.files import FLOATS, Output, Tensor, check_finite
+from xmcap.files.tensors import FLOATS, Output, Tensor, check_finite
 
 Shape = tuple[int, ...]
 Arrays = Sequence[np.ndarray]

@@ -5,11 +5,11 @@ import pathlib
 from xmcap.convert import big_vision, big_vision_dual, hf, m_clip, open_clip, t5x
 from xmcap.convert.source import Source
 from xmcap.errors import UsageError
+from xmcap.files import addresses
+from xmcap.files.bucket_paths import epath
+from xmcap.files.orbax import is_orbax
+from xmcap.files.tensors import refuse_pickle, refuse_pickles_in
 from xmcap.models.vit import ViTConfig
-from xmcap.storage import addresses
-from xmcap.storage.bucket_paths import epath
-from xmcap.tensors.files import refuse_pickle, refuse_pickles_in
-from xmcap.tensors.orbax import is_orbax
 from xmcap.training.checkpoints.weights import PARAMS
 
 FORMATS = ("hf", "t5x", "big_vision", "open_clip")

@@ -14,9 +14,9 @@ import numpy as np
 from xmcap.convert.pairs import SAME, Pair, Shape
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, one_line
+from xmcap.files.orbax import is_orbax, read_orbax
+from xmcap.files.tensors import LastRead, Tensor, check_claim, check_name, is_file_name
 from xmcap.models.t5 import T5Config
-from xmcap.tensors.files import LastRead, Tensor, check_claim, check_name, is_file_name
-from xmcap.tensors.orbax import is_orbax, read_orbax
 from xmcap.terminal import shown
 
 _LEGACY, _ORBAX = "checkpoint", "state"

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from xmcap.errors import UsageError, one_line
+from xmcap.files import files, outputs
 from xmcap.scoring.files import count, first_few
-from xmcap.storage import files, outputs
 from xmcap.terminal import shown
 
 VECTORS, IDS, SHAPE = "feature.bin", "id.txt", "shape.txt"

@@ -29,7 +29,7 @@ import numpy as np
 from xmcap import processes, terminal
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import XmcapError
-from xmcap.storage import object_store, range_cache
+from xmcap.files import object_store, range_cache
 
 CORES = 8
 """From so many cores on, streams use processes unless told otherwise; with fewer, threads lose little to the lock."""

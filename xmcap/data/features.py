@@ -18,9 +18,9 @@ import numpy as np
 
 from xmcap.data import big_file
 from xmcap.errors import UsageError, one_line
+from xmcap.files import tensors as tensor_files
 from xmcap.scoring.files import count, encoded, first_few
 from xmcap.scoring.reading import embedding_files, embedding_rows
-from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 
 if TYPE_CHECKING:  # what reads records is not installed with scoring, which reads vectors

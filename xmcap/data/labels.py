@@ -12,9 +12,9 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.files import addresses, files
+from xmcap.files.bucket_paths import epath
 from xmcap.scoring.reading import tag_files
-from xmcap.storage import addresses, files
-from xmcap.storage.bucket_paths import epath
 
 FOLDER = "labels"
 """Folder, in that of a trained tagger, with the labels of each language."""

@@ -27,8 +27,8 @@ from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.files import addresses, files, outputs
 from xmcap.progress import Say
-from xmcap.storage import addresses, files, outputs
 
 _FORMAT = 2
 SMALL = 10_000  # up to so many records, a run makes the index itself, in memory

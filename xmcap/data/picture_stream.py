@@ -21,7 +21,7 @@ from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 from xmcap.terminal import shown
 
 Batch = dict[str, np.ndarray]

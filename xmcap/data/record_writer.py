@@ -17,7 +17,7 @@ from xmcap.data import workers
 from xmcap.data.array_records import range_index, tfds_metadata
 from xmcap.data.records import Record, check, serialize
 from xmcap.errors import XmcapError, one_line
-from xmcap.storage import files
+from xmcap.files import files
 from xmcap.terminal import shown
 
 # Group size 1: every record can be read separately. Uncompressed: images already are compressed, and short strings

@@ -10,8 +10,8 @@ from absl import logging
 
 from xmcap.data.corpora.problems import ON_BAD
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import files
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import files
+from xmcap.files.bucket_paths import epath
 
 
 class SkippedPictures:

@@ -24,6 +24,7 @@ from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
@@ -31,7 +32,6 @@ from xmcap.scoring import files
 from xmcap.scoring.ranked import retrieval
 from xmcap.scoring.reading import embedding_files, embedding_rows
 from xmcap.scoring.writing import signature
-from xmcap.storage.bucket_paths import epath
 
 
 def digest_of_texts(texts: Any) -> str:

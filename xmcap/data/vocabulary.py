@@ -21,8 +21,8 @@ import sentencepiece
 from xmcap import languages as languages_lib
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.files import addresses, files, paths
 from xmcap.models.stabilizer import Marks, Stabilizer
-from xmcap.storage import addresses, files, paths
 
 PAD_ID = 0
 EOS_ID = 1

@@ -17,11 +17,11 @@ from xmcap import languages as languages_lib
 from xmcap.data import features
 from xmcap.data.features import Features
 from xmcap.errors import UsageError
+from xmcap.files import addresses, files
+from xmcap.files import tensors as tensor_files
+from xmcap.files.bucket_paths import epath
 from xmcap.scoring import tokenizers
 from xmcap.scoring.tokenizers import normalization
-from xmcap.storage import addresses, files
-from xmcap.storage.bucket_paths import epath
-from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 
 SPLITTER = "splitter"

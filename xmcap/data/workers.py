@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from xmcap import processes as processes_lib
 from xmcap import terminal
+from xmcap.files import files
 from xmcap.progress import Progress, Say
-from xmcap.storage import files
 
 _Out = TypeVar("_Out")
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from xmcap.errors import XmcapError
-from xmcap.storage import addresses, buckets, outputs
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import addresses, buckets, outputs
+from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints.read import checkpoints_dir, restore
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.write import Checkpoints

@@ -21,14 +21,14 @@ from xmcap.data.tag_prompts import PromptTags
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
 from xmcap.evaluation import predictor, sharded_params
+from xmcap.files import files, paths
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import IMPOSSIBLE, Beam, n_best
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
 from xmcap.models.stabilizer import Stabilizer
-from xmcap.storage import files, paths
-from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import read
 
 Picture = str | os.PathLike | bytes | Image.Image | np.ndarray

@@ -27,6 +27,8 @@ from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import picture_features
 from xmcap.evaluation.embedder import DualEmbedder, TextEmbedder
 from xmcap.evaluation.word_embedder import FeatureEmbedder
+from xmcap.files import addresses, files
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
 from xmcap.progress import Say
 from xmcap.scoring.ranked import prompts as prompts_lib
@@ -34,8 +36,6 @@ from xmcap.scoring.ranked.retrieval import Captions
 from xmcap.scoring.ranked.zero_shot import Labels
 from xmcap.scoring.reading import vectors
 from xmcap.scoring.reading.embedding_files import KEYS, PICTURES
-from xmcap.storage import addresses, files
-from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import join as hosts
 

@@ -17,12 +17,12 @@ from xmcap.data.pretrained_tokenizers.text_input import TextInput
 from xmcap.errors import UsageError, one_line
 from xmcap.evaluation import picture_features, sharded_params
 from xmcap.evaluation.text_embedding import EmbedsTexts
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.storage.bucket_paths import epath
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import stopping

@@ -26,6 +26,7 @@ from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
+from xmcap.files import addresses, outputs
 from xmcap.progress import Progress
 from xmcap.scoring import files, options
 from xmcap.scoring.reading import predictions as predictions_lib
@@ -34,7 +35,6 @@ from xmcap.scoring.score import score
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.writing import baselines as baselines_lib
 from xmcap.scoring.writing import output, tables
-from xmcap.storage import addresses, outputs
 
 __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]
 

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError, one_line
-from xmcap.storage import files, refusals
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import files, refusals
+from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 
 NAME = "familiar.json"

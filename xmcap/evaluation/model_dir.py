@@ -25,10 +25,10 @@ from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_features, picture_files
 from xmcap.evaluation.predictor import Predictor
+from xmcap.files import addresses, files, outputs
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
-from xmcap.storage import addresses, files, outputs
-from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import kept_config, read, start, versions, weights
 from xmcap.training.reporting import metrics_file
 

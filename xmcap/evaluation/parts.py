@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from xmcap.files import files
 from xmcap.progress import Progress, Say
-from xmcap.storage import files
 from xmcap.training.hosts import join as hosts
 
 

@@ -23,13 +23,13 @@ from xmcap.data.prefetch import Job, prefetch
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import sharded_params
+from xmcap.files import files
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
 from xmcap.models.dual import DualConfig
 from xmcap.models.vit import ViT, ViTConfig
 from xmcap.progress import Say
 from xmcap.scoring.files import count, first_few
-from xmcap.storage import files
-from xmcap.storage.bucket_paths import epath
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
 

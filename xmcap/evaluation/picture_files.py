@@ -14,10 +14,10 @@ from xmcap import terminal
 from xmcap.data import images
 from xmcap.data.corpora import archives
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import addresses, paths
+from xmcap.files.bucket_paths import epath
 from xmcap.scoring import files as files_lib
 from xmcap.scoring import keys as keys_lib
-from xmcap.storage import addresses, paths
-from xmcap.storage.bucket_paths import epath
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in a folder are ignored
 

@@ -14,10 +14,10 @@ import numpy as np
 from xmcap.data import labels as labels_lib
 from xmcap.errors import UsageError
 from xmcap.evaluation import picture_features, sharded_params
+from xmcap.files import addresses
 from xmcap.models import model_json
 from xmcap.models.label_tagger import LabelTagger, TaggerConfig, columns
 from xmcap.models.vit import ViTConfig
-from xmcap.storage import addresses
 from xmcap.training.checkpoints import read
 
 _AT_ONCE = 64  # pictures on the devices

@@ -17,13 +17,13 @@ from xmcap.data.tag_prompts import TagPrompts, Tags
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
+from xmcap.files import files
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
 from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import PAD_ID, T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.storage import files
 from xmcap.training import sharding
 from xmcap.training.checkpoints.read import check_same, flat
 from xmcap.training.hosts import stopping

@@ -16,8 +16,8 @@ from typing import Any
 import gin
 
 from xmcap import configuration
+from xmcap.files import addresses
 from xmcap.models import model_json
-from xmcap.storage import addresses
 from xmcap.training.checkpoints import start
 
 _CONFIGS = {"vit": "ViTConfig", "t5": "T5Config", "text": "TextConfig", "dual": "DualConfig"}

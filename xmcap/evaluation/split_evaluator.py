@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from xmcap.evaluation.sharded_params import ShardedParams
+from xmcap.files import addresses, outputs
 from xmcap.scoring.report import embeddings_page
 from xmcap.scoring.writing import tables
-from xmcap.storage import addresses, outputs
 from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 

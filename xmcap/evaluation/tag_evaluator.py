@@ -12,6 +12,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.evaluation import picture_tags, sharded_params, tag_baselines
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
+from xmcap.files import addresses, outputs
 from xmcap.models.label_tagger import columns
 from xmcap.scoring import tags as tags_lib
 from xmcap.scoring.metrics.tags import DEPTHS
@@ -20,7 +21,6 @@ from xmcap.scoring.report import embeddings_page
 from xmcap.scoring.system import System
 from xmcap.scoring.writing import baselines as baselines_lib
 from xmcap.scoring.writing import tables
-from xmcap.storage import addresses, outputs
 
 PREDICTIONS = "predictions.jsonl"
 

@@ -14,9 +14,9 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.model_dir import WORDS
 from xmcap.evaluation.text_embedding import EmbedsTexts
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.word2visualvec import Word2VisualVec, Word2VisualVecConfig
-from xmcap.storage.bucket_paths import epath
 from xmcap.training.hosts import stopping
 
 _LONGEST = 64  # words of a text; further ones are cut

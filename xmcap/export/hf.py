@@ -16,11 +16,11 @@ from xmcap.convert.importing import check_free
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.export.program import MANIFEST, Program, sentencepiece_model
+from xmcap.files import files
+from xmcap.files.tensors import Tensor
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
 from xmcap.models.vit import ViTConfig
-from xmcap.storage import files
-from xmcap.tensors.files import Tensor
 
 _SPACE = "▁"  # SentencePiece's
 

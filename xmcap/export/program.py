@@ -18,12 +18,12 @@ from xmcap.data.vocabulary import UNK_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
 from xmcap.evaluation.predictor import Predictor, prompts_of
+from xmcap.files import files
 from xmcap.models import model_json, stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as generator_lib
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Sample
-from xmcap.storage import files
 from xmcap.training.checkpoints.read import best_step, check_same, flat
 
 MANIFEST = "captioner.json"

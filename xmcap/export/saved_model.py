@@ -16,7 +16,7 @@ from xmcap import quiet
 from xmcap.convert.importing import check_free
 from xmcap.errors import XmcapError, one_line
 from xmcap.export.program import MANIFEST, PLATFORMS, Program, text_of_pieces
-from xmcap.storage import files, whole_files
+from xmcap.files import files, whole_files
 
 _MODEL = "saved_model.pb"
 _VARIABLES = "variables"

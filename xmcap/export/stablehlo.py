@@ -9,7 +9,7 @@ from jax import export
 
 from xmcap.convert.importing import check_free
 from xmcap.export.program import MANIFEST, PLATFORMS, Program
-from xmcap.storage import files, outputs
+from xmcap.files import files, outputs
 
 PROGRAM, PARAMS = "captioner.stablehlo", "params.npz"
 

@@ -28,6 +28,8 @@ import msgspec
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.files import strict_json
+from xmcap.files.bucket_paths import epath
 from xmcap.models import limits
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy, Sample
@@ -39,8 +41,6 @@ from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.models.word2visualvec import Word2VisualVecConfig
-from xmcap.storage import strict_json
-from xmcap.storage.bucket_paths import epath
 from xmcap.terminal import shown
 
 NAME = "model.json"

@@ -8,7 +8,7 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage.bucket_paths import epath
+from xmcap.files.bucket_paths import epath
 from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.metrics_file import FILE
 

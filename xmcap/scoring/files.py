@@ -11,9 +11,9 @@ import msgspec
 
 from xmcap import languages
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import files as storage_files
+from xmcap.files import outputs, whole_files
 from xmcap.scoring.reading.inputs import MAX_LINE, Input
-from xmcap.storage import files as storage_files
-from xmcap.storage import outputs, whole_files
 from xmcap.terminal import shown
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from xmcap.errors import UsageError
+from xmcap.files import outputs
 from xmcap.scoring import files, metrics
 from xmcap.scoring.health import Health
 from xmcap.scoring.language import Tokenized
@@ -18,7 +19,6 @@ from xmcap.scoring.statistics import slices as slices_lib
 from xmcap.scoring.system import System
 from xmcap.scoring.writing import tables
 from xmcap.scoring.writing.signature import Signature
-from xmcap.storage import outputs
 
 # Larger than any score, and safe to convert to float.
 _Count = Annotated[int, msgspec.Meta(ge=-(10**12), le=10**12)]

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from xmcap.data import image_formats, images
 from xmcap.errors import XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 
 MOST_HEAD = 16 << 10
 """Largest head of a request in bytes."""

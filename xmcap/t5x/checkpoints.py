@@ -20,12 +20,12 @@ from xmcap.convert import t5x as t5x_reader
 from xmcap.convert.pairs import unchanged
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
+from xmcap.files.tensors import write_safetensors
 from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.t5x import adapter as t5x_adapter
-from xmcap.tensors.files import write_safetensors
 from xmcap.training.checkpoints import weights
 from xmcap.training.checkpoints.read import check_same, flat
 

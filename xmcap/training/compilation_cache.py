@@ -17,7 +17,7 @@ import gin
 import jax
 from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
-from xmcap.storage.bucket_paths import epath
+from xmcap.files.bucket_paths import epath
 
 FOLDER = "compilation_cache"
 

@@ -15,8 +15,8 @@ from xmcap.data import record_writer, records, workers
 from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage.object_store import Read
-from xmcap.storage.range_cache import RecordCache
+from xmcap.files.object_store import Read
+from xmcap.files.range_cache import RecordCache
 
 LENGTHS = (30, 1, 39)
 TOTAL = sum(LENGTHS)

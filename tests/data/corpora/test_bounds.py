@@ -19,8 +19,8 @@ from xmcap.data.corpora.problems import MAX_LISTED, Problems
 from xmcap.data.corpora.releases import cc3m35l, xm3600
 from xmcap.data.corpora.releases.translations import CocoParser
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import strict_json
 from xmcap.scoring.reading import inputs
-from xmcap.storage import strict_json
 
 NEWLINES = 50_000_000
 SOON = 10.0  # seconds of the processor; without a limit each of these takes minutes

@@ -18,7 +18,7 @@ from tests.data.corpora import builds
 from tests.data.corpora.test_downloads import DATA, server  # noqa: F401 a fixture
 from xmcap.data.corpora import archives, downloads
 from xmcap.errors import XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 
 LIMITS = (0, 100, 4_000, 40_000, 50_000, 100_000)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.convert.test_hf_dual import clip_tokenizer
 from xmcap.data.pretrained_tokenizers import nllb_languages, text_input
 from xmcap.errors import UsageError
-from xmcap.storage.files import cache_folder
+from xmcap.files.files import cache_folder
 
 LENGTH = 12  # pieces; many names are longer, and are cut
 

@@ -25,8 +25,8 @@ import numpy as np
 from xmcap.data import workers
 from xmcap.data.array_records.local import READER_OPTIONS
 from xmcap.errors import XmcapError, one_line
+from xmcap.files import addresses, files, object_store
 from xmcap.progress import Progress, Say
-from xmcap.storage import addresses, files, object_store
 
 SUFFIX = ".index"
 """What the name of an index has behind that of its file."""

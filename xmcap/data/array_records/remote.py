@@ -15,8 +15,8 @@ from typing import TypeVar
 from xmcap.data.array_records import local
 from xmcap.data.array_records.range_index import SUFFIX, RangeIndex
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import range_cache
-from xmcap.storage.object_store import Read, ShortObjectError
+from xmcap.files import range_cache
+from xmcap.files.object_store import Read, ShortObjectError
 
 T = TypeVar("T")
 

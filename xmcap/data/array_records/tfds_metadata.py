@@ -18,7 +18,7 @@ from google.protobuf import json_format
 
 from xmcap.data.messages import define
 from xmcap.errors import XmcapError, one_line
-from xmcap.storage import addresses
+from xmcap.files import addresses
 
 NAME = "dataset_info.json"
 """The file that marks a folder as a corpus."""

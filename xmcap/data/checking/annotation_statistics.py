@@ -19,8 +19,8 @@ from xmcap.data import records
 from xmcap.data.corpora import tag_labels
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
+from xmcap.files import addresses
 from xmcap.scoring.writing.grid import Grid
-from xmcap.storage import addresses
 
 ALL = "all"
 LANGUAGE = "zh"

@@ -23,8 +23,8 @@ from xmcap.data import images, records, workers
 from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import addresses, files, outputs
 from xmcap.progress import Say
-from xmcap.storage import addresses, files, outputs
 from xmcap.terminal import shown
 
 KINDS: Mapping[str, str] = {

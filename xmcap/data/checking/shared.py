@@ -19,9 +19,9 @@ from xmcap.data import records, workers
 from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
+from xmcap.files import databases, files, outputs
 from xmcap.progress import Say
 from xmcap.scoring.writing.grid import Grid
-from xmcap.storage import databases, files, outputs
 
 _CHUNK = 512  # records hashed at a time by one process
 _SCHEMA = """

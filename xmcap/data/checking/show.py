@@ -17,7 +17,7 @@ from xmcap.data.records import Record, RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from xmcap.errors import UsageError
-from xmcap.storage import addresses
+from xmcap.files import addresses
 
 MAX_COUNT = 500
 """Largest number of pictures on a sheet; a larger page would be unusable."""

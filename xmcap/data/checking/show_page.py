@@ -11,9 +11,9 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.data.checking.show import Piece, ShownCaption, ShownPicture
+from xmcap.files import files
 from xmcap.scoring.report import elements  # the colours and type of the report
 from xmcap.scoring.report.elements import escape
-from xmcap.storage import files
 
 _PIXELATED_BELOW = 160  # smaller pictures are enlarged with visible pixels
 _SOURCES = {"human": "human", "mt": "machine", "translated": "translated by people"}

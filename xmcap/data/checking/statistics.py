@@ -13,8 +13,8 @@ from xmcap.data.corpora import annotations
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
+from xmcap.files import addresses
 from xmcap.progress import Say
-from xmcap.storage import addresses
 
 _CHUNK = 2_048  # records per call of a process
 

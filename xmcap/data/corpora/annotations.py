@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from xmcap.errors import UsageError
+from xmcap.files import files
 from xmcap.scoring.reading.inputs import Input
-from xmcap.storage import files
 
 NAME = "annotations.jsonl"
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import paths
+from xmcap.files import paths
 from xmcap.terminal import shown
 
 MAX_BYTES = 128 << 20

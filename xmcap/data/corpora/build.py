@@ -25,8 +25,8 @@ from xmcap.data.corpora.releases import file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import files
 from xmcap.progress import Progress, Say
-from xmcap.storage import files
 
 _COUNTS = ("captions", "listed", "found", "missing", "broken")
 

@@ -12,8 +12,8 @@ import urllib.error
 import urllib.request
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import files
 from xmcap.progress import Progress, Say
-from xmcap.storage import files
 from xmcap.terminal import shown
 
 _TIMEOUT_SECONDS = 60

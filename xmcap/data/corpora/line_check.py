@@ -11,8 +11,8 @@ import regex
 
 from xmcap.data.corpora.problems import MAX_CAPTION_BYTES, Problems
 from xmcap.errors import UsageError
+from xmcap.files import strict_json
 from xmcap.scoring.health import scripts
-from xmcap.storage import strict_json
 
 _BOM = b"\xef\xbb\xbf"
 _CONTROLS = regex.compile(r"\p{Cc}")

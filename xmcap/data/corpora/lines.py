@@ -12,7 +12,7 @@ from typing import BinaryIO
 import rapidgzip
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import files
+from xmcap.files import files
 
 SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
 CHUNK_BYTES = 32 << 20

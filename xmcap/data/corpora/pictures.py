@@ -27,8 +27,8 @@ from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
+from xmcap.files import databases, files
 from xmcap.progress import Progress
-from xmcap.storage import databases, files
 
 MAX_PROBLEMS = 200_000
 """More entries that are refused or duplicate are an error."""

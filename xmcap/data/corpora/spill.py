@@ -16,9 +16,9 @@ from xmcap.data.corpora import lines
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import XmcapError
+from xmcap.files import databases, files
 from xmcap.processes import Killed
 from xmcap.progress import Progress
-from xmcap.storage import databases, files
 
 _SCHEMA = """
 CREATE TABLE captions (picture, number, language, source, line, text,

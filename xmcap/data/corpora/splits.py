@@ -17,7 +17,7 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.spill import Spilled
 from xmcap.data.records import SOURCES, Caption, Record
 from xmcap.errors import XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 
 _CODES = tuple(languages.LANGUAGES)
 _HUMAN = SOURCES.index("human")

@@ -19,8 +19,8 @@ from xmcap.data import records
 from xmcap.data.corpora import annotations
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.errors import UsageError
+from xmcap.files import addresses
 from xmcap.scoring.writing.grid import Grid
-from xmcap.storage import addresses
 
 LEAST = 20
 """Training pictures that a label needs, in the paper."""

@@ -12,7 +12,7 @@ from xmcap.data.corpora import archives
 from xmcap.data.corpora.archives import PACKED_TAR, SHARD, Entry, File, Found, RoleOf, Trouble, reason_of
 from xmcap.data.corpora.lines import most_unpacked
 from xmcap.errors import XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 from xmcap.terminal import shown
 
 MAX_HEADER = 1 << 20  # limit for a header in bytes

@@ -8,7 +8,7 @@ from xmcap.data.corpora import archives, tar_files
 from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, File, Found, Trouble
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import files
+from xmcap.files import files
 from xmcap.terminal import shown
 
 _SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip")

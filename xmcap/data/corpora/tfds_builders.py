@@ -34,7 +34,7 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import cc3m35l, coco35l, file_names, xm3600
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
-from xmcap.storage import files
+from xmcap.files import files
 
 
 @functools.cache

@@ -18,9 +18,9 @@ from xmcap import extras
 from xmcap.data import features, records, words
 from xmcap.data.features import Features
 from xmcap.errors import UsageError
+from xmcap.files import tensors as tensor_files
 from xmcap.scoring.files import count
 from xmcap.scoring.reading.inputs import Input
-from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 
 LEAST, WIDTH, EPOCHS = 5, 500, 10

@@ -12,10 +12,10 @@ from xmcap.data.pretrained_tokenizers import nllb_languages, tokenizer_files
 from xmcap.data.pretrained_tokenizers.tokenizer_files import TOKENIZER, Described, read_pieces, read_tokenizer
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, Vocabulary, check_rows
 from xmcap.errors import UsageError
+from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import CLEANINGS, TextConfig
-from xmcap.storage.bucket_paths import epath
 
 VOCABULARY = "vocabulary.model"
 """The file of a vocabulary in the folder of a run."""

@@ -17,7 +17,7 @@ from xmcap import quiet
 from xmcap.data.pretrained_tokenizers import odd_json
 from xmcap.data.vocabulary import read_model
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import strict_json
+from xmcap.files import strict_json
 from xmcap.terminal import shown
 
 TOKENIZER = "tokenizer.json"

@@ -18,7 +18,7 @@ from xmcap.data import order, records
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import addresses
+from xmcap.files import addresses
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.files import outputs
 from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
-from xmcap.storage import outputs
 from xmcap.terminal import shown
 
 Rating = Literal["EXCELLENT", "GOOD", "MEDIUM", "BAD", "NOT-ENOUGH-INFO"]

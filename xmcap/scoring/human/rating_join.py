@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from xmcap.errors import UsageError
+from xmcap.files import outputs
 from xmcap.scoring import files
 from xmcap.scoring.human import fields, rating_protocols, thumb_ratings
 from xmcap.scoring.human.rating_items import RatingItem
 from xmcap.scoring.human.rating_protocols import PROTOCOLS, Criterion, Protocol
-from xmcap.storage import outputs
 from xmcap.terminal import shown
 
 

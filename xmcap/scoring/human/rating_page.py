@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from xmcap.errors import UsageError
+from xmcap.files import outputs
 from xmcap.scoring import files
 from xmcap.scoring.human import rating_join
 from xmcap.scoring.human.rating_items import INSTRUCTIONS, RatingItem
 from xmcap.scoring.human.rating_protocols import PROTOCOLS, Protocol
 from xmcap.scoring.reading.references import References
 from xmcap.scoring.report import elements, pictures
-from xmcap.storage import outputs
 
 
 def key_path(path: str | os.PathLike) -> pathlib.Path:

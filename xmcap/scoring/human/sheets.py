@@ -8,9 +8,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from xmcap.files import outputs
 from xmcap.scoring import files
 from xmcap.scoring.writing import grid
-from xmcap.storage import outputs
 from xmcap.terminal import shown
 
 Cell = str | int | float | None

@@ -12,10 +12,10 @@ import pathlib
 import numpy as np
 
 from xmcap.errors import UsageError
+from xmcap.files import outputs
 from xmcap.scoring import files
 from xmcap.scoring.ranked import score_matrices
 from xmcap.scoring.ranked.score_matrices import Matrix
-from xmcap.storage import outputs
 
 WEIGHTS = tuple(number / 100 for number in range(100))
 """The weights of the first matrix that are tried."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
+from xmcap.files import tensors as tensor_files
 from xmcap.scoring import files
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import zero_shot
@@ -20,7 +21,6 @@ from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 from xmcap.scoring.writing.signature import of_images, of_texts
-from xmcap.tensors import files as tensor_files
 from xmcap.terminal import shown
 
 _CELLS = 1 << 22  # scores at once: 16 MiB

@@ -11,12 +11,12 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.files import npy_header
+from xmcap.files import tensors as tensor_files
 from xmcap.scoring import files
 from xmcap.scoring.reading import embedding_rows
 from xmcap.scoring.reading.embedding_rows import Embeddings, Stored
 from xmcap.scoring.reading.inputs import Input
-from xmcap.tensors import files as tensor_files
-from xmcap.tensors import npy_header
 from xmcap.terminal import shown
 
 SUFFIXES = (".npy", ".safetensors")

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
 from xmcap.errors import UsageError
-from xmcap.storage import strict_json
+from xmcap.files import strict_json
 from xmcap.terminal import shown
 
 MAX_LINE = 16 << 20

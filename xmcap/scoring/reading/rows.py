@@ -15,9 +15,9 @@ from typing import Any
 
 from xmcap import extras, languages
 from xmcap.errors import UsageError, one_line
+from xmcap.files import strict_json
 from xmcap.scoring.reading import arrow_files, columns, documents, layouts, tables
 from xmcap.scoring.reading.inputs import MAX_UNPACKED, Input
-from xmcap.storage import strict_json
 from xmcap.terminal import shown
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -11,9 +11,9 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.files import npy_header
 from xmcap.scoring import files, metrics
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
-from xmcap.tensors import npy_header
 from xmcap.terminal import shown
 
 STATISTICS_FILE = "scores.npz"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
+from xmcap.files import outputs
 from xmcap.scoring import files, health, tokenizers
 from xmcap.scoring import options as options_lib
 from xmcap.scoring.arguments import checked
@@ -20,7 +21,6 @@ from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_stat
 from xmcap.scoring.writing import baselines as baselines_lib
 from xmcap.scoring.writing import captions_table, grid, language_fidelity, latex, tables
 from xmcap.scoring.writing import plot as plot_lib
-from xmcap.storage import outputs
 
 PREDICTIONS_FILE = "predictions.jsonl"
 

@@ -16,7 +16,7 @@ import jax
 import orbax.checkpoint as ocp
 from orbax.checkpoint import future as orbax_future
 
-from xmcap.storage.bucket_paths import epath
+from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints import settings, small_json
 
 NAME = "crc32.json"

@@ -2,8 +2,8 @@
 
 import itertools
 
-from xmcap.storage.bucket_paths import epath
-from xmcap.storage.files import write_anywhere
+from xmcap.files.bucket_paths import epath
+from xmcap.files.files import write_anywhere
 
 NEWEST = "config.gin"
 FOLDER = "configs"

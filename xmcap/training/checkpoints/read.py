@@ -12,9 +12,9 @@ import orbax.checkpoint as ocp
 from absl import logging
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import addresses
-from xmcap.storage.bucket_paths import epath
-from xmcap.tensors import orbax as orbax_tensors
+from xmcap.files import addresses
+from xmcap.files import orbax as orbax_tensors
+from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints import checksums, retention
 from xmcap.training.checkpoints import settings as settings_lib
 from xmcap.training.hosts import join as hosts

@@ -10,8 +10,8 @@ import gin
 import orbax.checkpoint as ocp
 
 from xmcap.errors import UsageError
-from xmcap.storage import files
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import files
+from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 
 NOTE = "metrics/metrics"

@@ -12,7 +12,7 @@ from typing import Any
 
 from xmcap import configuration, terminal
 from xmcap.errors import UsageError
-from xmcap.storage.bucket_paths import epath
+from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints import small_json
 from xmcap.training.hosts import join as hosts
 

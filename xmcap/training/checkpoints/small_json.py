@@ -3,8 +3,8 @@
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.storage import strict_json
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import strict_json
+from xmcap.files.bucket_paths import epath
 
 MOST_BYTES = 64 << 20
 """As much as the checksums of a million files take; xmcap writes no larger file."""

@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.tensors.files import Tensor
+from xmcap.files.tensors import Tensor
 from xmcap.training.checkpoints.read import damaged_dir, damaged_steps, first_readable, flat, restore
 from xmcap.training.checkpoints.weights import PARAMS, Weights, open_weights
 from xmcap.training.hosts import join as hosts

@@ -9,8 +9,8 @@ import platform
 from collections.abc import Callable
 
 from xmcap import __version__
-from xmcap.storage.bucket_paths import epath
-from xmcap.storage.files import write_anywhere
+from xmcap.files.bucket_paths import epath
+from xmcap.files.files import write_anywhere
 from xmcap.training.checkpoints import small_json
 
 NAME = "versions.json"

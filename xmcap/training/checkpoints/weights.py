@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import UsageError
+from xmcap.files import addresses
+from xmcap.files.orbax import read_orbax
+from xmcap.files.tensors import FLOATS, LastRead, Tensor, read_safetensors
 from xmcap.models import model_json, stacking
-from xmcap.storage import addresses
-from xmcap.tensors.files import FLOATS, LastRead, Tensor, read_safetensors
-from xmcap.tensors.orbax import read_orbax
 from xmcap.training.checkpoints import read
 
 PARAMS = "params.safetensors"

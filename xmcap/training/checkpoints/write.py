@@ -16,8 +16,8 @@ import orbax.checkpoint as ocp
 from absl import logging
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import refusals
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import refusals
+from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints import checksums, read, retention, small_json
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.settings import Settings

@@ -22,8 +22,8 @@ from absl import logging
 
 from xmcap import terminal
 from xmcap.errors import RestartError, UsageError, XmcapError
-from xmcap.storage import refusals
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import refusals
+from xmcap.files.bucket_paths import epath
 from xmcap.training.hosts import cluster, watch
 from xmcap.training.hosts.heartbeat import BEAT, Alone, Heartbeat
 from xmcap.training.hosts.roll_call import roll_call

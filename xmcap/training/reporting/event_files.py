@@ -17,8 +17,8 @@ import google_crc32c
 import numpy as np
 from PIL import Image
 
-from xmcap.storage import addresses
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import addresses
+from xmcap.files.bucket_paths import epath
 
 _PAUSE = 30.0
 """Seconds between two writes of an object: a store allows about one a second."""

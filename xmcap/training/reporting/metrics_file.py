@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import strict_json
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import strict_json
+from xmcap.files.bucket_paths import epath
 
 FILE = "metrics.jsonl"
 COMPILE_SECONDS = "compile_seconds/"  # followed by the length of targets, or by `step` without targets

@@ -16,7 +16,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from xmcap.errors import UsageError, one_line
-from xmcap.storage.bucket_paths import epath
+from xmcap.files.bucket_paths import epath
 from xmcap.training.hosts import watch
 from xmcap.training.run import Hook, Run
 

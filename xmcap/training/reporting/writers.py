@@ -15,8 +15,8 @@ import jax
 
 from xmcap import extras
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import files, refusals
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import files, refusals
+from xmcap.files.bucket_paths import epath
 from xmcap.training.reporting.event_files import TensorBoard
 from xmcap.training.reporting.metrics_file import MetricsFile
 

@@ -24,7 +24,7 @@ from tests.data.corpora.builds import differing
 from xmcap import cli, languages
 from xmcap.data import lengths, records, vocabulary  # noqa: F401  # the command would import it in every fork
 from xmcap.data.corpora.folder import own  # noqa: F401
-from xmcap.storage import files, outputs
+from xmcap.files import files, outputs
 
 _NAMED = languages.get("pt-BR").english_name
 

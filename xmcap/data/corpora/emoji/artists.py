@@ -10,7 +10,7 @@ from PIL import Image
 from xmcap import languages
 from xmcap.data.corpora.emoji import cldr, sources
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
-from xmcap.storage.files import cache_folder
+from xmcap.files.files import cache_folder
 
 ARTISTS = ("noto", "twemoji", "openmoji")
 """Google's Noto Color Emoji, Twitter's Twemoji, and OpenMoji."""

@@ -16,8 +16,8 @@ from xmcap.data.corpora.annotations import Annotated
 from xmcap.data.corpora.emoji import release, scenes
 from xmcap.data.corpora.emoji.cldr import ListPattern
 from xmcap.data.records import Caption, Record
+from xmcap.files import files
 from xmcap.progress import Progress, Say
-from xmcap.storage import files
 
 _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2

@@ -30,8 +30,8 @@ from xmcap.data.corpora.emoji import drawn_split, scenes
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.data.corpora.emoji.combinations import Combinations
 from xmcap.data.corpora.emoji.options import Emoji100Options
+from xmcap.files import files
 from xmcap.progress import Say
-from xmcap.storage import files
 
 NAME = "emoji100"
 VERSION = "1.0.0"

@@ -44,8 +44,8 @@ from xmcap.data.corpora.emoji.drawn_split import Captioner, DrawnSplit
 from xmcap.data.corpora.emoji.options import EmojiTagsOptions
 from xmcap.data.corpora.releases.coco_cn import write_tag_lines
 from xmcap.errors import UsageError
+from xmcap.files import files
 from xmcap.progress import Say
-from xmcap.storage import files
 
 NAME = "emoji_tags"
 VERSION = "1.0.0"

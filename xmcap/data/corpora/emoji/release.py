@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from xmcap.data.records import Record
-from xmcap.storage import files
+from xmcap.files import files
 
 
 def as_line(record: Record) -> bytes:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xmcap.data.corpora.emoji import cldr
 from xmcap.data.corpora.emoji import pictures as emoji_pictures
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage.files import cache_folder, make_folder
+from xmcap.files.files import cache_folder, make_folder
 from xmcap.terminal import shown
 
 WAYS = ("installed", "debian", "npm")

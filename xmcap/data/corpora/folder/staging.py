@@ -26,8 +26,8 @@ from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
+from xmcap.files import databases, files
 from xmcap.scoring import keys
-from xmcap.storage import databases, files
 
 _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"

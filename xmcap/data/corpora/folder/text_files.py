@@ -11,9 +11,9 @@ from xmcap.data.corpora.folder import kinds
 from xmcap.data.corpora.folder.table import Placed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
+from xmcap.files import paths
 from xmcap.scoring.reading import documents, layouts, matching, rows, tables
 from xmcap.scoring.reading.inputs import MAX_LINE, Input
-from xmcap.storage import paths
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")

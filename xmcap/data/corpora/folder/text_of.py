@@ -5,7 +5,7 @@ from typing import Any
 
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.storage import strict_json
+from xmcap.files import strict_json
 
 PLAIN = ("txt", "caption")
 """Suffixes of a file with a caption."""

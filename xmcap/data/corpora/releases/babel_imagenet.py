@@ -17,10 +17,10 @@ from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import babel_labels, file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
+from xmcap.files import files
 from xmcap.scoring import keys
 from xmcap.scoring.ranked import prompts, zero_shot
 from xmcap.scoring.reading.inputs import Input
-from xmcap.storage import files
 
 SPLIT = "validation"
 

@@ -25,11 +25,11 @@ from xmcap.data.corpora.releases import coco_cn_lines, coco_ids
 from xmcap.data.corpora.splits import Split
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
+from xmcap.files import files
 from xmcap.progress import Say
 from xmcap.scoring import files as scoring_files
 from xmcap.scoring.reading import documents, layouts
 from xmcap.scoring.reading.inputs import Input
-from xmcap.storage import files
 
 TEXT_NAME = "coco_cn_text"
 """What a folder of texts alone calls its corpus."""

@@ -19,8 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from xmcap.errors import UsageError, XmcapError
+from xmcap.files import addresses, object_store, paths, whole_files
 from xmcap.progress import Progress
-from xmcap.storage import addresses, object_store, paths, whole_files
 from xmcap.terminal import shown
 
 _DTYPES = {

@@ -9,7 +9,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from xmcap.storage import buckets, files, object_store, paths
+from xmcap.files import buckets, files, object_store, paths
 
 Address = str | os.PathLike
 
@@ -102,7 +102,7 @@ def local_folder(folder: Address) -> Iterator[pathlib.Path]:
   if not is_remote(folder):
     yield pathlib.Path(folder)
     return
-  from xmcap.storage.bucket_paths import epath
+  from xmcap.files.bucket_paths import epath
 
   with tempfile.TemporaryDirectory(prefix="xmcap-") as local:
     root = pathlib.Path(local)

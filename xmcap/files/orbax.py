@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import UsageError, one_line
-from xmcap.storage import addresses
-from xmcap.tensors.files import Tensor, check_claim, check_name
+from xmcap.files import addresses
+from xmcap.files.tensors import Tensor, check_claim, check_name
 from xmcap.terminal import shown
 
 _METADATA = "_METADATA"
@@ -43,7 +43,7 @@ sys.unraisablehook = _without_late_reads
 
 def is_orbax(path: str | os.PathLike) -> bool:
   """Whether a folder is a tree written by Orbax."""
-  from xmcap.storage.bucket_paths import epath
+  from xmcap.files.bucket_paths import epath
 
   return (epath.Path(path) / _METADATA).is_file()
 
@@ -54,7 +54,7 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
   import orbax.checkpoint as ocp
   from flax.traverse_util import unflatten_dict
 
-  from xmcap.storage.bucket_paths import epath
+  from xmcap.files.bucket_paths import epath
 
   folder = epath.Path(addresses.absolute(path))
   handler = ocp.PyTreeCheckpointHandler()

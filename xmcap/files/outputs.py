@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import whole_files
-from xmcap.storage.paths import check_name, check_scheme
+from xmcap.files import whole_files
+from xmcap.files.paths import check_name, check_scheme
 
 FOLDER_LOCK = ".xmcap.lock"
 """Name of the lock in an output folder; code that lists the folder must skip it."""

@@ -9,8 +9,8 @@ import pytest
 
 from xmcap.data import workers
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import range_cache
-from xmcap.storage.range_cache import RangeCache, RecordCache
+from xmcap.files import range_cache
+from xmcap.files.range_cache import RangeCache, RecordCache
 
 SIZE = 1 << 20
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from xmcap.storage.bucket_paths import BucketPath, epath
+from xmcap.files.bucket_paths import BucketPath, epath
 
 
 def tried(call):
@@ -117,7 +117,7 @@ def test_many_objects_are_listed_and_removed(store):
 
 
 def test_a_large_file_is_read_in_parts(store, monkeypatch):
-  monkeypatch.setattr("xmcap.storage.bucket_paths._WHOLE", 10)
+  monkeypatch.setattr("xmcap.files.bucket_paths._WHOLE", 10)
   (store.folder / "large").write_bytes(b"0123456789" * 10)
   path = epath.Path("gs://bucket/large")
   assert path.read_bytes() == b"0123456789" * 10 and path.read_text() == "0123456789" * 10
@@ -130,4 +130,4 @@ def test_every_module_takes_paths_from_here():
   found = subprocess.run(
     ["grep", "-rlE", "^ *(from etils|import etils)", "xmcap"], cwd=root, capture_output=True, text=True
   )
-  assert [name for name in found.stdout.split() if name.endswith(".py")] == ["xmcap/storage/bucket_paths.py"]
+  assert [name for name in found.stdout.split() if name.endswith(".py")] == ["xmcap/files/bucket_paths.py"]

@@ -16,11 +16,11 @@ import time
 import pytest
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import outputs
+from xmcap.files import outputs
 
 _HOLDER = """
 import os, sys, time
-from xmcap.storage import outputs
+from xmcap.files import outputs
 with outputs.held(sys.argv[1], "xmcap score", folder=sys.argv[2] == "folder"):
   if len(sys.argv) > 3 and os.fork() == 0:
     os.write(1, b"%d\\n" % os.getpid())

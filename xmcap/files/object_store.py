@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import gin
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import buckets, refusals
+from xmcap.files import buckets, refusals
 
 T = TypeVar("T")
 

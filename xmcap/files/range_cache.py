@@ -18,7 +18,7 @@ import gin
 from absl import logging
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import files
+from xmcap.files import files
 
 _PAGE = 4_096  # bytes
 _LOOK_EVERY = 30.0  # seconds before writes to a full cache are tried again

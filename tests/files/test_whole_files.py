@@ -11,8 +11,8 @@ import time
 import pytest
 
 from xmcap.errors import XmcapError
+from xmcap.files import outputs, whole_files
 from xmcap.scoring import files
-from xmcap.storage import outputs, whole_files
 
 NAMES = ("table.csv", "table.json", "health.csv")
 
@@ -99,7 +99,7 @@ def test_nothing_of_a_killed_process_stays_when_it_is_written_again(folders):
 
 _LOOP = """
 import itertools, pathlib, sys
-from tests.storage.test_whole_files import _write
+from tests.files.test_whole_files import _write
 print("ready", flush=True)
 for words in itertools.cycle(["new", "old"]):
   _write(pathlib.Path(sys.argv[1]), words)
@@ -145,7 +145,7 @@ def test_a_reader_waits_for_nobody_but_says_who_writes(folders):
   journal = folder / whole_files.FOLDER_JOURNAL
   journal.write_text('{"renamed": {}, "removed": []}')
   command = [
-    sys.executable, "-c", "import sys, time; from xmcap.storage import outputs\n"
+    sys.executable, "-c", "import sys, time; from xmcap.files import outputs\n"
     "with outputs.held(sys.argv[1], 'xmcap score'):\n"
     "  open(sys.argv[2], 'w').write('{}'); print('held', flush=True); time.sleep(60)", str(folder), str(journal),
   ]  # fmt: skip

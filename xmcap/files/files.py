@@ -11,10 +11,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.storage import paths
-from xmcap.storage.whole_files import FULL_HINTS, write_errors_name
-from xmcap.storage.whole_files import cannot_write as cannot_write
-from xmcap.storage.whole_files import replacing as replacing
+from xmcap.files import paths
+from xmcap.files.whole_files import FULL_HINTS, cannot_write, replacing, write_errors_name
 
 _BUFFER = 1 << 20
 

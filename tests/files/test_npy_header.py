@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.tensors.npy_header import read_header
+from xmcap.files.npy_header import read_header
 
 SHAPE = "'fortran_order': False, 'shape': "
 

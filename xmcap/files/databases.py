@@ -8,7 +8,7 @@ import sqlite3
 import urllib.parse
 from collections.abc import Iterator
 
-from xmcap.storage import files
+from xmcap.files import files
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:

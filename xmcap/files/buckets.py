@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.storage import paths, refusals
+from xmcap.files import paths, refusals
 
 _SECONDS = 20.0
 """For each request, with its retries."""

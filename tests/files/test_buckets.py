@@ -6,8 +6,8 @@ import pytest
 
 from xmcap import cli
 from xmcap.errors import RestartError, UsageError
-from xmcap.storage import addresses, buckets, refusals
-from xmcap.storage.bucket_paths import epath
+from xmcap.files import addresses, buckets, refusals
+from xmcap.files.bucket_paths import epath
 
 GRANT = "gcloud storage buckets add-iam-policy-binding gs://bucket --role=roles/storage."
 ACCOUNT = "run@project.iam.gserviceaccount.com"

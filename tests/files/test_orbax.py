@@ -7,10 +7,10 @@ import pytest
 from etils import epath
 
 from xmcap.errors import UsageError
-from xmcap.tensors import orbax
+from xmcap.files import orbax
 
 _PROGRAM = """
-import xmcap.tensors.orbax
+import xmcap.files.orbax
 
 class Late:
   def __del__(self):

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import msgspec
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import paths
+from xmcap.files import paths
 
 FOLDER_JOURNAL = ".xmcap.results"
 """Name of the journal in an output folder."""

@@ -11,9 +11,9 @@ from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError
 from xmcap.evaluation import picture_files
 from xmcap.evaluation.captioning import PictureCaptioner
+from xmcap.files import addresses, buckets, files, outputs
 from xmcap.scoring import score, write, write_predictions
 from xmcap.scoring.reading import embedding_files
-from xmcap.storage import addresses, buckets, files, outputs
 
 _VECTORS = features.Features(("a", "b"), np.ones((2, 3), np.float32))
 _READERS = {

@@ -1,4 +1,4 @@
-from xmcap.storage import files
+from xmcap.files import files
 
 
 def test_there_is_a_core():

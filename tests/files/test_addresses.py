@@ -6,7 +6,7 @@ import pytest
 
 from tests import loopback_store
 from xmcap.errors import UsageError, XmcapError
-from xmcap.storage import addresses, object_store
+from xmcap.files import addresses, object_store
 
 DATA = bytes(range(200))
 

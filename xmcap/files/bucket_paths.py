@@ -17,7 +17,7 @@ from typing import IO, Any
 from etils import epath
 from etils.epath import backend, gpath, stat_utils
 
-from xmcap.storage import buckets
+from xmcap.files import buckets
 
 __all__ = ["epath"]
 

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from xmcap.errors import XmcapError
-from xmcap.storage import databases
+from xmcap.files import databases
 
 SCHEMA = "CREATE TABLE words (word)"
 

@@ -1,0 +1,1 @@
+"""Local files and object stores: addresses, atomic writes, output locks, caches, tensors one at a time."""

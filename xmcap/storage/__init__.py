@@ -1,1 +1,0 @@
-"""Local files and object stores: addresses, atomic writes, output locks, caches."""
