@@ -7,11 +7,16 @@ section 2.1: English, the 30 languages most used on the web, and five low-resour
 import dataclasses
 import difflib
 import functools
+import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from xmcap.errors import UsageError
+from xmcap.terminal import shown
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,3 +309,49 @@ def unasked(own: Sequence[str]) -> tuple[str, ...]:
 def trained_on(trained: Sequence[str], others: Sequence[str]) -> str:
   """A warning that captions are asked for in other languages than those of the training."""
   return f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}"
+
+
+def check(code: str, where: str) -> None:
+  """Raises UsageError, with the place and the nearest code, if a code in a file is not a language."""
+  if not is_known(code):
+    raise UsageError(f"{where}: {unknown(code)}")
+
+
+def by_code(
+  named: Iterable[tuple[str, T]],
+  where: str | os.PathLike,
+  code_of: Callable[[str], str | None] = canonical,
+) -> dict[str, T]:
+  """Returns language code -> value, given values by code or alias (`TL` for fil), which `code_of` reads.
+
+  Raises:
+    UsageError: a language is unknown, or occurs twice.
+  """
+  found: dict[str, T] = {}
+  for name, value in named:
+    code = code_of(name)
+    if code is None:
+      raise UsageError(f"{where}: {unknown(name)}")
+    if code in found:
+      raise UsageError(f"{where}: the language '{code}' occurs twice; keep one")
+    found[code] = value
+  return found
+
+
+def choose(
+  by_language: dict[str, T], codes: Sequence[str] | None, where: str | os.PathLike, noun: str
+) -> dict[str, T]:
+  """Returns the chosen languages, or all if none are named; UsageError if one of them is absent."""
+  absent = [code for code in codes or () if code not in by_language]
+  if absent:
+    raise UsageError(f"{where}: no {noun} in {', '.join(absent)}; leave the language out")
+  return {code: by_language[code] for code in codes or by_language}
+
+
+def unknown(code: str) -> str:
+  """Returns the message about an unknown language code; it suggests the nearest one."""
+  try:
+    get(shown(code, limit=20))
+  except UsageError as error:
+    return str(error)
+  return f"unknown language '{shown(code)}'"

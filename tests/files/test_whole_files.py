@@ -11,8 +11,7 @@ import time
 import pytest
 
 from xmcap.errors import XmcapError
-from xmcap.files import outputs, whole_files
-from xmcap.scoring import files
+from xmcap.files import files, outputs, whole_files
 
 NAMES = ("table.csv", "table.json", "health.csv")
 

@@ -91,7 +91,7 @@ def _procedure(arguments):
 
 def _suggestions(arguments, language: str, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
   """Returns option -> image key -> sentences or tags; UsageError if all of them are of other pictures than `keys`."""
-  from xmcap.scoring import files
+  from xmcap import wording
   from xmcap.scoring.human import annotation_page
 
   suggested = {
@@ -101,16 +101,16 @@ def _suggestions(arguments, language: str, keys: Sequence[str]) -> dict[str, dic
   for option, texts in suggested.items():
     if texts and set(keys).isdisjoint(texts):
       raise UsageError(
-        f"{option}: none of its {files.count(len(texts), 'picture')} ({files.first_few(list(texts))}) is among "
-        f"--images ({files.first_few(keys)}); name them as xmcap caption does"
+        f"{option}: none of its {wording.count(len(texts), 'picture')} ({wording.first_few(list(texts))}) is among "
+        f"--images ({wording.first_few(keys)}); name them as xmcap caption does"
       )
   return suggested
 
 
 def _annotate(arguments) -> None:
   language = languages.get(arguments.language)
+  from xmcap import wording
   from xmcap.evaluation import picture_files
-  from xmcap.scoring import files
   from xmcap.scoring.human import annotation_assignment, annotation_page
   from xmcap.scoring.reading import inputs
 
@@ -147,29 +147,29 @@ def _annotate(arguments) -> None:
       annotation_assignment.write(assignment, language.code, shares)
   for name, share in shares.items():
     own = [items[key] for key in share]
-    parts = [f"{pages[name]}: {files.count(len(own), 'picture')}", language.english_name]
+    parts = [f"{pages[name]}: {wording.count(len(own), 'picture')}", language.english_name]
     if procedure.ratings:
-      parts.append(f"{files.count(len(own), 'caption')} in {procedure.rated_language} to rate")
+      parts.append(f"{wording.count(len(own), 'caption')} in {procedure.rated_language} to rate")
     else:
-      parts.append(files.count(sum(len(item.sentences) for item in own), "suggested sentence"))
-      parts.append(files.count(sum(len(item.tags) for item in own), "suggested tag"))
+      parts.append(wording.count(sum(len(item.sentences) for item in own), "suggested sentence"))
+      parts.append(wording.count(sum(len(item.tags) for item in own), "suggested tag"))
     print(", ".join(parts))
     if len(own) > annotation_page.MOST_EMBEDDED:
       print(f"{folders[name]}/{annotation_page.FOLDER}: the pictures; send the whole folder {folders[name]}")
   for option, texts in suggested.items():
     unknown = sorted(set(texts) - set(keys))
     if unknown:
-      few = f"{files.count(len(unknown), 'picture')} ({files.first_few(unknown)})"
+      few = f"{wording.count(len(unknown), 'picture')} ({wording.first_few(unknown)})"
       print(f"{option}: suggestions left out, as --images lacks the picture: {few}")
     lacking = sum(not texts.get(key) for key in keys)
     if texts and lacking:
-      print(f"{option}: no suggestion for {lacking:,} of {files.count(len(items), 'picture')}")
+      print(f"{option}: no suggestion for {lacking:,} of {wording.count(len(items), 'picture')}")
   given = f" --assignment={assignment}" if arguments.annotators else ""
   print(f"when people have saved: xmcap human annotations FILE.jsonl{given} --out=DIR")
 
 
 def _annotations(arguments) -> None:
-  from xmcap.scoring import files
+  from xmcap import wording
   from xmcap.scoring.human import annotation_assignment, annotation_ratings, annotation_report, annotations
   from xmcap.scoring.reading import inputs
 
@@ -194,7 +194,7 @@ def _annotations(arguments) -> None:
       each.write(out)
     annotations.write_corpus(out, read)
   described = sum(each.described for each in read)
-  print(f"\n{out}: {', '.join(path.name for path in corpus)}, {files.count(described, 'sentence')}")
+  print(f"\n{out}: {', '.join(path.name for path in corpus)}, {wording.count(described, 'sentence')}")
   if described:
     print(f"next: xmcap data build folder --captions={out}/captions.jsonl --images=IMAGES --out=DIR")
     print(f"or: xmcap score --references={out}/captions.jsonl --predictions=FILE --out=DIR")

@@ -125,13 +125,12 @@ def _labels(arguments) -> None:
 def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   """Returns the labels made from senses, by code, and the lines about them."""
   from xmcap.data.corpora.releases import babel_labels
-  from xmcap.scoring import files
 
   wnids = babel_labels.read_wnids(pathlib.Path(arguments.wnids))
   made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
   unknown = [name for name in made.labels if languages.of_wikipedia(name) is None]
   known = ((name, held) for name, held in made.labels.items() if name not in unknown)
-  labels = files.by_code(known, arguments.senses, languages.of_wikipedia)
+  labels = languages.by_code(known, arguments.senses, languages.of_wikipedia)
   summary = babel_labels.summary(made.counts, made.labels.keys() - set(unknown))
   left_out = f"left out, because no language has this code: {', '.join(unknown)}\n" if unknown else ""
   return labels, f"{summary}\n{left_out}"

@@ -75,9 +75,9 @@ def _embed(arguments) -> None:
 
 
 def _inputs(arguments):
+  from xmcap import wording
   from xmcap.data import features
   from xmcap.evaluation import embed, picture_files
-  from xmcap.scoring import files
   from xmcap.scoring.ranked import prompts, retrieval, zero_shot
   from xmcap.scoring.report import pictures
 
@@ -101,7 +101,7 @@ def _inputs(arguments):
     missing = [key for key in keys if key not in held]
     if missing:
       raise UsageError(
-        f"{arguments.images}: no pictures of {files.first_few(missing)}, which {arguments.captions} has captions of"
+        f"{arguments.images}: no pictures of {wording.first_few(missing)}, which {arguments.captions} has captions of"
       )
     found = {key: str(held[key]) for key in keys}
   elif arguments.images:
@@ -119,7 +119,6 @@ def _inputs(arguments):
 def _predictions(paths, codes, language):
   """Returns language code -> the distinct captions of all files that are not empty."""
   from xmcap import languages
-  from xmcap.scoring import files
   from xmcap.scoring.reading.predictions import read_predictions
 
   texts: dict[str, dict[str, None]] = {}
@@ -128,7 +127,7 @@ def _predictions(paths, codes, language):
       for code, text in of_image.items():
         texts.setdefault(code, {}).update({text: None} if text.strip() else {})
   found = {code: tuple(held) for code in languages.ordered(texts) if (held := texts[code])}
-  return files.choose(found, codes, ", ".join(paths), "predictions")
+  return languages.choose(found, codes, ", ".join(paths), "predictions")
 
 
 def _reads_words(arguments) -> bool:

@@ -92,7 +92,7 @@ def _rate(arguments) -> None:
     )
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
-  from xmcap.scoring import files
+  from xmcap import wording
   from xmcap.scoring.human import rating_items, rating_page, rating_protocols
   from xmcap.scoring.reading import failed_requests, inputs, tag_files
   from xmcap.scoring.reading.predictions import read_predictions
@@ -143,9 +143,9 @@ def _rate(arguments) -> None:
   written = "tag" if of_tags else "caption"
   noun = "comparison" if protocol.shows == "pair" else written
   print(
-    f"{arguments.out}: {files.count(len(items), noun)}, {files.count(len(systems), 'system')}, "
-    f"{files.count(len({item.key for item in items}), 'picture')}, "
-    f"{files.count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
+    f"{arguments.out}: {wording.count(len(items), noun)}, {wording.count(len(systems), 'system')}, "
+    f"{wording.count(len({item.key for item in items}), 'picture')}, "
+    f"{wording.count(len({item.language for item in items}), 'language')}, seed {arguments.seed}"
   )
   same = sum(item.is_equal for item in items)
   if same:

@@ -77,9 +77,10 @@ def _scores(arguments) -> None:
 
 def _top(arguments) -> None:
   code = languages.get(arguments.language).code
+  from xmcap import wording
   from xmcap.data import features
+  from xmcap.files import files
   from xmcap.progress import Progress
-  from xmcap.scoring import files
   from xmcap.scoring.ranked import nearest, retrieval
   from xmcap.scoring.reading import inputs
 
@@ -92,7 +93,8 @@ def _top(arguments) -> None:
     candidates = _pool(arguments.candidates)
     if len(candidates) != len(texts):
       raise UsageError(
-        f"{arguments.candidates}: {files.count(len(candidates), 'embedding')} for {files.count(len(texts), 'sentence')}"
+        f"{arguments.candidates}: {wording.count(len(candidates), 'embedding')} for "
+        f"{wording.count(len(texts), 'sentence')}"
         f" in '{code}' of {arguments.sentences}; embed that file"
       )
     pictures = features.read(arguments.queries)
@@ -108,8 +110,8 @@ def _top(arguments) -> None:
 
     files.write_lines(arguments.out, lines())
   print(
-    f"{arguments.out}: {arguments.k} of {files.count(len(set(texts)), 'different sentence')} for each of "
-    f"{files.count(len(pictures.keys), 'picture')}"
+    f"{arguments.out}: {arguments.k} of {wording.count(len(set(texts)), 'different sentence')} for each of "
+    f"{wording.count(len(pictures.keys), 'picture')}"
   )
 
 

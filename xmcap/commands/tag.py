@@ -85,8 +85,8 @@ def _lines(tagged: Tagged) -> Iterator[str]:
 
 
 def _write(out: str, tagged: Tagged, count: int) -> None:
+  from xmcap.files import files
   from xmcap.progress import Progress
-  from xmcap.scoring import files
 
   progress = Progress(base.say, "pictures tagged", count)
 

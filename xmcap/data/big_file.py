@@ -15,8 +15,8 @@ import numpy as np
 
 from xmcap.errors import UsageError, one_line
 from xmcap.files import files, outputs
-from xmcap.scoring.files import count, first_few
 from xmcap.terminal import shown
+from xmcap.wording import count, first_few
 
 VECTORS, IDS, SHAPE = "feature.bin", "id.txt", "shape.txt"
 _FLOAT = np.dtype("<f4")

@@ -19,9 +19,10 @@ import numpy as np
 from xmcap.data import big_file
 from xmcap.errors import UsageError, one_line
 from xmcap.files import tensors as tensor_files
-from xmcap.scoring.files import count, encoded, first_few
+from xmcap.files.files import encoded
 from xmcap.scoring.reading import embedding_files, embedding_rows
 from xmcap.terminal import shown
+from xmcap.wording import count, first_few
 
 if TYPE_CHECKING:  # what reads records is not installed with scoring, which reads vectors
   from xmcap.data.mixed_source import MixedSource

@@ -12,7 +12,7 @@ from xmcap.data.columns import parse_columns
 from xmcap.data.order import Order
 from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.registry import registration
-from xmcap.scoring.writing.signature import of_texts
+from xmcap.digests import of_texts
 
 _NONE = "pictures without a label"
 _UNKNOWN = "tags that are not among the labels"

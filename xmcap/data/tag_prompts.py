@@ -13,10 +13,10 @@ import gin
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.data.parts import StreamPart
 from xmcap.data.vocabulary import PAD_ID, Vocabulary
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading import tag_files
 from xmcap.terminal import shown
 
@@ -115,15 +115,15 @@ class PromptTags:
     missing = [key for key in keys if key not in self._tags]
     if missing:
       raise UsageError(
-        f"{self._origin}: no tags of {files.count(len(missing), 'picture')} ({files.first_few(missing)}): "
+        f"{self._origin}: no tags of {wording.count(len(missing), 'picture')} ({wording.first_few(missing)}): "
         "predict them first"
       )
     for code in dict.fromkeys(self._language or code for code in codes):
       missing = [key for key in keys if code not in self._tags[key]]
       if missing:
         raise UsageError(
-          f"{self._origin}: no '{code}' tags of {files.count(len(missing), 'picture')} "
-          f"({files.first_few(missing)}), only in other languages: predict them, or set TagPrompts.language"
+          f"{self._origin}: no '{code}' tags of {wording.count(len(missing), 'picture')} "
+          f"({wording.first_few(missing)}), only in other languages: predict them, or set TagPrompts.language"
         )
 
   def check_length(

@@ -18,6 +18,7 @@ import gin
 import msgspec
 import numpy as np
 
+from xmcap import digests
 from xmcap.data import draws
 from xmcap.data.picture_stream import Batch, Rows
 from xmcap.data.prefetch import Job, prefetch
@@ -28,10 +29,8 @@ from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
-from xmcap.scoring import files
 from xmcap.scoring.ranked import retrieval
-from xmcap.scoring.reading import embedding_files, embedding_rows
-from xmcap.scoring.writing import signature
+from xmcap.scoring.reading import embedding_files, embedding_rows, jsonl
 
 
 def digest_of_texts(texts: Any) -> str:
@@ -156,7 +155,7 @@ class PairStream:
 
   def signature(self) -> dict[str, Any]:
     """Returns the settings that determine the pair at a position."""
-    texts = signature.of_texts(self._texts.texts)
+    texts = digests.of_texts(self._texts.texts)
     held = {"pairs": texts, "language": self.language, "batch_size": self.pictures, "seed": self.seed}
     return {"stream": type(self).__name__, **held, "length": self._length}
 
@@ -201,7 +200,7 @@ class PairStream:
   def _check_teacher(self, english: retrieval.Captions) -> None:
     """Refuses embeddings of other texts: counts may agree by chance."""
     path = pathlib.Path(self.teacher, "embeddings.json")
-    held = files.read_document(
+    held = jsonl.read_document(
       path,
       _Embedded,
       "not a folder of xmcap embed",

@@ -26,9 +26,9 @@ from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
-from xmcap.files import addresses, outputs
+from xmcap.files import addresses, files, outputs
 from xmcap.progress import Progress
-from xmcap.scoring import files, options
+from xmcap.scoring import options
 from xmcap.scoring.reading import predictions as predictions_lib
 from xmcap.scoring.reading import references as references_lib
 from xmcap.scoring.score import score

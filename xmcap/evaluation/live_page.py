@@ -16,7 +16,7 @@ from xmcap import languages, terminal
 from xmcap.data import images, records
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import samples
-from xmcap.scoring import files
+from xmcap.files import files
 from xmcap.scoring.report import elements
 from xmcap.scoring.report.pictures import thumbnail
 from xmcap.training.hosts import watch

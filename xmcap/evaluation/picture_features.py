@@ -29,9 +29,9 @@ from xmcap.models import model_json, stacking
 from xmcap.models.dual import DualConfig
 from xmcap.models.vit import ViT, ViTConfig
 from xmcap.progress import Say
-from xmcap.scoring.files import count, first_few
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
+from xmcap.wording import count, first_few
 
 _NAME, _VERSION = "features", "1"
 _PARTS = ".parts"

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from xmcap import terminal
+from xmcap import terminal, wording
 from xmcap.data import images
 from xmcap.data.corpora import archives
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import addresses, paths
 from xmcap.files.bucket_paths import epath
-from xmcap.scoring import files as files_lib
 from xmcap.scoring import keys as keys_lib
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in a folder are ignored
@@ -104,7 +103,7 @@ def keys(found: Mapping[str, str], kind: str) -> list[str]:
   repeated = [file for file, stem in zip(found, stems, strict=True) if count[stem] > 1]
   if repeated:
     raise UsageError(
-      f"{files_lib.count(len(repeated), 'picture')} with the same name as another ({files_lib.first_few(repeated)}): "
+      f"{wording.count(len(repeated), 'picture')} with the same name as another ({wording.first_few(repeated)}): "
       "rename them, or give --keys=path"
     )
   return stems

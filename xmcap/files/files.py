@@ -5,14 +5,15 @@ import io
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from xmcap.errors import UsageError
-from xmcap.files import paths
+from xmcap.errors import UsageError, XmcapError
+from xmcap.files import paths, whole_files
 from xmcap.files.whole_files import FULL_HINTS, cannot_write, replacing, write_errors_name
+from xmcap.terminal import shown
 
 _BUFFER = 1 << 20
 
@@ -52,18 +53,38 @@ def output(
   return io.BufferedWriter(_Output(path, "ab" if append else "wb", known_as or path), _BUFFER)
 
 
-def write_text(path: pathlib.Path, text: str) -> None:
-  """Writes a UTF-8 file atomically; XmcapError if it cannot be written."""
-  write_bytes(path, text.encode("utf-8"))
+def write_text(path: str | os.PathLike, text: str) -> None:
+  """Writes a UTF-8 file atomically; within `outputs.together` it appears with the others.
+
+  Raises:
+    UsageError: the folder cannot be made.
+    XmcapError: the file cannot be written, or the disk is full.
+  """
+  write_lines(path, (text,))
 
 
-def write_bytes(path: pathlib.Path, data: bytes) -> None:
+def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
+  """Writes pieces of text, which bring their own line ends, one by one; otherwise as `write_text`."""
+  with whole(path) as file:
+    file.writelines(encoded(line, str(path)) for line in lines)
+
+
+def encoded(text: str, where: str) -> bytes:
+  """Encodes a text that is written; UsageError for a lone surrogate, which a caller may pass and UTF-8 cannot hold."""
+  try:
+    return text.encode("utf-8")
+  except UnicodeEncodeError as error:
+    around = shown(error.object[max(0, error.start - 20) : error.end + 20])
+    raise UsageError(f"{where}: a text holds a lone surrogate ('{around}'): give whole characters") from None
+
+
+def write_bytes(path: str | os.PathLike, data: bytes) -> None:
   """Writes bytes to a file, as `write_text`."""
   with whole(path) as file:
     file.write(data)
 
 
-def write_array(path: pathlib.Path, array: np.ndarray) -> None:
+def write_array(path: str | os.PathLike, array: np.ndarray) -> None:
   """Writes an array to an .npy file, as `write_text`."""
   # numpy writes to a real file in C, and its error does not give the reason.
   buffer = io.BytesIO()
@@ -80,10 +101,20 @@ def write_anywhere(path: Any, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def whole(path: pathlib.Path) -> Iterator[BinaryIO]:
-  """Opens a file as `output`; it gets its name only when the block succeeds."""
+def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+  """Opens a file as `output`, in a folder that is made; it gets its name only when the block succeeds."""
+  path = pathlib.Path(path)
+  make_folder(path.parent)
   with replacing(path) as temporary, output(temporary, known_as=path) as file:
     yield file
+
+
+def remove(path: str | os.PathLike) -> None:
+  """Removes a file if it exists, within `outputs.together` at its end; XmcapError if it cannot be removed."""
+  try:
+    whole_files.remove(path)
+  except OSError as error:
+    raise XmcapError(f"{path}: cannot be removed ({error.strerror or error}); remove it yourself") from error
 
 
 def remove_incomplete(folder: pathlib.Path) -> None:

@@ -21,8 +21,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from xmcap import wording
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring import files, metrics
+from xmcap.scoring import metrics
 from xmcap.scoring.metrics import spice
 from xmcap.scoring.reading import failed_requests
 from xmcap.scoring.tokenizers import ptb
@@ -209,7 +210,7 @@ def _check(images: Sequence[Hashable], references: Sequence[list[str]], results:
   ):
     if wrong:
       raise UsageError(
-        f"{what} for {files.count(len(wrong), 'image')} ({files.first_few(wrong)}); give one result for "
+        f"{what} for {wording.count(len(wrong), 'image')} ({wording.first_few(wrong)}); give one result for "
         "each image, or score only the images of the results: params['image_id'] = cocoRes.getImgIds()"
       )
 

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from xmcap.scoring.writing.signature import digest
+from xmcap.digests import digest
 
 MAX_LENGTH = 128
 """Characters of a key at most."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score as score_by_key
@@ -34,7 +34,7 @@ def score(
           f"{name}: {shown(repr(code))} is no language code: give {{'en': [...]}}, one item per picture; of "
           "pycocoevalcap's {id: [captions]} that is {'en': list(gts.values())}"
         )
-      files.check_language(code, name)
+      languages.check(code, name)
       if not isinstance(captions, Sequence) or isinstance(captions, str):
         raise UsageError(f"{name}[{code!r}]: {shown(repr(captions))} must be a list, one item per picture")
   for code in [*references, *predictions]:

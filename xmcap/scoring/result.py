@@ -7,12 +7,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.files import outputs
-from xmcap.scoring import files, metrics
+from xmcap.scoring import metrics
 from xmcap.scoring.health import Health
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.reading import jsonl
 from xmcap.scoring.reading.predictions import Predictions
 from xmcap.scoring.reading.references import References
 from xmcap.scoring.statistics import slices as slices_lib
@@ -69,9 +71,9 @@ class _TableFile(msgspec.Struct):
 def read_table(path: str | os.PathLike) -> tables.Table:
   """Reads `table.json` without published scores and notes about them; UsageError if it is malformed."""
   outputs.settle(os.path.dirname(path))
-  held = files.read_document(path, _TableFile, "not a table of xmcap score", "score again")
+  held = jsonl.read_document(path, _TableFile, "not a table of xmcap score", "score again")
   for code, row in held.languages.items():
-    files.check_language(code, str(path))
+    languages_lib.check(code, str(path))
     for name in tables.COUNTS:
       if not isinstance(row.get(name, 0), int):
         raise UsageError(

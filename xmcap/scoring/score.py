@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap.digests import digest, of_images
 from xmcap.errors import UsageError
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
@@ -27,7 +28,7 @@ from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
 from xmcap.scoring.writing import language_fidelity
-from xmcap.scoring.writing.signature import METRIC, digest, of_images
+from xmcap.scoring.writing.signature import METRIC
 
 
 @checked

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from xmcap.scoring import files, residue
+from xmcap import wording
+from xmcap.scoring import residue
 from xmcap.scoring.reading import failed_requests
 from xmcap.scoring.reading.failed_requests import Failures
 from xmcap.scoring.reading.predictions import Predictions, fill_missing, match_references
@@ -42,7 +43,7 @@ def _filled(
   filled, counts = fill_missing(references, predictions, scored)
   if not counts:
     return filled, []
-  missing = files.count(sum(counts.values()), "missing prediction")
+  missing = wording.count(sum(counts.values()), "missing prediction")
   where = ", ".join(f"{code} {count:,}" for code, count in counts.items())
   notes = [f"{missing} scored as empty captions: {where}"]
   unanswered = [
@@ -52,7 +53,7 @@ def _filled(
     if code in counts and references.get(key, {}).get(code)
   ]
   if unanswered:
-    requests = files.count(len(unanswered), "request")
+    requests = wording.count(len(unanswered), "request")
     listed = failed_requests.summary(unanswered, places=False)
     notes.append(f"of the missing predictions, {requests} failed: {listed}")
   return filled, notes

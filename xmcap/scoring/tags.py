@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap import wording
+from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.metrics.tags import DEPTHS
 from xmcap.scoring.reading import captions
 from xmcap.scoring.reading.tag_files import Scores
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.scoring.system import System, make_table
-from xmcap.scoring.writing.signature import of_images, of_texts
 from xmcap.terminal import shown
 
 
@@ -127,14 +127,14 @@ def _check(
   missing = [key for key in truth if truth[key] and key not in predicted]
   if missing:
     raise UsageError(
-      f"'{code}': {files.count(len(missing), 'picture')} of {len(truth):,} without predicted tags "
-      f"({files.first_few(missing)}); predict them, or leave the language out"
+      f"'{code}': {wording.count(len(missing), 'picture')} of {len(truth):,} without predicted tags "
+      f"({wording.first_few(missing)}); predict them, or leave the language out"
     )
   extra = [key for key in predicted if key not in truth]
   if extra:
     raise UsageError(
-      f"'{code}': {files.count(len(extra), 'predicted picture')} without a line in the references "
-      f"({files.first_few(extra)}); remove them"
+      f"'{code}': {wording.count(len(extra), 'predicted picture')} without a line in the references "
+      f"({wording.first_few(extra)}); remove them"
     )
   if vocabulary is not None and len(vocabulary) < k:
     raise UsageError(
@@ -144,7 +144,7 @@ def _check(
     for key, of_picture in tags.items():
       if of == "predicted" and truth[key] and len(of_picture) < k:
         raise UsageError(
-          f"'{code}', image '{shown(key)}': {files.count(len(of_picture), 'predicted tag')}, and P@{k} needs {k}; "
+          f"'{code}', image '{shown(key)}': {wording.count(len(of_picture), 'predicted tag')}, and P@{k} needs {k}; "
           "predict more, or choose fewer by --k"
         )
       unknown = [] if vocabulary is None else [tag for tag in of_picture if tag not in vocabulary]

@@ -12,9 +12,9 @@ from xmcap.data.checking.statistics import Row, statistics
 from xmcap.data.checking.statistics_tables import figures, text
 from xmcap.data.records import Caption, Record
 from xmcap.data.vocabulary import Vocabulary
+from xmcap.digests import of_images
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import published
-from xmcap.scoring.writing.signature import of_images
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

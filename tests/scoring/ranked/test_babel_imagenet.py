@@ -10,12 +10,12 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 from tests.scoring import embeddings
-from xmcap import cli, languages
+from xmcap import cli, digests, languages
 from xmcap.errors import UsageError
 from xmcap.scoring import published
 from xmcap.scoring.published import babel_imagenet_languages
 from xmcap.scoring.ranked import openai_english, prompts, ranks, retrieval_sets, zero_shot
-from xmcap.scoring.writing import signature, tables
+from xmcap.scoring.writing import tables
 
 OTHERS = ("ZH_YUE", "BE_X_OLD", "SIMPLE", "NN", "ALS", "ZH_CLASSICAL", "EML", "ROA_RUP", "SH", "NDS_NL")
 
@@ -157,7 +157,7 @@ def test_an_empty_caption_counts_and_the_first_captions_can_be_chosen(tmp_path):
 
 def test_a_preset_refuses_other_pictures_and_numbers_of_captions(monkeypatch):
   keys = [f"COCO_val2014_{i:012d}" for i in range(1, 4)]
-  held = retrieval_sets.RetrievalSet("Three", signature.of_images("123"), {"zh": 4, "": 3})
+  held = retrieval_sets.RetrievalSet("Three", digests.of_images("123"), {"zh": 4, "": 3})
   monkeypatch.setitem(retrieval_sets.SETS, "coco_cn", held)
   retrieval_sets.check("coco_cn", [f"{key}.jpg" for key in keys], {"zh": 4, "de": 3})
   with pytest.raises(UsageError, match="Three has 4 captions in 'zh', but there are 5"):

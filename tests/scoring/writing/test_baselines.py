@@ -3,10 +3,10 @@ import dataclasses
 import pytest
 
 from xmcap import languages
+from xmcap.digests import of_images
 from xmcap.errors import UsageError
 from xmcap.scoring import published, score
 from xmcap.scoring.writing.baselines import check_pictures, read_baseline, with_beside, with_published
-from xmcap.scoring.writing.signature import of_images
 
 _REFERENCES = {"k1": {"en": ["a dog"], "de": ["ein Hund"]}, "k2": {"en": ["two cats"], "de": ["Katzen"]}}
 _PREDICTIONS = {"k1": {"en": "a dog", "de": "Hund"}, "k2": {"en": "a cat", "de": "Katze"}}

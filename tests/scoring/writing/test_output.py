@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from xmcap.digests import of_images
 from xmcap.errors import UsageError, XmcapError
 from xmcap.scoring import published, read_predictions, read_system, score, score_files, write_predictions
 from xmcap.scoring.writing import output
-from xmcap.scoring.writing.signature import of_images
 
 _REFERENCES = {
   "k1": {"en": ["A dog runs.", "the dog is running"], "th": ["สุนัขวิ่ง"]},

@@ -22,8 +22,10 @@ from importlib import resources
 
 import numpy as np
 
+from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.files import files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.writing import grid
 from xmcap.terminal import shown
@@ -85,7 +87,7 @@ def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, f
     return {code: frozenset(held.split()) for code, held in _places()["languages"].items()}
   found: dict[str, set[str]] = collections.defaultdict(set)
   for where, row in _rows(path, ("language", "country")):
-    files.check_language(row["language"], where)
+    languages_lib.check(row["language"], where)
     found[row["language"]].add(_country(row["country"], where))
   return {code: frozenset(held) for code, held in found.items()}
 
@@ -121,7 +123,7 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
     if cells not in known:
       codes, country, continent = cells
       for code in codes.split():
-        files.check_language(code, where)
+        languages_lib.check(code, where)
       country = country and _country(country, where)
       if country and country not in continent_of and not continent:
         raise UsageError(
@@ -166,7 +168,8 @@ def select(
   wanted = count * len(codes)
   if len(candidates.keys) < wanted:
     raise UsageError(
-      f"{files.count(len(candidates.keys), 'picture')} for {files.count(len(codes), 'language')} of {count:,} each: "
+      f"{wording.count(len(candidates.keys), 'picture')} for {wording.count(len(codes), 'language')} of "
+      f"{count:,} each: "
       f"{wanted:,} are needed"
     )
   has_areas = any(place.languages for place in candidates.places)

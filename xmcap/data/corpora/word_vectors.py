@@ -19,9 +19,9 @@ from xmcap.data import features, records, words
 from xmcap.data.features import Features
 from xmcap.errors import UsageError
 from xmcap.files import tensors as tensor_files
-from xmcap.scoring.files import count
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
+from xmcap.wording import count
 
 LEAST, WIDTH, EPOCHS = 5, 500, 10
 """Occurrences of a word, numbers of a vector, passes over the captions: the defaults."""

@@ -14,12 +14,14 @@ from typing import Any
 
 import msgspec
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files, keys
+from xmcap.files import files
+from xmcap.scoring import keys
 from xmcap.scoring.human.annotation_report import ALL
 from xmcap.scoring.human.annotations import Annotation
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.scoring.reading import jsonl
 from xmcap.terminal import shown
 
 FILE = "assignment.jsonl"
@@ -62,7 +64,7 @@ def assign(pictures: Sequence[str], annotators: Sequence[str], replication: int)
     )
   if len(annotators) > len(pictures) * replication:
     raise UsageError(
-      f"--annotators: {len(annotators):,} are too many for {files.count(len(pictures), 'picture')} and "
+      f"--annotators: {len(annotators):,} are too many for {wording.count(len(pictures), 'picture')} and "
       f"--replication={replication}; name fewer"
     )
   assigned: dict[str, list[str]] = {name: [] for name in annotators}
@@ -85,7 +87,7 @@ def read(paths: Iterable[str | os.PathLike]) -> list[Assigned]:
   """Reads assignments, such as one a language; UsageError names file and line."""
   found: dict[Assigned, None] = {}
   for path in paths:
-    for number, row in files.read_jsonl(path):
+    for number, row in jsonl.read(path):
       where = f"{path}, line {number}"
       try:
         assigned = msgspec.convert(row, Assigned)
@@ -93,7 +95,7 @@ def read(paths: Iterable[str | os.PathLike]) -> list[Assigned]:
         raise UsageError(
           f"{where}: no assignment ({shown(error)}); give the file that xmcap human annotate wrote"
         ) from None
-      files.check_language(assigned.language, where)
+      languages.check(assigned.language, where)
       found[assigned] = None
   return list(found)
 
@@ -167,7 +169,7 @@ def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) ->
     none = sum(not sentences[key] for key in planned)
     fewer = sum(0 < sentences[key] < planned[key] for key in planned)
     if none or fewer:
-      pictures = files.count(len(planned), "assigned picture")
+      pictures = wording.count(len(planned), "assigned picture")
       notes.append(f"{code}: of {pictures} {none:,} have no caption, and {fewer:,} fewer than assigned")
   return CoverageFindings(tuple(done), notes=notes)
 

@@ -18,9 +18,10 @@ from typing import Any
 
 import msgspec
 
+from xmcap import wording
 from xmcap.errors import UsageError
+from xmcap.files import files
 from xmcap.progress import Say
-from xmcap.scoring import files
 from xmcap.scoring.human import rating_page
 from xmcap.scoring.human.annotation_procedures import Procedure
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
@@ -112,8 +113,9 @@ def write_annotation_page(
   lacking = [item.image for item in items if procedure.ratings and not item.rated]
   if lacking:
     raise UsageError(
-      f"{len(lacking):,} of {files.count(len(items), 'picture')} have no caption in {procedure.rated_language} to rate "
-      f"({files.first_few(lacking)}); add them to --sentences: xmcap caption writes them"
+      f"{len(lacking):,} of {wording.count(len(items), 'picture')} have no caption in "
+      f"{procedure.rated_language} to rate "
+      f"({wording.first_few(lacking)}); add them to --sentences: xmcap caption writes them"
     )
   sources, broken = [], []
   for number, item in enumerate(items):
@@ -128,8 +130,8 @@ def write_annotation_page(
       sources.append(f"data:image/jpeg;base64,{base64.b64encode(picture).decode('ascii')}")
   if broken:
     raise UsageError(
-      f"{len(broken):,} of {files.count(len(items), 'picture')} cannot be read as JPEG or PNG "
-      f"({files.first_few(broken)}); convert or remove them"
+      f"{len(broken):,} of {wording.count(len(items), 'picture')} cannot be read as JPEG or PNG "
+      f"({wording.first_few(broken)}); convert or remove them"
     )
   style = elements.resource("annotation_page.css", "xmcap.scoring.human")
   data = _page_data(language, items, sources, procedure, annotator)

@@ -14,8 +14,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.report import elements
 
@@ -63,6 +63,6 @@ def read_guidelines(path: str | os.PathLike) -> list[str]:
     lines = [" ".join(line.split()) for _, line in source.lines()]
   if not lines or len(lines) > _MOST_LINES:
     raise UsageError(
-      f"{path}: {files.count(len(lines), 'line')} of guidelines; give 1 to {_MOST_LINES}, a paragraph a line"
+      f"{path}: {wording.count(len(lines), 'line')} of guidelines; give 1 to {_MOST_LINES}, a paragraph a line"
     )
   return lines

@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.files import outputs
-from xmcap.scoring import files
+from xmcap.files import files, outputs
 from xmcap.scoring.arguments import checked
+from xmcap.scoring.reading import jsonl
 from xmcap.terminal import shown
 
 Rating = Literal["EXCELLENT", "GOOD", "MEDIUM", "BAD", "NOT-ENOUGH-INFO"]
@@ -122,14 +122,14 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
   held: dict[tuple[str, str, str], Annotation] = {}
   replaced = 0
   for path in paths:
-    for number, row in files.read_jsonl(path):
+    for number, row in jsonl.read(path):
       where = f"{path}, line {number}"
       try:
         annotation = msgspec.convert(row, Annotation)
       except msgspec.ValidationError as error:
         raise UsageError(f"{where}: no annotation ({shown(error)}); mend or remove it") from None
       for code in filter(None, (annotation.language, annotation.rated and annotation.rated.language)):
-        files.check_language(code, where)
+        languages.check(code, where)
       place = (annotation.key, annotation.language, annotation.annotator)
       earlier = held.get(place)
       # A page saves all that it holds, so its later files repeat what the earlier ones had.

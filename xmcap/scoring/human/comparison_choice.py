@@ -10,9 +10,8 @@ import dataclasses
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.terminal import shown
 
@@ -107,8 +106,8 @@ def _why(delta: float, silver: float, is_core: bool, small: float) -> str:
 
 def _notes(chosen: Sequence[ChosenPair], left_out: Collection[str], small: float) -> list[str]:
   counts = [
-    f"{group}: {files.count(len(of_group), 'comparison')} in "
-    f"{files.count(len({pair.lang for pair in of_group}), 'language')}"
+    f"{group}: {wording.count(len(of_group), 'comparison')} in "
+    f"{wording.count(len({pair.lang for pair in of_group}), 'language')}"
     for group in ("CORE", "EXT")
     if (of_group := [pair for pair in chosen if pair.group == group])
   ]

@@ -7,8 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
-from xmcap.scoring.reading import joining, tables
+from xmcap.scoring.reading import joining, jsonl, tables
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -65,7 +64,7 @@ def rows(
   for path in joining.listed(paths):
     is_csv = as_csv and str(path).lower().endswith(".csv")
     is_empty = True
-    for line, row in read_csv(path, required)[1] if is_csv else files.read_jsonl(path):
+    for line, row in read_csv(path, required)[1] if is_csv else jsonl.read(path):
       is_empty = False
       yield f"{path}, line {line}", row
     if is_empty:

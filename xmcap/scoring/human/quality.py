@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
@@ -120,7 +119,7 @@ def draw(references: References, pictures: int, seed: int = 0) -> Iterator[dict[
     held = [key for key in keys if references[key].get(code)][:pictures]
     if len(held) < pictures:
       raise UsageError(
-        f"{code}: only {files.count(len(held), 'picture')} with a caption; draw fewer than {pictures:,}"
+        f"{code}: only {wording.count(len(held), 'picture')} with a caption; draw fewer than {pictures:,}"
       )
     for key in held:
       captions = references[key][code]
@@ -142,7 +141,7 @@ def read(paths: joining.Paths) -> list[QualityRating]:
   seen: dict[Hashable, str] = {}
   for where, row in fields.rows(paths, _MEMBERS, as_csv=True):
     key, language, rater = (fields.text(row, name, where).strip() for name in _MEMBERS[:-1])
-    files.check_language(language, where)
+    languages.check(language, where)
     system, caption = (
       fields.text(row, name, where, blank=True) if name in row else "" for name in ("system", "caption")
     )

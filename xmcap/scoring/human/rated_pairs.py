@@ -15,8 +15,9 @@ from typing import Literal
 
 import numpy as np
 
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files, published
+from xmcap.scoring import published
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import correlation, fields
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
@@ -178,7 +179,7 @@ def correlate(
   if undefined := [" ".join(place) for *place, cell in correlation.each(cells) if cell.value is None]:
     notes.append(
       f"no coefficient (-) for {len(undefined)} cells with a constant series or a single comparison: "
-      f"{files.first_few(undefined)}"
+      f"{wording.first_few(undefined)}"
     )
   notes += correlation.undefined_note([cells])
   return DeltaCorrelations(
@@ -214,7 +215,7 @@ def _pair(row: Mapping[str, str], deltas: Sequence[str], group: str, where: str)
   m1, m2, language = (fields.text(row, name, where).strip() for name in ("m1", "m2", "lang"))
   if m1 == m2:
     raise UsageError(f"{where}: '{shown(m1)}' is compared with itself; name two systems")
-  files.check_language(language, where)
+  languages.check(language, where)
   sxs = fields.written_number(row, "delta_sxs", where)
   if abs(sxs) > 100:
     raise UsageError(f"{where}: 'delta_sxs' is {sxs:g}; it is in percent, from -100 to 100")

@@ -14,8 +14,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files, residue
+from xmcap.scoring import residue
 from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.residual import residual
 from xmcap.scoring.human.rating_protocols import Protocol
@@ -102,7 +103,7 @@ def residue_note(
     f"'{shown(found[kind][0].examples[0], limit=60)}'"
     for kind in kinds
   ]
-  total = files.count(sum(map(len, of_languages.values())), "caption")
+  total = wording.count(sum(map(len, of_languages.values())), "caption")
   return f"system '{name}': of {total}, {'; '.join(parts)}; {_CLEAN.format(','.join(kinds))}" if parts else ""
 
 
@@ -154,7 +155,7 @@ def best_tags(scores: Scores, top: int, name: str) -> Texts:
     for key, tags in of_language.items():
       if len(tags) < top:
         raise UsageError(
-          f"system '{shown(name)}' has {files.count(len(tags), 'tag')} of '{shown(key)}' in '{code}'; predict "
+          f"system '{shown(name)}' has {wording.count(len(tags), 'tag')} of '{shown(key)}' in '{code}'; predict "
           f"{top} or more for each picture, or choose fewer by --top"
         )
       found.setdefault(key, {})[code] = sorted(tags, key=lambda tag: -tags[tag])[:top]
@@ -212,7 +213,7 @@ def _check_same(systems: Mapping[str, Texts]) -> None:
     if missing:
       raise UsageError(
         f"system '{shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions or lists of tags that others have "
-        f"({files.first_few(missing)}); give every system the same pictures and languages"
+        f"({wording.first_few(missing)}); give every system the same pictures and languages"
       )
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
+from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.files import outputs
-from xmcap.scoring import files
+from xmcap.files import files, outputs
 from xmcap.scoring.human import fields, rating_protocols, thumb_ratings
 from xmcap.scoring.human.rating_items import RatingItem
 from xmcap.scoring.human.rating_protocols import PROTOCOLS, Criterion, Protocol
+from xmcap.scoring.reading import jsonl
 from xmcap.terminal import shown
 
 
@@ -81,7 +82,7 @@ def join(key: str | os.PathLike, ratings: Sequence[str | os.PathLike]) -> Joined
   seen: dict[tuple[str, str], str] = {}  # (item, rater) -> place
   of_items: dict[str, dict[str, _Rating]] = {}
   for path in ratings:
-    for number, line in files.read_jsonl(path):
+    for number, line in jsonl.read(path):
       where = f"{path}, line {number}"
       id, rater = (fields.text(line, name, where) for name in ("item", "rater"))
       if id not in items or not items[id].asked:
@@ -170,7 +171,7 @@ def _read_key(path: str | os.PathLike) -> tuple[Protocol, dict[str, RatingItem]]
   protocol: Protocol | None = None
   items: dict[str, RatingItem] = {}
   seen: dict[Hashable, str] = {}
-  for number, row in files.read_jsonl(path):
+  for number, row in jsonl.read(path):
     where = f"{path}, line {number}"
     if "rubric" in row:
       rubric = rating_protocols.parse(row["rubric"], where)
@@ -179,7 +180,7 @@ def _read_key(path: str | os.PathLike) -> tuple[Protocol, dict[str, RatingItem]]
     id, name, key, language = (
       fields.text(row, field, where) for field in ("item", "protocol", "image/key", "language")
     )
-    files.check_language(language, where)
+    languages.check(language, where)
     fields.once(seen, id, where, f"item '{shown(id)}' was in the key")
     if name not in known or protocol not in (None, known[name]):
       raise UsageError(f"{where}: protocol '{shown(name)}'; all lines must be of one, as they were written")

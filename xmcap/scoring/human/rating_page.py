@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.files import outputs
-from xmcap.scoring import files
+from xmcap.files import files, outputs
 from xmcap.scoring.human import rating_join
 from xmcap.scoring.human.rating_items import INSTRUCTIONS, RatingItem
 from xmcap.scoring.human.rating_protocols import PROTOCOLS, Protocol
@@ -93,7 +93,7 @@ def _picture_sources(
   if missing:
     raise UsageError(
       f"{images_dir}: {len(missing):,} of {len(keys):,} pictures are missing or cannot be read "
-      f"({files.first_few(missing)}); add them as KEY.jpg or KEY.png"
+      f"({wording.first_few(missing)}); add them as KEY.jpg or KEY.png"
     )
   return [sources[key] or "" for key in keys]
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import msgspec
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.scoring.reading import jsonl
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.report import elements
 from xmcap.terminal import shown
@@ -93,7 +93,7 @@ class Protocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def parse(content: Any, where: str | os.PathLike) -> Protocol:
   """Returns the rubric of a JSON value; UsageError that names the place if it is none."""
   hint = "give name, title, task and criteria, as docs/scoring.md shows"
-  protocol = files.convert(content, Protocol, where, "not a rubric", hint)
+  protocol = jsonl.convert(content, Protocol, where, "not a rubric", hint)
 
   def refuse(what: str) -> UsageError:
     return UsageError(f"{where}: {what}")

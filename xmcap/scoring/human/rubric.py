@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rating_protocols import RESERVED
@@ -161,7 +161,7 @@ def read(paths: joining.Paths) -> RubricRatings:
   first: tuple[str, bool, tuple[str, ...]] | None = None
   for where, row in fields.rows(paths, (*_MEMBERS, "protocol", "the criteria")):
     code, key, system, rater = (fields.text(row, name, where) for name in _MEMBERS)
-    files.check_language(code, where)
+    languages.check(code, where)
     of_tags = "tag" in row
     text = fields.text(row, "tag" if of_tags else "caption", where, blank=True)
     criteria = tuple(name for name in row if name not in RESERVED | {"image/key"})
@@ -242,7 +242,7 @@ def _check_same(code: str, by_system: Sequence[tuple[str, Sequence[RubricRating]
     if missing:
       raise UsageError(
         f"'{code}': '{shown(system)}' lacks {len(missing):,} of {len(wanted):,} rated pictures that others have "
-        f"({files.first_few(missing)}); rate the same pictures for every system"
+        f"({wording.first_few(missing)}); rate the same pictures for every system"
       )
 
 

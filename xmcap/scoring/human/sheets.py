@@ -8,8 +8,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xmcap.files import outputs
-from xmcap.scoring import files
+from xmcap.files import files, outputs
 from xmcap.scoring.writing import grid
 from xmcap.terminal import shown
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rated_pairs import RatedPair
@@ -118,7 +118,7 @@ def read(paths: joining.Paths) -> list[SxsRating]:
     key, language, rater, left, right = (
       fields.text(row, name, where, blank=equal and name == "rater").strip() for name in _MEMBERS[:-1]
     )
-    files.check_language(language, where)
+    languages.check(language, where)
     if left == right:
       raise UsageError(f"{where}: '{shown(left)}' is on both sides; name two systems")
     what = (

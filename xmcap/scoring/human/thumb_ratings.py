@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import fields
 from xmcap.scoring.reading import joining
@@ -98,7 +98,7 @@ def read(paths: joining.Paths, language: str | None = None) -> ThumbRatings:
       fields.text(row, name, where) if name in given else "" for name in ("language", "annotator")
     )
     if code:
-      files.check_language(code, where)
+      languages.check(code, where)
     values = _values(row, where)
     if not seen:
       optional = given
@@ -123,7 +123,7 @@ def read(paths: joining.Paths, language: str | None = None) -> ThumbRatings:
     if missing:
       raise UsageError(
         f"{path}: '{shown(system)}' has no rating for {len(missing):,} of {len(keys):,} images "
-        f"({files.first_few(missing)}); rate the same images for every system"
+        f"({wording.first_few(missing)}); rate the same images for every system"
       )
   means = [np.mean(list(kept[system, key].ratings.values()), axis=0) for system in systems for key in keys]
   values = np.array(means).T.reshape(len(MEASURES), len(systems), len(keys))
@@ -155,7 +155,7 @@ def read_references(
   missing = [key for key in keys if key not in references]
   if missing:
     raise UsageError(
-      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({files.first_few(missing)}); "
+      f"{path}: {len(missing):,} of {len(keys):,} rated images have no references ({wording.first_few(missing)}); "
       "add them"
     )
   return references

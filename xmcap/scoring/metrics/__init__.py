@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.metrics import ranked, tags
 from xmcap.scoring.metrics.base import CaptionMetric, Corpus, Cosines, Metric, interleave
 from xmcap.scoring.metrics.bleu import Bleu, SentenceBleu
@@ -62,7 +62,7 @@ def parse(text: str, known: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str
   chosen: set[str] = set()
   for name in (part.strip() for part in text.split(",")):
     if name not in known and name not in _GROUPS:
-      raise files.unknown_name("metric", name, [*known, *_GROUPS])
+      raise wording.unknown_name("metric", name, [*known, *_GROUPS])
     for member in _GROUPS.get(name, (name,)):
       if member in chosen:
         raise UsageError(f"metric '{member}' is named twice in '{shown(text)}'; name it once")

@@ -9,8 +9,8 @@ import functools
 
 import numpy as np
 
+from xmcap.digests import digest
 from xmcap.scoring.metrics.ngrams import Ngrams
-from xmcap.scoring.writing.signature import digest
 
 ORDERS = 4
 """Length of the longest n-gram, in words."""

@@ -18,8 +18,9 @@ from importlib import resources
 import msgspec
 
 from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files, metrics
+from xmcap.scoring import metrics
 
 DEFAULT = "xmcap"
 """The protocol that is followed if none is named; the only one that may be combined with any option."""
@@ -95,7 +96,7 @@ def get(name: str) -> Protocol:
   import tomllib
 
   if name not in names():
-    raise files.unknown_name("protocol", name, names())
+    raise wording.unknown_name("protocol", name, names())
   held = tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
   return msgspec.convert({"name": name, **held}, Protocol)
 

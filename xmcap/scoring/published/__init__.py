@@ -8,8 +8,7 @@ import csv
 from collections.abc import Iterable
 from importlib import resources
 
-from xmcap import languages
-from xmcap.scoring.writing import signature
+from xmcap import digests, languages
 
 MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
 """The models of Tables 8 to 11, in the paper's order (see its Table 3)."""
@@ -20,7 +19,7 @@ XM3600_IMAGES = "3600#12b0c3d5389df82f"
 
 def is_xm3600(keys: Iterable[str]) -> bool:
   """Returns whether these are exactly the keys of XM3600's pictures."""
-  return signature.of_images(keys) == XM3600_IMAGES
+  return digests.of_images(keys) == XM3600_IMAGES
 
 
 def read(name: str) -> tuple[dict[str, str], ...]:

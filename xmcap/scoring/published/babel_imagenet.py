@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, published
+from xmcap.scoring import published
 from xmcap.scoring.published.findings import Findings, Row
+from xmcap.scoring.reading import jsonl
 
 # File name -> the paper's name of the model; the other models of its tables have no file.
 _MODELS = {
@@ -189,4 +190,4 @@ def _results(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tup
       absent.append(f"{path} ({model})")
       continue
     hint = "fetch it again from the paper's repository"
-    yield model, files.read_document(path, kind, "not a result file of Babel-ImageNet", hint).results
+    yield model, jsonl.read_document(path, kind, "not a result file of Babel-ImageNet", hint).results

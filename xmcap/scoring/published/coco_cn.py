@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files, published
+from xmcap.scoring import published
 from xmcap.scoring.published.findings import Findings, Row
+from xmcap.scoring.reading import jsonl
 from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
@@ -80,7 +81,7 @@ def recompute(results: str | os.PathLike) -> Findings:
   hint = "fetch it again from COCO-CN-Results-Viewer"
   rows, of_pictures = [], {name: [] for name in _OF_PICTURES}
   for system, path in held.items():
-    pictures = files.read_document(path, _File, "no results of COCO-CN", hint).pictures
+    pictures = jsonl.read_document(path, _File, "no results of COCO-CN", hint).pictures
     predictions = {key: {"zh": picture.caption[0].caption} for key, picture in pictures.items()}
     result = score(references, predictions, metrics=tuple(_METRICS), tokenizer="split")
     for name, (column, heading, factor) in _METRICS.items():

@@ -12,8 +12,7 @@ import pathlib
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.files import outputs
-from xmcap.scoring import files
+from xmcap.files import files, outputs
 from xmcap.scoring.ranked import score_matrices
 from xmcap.scoring.ranked.score_matrices import Matrix
 

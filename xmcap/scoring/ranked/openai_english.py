@@ -8,10 +8,10 @@ import ast
 import os
 from typing import NamedTuple
 
+from xmcap import digests
 from xmcap.errors import UsageError
 from xmcap.scoring.ranked import prompts
 from xmcap.scoring.reading.inputs import Input
-from xmcap.scoring.writing import signature
 
 NAMES = 1_000
 DIGEST = "1000#571ae1c583b4be7d"
@@ -48,7 +48,7 @@ def read(path: str | os.PathLike) -> English:
 
 def note(names: tuple[str, ...]) -> list[str]:
   """Returns the note of a table whose English names of all classes are not those of the paper."""
-  if len(names) != NAMES or signature.of_texts(names) == DIGEST:
+  if len(names) != NAMES or digests.of_texts(names) == DIGEST:
     return []
   return [
     "en: these 1,000 names are not OpenAI's, with which the paper scores English; `xmcap data labels --english` puts "

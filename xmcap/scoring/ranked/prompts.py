@@ -4,7 +4,7 @@ import os
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.scoring.reading import jsonl
 from xmcap.terminal import shown
 
 PLACE = "{}"
@@ -19,7 +19,7 @@ def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
     UsageError: the layout is wrong, a language is unknown or repeated, or a prompt does not have exactly one `{}`.
   """
   hint = 'write {"DE": ["ein Bild von {}", ...]}'
-  lists = files.read_document(path, dict[str, list[str]], "not a file of prompts", hint)
+  lists = jsonl.read_document(path, dict[str, list[str]], "not a file of prompts", hint)
   for name, prompts in lists.items():
     if not prompts:
       raise UsageError(f"{path}, '{name}': has no prompts; leave out the language")
@@ -29,7 +29,7 @@ def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
           f"{path}, '{name}', prompt {number} ('{shown(prompt)}'): has {PLACE} {prompt.count(PLACE)} times; "
           "it must have it exactly once, for the class name"
         )
-  return files.by_code(
+  return languages.by_code(
     ((name, tuple(prompt.strip() for prompt in prompts)) for name, prompts in lists.items()),
     path,
     languages.of_wikipedia,

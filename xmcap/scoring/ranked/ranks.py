@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from xmcap.scoring import files
+from xmcap import wording
 from xmcap.scoring.reading import embedding_rows
 from xmcap.scoring.reading.embedding_rows import Embeddings
 
@@ -158,7 +158,7 @@ def ties_note(undecided: int) -> list[str]:
   if not undecided:
     return []
   return [
-    f"{files.count(undecided, 'ranking')} tie at the top: each counts as its expected value over all orders"
+    f"{wording.count(undecided, 'ranking')} tie at the top: each counts as its expected value over all orders"
   ]
 
 

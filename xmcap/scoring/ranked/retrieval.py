@@ -14,18 +14,18 @@ import msgspec
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap import wording
+from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import ranks, row_order
-from xmcap.scoring.reading import embedding_files, embedding_rows, layouts
+from xmcap.scoring.reading import embedding_files, embedding_rows, jsonl, layouts
 from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
-from xmcap.scoring.writing.signature import of_images, of_texts
 
 _DIRECTIONS = {"t2i": "text to image", "i2t": "image to text"}
 _Pairs = list[tuple[int, str]]  # index of the picture, caption
@@ -86,7 +86,7 @@ def score_retrieval(
     raise UsageError(
       f"pictures: shape {list(pictures.shape)}, depths: {depths}; give embeddings [N, D] and depths"
     )
-  files.check_counts(len(pictures), "embedding", len(keys), "picture")
+  wording.check_counts(len(pictures), "embedding", len(keys), "picture")
   embedding_files.check_languages(captions, texts, "captions")
   pictures = embedding_rows.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
@@ -100,7 +100,7 @@ def score_retrieval(
     held = captions[code]
     if len(embedded.shape) != 2 or len(embedded) != len(held.texts):
       raise UsageError(
-        f"{where}: shape {list(embedded.shape)} for {files.count(len(held.texts), 'caption')}; embed the captions of "
+        f"{where}: shape {list(embedded.shape)} for {wording.count(len(held.texts), 'caption')}; embed the captions of "
         "the file, in its order"
       )
     whole = embedded = embedding_rows.prepared(embedded, similarity, where)
@@ -177,7 +177,7 @@ def read_captions(
   if not any(by_language.values()):
     raise UsageError(f"{path}: contains no captions")
   captions = {}
-  for code, pairs in files.choose(by_language, languages, path, "captions").items():
+  for code, pairs in languages_lib.choose(by_language, languages, path, "captions").items():
     images = np.array([image for image, _ in pairs], np.int64)
     written = _written(content, keys, images) if not is_pairs else None
     captions[code] = Captions(images, tuple(text for _, text in pairs), written)
@@ -221,7 +221,7 @@ def _of_language(
   if len(used) < max(depths):
     raise UsageError(
       f"'{code}': R@{max(depths)} needs at least {max(depths)} candidates, but there are only "
-      f"{files.count(len(used), 'picture')}; choose smaller --k"
+      f"{wording.count(len(used), 'picture')}; choose smaller --k"
     )
   pictures = embedding_rows.taken(pictures, used)
   to_picture = ranks.rank(texts, pictures, place, np.ones(len(texts), np.int64))
@@ -251,16 +251,16 @@ def _references(path: str | os.PathLike, language: str | None) -> tuple[tuple[st
 
 def _pairs(path: str | os.PathLike, content: object) -> tuple[tuple[str, ...], dict[str, _Pairs]]:
   hint = 'write {"images": [...], "captions": {"de": [[...], ...]}}'
-  held = files.convert(content, _PairsFile, path, "not a file of captions", hint)
+  held = jsonl.convert(content, _PairsFile, path, "not a file of captions", hint)
   keys = tuple(map(str, held.images))
   if len(set(keys)) < len(keys):
     raise UsageError(f"{path}: an image key occurs twice; give each image its own key")
   for name, lists in held.captions.items():
     if len(lists) != len(keys):
       raise UsageError(
-        f"{path}, '{name}': {len(lists):,} lists of captions for {files.count(len(keys), 'image')}; give one for each"
+        f"{path}, '{name}': {len(lists):,} lists of captions for {wording.count(len(keys), 'image')}; give one for each"
       )
-  by_code = files.by_code(held.captions.items(), path)
+  by_code = languages_lib.by_code(held.captions.items(), path)
   return keys, {
     code: [(image, text) for image, texts in enumerate(lists) for text in texts]
     for code, lists in by_code.items()

@@ -4,9 +4,9 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
+from xmcap import digests, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files, published
-from xmcap.scoring.writing import signature
+from xmcap.scoring import published
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ def name_of(key: str) -> str:
 
 def recognise(keys: Iterable[str]) -> str:
   """Returns the name of the set with exactly these pictures; "" if there is none."""
-  pictures = signature.of_images(map(name_of, keys))
+  pictures = digests.of_images(map(name_of, keys))
   return next((name for name, held in SETS.items() if held.pictures == pictures), "")
 
 
@@ -71,8 +71,8 @@ def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:
     UsageError: pictures are missing, are others, or a language has another number of captions.
   """
   held, keys = SETS[name], [*map(name_of, keys)]
-  if signature.of_images(keys) != held.pictures:
-    count = files.count(int(held.pictures.partition("#")[0]), "picture")
+  if digests.of_images(keys) != held.pictures:
+    count = wording.count(int(held.pictures.partition("#")[0]), "picture")
     raise UsageError(
       f"--preset={name}: {held.title} has {count}; these {len(keys):,} are not the same: give its own file of captions"
     )
@@ -80,5 +80,5 @@ def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:
     wanted = held.captions.get(code, held.captions.get("", number))
     if number != wanted:
       raise UsageError(
-        f"--preset={name}: {held.title} has {files.count(wanted, 'caption')} in '{code}', but there are {number:,}"
+        f"--preset={name}: {held.title} has {wording.count(wanted, 'caption')} in '{code}', but there are {number:,}"
       )

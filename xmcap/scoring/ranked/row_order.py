@@ -9,8 +9,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring.reading import embedding_files, jsonl
 from xmcap.terminal import shown
 
 _TIMES = 4  # Rows in a wrong order are right by accident, and with them others of their picture or class.
@@ -44,7 +43,7 @@ def check_beside(
   for array in folder.glob("*.npy"):
     code, lines = languages.canonical(array.stem) or "", array.with_suffix(".jsonl")
     if code in captions and lines.is_file():
-      _check(lines, [row.get("caption") for _, row in files.read_jsonl(lines)], captions[code])
+      _check(lines, [row.get("caption") for _, row in jsonl.read(lines)], captions[code])
 
 
 def _check(path: pathlib.Path, own: Sequence[object], expected: Sequence[str]) -> None:

@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap import wording
+from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
+from xmcap.files import files
 from xmcap.files import tensors as tensor_files
-from xmcap.scoring import files
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import zero_shot
 from xmcap.scoring.reading import embedding_files, embedding_rows
 from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
-from xmcap.scoring.writing.signature import of_images, of_texts
 from xmcap.terminal import shown
 
 _CELLS = 1 << 22  # scores at once: 16 MiB
@@ -77,7 +78,8 @@ def read_targets(path: str | os.PathLike | None, matrix: Matrix, option: str = "
   targets = zero_shot.read_targets(path, "candidate")
   if len(targets) != count:
     raise UsageError(
-      f"{path}: {files.count(len(targets), 'target')} for {files.count(count, 'query').replace('querys', 'queries')} "
+      f"{path}: {wording.count(len(targets), 'target')} for "
+      f"{wording.count(count, 'query').replace('querys', 'queries')} "
       f"of {matrix.path}; give one for each"
     )
   if int(targets.max()) >= width:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.files import files, outputs
 from xmcap.scoring.human import correlation
 from xmcap.scoring.ranked import babel_baselines, retrieval_sets
 from xmcap.scoring.result import read_table
@@ -40,7 +40,7 @@ class Points:
     table = self.grid(found)
     rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in found.items()]
     csv = grid.write_csv(["coefficient", "value", "low", "high", "points"], rows)
-    files.write_forms(out, "correlation", csv=csv, md=table.markdown())
+    outputs.write_forms(out, "correlation", csv=csv, md=table.markdown())
 
   def grid(self, found: dict[str, correlation.Correlation]) -> grid.Grid:
     """Returns the coefficients as a table."""

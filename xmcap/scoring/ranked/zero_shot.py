@@ -12,18 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap import wording
+from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
-from xmcap.scoring import files, metrics
+from xmcap.scoring import metrics
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.published import babel_imagenet_languages
 from xmcap.scoring.ranked import openai_english, ranks, row_order
-from xmcap.scoring.reading import embedding_files, embedding_rows
+from xmcap.scoring.reading import embedding_files, embedding_rows, jsonl
 from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 from xmcap.scoring.writing import grid
-from xmcap.scoring.writing.signature import METRIC, of_images, of_texts
+from xmcap.scoring.writing.signature import METRIC
 from xmcap.terminal import shown
 
 _MAX_INDEX = 10**6
@@ -126,7 +128,7 @@ def score_zero_shot(
     of_language = labels[code]
     if names.shape[-2] != len(of_language.names):
       raise UsageError(
-        f"{where}: {names.shape[-2]:,} embeddings for {files.count(len(of_language.names), 'label')}; "
+        f"{where}: {names.shape[-2]:,} embeddings for {wording.count(len(of_language.names), 'label')}; "
         "embed the labels of this file, in its order"
       )
     names = embedding_rows.prepared(names, similarity, where)
@@ -168,7 +170,8 @@ def score_zero_shot(
   english = labels["en"].names if "en" in labels else ()
   notes = (
     [
-      f"top-1 is near chance ({files.first_few(doubts)}): rows are in another order than the labels, or the model does "
+      f"top-1 is near chance ({wording.first_few(doubts)}): rows are in another order than the labels, or the "
+      "model does "
       "not read the language"
     ]
     if doubts
@@ -197,7 +200,7 @@ def read_labels(
       the labels in number, or a label is empty.
   """
   hint = 'write {"DE": [[index, ...], [label, ...]]}'
-  lists = files.read_document(path, dict[str, tuple[list[int], list[str]]], "not a file of labels", hint)
+  lists = jsonl.read_document(path, dict[str, tuple[list[int], list[str]]], "not a file of labels", hint)
   codes = {name: languages_lib.of_wikipedia(name) for name in lists}
   paper = babel_imagenet_languages.classes()
   wanted = None if languages is None or tuple(languages) == languages_lib.EVERY else set(languages)
@@ -209,9 +212,11 @@ def read_labels(
         f"by --languages, or --languages={languages_lib.EVERY[0]}"
       )
   named = {name: held for name, held in lists.items() if wanted is None or codes[name] in wanted}
-  labels = files.by_code(named.items(), path, languages_lib.of_wikipedia)
+  labels = languages_lib.by_code(named.items(), path, languages_lib.of_wikipedia)
   labels = {code: _labels(*held, f"{path}, '{code}'") for code, held in labels.items()}
-  return labels if languages is None or wanted is None else files.choose(labels, languages, path, "labels")
+  return (
+    labels if languages is None or wanted is None else languages_lib.choose(labels, languages, path, "labels")
+  )
 
 
 def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
@@ -244,7 +249,7 @@ def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
 def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
   if len(indices) != len(names):
     raise UsageError(
-      f"{where}: {len(indices):,} indices and {files.count(len(names), 'label')}; give one for each"
+      f"{where}: {len(indices):,} indices and {wording.count(len(names), 'label')}; give one for each"
     )
   if len(indices) < _FEWEST_CLASSES:
     raise UsageError(
@@ -264,8 +269,8 @@ def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
 
 
 def _check(pictures, targets, keys, labels, texts) -> None:
-  files.check_counts(len(targets), "target", len(pictures), "picture")
-  files.check_counts(len(keys), "key", len(pictures), "picture")
+  wording.check_counts(len(targets), "target", len(pictures), "picture")
+  wording.check_counts(len(keys), "key", len(pictures), "picture")
   if len(set(keys)) < len(keys):
     raise UsageError("two pictures have the same key; give each its own")
   embedding_files.check_languages(labels, texts, "labels")
@@ -317,6 +322,7 @@ def _shared_names(labels: Mapping[str, Labels]) -> list[str]:
     return []
   num_languages = sum(count > 0 for count in counts)
   return [
-    f"{files.count(sum(counts), 'label')} in {files.count(num_languages, 'language')} equal that of another class, so "
+    f"{wording.count(sum(counts), 'label')} in {wording.count(num_languages, 'language')} equal that of another "
+    "class, so "
     "these classes tie"
   ]

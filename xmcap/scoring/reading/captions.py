@@ -7,8 +7,8 @@ from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.terminal import shown
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def plain_code(value: Any) -> str:
   if not isinstance(value, str):
     raise Wrong(f"{shown(repr(value))} must be a language code such as 'en'")
   if not languages_lib.is_known(value):
-    raise Wrong(files.unknown_language(value))
+    raise Wrong(languages_lib.unknown(value))
   return str(value)
 
 
@@ -151,8 +151,8 @@ class Lengths:
   def refuse(self, where: str = "", hint: str = "") -> None:
     """Raises UsageError if there are any; `where` names the file, and `hint` says what else may help."""
     if self._found:
-      count = files.count(len(self._found), "caption")
+      count = wording.count(len(self._found), "caption")
       raise UsageError(
-        f"{where}{count} of more than {self._longest:,} characters ({files.first_few(self._found)}); shorten or "
+        f"{where}{count} of more than {self._longest:,} characters ({wording.first_few(self._found)}); shorten or "
         f"remove them{hint}"
       )

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files, tokenizers
+from xmcap.files import files
+from xmcap.scoring import tokenizers
 from xmcap.scoring.metrics.document_frequency import ORDERS, DocumentFrequency
-from xmcap.scoring.reading import layouts
+from xmcap.scoring.reading import jsonl, layouts
 from xmcap.scoring.reading.inputs import MAX_UNPACKED
 from xmcap.terminal import shown
 
@@ -64,10 +66,10 @@ def read(path: str | os.PathLike, tokenizer: str, normalize: str = "") -> dict[s
     UsageError: the file cannot be read, is malformed, or was made with another tokeniser or normalisation.
   """
   frequencies = {}
-  for number, row in files.read_jsonl(path, max_line=MAX_UNPACKED):
+  for number, row in jsonl.read(path, max_line=MAX_UNPACKED):
     where = f"{path}, line {number}"
     language, version = layouts.text(row, "language", where), layouts.text(row, "tokenizer", where)
-    files.check_language(language, where)
+    languages.check(language, where)
     wanted = _version(tokenizer, language, normalize)
     if version != wanted:
       raise UsageError(

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading import layouts, programs
 from xmcap.scoring.reading.columns import FIELDS, FILE_NAMES, OF_KEYS
 from xmcap.terminal import shown
@@ -123,7 +123,7 @@ def _annotations(document: dict[str, Any], name: str) -> Document | None:
     splits = {key: image["split"] for key, image in images.items() if isinstance(image.get("split"), str)}
     result.splits = splits if len(splits) == len(images) else {}
   if twice:
-    result.notes.append(f"{files.count(twice, 'image')} listed twice in the same words; counted once")
+    result.notes.append(f"{wording.count(twice, 'image')} listed twice in the same words; counted once")
   result.rows = _of_images(annotations, of_caption, f"{name}, {of_captions}", result)
   return result
 

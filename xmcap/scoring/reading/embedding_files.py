@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.errors import UsageError
 from xmcap.files import npy_header
 from xmcap.files import tensors as tensor_files
-from xmcap.scoring import files
 from xmcap.scoring.reading import embedding_rows
 from xmcap.scoring.reading.embedding_rows import Embeddings, Stored
 from xmcap.scoring.reading.inputs import Input
@@ -42,7 +41,7 @@ def read(path: str | os.PathLike, axes: tuple[int, ...] = (2,)) -> Stored:
     raise UsageError(f"{path}: embeddings are read from {' and '.join(SUFFIXES)}; save them as one of these")
   tensors = tensor_files.read_safetensors(path)
   if TENSOR not in tensors and len(tensors) != 1:
-    names = files.first_few(sorted(tensors)) or "none"
+    names = wording.first_few(sorted(tensors)) or "none"
     raise UsageError(f"{path}: must have a single tensor, or one named '{TENSOR}'; it has {names}")
   name = TENSOR if TENSOR in tensors else next(iter(tensors))
   return _opened(tensor_files.map_tensor(path, name), axes, f"{path}, tensor {name}")
@@ -61,7 +60,8 @@ def map_pictures(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray
     keys = tuple(source.distinct_lines())
   if len(keys) != len(array):
     raise UsageError(
-      f"{folder / KEYS}: {files.count(len(keys), 'key')} for {files.count(len(array), 'row')} of {PICTURES}; give one "
+      f"{folder / KEYS}: {wording.count(len(keys), 'key')} for {wording.count(len(array), 'row')} of "
+      f"{PICTURES}; give one "
       "for each"
     )
   return keys, array
@@ -109,7 +109,7 @@ def by_language(
       f"{path}: no embeddings by language; give a folder of CODE.npy or CODE.safetensors, or one safetensors file with"
       " one tensor per language"
     )
-  return files.by_code(named, path, code_of)
+  return languages.by_code(named, path, code_of)
 
 
 def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) -> None:
@@ -117,7 +117,7 @@ def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) 
   missing = [code for code in codes if code not in texts]
   if missing:
     raise UsageError(
-      f"no embeddings of the {noun} in {files.first_few(missing)}; embed them, or choose --languages"
+      f"no embeddings of the {noun} in {wording.first_few(missing)}; embed them, or choose --languages"
     )
 
 

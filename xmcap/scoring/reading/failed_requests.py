@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading.request_forms import ANSWERS, FORMS
 from xmcap.terminal import shown
 
@@ -160,7 +160,7 @@ def summary(failures: Sequence[tuple[str, str, Failed]], places: bool = True) ->
   parts = []
   for name, items in by_form.items():
     where = [f"{f'{failed.place}: ' if failed.place else ''}{code} {key}" for code, key, failed in items]
-    listed = files.first_few(where) if places else by_language(items)
+    listed = wording.first_few(where) if places else by_language(items)
     parts.append(f"{len(items):,} '{shown(items[0][2], limit=_EXAMPLE)}' ({name}; {listed})")
   return "; ".join(parts)
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading.rows import SUFFIXES, Rows, language_suffix, split_name
 from xmcap.terminal import shown
 
@@ -91,7 +90,7 @@ class Namer:
       elif text in _NOTES:
         text = text.format(*next(iter(names)))
       lines.append(f"{self._what}: {text}")
-    counted = [f"{files.count(number, noun)} {text}" for (noun, text), number in self._counts.items()]
+    counted = [f"{wording.count(number, noun)} {text}" for (noun, text), number in self._counts.items()]
     return lines + [f"{self._what}: {text}" for text in counted]
 
   def note(self, text: str, *names: str) -> None:
@@ -111,7 +110,7 @@ class Namer:
     if found is None:
       found = written if languages.is_known(written) else languages.canonical(written)
       if found is None:
-        raise UsageError(f"{where}: {files.unknown_language(written)}")
+        raise UsageError(f"{where}: {languages.unknown(written)}")
       self.codes[written] = found
       if found != written:
         self.note("language '{}' is read as '{}'", shown(written), found)

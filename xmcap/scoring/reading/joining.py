@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading.failed_requests import Failed
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
@@ -34,7 +34,7 @@ def named(paths: Iterable[Path]) -> str:
 
 def note(counts: Iterable[tuple[str, int]]) -> str:
   """Returns the note on several files, given the number of captions of each."""
-  parts = [f"{name} ({files.count(count, 'caption')})" for name, count in counts]
+  parts = [f"{name} ({wording.count(count, 'caption')})" for name, count in counts]
   return f"{len(parts)} files joined: {', '.join(map(shown, parts))}"
 
 
@@ -56,8 +56,8 @@ def predictions(parts: Sequence[tuple[str, Mapping[str, Mapping[str, str]]]]) ->
       code, key = twice[0]
       first = next(other for other, earlier in parts[:place] if code in earlier.get(key, ()))
       raise UsageError(
-        f"{first} and {name}: {files.count(len(twice), 'caption')} of {name} predicted by another file too "
-        f"({files.first_few([f'{code} {shown(key)}' for code, key in twice])}); keep one per image and language"
+        f"{first} and {name}: {wording.count(len(twice), 'caption')} of {name} predicted by another file too "
+        f"({wording.first_few([f'{code} {shown(key)}' for code, key in twice])}); keep one per image and language"
       )
     for key, captions in part.items():
       earlier = joined.get(key, {})

@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 
 Report = Callable[[str, str, str], object]
 """Called with kind, place and message of a problem in a line; if it returns, that part of the line is skipped."""
@@ -98,7 +97,7 @@ def released(
     if name.startswith("image/"):
       continue
     if not languages.is_known(name):
-      report("unknown_language", where, files.unknown_language(name))
+      report("unknown_language", where, languages.unknown(name))
       continue
     captions = texts(value.get("caption")) if isinstance(value, dict) else None
     if captions is None:

@@ -7,9 +7,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from xmcap import languages
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading import rows
 from xmcap.scoring.reading.ids import Namer
 from xmcap.terminal import shown
@@ -50,8 +49,9 @@ def in_order(
     keys = [key for key, held in references.items() if held.get(code)]
     if len(keys) != len(of_language):
       raise UsageError(
-        f"{source.name}: {files.count(len(of_language), 'caption')} in {code} without keys, but the references have "
-        f"{files.count(len(keys), 'image')}: give one line per image in their order (empty if the caption is), or keys"
+        f"{source.name}: {wording.count(len(of_language), 'caption')} in {code} without keys, but the references have "
+        f"{wording.count(len(keys), 'image')}: give one line per image in their order (empty if the caption "
+        "is), or keys"
       )
     for key, (number, caption) in zip(keys, of_language, strict=True):
       yield number, key, code, caption
@@ -98,7 +98,7 @@ def align(
   theirs, ours = next(iter(renamed.items()))
   form = ", in another Unicode form" if not unicodedata.is_normalized("NFC", f"{theirs} {ours}") else ""
   namer.note(
-    f"{files.count(len(renamed), 'key')} written another way, '{shown(theirs)}' for '{shown(ours)}'" + form
+    f"{wording.count(len(renamed), 'key')} written another way, '{shown(theirs)}' for '{shown(ours)}'" + form
   )
   return {renamed.get(key, key): captions for key, captions in predictions.items()}
 
@@ -123,7 +123,7 @@ def _by_name(
     others = [key for key, of_name in named.items() if of_name != key]
     if others and not their_names:
       namer.note(
-        f"{files.count(len(others), 'key')} could be the number of another picture, as '{shown(others[0])}' of "
+        f"{wording.count(len(others), 'key')} could be the number of another picture, as '{shown(others[0])}' of "
         f"'{shown(ours[named[others[0]]])}'; read as the references' own"
       )
     return {}
@@ -137,7 +137,7 @@ def _by_name(
   guessed = sum(numbers.get(bare(key), of_name) != of_name for key, of_name in named.items())
   key, of_name = next((key, of_name) for key, of_name in named.items() if key != of_name)
   namer.note(
-    f"{files.count(len(named), 'key')} matched by the names of pictures, '{shown(theirs[key])}' is '{shown(of_name)}'"
+    f"{wording.count(len(named), 'key')} matched by the names of pictures, '{shown(theirs[key])}' is '{shown(of_name)}'"
     + (f"; by number {guessed:,} would be another image" if guessed else "")
   )
   return named

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 
 from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.files import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import columns, failed_requests, ids, joining, layouts, matching, rows
@@ -144,13 +145,15 @@ def _read(
   lengths.refuse(f"{held.name}: ", ", or what a model left there with --clean")
   if differing:
     raise UsageError(
-      f"{held.name}: {files.count(len(differing), 'prediction')} given twice, with another caption "
-      f"({files.first_few(differing)}); keep one per image and language"
+      f"{held.name}: {wording.count(len(differing), 'prediction')} given twice, with another caption "
+      f"({wording.first_few(differing)}); keep one per image and language"
     )
   namer.tally(num_same, "prediction", "given twice with the same caption; counted once")
   _note_again(namer, num_again)
   if cut:
-    namer.note(f"{files.count(len(cut), 'answer')} cut off at the limit of tokens ({files.first_few(cut)})")
+    namer.note(
+      f"{wording.count(len(cut), 'answer')} cut off at the limit of tokens ({wording.first_few(cut)})"
+    )
   if not num_read:
     raise UsageError(f"{held.name}: contains no predictions; give JSONL of captions, or COCO results")
   if num_read > 1 and not num_filled:
@@ -360,7 +363,7 @@ def _refuse_differing(
   if extra:
     unknown = {key for _, key in extra if key not in references}
     problems.append(
-      f"{files.count(len(extra), 'prediction')} without references, {files.count(len(unknown), 'unknown image')} "
+      f"{wording.count(len(extra), 'prediction')} without references, {wording.count(len(unknown), 'unknown image')} "
       f"among them ({_few_pairs(extra)})"
     )
   if absent and extra:
@@ -390,4 +393,4 @@ def _missing(
 
 
 def _few_pairs(pairs: Sequence[tuple[str, str]]) -> str:
-  return files.first_few([f"{language} {shown(key)}" for language, key in pairs])
+  return wording.first_few([f"{language} {shown(key)}" for language, key in pairs])

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import columns, ids, layouts, rows
@@ -88,8 +88,8 @@ def read(
     if rejected:
       without = {key for key in rejected if not references.get(key)}
       references.rejected |= without
-      rest = f"; {files.count(len(without), 'image')} without others not scored" if without else ""
-      count = files.count(len(rejected), "caption")
+      rest = f"; {wording.count(len(without), 'image')} without others not scored" if without else ""
+      count = wording.count(len(rejected), "caption")
       namer.note(f"{count} marked as rejected or precanned left out, as in VizWiz's evaluation{rest}")
   if source.images is not None and keys.keys() <= source.images.keys():
     references.update({key: references.pop(key, {}) for key in source.images})

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import captions as captions_lib
 from xmcap.scoring.reading import hub_folders, ids, joining, reference_rows, rows
@@ -126,7 +126,7 @@ def _drop_empty_lines(references: References, namer: ids.Namer) -> None:
     texts[:] = filled
   if dropped:
     namer.note(
-      f"{files.count(dropped, 'empty line')} left out, where another file has a reference of the image"
+      f"{wording.count(dropped, 'empty line')} left out, where another file has a reference of the image"
     )
 
 
@@ -168,10 +168,11 @@ def _check_empty(name: str, references: References, namer: ids.Namer) -> None:
   ]
   if nothing:
     raise UsageError(
-      f"{name}: {files.count(len(nothing), 'image')} with empty references only ({files.first_few(nothing)}); give "
+      f"{name}: {wording.count(len(nothing), 'image')} with empty references only ({wording.first_few(nothing)}); give "
       "captions, or leave out the image"
     )
   namer.note(
-    f"{files.count(len(empty), 'image')} with an empty reference among others ({files.first_few(empty)}), which lowers "
+    f"{wording.count(len(empty), 'image')} with an empty reference among others ({wording.first_few(empty)}), "
+    "which lowers "
     "scores"
   )

@@ -12,8 +12,8 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
+from xmcap.files import files
 from xmcap.progress import Say
-from xmcap.scoring import files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
@@ -56,7 +56,7 @@ def read(
       of_language[key] = tags
   if not found:
     raise UsageError(f"{path}: no tags in it; {_HINT}")
-  return files.choose(found, languages, path, "tags")
+  return languages_lib.choose(found, languages, path, "tags")
 
 
 def read_vocabulary(path: str | os.PathLike) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def _of_json(source: Input, default: str | None) -> Iterator[tuple[str, str, str
       raise UsageError(f"{where}: 'image/key' is missing or no text; {_HINT}")
     if not isinstance(code, str):
       raise UsageError(f"{where}: 'language' is missing; name it there, or all lines' by --language=CODE")
-    files.check_language(code, where)
+    languages_lib.check(code, where)
     yield where, code, key, _of_value(tags, where)
 
 

@@ -16,9 +16,10 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 import numpy as np
 
+from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files, metrics
-from xmcap.scoring.reading import embedding_files
+from xmcap.scoring import metrics
+from xmcap.scoring.reading import embedding_files, jsonl
 from xmcap.terminal import shown
 
 CARD = "vectors.json"
@@ -66,7 +67,7 @@ class Vectors:
     path = self._folder / CARD
     if not path.is_file():
       raise UsageError(f"{path}: no such file; it says what made the vectors: write {_WRITE}")
-    self.card = files.read_document(path, Card, "not a description of vectors", f"write {_WRITE}")
+    self.card = jsonl.read_document(path, Card, "not a description of vectors", f"write {_WRITE}")
     for name in Card.__struct_fields__:
       value = getattr(self.card, name)
       if not value.isprintable() or "|" in value or not (value.strip() or name == "prefix"):
@@ -167,7 +168,8 @@ class _Pictures:
     missing = [key for key in wanted if key not in self._place]
     if missing:
       raise UsageError(
-        f"{self.where}: no vectors of {files.count(len(missing), 'picture')} ({files.first_few(missing)}); embed them"
+        f"{self.where}: no vectors of {wording.count(len(missing), 'picture')} ({wording.first_few(missing)}); "
+        "embed them"
       )
 
   def take(self, keys: Sequence[str]) -> np.ndarray:
@@ -186,9 +188,10 @@ class _Captions:
       self._add(file, wanted)
     missing = [text for text in wanted if text not in self._place]
     if missing:
-      first = files.first_few([f"'{text}'" for text in sorted(missing)])
+      first = wording.first_few([f"'{text}'" for text in sorted(missing)])
       raise UsageError(
-        f"{folder}: no vectors of {len(missing):,} of {files.count(len(wanted), 'caption')} in '{language}' ({first}); "
+        f"{folder}: no vectors of {len(missing):,} of {wording.count(len(wanted), 'caption')} in '{language}' "
+        f"({first}); "
         f"embed the captions that are scored, with {shown(model)}"
       )
     self._check_unlike(sorted(wanted)[:_COPIES], language, model)
@@ -217,7 +220,7 @@ class _Captions:
       embedding_files.check_width(str(path), array, self.where[0], self.arrays[0])
     self.arrays.append(array)
     self.where.append(str(path))
-    for line, row in files.read_jsonl(lines):
+    for line, row in jsonl.read(lines):
       text = row.get("caption")
       if not isinstance(text, str):
         raise UsageError(f'{lines}, line {line}: must have "caption", the text that the row is of')
@@ -228,9 +231,9 @@ class _Captions:
           self._place[text] = number, count
       count += 1
     if count != len(array):
-      rows = files.count(len(array), "row")
+      rows = wording.count(len(array), "row")
       raise UsageError(
-        f"{lines}: {files.count(count, 'caption')} for {rows} of {path.name}; write one for each"
+        f"{lines}: {wording.count(count, 'caption')} for {rows} of {path.name}; write one for each"
       )
     self._check_copies(copies[:_COPIES])
 
@@ -240,7 +243,7 @@ class _Captions:
       vectors = self.take(texts)
       if (vectors @ vectors[0]).min() > _ALIKE:
         raise UsageError(
-          f"{self.where[0]}: {files.count(len(texts), 'caption')} in '{language}' have the same vector, so "
+          f"{self.where[0]}: {wording.count(len(texts), 'caption')} in '{language}' have the same vector, so "
           f"{shown(model)} cannot read them; take another model, or leave the language out"
         )
 
@@ -265,7 +268,7 @@ def _find(folder: pathlib.Path, language: str) -> pathlib.Path | None:
   if not folder.is_dir():
     return None
   named = ((file.stem, file) for file in sorted(folder.iterdir()) if file.suffix == ".npy")
-  return files.by_code(named, folder).get(language)
+  return languages.by_code(named, folder).get(language)
 
 
 def _take(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:

@@ -8,8 +8,8 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from xmcap import languages
-from xmcap.scoring import files
+from xmcap import languages, wording
+from xmcap.files import files
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.writing import note_order
 
@@ -131,7 +131,7 @@ def notices(lines_html: Sequence[str]) -> str:
   most = len(items) if len(items) <= note_order.MOST_OPEN + 1 else note_order.MOST_OPEN
   folded = ""
   if items[most:]:
-    more = tag("summary", files.count(len(items) - most, "more note"))
+    more = tag("summary", wording.count(len(items) - most, "more note"))
     folded = tag("details", more + tag("ul", "".join(items[most:])))
   box = tag("ul", "".join(items[:most])) + folded
   return f'<aside class="notices" aria-label="Notes">{box}</aside>\n' if items else ""

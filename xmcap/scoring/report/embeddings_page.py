@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from xmcap import languages
-from xmcap.scoring import files
+from xmcap import languages, wording
+from xmcap.files import files
 from xmcap.scoring.ranked.zero_shot import ZeroShot
 from xmcap.scoring.report import captions, elements, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
@@ -45,7 +45,7 @@ def write_results(
     files.write_text(pathlib.Path(out, "classes.csv"), found.classes_csv())
   title = table.title or next(title for count, title in _TITLES.items() if count in table.counts)
   images = int(max(row["images"] for row in table.rows.values()))
-  counts = f"{files.count(images, 'image')}, {files.count(len(table.rows), 'language')}"
+  counts = f"{wording.count(images, 'image')}, {wording.count(len(table.rows), 'language')}"
   header = notes.header(title, counts, table.signature)
   elements.write_page(
     pathlib.Path(out, "report.html"),
@@ -70,7 +70,7 @@ def write_results(
 def _means(table: tables.Table) -> str:
   """Returns the languages that each mean is over."""
   items = "".join(
-    f"<div><dt>{elements.escape(tables.mean_label(name))}</dt><dd>{files.count(len(codes), 'language')}: "
+    f"<div><dt>{elements.escape(tables.mean_label(name))}</dt><dd>{wording.count(len(codes), 'language')}: "
     f"{elements.escape(', '.join(codes))}</dd></div>"
     for name, codes in tables.mean_groups(table.rows).items()
   )
@@ -138,7 +138,7 @@ def _examples(found: ZeroShot, folder: str | os.PathLike) -> str:
       cards.append(elements.tag("figure", f"{picture}<figcaption>{_guesses(found, key)}</figcaption>"))
   if not cards:
     return ""
-  note = f"{files.count(len(cards), 'picture')} of {len(keys):,}, evenly spaced. A tick marks a correct prediction."
+  note = f"{wording.count(len(cards), 'picture')} of {len(keys):,}, evenly spaced. A tick marks a correct prediction."
   return elements.section(
     "pictures", "Predicted classes", elements.tag("div", "".join(cards), class_="examples"), note
   )

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from xmcap.scoring import files
+from xmcap import wording
 from xmcap.scoring.report import captions, differences, elements, health_table, heat_map, notes, scores
 from xmcap.scoring.report import pictures as pictures_lib
 from xmcap.scoring.result import Result
@@ -55,7 +55,7 @@ def write_report(
   beside = [heading for heading in table.beside if heading not in shown_already]
   keys = captions.keys_of(first)
   found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
-  counts = f"{files.count(len(keys), 'image')}, {files.count(len(table.rows), 'language')}"
+  counts = f"{wording.count(len(keys), 'image')}, {wording.count(len(table.rows), 'language')}"
   header = notes.header(title, counts, table.signature)
   elements.write_page(
     path,

@@ -4,8 +4,8 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.residue import affixes, characters
 from xmcap.scoring.residue.forms import FORMS, Joined
 
@@ -186,7 +186,7 @@ def clean_all(
     notes.append(f"--clean found no {', '.join(absent)}")
   if emptied:
     notes.append(
-      f"{files.count(sum(emptied.values()), 'caption')} empty after --clean, and scored so: {_counts(emptied)}"
+      f"{wording.count(sum(emptied.values()), 'caption')} empty after --clean, and scored so: {_counts(emptied)}"
     )
   return cleaned, notes
 
@@ -196,9 +196,9 @@ def _removed(kind: str, found: Mapping[str, Cleaned]) -> str:
   which = ""
   if kind in ("prefix", "suffix"):
     texts = dict.fromkeys(text for held in found.values() for text in held.examples[kind])
-    which = f" '{files.first_few(list(texts))}'"
+    which = f" '{wording.first_few(list(texts))}'"
   return (
-    f"--clean={kind} removed{which} from {files.count(sum(counts.values()), 'caption')}: {_counts(counts)}"
+    f"--clean={kind} removed{which} from {wording.count(sum(counts.values()), 'caption')}: {_counts(counts)}"
   )
 
 

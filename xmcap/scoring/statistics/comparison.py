@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Callable, Iterator
 
-from xmcap import languages
-from xmcap.scoring import files
+from xmcap import languages, wording
+from xmcap.files import outputs
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.writing import grid, latex, note_order, tables
 from xmcap.terminal import shown
@@ -105,7 +105,7 @@ class Comparison:
     if 1 / (1 + self.resamples) * count < SIGNIFICANCE:
       return ""
     return (
-      f"With {self.resamples:,} resamples none of {files.count(count, 'language')} can be significant: use at least "
+      f"With {self.resamples:,} resamples none of {wording.count(count, 'language')} can be significant: use at least "
       f"{round(count / SIGNIFICANCE):,}."
     )
 
@@ -158,7 +158,7 @@ class Comparison:
 
   def write(self, out: str | os.PathLike, style: latex.Style | None = None) -> None:
     """Writes `comparison.csv`, `.json`, `.md` and `.tex` (in the style) into a folder, which is made if necessary."""
-    files.write_forms(
+    outputs.write_forms(
       out,
       "comparison",
       csv=self.as_csv(),

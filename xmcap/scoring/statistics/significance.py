@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xmcap import languages
+from xmcap.digests import of_images
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import options, protocols
@@ -28,7 +29,7 @@ from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, read_stati
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.scoring.system import System
 from xmcap.scoring.writing import note_order, tables
-from xmcap.scoring.writing.signature import Signature, of_images
+from xmcap.scoring.writing.signature import Signature
 
 
 @checked

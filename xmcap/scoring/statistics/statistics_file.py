@@ -11,8 +11,8 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.files import npy_header
-from xmcap.scoring import files, metrics
+from xmcap.files import files, npy_header
+from xmcap.scoring import metrics
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.terminal import shown
 

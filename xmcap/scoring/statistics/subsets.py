@@ -10,12 +10,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from xmcap import wording
+from xmcap.digests import digest
 from xmcap.errors import UsageError
-from xmcap.scoring import files
 from xmcap.scoring.reading.inputs import Input
 from xmcap.scoring.reading.predictions import Predictions
 from xmcap.scoring.reading.references import References
-from xmcap.scoring.writing.signature import digest
 from xmcap.terminal import shown
 
 _DRAW = "xm600:"
@@ -94,8 +94,8 @@ def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
   unknown = [f"'{shown(key)}' on line {number}" for key, number in lines.items() if key not in known]
   if unknown:
     raise UsageError(
-      f"{path}: {files.count(len(unknown), 'key')} not among the images of the references "
-      f"({files.first_few(unknown)}); remove them"
+      f"{path}: {wording.count(len(unknown), 'key')} not among the images of the references "
+      f"({wording.first_few(unknown)}); remove them"
     )
   if not lines:
     raise UsageError(f"{path}: contains no keys; give one image key per line, or draw with {_DRAW}SEED")

@@ -2,8 +2,7 @@
 
 import functools
 
-from xmcap import languages
-from xmcap.scoring import files
+from xmcap import languages, wording
 from xmcap.scoring.tokenizers import coco, orthography
 from xmcap.scoring.tokenizers.base import Tokenizer
 from xmcap.scoring.tokenizers.character import Character
@@ -44,11 +43,11 @@ def get(name: str, language: str, normalize: str = "") -> Tokenizer:
     UsageError: the tokeniser, language or normalisation is unknown, or the tokeniser does not support the language.
   """
   if normalize not in orthography.NORMALIZATIONS:
-    raise files.unknown_name("normalisation", normalize, ("orthography",))
+    raise wording.unknown_name("normalisation", normalize, ("orthography",))
   if normalize:
     return orthography.Unified(get(name, language))
   if name not in TOKENIZERS:
-    raise files.unknown_name("tokeniser", name, TOKENIZERS)
+    raise wording.unknown_name("tokeniser", name, TOKENIZERS)
   return TOKENIZERS[name](languages.get(language).code)
 
 

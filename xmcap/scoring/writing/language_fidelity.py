@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from xmcap.scoring import files
+from xmcap import wording
+from xmcap.digests import digest
 from xmcap.scoring.health import Health, Vocabularies, fidelity, named
 from xmcap.scoring.reading.references import References
 from xmcap.scoring.writing import tables
-from xmcap.scoring.writing.signature import digest
 
 HEADING = "fidelity"
 OF_REFERENCES = "fidelity of references"
@@ -58,7 +58,7 @@ def notes_on_emptied(counts: Mapping[str, int]) -> list[str]:
   if not found:
     return []
   where = ", ".join(f"{code} {count:,}" for code, count in found.items())
-  captions = files.count(sum(found.values()), "caption")
+  captions = wording.count(sum(found.values()), "caption")
   return [f"{captions} in another language scored as empty captions: {where}"]
 
 

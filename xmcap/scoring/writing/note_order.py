@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from xmcap.scoring import files
+from xmcap import wording
 from xmcap.terminal import shown
 
 MOST_OPEN = 3
@@ -38,7 +38,7 @@ def terminal(notes: Sequence[str], rest: str = "") -> str:
   """Returns a line for each note, of many only for the worst and one that says that `rest`, a file, has all."""
   ordered = worst_first(notes)
   if rest and len(ordered) > MOST_OPEN + 1:
-    more = files.count(len(ordered) - MOST_OPEN, "more note")
+    more = wording.count(len(ordered) - MOST_OPEN, "more note")
     ordered = [*ordered[:MOST_OPEN], f"and {more}: {rest}"]
   return "".join(f"note: {' '.join(shown(note, limit=None).split())}\n" for note in ordered)
 

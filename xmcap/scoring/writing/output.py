@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
-from xmcap.files import outputs
-from xmcap.scoring import files, health, tokenizers
+from xmcap.files import files, outputs
+from xmcap.scoring import health, tokenizers
 from xmcap.scoring import options as options_lib
 from xmcap.scoring.arguments import checked
 from xmcap.scoring.reading import document_frequency_files, inputs, joining

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from xmcap import extras, languages
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.files import files
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.statistics import comparison as comparison_lib
 from xmcap.scoring.writing import tables

@@ -4,9 +4,9 @@ The idea is sacreBLEU's (Post, WMT 2018).
 """
 
 import dataclasses
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from xmcap.digests import digest
 from xmcap.errors import UsageError
 from xmcap.scoring.arguments import checked
 from xmcap.terminal import shown
@@ -87,23 +87,6 @@ class Signature:
     """Returns the value of a part; for document frequencies only their hash, not their source."""
     value = self.protocol if name == "protocol" else self.parts.get(name)
     return value.partition("#")[2] if value and name == "document_frequency" else value
-
-
-def of_images(keys: Iterable[str]) -> str:
-  """Returns the part `images`: the number of keys, and a hash of the sorted keys."""
-  return of_texts(sorted(keys))
-
-
-def of_texts(texts: Iterable[str]) -> str:
-  """Returns the number of texts and a hash of them, in this order, as `NUMBER#16 hex digits`."""
-  texts = list(texts)
-  hashed = digest("\n".join(texts))
-  return f"{len(texts)}#{hashed}"
-
-
-def digest(text: str) -> str:
-  """Returns a hash of a text as 16 hex digits."""
-  return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def shortened(differences: Sequence[str]) -> list[str]:

@@ -9,8 +9,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xmcap import languages
-from xmcap.scoring import files, metrics
+from xmcap import languages, wording
+from xmcap.files import outputs
+from xmcap.scoring import metrics
 from xmcap.scoring.published import babel_imagenet_languages
 from xmcap.scoring.writing import grid, latex, note_order
 from xmcap.scoring.writing.papers import Papers
@@ -216,7 +217,7 @@ class Table:
     Raises:
       XmcapError: the folder cannot be written.
     """
-    files.write_forms(
+    outputs.write_forms(
       out, "table", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex(style)
     )
 
@@ -325,7 +326,7 @@ def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str,
     groups = {"35": languages.TRAINED, ALL_BUT_EN: tuple(code for code in every if code != "en"), "36": every}
   groups = {name: members for name, members in groups.items() if rows.keys() >= set(members)}
   if not any(len(members) == len(rows) for members in groups.values()):
-    groups = {files.count(len(rows), "language"): tuple(rows)}
+    groups = {wording.count(len(rows), "language"): tuple(rows)}
   return groups
 
 
@@ -339,7 +340,7 @@ def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tup
     members = tuple(code for code in others if low < rows[code]["classes"] <= high)
     if members and len(members) < len(others):
       groups[f"{low + 1} to {high} classes" if high < math.inf else f"over {low} classes"] = members
-  of_all = files.count(len(others), "language")
+  of_all = wording.count(len(others), "language")
   return {**groups, of_all + (" without en" if len(others) < len(rows) else ""): others}
 
 

@@ -14,7 +14,7 @@ from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import xm3600
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
-from xmcap.scoring.files import unknown_language
+from xmcap.languages import unknown as unknown_language
 from xmcap.terminal import shown
 
 _MODEL = ("gpt", "assistant", "model", "bot")  # who speaks in a conversation

@@ -27,7 +27,6 @@ from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.progress import Say
-from xmcap.scoring import files as scoring_files
 from xmcap.scoring.reading import documents, layouts
 from xmcap.scoring.reading.inputs import Input
 
@@ -119,7 +118,7 @@ def write_text(
 def write_tag_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
   """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
   rows = ({"image/key": key, "language": code, "tags": of_picture} for key, code, of_picture in tags)
-  scoring_files.write_lines(path, map(_json_line, rows))
+  files.write_lines(path, map(_json_line, rows))
 
 
 def read_labels(path: str | os.PathLike) -> list[str]:
@@ -177,7 +176,7 @@ def _write_references(path: pathlib.Path, pictures: Iterable[Annotated], sources
     if by_language:
       lines.append(_json_line(line))
   if lines:
-    scoring_files.write_lines(path, lines)
+    files.write_lines(path, lines)
   return count
 
 

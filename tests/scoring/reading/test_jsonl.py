@@ -1,13 +1,14 @@
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring import files
+from xmcap.files import files
+from xmcap.scoring.reading import jsonl
 
 
 def _read(tmp_path, content):
   path = tmp_path / "rows.jsonl"
   path.write_bytes(content)
-  return list(files.read_jsonl(path))
+  return list(jsonl.read(path))
 
 
 def test_lines_are_numbered_and_empty_ones_passed_over(tmp_path):
@@ -50,9 +51,9 @@ def test_an_object_over_two_lines_is_refused(tmp_path):
 
 def test_missing_file_and_folder_are_named(tmp_path):
   with pytest.raises(UsageError, match=r"absent.jsonl: cannot be read \(No such file"):
-    list(files.read_jsonl(tmp_path / "absent.jsonl"))
+    list(jsonl.read(tmp_path / "absent.jsonl"))
   with pytest.raises(UsageError, match="Is a directory"):
-    list(files.read_jsonl(tmp_path))
+    list(jsonl.read(tmp_path))
 
 
 def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):

@@ -1,0 +1,30 @@
+"""Counts, short lists and unknown names, as messages word them."""
+
+import difflib
+from collections.abc import Collection, Sequence
+
+from xmcap.errors import UsageError
+from xmcap.terminal import shown
+
+
+def first_few(items: Sequence[str]) -> str:
+  """Returns the first three items, separated by commas, for a message."""
+  return ", ".join(map(shown, items[:3])) + (", ..." if len(items) > 3 else "")
+
+
+def count(number: int, noun: str) -> str:
+  """Returns a count with its noun, such as `1 prediction` or `2,000 predictions`."""
+  return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def check_counts(number: int, noun: str, wanted: int, of: str) -> None:
+  """Raises UsageError if there is not one `noun` for each `of`."""
+  if number != wanted:
+    raise UsageError(f"{count(number, noun)} for {count(wanted, of)}; give one for each")
+
+
+def unknown_name(noun: str, name: str, known: Collection[str]) -> UsageError:
+  """Returns the error about a name that is not known; it suggests the nearest one."""
+  nearest = difflib.get_close_matches(name.lower(), known, n=1)
+  hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
+  return UsageError(f"unknown {noun} '{shown(name)}'; {hint}: {', '.join(known)}")
