@@ -24,8 +24,8 @@ from xmcap.data import images
 from xmcap.data.corpora.folder import text_files
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.pretrained_tokenizers import tokenizer_files
-from xmcap.scoring.reading import arrow_files
-from xmcap.scoring.reading.inputs import MAX_LINE, Input
+from xmcap.reading import arrow_files
+from xmcap.reading.inputs import MAX_LINE, Input
 
 _SIDE = 9_459  # of a square of nearly as many pixels as are allowed
 _ROWS = 64

@@ -48,8 +48,8 @@ def plain(path: pathlib.Path) -> int:
 
 def ours(path: pathlib.Path) -> int:
   """The parser of the builds, all checks included; returns the lines."""
-  from xmcap.data.corpora import lines
   from xmcap.data.corpora.problems import Problems
+  from xmcap.reading import lines
 
   parser, problems, count = _parser(path), Problems(), 0
   for text, _ in lines.chunks(path):
@@ -61,7 +61,7 @@ def ours(path: pathlib.Path) -> int:
 
 def decompressed(path: pathlib.Path) -> int:
   """Decompression alone, as ours does it; returns 0."""
-  from xmcap.data.corpora import lines
+  from xmcap.reading import lines
 
   for _ in lines.chunks(path):
     pass

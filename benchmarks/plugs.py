@@ -22,7 +22,7 @@ from xmcap.evaluation.predictor import Predictor
 from xmcap.languages import LANGUAGES
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy
-from xmcap.scoring.reading.references import read_references
+from xmcap.reading.references import read_references
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics import subsets
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from xmcap import cli
-from xmcap.scoring.reading import inputs
+from xmcap.reading import inputs
 
 _THUMB = pathlib.Path(__file__).parents[3] / "shared" / "thumb"
 

@@ -10,7 +10,7 @@ from xmcap.data.features import Features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files
-from xmcap.scoring.reading import embedding_files
+from xmcap.reading import embedding_files
 
 KEYS = ("COCO_train2014_000000296735", "b", "ç d")
 

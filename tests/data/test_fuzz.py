@@ -13,11 +13,12 @@ from PIL import Image
 from tests.data import release_archives, release_lines, release_pictures, releases
 from tests.data.mutations import mutate
 from xmcap.data import images, records
-from xmcap.data.corpora import build, lines, picture_check, pictures, plans
+from xmcap.data.corpora import build, picture_check, pictures, plans
 from xmcap.data.corpora.problems import KINDS, Problems
 from xmcap.data.corpora.releases import coco35l, translations, xm3600
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES
+from xmcap.reading import lines
 
 # Pillow warns of damaged EXIF data; what counts here is that it neither fails nor lies.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -8,7 +8,7 @@ from tests.data.conftest import png, write_corpus
 from xmcap.data import records
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.picture_features import PictureEncoder
-from xmcap.scoring.reading.references import References
+from xmcap.reading.references import References
 
 
 def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):

@@ -13,7 +13,7 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import tag_baselines
 from xmcap.evaluation.tag_evaluator import TagEvaluator
 from xmcap.models.vit import ViTConfig
-from xmcap.scoring.reading import tag_files
+from xmcap.reading import tag_files
 from xmcap.scoring.tags import score_tags
 from xmcap.training.tagging import LabelObjective
 

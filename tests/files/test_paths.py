@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from xmcap.data import features, vocabulary
-from xmcap.data.corpora import archives
 from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError
 from xmcap.evaluation import picture_files
 from xmcap.evaluation.captioning import PictureCaptioner
 from xmcap.files import addresses, buckets, files, outputs
+from xmcap.reading import archives, embedding_files
 from xmcap.scoring import score, write, write_predictions
-from xmcap.scoring.reading import embedding_files
 
 _VECTORS = features.Features(("a", "b"), np.ones((2, 3), np.float32))
 _READERS = {

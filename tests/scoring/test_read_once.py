@@ -13,8 +13,8 @@ import pytest
 
 from tests.scoring import release
 from xmcap.errors import UsageError
+from xmcap.reading import inputs
 from xmcap.scoring import score_files
-from xmcap.scoring.reading import inputs
 
 _REFERENCES, _PREDICTIONS = release.captions(400)
 _LAYOUTS = {

@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics import precision_score, recall_score
 
 from xmcap import cli
+from xmcap.reading import tag_files
 from xmcap.scoring import tags
-from xmcap.scoring.reading import tag_files
 
 _VOCABULARY = [f"t{i}" for i in range(12)]
 

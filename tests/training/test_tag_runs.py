@@ -9,7 +9,7 @@ from tests.data.conftest import NUM_PICTURES, register, tiny_dir  # noqa: F401  
 from xmcap import cli, configuration
 from xmcap.data import features
 from xmcap.evaluation import model_dir
-from xmcap.scoring.reading import tag_files
+from xmcap.reading import tag_files
 from xmcap.training import loop
 from xmcap.training.checkpoints import read
 

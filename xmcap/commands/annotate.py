@@ -111,8 +111,8 @@ def _annotate(arguments) -> None:
   language = languages.get(arguments.language)
   from xmcap import wording
   from xmcap.evaluation import picture_files
+  from xmcap.reading import inputs
   from xmcap.scoring.human import annotation_assignment, annotation_page
-  from xmcap.scoring.reading import inputs
 
   read = {
     "--sentences": arguments.sentences,
@@ -170,8 +170,8 @@ def _annotate(arguments) -> None:
 
 def _annotations(arguments) -> None:
   from xmcap import wording
+  from xmcap.reading import inputs
   from xmcap.scoring.human import annotation_assignment, annotation_ratings, annotation_report, annotations
-  from xmcap.scoring.reading import inputs
 
   inputs.check_pipes({name: name for name in [*arguments.files, *arguments.assignment]})
   read, replaced = annotations.read(arguments.files)

@@ -198,7 +198,7 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, Any]:
   """Option -> path of every part, as given or in the release's folder; None if it is optional and missing."""
   release = pathlib.Path(arguments.release) if arguments.release else None
   if name == "xm3600" and release and not any(getattr(arguments, option) for option in parts):
-    from xmcap.scoring.reading import hub_folders
+    from xmcap.reading import hub_folders
 
     if hub_folders.of_languages(mirror := hub_folders.tables(release)):
       return dict.fromkeys(parts, mirror)

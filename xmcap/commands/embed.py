@@ -119,7 +119,7 @@ def _inputs(arguments):
 def _predictions(paths, codes, language):
   """Returns language code -> the distinct captions of all files that are not empty."""
   from xmcap import languages
-  from xmcap.scoring.reading.predictions import read_predictions
+  from xmcap.reading.predictions import read_predictions
 
   texts: dict[str, dict[str, None]] = {}
   for path in paths:

@@ -161,7 +161,7 @@ def _caption(arguments) -> None:
 
 def _write_captions(out: str, captions: Captions, count: int) -> None:
   from xmcap.progress import Progress
-  from xmcap.scoring.reading import predictions
+  from xmcap.reading import predictions
 
   progress = Progress(base.say, "pictures captioned", count)
 
@@ -174,7 +174,7 @@ def _write_captions(out: str, captions: Captions, count: int) -> None:
 
 
 def _print_predictions(captions: Captions) -> None:
-  from xmcap.scoring.reading import predictions
+  from xmcap.reading import predictions
 
   for line in predictions.as_lines(captions):
     terminal.check_reader()

@@ -43,8 +43,8 @@ def _quality(arguments) -> None:
     raise UsageError(
       "xmcap human quality needs either --references=FILE, to draw captions, or --ratings=FILE"
     )
+  from xmcap.reading import inputs
   from xmcap.scoring.human import quality
-  from xmcap.scoring.reading import inputs
 
   inputs.check_pipes({"--ratings": arguments.ratings, "--references": arguments.references})
   if arguments.ratings:
@@ -55,8 +55,8 @@ def _quality(arguments) -> None:
     return
   if not arguments.out:
     raise UsageError("--references: name the file for the drawn captions with --out=FILE.jsonl")
+  from xmcap.reading.references import read_references
   from xmcap.scoring.human import rating_join
-  from xmcap.scoring.reading.references import read_references
 
   outputs.keep_apart({"--out": arguments.out}, {"--references": arguments.references})
   with outputs.held(arguments.out, arguments.prog, folder=False):

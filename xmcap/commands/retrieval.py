@@ -63,8 +63,8 @@ def add(commands) -> None:
 
 
 def _scores(arguments) -> None:
+  from xmcap.reading import embedding_files
   from xmcap.scoring.ranked import score_matrices
-  from xmcap.scoring.reading import embedding_files
 
   _check_name(arguments.out)
   read = {"--queries": arguments.queries, "--candidates": arguments.candidates}
@@ -81,8 +81,8 @@ def _top(arguments) -> None:
   from xmcap.data import features
   from xmcap.files import files
   from xmcap.progress import Progress
+  from xmcap.reading import inputs
   from xmcap.scoring.ranked import nearest, retrieval
-  from xmcap.scoring.reading import inputs
 
   read = {f"--{name}": getattr(arguments, name) for name in ("queries", "candidates", "sentences")}
   inputs.check_pipes({"--sentences": arguments.sentences})
@@ -120,7 +120,7 @@ def _pool(path: str):
   import numpy as np
 
   from xmcap.data import features
-  from xmcap.scoring.reading import embedding_files, embedding_rows
+  from xmcap.reading import embedding_files, embedding_rows
 
   if not os.path.isdir(path):
     return embedding_files.read(path)

@@ -133,8 +133,8 @@ def _add_output(command, of: str = "only these; default: all that are named", ev
 
 
 def _zero_shot(arguments) -> None:
+  from xmcap.reading import embedding_files
   from xmcap.scoring.ranked import zero_shot
-  from xmcap.scoring.reading import embedding_files
 
   _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
@@ -157,9 +157,9 @@ def _zero_shot(arguments) -> None:
 
 
 def _retrieval(arguments) -> None:
+  from xmcap.reading import embedding_files
   from xmcap.scoring.metrics.ranked import DEPTHS
   from xmcap.scoring.ranked import retrieval, retrieval_sets, row_order
-  from xmcap.scoring.reading import embedding_files
 
   depths = _depths(arguments.k, DEPTHS)
   if arguments.scores:
@@ -235,9 +235,9 @@ def _beside(arguments, result, keys: Sequence[str] = ()):
 
 
 def _tags(arguments) -> None:
+  from xmcap.reading import inputs, tag_files
   from xmcap.scoring import tags
   from xmcap.scoring.metrics.tags import DEPTHS
-  from xmcap.scoring.reading import inputs, tag_files
 
   depths = _depths(arguments.k, DEPTHS)
   read = ("references", "predictions", "labels")
@@ -264,7 +264,7 @@ def _tags(arguments) -> None:
 
 
 def _keys(arguments) -> list[str] | None:
-  from xmcap.scoring.reading.inputs import Input
+  from xmcap.reading.inputs import Input
 
   if not arguments.keys:
     return None

@@ -77,7 +77,7 @@ def _tag(arguments) -> None:
 
 
 def _lines(tagged: Tagged) -> Iterator[str]:
-  from xmcap.scoring.reading import tag_files
+  from xmcap.reading import tag_files
 
   for key, of_picture in tagged:
     for code, tags in of_picture.items():

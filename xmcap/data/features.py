@@ -20,7 +20,7 @@ from xmcap.data import big_file
 from xmcap.errors import UsageError, one_line
 from xmcap.files import tensors as tensor_files
 from xmcap.files.files import encoded
-from xmcap.scoring.reading import embedding_files, embedding_rows
+from xmcap.reading import embedding_files, embedding_rows
 from xmcap.terminal import shown
 from xmcap.wording import count, first_few
 

@@ -14,7 +14,7 @@ from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.files import addresses, files
 from xmcap.files.bucket_paths import epath
-from xmcap.scoring.reading import tag_files
+from xmcap.reading import tag_files
 
 FOLDER = "labels"
 """Folder, in that of a trained tagger, with the labels of each language."""

@@ -17,7 +17,7 @@ from xmcap import wording
 from xmcap.data.parts import StreamPart
 from xmcap.data.vocabulary import PAD_ID, Vocabulary
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import tag_files
+from xmcap.reading import tag_files
 from xmcap.terminal import shown
 
 OWN = "own"

@@ -12,8 +12,8 @@ from PIL import Image
 from xmcap.data import images, records
 from xmcap.evaluation.picture_features import PictureEncoder
 from xmcap.files import files
-from xmcap.scoring.reading.predictions import Predictions
-from xmcap.scoring.reading.references import References
+from xmcap.reading.predictions import Predictions
+from xmcap.reading.references import References
 
 _THUMBNAIL = 16  # pixels per side: 10,000 pictures take 30 MB, and blurring helps the nearest neighbour
 

@@ -31,11 +31,11 @@ from xmcap.files import addresses, files
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
 from xmcap.progress import Say
+from xmcap.reading.embedding_files import KEYS, PICTURES
+from xmcap.scoring import vectors
 from xmcap.scoring.ranked import prompts as prompts_lib
 from xmcap.scoring.ranked.retrieval import Captions
 from xmcap.scoring.ranked.zero_shot import Labels
-from xmcap.scoring.reading import vectors
-from xmcap.scoring.reading.embedding_files import KEYS, PICTURES
 from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import join as hosts
 
@@ -136,7 +136,7 @@ def write(
   adapters: str = "",
   say: Say = lambda line: None,
 ) -> None:
-  """Writes the folder of `scoring.reading.vectors`, and `labels/CODE.npy`, for the inputs that there are.
+  """Writes the folder of `scoring.vectors`, and `labels/CODE.npy`, for the inputs that there are.
 
   All processes of a run must call it, with the same inputs and a folder that all of them see.
 

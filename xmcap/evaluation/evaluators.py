@@ -28,9 +28,9 @@ from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
 from xmcap.files import addresses, files, outputs
 from xmcap.progress import Progress
+from xmcap.reading import predictions as predictions_lib
+from xmcap.reading import references as references_lib
 from xmcap.scoring import options
-from xmcap.scoring.reading import predictions as predictions_lib
-from xmcap.scoring.reading import references as references_lib
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.writing import baselines as baselines_lib

@@ -12,11 +12,11 @@ import numpy as np
 
 from xmcap import terminal, wording
 from xmcap.data import images
-from xmcap.data.corpora import archives
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import addresses, paths
+from xmcap.files import keys as keys_lib
 from xmcap.files.bucket_paths import epath
-from xmcap.scoring import keys as keys_lib
+from xmcap.reading import archives
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")  # other files in a folder are ignored
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xmcap.data.records import RecordSource
 from xmcap.errors import XmcapError
-from xmcap.scoring.reading.references import References
+from xmcap.reading.references import References
 
 
 class RecordReferences:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages as languages_lib
-from xmcap.scoring.reading.predictions import Predictions
-from xmcap.scoring.reading.references import ReferenceMapping
+from xmcap.reading.predictions import Predictions
+from xmcap.reading.references import ReferenceMapping
 from xmcap.scoring.writing import grid
 
 PICTURES = LANGUAGES = 8

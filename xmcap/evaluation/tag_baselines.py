@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmcap.scoring.reading.tag_files import Scores
+from xmcap.reading.tag_files import Scores
 
 _AT_ONCE = 1024  # pictures that are compared at once
 

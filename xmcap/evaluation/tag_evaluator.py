@@ -14,9 +14,9 @@ from xmcap.evaluation import picture_tags, sharded_params, tag_baselines
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.files import addresses, outputs
 from xmcap.models.label_tagger import columns
+from xmcap.reading import tag_files
 from xmcap.scoring import tags as tags_lib
 from xmcap.scoring.metrics.tags import DEPTHS
-from xmcap.scoring.reading import tag_files
 from xmcap.scoring.report import embeddings_page
 from xmcap.scoring.system import System
 from xmcap.scoring.writing import baselines as baselines_lib

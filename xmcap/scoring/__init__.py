@@ -24,9 +24,9 @@ Using a metric directly, on tokenised captions:
   Cider().statistics(corpus)[:, 0]  # the score of each image
 """
 
+from xmcap.reading.predictions import read_predictions, write_predictions
+from xmcap.reading.references import References, read_references
 from xmcap.scoring.metrics import METRICS, Cider, CiderD, Corpus, Metric
-from xmcap.scoring.reading.predictions import read_predictions, write_predictions
-from xmcap.scoring.reading.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.comparison import Comparison, Difference

@@ -23,9 +23,9 @@ import numpy as np
 
 from xmcap import wording
 from xmcap.errors import UsageError, XmcapError
+from xmcap.reading import failed_requests
 from xmcap.scoring import metrics
 from xmcap.scoring.metrics import spice
-from xmcap.scoring.reading import failed_requests
 from xmcap.scoring.tokenizers import ptb
 from xmcap.terminal import shown
 

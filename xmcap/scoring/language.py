@@ -17,9 +17,9 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
 from xmcap.scoring.health import fidelity, scripts
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.reading.vectors import Vectors
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
+from xmcap.scoring.vectors import Vectors
 from xmcap.scoring.words import Words
 
 MOST_OTHER_WORDS = 0.05

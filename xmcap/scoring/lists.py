@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xmcap import languages
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
-from xmcap.scoring.arguments import checked
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score as score_by_key
 from xmcap.terminal import shown

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xmcap import languages as languages_lib
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
+from xmcap.reading import predictions
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols, residue, tokenizers
-from xmcap.scoring.arguments import checked
-from xmcap.scoring.reading import predictions
-from xmcap.scoring.reading import vectors as vectors_lib
+from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.statistics import subsets
 from xmcap.terminal import shown
 

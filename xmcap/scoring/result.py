@@ -10,13 +10,13 @@ import msgspec
 from xmcap import languages as languages_lib
 from xmcap.errors import UsageError
 from xmcap.files import outputs
+from xmcap.reading import jsonl
+from xmcap.reading.predictions import Predictions
+from xmcap.reading.references import References
 from xmcap.scoring import metrics
 from xmcap.scoring.health import Health
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.reading import jsonl
-from xmcap.scoring.reading.predictions import Predictions
-from xmcap.scoring.reading.references import References
 from xmcap.scoring.statistics import slices as slices_lib
 from xmcap.scoring.system import System
 from xmcap.scoring.writing import tables

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap.arguments import checked
 from xmcap.digests import digest, of_images
 from xmcap.errors import UsageError
+from xmcap.reading import captions as captions_lib
+from xmcap.reading import failed_requests, inputs
+from xmcap.reading.predictions import CheckedPredictions, Predictions
+from xmcap.reading.references import References, of_split
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import options, residue, scored_predictions, tokenizers, workers
-from xmcap.scoring.arguments import checked
+from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.health import faults
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.reading import captions as captions_lib
-from xmcap.scoring.reading import failed_requests, inputs
-from xmcap.scoring.reading import vectors as vectors_lib
-from xmcap.scoring.reading.predictions import CheckedPredictions, Predictions
-from xmcap.scoring.reading.references import References, of_split
 from xmcap.scoring.result import Result
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
@@ -80,7 +80,7 @@ def score(
     wrong_language: `keep`, or `zero`: a caption in another language is scored as an empty caption, and a note of the
       table gives their number. The words of all references, also of languages that are not scored, help to tell.
     health: whether to measure language health, and to show language fidelity beside the scores.
-    vectors: a folder of embeddings (see `reading.vectors`), for the metrics that compare them; "": none.
+    vectors: a folder of embeddings (see `scoring.vectors`), for the metrics that compare them; "": none.
     keep: what the result keeps besides the statistics: `words`, `document_frequency`.
     processes: number of processes that share the languages.
 

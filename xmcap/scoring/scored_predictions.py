@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from xmcap import wording
+from xmcap.reading import failed_requests
+from xmcap.reading.failed_requests import Failures
+from xmcap.reading.predictions import Predictions, fill_missing, match_references
+from xmcap.reading.references import References
 from xmcap.scoring import residue
-from xmcap.scoring.reading import failed_requests
-from xmcap.scoring.reading.failed_requests import Failures
-from xmcap.scoring.reading.predictions import Predictions, fill_missing, match_references
-from xmcap.scoring.reading.references import References
 
 
 def prepare(

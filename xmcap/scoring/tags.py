@@ -11,12 +11,12 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap import wording
+from xmcap.arguments import checked
 from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
-from xmcap.scoring.arguments import checked
+from xmcap.reading import captions
+from xmcap.reading.tag_files import Scores
 from xmcap.scoring.metrics.tags import DEPTHS
-from xmcap.scoring.reading import captions
-from xmcap.scoring.reading.tag_files import Scores
 from xmcap.scoring.statistics.sufficient import Statistics, image_keys
 from xmcap.scoring.system import System, make_table
 from xmcap.terminal import shown

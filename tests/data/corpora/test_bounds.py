@@ -13,14 +13,14 @@ import pytest
 from PIL import Image
 
 from xmcap.data import images
-from xmcap.data.corpora import archives, lines, picture_check, tar_files
-from xmcap.data.corpora.archives import File
+from xmcap.data.corpora import picture_check
 from xmcap.data.corpora.problems import MAX_LISTED, Problems
 from xmcap.data.corpora.releases import cc3m35l, xm3600
 from xmcap.data.corpora.releases.translations import CocoParser
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import strict_json
-from xmcap.scoring.reading import inputs
+from xmcap.reading import archives, inputs, lines, tar_files
+from xmcap.reading.archives import File
 
 NEWLINES = 50_000_000
 SOON = 10.0  # seconds of the processor; without a limit each of these takes minutes

@@ -16,9 +16,10 @@ import pytest
 from tests.data import releases
 from tests.data.corpora import builds
 from tests.data.corpora.test_downloads import DATA, server  # noqa: F401 a fixture
-from xmcap.data.corpora import archives, downloads
+from xmcap.data.corpora import downloads
 from xmcap.errors import XmcapError
 from xmcap.files import files
+from xmcap.reading import archives
 
 LIMITS = (0, 100, 4_000, 40_000, 50_000, 100_000)
 

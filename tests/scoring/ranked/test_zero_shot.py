@@ -10,8 +10,8 @@ from sklearn.metrics import top_k_accuracy_score
 from tests.options import changed
 from tests.scoring import embeddings
 from xmcap import cli
+from xmcap.reading import embedding_files
 from xmcap.scoring.ranked import zero_shot
-from xmcap.scoring.reading import embedding_files
 
 
 def _run(options, out, *more):

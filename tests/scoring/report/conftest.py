@@ -5,8 +5,8 @@ import types
 
 import pytest
 
+from xmcap.reading.references import References
 from xmcap.scoring import report
-from xmcap.scoring.reading.references import References
 from xmcap.scoring.score import score
 
 _NOUNS = {

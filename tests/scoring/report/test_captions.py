@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from xmcap.reading.references import References
 from xmcap.scoring.language import Tokenized
-from xmcap.scoring.reading.references import References
 from xmcap.scoring.report import captions
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.sufficient import Statistics

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from xmcap import languages
+from xmcap.reading.references import References
 from xmcap.scoring import Result, Statistics, Table, report
 from xmcap.scoring.language import Tokenized
-from xmcap.scoring.reading.references import References
 from xmcap.scoring.words import Words
 
 _IMAGES = 1200

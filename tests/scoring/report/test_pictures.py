@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from xmcap.errors import UsageError
-from xmcap.scoring import keys
+from xmcap.files import keys
 from xmcap.scoring.report import pictures
 
 

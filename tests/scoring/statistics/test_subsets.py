@@ -4,7 +4,7 @@ import random
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.scoring.reading.references import References
+from xmcap.reading.references import References
 from xmcap.scoring.statistics import subsets
 
 _REFERENCES = References(

@@ -2,8 +2,8 @@ import pytest
 
 from xmcap import scoring
 from xmcap.errors import UsageError
+from xmcap.reading.references import References
 from xmcap.scoring import tokenizers
-from xmcap.scoring.reading.references import References
 
 
 def test_references_are_split_as_released():

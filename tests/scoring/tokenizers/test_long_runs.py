@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from xmcap.reading.captions import MAX_CAPTION
 from xmcap.scoring import tokenizers
-from xmcap.scoring.reading.captions import MAX_CAPTION
 from xmcap.scoring.tokenizers import normalization, segmenters
 
 _SECONDS = 20

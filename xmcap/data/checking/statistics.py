@@ -140,8 +140,8 @@ def statistics(
     path = addresses.join(folder, "captions.jsonl")
     if not addresses.is_file(path):
       continue
+    from xmcap.reading import references  # only a release needs them
     from xmcap.scoring import published  # only a release needs them
-    from xmcap.scoring.reading import references  # only a release needs them
 
     with addresses.local_copy(path) as copy:
       release = references.read_references(copy)

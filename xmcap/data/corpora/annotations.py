@@ -17,7 +17,7 @@ import msgspec
 
 from xmcap.errors import UsageError
 from xmcap.files import files
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading.inputs import Input
 
 NAME = "annotations.jsonl"
 

@@ -21,14 +21,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
-from xmcap.data.corpora import archives, tar_files
-from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Found, Trouble
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.files import databases, files
 from xmcap.progress import Progress
+from xmcap.reading import archives, tar_files
+from xmcap.reading.archives import FOLDER, PACKED_TAR, SHARD, Address, File, Found, Trouble
 
 MAX_PROBLEMS = 200_000
 """More entries that are refused or duplicate are an error."""

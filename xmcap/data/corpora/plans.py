@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xmcap.data.corpora import lines, picture_check
+from xmcap.data.corpora import picture_check
 from xmcap.data.corpora.problems import ON_BAD, Problems
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import files, outputs
 from xmcap.progress import Say
+from xmcap.reading import lines
 
 _LAYOUT = 5  # version of the working folder; a build begun by an older version is restarted
 _PLAN = "plan.json"

@@ -26,7 +26,7 @@ from xmcap import languages as languages_lib
 from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading.inputs import Input
 from xmcap.scoring.writing import grid
 from xmcap.terminal import shown
 

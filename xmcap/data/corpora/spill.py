@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from xmcap.data import workers
-from xmcap.data.corpora import lines
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import XmcapError
 from xmcap.files import databases, files
 from xmcap.processes import Killed
 from xmcap.progress import Progress
+from xmcap.reading import lines
 
 _SCHEMA = """
 CREATE TABLE captions (picture, number, language, source, line, text,

@@ -4,11 +4,11 @@ import os
 import pathlib
 from collections.abc import Collection
 
-from xmcap.data.corpora import archives, tar_files
-from xmcap.data.corpora.archives import FOLDER, PACKED_TAR, File, Found, Trouble
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files
+from xmcap.reading import archives, tar_files
+from xmcap.reading.archives import FOLDER, PACKED_TAR, File, Found, Trouble
 from xmcap.terminal import shown
 
 _SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip")

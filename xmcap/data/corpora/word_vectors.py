@@ -19,7 +19,7 @@ from xmcap.data import features, records, words
 from xmcap.data.features import Features
 from xmcap.errors import UsageError
 from xmcap.files import tensors as tensor_files
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 from xmcap.wording import count
 

@@ -1,8 +1,8 @@
 """The faults of single captions. What `MEASURES` has as shares, `Health.rows` has as rows."""
 
+from xmcap.reading.request_forms import REFUSAL, UNSEEN
 from xmcap.scoring import residue
 from xmcap.scoring.health.measures import MEASURES
-from xmcap.scoring.reading.request_forms import REFUSAL, UNSEEN
 from xmcap.scoring.residue.forms import FORMS
 
 ANSWERS = {UNSEEN: "no_picture", REFUSAL: "refusal"}

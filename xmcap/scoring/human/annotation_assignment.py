@@ -16,12 +16,11 @@ import msgspec
 
 from xmcap import languages, wording
 from xmcap.errors import UsageError
-from xmcap.files import files
-from xmcap.scoring import keys
+from xmcap.files import files, keys
+from xmcap.reading import jsonl
 from xmcap.scoring.human.annotation_report import ALL
 from xmcap.scoring.human.annotations import Annotation
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
-from xmcap.scoring.reading import jsonl
 from xmcap.terminal import shown
 
 FILE = "assignment.jsonl"

@@ -22,11 +22,11 @@ from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.progress import Say
+from xmcap.reading import tag_files
+from xmcap.reading.references import read_references
 from xmcap.scoring.human import rating_page
 from xmcap.scoring.human.annotation_procedures import Procedure
 from xmcap.scoring.human.rating_items import INSTRUCTIONS
-from xmcap.scoring.reading import tag_files
-from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.report import elements, pictures
 
 PAGE, FOLDER = "annotate.html", "pictures"

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading.inputs import Input
 from xmcap.scoring.report import elements
 
 _MOST_LINES = 200

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Meta
 
 from xmcap import languages
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
-from xmcap.scoring.arguments import checked
-from xmcap.scoring.reading import jsonl
+from xmcap.reading import jsonl
 from xmcap.terminal import shown
 
 Rating = Literal["EXCELLENT", "GOOD", "MEDIUM", "BAD", "NOT-ENOUGH-INFO"]

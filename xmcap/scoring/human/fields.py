@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import joining, jsonl, tables
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading import joining, jsonl, tables
+from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages, wording
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
-from xmcap.scoring.arguments import checked
+from xmcap.reading import joining
+from xmcap.reading.references import References
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
-from xmcap.scoring.reading import joining
-from xmcap.scoring.reading.references import References
 from xmcap.scoring.statistics import resampling
 from xmcap.terminal import shown
 

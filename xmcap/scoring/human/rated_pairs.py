@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 
 from xmcap import languages, wording
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.scoring import published
-from xmcap.scoring.arguments import checked
 from xmcap.scoring.human import correlation, fields
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
 from xmcap.scoring.result import read_table

@@ -16,12 +16,12 @@ from typing import Any
 
 from xmcap import wording
 from xmcap.errors import UsageError
+from xmcap.reading import ids, matching
+from xmcap.reading.tag_files import Scores
 from xmcap.scoring import residue
 from xmcap.scoring.health.leftovers import Finding
 from xmcap.scoring.health.residual import residual
 from xmcap.scoring.human.rating_protocols import Protocol
-from xmcap.scoring.reading import ids, matching
-from xmcap.scoring.reading.tag_files import Scores
 from xmcap.scoring.report import elements
 from xmcap.scoring.residue.forms import FORMS
 from xmcap.terminal import shown

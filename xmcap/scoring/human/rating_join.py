@@ -12,10 +12,10 @@ import msgspec
 from xmcap import languages
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
+from xmcap.reading import jsonl
 from xmcap.scoring.human import fields, rating_protocols, thumb_ratings
 from xmcap.scoring.human.rating_items import RatingItem
 from xmcap.scoring.human.rating_protocols import PROTOCOLS, Criterion, Protocol
-from xmcap.scoring.reading import jsonl
 from xmcap.terminal import shown
 
 

@@ -17,10 +17,10 @@ import msgspec
 from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
+from xmcap.reading.references import References
 from xmcap.scoring.human import rating_join
 from xmcap.scoring.human.rating_items import INSTRUCTIONS, RatingItem
 from xmcap.scoring.human.rating_protocols import PROTOCOLS, Protocol
-from xmcap.scoring.reading.references import References
 from xmcap.scoring.report import elements, pictures
 
 

@@ -20,8 +20,8 @@ from typing import Any, Literal
 import msgspec
 
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import jsonl
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading import jsonl
+from xmcap.reading.inputs import Input
 from xmcap.scoring.report import elements
 from xmcap.terminal import shown
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xmcap import languages, wording
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
-from xmcap.scoring.arguments import checked
+from xmcap.reading import joining
 from xmcap.scoring.human import agreement, fields
 from xmcap.scoring.human.rating_protocols import RESERVED
 from xmcap.scoring.human.sheets import Cell, Findings, Sheet, SheetColumn
-from xmcap.scoring.reading import joining
 from xmcap.terminal import shown
 
 _MEMBERS = ("language", "image/key", "system", "rater")

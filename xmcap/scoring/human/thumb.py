@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xmcap.scoring.arguments import checked
+from xmcap.arguments import checked
 from xmcap.scoring.human import agreement, correlation, thumb_correlations, thumb_histograms
 from xmcap.scoring.human.sheets import Findings, Sheet, SheetColumn
 from xmcap.scoring.human.thumb_correlations import MetricResult

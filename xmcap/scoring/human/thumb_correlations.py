@@ -15,10 +15,10 @@ import numpy as np
 from xmcap import __version__
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics, tokenizers
+from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.human import correlation
 from xmcap.scoring.human.sheets import Sheet, SheetColumn
 from xmcap.scoring.human.thumb_ratings import ThumbRatings
-from xmcap.scoring.reading import vectors as vectors_lib
 from xmcap.terminal import shown
 
 _TARGETS = ("P", "R", "total")
@@ -66,7 +66,7 @@ def correlate(
     drop_identical_references: whether to score the human system without references that have the same words as its
       caption, which are most likely that very caption.
     resamples, seed: settings of the intervals; 0 resamples for none.
-    vectors: a folder of embeddings (see `reading.vectors`), for the metrics that compare them; "": none.
+    vectors: a folder of embeddings (see `scoring.vectors`), for the metrics that compare them; "": none.
   """
   words = _words_of(names, tokenizer)
   if human is not None and human not in ratings.systems:

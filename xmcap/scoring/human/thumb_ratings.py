@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages, wording
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
-from xmcap.scoring.arguments import checked
+from xmcap.reading import joining
+from xmcap.reading import references as references_lib
+from xmcap.reading.inputs import Input
 from xmcap.scoring.human import fields
-from xmcap.scoring.reading import joining
-from xmcap.scoring.reading import references as references_lib
-from xmcap.scoring.reading.inputs import Input
 from xmcap.terminal import shown
 
 MEASURES = {

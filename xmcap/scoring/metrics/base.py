@@ -85,7 +85,7 @@ class Corpus:
   def given_cosines(self) -> Cosines:
     """The cosines; ValueError if there are none."""
     if self.cosines is None:
-      raise ValueError("a metric of embeddings needs Corpus.cosines (see reading.vectors)")
+      raise ValueError("a metric of embeddings needs Corpus.cosines (see scoring.vectors)")
     return self.cosines
 
   @functools.cached_property

@@ -1,6 +1,6 @@
 """Metrics of embeddings: CLIPScore, RefCLIPScore, and the cosine of a caption with its references.
 
-They see `Corpus.cosines`, which `reading.vectors` computes from embeddings of any model, and not the words. An empty
+They see `Corpus.cosines`, which `scoring.vectors` computes from embeddings of any model, and not the words. An empty
 caption scores 0. None of them sees the language: a caption scores about as high as its translation.
 """
 

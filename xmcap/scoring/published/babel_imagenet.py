@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
+from xmcap.reading import jsonl
 from xmcap.scoring import published
 from xmcap.scoring.published.findings import Findings, Row
-from xmcap.scoring.reading import jsonl
 
 # File name -> the paper's name of the model; the other models of its tables have no file.
 _MODELS = {

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from xmcap.errors import UsageError
+from xmcap.reading import jsonl
+from xmcap.reading.references import read_references
 from xmcap.scoring import published
 from xmcap.scoring.published.findings import Findings, Row
-from xmcap.scoring.reading import jsonl
-from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 

@@ -8,10 +8,10 @@ import collections
 import os
 from collections.abc import Iterator
 
+from xmcap.reading.references import read_references
 from xmcap.scoring import published
 from xmcap.scoring.human import comparison_choice, rated_pairs
 from xmcap.scoring.published.findings import Findings, Row
-from xmcap.scoring.reading.references import read_references
 
 _OF_A_DIFFERENCE = 0.001  # what rounding of two scores to three digits may move their difference
 _ROUNDED_PAIRS = "Tables 5 and 7, from which it is computed, are rounded"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from xmcap.reading import embedding_rows
+from xmcap.reading.embedding_rows import Embeddings
 from xmcap.scoring.ranked import score_matrices
-from xmcap.scoring.reading import embedding_rows
-from xmcap.scoring.reading.embedding_rows import Embeddings
 
 
 def nearest(

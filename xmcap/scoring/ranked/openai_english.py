@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from xmcap import digests
 from xmcap.errors import UsageError
+from xmcap.reading.inputs import Input
 from xmcap.scoring.ranked import prompts
-from xmcap.scoring.reading.inputs import Input
 
 NAMES = 1_000
 DIGEST = "1000#571ae1c583b4be7d"

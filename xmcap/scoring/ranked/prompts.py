@@ -4,7 +4,7 @@ import os
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import jsonl
+from xmcap.reading import jsonl
 from xmcap.terminal import shown
 
 PLACE = "{}"

@@ -9,8 +9,8 @@ import dataclasses
 import numpy as np
 
 from xmcap import wording
-from xmcap.scoring.reading import embedding_rows
-from xmcap.scoring.reading.embedding_rows import Embeddings
+from xmcap.reading import embedding_rows
+from xmcap.reading.embedding_rows import Embeddings
 
 NDCG_DEPTH = 10
 

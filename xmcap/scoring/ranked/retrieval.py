@@ -15,15 +15,15 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap import wording
+from xmcap.arguments import checked
 from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
-from xmcap.scoring.arguments import checked
+from xmcap.reading import embedding_files, embedding_rows, jsonl, layouts
+from xmcap.reading.embedding_rows import Embeddings
+from xmcap.reading.inputs import Input
+from xmcap.reading.references import read_references
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import ranks, row_order
-from xmcap.scoring.reading import embedding_files, embedding_rows, jsonl, layouts
-from xmcap.scoring.reading.embedding_rows import Embeddings
-from xmcap.scoring.reading.inputs import Input
-from xmcap.scoring.reading.references import read_references
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 

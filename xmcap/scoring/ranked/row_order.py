@@ -9,7 +9,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import embedding_files, jsonl
+from xmcap.reading import embedding_files, jsonl
 from xmcap.terminal import shown
 
 _TIMES = 4  # Rows in a wrong order are right by accident, and with them others of their picture or class.

@@ -16,10 +16,10 @@ from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.files import tensors as tensor_files
+from xmcap.reading import embedding_files, embedding_rows
+from xmcap.reading.embedding_rows import Embeddings
 from xmcap.scoring.metrics.ranked import DEPTHS
 from xmcap.scoring.ranked import zero_shot
-from xmcap.scoring.reading import embedding_files, embedding_rows
-from xmcap.scoring.reading.embedding_rows import Embeddings
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
 from xmcap.terminal import shown

@@ -16,8 +16,8 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from xmcap.errors import UsageError
-from xmcap.scoring import keys as keys_lib
-from xmcap.scoring.reading import matching
+from xmcap.files import keys as keys_lib
+from xmcap.reading import matching
 
 BUDGET = 24 * 2**20
 """Largest total of base64 characters of the embedded pictures of a report."""

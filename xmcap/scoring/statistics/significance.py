@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xmcap import languages
+from xmcap.arguments import checked
 from xmcap.digests import of_images
 from xmcap.errors import UsageError
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import options, protocols
-from xmcap.scoring.arguments import checked
 from xmcap.scoring.result import read_table
 from xmcap.scoring.statistics import resampling
 from xmcap.scoring.statistics.comparison import FEW_REFERENCES, Comparison, Difference

@@ -13,9 +13,9 @@ from typing import Any
 from xmcap import wording
 from xmcap.digests import digest
 from xmcap.errors import UsageError
-from xmcap.scoring.reading.inputs import Input
-from xmcap.scoring.reading.predictions import Predictions
-from xmcap.scoring.reading.references import References
+from xmcap.reading.inputs import Input
+from xmcap.reading.predictions import Predictions
+from xmcap.reading.references import References
 from xmcap.terminal import shown
 
 _DRAW = "xm600:"

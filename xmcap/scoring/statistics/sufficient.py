@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xmcap.arguments import checked
 from xmcap.scoring import metrics
-from xmcap.scoring.arguments import checked
 from xmcap.scoring.writing import tables
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from xmcap import wording
 from xmcap.digests import digest
+from xmcap.reading.references import References
 from xmcap.scoring.health import Health, Vocabularies, fidelity, named
-from xmcap.scoring.reading.references import References
 from xmcap.scoring.writing import tables
 
 HEADING = "fidelity"

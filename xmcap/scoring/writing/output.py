@@ -6,15 +6,16 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from xmcap import languages as languages_lib
+from xmcap.arguments import checked
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
+from xmcap.reading import inputs, joining
+from xmcap.reading import predictions as predictions_lib
+from xmcap.reading.captions import MAX_CAPTION
+from xmcap.reading.references import read_references
 from xmcap.scoring import health, tokenizers
 from xmcap.scoring import options as options_lib
-from xmcap.scoring.arguments import checked
-from xmcap.scoring.reading import document_frequency_files, inputs, joining
-from xmcap.scoring.reading import predictions as predictions_lib
-from xmcap.scoring.reading.captions import MAX_CAPTION
-from xmcap.scoring.reading.references import read_references
+from xmcap.scoring.metrics import document_frequency_files
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics

@@ -5,9 +5,9 @@ import pathlib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import failed_requests, joining
-from xmcap.scoring.reading.predictions import Predictions, read_predictions
-from xmcap.scoring.reading.references import References, read_references
+from xmcap.reading import failed_requests, joining
+from xmcap.reading.predictions import Predictions, read_predictions
+from xmcap.reading.references import References, read_references
 from xmcap.scoring.result import Result
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.comparison import Comparison

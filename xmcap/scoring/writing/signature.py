@@ -6,9 +6,9 @@ The idea is sacreBLEU's (Post, WMT 2018).
 import dataclasses
 from collections.abc import Sequence
 
+from xmcap.arguments import checked
 from xmcap.digests import digest
 from xmcap.errors import UsageError
-from xmcap.scoring.arguments import checked
 from xmcap.terminal import shown
 
 METRIC = "metric."

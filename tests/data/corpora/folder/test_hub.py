@@ -8,10 +8,10 @@ import pytest
 
 from tests.data.corpora.folder.test_build import held, jpeg, made
 from tests.data.corpora.folder.test_samples import grey
-from xmcap.data.corpora import packed
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.data.corpora.folder.table import Columns
 from xmcap.errors import UsageError, XmcapError
+from xmcap.reading import packed
 
 ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
 

@@ -6,7 +6,7 @@ import unicodedata
 from tests.data.corpora.folder.test_build import held, jpeg, made, write_table
 from xmcap.data.corpora.folder.split_choice import Rule
 from xmcap.evaluation import picture_files
-from xmcap.scoring import keys
+from xmcap.files import keys
 from xmcap.scoring.report import pictures
 
 ALL = Rule("train:1")

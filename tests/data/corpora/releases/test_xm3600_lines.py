@@ -6,7 +6,7 @@ import pytest
 
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.corpora.releases import xm3600
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading.inputs import Input
 
 
 def parse(line, **counts):

@@ -10,13 +10,13 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import fields, text_of
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.table import Columns, Placed, Table
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import XmcapError
+from xmcap.reading import archives
 
 
 def is_beside(root: pathlib.Path) -> bool:

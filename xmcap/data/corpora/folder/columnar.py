@@ -14,9 +14,9 @@ from xmcap.data.corpora.folder import fields, split_choice
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
 from xmcap.data.corpora.folder.table import FILE_LANGUAGE, Columns, Placed, Table
-from xmcap.data.corpora.packed import Packed
 from xmcap.data.corpora.problems import Problems
-from xmcap.scoring.reading import arrow_files, ids
+from xmcap.reading import arrow_files, ids
+from xmcap.reading.packed import Packed
 
 SUFFIXES = (".parquet", ".arrow")
 _TURN = ({"from", "value"}, {"role", "content"})  # of a conversation

@@ -9,8 +9,8 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.data import image_formats
-from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import split_choice
+from xmcap.reading import archives
 
 WORDS = "words"
 LOST = "question marks"

@@ -20,7 +20,7 @@ from xmcap.data.corpora.releases.file_names import FOLDER
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files
-from xmcap.scoring.reading import hub_folders
+from xmcap.reading import hub_folders
 
 TAR = ".tar"
 # Files of Hugging Face's imagefolder, in the folder or in the folder of each split.

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from xmcap import languages
-from xmcap.data.corpora import archives
 from xmcap.data.corpora.folder import beside, columnar, fields, kinds, split_choice, text_files, webdataset
 from xmcap.data.corpora.folder.fields import Row
 from xmcap.data.corpora.folder.recognition import recognise
@@ -26,8 +25,8 @@ from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.problems import Problems
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
-from xmcap.files import databases, files
-from xmcap.scoring import keys
+from xmcap.files import databases, files, keys
+from xmcap.reading import archives
 
 _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"

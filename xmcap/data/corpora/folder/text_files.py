@@ -12,8 +12,8 @@ from xmcap.data.corpora.folder.table import Placed
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
 from xmcap.files import paths
-from xmcap.scoring.reading import documents, layouts, matching, rows, tables
-from xmcap.scoring.reading.inputs import MAX_LINE, Input
+from xmcap.reading import documents, layouts, matching, rows, tables
+from xmcap.reading.inputs import MAX_LINE, Input
 from xmcap.terminal import shown
 
 TABLES = (".csv", ".tsv")

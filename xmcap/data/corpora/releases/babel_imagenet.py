@@ -11,16 +11,16 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.data import record_writer
-from xmcap.data.corpora import archives, build, splits
+from xmcap.data.corpora import build, splits
 from xmcap.data.corpora.pictures import ByPath, Wanted
 from xmcap.data.corpora.plans import Work
 from xmcap.data.corpora.releases import babel_labels, file_names
 from xmcap.data.corpora.splits import Split
 from xmcap.errors import UsageError
-from xmcap.files import files
-from xmcap.scoring import keys
+from xmcap.files import files, keys
+from xmcap.reading import archives
+from xmcap.reading.inputs import Input
 from xmcap.scoring.ranked import prompts, zero_shot
-from xmcap.scoring.reading.inputs import Input
 
 SPLIT = "validation"
 

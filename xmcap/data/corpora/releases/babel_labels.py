@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from xmcap.errors import UsageError
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading.inputs import Input
 
 STEPS = ("senses", "not English", "not machine-translated")
 """The first three steps, after each of which the remaining classes of a language are counted."""

@@ -27,8 +27,8 @@ from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.progress import Say
-from xmcap.scoring.reading import documents, layouts
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading import documents, layouts
+from xmcap.reading.inputs import Input
 
 TEXT_NAME = "coco_cn_text"
 """What a folder of texts alone calls its corpus."""

@@ -23,8 +23,8 @@ from xmcap.data.corpora import line_check
 from xmcap.data.corpora.annotations import Annotated, Sentence
 from xmcap.data.corpora.problems import Problems
 from xmcap.errors import UsageError
-from xmcap.scoring.reading import tag_files
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading import tag_files
+from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
 TRAIN = "train"

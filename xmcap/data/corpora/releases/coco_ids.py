@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 from xmcap.errors import UsageError
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading.inputs import Input
 from xmcap.terminal import shown
 
 _ID = re.compile(r"(?:COCO_(?:train|val|test)201[0-9]_)?([0-9]{1,12})(?:\.jpg)?")

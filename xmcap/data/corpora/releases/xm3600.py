@@ -5,7 +5,7 @@ a folder of its pictures. A record has `image/locale`, and its captions are in t
 tokens. Other releases in this layout, such as emoji36's, can be built too. Captions and pictures may also be the folder
 of the Hugging Face Hub's mirror (`xm3600_mirror`).
 
-The layout of a line is described in `xmcap.scoring.reading.layouts`. Here an unusable line, language or caption counts
+The layout of a line is described in `xmcap.reading.layouts`. Here an unusable line, language or caption counts
 as a problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
 """
 
@@ -23,8 +23,8 @@ from xmcap.data.corpora.releases import file_names, xm3600_mirror
 from xmcap.data.corpora.splits import Split
 from xmcap.data.records import Caption
 from xmcap.errors import XmcapError
-from xmcap.scoring.reading import hub_folders, layouts
-from xmcap.scoring.reading.inputs import Input
+from xmcap.reading import hub_folders, layouts
+from xmcap.reading.inputs import Input
 
 SPLIT = "test"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

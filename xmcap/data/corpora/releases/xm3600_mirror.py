@@ -5,12 +5,12 @@ import pathlib
 import tarfile
 from typing import Any
 
-from xmcap.data.corpora.packed import Packed
 from xmcap.data.corpora.plans import Work
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.progress import Progress
-from xmcap.scoring.reading import arrow_files, hub_folders, ids
+from xmcap.reading import arrow_files, hub_folders, ids
+from xmcap.reading.packed import Packed
 
 PICTURES = "mirror.tar"
 """Tar file in the working folder with each picture once."""

@@ -1,0 +1,281 @@
+"""Folders and archives of pictures: what is found, what is refused, and what damage says."""
+
+import bz2
+import collections
+import gzip
+import io
+import os
+import pathlib
+import random
+import tarfile
+import zipfile
+
+import pytest
+
+from tests.data.mutations import mutate
+from xmcap.errors import UsageError, XmcapError
+from xmcap.reading import archives, tar_files
+from xmcap.reading.archives import Address, File, Found, Trouble
+
+
+def write_tar(path, entries, opener=open):
+  """Entries: (name, bytes), or a TarInfo of a link or device."""
+  with opener(path, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
+    for entry in entries:
+      if isinstance(entry, tarfile.TarInfo):
+        archive.addfile(entry)
+      else:
+        info = tarfile.TarInfo(entry[0])
+        info.size = len(entry[1])
+        archive.addfile(info, io.BytesIO(entry[1]))
+  return str(path)
+
+
+def link(name, target, kind=tarfile.SYMTYPE):
+  info = tarfile.TarInfo(name)
+  info.type, info.linkname = kind, target
+  return info
+
+
+def read_all(kind, path, found, unpacked=""):
+  file = File(kind, path, unpacked)
+  return {entry.path: archives.read(file, entry) for entry in found if isinstance(entry, Found)}
+
+
+ENTRIES = [
+  ("a/1.jpg", b"one"),
+  ("a/2.JPG", b"two" * 700),
+  ("a/0.jpg", b""),
+  ("a/3.txt", b"text"),
+  (".DS_Store", b"x"),
+]
+PICTURES = {"a/1.jpg": b"one", "a/2.JPG": b"two" * 700, "a/0.jpg": b""}
+
+
+def test_tar_is_read_in_place(tmp_path):
+  path = write_tar(tmp_path / "a.tar", ENTRIES)
+  assert archives.kind_of(path) == archives.TAR
+  assert read_all(archives.TAR, path, tar_files.search_tar(File(archives.TAR, path))) == PICTURES
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open])
+def test_packed_tar_is_unpacked_once(tmp_path, opener):
+  path = write_tar(tmp_path / "a.tgz", ENTRIES, opener)
+  unpacked = str(tmp_path / "copy")
+  assert archives.kind_of(path) == archives.PACKED_TAR
+  found = list(tar_files.search_tar(File(archives.PACKED_TAR, path, unpacked)))
+  assert read_all(archives.PACKED_TAR, path, found, unpacked) == PICTURES
+  assert sorted(os.listdir(tmp_path)) == ["a.tgz", "copy"]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_zip_is_read_in_place(tmp_path, method):
+  path = str(tmp_path / "a.zip")
+  with zipfile.ZipFile(path, "w", method) as archive:
+    archive.mkdir("a")
+    for name, data in [*ENTRIES, ("__MACOSX/a/1.jpg", b"fork")]:
+      archive.writestr(name, data)
+  assert archives.kind_of(path) == archives.ZIP
+  assert read_all(archives.ZIP, path, archives.search_zip(path)) == PICTURES
+
+
+def test_folder_follows_links_and_ends(tmp_path):
+  (tmp_path / "in/deep").mkdir(parents=True)
+  (tmp_path / "in/1.jpg").write_bytes(b"one")
+  (tmp_path / "in/deep/2.png").write_bytes(b"two")
+  (tmp_path / "in/deep/round").symlink_to(tmp_path / "in")
+  (tmp_path / "in/gone.jpg").symlink_to(tmp_path / "nowhere")
+  os.mkfifo(tmp_path / "in/pipe.jpg")
+  found = list(archives.search_folder(str(tmp_path / "in")))
+  assert read_all(archives.FOLDER, str(tmp_path / "in"), found) == {"1.jpg": b"one", "deep/2.png": b"two"}
+  assert [entry.kind for entry in found if isinstance(entry, Trouble)] == ["unsafe_path"]
+
+
+UNSAFE = ("../out.jpg", "a/../../out.jpg", "/etc/out.jpg", "C:\\out.jpg", "..\\out.jpg", "\\\\host\\out.jpg")
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_names_that_climb_out_are_refused(tmp_path, name):
+  path = write_tar(tmp_path / "a.tar", [(name, b"bad"), ("good.jpg", b"good")])
+  zipped = str(tmp_path / "a.zip")
+  with zipfile.ZipFile(zipped, "w") as archive:
+    archive.writestr(zipfile.ZipInfo(name), b"bad")
+    archive.writestr("good.jpg", b"good")
+  for found in (list(tar_files.search_tar(File(archives.TAR, path))), list(archives.search_zip(zipped))):
+    assert [(type(entry), getattr(entry, "kind", "")) for entry in found] == [
+      (Trouble, "unsafe_path"),
+      (Found, ""),
+    ]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
+  path = write_tar(tmp_path / "a.tar", [link("x.jpg", "/etc/passwd", kind), ("good.jpg", b"good")])
+  found = list(tar_files.search_tar(File(archives.TAR, path)))
+  assert [type(entry) for entry in found] == [Trouble, Found]
+
+
+def test_link_in_a_zip_is_refused(tmp_path):
+  info = zipfile.ZipInfo("x.jpg")
+  info.external_attr = 0o120777 << 16
+  with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+    archive.writestr(info, "/etc/passwd")
+  assert [entry.kind for entry in archives.search_zip(str(tmp_path / "a.zip"))] == ["unsafe_path"]
+
+
+def test_addresses_of_img2dataset(tmp_path):
+  entries = [
+    ("00/1.jpg", b"x"),
+    ("00/1.json", b'{"url": "http://a/1", "key": "1", "status": "success", "ratio": NaN}'),
+    ("00/2.json", b'{"url": "http://a/2", "status": "failed_to_download"}'),
+    ("00/3.json", b"{cut"),
+    ("00/4.json", b"[" * 100_000),
+  ]
+  path = write_tar(tmp_path / "a.tar", entries)
+  found = list(tar_files.search_tar(File(archives.SHARD, path)))
+  assert [entry for entry in found if isinstance(entry, Address)] == [Address("00/1", "http://a/1")]
+  assert len(found) == 2
+
+
+@pytest.mark.parametrize("kind", [archives.FOLDER, archives.ZIP, archives.TAR])
+def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
+  about = b'{"url": "http://a/1", "exif": "%s"}'
+  short, long = (about % (b"x" * (size - len(about) + 2)) for size in (1 << 20, (1 << 20) + 1))
+  entries, path = {"1.json": short, "2.json": long}, tmp_path / "a"
+  if kind == archives.FOLDER:
+    path.mkdir()
+    for name, data in entries.items():
+      (path / name).write_bytes(data)
+  elif kind == archives.ZIP:
+    with zipfile.ZipFile(path, "w") as archive:
+      for name, data in entries.items():
+        archive.writestr(name, data)
+  else:
+    write_tar(path, entries.items())
+  assert list(tar_files.search(File(kind, str(path)))) == [Address("1", "http://a/1")]
+
+
+def test_tar_that_breaks_off(tmp_path):
+  path = write_tar(tmp_path / "a.tar", [("1.jpg", b"1" * 600), ("2.jpg", b"2" * 600)])
+  whole = pathlib.Path(path).read_bytes()
+  for length in (512, 700, 1536, 1700, 2100, 3072):  # in data, at a header, in a header, before the end mark
+    pathlib.Path(path).write_bytes(whole[:length])
+    found = list(tar_files.search_tar(File(archives.SHARD, path)))
+    assert isinstance(found[-1], Trouble) and found[-1].kind == "truncated", length
+    assert len(found) == 1 + (length >= 1536) + (length >= 3072), length
+    with pytest.raises(XmcapError, match="download it again"):
+      list(tar_files.search_tar(File(archives.TAR, path)))
+
+
+def test_damaged_header_is_not_taken_for_the_end(tmp_path):
+  path = write_tar(tmp_path / "a.tar", [("1.jpg", b"1"), ("2.jpg", b"2"), ("3.jpg", b"3")])
+  whole = bytearray(pathlib.Path(path).read_bytes())
+  whole[1024:1100] = b"\xff" * 76
+  pathlib.Path(path).write_bytes(whole)
+  found = list(tar_files.search_tar(File(archives.SHARD, path)))
+  assert [getattr(entry, "kind", entry.path if isinstance(entry, Found) else "") for entry in found] == [
+    "1.jpg",
+    "truncated",
+  ]
+
+
+def test_packed_tar_that_breaks_off(tmp_path):
+  path = write_tar(tmp_path / "a.tgz", [("1.jpg", os.urandom(60_000))], gzip.open)
+  whole = pathlib.Path(path).read_bytes()
+  pathlib.Path(path).write_bytes(whole[:30_000])
+  with pytest.raises(XmcapError, match="a.tgz: not a complete tar file"):
+    tar_files.unpack(path, str(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("size", [4 << 30, -(1 << 20)])
+def test_header_of_a_size_that_cannot_be_is_not_read(tmp_path, size):
+  info = tarfile.TarInfo("x" * 90)
+  info.type, info.size = tarfile.GNUTYPE_LONGNAME, size
+  (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20))
+  with pytest.raises(XmcapError, match=f"a header of {size:,} bytes|bad checksum|invalid header"):
+    list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
+
+
+def test_headers_that_speak_of_headers_without_end(tmp_path):
+  info = tarfile.TarInfo("././@LongLink")
+  info.type, info.size = tarfile.GNUTYPE_LONGNAME, 5
+  (tmp_path / "a.tar").write_bytes((info.tobuf(tarfile.GNU_FORMAT) + b"name\0".ljust(512, b"\0")) * 5_000)
+  with pytest.raises(XmcapError, match="not a complete tar file"):
+    list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
+
+
+def test_damaged_archives_are_read_or_refused_in_one_line(tmp_path):
+  write_tar(tmp_path / "a.tar", ENTRIES)
+  for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(tmp_path / f"{method}.zip", "w", method) as archive:
+      for name, data in ENTRIES:
+        archive.writestr(name, data)
+  tar = (tmp_path / "a.tar").read_bytes()
+  zips = [(tmp_path / f"{method}.zip").read_bytes() for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]
+  rng = random.Random(4)
+  path, outcomes = str(tmp_path / "damaged"), collections.Counter()
+  for turn in range(600):
+    pathlib.Path(path).write_bytes(mutate(tar if turn % 2 else rng.choice(zips), [tar, *zips], rng))
+    try:
+      found = list(tar_files.search_tar(File(archives.TAR, path)) if turn % 2 else archives.search_zip(path))
+      read_all(archives.TAR if turn % 2 else archives.ZIP, path, found)
+      outcomes["read"] += 1
+    except XmcapError as error:
+      assert str(error).startswith(path) and "\n" not in str(error)
+      outcomes["refused"] += 1
+  assert min(outcomes.values()) > 60
+
+
+def test_zip_bomb_is_read_up_to_the_limit(tmp_path, monkeypatch):
+  path = str(tmp_path / "a.zip")
+  with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.writestr("1.jpg", bytes(1 << 20))
+  monkeypatch.setattr(archives, "MAX_BYTES", 4096)
+  assert [len(data) for data in read_all(archives.ZIP, path, archives.search_zip(path)).values()] == [4096]
+
+
+def test_damage_in_a_zip_names_the_picture(tmp_path):
+  path = tmp_path / "a.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("1.jpg", b"picture")
+  found = list(archives.search_zip(str(path)))
+  path.write_bytes(path.read_bytes().replace(b"picture", b"pictuRe"))
+  with pytest.raises(XmcapError, match=r"a\.zip: 1\.jpg: .*its checksum is wrong"):
+    read_all(archives.ZIP, str(path), found)
+  path.write_bytes(b"PK\x03\x04 no zip")
+  with pytest.raises(XmcapError, match="not a complete zip file"):
+    list(archives.search_zip(str(path)))
+
+
+def test_encrypted_zip_is_refused(tmp_path):
+  path = tmp_path / "a.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("1.jpg", b"picture")
+  data = bytearray(path.read_bytes())
+  data[data.index(b"PK\x01\x02") + 8] |= 1
+  path.write_bytes(data)
+  with pytest.raises(XmcapError, match="its entries are encrypted: unpack it"):
+    list(archives.search_zip(str(path)))
+
+
+def test_places_that_are_none(tmp_path):
+  (tmp_path / "page.zip").write_text("<html>404</html>")
+  with pytest.raises(UsageError, match="neither a folder nor a .zip"):
+    archives.kind_of(tmp_path / "page.zip")
+  with pytest.raises(UsageError, match="No such file"):
+    archives.kind_of(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+  "path, expected",
+  [
+    ("a/b.JPG", ("a/b", ".jpg")),
+    ("b.c", ("b.c", "")),
+    ("a.jpg/b", ("a.jpg/b", "")),
+    (".jpg", (".jpg", "")),
+    ("a/.png", ("a/.png", "")),
+    ("x.tar.json", ("x.tar", ".json")),
+  ],
+)
+def test_suffixes(path, expected):
+  assert archives.split_suffix(path) == expected

@@ -1,0 +1,66 @@
+import collections
+import types
+
+import numpy as np
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.reading import captions
+from xmcap.scoring import score
+
+_REFERENCES = {"k": {"en": ["a dog"]}}
+_PREDICTIONS = {"k": {"en": "a dog"}}
+
+
+@pytest.mark.parametrize(
+  "references, message",
+  [
+    (
+      "captions.jsonl",
+      "references: 'captions.jsonl' must be a dictionary; the form is {image key: {language code: captions}}",
+    ),
+    ([], r"references: \[\] must be a dictionary"),
+    ({1.5: {"en": ["a"]}}, r"references\[1.5\]: the key of an image must be a string or a whole number"),
+    ({1: {"en": ["a"]}, "1": {}}, r"references\['1'\]: must be given once, .* as a string and as a number"),
+    (
+      {1: ["a"]},
+      r"references\[1\]: \['a'\] must be a dictionary; the form is \{image key: \{language code: ",
+    ),
+    ({"k": ["a"]}, r"references\['k'\]: \['a'\] must be a dictionary"),
+    ({"k": {1: ["a"]}}, r"references\['k'\]\[1\]: 1 must be a language code such as 'en'"),
+    ({"k": {"eng": ["a"]}}, r"references\['k'\]\['eng'\]: unknown language 'eng'; did you mean 'en'"),
+    ({"k": {"en": "a dog"}}, r"references\['k'\]\['en'\]: 'a dog' must be a list of strings"),
+    ({"k": {"en": None}}, r"references\['k'\]\['en'\]: None must be a list of strings"),
+    ({"k": {"en": ["a", 1]}}, r"references\['k'\]\['en'\]: \['a', 1\] must be a list of strings"),
+    ({"a\nb": {"en": 1}}, r"references\['a\\nb'\]\['en'\]: 1 must be"),
+  ],
+)
+def test_references_that_are_none_are_named(references, message):
+  with pytest.raises(UsageError, match=message) as caught:
+    score(references, _PREDICTIONS)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  "predictions, message",
+  [
+    ("ours.jsonl", "predictions: 'ours.jsonl' must be a dictionary"),
+    ({None: {"en": "a"}}, r"predictions\[None\]: the key of an image must be a string or a whole number"),
+    ({"k": "a dog"}, r"predictions\['k'\]: 'a dog' must be a dictionary; the form is"),
+    ({"k": {None: "a"}}, r"predictions\['k'\]\[None\]: None must be a language code"),
+    ({"k": {"en": ["a"]}}, r"predictions\['k'\]\['en'\]: \['a'\] must be a string"),
+    ({"k": {"en": float("nan")}}, r"predictions\['k'\]\['en'\]: nan must be a string"),
+  ],
+)
+def test_predictions_that_are_none_are_named(predictions, message):
+  with pytest.raises(UsageError, match=message):
+    score(_REFERENCES, predictions)
+
+
+def test_what_behaves_like_texts_and_dictionaries_will_do():
+  text = np.str_("a dog")
+  references = {np.str_("k"): collections.OrderedDict(en=(text,), th=collections.UserList([text]))}
+  held = captions.plain_references(types.MappingProxyType(references))
+  assert held == {"k": {"en": ["a dog"], "th": ["a dog"]}}
+  assert type(next(iter(held))) is type(held["k"]["en"][0]) is str
+  assert captions.plain_predictions({np.int64(7): {"en": text}}) == {"7": {"en": "a dog"}}

@@ -1,0 +1,55 @@
+"""Data sets of the Hugging Face Hub on a disk."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.reading import hub_folders
+from xmcap.scoring import read_references
+
+
+def _write(folder, names=("en-00000-of-00001", "th-00000-of-00002-0123456789abcdef", "th-00001-of-00002")):
+  folder.mkdir(parents=True)
+  for number, name in enumerate(names):
+    rows = [{"image_id": f"k{number > 1:d}", "captions": [name[:2]]}]
+    rows += [{"image_id": "k1", "captions": [name[:2]]}] if number == 0 else []
+    pq.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
+  return folder
+
+
+_READ = {"k0": {"en": ["en"], "th": ["th"]}, "k1": {"en": ["en"], "th": ["th"]}}
+
+
+def test_a_download_is_read_above_its_data(tmp_path):
+  data = _write(tmp_path / "mirror" / "data")
+  for name in ("README.md", ".gitattributes", "dataset_infos.json"):
+    (tmp_path / "mirror" / name).write_text("{}")
+  (tmp_path / "mirror" / ".cache" / "huggingface").mkdir(parents=True)
+  assert read_references(tmp_path / "mirror") == read_references(data) == _READ
+
+
+def test_the_cache_is_read_by_its_links(tmp_path):
+  cache = tmp_path / "datasets--floschne--xm3600"
+  blobs = _write(cache / "blobs")
+  for revision in ("a1", "b2"):
+    (cache / "snapshots" / revision / "data").mkdir(parents=True)
+  for file in blobs.iterdir():
+    (cache / "snapshots/b2/data" / file.name).symlink_to(f"../../../blobs/{file.name}")
+  with pytest.raises(UsageError, match="snapshots: contains 2 revisions: give the folder of one"):
+    read_references(cache)
+  (cache / "refs").mkdir()
+  (cache / "refs" / "main").write_text("b2")
+  assert read_references(cache) == read_references(cache / "snapshots/b2") == _READ
+
+
+def test_a_part_of_a_language_that_is_not_there_is_refused(tmp_path):
+  _write(tmp_path / "data", ("en-00000-of-00001", "th-00000-of-00002"))
+  with pytest.raises(UsageError, match="th-00000-of-00002.parquet: 1 of the 2 files of th are here"):
+    read_references(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("train-00000-of-00001",), ("en", "train")])
+def test_data_that_is_not_by_language_stays_below(tmp_path, names):
+  _write(tmp_path / "data", names)
+  assert hub_folders.tables(tmp_path) == tmp_path

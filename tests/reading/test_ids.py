@@ -1,0 +1,186 @@
+"""Which image and language a caption is of."""
+
+import json
+
+import pytest
+
+from xmcap import cli
+from xmcap.errors import UsageError
+from xmcap.reading import ids
+from xmcap.scoring import read_predictions, read_references, score
+
+_CAPTIONS = {"42": {"en": ["a dog"]}, "7": {"en": ["a cat"], "pt": ["um gato"]}}
+
+
+def _predictions(tmp_path, rows, name="p.jsonl"):
+  path = tmp_path / name
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+  return path
+
+
+def _of_keys(tmp_path, *keys):
+  return _predictions(tmp_path, [{"id": key, "language": "en", "caption": f"of {key}"} for key in keys])
+
+
+@pytest.mark.parametrize(
+  "key", ["000000000042", "COCO_val2014_000000000042.jpg", "val2014/42.PNG", "42.0", "C:\\pictures\\42.webp"]
+)
+def test_keys_written_another_way_are_matched_and_noted(tmp_path, key):
+  predictions = read_predictions(_of_keys(tmp_path, key, "7"), references=_CAPTIONS)
+  assert predictions == {"42": {"en": f"of {key}"}, "7": {"en": "of 7"}}
+  assert any("1 key written another way" in note and "'42'" in note for note in predictions.notes)
+
+
+@pytest.mark.parametrize("keys", [("a/42.jpg", "b/42.jpg"), ("42", "042"), ("43",), ("42.5",)])
+def test_keys_with_no_or_several_matches_stay(tmp_path, keys):
+  assert list(read_predictions(_of_keys(tmp_path, *keys), references=_CAPTIONS)) == list(keys)
+
+
+def test_references_that_are_one_when_bare_match_nothing(tmp_path):
+  references = {"a/1.jpg": {"en": ["x"]}, "b/1.jpg": {"en": ["y"]}}
+  assert list(read_predictions(_of_keys(tmp_path, "1"), references=references)) == ["1"]
+
+
+def test_numbers_and_strings_are_the_same_id(tmp_path):
+  assert list(read_predictions(_of_keys(tmp_path, 42, "7", 8.0))) == ["42", "7", "8"]
+
+
+def test_a_regular_expression_gives_the_key(tmp_path):
+  rows = [{"id": "img-42-en", "caption": "a"}, {"id": "img-7-pt", "caption": "b"}]
+  path = _predictions(tmp_path, rows)
+  assert read_predictions(path, "en", key=r"img-(\d+)-.*") == {"42": {"en": "a"}, "7": {"en": "b"}}
+  found = {"42": {"en": "a"}, "7": {"pt": "b"}}
+  assert read_predictions(path, key=r"img-(\d+)-(?P<language>\w+)") == found
+  assert read_predictions(path, key=r"img-(?P<key>\d+)-(?P<language>\w+)") == found
+  assert read_references(path, key=r"img-(\d+)-(?P<language>\w+)") == {
+    "42": {"en": ["a"]},
+    "7": {"pt": ["b"]},
+  }
+  with pytest.raises(UsageError, match=r"line 2: --key=\(.\*\)-en does not match the id 'img-7-pt'"):
+    read_predictions(path, "en", key="(.*)-en")
+  with pytest.raises(UsageError, match="line 2: language is pt, but --language says en"):
+    read_predictions(path, "en", key=r"img-(\d+)-(?P<language>\w+)")
+
+
+def test_references_may_have_keys_already(tmp_path):
+  path = _of_keys(tmp_path, "42", "7")
+  assert list(read_references(path, key="(.*)_en")) == ["42", "7"]
+  with pytest.raises(UsageError, match="does not match the id '7'"):
+    read_references(_of_keys(tmp_path, "42_en", "7"), key="(.*)_en")
+
+
+@pytest.mark.parametrize("key", ["(", "abc", "(a)(b)", "(?P<language>a)", "(a)(b)(?P<language>c)"])
+def test_other_expressions_are_refused(tmp_path, key):
+  with pytest.raises(UsageError, match="--key=.*(no regular expression|needs one group)"):
+    read_predictions(_of_keys(tmp_path, "42"), key=key)
+
+
+@pytest.mark.parametrize(
+  ("written", "code"),
+  [
+    ("iw", "he"), ("EN", "en"), ("eng", "en"), ("eng_Latn", "en"), ("zho_Hans", "zh"), ("tgl_Latn", "fil"),
+    ("kor_Hang", "ko"), ("arb_Arab", "ar"), ("english", "en"), ("Deutsch", "de"), ("jp", "ja"), ("tl", "fil"),
+  ],
+)  # fmt: skip
+def test_codes_of_other_schemes_are_read_and_noted(tmp_path, written, code):
+  path = _predictions(tmp_path, [{"image/key": "7", "language": written, "caption": "x"}])
+  predictions = read_predictions(path)
+  assert predictions == {"7": {code: "x"}}
+  assert predictions.notes == (f"predictions: language '{written}' is read as '{code}'",)
+  assert read_references(path) == {"7": {code: ["x"]}}
+
+
+@pytest.mark.parametrize(
+  ("written", "references", "code"),
+  [
+    ("pt-BR", ("pt",), "pt"),
+    ("pt_BR", ("pt",), "pt"),
+    ("zh-CN", ("zh",), "zh"),
+    ("pt-BR", ("pt", "pt-BR"), "pt-BR"),
+    ("pt-BR", ("en",), "pt-BR"),
+    ("zh-TW", ("zh",), "zh-TW"),  # in other characters
+  ],
+)
+def test_a_variety_is_read_as_the_language_that_has_references(tmp_path, written, references, code):
+  path = _predictions(tmp_path, [{"image/key": "7", "language": written, "caption": "x"}])
+  held = {"7": {language: ["x"] for language in references}}
+  predictions = read_predictions(path, references=held)
+  assert predictions == {"7": {code: "x"}}
+  assert any("of which it is a variety" in note for note in predictions.notes) == (code in ("pt", "zh"))
+
+
+def test_several_names_of_languages_have_one_note(tmp_path):
+  names = {"French": "fr", "German": "de", "pt-BR": "pt-BR", "zh-CN": "zh-CN"}
+  rows = [{"image/key": "7", "language": name, "caption": "x"} for name in names]
+  held = {"7": {code: ["x"] for code in ("fr", "de", "pt", "zh")}}
+  assert read_predictions(_predictions(tmp_path, rows), references=held).notes == (
+    "predictions: 2 names of languages are read as codes: French -> fr, German -> de",
+    "predictions: 2 varieties are read as their languages: pt-BR -> pt, zh-CN -> zh",
+  )
+
+
+def test_a_variety_beside_its_language_stays(tmp_path):
+  rows = [{"image/key": "7", "language": code, "caption": code} for code in ("pt", "pt-BR")]
+  assert read_predictions(_predictions(tmp_path, rows), references=_CAPTIONS)["7"].keys() == {"pt", "pt-BR"}
+
+
+@pytest.mark.parametrize(
+  ("name", "code"),
+  [
+    ("en.jsonl", "en"), ("xm3600_th_preds.json", "th"), ("coco35l_dev_fil_annotations.json", "fil"),
+    ("quz-00000-of-00001.parquet", "quz"), ("ours.de.csv.gz", "de"), ("captions_val2014.json", None),
+    ("preds.json", None), ("xm3600_en_preds_2.json", None), ("results_xx.json", None),
+  ],
+)  # fmt: skip
+def test_names_of_files_may_have_the_code(name, code):
+  assert ids.code_of_name(f"some_en/{name}") == code
+
+
+def test_equal_predictions_count_once_and_are_noted(tmp_path):
+  path = _predictions(tmp_path, [{"image/key": "7", "language": "en", "caption": "x"}] * 3)
+  predictions = read_predictions(path)
+  assert predictions == {"7": {"en": "x"}}
+  assert predictions.notes == ("predictions: 2 predictions given twice with the same caption; counted once",)
+
+
+def test_a_folder_has_one_note_of_each_kind(tmp_path):
+  """Not one for each of its files, which hides the others."""
+  for code in ("de", "en", "th"):
+    rows = [{"image/key": "7", "caption": "x"}] * 2
+    (tmp_path / f"{code}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  predictions = read_predictions(tmp_path)
+  assert predictions.notes == ("predictions: 3 predictions given twice with the same caption; counted once",)
+  paths = [str(tmp_path / f"{code}.jsonl") for code in ("de", "en", "th")]
+  notes = read_predictions(paths).notes
+  (of_names,) = [note for note in notes if "names" in note]
+  assert of_names == (
+    "predictions: 3 languages are those of the files' names: de -> de.jsonl, en -> en.jsonl, th -> th.jsonl"
+  )
+
+
+def test_captions_that_are_keys_are_refused(tmp_path):
+  rows = [{"image/key": str(number), "language": "en", "caption": str(number)} for number in range(3)]
+  with pytest.raises(UsageError, match="3 of 3 captions are the key of their image"):
+    read_predictions(_predictions(tmp_path, rows))
+
+
+def test_empty_references_are_noted_or_refused(tmp_path):
+  rows = [{"image/key": "7", "language": "en", "caption": ["a", " "]}]
+  references = read_references(_predictions(tmp_path, rows))
+  (note,) = references.notes
+  assert "1 image with an empty reference among others (en 7)" in note
+  assert note in score(references, {"7": {"en": "a"}}).table.notes
+  rows.append({"image/key": "8", "language": "en", "caption": [""]})
+  with pytest.raises(UsageError, match=r"1 image with empty references only \(en 8\)"):
+    read_references(_predictions(tmp_path, rows))
+
+
+def test_the_expression_reaches_both_files_from_the_command(tmp_path, capsys):
+  _predictions(
+    tmp_path, [{"id": "a-1", "caption": ["x", "y"]}, {"id": "b-1", "caption": "z"}], "references.jsonl"
+  )
+  _predictions(tmp_path, [{"id": "a-2", "caption": "x"}, {"id": "b-2", "caption": "z"}])
+  files = [f"--references={tmp_path}/references.jsonl", f"--predictions={tmp_path}/p.jsonl"]
+  options = [f"--out={tmp_path}/out", "--language=en", "--only_tables", "--no_health", "--processes=1"]
+  assert cli.main(["score", *files, *options, r"--key=(\w)-\d"]) == 0
+  assert "note: predictions: the key of an image is its id" in capsys.readouterr().out

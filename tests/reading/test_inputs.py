@@ -1,0 +1,214 @@
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.reading import inputs
+from xmcap.reading.inputs import Input
+
+
+def _rows(path, **limits):
+  with Input(path, **limits) as source:
+    return list(source.rows())
+
+
+def _object(size):
+  return '{"a": "' + "x" * (size - 9) + '"}'
+
+
+def _zip(path, members, **options):
+  with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, **options) as archive:
+    for name, content in members.items():
+      archive.writestr(name, content)
+  return path
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", " \n"])
+def test_rows_over_many_blocks_keep_their_numbers(tmp_path, monkeypatch, end):
+  monkeypatch.setattr(inputs, "_BLOCK", 16)
+  path = tmp_path / "rows.jsonl"
+  path.write_text(end.join(f'{{"n": {n}, "ü": "{"ë" * n}"}}' for n in range(20)), newline="")
+  step = end.count("\n")
+  assert _rows(path) == [(1 + n * step, {"n": n, "ü": "ë" * n}) for n in range(20)]
+
+
+def test_rows_after_the_first_block_are_named(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "_BLOCK", 16)
+  path = tmp_path / "rows.jsonl"
+  path.write_text('{"n": 1}\n' * 30 + '{"n": 1, "n": 2}\n')
+  with pytest.raises(UsageError, match="line 31: names 'n' twice"):
+    _rows(path)
+
+
+def test_a_line_of_the_limit_is_read_and_a_longer_one_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "_BLOCK", 64)
+  path = tmp_path / "rows.jsonl"
+  path.write_text("{}\n" + _object(1 << 20) + "\n{}")
+  assert [number for number, _ in _rows(path, max_line=1 << 20)] == [1, 2, 3]
+  path.write_text("{}\n" + _object((1 << 20) + 1) + "\n{}")
+  with pytest.raises(UsageError, match="line 2: longer than 1 MiB"):
+    _rows(path, max_line=1 << 20)
+
+
+def test_a_long_line_is_refused_before_it_is_read_whole(tmp_path):
+  path = tmp_path / "rows.jsonl"
+  with open(path, "wb") as file:
+    file.truncate(1 << 36)  # a hole: 64 GiB that take no room on the disk
+  with pytest.raises(UsageError, match="line 1: longer than 16 MiB"):
+    _rows(path)
+
+
+def test_a_document_over_the_limit_is_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_DOCUMENT", 1 << 20)
+  path = tmp_path / "results.json"
+  path.write_text("[" + " " * (1 << 20) + "]")
+  with pytest.raises(UsageError, match="over 1 MiB"), Input(path) as source:
+    source.document()
+
+
+def test_errors_in_a_document_have_line_and_column(tmp_path):
+  path = tmp_path / "results.json"
+  for content, message in [
+    (b'[\n  {"a": nan}]', r"broken JSON \(Expecting value at line 2, column 9\)"),
+    (b'[\n  {"a": NaN}]', "NaN is not valid JSON"),
+    (b'[\n  "\xff"]', r"byte 0xff at line 2, column 4"),
+    (b'[{"image_id": 7, "a": 1, "a": 2}]', r"names 'a' twice"),
+  ]:
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=message), Input(path) as source:
+      source.document()
+
+
+def test_one_jsonl_file_of_an_archive_is_read(tmp_path):
+  path = _zip(
+    tmp_path / "x", {"README": "-", "a/captions.jsonl": '{"a": 1}\n', "__MACOSX/._captions.jsonl": ""}
+  )
+  assert _rows(path) == [(1, {"a": 1})]
+
+
+@pytest.mark.parametrize(
+  "members, message",
+  [
+    ({}, "a zip archive with 0 .jsonl, .json, .csv, .tsv or .txt files"),
+    ({"captions.xml": "{}"}, "with 0 .jsonl, .json"),
+    ({"a.json": "[]", "b.json": "[]"}, "with 2 .json files"),
+    ({"a.jsonl": "{}", "b.jsonl": "{}"}, "with 2 .jsonl files"),
+    ({"../a.jsonl": "{}\n["}, r"x \(../a.jsonl\), line 2: broken JSON"),
+  ],
+)
+def test_what_an_archive_holds_is_checked(tmp_path, members, message):
+  with pytest.raises(UsageError, match=message):
+    _rows(_zip(tmp_path / "x", members))
+
+
+def _tar(path, members, mode="w"):
+  with tarfile.open(path, mode) as archive:
+    for name, content in members.items():
+      member = tarfile.TarInfo(name)
+      member.size = len(content)
+      archive.addfile(member, io.BytesIO(content))
+  return path
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_tar_with_one_file_of_captions_is_read(tmp_path, mode):
+  path = _tar(tmp_path / "x", {"a/README": b"-", "a/c.jsonl": b'{"a": 1}\n', "a/._c.jsonl": b""}, mode)
+  assert _rows(path) == [(1, {"a": 1})]
+  path = _tar(tmp_path / "x", {"a.jsonl": b"{}", "b.jsonl": b"{}"}, mode)
+  with pytest.raises(UsageError, match="a tar archive with 2 .jsonl files; unpack it, and name the file"):
+    _rows(path)
+  with tarfile.open(path, mode) as archive:
+    link = tarfile.TarInfo("a.jsonl")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    archive.addfile(link)
+  with pytest.raises(UsageError, match="a tar archive with 0 "):
+    _rows(path)
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_compressed_and_damaged_files(tmp_path, module):
+  packed = module.compress(b'{"a": 1}\n')
+  (tmp_path / "x").write_bytes(packed)
+  assert _rows(tmp_path / "x") == [(1, {"a": 1})]
+  (tmp_path / "x").write_bytes(packed[:-9])
+  with pytest.raises(UsageError, match="cannot be read .*; fetch or make it again"):
+    _rows(tmp_path / "x")
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
+  large = {"captions.jsonl": b"\n" * ((1 << 20) + 1)}
+  with pytest.raises(UsageError, match=r"\(captions.jsonl\): over 1 MiB when decompressed"):
+    _rows(_zip(tmp_path / "x", large))
+  with pytest.raises(UsageError, match="x: over 1 MiB when decompressed"):
+    _rows(_tar(tmp_path / "x", large, "w:gz"))
+
+
+def test_an_archive_that_states_too_small_a_size_is_not_unpacked_further(tmp_path):
+  path = _zip(tmp_path / "x", {"captions.jsonl": b"{}\n" * (1 << 20)})
+  content = bytearray(path.read_bytes())
+  directory = content.index(b"PK\x01\x02")
+  content[directory + 24 : directory + 28] = (30).to_bytes(4, "little")
+  path.write_bytes(content)
+  with pytest.raises(UsageError, match="cannot be read .*CRC"):
+    _rows(path)
+
+
+def test_broken_encrypted_and_odd_archives_are_refused(tmp_path):
+  whole = _zip(tmp_path / "x", {"captions.jsonl": "{}"}).read_bytes()
+  directory = whole.index(b"PK\x01\x02")
+  encrypted = whole[: directory + 8] + b"\x01" + whole[directory + 9 :]
+  other = io.BytesIO()
+  with zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as archive:
+    archive.writestr("captions.jsonl", "{}")
+  for content, message in [
+    (whole[:-5], "cannot be read .*not a zip file"),
+    (encrypted, "encrypted"),
+    (other.getvalue(), "compressed in an unsupported way"),
+  ]:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+      _rows(tmp_path / "x")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_marked_encodings_are_read(tmp_path, encoding):
+  path = tmp_path / "x"
+  mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
+  path.write_bytes((mark + '{"a": "é ภ 😀"}\r\n{"a": 2}\r\n').encode(encoding))
+  wanted = [(1, {"a": "é ภ 😀"}), (2, {"a": 2})]
+  assert _rows(path) == wanted
+  with Input(path) as source:
+    assert [line for _, line in source.lines()] == ['{"a": "é ภ 😀"}', '{"a": 2}']
+  with Input(path) as source:
+    assert source.text().startswith("{")
+  assert source.head.startswith(b"{")
+
+
+def test_broken_utf_16_is_one_line(tmp_path):
+  (tmp_path / "x").write_bytes(b"\xff\xfea\x00\x00")
+  with pytest.raises(UsageError, match="cannot be read"):
+    Input(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (b"\x93NUMPY\x01", "NumPy"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    (b"\x89PNG\r\n", "picture"),
+    (b"\x28\xb5\x2f\xfd\x24", "compressed with Zstandard: decompress it with zstd -d"),
+    (b"7z\xbc\xaf\x27\x1c\0", "compressed with 7-Zip"),
+    (b"Rar!\x1a\x07\1\0", "compressed with RAR"),
+    (b'<refset setid="newstest2014" srclang="any">', "markup, such as WMT's SGML"),
+  ],
+)
+def test_files_of_other_kinds_are_named(tmp_path, content, message):
+  (tmp_path / "x").write_bytes(content)
+  with pytest.raises(UsageError, match=message):
+    Input(tmp_path / "x")

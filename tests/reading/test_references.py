@@ -1,0 +1,156 @@
+import json
+import pathlib
+import zipfile
+
+import pytest
+
+from xmcap import languages
+from xmcap.errors import UsageError
+from xmcap.scoring import read_references
+
+_SAMPLE = pathlib.Path(__file__).parents[3] / "shared" / "xm3600_sample" / "captions.jsonl"
+
+
+def _write(tmp_path, *rows):
+  path = tmp_path / "captions.jsonl"
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  return path
+
+
+def test_captions_are_kept_as_released(tmp_path):
+  path = _write(
+    tmp_path,
+    {
+      "image/key": "k1",
+      "image/locale": "de",
+      "image/width": 640,
+      "en": {"caption": ["A  dog.", ""], "caption/tokenized": ["A dog ."]},
+      "th": {"caption": ["สุนัข"]},
+    },
+    {"image/key": "k0", "en": {"caption": ["A cat"]}, "mi": {"caption": []}},
+  )
+  assert read_references(path) == {"k1": {"en": ["A  dog.", ""], "th": ["สุนัข"]}, "k0": {"en": ["A cat"]}}
+  assert list(read_references(path)) == ["k1", "k0"]
+
+
+def test_regions_are_kept(tmp_path):
+  references = read_references(
+    _write(tmp_path, {"image/key": "a", "image/locale": "de"}, {"image/key": "b", "en": {"caption": ["a"]}})
+  )
+  assert references.locales == {"a": "de", "b": ""}
+
+
+def test_released_words_are_read_if_asked_for(tmp_path):
+  english = {"caption": ["A dog.", "Dog"], "caption/tokenized": ["A dog .", "Dog"]}
+  path = _write(
+    tmp_path, {"image/key": "k", "en": english, "th": {"caption": ["b"], "caption/tokenized": ["c"]}}
+  )
+  references = read_references(path, ["en"], tokenized=True)
+  assert references == {"k": {"en": ["A dog.", "Dog"]}}
+  assert references.tokenized == {"k": {"en": ["A dog .", "Dog"]}}
+  assert read_references(path).tokenized == {}
+
+
+@pytest.mark.parametrize(
+  "member", [{}, {"caption/tokenized": ["a"]}, {"caption/tokenized": ["a", 1]}, {"caption/tokenized": None}]
+)
+def test_released_words_that_do_not_fit_are_named(tmp_path, member):
+  path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a", "b"], **member}})
+  with pytest.raises(
+    UsageError, match=r"line 1: 'en': caption/tokenized must have an entry for each caption \(2\)"
+  ):
+    read_references(path, tokenized=True)
+
+
+def test_the_release_is_read_from_its_archive(tmp_path):
+  path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a"]}})
+  with zipfile.ZipFile(tmp_path / "captions.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.write(path, "captions.jsonl")
+  assert read_references(tmp_path / "captions.zip") == {"k": {"en": ["a"]}}
+
+
+def test_plain_lines_gather(tmp_path):
+  path = _write(
+    tmp_path,
+    {"image/key": "b", "language": "en", "caption": ["x", "y"], "caption/tokenized": ["x", "y"]},
+    {"image/key": "a", "language": "en", "caption": "z", "caption/tokenized": "z z", "image/locale": "de"},
+    {"image/key": "b", "language": "th", "caption": []},
+    {"image/key": "b", "language": "en", "caption": "x", "caption/tokenized": "x", "image/locale": "fr"},
+  )
+  references = read_references(path, tokenized=True)
+  assert references == {"b": {"en": ["x", "y", "x"]}, "a": {"en": ["z"]}}
+  assert references.tokenized == {"b": {"en": ["x", "y", "x"]}, "a": {"en": ["z z"]}}
+  assert references.locales == {"b": "fr", "a": "de"}
+
+
+def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
+  path = _write(
+    tmp_path, {"image/key": "a", "caption": "x"}, {"image/key": "a", "language": "en", "caption": "y"}
+  )
+  assert read_references(path, language="el") == {"a": {"el": ["x"], "en": ["y"]}}
+  with pytest.raises(UsageError, match="line 1: 'language' is missing"):
+    read_references(path)
+
+
+@pytest.mark.parametrize(
+  "row, message",
+  [
+    ({"image/key": "k", "caption": "a"}, "line 2: 'language' is missing"),
+    ({"image/key": "k", "language": "xx", "caption": "a"}, "line 2: unknown language 'xx'"),
+    ({"image/key": "k", "language": "en"}, "line 2: 'caption' must be a string or a list"),
+    ({"image/key": "k", "language": "en", "caption": ["a", None]}, "line 2: 'caption' must be"),
+    ({"image/key": "k", "en": {"caption": ["a"]}}, "line 2: 'caption' must be a string"),
+    (
+      {"image/key": "k", "image/locale": "fr", "language": "en", "caption": "a"},
+      "line 2: image/locale is 'fr', but 'de' on an earlier line of this image",
+    ),
+  ],
+)
+def test_bad_plain_rows_are_named(tmp_path, row, message):
+  first = {"image/key": "k", "image/locale": "de", "language": "en", "caption": "a"}
+  with pytest.raises(UsageError, match=message):
+    read_references(_write(tmp_path, first, row))
+
+
+def test_languages_choose(tmp_path):
+  path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a"]}, "th": {"caption": ["b"]}})
+  assert read_references(path, ["th", "de"]) == {"k": {"th": ["b"]}}
+  with pytest.raises(UsageError, match="unknown language 'xx'"):
+    read_references(path, ["xx"])
+
+
+@pytest.mark.parametrize(
+  "row, message",
+  [
+    ({"en": {"caption": ["a"]}}, "line 2: 'image/key' is missing or not a string"),
+    ({"image/key": 7}, "line 2: 'image/key' is missing or not a string"),
+    ({"image/key": ""}, "line 2: 'image/key' is empty"),
+    ({"image/key": "k"}, "line 2: image/key 'k' is already on line 1"),
+    ({"image/key": "m", "image/locale": 1}, "line 2: image/locale must be a string"),
+    ({"image/key": "m", "xx": {"caption": ["a"]}}, "line 2: unknown language 'xx'"),
+    ({"image/key": "m", "x" * 10_000_000: {}}, "line 2: unknown language 'xxxx"),
+    ({"image/key": "m", "en": ["a"]}, "line 2: 'en' must be an object"),
+    ({"image/key": "m", "en": {}}, "line 2: 'en' must be an object"),
+    ({"image/key": "m", "en": {"caption": "a"}}, "line 2: 'en' must be an object"),
+    ({"image/key": "m", "en": {"caption": ["a", 1]}}, "line 2: 'en' must be an object"),
+  ],
+)
+def test_bad_rows_are_named(tmp_path, row, message):
+  path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a"]}}, row)
+  with pytest.raises(UsageError, match=message) as caught:
+    read_references(path)
+  assert len(str(caught.value)) < 500 and "\n" not in str(caught.value)
+
+
+def test_empty_file_is_refused(tmp_path):
+  with pytest.raises(UsageError, match="contains no images"):
+    read_references(_write(tmp_path))
+
+
+@pytest.mark.skipif(not _SAMPLE.is_file(), reason="no sample of the XM3600 release beside the checkout")
+def test_real_sample_of_the_release():
+  references = read_references(_SAMPLE)
+  assert list(references) == ["06c5f87181c30e00"]
+  assert references["06c5f87181c30e00"].keys() == set(languages.LANGUAGES)
+  english = references["06c5f87181c30e00"]["en"]
+  assert english[0] == "The branded classic cars in a row at display."

@@ -1,0 +1,396 @@
+"""Predicted captions, one per image and language, and their matching with the references."""
+
+import itertools
+import math
+import os
+import pathlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from json.encoder import encode_basestring
+
+from xmcap import languages as languages_lib
+from xmcap import wording
+from xmcap.arguments import checked
+from xmcap.errors import UsageError
+from xmcap.files import files
+from xmcap.reading import captions as captions_lib
+from xmcap.reading import columns, failed_requests, ids, joining, layouts, matching, rows
+from xmcap.reading.failed_requests import Failed, Failures
+from xmcap.reading.inputs import uncollected
+from xmcap.reading.references import ReferenceMapping, References
+from xmcap.terminal import shown
+
+
+class Unmatched(UsageError):
+  """References and predictions do not match; `output.score_files` adds the names of the files."""
+
+
+Predictions = dict[str, dict[str, str]]
+"""Image key -> language code -> caption, which may be empty."""
+
+MISSING = ("refuse", "empty")
+"""Ways to treat missing predictions."""
+
+
+class CheckedPredictions(Predictions):
+  """Predictions whose types the reader has checked, so that `score` need not.
+
+  Attributes:
+    notes: what was recognised and is not evident, for readers of the scores.
+    longest: the most characters that the reader let a caption have; None: any number.
+    failed: the requests that failed, which are no captions.
+  """
+
+  notes: tuple[str, ...] = ()
+  longest: int | None = None
+
+  def __init__(self, *predictions: Predictions):
+    super().__init__(*predictions)
+    self.failed: Failures = {}
+
+
+@checked
+def read_predictions(
+  path: joining.Paths,
+  language: str | None = None,
+  references: ReferenceMapping | None = None,
+  key: str | None = None,
+  longest: int | None = None,
+) -> CheckedPredictions:
+  """Reads predictions in the order of the file; `docs/scoring.md` lists the layouts.
+
+  Args:
+    path: rows of any of `layouts`, in any file of `rows`; or a folder of such files, `CODE.jsonl` and so on, which are
+      read in the order of the codes; names that begin with a dot are skipped. Several files are joined: other
+      languages, or other images.
+    language: code of captions that come without one; captions with a language must agree.
+    references: gives the order of captions without keys, such as those of text files, and the keys and languages that
+      others are matched with.
+    key: a regular expression whose group is the image's key in an id; a group `language` gives the language.
+    longest: the most characters of a caption; None: any number.
+
+  Raises:
+    UsageError: the file cannot be read, is malformed or empty, repeats predictions or those of another file, has too
+      long captions, or needs `language`.
+  """
+  if language is not None:
+    language = languages_lib.get(language).code
+  if references is not None and not isinstance(references, References):
+    references = References(references)
+  namer = ids.Namer("predictions", key)
+  parts: list[tuple[str, Predictions]] = []
+  with uncollected():
+    for part in joining.listed(path):
+      of_part: Predictions = {}
+      names: dict[str, str] = {}
+      if os.path.isdir(part):
+        for code, file in namer.files(pathlib.Path(part), language):
+          _read(file, code, "the file's name says", of_part, references, namer, longest, names)
+      else:
+        _read(part, language, "--language says", of_part, references, namer, longest, names)
+      if references is not None:
+        of_part = matching.align(of_part, references, namer, names)
+      parts.append((str(part), of_part))
+    if len(parts) > 1:
+      namer.note(joining.note((name, sum(map(len, of_part.values()))) for name, of_part in parts))
+    predictions = CheckedPredictions(joining.predictions(parts) if len(parts) > 1 else parts[0][1])
+    num_read = sum(len(captions) for _, of_part in parts for captions in of_part.values())
+    _note_again(namer, num_read - sum(map(len, predictions.values())))
+  predictions.failed = failed_requests.apart(predictions)
+  predictions.notes, predictions.longest = tuple(namer.notes), longest
+  return predictions
+
+
+def _read(
+  path: str | os.PathLike,
+  language: str | None,
+  says: str,
+  predictions: Predictions,
+  references: ReferenceMapping | None,
+  namer: ids.Namer,
+  longest: int | None,
+  names: dict[str, str],
+) -> None:
+  """Adds the predictions of a file, and key -> name of its picture; `says` names the source of `language`."""
+  differing, cut, num_read, num_filled, num_same, num_keys, num_again = [], [], 0, 0, 0, 0, 0
+  lengths = captions_lib.Lengths(longest)
+  limit = math.inf if longest is None else longest
+  heads, width = failed_requests.HEADS, failed_requests.WIDTH
+  with rows.opened(path) as source:
+    held = rows.of(source)
+    known = () if references is None else references
+    items = matching.in_order(held, _items(held, namer, language, names), language, says, references, namer)
+    for number, key, code, caption in namer.named(held, items, language, says, known):
+      num_read += 1
+      num_keys += caption == key
+      num_filled += caption != ""
+      if caption[:width] in heads:
+        caption = failed_requests.judged(caption)
+      if type(caption) is not str:
+        caption = _unusual(caption, f"{code} {shown(key)}", held.place.format(number), cut)
+      elif len(caption) > limit:
+        lengths.see(key, {code: [caption]}, held.place, number)
+      captions = predictions.get(key)
+      if captions is None:
+        captions = predictions[key] = {}
+      if code in captions:
+        first = captions[code]
+        if isinstance(first, Failed) or isinstance(caption, Failed):
+          num_again += 1
+          caption = first if isinstance(caption, Failed) else caption
+        elif first == caption:
+          num_same += 1
+        else:
+          differing.append(f"{code} {shown(key)}, {held.place.format(number)}")
+      captions[code] = caption
+  lengths.refuse(f"{held.name}: ", ", or what a model left there with --clean")
+  if differing:
+    raise UsageError(
+      f"{held.name}: {wording.count(len(differing), 'prediction')} given twice, with another caption "
+      f"({wording.first_few(differing)}); keep one per image and language"
+    )
+  namer.tally(num_same, "prediction", "given twice with the same caption; counted once")
+  _note_again(namer, num_again)
+  if cut:
+    namer.note(
+      f"{wording.count(len(cut), 'answer')} cut off at the limit of tokens ({wording.first_few(cut)})"
+    )
+  if not num_read:
+    raise UsageError(f"{held.name}: contains no predictions; give JSONL of captions, or COCO results")
+  if num_read > 1 and not num_filled:
+    raise UsageError(
+      f"{held.name}: all {num_read:,} captions are empty; name the column with the captions 'caption'"
+    )
+  if num_read > 1 and num_keys * 2 > num_read:
+    raise UsageError(
+      f"{held.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
+    )
+
+
+def _note_again(namer: ids.Namer, count: int) -> None:
+  namer.tally(count, "request", "asked again after an error; the answer counts")
+
+
+def _unusual(caption: str, of: str, place: str, cut: list[str]) -> str:
+  """Returns a failed request with its place, or the text of an answer that was cut off, which is listed."""
+  if isinstance(caption, Failed):
+    caption.place = place
+    return caption
+  cut.append(f"{of}, {place}")
+  return str(caption)
+
+
+def _items(
+  source: rows.Rows, namer: ids.Namer, language: str | None, names: dict[str, str]
+) -> Iterator[tuple[int | str, str | None, object, str]]:
+  """Yields (number, image key or None, language or None, caption); adds key -> name of the picture to `names`."""
+  first = next(source.rows, None)
+  if first is None:
+    return
+  where = source.where(1 if source.ordered else first[0])
+  layout = columns.layout(first[1], "predictions", where, source.ordered, language)
+  for note in layout.notes:
+    namer.note(note)
+  get_captions, of_language = layout.get_captions, layout.language
+  several = len(layout.captions) > 1
+  key_field, file_name, fields = "" if layout.get_key else layout.key, layout.file_name, layout.captions
+  for number, row in itertools.chain((first,), source.rows):
+    key = row.get(key_field)
+    if type(key) is not str or not key:  # the usual key costs no call
+      key = layouts.key_of(row, layout, source.where, number) if layout.key else None
+    if file_name and key and isinstance(name := row.get(file_name), str):
+      names.setdefault(key, name)
+    for field, code in fields:
+      caption = get_captions(row, source.where(number)) if get_captions else row.get(field)
+      if several and not caption:
+        continue  # an empty cell of a table that has a column for each language: missing
+      if not isinstance(caption, str) or (not caption and row.get("error")):
+        caption = _single(caption, row, field, source.where(number))
+      yield number, key, code or row.get(of_language) or None, caption
+  names |= {key: name for key, name in (source.images or {}).items() if name}
+  for note in source.notes:
+    namer.note(note)
+
+
+def _single(caption: object, row: dict[str, object], member: str, where: str) -> str:
+  """Returns the caption of a list of one, as lmms-eval writes for COCO's test, or a request that failed."""
+  value = caption[0] if isinstance(caption, list) and len(caption) == 1 else caption
+  if isinstance(value, str) and value:
+    return value
+  failed = failed_requests.value(row if row.get("error") else value)
+  if failed is not None and (member in row or row.get("error")):
+    return failed
+  if isinstance(caption, list) and all(isinstance(text, str) for text in caption):
+    raise UsageError(f"{where}: '{member}' has {len(caption)} captions; a prediction is one")
+  raise UsageError(f"{where}: '{member}' is missing or not a string")
+
+
+@checked
+def write_predictions(path: str | os.PathLike, captions: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+  """Writes the items of `Predictions`, (image key, {language: caption}), as plain JSONL, atomically.
+
+  Raises:
+    UsageError: the items are others.
+    XmcapError: the file cannot be written.
+  """
+  try:
+    files.write_lines(path, as_lines(captions))
+  except (TypeError, ValueError, AttributeError) as error:
+    raise UsageError(
+      f"{path}: captions must be pairs of an image key and {{language: caption}}, such as predictions.items() ({error})"
+    ) from error
+
+
+def as_lines(captions: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[str]:
+  """Yields lines of plain JSONL, including their newlines."""
+  for key, of_image in captions:
+    # Encoding only the strings is many times as fast as encoding an object.
+    begin = f'{{"image/key": {encode_basestring(key)}, "language": '
+    for language, caption in of_image.items():
+      yield f'{begin}{encode_basestring(language)}, "caption": {encode_basestring(caption)}}}\n'
+
+
+def match_references(
+  references: ReferenceMapping,
+  predictions: Predictions,
+  languages: Sequence[str] | None = None,
+  missing: str = "refuse",
+  failed: Mapping[str, Mapping[str, Failed]] | None = None,
+) -> tuple[str, ...]:
+  """Checks that there is exactly one prediction for each image and language with references.
+
+  Args:
+    references, predictions: the captions.
+    languages: codes to score, ignoring other predictions; None: all that have references.
+    missing: `refuse`, or `empty` if `fill_missing` will replace missing predictions by empty ones.
+    failed: the requests that failed, which are missing predictions.
+
+  Returns:
+    The codes to score, in alphabetical order.
+
+  Raises:
+    Unmatched: a language has no references, or predictions are missing or have no references.
+    UsageError: a code is unknown, or `missing` is not in `MISSING`.
+  """
+  check_missing(missing)
+  _refuse_foreign(references, predictions)
+  held = {language for captions in references.values() for language, texts in captions.items() if texts}
+  if languages is None:
+    scored = tuple(sorted(held))
+    predicted = set().union(*predictions.values())
+  else:
+    scored = predicted = tuple(sorted({languages_lib.get(code).code for code in languages}))
+  if not scored:
+    raise Unmatched("no language to score: the references have no captions")
+  absent = sorted(set(predicted) - held)
+  if absent:
+    named = ", ".join(_with_relative(code, held) for code in absent)
+    raise Unmatched(f"no references in {named}: choose other --languages, or add references")
+  _refuse_differing(references, predictions, scored, missing, failed or {})
+  return scored
+
+
+def _with_relative(code: str, held: Collection[str]) -> str:
+  """Returns a code, with the language among those held of which it is a variety."""
+  base = languages_lib.variety_base(code)
+  if base not in held:
+    return code
+  # `read_predictions` takes the others for the language, if it knows the references.
+  how = "read the predictions with references=" if languages_lib.variety_of(code) else "in another script"
+  return f"{code} (there is {base}, {how})"
+
+
+def check_missing(missing: str) -> None:
+  """Raises UsageError if `missing` is not in `MISSING`."""
+  if missing not in MISSING:
+    raise UsageError(f"--missing={shown(str(missing))}: choose {' or '.join(MISSING)}")
+
+
+def fill_missing(
+  references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
+) -> tuple[Predictions, dict[str, int]]:
+  """Adds an empty caption for each missing prediction in the languages.
+
+  Returns:
+    The predictions in a new dictionary, and language -> number of missing predictions, if above 0.
+  """
+  filled, counts = dict(predictions), {}
+  for language, key in _missing(references, predictions, languages):
+    filled[key] = {**filled.get(key, {}), language: ""}
+    counts[language] = counts.get(language, 0) + 1
+  return filled, dict(sorted(counts.items()))
+
+
+def _refuse_foreign(references: ReferenceMapping, predictions: Predictions) -> None:
+  """Raises Unmatched if no predicted image has references, because the keys are written differently."""
+  if not references or not predictions or not references.keys().isdisjoint(predictions):
+    return
+  theirs, ours = next(iter(predictions)), next(iter(references))
+  how = "write them as the references do, or give --key, a regular expression whose group is the key, such as '(.*)_en'"
+  raise Unmatched(
+    f"none of the {len(predictions):,} predicted images is among the {len(references):,} of the references (keys such "
+    f"as '{shown(theirs)}' and '{shown(ours)}'); {how}"
+  )
+
+
+def _refuse_differing(
+  references: ReferenceMapping,
+  predictions: Predictions,
+  scored: tuple[str, ...],
+  missing: str,
+  failed: Mapping[str, Mapping[str, Failed]],
+) -> None:
+  """Raises Unmatched if predictions are missing or have no references; it shows both, side by side."""
+  lacking = list(_missing(references, predictions, scored)) if missing == "refuse" else []
+  unanswered = [(code, key, failed[key][code]) for code, key in lacking if code in failed.get(key, {})]
+  absent = [(code, key) for code, key in lacking if code not in failed.get(key, {})]
+  wanted = frozenset(scored)
+  rejected = getattr(references, "rejected", ())
+  extra = []
+  for key, captions in predictions.items():
+    if key in rejected:
+      continue
+    of_image = references.get(key, {})
+    extra += [(code, key) for code in wanted.intersection(captions) if not of_image.get(code)]
+  extra.sort()
+  if not (lacking or extra):
+    return
+  problems = []
+  total = sum(bool(captions.get(language)) for captions in references.values() for language in scored)
+  if unanswered:
+    problems.append(failed_requests.count(unanswered, total))
+  if absent:
+    problems.append(f"{len(absent):,} of {total:,} predictions are missing ({_few_pairs(absent)})")
+  if extra:
+    unknown = {key for _, key in extra if key not in references}
+    problems.append(
+      f"{wording.count(len(extra), 'prediction')} without references, {wording.count(len(unknown), 'unknown image')} "
+      f"among them ({_few_pairs(extra)})"
+    )
+  if absent and extra:
+    cure = "write keys as the references do, or give --key"
+  elif absent:
+    cure = (
+      "predict them, name the languages to score with --languages, or score them as empty captions with "
+      "--missing=empty"
+    )
+  elif extra:
+    cure = "remove them, or add their references"
+  else:
+    cure = "ask for them again, or score them as empty captions with --missing=empty"
+  raise Unmatched(f"{'; '.join(problems)}; {cure}")
+
+
+def _missing(
+  references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+  """Yields (language, image key) with references but no prediction, in the order of the references."""
+  wanted = set(languages)
+  for key, captions in references.items():
+    given = predictions.get(key, {})
+    for language, texts in captions.items():
+      if texts and language in wanted and language not in given:
+        yield language, key
+
+
+def _few_pairs(pairs: Sequence[tuple[str, str]]) -> str:
+  return wording.first_few([f"{language} {shown(key)}" for language, key in pairs])
