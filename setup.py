@@ -131,8 +131,8 @@ setuptools.setup(
     "xmcap.gin": ["**/*.gin"],
     "xmcap.launch_scripts": ["*.sh", "requirements.lock"],
     "xmcap": [
-      "data/checking/*.css",
-      "data/corpora/*.json",
+      "corpora/checking/*.css",
+      "corpora/building/*.json",
       "planning/measured/*.json",
       "py.typed",
       "scoring/report/*.css",

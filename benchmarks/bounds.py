@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import report
 
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.folder import text_files
 from xmcap.data import images
-from xmcap.data.corpora.folder import text_files
-from xmcap.data.corpora.problems import Problems
 from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.reading import arrow_files
 from xmcap.reading.inputs import MAX_LINE, Input

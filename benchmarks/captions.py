@@ -11,7 +11,7 @@ import random
 import tempfile
 
 from xmcap import languages
-from xmcap.data.corpora.emoji import sources as emoji_sources
+from xmcap.corpora.emoji import sources as emoji_sources
 
 _NAMES = 1_500
 # Mean words a caption in XM3600, or characters where there are no spaces, in the order of the codes: Table 1 of

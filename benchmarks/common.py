@@ -9,8 +9,8 @@ from collections.abc import Callable
 import jax
 
 from xmcap import configuration
+from xmcap.corpora.emoji import emoji36
 from xmcap.data import vocabulary
-from xmcap.data.corpora.emoji import emoji36
 
 FILES = ("models/tiny.gin", "data/emoji36.gin", "runs/quickstart.gin")
 

@@ -18,10 +18,10 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks import large_release, report
+from xmcap.corpora.building import build
+from xmcap.corpora.building.options import Options
+from xmcap.corpora.releases import coco35l
 from xmcap.data import record_writer, records
-from xmcap.data.corpora import build
-from xmcap.data.corpora.plans import Options
-from xmcap.data.corpora.releases import coco35l
 from xmcap.languages import TRAINED
 
 

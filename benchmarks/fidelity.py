@@ -24,7 +24,7 @@ import numpy as np
 import report
 
 from xmcap import languages
-from xmcap.data.corpora.emoji import sources
+from xmcap.corpora.emoji import sources
 from xmcap.errors import XmcapError
 from xmcap.scoring.health import Vocabularies, fidelity, vocabularies
 

@@ -115,13 +115,14 @@ def commands(folder: pathlib.Path) -> dict[str, Command]:
   import numpy as np
 
   from tests.convert import test_big_vision
-  from tests.data import conftest, releases
+  from tests.corpora import release_folders as releases
+  from tests.make import tiny_corpus
 
   release = releases.write_xm3600(folder / "release", images=30)
   build = [f"--{role}={path}" for role, path in release.paths.items()]
   (folder / "corpus").mkdir()
-  conftest.write_corpus(
-    folder / "corpus", [conftest.tiny_record(index) for index in range(conftest.NUM_PICTURES)]
+  tiny_corpus.write_corpus(
+    folder / "corpus", [tiny_corpus.tiny_record(index) for index in range(tiny_corpus.NUM_PICTURES)]
   )
   (folder / "toy.gin").write_text(TOY.format(data=folder / "corpus"))
   with (
@@ -227,7 +228,7 @@ def main() -> None:
   # Libraries are imported once; no side initialises jax in the process that the others come from.
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
-    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.data.corpora.releases.xm3600",
+    ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.corpora.releases.xm3600",
      "xmcap.evaluation.model_dir", "xmcap.scoring.writing.output", "xmcap.scoring.report", "xmcap.tasks.emoji36",
      "xmcap.training.loop"]
   )  # fmt: skip

@@ -48,7 +48,7 @@ def plain(path: pathlib.Path) -> int:
 
 def ours(path: pathlib.Path) -> int:
   """The parser of the builds, all checks included; returns the lines."""
-  from xmcap.data.corpora.problems import Problems
+  from xmcap.corpora.building.problems import Problems
   from xmcap.reading import lines
 
   parser, problems, count = _parser(path), Problems(), 0
@@ -70,14 +70,14 @@ def decompressed(path: pathlib.Path) -> int:
 
 def spilled(path: pathlib.Path) -> int:
   """The first phase of a build, in this process alone; returns the lines."""
-  from xmcap.data.corpora import plans, spill
+  from xmcap.corpora.building import options, spill
 
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    return spill.spill(plans.Work(pathlib.Path(folder)), "train", path, _parser(path)).lines
+    return spill.spill(options.Work(pathlib.Path(folder)), "train", path, _parser(path)).lines
 
 
 def _parser(path: pathlib.Path):
-  from xmcap.data.corpora.releases import translations
+  from xmcap.corpora.releases import translations
 
   return translations.CocoParser(path.name, {n: n - 1 for n in range(1, 1_000_000)})
 
@@ -95,7 +95,7 @@ def run_way(way: str, path: pathlib.Path) -> None:
   began = time.process_time()
   if way != "plain":
     for module in ("lines", "spill", "releases.translations"):
-      importlib.import_module(f"xmcap.data.corpora.{module}")
+      importlib.import_module(f"xmcap.corpora.building.{module}")
   imported = time.process_time()
   lines = WAYS[way](path)
   seconds = time.process_time() - imported

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
+from xmcap.corpora.emoji import sources as emoji_sources
 from xmcap.data import record_writer, records, vocabulary
-from xmcap.data.corpora.emoji import sources as emoji_sources
 
 _WORDS = (4, 8)  # names of emoji a caption, about ten words
 

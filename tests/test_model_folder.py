@@ -11,7 +11,7 @@ import gin
 import pytest
 
 from tests import model_folders
-from tests.data.conftest import tiny_record, write_corpus
+from tests.make.tiny_corpus import tiny_record, write_corpus
 from xmcap import cli, configuration
 from xmcap.commands import base
 from xmcap.data.vocabulary import Vocabulary, train_vocabulary

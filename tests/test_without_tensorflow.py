@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from tests import small_corpus
-from tests.data.conftest import tiny_dir  # noqa: F401
 from tests.evaluation import dual
+from tests.make.tiny_corpus import tiny_dir  # noqa: F401
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from tests.data import releases
+from tests.corpora import release_folders as releases
 from xmcap import cli
-from xmcap.data.corpora import downloads
+from xmcap.corpora.building import downloads
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import os
 import gin
 import pytest
 
-from tests.data import conftest
+from tests.make import tiny_corpus
 from xmcap import cli
 from xmcap.data import record_writer
 
@@ -19,8 +19,8 @@ def no_gin_left():
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-  return conftest.write_corpus(
-    tmp_path_factory.mktemp("corpus"), [conftest.tiny_record(i) for i in range(12)]
+  return tiny_corpus.write_corpus(
+    tmp_path_factory.mktemp("corpus"), [tiny_corpus.tiny_record(i) for i in range(12)]
   )
 
 
@@ -38,9 +38,9 @@ def test_check_of_a_good_corpus(corpus, tmp_path, capsys):
 
 def test_check_of_a_bad_one_exits_1(tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(record_writer, "check", lambda record: None)
-  bad = conftest.tiny_record(1)
+  bad = tiny_corpus.tiny_record(1)
   bad.image = b"<html>"
-  conftest.write_corpus(tmp_path, [conftest.tiny_record(0), bad], train_vocabulary=False)
+  tiny_corpus.write_corpus(tmp_path, [tiny_corpus.tiny_record(0), bad], train_vocabulary=False)
   monkeypatch.undo()
   assert _run("check", tmp_path, "--split=train", "--processes=1") == 1
   shown = capsys.readouterr()
@@ -51,8 +51,8 @@ def test_check_of_a_bad_one_exits_1(tmp_path, capsys, monkeypatch):
 
 def test_check_of_a_wrong_index_exits_1(tmp_path, capsys):
   for name, number in (("one", 2), ("two", 3)):
-    conftest.write_corpus(
-      tmp_path / name, [conftest.tiny_record(i) for i in range(number)], train_vocabulary=False
+    tiny_corpus.write_corpus(
+      tmp_path / name, [tiny_corpus.tiny_record(i) for i in range(number)], train_vocabulary=False
     )
   (index,) = (tmp_path / "one").glob("*.index")
   index.write_bytes((tmp_path / "two" / index.name).read_bytes())

@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from tests.data import conftest, releases
+from tests.corpora import release_folders as releases
+from tests.make import tiny_corpus
 from xmcap import cli
 from xmcap.data import lengths, record_writer
 from xmcap.data.records import RecordSource
@@ -15,8 +16,8 @@ from xmcap.errors import UsageError
 
 @pytest.fixture(scope="module")
 def tiny_dir(tmp_path_factory) -> str:
-  pictures = [conftest.tiny_record(index) for index in range(conftest.NUM_PICTURES)]
-  return conftest.write_corpus(tmp_path_factory.mktemp("tiny"), pictures)
+  pictures = [tiny_corpus.tiny_record(index) for index in range(tiny_corpus.NUM_PICTURES)]
+  return tiny_corpus.write_corpus(tmp_path_factory.mktemp("tiny"), pictures)
 
 
 def contents(folder):
@@ -64,7 +65,7 @@ def test_a_corpus_of_an_earlier_version_is_indexed(tmp_path, tiny_dir, capsys):
 def test_records_that_cannot_be_indexed(tmp_path, tiny_dir, capsys, monkeypatch):
   monkeypatch.setattr(record_writer, "_WRITER_OPTIONS", "group_size:1")  # as `tfds build` writes them
   monkeypatch.setattr(record_writer, "_read_back", lambda *arguments: "")
-  corpus = conftest.write_corpus(tmp_path, [conftest.tiny_record(0)], train_vocabulary=False)
+  corpus = tiny_corpus.write_corpus(tmp_path, [tiny_corpus.tiny_record(0)], train_vocabulary=False)
   assert cli.main(["data", "index", corpus, "--processes=1"]) == 1
   assert "cannot be indexed (its records are compressed, or share chunks)" in capsys.readouterr().err
   assert (

@@ -10,10 +10,10 @@ import time
 import pytest
 
 from tests import small_corpus
-from tests.data import releases
+from tests.corpora import release_folders as releases
 from tests.sessions import alive
 from xmcap import cli
-from xmcap.data.corpora import plans
+from xmcap.corpora.building import options
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +23,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 def small_shards():
   """A small release makes more than one shard and piece of captions, so that workers begin."""
-  init = plans.Options.__init__
-  plans.Options.__init__ = lambda self, **given: init(
+  init = options.Options.__init__
+  options.Options.__init__ = lambda self, **given: init(
     self, **{"shard_pictures": 8, "chunk_bytes": 2_000, **given}
   )
   return init
@@ -42,7 +42,7 @@ console()
 def _small_shards():
   init = small_shards()
   yield
-  plans.Options.__init__ = init
+  options.Options.__init__ = init
 
 
 def children(process):

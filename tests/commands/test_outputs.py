@@ -14,7 +14,8 @@ import gin
 import pytest
 from PIL import Image
 
-from tests.data import conftest, releases
+from tests.corpora import release_folders as releases
+from tests.make import tiny_corpus
 from tests.runs import synthetic
 from xmcap import cli
 
@@ -52,8 +53,8 @@ def place(tmp_path_factory):
   Image.new("RGB", (8, 8)).save(folder / "photo.png")
   synthetic.captioner(folder / "run", 0, 400, 400, ends="finished")
   (folder / "corpus").mkdir()
-  conftest.write_corpus(
-    folder / "corpus", [conftest.tiny_record(index) for index in range(conftest.NUM_PICTURES)]
+  tiny_corpus.write_corpus(
+    folder / "corpus", [tiny_corpus.tiny_record(index) for index in range(tiny_corpus.NUM_PICTURES)]
   )
   return folder
 

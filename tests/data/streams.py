@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.data.conftest import SIDE
+from tests.make.tiny_corpus import SIDE
 from xmcap.data.stream import CaptionStream
 
 

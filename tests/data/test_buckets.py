@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.data.conftest import NUM_PICTURES
 from tests.data.streams import captions, equal, texts
+from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.data import images, lengths
 from xmcap.errors import UsageError
 

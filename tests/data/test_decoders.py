@@ -12,8 +12,8 @@ import time
 import numpy as np
 import pytest
 
-from tests.data.conftest import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from tests.data.streams import captions, equal
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from tests.sessions import alive
 from xmcap.data import decoders, images
 from xmcap.data.probe import reading_rate

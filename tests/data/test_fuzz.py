@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data import release_archives, release_lines, release_pictures, releases
+from tests.corpora import release_archives, release_lines, release_pictures
+from tests.corpora import release_folders as releases
 from tests.data.mutations import mutate
+from xmcap.corpora.building import build, picture_check, pictures
+from xmcap.corpora.building import options as options_lib
+from xmcap.corpora.building.problems import KINDS, Problems
+from xmcap.corpora.releases import coco35l, translations, xm3600
 from xmcap.data import images, records
-from xmcap.data.corpora import build, picture_check, pictures, plans
-from xmcap.data.corpora.problems import KINDS, Problems
-from xmcap.data.corpora.releases import coco35l, translations, xm3600
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES
 from xmcap.reading import lines
@@ -249,7 +251,7 @@ def test_damaged_archives(tmp_path):
     path.write_bytes(mutate(archives[turn % 2], archives[turn % 2 :][:1], rng))
     try:
       problems = Problems()
-      found = pictures.Pictures.search(plans.Work(folder / "work", problems=problems), [path])
+      found = pictures.Pictures.search(options_lib.Work(folder / "work", problems=problems), [path])
     except (XmcapError, UsageError) as error:
       assert is_message(error, str(path)), repr(error)
       continue
@@ -273,7 +275,7 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
     folder.mkdir()
     (folder / "images.tgz").write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
     try:
-      found = pictures.Pictures.search(plans.Work(folder / "work"), [folder / "images.tgz"])
+      found = pictures.Pictures.search(options_lib.Work(folder / "work"), [folder / "images.tgz"])
     except XmcapError:
       continue
     assert all(found.read(name) == data for name, data in files.items())
@@ -296,7 +298,7 @@ def test_a_build_of_damaged_lines_loses_none(tmp_path):
   rng = random.Random(7)
   damaged = b"".join(mutate(line, whole, rng) if rng.random() < 0.3 else line for line in whole)
   path.write_bytes(damaged)
-  options = plans.Options(chunk_bytes=20_000, shard_pictures=3)
+  options = options_lib.Options(chunk_bytes=20_000, shard_pictures=3)
   corpus = coco35l.Coco35l(**release.paths)
   report = build.build(corpus, tmp_path / "out", options, processes=1)
   captions = [one for record in records.RecordSource(tmp_path / "out", "train") for one in record.captions]

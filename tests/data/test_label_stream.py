@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.data import label_folders
-from tests.data.conftest import NUM_PICTURES, SIDE
+from tests.corpora import label_folders
 from tests.data.streams import dealt_out, equal
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE
 from xmcap.data.label_stream import LabelStream
 from xmcap.errors import UsageError
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.data.conftest import NUM_PICTURES
 from tests.data.streams import captions, texts
+from tests.make.tiny_corpus import NUM_PICTURES
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError
 

@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-import tests.data.conftest as corpora
-from tests.data.conftest import NUM_PICTURES, tiny_record, write_corpus
+import tests.make.tiny_corpus as corpora
+from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
 from xmcap.data import lengths, record_writer, records
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary, train_vocabulary

@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-import tests.data.conftest as corpora
-from tests.data.conftest import NUM_PICTURES, SIDE, tiny_record, write_corpus
+import tests.make.tiny_corpus as corpora
 from tests.data.streams import captions, dealt_out, equal, joined
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from xmcap.data import features, images, records
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError

@@ -3,7 +3,7 @@ import threading
 import numpy as np
 import pytest
 
-from tests.data.conftest import NUM_PICTURES, SIDE, tiny_record, write_corpus
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from xmcap.data.probe import reading_rate
 from xmcap.data.stream import CaptionStream
 

@@ -6,8 +6,8 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
+from xmcap.corpora import tfds_builders
 from xmcap.data import record_writer, records
-from xmcap.data.corpora import tfds_builders
 from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
 

@@ -12,9 +12,9 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
+from xmcap.corpora import tfds_builders
 from xmcap.data import record_writer, records
 from xmcap.data.columns import parse_columns
-from xmcap.data.corpora import tfds_builders
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
 

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
 from xmcap.data.skipped import SkippedPictures
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError

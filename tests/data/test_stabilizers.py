@@ -7,13 +7,13 @@ import gin
 import numpy as np
 import pytest
 
-from tests.data import releases
-from tests.data.conftest import SIDE, colour, png, write_corpus
+from tests.corpora import release_folders as releases
 from tests.data.streams import captions
+from tests.make.tiny_corpus import SIDE, colour, png, write_corpus
 from xmcap import cli
+from xmcap.corpora.checking import show
 from xmcap.data import records, vocabulary
 from xmcap.data.caption_choice import pivots_of
-from xmcap.data.checking import show
 from xmcap.errors import UsageError
 from xmcap.models.stabilizer import Stabilizer
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record
 from tests.data.streams import captions, texts
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record
 from xmcap.data import images, vocabulary
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError

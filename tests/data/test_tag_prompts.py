@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.data.conftest import tiny_record, write_corpus
 from tests.data.streams import captions
+from tests.make.tiny_corpus import tiny_record, write_corpus
 from xmcap.data.tag_prompts import TagPrompts
 from xmcap.errors import UsageError
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.data.conftest import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
 from tests.data.streams import captions, dealt_out, equal
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, tiny_record, write_corpus
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError, XmcapError
 

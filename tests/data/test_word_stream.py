@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests import word_folders
-from tests.data.conftest import NUM_PICTURES, colour, png, tiny_record, write_corpus
 from tests.data.streams import dealt_out, equal
+from tests.make.tiny_corpus import NUM_PICTURES, colour, png, tiny_record, write_corpus
 from xmcap.data import features, records
 from xmcap.data import words as words_lib
 from xmcap.data.word_stream import WordStream

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests import drawn_params
-from tests.data.conftest import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
 from tests.evaluation import dual
 from tests.evaluation.dual import DUAL, T5, VIT
+from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.cli import main
 from xmcap.data.taught_stream import TaughtStream
 from xmcap.errors import UsageError

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.spatial import distance
 
 from tests import model_folders
-from tests.data.conftest import png, write_corpus
+from tests.make.tiny_corpus import png, write_corpus
 from xmcap.data import records
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.picture_features import PictureEncoder

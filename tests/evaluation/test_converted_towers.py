@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.convert.test_hf_dual import clip_tokenizer, converted, write_dual
-from tests.data.conftest import png, register, tiny_dir, write_corpus  # noqa: F401  fixtures
+from tests.make.tiny_corpus import png, register, tiny_dir, write_corpus  # noqa: F401  fixtures
 from xmcap import cli
 from xmcap.data import images, records
 from xmcap.data.stream import TagStream

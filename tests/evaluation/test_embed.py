@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data.conftest import tiny_dir  # noqa: F401  a fixture
 from tests.evaluation import dual
+from tests.make.tiny_corpus import tiny_dir  # noqa: F401  a fixture
 from xmcap.cli import main
 from xmcap.evaluation import embed as embed_lib
 from xmcap.evaluation import embedder

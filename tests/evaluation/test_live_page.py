@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.data.conftest import png, write_corpus
+from tests.make.tiny_corpus import png, write_corpus
 from xmcap.data import images, records
 from xmcap.errors import UsageError
 from xmcap.evaluation.live_page import LivePage

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from tests import drawn_params
-from tests.data.conftest import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
 from tests.evaluation.dual import DUAL, T5, VIT
+from tests.make.tiny_corpus import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
 from tests.options import changed
 from xmcap.cli import main
 from xmcap.data import features, images

@@ -1,11 +1,11 @@
 import pytest
 from PIL import Image
 
+from xmcap.corpora.building import build
+from xmcap.corpora.building.options import Options
+from xmcap.corpora.folder import own
+from xmcap.corpora.folder.split_choice import Rule
 from xmcap.data import records
-from xmcap.data.corpora import build
-from xmcap.data.corpora.folder import own
-from xmcap.data.corpora.folder.split_choice import Rule
-from xmcap.data.corpora.plans import Options
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import picture_files
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data import label_folders
+from tests.corpora import label_folders
 from xmcap import cli
 from xmcap.data import labels as labels_lib
 from xmcap.models import model_json

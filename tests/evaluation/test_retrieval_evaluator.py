@@ -2,8 +2,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
+from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.stream import CaptionStream
 from xmcap.evaluation.retrieval_evaluator import RetrievalEvaluator
 from xmcap.scoring.ranked import retrieval

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.data import label_folders
-from tests.data.conftest import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
+from tests.corpora import label_folders
+from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.label_stream import LabelStream
 from xmcap.errors import UsageError
 from xmcap.evaluation import tag_baselines

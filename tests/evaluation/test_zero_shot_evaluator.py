@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from tests.data.conftest import register, tiny, tiny_dir  # noqa: F401  fixtures
 from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
+from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.pretrained_tokenizers.text_input import OwnPieces
 from xmcap.data.stream import TagStream
 from xmcap.data.vocabulary import EOS_ID

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from tests.fuzz import strangers
 from tests.fuzz.commands import Command
 from tests.serving import servers
-from xmcap.data.corpora.folder import columnar
-from xmcap.data.corpora.folder.table import Columns
-from xmcap.data.corpora.problems import Problems
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.folder import columnar
+from xmcap.corpora.folder.table import Columns
 from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.errors import XmcapError
 from xmcap.models.text_tower import TextConfig

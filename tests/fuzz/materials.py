@@ -11,7 +11,7 @@ import gin
 import numpy as np
 
 from tests import small_corpus
-from tests.data import releases
+from tests.corpora import release_folders as releases
 from tests.fuzz import strangers
 from tests.runs import synthetic
 from xmcap import cli, configuration

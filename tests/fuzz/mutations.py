@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from tests.data import release_pictures
+from tests.corpora import release_pictures
 from tests.data.mutations import mutate
 from tests.fuzz import formats
 

@@ -24,8 +24,8 @@ _OF_LIGHT = (
   "xmcap.runs.summary", "xmcap.scoring.human.rating_page", "xmcap.scoring.writing.output", "xmcap.scoring.report",
 )  # fmt: skip
 _OF_HEAVY = (
-  "tensorflow", "xmcap.convert.exporting", "xmcap.convert.importing", "xmcap.data.checking.check",
-  "xmcap.data.checking.show", "xmcap.data.corpora.build", "xmcap.data.registry", "xmcap.evaluation.evaluators",
+  "tensorflow", "xmcap.convert.exporting", "xmcap.convert.importing", "xmcap.corpora.checking.check",
+  "xmcap.corpora.checking.show", "xmcap.corpora.building.build", "xmcap.data.registry", "xmcap.evaluation.evaluators",
   "xmcap.evaluation.model_dir", "xmcap.planning.parameters", "xmcap.dry_run.run", "xmcap.training.loop",
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sentencepiece
 
-from tests.data import release_pictures
+from tests.corpora import release_pictures
 from tests.serving import servers
 
 TABLES = (

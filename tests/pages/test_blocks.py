@@ -49,7 +49,7 @@ RUN = {"score", "compare", "human", "caption", "convert", "runs", "check", "show
 EXPLAINED = {"train", "eval", "plan"}
 """Take minutes to days: their options are parsed and their gin files resolved, by --explain."""
 PARSED = {
-  "build": "downloads or needs gigabytes of a release; tests/data/corpora builds small ones",
+  "build": "downloads or needs gigabytes of a release; tests/corpora/building builds small ones",
   "serve": "goes on until it is stopped",
   "export": "compiles for seconds; its own tests export",
   "vocabulary": "trains for seconds",

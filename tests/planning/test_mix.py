@@ -3,7 +3,7 @@
 import gin
 import pytest
 
-from tests.data.conftest import NUM_PICTURES, tiny_record, write_corpus
+from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
 from xmcap import cli, configuration
 from xmcap.errors import UsageError
 from xmcap.planning import mix, report, step, topologies

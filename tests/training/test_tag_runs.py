@@ -4,8 +4,8 @@ import gin
 import numpy as np
 import pytest
 
-from tests.data import label_folders
-from tests.data.conftest import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
+from tests.corpora import label_folders
+from tests.make.tiny_corpus import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
 from xmcap import cli, configuration
 from xmcap.data import features
 from xmcap.evaluation import model_dir

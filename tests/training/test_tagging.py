@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests import drawn_params
-from tests.data import label_folders
+from tests.corpora import label_folders
 from xmcap.models.vit import ViTConfig
 from xmcap.training.tagging import LabelObjective
 

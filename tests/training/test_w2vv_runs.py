@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import word_folders
-from tests.data.conftest import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
+from tests.make.tiny_corpus import NUM_PICTURES, register, tiny_dir  # noqa: F401  fixtures
 from xmcap import configuration
 from xmcap.cli import main
 from xmcap.data import features

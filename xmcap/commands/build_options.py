@@ -17,14 +17,14 @@ def add(command) -> None:
 
 def parsed(arguments: argparse.Namespace):
   """Returns the shared options; UsageError if one is out of range."""
-  from xmcap.data.corpora.plans import Options
+  from xmcap.corpora.building.options import Options
 
   return Options(on_bad=arguments.on_bad, image_size=arguments.image_size, quality=arguments.quality)
 
 
 def build(arguments: argparse.Namespace, corpus: Any, vocabulary: Any = None):
   """Builds a corpus with the shared options, and prints the summary; returns the report."""
-  from xmcap.data.corpora import build
+  from xmcap.corpora.building import build
 
   report = build.build(
     corpus,

@@ -46,7 +46,7 @@ def _add_select(actions) -> None:
 
 
 def _select(arguments) -> None:
-  from xmcap.data.corpora import selection
+  from xmcap.corpora.building import selection
 
   outputs.keep_apart({"--out": arguments.out}, {"FILE": arguments.candidates, "--places": arguments.places})
   countries = selection.countries_of_languages(arguments.places)
@@ -81,7 +81,7 @@ def _add_check(actions) -> None:
 
 
 def _check(arguments) -> None:
-  from xmcap.data.checking import check, shared
+  from xmcap.corpora.checking import check, shared
 
   out = arguments.out or arguments.dir
   has_folder = bool(arguments.out) or os.path.isdir(arguments.dir)
@@ -145,7 +145,7 @@ def _show(arguments) -> None:
     raise UsageError(f"--gin.{arguments.overrides[0]} needs --gin_file")
   if arguments.gin_file and not base.configure(arguments):
     return
-  from xmcap.data.checking import show, show_page
+  from xmcap.corpora.checking import show, show_page
 
   read = {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
   outputs.keep_apart({"--out": arguments.out}, read)
@@ -224,7 +224,7 @@ def _add_stats(actions) -> None:
 
 
 def _stats(arguments) -> None:
-  from xmcap.data.checking import statistics, statistics_tables
+  from xmcap.corpora.checking import statistics, statistics_tables
 
   found = statistics.statistics(
     arguments.dir,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from xmcap.commands import base, build_options, data_build_folder
-from xmcap.data.corpora.emoji.options import DrawnOptions, Emoji36Options, Emoji100Options, EmojiTagsOptions
-from xmcap.data.corpora.releases.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
+from xmcap.corpora.building.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
+from xmcap.corpora.emoji.options import DrawnOptions, Emoji36Options, Emoji100Options, EmojiTagsOptions
 from xmcap.errors import UsageError
 from xmcap.files import outputs
 
@@ -75,8 +75,8 @@ def _add_drawn(corpora, name: str, kind: type[DrawnOptions], pieces: int, summar
 def _build_drawn(name: str, arguments) -> None:
   """Builds a generated corpus, its vocabulary, and the index of the lengths of its captions."""
   from xmcap import languages
+  from xmcap.corpora.emoji import emoji36, emoji100, emoji_tags
   from xmcap.data import lengths
-  from xmcap.data.corpora.emoji import emoji36, emoji100, emoji_tags
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
   build = {"emoji36": emoji36.build, "emoji100": emoji100.build, "emoji_tags": emoji_tags.build}[name]
@@ -128,7 +128,7 @@ def _build_coco_cn(arguments) -> None:
   base.check_local({**read, "--out": arguments.out})
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog):
-    from xmcap.data.corpora.releases import coco_cn
+    from xmcap.corpora.releases import coco_cn
 
     corpus = coco_cn.CocoCn(
       pathlib.Path(arguments.release),
@@ -179,7 +179,7 @@ def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Nam
     places.append(("--release", arguments.release, True))
   with outputs.held_all(places, arguments.prog):
     paths = _paths(name, parts, arguments)
-    from xmcap.data.corpora.releases import babel_imagenet, cc3m35l, coco35l, xm3600
+    from xmcap.corpora.releases import babel_imagenet, cc3m35l, coco35l, xm3600
     from xmcap.data.vocabulary import Vocabulary
 
     if name == "coco35l":
@@ -209,7 +209,7 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, Any]:
     return parts[option].find(release) if release else None
 
   if release and arguments.download:
-    from xmcap.data.corpora import downloads
+    from xmcap.corpora.building import downloads
 
     for option, part in parts.items():
       if part.url and find(option) is None:

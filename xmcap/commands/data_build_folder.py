@@ -5,7 +5,7 @@ import re
 
 from xmcap import languages
 from xmcap.commands import base, build_options
-from xmcap.data.corpora.releases.file_names import FOLDER
+from xmcap.corpora.building.file_names import FOLDER
 from xmcap.errors import UsageError
 from xmcap.files import outputs
 
@@ -64,10 +64,10 @@ def _code(written: str) -> str:
 
 def _build_held(arguments, trained: int) -> None:
   """Builds the corpus, and trains a vocabulary of `trained` tokens, or keeps the given one if that is 0."""
+  from xmcap.corpora.folder import own
+  from xmcap.corpora.folder.split_choice import Rule
+  from xmcap.corpora.folder.table import Columns
   from xmcap.data import lengths, records
-  from xmcap.data.corpora.folder import own
-  from xmcap.data.corpora.folder.split_choice import Rule
-  from xmcap.data.corpora.folder.table import Columns
   from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.files import files
 

@@ -124,7 +124,7 @@ def _labels(arguments) -> None:
 
 def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   """Returns the labels made from senses, by code, and the lines about them."""
-  from xmcap.data.corpora.releases import babel_labels
+  from xmcap.corpora.releases import babel_labels
 
   wnids = babel_labels.read_wnids(pathlib.Path(arguments.wnids))
   made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
@@ -162,9 +162,9 @@ def _add_tags(actions) -> None:
 
 
 def _tags(arguments) -> None:
+  from xmcap.corpora.building import tag_labels
+  from xmcap.corpora.releases import coco_cn
   from xmcap.data import records
-  from xmcap.data.corpora import tag_labels
-  from xmcap.data.corpora.releases import coco_cn
   from xmcap.files import files
 
   if arguments.source not in records.SOURCES:
@@ -212,7 +212,7 @@ def _add_words(actions) -> None:
 
 def _words(arguments) -> None:
   from xmcap.data import records, words
-  from xmcap.data.corpora import word_vectors
+  from xmcap.families.word2visualvec import word_vectors
   from xmcap.files import files
   from xmcap.scoring.writing.grid import Grid
 

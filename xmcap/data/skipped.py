@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from absl import logging
 
-from xmcap.data.corpora.problems import ON_BAD
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files
 from xmcap.files.bucket_paths import epath
+
+ON_BAD = ("skip", "stop")
 
 
 class SkippedPictures:

@@ -15,8 +15,8 @@ import jax
 from jax.sharding import Mesh
 
 from xmcap import configuration
+from xmcap.corpora.checking import preflight
 from xmcap.data import epochs, registry
-from xmcap.data.checking import preflight
 from xmcap.data.vocabulary import check_rows
 from xmcap.dry_run import first_step, starting_state, trial_checkpoint
 from xmcap.dry_run.report import Report

@@ -19,7 +19,6 @@ import numpy as np
 
 from xmcap.data import records
 from xmcap.data.columns import parse_columns
-from xmcap.data.corpora import plans
 from xmcap.data.taught_stream import digest_of_texts
 from xmcap.errors import UsageError
 from xmcap.evaluation import adapters as adapters_lib
@@ -27,7 +26,7 @@ from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import picture_features
 from xmcap.evaluation.embedder import DualEmbedder, TextEmbedder
 from xmcap.evaluation.word_embedder import FeatureEmbedder
-from xmcap.files import addresses, files
+from xmcap.files import addresses, files, plans
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
 from xmcap.progress import Say

@@ -18,12 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from xmcap.data import features, images
-from xmcap.data.corpora import plans
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import sharded_params
-from xmcap.files import files
+from xmcap.files import files, plans
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
 from xmcap.models.dual import DualConfig

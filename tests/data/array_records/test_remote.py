@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import loopback_store
-from tests.data.conftest import tiny_record
+from tests.make.tiny_corpus import tiny_record
 from xmcap.data import record_writer, records, workers
 from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource

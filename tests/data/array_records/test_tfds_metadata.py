@@ -7,10 +7,10 @@ import pytest
 import tensorflow_datasets as tfds
 from etils import epath
 
+from xmcap.corpora import tfds_builders
+from xmcap.corpora.releases import cc3m35l, coco35l, xm3600
 from xmcap.data import record_writer
 from xmcap.data.array_records import tfds_metadata
-from xmcap.data.corpora import tfds_builders
-from xmcap.data.corpora.releases import cc3m35l, coco35l, xm3600
 from xmcap.data.record_writer import WrittenSplit
 from xmcap.errors import XmcapError
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import seqio
 
-from tests.data.conftest import NUM_PICTURES, SIDE, colour, png, write_corpus
 from tests.data.streams import captions, dealt_out, equal, texts
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, png, write_corpus
+from xmcap.corpora.checking import preflight, show
 from xmcap.data import epochs, order, records, registry
-from xmcap.data.checking import preflight, show
 from xmcap.data.order import BLOCK
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError

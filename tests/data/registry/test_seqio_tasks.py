@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import seqio
 
-from tests.data.conftest import NUM_PICTURES, SIDE, colour, png, tiny_record, write_corpus
+from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, png, tiny_record, write_corpus
 from xmcap.data import records, registry
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES, TRAINED

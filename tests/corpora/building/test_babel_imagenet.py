@@ -1,0 +1,165 @@
+"""Babel-ImageNet's records, and its labels from a table of senses."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from xmcap.cli import main
+from xmcap.corpora.releases import babel_labels
+from xmcap.data import records
+from xmcap.errors import UsageError
+
+WNIDS = ["n01440764", "n01443537", "n01484850"]
+
+
+def picture(number):
+  data = io.BytesIO()
+  Image.fromarray(np.full((16, 16, 3), number, np.uint8)).save(data, "JPEG")
+  return data.getvalue()
+
+
+@pytest.fixture
+def release(tmp_path):
+  """Two pictures a class, each class in its folder, and labels."""
+  for number, wnid in enumerate(WNIDS):
+    (tmp_path / "val" / wnid).mkdir(parents=True)
+    for place in range(2):
+      name = f"ILSVRC2012_val_{number * 2 + place:08d}.JPEG"
+      (tmp_path / "val" / wnid / name).write_bytes(picture(number * 40 + place))
+  labels = {
+    "EN": [[0, 1, 2], ["tench", "goldfish", "great white shark"]],
+    "DE": [[0, 2], ["Schleie", "Weißer Hai"]],
+  }
+  (tmp_path / "babel_imagenet.json").write_text(json.dumps(labels))
+  (tmp_path / "nllb_dist13b_prompts.json").write_text(json.dumps({"DE": ["ein Foto von {}"]}))
+  return tmp_path
+
+
+def build(release, *options, out="out"):
+  return main(["data", "build", "babel_imagenet", f"--out={release / out}", "--processes=1", *options])
+
+
+def found(release, out="out"):
+  return {record.key: record.tags for record in records.RecordSource(release / out, "validation")}
+
+
+def test_a_release_becomes_records_with_their_class(release, capsys):
+  assert build(release, f"--release={release}") == 0
+  tags = {f"ILSVRC2012_val_{number:08d}": [WNIDS[number // 2]] for number in range(6)}
+  assert found(release) == tags
+  assert records.read_tags(release / "out") == WNIDS
+  for name, copy in (("babel_imagenet.json", "labels.json"), ("nllb_dist13b_prompts.json", "prompts.json")):
+    assert (release / "out" / copy).read_bytes() == (release / name).read_bytes()
+  assert "no problems with the release" in capsys.readouterr().out
+
+
+def test_an_archive_and_pictures_in_one_folder_give_the_same(release):
+  assert build(release, f"--release={release}") == 0
+  with tarfile.open(release / "val.tar", "w") as tar:
+    tar.add(release / "val", "val")
+  labels = f"--labels={release / 'babel_imagenet.json'}"
+  assert build(release, labels, f"--images={release / 'val.tar'}", out="tar") == 0
+  (release / "flat").mkdir()
+  lines = ["ImageId,PredictionString"]
+  for path in sorted((release / "val").rglob("*.JPEG")):
+    (release / "flat" / path.name).write_bytes(path.read_bytes())
+    lines.append(f"{path.stem},{path.parent.name} 1 2 3 4")
+  (release / "classes.csv").write_text("\n".join(lines))
+  flat = [f"--images={release / 'flat'}", f"--classes={release / 'classes.csv'}"]
+  assert build(release, labels, *flat, out="flat_out") == 0
+  assert found(release) == found(release, "tar") == found(release, "flat_out")
+
+
+def test_pictures_of_no_class_and_broken_ones_are_counted(release, capsys):
+  (release / "val" / "stray.JPEG").write_bytes(picture(9))
+  (release / "val" / WNIDS[0] / "ILSVRC2012_val_00000000.JPEG").write_bytes(b"<html>")
+  assert build(release, f"--release={release}") == 0
+  said = capsys.readouterr().out
+  assert "no_class: pictures without a class" in said and "not_a_picture" in said
+  assert len(found(release)) == 5
+
+
+def test_the_order_of_the_classes_is_given_by_a_file(release):
+  (release / "wnids.txt").write_text("\n".join(["n00000001", *WNIDS]))
+  assert build(release, f"--release={release}") == 0
+  assert records.read_tags(release / "out") == ["n00000001", *WNIDS]
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    (lambda at: (at / "wnids.txt").write_text("n01440764\nn01440764\n"), "wnids.txt, line 2: not a class such as"),
+    (lambda at: (at / "wnids.txt").write_text("\n".join(WNIDS[:2])), "class 2, but .*wnids.txt has only 2 classes"),
+    (lambda at: (at / "wnids.txt").write_text("\n".join([*WNIDS[1:], "n00000001"])), "its class n01440764 is not in"),
+    (lambda at: (at / "babel_imagenet.json").write_text('{"DE": [[0, 0], ["a", "b"]]}'), "index 0 is repeated"),
+    (lambda at: (at / "babel_imagenet.json").write_text('{"DE": [[0, 1], ["a"]]}'), "2 indices and 1 label"),
+    (lambda at: (at / "babel_imagenet.json").write_text('{"IW": [[0, 7], ["a", "b"]]}'), "class 7, but .*val has only"),
+    (lambda at: (at / "nllb_dist13b_prompts.json").write_text('{"DE": ["ein Foto"]}'), "prompt 0 .* has {} 0 times"),
+  ],
+)  # fmt: skip
+def test_bad_input_is_one_line(release, capsys, change, message):
+  change(release)
+  assert build(release, f"--release={release}") == 2
+  (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
+  assert line.startswith("xmcap: error: ")
+  with pytest.raises(UsageError, match=message):
+    raise UsageError(line)
+
+
+SENSES = """language\tlemma\tsource\tmachine_translated\tsynset
+EN\ttench\tWN\tfalse\twn:01440764n
+EN\tGoldfish\tWN\tfalse\tn01443537
+EN\tgreat_white_shark\tWN\tfalse\t01484850n
+EN\tmaneater\tWIKIRED\tfalse\tn01484850
+DE\tTinca\tWIKIRED\tfalse\tn01440764
+DE\tSchleie_(Fisch)\tWIKI\tfalse\tn01440764
+DE\tgoldfish\tWIKI\tfalse\tn01443537
+DE\tGoldfisch\tGOOGLE\ttrue\tn01443537
+DE\tManeater\tWIKI\tfalse\tn01440764
+DE\tWeißhai\tWIKIDATA_ALIAS\tfalse\tn01484850
+PT\tplanetárium\tWIKI\tfalse\tn01440764
+PT\tpeixe\tGOOGLE\ttrue\tn01443537
+FR\tautre\tWIKI\tfalse\tn99999999
+"""
+
+
+def test_labels_by_the_papers_five_steps(tmp_path):
+  (tmp_path / "senses.tsv").write_text(SENSES)
+  made = babel_labels.make(babel_labels.read_senses(tmp_path / "senses.tsv"), WNIDS, least=2)
+  assert made.labels == {
+    "EN": [[0, 1, 2], ["tench", "Goldfish", "great white shark"]],
+    "DE": [[0, 2], ["Schleie (Fisch)", "Weißhai"]],  # an alias where there is nothing else
+  }
+  assert made.counts == {"EN": (3, 3, 3), "DE": (3, 3, 2), "PT": (2, 1, 0)}
+
+
+def test_the_command_prints_the_counts(tmp_path, capsys):
+  (tmp_path / "senses.tsv").write_text(SENSES)
+  (tmp_path / "wnids.txt").write_text("\n".join(WNIDS))
+  options = [f"--senses={tmp_path / 'senses.tsv'}", f"--wnids={tmp_path / 'wnids.txt'}"]
+  assert main(["data", "labels", *options, f"--out={tmp_path / 'labels.json'}", "--least=2"]) == 0
+  said = capsys.readouterr().out.splitlines()
+  assert [line.split() for line in said[1:4]] == [
+    ["EN", "3", "3", "3"], ["DE", "3", "3", "2"], ["PT", "2", "1", "0", "left", "out"],
+  ]  # fmt: skip
+  assert list(json.loads((tmp_path / "labels.json").read_text())) == ["EN", "DE"]
+
+
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("a\tb\n", "line 1: the header must be"),
+    (SENSES + "DE\tx\tWIKI\tmaybe\tn01440764\n", "line 15: must be language, lemma"),
+    (SENSES + "DE\tx\tWIKI\ttrue\tv01440764\n", "line 15: must be language, lemma"),
+    (SENSES + "DE\tx\ry\tWIKI\tmaybe\tn01440764\n", "line 15: must be language, lemma"),
+    (SENSES.replace("EN\t", "IT\t"), "no English senses"),
+  ],
+)
+def test_bad_senses_are_named(tmp_path, text, message):
+  (tmp_path / "senses.tsv").write_text(text)
+  with pytest.raises(UsageError, match=message):
+    babel_labels.make(babel_labels.read_senses(tmp_path / "senses.tsv"), WNIDS)

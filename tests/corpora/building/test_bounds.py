@@ -1,0 +1,242 @@
+"""Small files that hold, or say that they hold, enormously much: each ends soon, in one line, by a stated limit."""
+
+import bz2
+import gzip
+import io
+import os
+import struct
+import tarfile
+import time
+import zipfile
+
+import pytest
+from PIL import Image
+
+from xmcap.corpora.building import picture_check
+from xmcap.corpora.building.problems import MAX_LISTED, Problems
+from xmcap.corpora.releases import cc3m35l, xm3600
+from xmcap.corpora.releases.translations import CocoParser
+from xmcap.data import images
+from xmcap.errors import UsageError, XmcapError
+from xmcap.files import strict_json
+from xmcap.reading import archives, inputs, lines, tar_files
+from xmcap.reading.archives import File
+
+NEWLINES = 50_000_000
+SOON = 10.0  # seconds of the processor; without a limit each of these takes minutes
+
+
+@pytest.fixture
+def soon():
+  began = time.process_time()
+  yield
+  assert time.process_time() - began < SOON
+
+
+def packed(path, opener, piece, count):
+  with opener(path, "wb") as file:
+    for _ in range(count):
+      file.write(piece)
+  return path
+
+
+@pytest.mark.parametrize("suffix, opener", [("", open), (".gz", gzip.open)])
+@pytest.mark.parametrize("line", [b"\n", b" \n"])
+def test_empty_lines_of_translations_cost_little(suffix, opener, line, tmp_path, soon):
+  piece = line * ((1 << 20) // len(line))
+  path = packed(tmp_path / f"a.jsonl{suffix}", opener, piece, 4)
+  parser, count, problems = CocoParser("a", {1: 0}), 0, Problems()
+  for text, _ in lines.chunks(path):
+    captions, read = parser(text, count + 1, problems)
+    assert not captions
+    count += read
+  assert count == 4 * piece.count(b"\n") and not problems.counts
+
+
+@pytest.mark.parametrize("line", [b"\n", b"\r\n", b"   \n"])
+def test_filled_lines_are_numbered_as_line_by_line(line):
+  block = line.join([b"", b"", b"a", b"  b\t", b"", b"c", b"", b""])
+  expected = [(n, raw) for n, raw in enumerate(block.split(b"\n"), 8) if raw.strip()]
+  found = list(strict_json.filled_lines(block, 7))
+  assert [(number, raw.rstrip(b"\r")) for number, raw in found] == [
+    (n, raw.rstrip(b"\r")) for n, raw in expected
+  ]
+
+
+def test_empty_lines_of_predictions_cost_nothing(tmp_path, soon):
+  path = tmp_path / "predictions.zip"
+  with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.jsonl", "w") as file:
+    for _ in range(NEWLINES >> 20):
+      file.write(b"\n" * (1 << 20))
+    file.write(b'{"a": 1}\n')
+  with inputs.Input(path) as source:
+    assert list(source.rows()) == [((NEWLINES >> 20 << 20) + 1, {"a": 1})]
+
+
+@pytest.mark.parametrize("opener", [open, gzip.open, bz2.open])
+def test_empty_lines_of_xm3600_cost_nothing(opener, tmp_path, soon):
+  path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 8)
+  with inputs.Input(path) as source:
+    assert not list(xm3600.read_pictures(source, "captions.jsonl", Problems()))
+  assert source.num_lines == 8 << 20
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open])
+def test_captions_that_unpack_to_too_much(opener, tmp_path, monkeypatch):
+  monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
+  path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 2)
+  with (
+    inputs.Input(path) as source,
+    pytest.raises(UsageError, match="captions.jsonl: over 1 MiB when decompressed"),
+  ):
+    list(source.rows())
+
+
+def test_problems_are_not_held_without_end():
+  assert Problems()._most == MAX_LISTED
+  problems = Problems(most=1_000)
+  with pytest.raises(XmcapError, match=r"line 1000: more than 1,000 problems, .*not_json: give the files"):
+    for number in range(2_000):
+      problems.add("not_json", f"line {number}")
+  assert len(problems.listed) == 1_001
+
+
+@pytest.mark.parametrize("suffix, opener", [("gz", gzip.open), ("bz2", bz2.open)])
+def test_a_file_that_unpacks_to_too_much(suffix, opener, tmp_path, monkeypatch):
+  monkeypatch.setattr(lines, "MAX_SMALL", 1 << 16)
+  path = packed(tmp_path / f"a.jsonl.{suffix}", opener, b"{}" * (1 << 19) + b"\n", 2)
+  with pytest.raises(
+    XmcapError, match=f"a.jsonl.{suffix}: decompresses to implausibly more than its .* bytes"
+  ):
+    list(lines.chunks(path))
+
+
+@pytest.mark.parametrize("mode", ["gz", "bz2"])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_tar_that_unpacks_to_too_much(mode, behind, tmp_path, monkeypatch):
+  """Either a member is as large, though it is no picture; or zeros follow the end of the tar."""
+  monkeypatch.setattr(lines, "MAX_SMALL", 1 << 20)
+  text = tarfile.TarInfo("a.txt")
+  text.size = 0 if behind else 64 << 20
+  raw = io.BytesIO()
+  with tarfile.open(fileobj=raw, mode="w:") as tar:
+    tar.addfile(text, io.BytesIO(bytes(text.size)))
+  opener = gzip.open if mode == "gz" else bz2.open
+  path = packed(tmp_path / f"a.tar.{mode}", opener, raw.getvalue() + bytes(64 << 20 if behind else 0), 1)
+  with pytest.raises(
+    XmcapError, match=r"not a complete tar file \(it decompresses to over [17],[0-9,]+ bytes\)"
+  ):
+    tar_files.unpack(str(path), str(tmp_path / "unpacked"))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_zip_whose_directory_would_fill_the_memory(large, tmp_path):
+  path = tmp_path / "a.zip"
+  size = 300 << 20
+  if large:
+    end = b"PK\x06\x06" + struct.pack("<QHHLLQQQQ", 44, 45, 45, 0, 0, 9, 9, size, 0)
+    end += b"PK\x06\x07" + struct.pack("<LQL", 0, size, 1)
+    end += b"PK\x05\x06" + struct.pack("<HHHHLLH", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+  else:
+    end = b"PK\x05\x06" + struct.pack("<HHHHLLH", 0, 0, 9, 9, size, 0, 0)
+  with open(path, "wb") as file:
+    file.write(b"PK\x03\x04")
+    file.seek(size)
+    file.write(end)
+  with pytest.raises(XmcapError, match="a.zip: its directory has over 256 MB: unpack it into folders"):
+    list(archives.search_zip(str(path)))
+
+
+def test_a_zip_entry_without_a_name(tmp_path):
+  path = tmp_path / "a.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("x", b"data")
+  raw = bytearray(path.read_bytes())
+  place = raw.rfind(b"PK\x01\x02")
+  raw[place + 28 : place + 30] = (
+    b"\0\0"  # the name has no bytes, and what was the name belongs to the comment
+  )
+  raw[place + 32 : place + 34] = b"\1\0"
+  path.write_bytes(raw)
+  assert list(archives.search_zip(str(path))) == []
+
+
+def test_a_zip_entry_beyond_all_files(tmp_path):
+  path = tmp_path / "a.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("x.jpg", b"data")
+  raw = bytearray(path.read_bytes())
+  directory, end = raw.rfind(b"PK\x01\x02"), raw.rfind(b"PK\x05\x06")
+  extra = struct.pack("<HHQ", 1, 8, 2**63 + 9)
+  raw[directory + 30 : directory + 32] = struct.pack("<H", len(extra))
+  raw[directory + 42 : directory + 46] = b"\xff" * 4
+  raw[end + 12 : end + 16] = struct.pack("<L", end - directory + len(extra))
+  raw[end:end] = extra
+  path.write_bytes(raw)
+  with pytest.raises(XmcapError, match="a.zip: not a complete zip file"):
+    list(archives.search_zip(str(path)))
+
+
+def test_the_directory_of_an_honest_zip_is_read(tmp_path, monkeypatch):
+  path = tmp_path / "a.zip"
+  with zipfile.ZipFile(path, "w") as archive:
+    archive.comment = b"a comment"
+    for number in range(10):
+      archive.writestr(f"{number}.jpg", b"x")
+  monkeypatch.setattr(archives, "MAX_DIRECTORY", 1_000)
+  assert len(list(archives.search_zip(str(path)))) == 10
+  monkeypatch.setattr(archives, "MAX_DIRECTORY", 10 * (46 + 5) - 1)
+  with pytest.raises(XmcapError, match="a.zip: its directory has over"):
+    list(archives.search_zip(str(path)))
+
+
+def test_a_listing_of_too_many_pictures(tmp_path, monkeypatch):
+  path = tmp_path / "a.tsv"
+  path.write_text("a dog\thttp://a\n" + "\n" * 100)
+  monkeypatch.setattr(cc3m35l, "MAX_PICTURES", 100)
+  with pytest.raises(UsageError, match="a.tsv: over 100 lines: give the TSV"):
+    list(cc3m35l.read_tsv(path))
+
+
+def progressive(side, extra):
+  """A progressive JPEG with its last scan so many times more."""
+  buffer = io.BytesIO()
+  Image.new("L", (side, side), 128).save(buffer, "JPEG", progressive=True)
+  first, last = buffer.getvalue().rsplit(b"\xff\xda", 1)
+  return first + (b"\xff\xda" + last[:-2]) * (extra + 1) + b"\xff\xd9"
+
+
+def test_a_jpeg_of_too_many_scans(soon):
+  data = progressive(5_000, 100_000)
+  with pytest.raises(XmcapError, match="picture 'a': a JPEG of more than 256 scans"):
+    images.decode(data, "a")
+  found = picture_check.examine(data, "a")
+  assert not found.data and found.kind == "too_many_pixels" and "over 256 scans" in found.what
+
+
+def test_what_lies_behind_a_jpeg_does_not_count():
+  for extra in (0, 200):
+    data = progressive(16, extra) + b"\xff\xda" * 1_000
+    assert images.decode(data, "a").shape == (16, 16, 3) and picture_check.examine(data, "a").data == data
+
+
+@pytest.mark.parametrize("name", ["../a.jpg", "/a.jpg", "a/../../b.jpg", "C:\\a.jpg", "..\\a.jpg"])
+def test_names_that_lead_out_are_refused(name, tmp_path):
+  path = tmp_path / "a.tar"
+  with tarfile.open(path, "w") as tar:
+    member = tarfile.TarInfo(name)
+    member.size = 1
+    tar.addfile(member, io.BytesIO(b"x"))
+  found = list(tar_files.search_tar(File(archives.TAR, str(path))))
+  assert [trouble.kind for trouble in found] == ["unsafe_path"]
+
+
+def test_names_of_a_tar_can_be_anything(tmp_path):
+  path = tmp_path / "a.tar"
+  names = [b"\xff\xfe.jpg", b"a\nb.jpg", "é.jpg".encode(), b"x" * 5_000 + b".jpg", b"same.jpg", b"same.jpg"]
+  with tarfile.open(path, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
+    for name in names:
+      tar.addfile(tarfile.TarInfo(os.fsdecode(name)), io.BytesIO(b""))
+  assert [found.path for found in tar_files.search_tar(File(archives.TAR, str(path)))] == [
+    os.fsdecode(name) for name in names
+  ]

@@ -1,0 +1,66 @@
+"""Formats besides JPEG and PNG: what is converted, and what is refused by its name and with the way out."""
+
+import io
+import struct
+
+import numpy as np
+import pillow_heif
+import pytest
+from PIL import Image
+
+from xmcap.corpora.building import picture_check
+from xmcap.data import image_formats, images
+
+
+def encoded(kind, side=64, **options):
+  pillow_heif.register_heif_opener()
+  buffer = io.BytesIO()
+  Image.new("RGB", (side, side // 2), (200, 40, 40)).save(buffer, kind, **options)
+  return buffer.getvalue()
+
+
+def claiming(data, width, height):
+  """The file with another size in its first `ispe` box, where AVIF and HEIC say it."""
+  place = data.index(b"ispe") + 8
+  return data[:place] + struct.pack(">II", width, height) + data[place + 8 :]
+
+
+@pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
+def test_avif_and_heic_are_stored_as_png(kind):
+  picture = picture_check.examine(encoded(kind), "k")
+  assert (picture.kind, picture.what) == ("converted", f"{kind} stored as PNG")
+  pixels = images.decode(picture.data, "k")
+  assert pixels.shape == (32, 64, 3) and np.abs(pixels.astype(int) - (200, 40, 40)).max() < 8
+  scaled = picture_check.examine(encoded(kind), "k", image_size=16)
+  assert scaled.what == f"{kind} stored as JPEG" and images.decode(scaled.data, "k").shape == (16, 32, 3)
+
+
+@pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
+def test_their_size_is_bounded_by_the_header(kind):
+  # libheif already refuses a size that its coded picture does not have.
+  wanted = ("too_many_pixels",) if kind == "AVIF" else ("too_many_pixels", "truncated")
+  assert picture_check.examine(claiming(encoded(kind), 20_000, 10_000), "k").kind in wanted
+  assert picture_check.examine(encoded(kind)[:-40], "k").kind == "truncated"
+
+
+def test_heic_whose_header_says_too_little_is_not_decoded():
+  assert picture_check.examine(claiming(encoded("HEIF", 512), 16, 16), "k").kind == "truncated"
+
+
+@pytest.mark.parametrize(
+  ("kind", "what"),
+  [
+    ("AVIF", "a file in AVIF: convert it to JPEG or PNG, or pip install -U pillow"),
+    ("HEIF", "a file in HEIC: convert it to JPEG or PNG, or pip install pillow-heif"),
+    ("TIFF", "a file in TIFF: convert it to JPEG or PNG"),
+    ("PDF", "a file in PDF: convert it to JPEG or PNG"),
+  ],
+)
+def test_what_is_not_read_is_named(kind, what, monkeypatch):
+  monkeypatch.setattr(image_formats, "optional_formats", lambda: ())
+  assert picture_check.examine(encoded(kind), "k") == (b"", "other_format", what)
+
+
+def test_a_film_is_no_picture():
+  data = b"\0\0\0\x18ftypisom\0\0\2\0isomiso2" + bytes(64)
+  assert picture_check.examine(data, "k").what.startswith("a file in MP4 or another film")

@@ -1,0 +1,289 @@
+"""Pictures of releases: found wherever they lie, and examined before they are stored."""
+
+import contextlib
+import io
+import json
+import os
+import pickle
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.corpora import release_folders as releases
+from tests.corpora import release_pictures
+from xmcap.corpora.building import picture_check, pictures
+from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.problems import KINDS, Problems
+from xmcap.data import images
+from xmcap.errors import UsageError, XmcapError
+
+
+def opened(places, folder, key_map=None, on_bad="skip"):
+  """The pictures of places, with their problems."""
+  problems = Problems(on_bad)
+  places = places if isinstance(places, list) else [places]
+  source = pictures.Pictures.search(Work(folder, problems=problems), places, key_map=key_map, name="")
+  source.problems = problems
+  return source
+
+
+def listed(release):
+  """Karpathy's training pictures: (key, path)."""
+  rows = json.loads(release.paths["karpathy"].read_text())["images"]
+  return [
+    (f"{row['cocoid']:012d}", f"{row['filepath']}/{row['filename']}")
+    for row in rows
+    if row["split"] in ("train", "restval")
+  ]
+
+
+def addresses(release):
+  lines = release.paths["train_tsv"].read_text().splitlines()
+  return [(f"{number:08d}", line.split("\t")[1]) for number, line in enumerate(lines, 1)]
+
+
+def check(release, problems, read, wanted):
+  """Reads and examines all pictures; what is found and what is wrong must be as the release says."""
+  kept = {}
+  for key, name in wanted:
+    try:
+      picture = picture_check.examine(read(name), key)
+    except KeyError:
+      problems.add("missing", key)
+      continue
+    if picture.kind:
+      problems.add(picture.kind, key, picture.what)
+    if picture.data:
+      kept[key] = picture.data
+  expected = release.expected["train"]
+  assert problems.counts == {kind: n for kind, n in release.problems.items() if kind != "no_captions"}
+  assert set(expected) <= set(kept) and len(kept) == len(expected) + release.problems.get("no_captions", 0)
+  assert all(kept[key] == want.image for key, want in expected.items() if not want.converted)
+
+
+@pytest.mark.parametrize("layout", ["folder", "zip"])
+def test_coco(tmp_path, layout):
+  faults = (*releases.PICTURE_FAULTS, *(releases.ARCHIVE_FAULTS if layout == "zip" else ()))
+  release = releases.write_coco35l(
+    tmp_path, images=24, layout=layout, faults=faults, languages=("de", "th", "zh")
+  )
+  places = [release.paths["train_images"], release.paths["val_images"]]
+  source = opened(places, tmp_path / "work")
+  check(release, source.problems, pickle.loads(pickle.dumps(source)).read, listed(release))
+
+
+@pytest.mark.parametrize("layout", ["webdataset", "files", "keymap"])
+def test_cc3m(tmp_path, layout):
+  faults = [*releases.PICTURE_FAULTS, *releases.DEAD_URLS]
+  faults += releases.ARCHIVE_FAULTS if layout == "webdataset" else ()
+  release = releases.write_cc3m35l(
+    tmp_path, images=28, layout=layout, faults=faults, in_shard=10, languages=("de", "th", "zh")
+  )
+  source = opened(release.paths["train_images"], tmp_path / "work", key_map=release.paths.get("train_keys"))
+  if layout == "keymap":
+    assert not source.has_urls
+    check(release, source.problems, source.read, [(key, key) for key, _ in addresses(release)])
+  else:
+    assert source.has_urls
+    check(release, source.problems, source.by_url, addresses(release))
+
+
+def write_files(folder, files):
+  for name, data in files.items():
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def test_names_by_which_a_picture_is_found(tmp_path):
+  write_files(
+    tmp_path / "a", {"val2014/1.jpg": b"val", "train2014/1.jpg": b"train", "2.PNG": b"two", "x.y": b"xy"}
+  )
+  source = opened(tmp_path / "a", tmp_path / "work")
+  assert len(source) == 4 and sorted(source.names()) == ["1", "1", "2", "x.y"]
+  assert source.read("val2014/1.jpg") == b"val" and source.read("train2014/1.jpg") == b"train"
+  assert source.read("coco/val2014/1.jpg") == b"val"
+  assert source.read("2") == source.read("2.png") == source.read("a/2.PNG") == b"two"
+  assert source.read("elsewhere/2.jpg") == b"two" and source.read("x.y") == b"xy"
+  assert source.read("1") == b"train"  # the first by name
+  assert source.problems.counts == {"duplicate_picture": 1}
+  for absent in ("3", "test2014/1.jpg", "../a/9.jpg", "/etc/passwd", ""):
+    with pytest.raises(KeyError):
+      source.read(absent)
+  with pytest.raises(KeyError):
+    source.by_url("http://a")
+
+
+def test_the_order_of_a_file_system_does_not_show(tmp_path, monkeypatch):
+  write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(9)})
+  scandir = os.scandir
+
+  @contextlib.contextmanager
+  def backwards(folder):
+    with scandir(folder) as entries:
+      yield sorted(entries, key=lambda entry: entry.name, reverse=True)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(os, "scandir", backwards)
+    source = pictures.ByPath.search(Work(tmp_path / "work"), [tmp_path / "a"])
+  assert list(source.names()) == [str(number) for number in range(9)]
+  assert [path for _, path in source.paths()] == [f"{number}.jpg" for number in range(9)]
+
+
+def test_the_first_of_two_is_used(tmp_path):
+  write_files(tmp_path / "a", {"k.png": b"a png", "k.jpg": b"a jpg"})
+  write_files(tmp_path / "b", {"k.jpg": b"b"})
+  for order, expected in (("ab", b"a jpg"), ("ba", b"b")):
+    source = opened([tmp_path / name for name in order], tmp_path / f"work{order}")
+    assert source.read("k") == expected and source.problems.counts == {"duplicate_picture": 2}
+  with pytest.raises(XmcapError, match="duplicate_picture"):
+    opened([tmp_path / "a"], tmp_path / "stopped", on_bad="stop")
+
+
+def test_a_whole_table_is_used_again(tmp_path, monkeypatch):
+  write_files(tmp_path / "a", {"1.jpg": b"one"})
+  opened(tmp_path / "a", tmp_path / "work")
+  searched = []
+  fill = pictures._fill
+  monkeypatch.setattr(pictures, "_fill", lambda *arguments: searched.append(1) or fill(*arguments))
+  assert opened(tmp_path / "a", tmp_path / "work").read("1") == b"one"
+  assert not searched
+
+
+def test_a_search_that_was_killed_begins_anew(tmp_path, monkeypatch):
+  for number in range(3):
+    write_files(tmp_path / "a", {f"{number}/{number}.jpg": b"%d" % number})
+
+  def killed(*arguments):
+    raise KeyboardInterrupt
+
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(pictures, "_bytes", killed)
+    opened(tmp_path / "a", tmp_path / "work")
+  assert not list((tmp_path / "work").iterdir())
+  source = opened(tmp_path / "a", tmp_path / "work")
+  assert [source.read(str(number)) for number in range(3)] == [b"0", b"1", b"2"]
+
+
+def test_nothing_is_written_under_a_name_of_an_archive(tmp_path):
+  path = tmp_path / "in" / "images.tgz"
+  path.parent.mkdir()
+  with tarfile.open(path, "w:gz") as archive:
+    for name in ("../../out.jpg", "/tmp/xmcap-test-out.jpg", "a/b.jpg"):
+      info = tarfile.TarInfo(name)
+      info.size = 3
+      archive.addfile(info, io.BytesIO(b"abc"))
+  source = opened(path, tmp_path / "work")
+  assert source.read("b") == b"abc" and source.problems.counts == {"unsafe_path": 2}
+  found = [name for _, _, names in os.walk(tmp_path) for name in names if name.endswith(".jpg")]
+  assert not found and not os.path.exists("/tmp/xmcap-test-out.jpg")
+
+
+def test_key_map(tmp_path):
+  write_files(tmp_path / "a", {"00/x.jpg": b"00", "01/x.jpg": b"01", "y.jpg": b"y"})
+  rows = [
+    "7\t01/x.jpg",
+    "0008\t00/x.jpg",
+    "http://a/1\ty.jpg",
+    f"named\t{tmp_path}/a/y.jpg",
+    "gone\tz.jpg",
+    "",
+  ]
+  (tmp_path / "map.tsv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
+  source = opened(tmp_path / "a", tmp_path / "work", key_map=tmp_path / "map.tsv")
+  assert source.has_urls
+  assert source.read("00000007") == b"01" and source.read("8") == b"00" and source.read("named") == b"y"
+  assert source.by_url("http://a/1") == b"y"
+  for absent in ("gone", "y", "9"):  # what the map does not name is not looked for by its own name
+    with pytest.raises(KeyError):
+      source.read(absent)
+
+
+@pytest.mark.parametrize(
+  "text, message",
+  [
+    ("1 a.jpg\n", "line 1: give a key, a tab"),
+    ("1\ta.jpg\n1\tb.jpg\n", "has this key twice"),
+    ("\t\t\n", "line 1"),
+    (f"1\ta.jpg\n2\t{'b' * (1 << 16)}\n", "map.tsv, line 2: give .* in less than 64 KB"),
+  ],
+)
+def test_key_map_that_is_none(tmp_path, text, message):
+  write_files(tmp_path / "a", {"a.jpg": b"a", "b.jpg": b"b"})
+  (tmp_path / "map.tsv").write_text(text)
+  with pytest.raises(UsageError, match=message):
+    opened(tmp_path / "a", tmp_path / "work", key_map=tmp_path / "map.tsv")
+
+
+def test_places_without_pictures(tmp_path):
+  (tmp_path / "empty").mkdir()
+  (tmp_path / "empty" / "about.txt").write_text("none")
+  with pytest.raises(UsageError, match="empty: contains no pictures"):
+    opened(tmp_path / "empty", tmp_path / "work")
+  with pytest.raises(UsageError, match="absent: No such file"):
+    opened(tmp_path / "absent", tmp_path / "work")
+  write_files(tmp_path / "a", {"1.jpg": b"1"})
+  source = opened(tmp_path / "a", tmp_path / "work")
+  (tmp_path / "a" / "1.jpg").unlink()
+  with pytest.raises(XmcapError, match=r"a/1\.jpg: has changed since the search"):
+    source.read("1")
+
+
+@pytest.mark.parametrize("fault", release_pictures.FAULTY)
+def test_pictures_that_cannot_be_used(fault):
+  spoil, kind = release_pictures.FAULTY[fault]
+  if fault == "missing":
+    return
+  picture = picture_check.examine(spoil(3), "key")
+  assert picture.kind == kind and not picture.data and KINDS[kind].rule == "skip"
+
+
+@pytest.mark.parametrize("fault", release_pictures.UNUSUAL)
+def test_unusual_pictures_stay_as_published(fault):
+  data = release_pictures.UNUSUAL[fault](3)
+  assert picture_check.examine(data, "key") == picture_check.Picture(data)
+
+
+@pytest.mark.parametrize("fault", release_pictures.CONVERTED)
+def test_the_first_frame_becomes_a_png(fault):
+  data = release_pictures.CONVERTED[fault](3)
+  picture = picture_check.examine(data, "key")
+  assert picture.kind == "converted" and picture.data.startswith(b"\x89PNG")
+  assert np.array_equal(images.decode(picture.data, "key"), images.decode(data, "key"))
+
+
+@pytest.mark.parametrize(
+  "size, expected", [((60, 40), (48, 32)), ((40, 80), (32, 64)), ((33, 500), (32, 485))]
+)
+def test_scaling_the_shorter_side(size, expected):
+  data = release_pictures.encode(release_pictures.draw(1).resize(size), "PNG")
+  picture = picture_check.examine(data, "key", image_size=32)
+  with Image.open(io.BytesIO(picture.data)) as image:
+    assert image.format == "JPEG" and image.size == expected
+  assert not picture.kind
+
+
+def test_scaling_turns_what_exif_turns_and_leaves_small_pictures():
+  turned = release_pictures.rotated(3)
+  with Image.open(io.BytesIO(turned)) as image:
+    width, height = image.size
+  with Image.open(io.BytesIO(picture_check.examine(turned, "key", image_size=24).data)) as image:
+    assert (image.width > image.height) == (height > width) or width == height
+  assert picture_check.examine(turned, "key", image_size=min(width, height)).data == turned
+  assert len(picture_check.examine(turned, "key", image_size=24, quality=30).data) < len(
+    picture_check.examine(turned, "key", image_size=24, quality=95).data
+  )
+
+
+def test_all_that_a_jpeg_lacks_is_noticed():
+  whole = release_pictures.encode(release_pictures.draw(5).resize((640, 480)))
+  for missing in (20, 200, len(whole) // 2, len(whole) - 30):
+    assert not picture_check.examine(whole[:-missing], "key").data, missing
+
+
+def test_places_named_again_and_again_are_no_release(tmp_path, monkeypatch):
+  monkeypatch.setattr(pictures, "MAX_PROBLEMS", 3)
+  write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(5)})
+  with pytest.raises(XmcapError, match=r"more than 3 problems, the last of the kind duplicate_picture"):
+    opened([tmp_path / "a", tmp_path / "a"], tmp_path / "work")

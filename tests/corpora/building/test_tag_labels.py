@@ -1,0 +1,156 @@
+"""Labels by COCO-CN's rule, and by frequency in other languages; the references of tags."""
+
+import json
+
+import pytest
+
+from tests.corpora import coco_cn_release as releases
+from xmcap import cli
+from xmcap.corpora.building import tag_labels
+from xmcap.corpora.building.annotations import Annotated, Sentence
+from xmcap.errors import UsageError
+
+
+def picture(number, words, tags=(), split="train", source="human", language="zh"):
+  parts = [word.rpartition(":") for word in words.split()]
+  text = "".join(word for word, _, _ in parts)
+  sentence = Sentence(language, source, text, [word for word, _, _ in parts], [part for _, _, part in parts])
+  return Annotated(f"{split}{number}", split, {"zh": list(tags)} if tags else {}, [sentence])
+
+
+def test_nouns_long_verbs_and_adjectives_and_tags_are_labels():
+  words = "狗:n 名:nr 跑:v 奔跑:vi 黑:a 黑色:an 的:ude1 草地上:f 一起:d ，:wd"
+  made = tag_labels.make([picture(0, words, ["树", "狗"])], "zh", least=1)
+  assert made.counts == dict.fromkeys(["名", "奔跑", "树", "狗", "黑色"], 1)
+
+
+def test_a_label_needs_its_training_pictures():
+  pictures = [picture(number, "狗:n 狗:n 猫:n" if number < 19 else "狗:n") for number in range(20)]
+  pictures += [picture(0, "猫:n", split="val")]  # counts for nothing
+  made = tag_labels.make(pictures, "zh")
+  assert made.counts == {"狗": 20}
+  assert made.pictures[-1] == ("val0", "val", [])
+
+
+def test_labels_are_ordered_by_pictures_then_characters():
+  made = tag_labels.make([picture(0, "乙:n 甲:n 丙:n"), picture(1, "甲:n")], "zh", least=1, most=2)
+  assert list(made.counts.items()) == [("甲", 2), ("丙", 1)]
+  assert made.pictures[0] == ("train0", "train", ["甲", "丙"])
+
+
+def test_given_labels_replace_the_rule():
+  made = tag_labels.make([picture(0, "狗:n 的:u", ["树"], "test")], "zh", given=["树", "水", "狗"])
+  assert made.counts == {"树": 0, "水": 0, "狗": 0}
+  assert made.pictures == [("test0", "test", ["树", "狗"])]
+
+
+def test_tags_are_of_people_and_not_of_a_machine_s_sentences():
+  made = tag_labels.make([picture(0, "狗:n", ["树"], source="mt")], "zh", source="mt", least=1)
+  assert list(made.counts) == ["狗"]
+
+
+def test_english_labels_are_frequent_words_without_stop_words():
+  texts = ["A man's two dogs are sitting on the red couch", "Dogs, dogs; a TV!"]
+  pictures = [Annotated(f"{n}", "train", {}, [Sentence("en", "human", text)]) for n, text in enumerate(texts)]
+  made = tag_labels.make(pictures, "en", least=1)
+  assert made.counts == {"dogs": 2, "couch": 1, "man's": 1, "red": 1, "sitting": 1}
+
+
+def test_jieba_tags_what_the_release_does_not_segment():
+  # jieba 0.42.1: posseg.cut
+  assert tag_labels.tag_words("一只黑色的狗在草地上奔跑") == [
+    ("一只", "m"), ("黑色", "n"), ("的", "uj"), ("狗", "n"), ("在", "p"), ("草地", "n"), ("上", "f"), ("奔跑", "v"),
+  ]  # fmt: skip
+  made = tag_labels.make(
+    [Annotated("a", "train", {}, [Sentence("zh", "human", "狗在草地上奔跑")])], "zh", least=1
+  )
+  assert list(made.counts) == ["奔跑", "狗", "草地"]
+
+
+def test_jieba_reads_no_cache_of_the_temporary_folder(monkeypatch):
+  import jieba
+
+  monkeypatch.setattr(jieba.marshal, "load", lambda file: pytest.fail("a cache was read"))
+  tag_labels._tagger.cache_clear()
+  assert tag_labels.tag_words("狗")[0][0] == "狗"
+
+
+@pytest.mark.parametrize(
+  ("pictures", "message"),
+  [
+    ([picture(0, "狗:n", split="test")], "no picture is in the split train: give the labels by --labels"),
+    ([picture(0, "狗:n")], "no picture has a label: no tag or word in 'zh' from source 'human' is on 20"),
+  ],
+)
+def test_nothing_to_choose_from_is_one_line(pictures, message):
+  with pytest.raises(UsageError, match=message):
+    tag_labels.make(pictures, "zh")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+  """The texts of a small release, without pictures."""
+  folder = tmp_path_factory.mktemp("release")
+  release = releases.write_folder(folder / "release", releases.plain())
+  assert (
+    cli.main(["data", "build", "coco_cn", f"--release={release}", f"--out={folder}/out", "--no_images"]) == 0
+  )
+  return folder / "out"
+
+
+def test_the_command_writes_labels_and_references(texts, tmp_path, capsys):
+  assert cli.main(["data", "tags", str(texts), f"--out={tmp_path}/labels", "--least=16"]) == 0
+  said = capsys.readouterr().out
+  # In the plain release all 30 pictures have these three; every second one is tagged 小狗: 15 of train.
+  assert (tmp_path / "labels" / "labels.txt").read_text().split() == ["奔跑", "狗", "草地"]
+  assert "3 labels; training pictures a label: 30 to 30, mean 30.0" in said
+  assert ["val", "4", "3.00", "0"] in [line.split() for line in said.splitlines()]
+  lines = [json.loads(line) for line in (tmp_path / "labels" / "test.jsonl").read_text().splitlines()]
+  assert lines[0] == {
+    "image/key": releases.SPLITS["test"][0],
+    "language": "zh",
+    "tags": ["奔跑", "狗", "草地"],
+  }
+  assert [line["image/key"] for line in lines] == releases.SPLITS["test"]
+
+
+def test_statistics_are_what_was_planted(texts, capsys):
+  assert cli.main(["data", "stats", str(texts), "--processes=1"]) == 0
+  lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+  assert ["train", "30", "35", "60", "0"] in lines  # pictures; sentences by people, a machine, translators
+  assert ["all", "39", "44", "78", "25"] in lines
+  # DOG: 8 words and 10 characters without its stop, on every picture; CLOCK: 5 words, 12 characters, on five.
+  mean_words, mean_characters = (30 * 8 + 5 * 5) / 35, (30 * 10 + 5 * 12) / 35
+  assert [
+    "train", "35", "13", "5", f"{mean_words:.2f}", "8", "10", f"{mean_characters:.2f}", "12",
+  ] in lines  # fmt: skip
+  assert ["val", "4", "8", "8", "8.00", "8", "10", "10.00", "10"] in lines
+  assert [
+    "train",
+    "30",
+    "75",
+    "3",
+    "2",
+    "2.50",
+    "3",
+  ] in lines  # tags: pictures, total, distinct, from, mean, to
+  assert ["human", "test", "5", "1,053", "-1,048"] in lines
+  assert ["labels", "train", "3", "744", "-741"] in lines
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    (["--source=guess"], "--source=guess: choose one of human, mt, translated"),
+    (["--language=xx-nowhere"], "--language=xx-nowhere: not a language code"),
+    (["--language=en"], "no picture has a label: no tag or word in 'en'"),
+  ],
+)
+def test_wrong_use_is_one_line(texts, tmp_path, capsys, options, message):
+  assert cli.main(["data", "tags", str(texts), f"--out={tmp_path}/labels", *options]) == 2
+  assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_folder_without_a_corpus_is_refused(tmp_path, capsys):
+  assert cli.main(["data", "tags", str(tmp_path), f"--out={tmp_path}/labels"]) == 2
+  assert "holds no corpus" in capsys.readouterr().err

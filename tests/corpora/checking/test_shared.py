@@ -1,0 +1,143 @@
+"""Pictures that two corpora share, by id and by bytes, and their absence from a build that excludes them."""
+
+import json
+
+import pytest
+
+from tests.corpora import release_folders as releases
+from tests.make import tiny_corpus
+from xmcap import cli
+from xmcap.corpora.checking import shared
+from xmcap.data import record_writer, records
+from xmcap.data.records import Caption, Record
+
+
+def record(key, shade):
+  return Record(key, tiny_corpus.png(tiny_corpus.colour(shade)), [Caption("en", "a dog")])
+
+
+def write(folder, **splits):
+  """A corpus of splits of (key, shade)."""
+  written = [
+    record_writer.write_split(
+      folder, split, [pictures], lambda made: [record(*one) for one in made], dataset="toy", processes=1
+    )
+    for split, pictures in splits.items()
+  ]
+  record_writer.write_metadata(folder, written, dataset="toy")
+  return folder
+
+
+@pytest.fixture
+def corpora(tmp_path):
+  one = write(
+    tmp_path / "one",
+    test=[("COCO_val2014_000000000007", 1), ("a", 2), ("COCO_train2014_000000000008", 3), ("alone", 4)],
+    train=[("b", 5)],
+  )
+  other = write(
+    tmp_path / "other",
+    train=[
+      ("000000000007", 1),
+      ("renamed", 2),
+      ("again", 2),
+      ("000000000008", 30),
+      ("00000008", 40),
+      ("b", 50),
+    ],
+  )
+  return one, other
+
+
+def test_pictures_are_found_by_id_and_by_bytes(corpora, tmp_path):
+  found = shared.find(corpora[0], [corpora[1]], tmp_path / "out", processes=1)
+  name = str(corpora[1])
+  assert found == [
+    shared.SharedCounts("test", name, "train", by_id=2, by_bytes=2, pictures=3),
+    shared.SharedCounts("train", name, "train", by_id=1, by_bytes=0, pictures=1),
+  ]
+  rows = [json.loads(line) for line in (tmp_path / "out" / "shared.jsonl").read_text().splitlines()]
+  assert [(row["key"], row["other_key"], row["by"]) for row in rows] == [
+    ("COCO_val2014_000000000007", "000000000007", ["id", "bytes"]),
+    ("a", "renamed", ["bytes"]),
+    ("a", "again", ["bytes"]),
+    ("COCO_train2014_000000000008", "000000000008", ["id"]),
+    ("b", "b", ["id"]),
+  ]
+  assert [path.name for path in (tmp_path / "out").iterdir()] == ["shared.jsonl"]
+
+
+def test_a_split_and_several_others(corpora, tmp_path):
+  third = write(tmp_path / "third", test=[("b", 9)])
+  found = shared.find(corpora[0], [corpora[1], third], tmp_path / "out", splits=["train"], processes=1)
+  assert [(row.split, row.other_split, row.pictures) for row in found] == [
+    ("train", "train", 1),
+    ("train", "test", 1),
+  ]
+
+
+def test_the_command(corpora, tmp_path, capsys):
+  one, other = corpora
+  assert cli.main(["data", "check", str(one), f"--against={other}", "--processes=1"]) == 0
+  said = capsys.readouterr().out
+  assert ["test", str(other), "train", "3", "2", "2"] in [line.split() for line in said.splitlines()]
+  assert (one / "shared.jsonl").exists()
+  third = write(tmp_path / "third", test=[("c", 9)])
+  assert (
+    cli.main(["data", "check", str(one), f"--against={third}", f"--out={tmp_path}/out", "--processes=1"]) == 0
+  )
+  assert "no picture is in another corpus" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  ("against", "message"), [("absent", "absent is not a corpus"), ("one", "the corpus itself: name another")]
+)
+def test_wrong_use_is_one_line(corpora, capsys, against, message):
+  folder = corpora[0].parent / against
+  assert cli.main(["data", "check", str(corpora[0]), f"--against={folder}", "--processes=1"]) == 2
+  assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def build(release, out, *options):
+  command = ["data", "build", "coco35l", f"--release={release.folder}", f"--out={out}", "--processes=1"]
+  return cli.main([*command, *options])
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory):
+  return releases.write_coco35l(tmp_path_factory.mktemp("coco"), images=5, dev=2, languages=("de", "th"))
+
+
+def test_excluded_pictures_are_not_in_train(coco, tmp_path, capsys):
+  assert build(coco, tmp_path / "whole") == 0
+  keys = {
+    split: [one.key for one in records.RecordSource(tmp_path / "whole", split)]
+    for split in ("train", "validation")
+  }
+  # As COCO-CN's lists have them: with the folder in the name, and the second list without a final line end.
+  (tmp_path / "test.txt").write_text(f"COCO_train2014_{keys['train'][1]}\n{int(keys['train'][3])}\n")
+  (tmp_path / "val.txt").write_text(f"COCO_val2014_{keys['validation'][0]}")
+  lists = [f"--exclude={tmp_path / name}" for name in ("test.txt", "val.txt")]
+  assert build(coco, tmp_path / "part", *lists, "--on_bad=stop") == 0
+  assert (
+    "2  excluded: pictures that --exclude names; left out. First: test.txt, line 1: "
+    in capsys.readouterr().out
+  )
+  train = [one.key for one in records.RecordSource(tmp_path / "part", "train")]
+  assert train == [key for place, key in enumerate(keys["train"]) if place not in (1, 3)]
+  assert len(records.RecordSource(tmp_path / "part", "validation")) == 2
+  whole = {one.key: one for one in records.RecordSource(tmp_path / "whole", "train")}
+  assert all(one == whole[one.key] for one in records.RecordSource(tmp_path / "part", "train"))
+
+
+def test_another_list_is_another_build(coco, tmp_path, capsys):
+  (tmp_path / "none.txt").write_text("42424242\n")
+  assert build(coco, tmp_path / "out", f"--exclude={tmp_path / 'none.txt'}") == 0
+  assert build(coco, tmp_path / "out") == 2
+  assert "with exclude0=" in capsys.readouterr().err
+
+
+def test_two_ids_on_a_line_are_refused(coco, tmp_path, capsys):
+  (tmp_path / "ids.txt").write_text("COCO_val2014_000000000001COCO_val2014_000000000002\n")
+  assert build(coco, tmp_path / "out", f"--exclude={tmp_path / 'ids.txt'}") == 2
+  assert "ids.txt, line 1: COCO_val2014_000000000001COCO" in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""emoji100: the folder that `build` writes."""
+
+import json
+
+import pytest
+from PIL import ImageOps
+
+from xmcap import languages
+from xmcap.corpora.emoji import artists, cldr, emoji100
+from xmcap.corpora.emoji import choice as emoji_choice
+from xmcap.data import records
+from xmcap.errors import UsageError
+from xmcap.scoring.ranked import zero_shot
+
+SMALL = {
+  "num_emoji": 8, "num_held_out": 3, "num_train": 40, "num_validation": 6, "num_test": 10, "num_each": 2,
+  "image_size": 32,
+}  # fmt: skip
+
+
+class _Other:
+  """The same emoji with other colours; 1F316 is missing."""
+
+  def __init__(self, pictures):
+    self._pictures = pictures
+
+  def draw(self, emoji):
+    picture = None if emoji == "\U0001f316" else self._pictures.draw(emoji)
+    return picture and ImageOps.invert(picture.convert("RGB")).convert("RGBA")
+
+
+@pytest.fixture(autouse=True)
+def drawn(source, monkeypatch):
+  names = {
+    code: {chr(0x1F300 + number): f"{code} thing {number}" for number in range(24)} for code in languages.WIDE
+  }
+  names["de"]["\U0001f305"] = "EN Thing 5"  # as in English, but for case
+  pattern = source.cldr.standard["en"]
+  held = cldr.Cldr(names, {}, dict.fromkeys(names, pattern), {})
+  other = _Other(source.pictures)
+  found = artists.Artists(held, {"noto": source.pictures, "twemoji": other, "openmoji": other})
+  monkeypatch.setattr(artists, "find", lambda cache: found)
+  monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+  return found
+
+
+def build(folder, **options):
+  return emoji100.build(folder, **{**SMALL, "processes": 1, **options})
+
+
+@pytest.fixture
+def corpus(tmp_path):
+  return build(tmp_path / "corpus")
+
+
+def test_splits_have_their_sizes_and_languages(corpus):
+  sizes = {"train": 40, "validation": 6, "test": 10, "noto": 16, "twemoji": 16, "openmoji": 16, "held_out": 6}
+  assert set(records.splits(corpus)) == set(sizes) == set(emoji100.SPLITS)
+  for split, size in sizes.items():
+    source = records.RecordSource(corpus, split)
+    assert len(source) == size
+    for record in source:
+      records.check(record)
+      assert [caption.language for caption in record.captions] == list(languages.WIDE)
+
+
+def test_each_class_is_shown_alone_by_every_artist_and_held_out_ones_nowhere_else(corpus):
+  tags = records.read_tags(corpus)
+  assert len(tags) == 11
+  of_split = {
+    split: [record.tags for record in records.RecordSource(corpus, split)] for split in emoji100.SPLITS
+  }
+  for artist in artists.ARTISTS:
+    assert sorted(of_split[artist]) == sorted([[tag] for tag in tags[:8]] * 2)
+  assert sorted(of_split["held_out"]) == sorted([[tag] for tag in tags[8:]] * 2)
+  shown = {tag for split in ("train", "validation", "test") for found in of_split[split] for tag in found}
+  assert shown <= set(tags[:8])
+
+
+def test_artists_draw_other_pictures_in_other_scenes(corpus):
+  images = [
+    record.image
+    for split in (*artists.ARTISTS, "held_out", "train")
+    for record in records.RecordSource(corpus, split)
+  ]
+  assert len(set(images)) == len(images)
+
+
+def test_an_emoji_that_one_artist_lacks_is_not_chosen(tmp_path):
+  corpus = build(tmp_path / "corpus", num_emoji=18, num_held_out=4)
+  tags = records.read_tags(corpus)
+  assert len(tags) == 22 and not {"en thing 21", "en thing 22"} & set(tags)
+
+
+def test_labels_leave_out_english_names_by_the_papers_rule(corpus):
+  tags = records.read_tags(corpus)
+  files = {"labels": range(8), "labels_held_out": range(8, 11)}
+  place = tags.index("en thing 5") if "en thing 5" in tags else None
+  for name, classes in files.items():
+    found = zero_shot.read_labels(corpus / f"{name}.json")
+    assert set(found) == set(languages.WIDE)
+    assert found["en"].names == tuple(tags[index] for index in classes)
+    wanted = [index for index in classes if index != place]
+    assert found["de"].indices.tolist() == wanted
+    assert found["th"].indices.tolist() == list(classes)
+  assert list(json.loads((corpus / "labels.json").read_text("utf-8")))[0] == "EN"
+
+
+def test_a_language_with_fewer_than_two_names_of_its_own_is_left_out():
+  names = {"en": ["dog", "cat", "owl"], "nl": ["Dog", "kat", "Owl"], "de": ["Hund", "cat", "Eule"]}
+  found = emoji100.labels(names, range(3))
+  assert found == {"EN": [[0, 1, 2], ["dog", "cat", "owl"]], "DE": [[0, 2], ["Hund", "Eule"]]}
+
+
+def test_same_options_same_bytes_with_any_number_of_processes(tmp_path, monkeypatch):
+  monkeypatch.setattr(emoji100, "_RECORDS_IN_SHARD", 7)
+
+  def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+  assert contents(build(tmp_path / "one")) == contents(build(tmp_path / "two", processes=2))
+
+
+@pytest.mark.parametrize(("name", "value"), [("num_emoji", 4), ("num_held_out", 1), ("num_each", 0)])
+def test_too_few_are_refused(tmp_path, name, value):
+  with pytest.raises(UsageError, match=f"{name}={value}: must be at least"):
+    build(tmp_path / "corpus", **{name: value})

@@ -1,0 +1,172 @@
+"""emoji36: the folder that `build` writes."""
+
+import json
+
+import pytest
+
+from xmcap import languages
+from xmcap.corpora.emoji import choice as emoji_choice
+from xmcap.corpora.emoji import emoji36
+from xmcap.corpora.emoji import sources as emoji_sources
+from xmcap.data import records
+from xmcap.errors import UsageError, XmcapError
+
+SMALL = {"num_emoji": 12, "num_train": 60, "num_validation": 6, "num_test": 20, "image_size": 32}
+
+
+@pytest.fixture(autouse=True)
+def drawn_source(source, monkeypatch):
+  monkeypatch.setattr(emoji_sources, "find", lambda way, cache: source)
+  monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
+
+
+def build(folder, **options):
+  return emoji36.build(folder, **{**SMALL, "processes": 1, **options})
+
+
+def contents(folder):
+  return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def release(folder, split):
+  return [json.loads(line) for line in (folder / split / "captions.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+  return build(tmp_path / "corpus")
+
+
+def test_splits_have_their_sizes(corpus):
+  assert len(records.RecordSource(corpus, "train")) == 60
+  assert len(records.RecordSource(corpus, "validation")) == 6
+  assert len(release(corpus, "validation")) == 6
+  assert len(release(corpus, "test")) == 20
+  assert len(list((corpus / "test" / "images").iterdir())) == 20
+
+
+def test_records_are_valid_and_keys_distinct(corpus):
+  found = [*records.RecordSource(corpus, "train"), *records.RecordSource(corpus, "validation")]
+  for record in found:
+    records.check(record)
+  keys = [record.key for record in found] + [line["image/key"] for line in release(corpus, "test")]
+  assert len(set(keys)) == len(keys)
+
+
+def test_captions_join_the_names_of_the_tags(corpus):
+  for record in records.RecordSource(corpus, "train"):
+    captions = {caption.language: caption.text for caption in record.captions}
+    joined = {1: "{}", 2: "{} and {}", 3: "{}, {}, and {}"}[len(record.tags)].format(*record.tags)
+    assert captions["en"] == joined
+    assert captions["sw"] == joined.replace("en thing", "sw thing")
+
+
+def test_languages_without_a_name_have_no_caption(corpus):
+  unnamed = {language: set() for language in ("mi", "quz")}
+  for emoji in json.loads((corpus / "emoji36.json").read_text("utf-8"))["emoji"]:
+    for language in emoji["lacks"]:
+      unnamed[language].add(emoji["tag"])
+  assert any(unnamed.values())
+  for record in records.RecordSource(corpus, "train"):
+    captioned = {caption.language for caption in record.captions}
+    for language in languages.LANGUAGES:
+      assert (language in captioned) == (not unnamed.get(language, set()) & set(record.tags))
+
+
+def test_tags_file_names_the_classes(corpus):
+  tags = records.read_tags(corpus)
+  assert len(tags) == 12
+  assert {tag for record in records.RecordSource(corpus, "train") for tag in record.tags} <= set(tags)
+
+
+def test_no_combination_is_in_two_splits(corpus):
+  def combination(text):
+    return frozenset(text.replace(" and ", ", ").replace(", , ", ", ").split(", "))
+
+  train = {frozenset(record.tags) for record in records.RecordSource(corpus, "train")}
+  validation = {frozenset(record.tags) for record in records.RecordSource(corpus, "validation")}
+  test = {combination(line["en"]["caption"][0].replace(", and ", ", ")) for line in release(corpus, "test")}
+  assert not train & validation and not train & test and not validation & test
+  assert {len(one) for one in test} == {2, 3}
+
+
+def test_references_are_two_where_the_patterns_differ(corpus):
+  for line in release(corpus, "test"):
+    assert line["image/locale"] == ""
+    first, second = line["en"]["caption"]
+    assert first.replace(" and ", " ").replace(",", "") == second.replace(",", "")
+    assert len(line.get("mi", {"caption": [""]})["caption"]) == 1
+
+
+def test_validation_is_the_same_as_records_and_as_release(corpus):
+  for record, line in zip(
+    records.RecordSource(corpus, "validation"), release(corpus, "validation"), strict=True
+  ):
+    assert record.key == line["image/key"]
+    assert record.image == (corpus / "validation" / "images" / f"{record.key}.png").read_bytes()
+    assert {c.language: c.text for c in record.captions} == {
+      language: line[language]["caption"][0] for language in line if language in languages.LANGUAGES
+    }
+
+
+def test_vocabulary_text_holds_names_but_no_held_out_caption(corpus):
+  lines = set((corpus / "vocabulary_text.txt").read_text("utf-8").splitlines())
+  assert "th thing 6" in lines or "th thing 7" in lines
+  held_out = {text for line in release(corpus, "test") for text in line["en"]["caption"]}
+  assert not lines & held_out
+
+
+def test_same_seed_same_bytes_with_any_number_of_processes(tmp_path, monkeypatch):
+  monkeypatch.setattr(emoji36, "_RECORDS_IN_SHARD", 25)
+  one = contents(build(tmp_path / "one"))
+  assert contents(build(tmp_path / "two", processes=2)) == one
+  other = contents(build(tmp_path / "other", seed=1))
+  assert other.keys() != one.keys()
+
+
+def test_built_corpus_is_left_alone(corpus, monkeypatch):
+  before = contents(corpus)
+  monkeypatch.setattr(emoji_sources, "find", lambda way, cache: pytest.fail("built again"))
+  build(corpus)
+  assert contents(corpus) == before
+
+
+def test_other_options_in_the_same_folder_are_refused(corpus):
+  with pytest.raises(UsageError, match="with seed=0, not 5"):
+    build(corpus, seed=5)
+
+
+def test_interrupted_build_goes_on(corpus, tmp_path, monkeypatch):
+  def interrupted(*arguments, **options):
+    raise KeyboardInterrupt
+
+  folder = tmp_path / "interrupted"
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr("xmcap.data.record_writer.write_tags", interrupted)
+    build(folder)
+  (folder / ".emoji36-train.array_record-00000-of-00009.7.incomplete").write_bytes(b"half")
+  written = (folder / "emoji36-train.array_record-00000-of-00001").stat().st_mtime_ns
+  build(folder)
+  assert contents(folder) == contents(corpus)
+  assert (folder / "emoji36-train.array_record-00000-of-00001").stat().st_mtime_ns == written
+
+
+def test_folder_with_other_files_is_refused_and_kept(tmp_path):
+  (tmp_path / "thesis.txt").write_text("years of work")
+  with pytest.raises(UsageError, match="contains thesis.txt"):
+    build(tmp_path)
+  assert contents(tmp_path) == {"thesis.txt": b"years of work"}
+
+
+@pytest.mark.parametrize(
+  ("name", "value"), [("num_emoji", 4), ("num_train", 0), ("num_test", 0), ("seed", -1)]
+)
+def test_numbers_out_of_range_are_usage_errors(tmp_path, name, value):
+  with pytest.raises(UsageError, match=f"{name}={value}"):
+    build(tmp_path / "corpus", **{name: value})
+
+
+def test_folder_that_cannot_be_made_is_one_line(tmp_path):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(XmcapError, match="file"):
+    build(tmp_path / "file" / "corpus")

@@ -1,0 +1,184 @@
+"""Kills builds of own pictures wherever they touch a file, and looks at what is left; run by test_killed.py.
+
+Each build is a fork of this process, which has imported all that it needs. SIGKILL comes where an audit hook sees that
+a file is made, renamed or removed, at statements of SQLite, and between the halves of what is written.
+"""
+
+import io
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import sys
+import tarfile
+import traceback
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from array_record.python.array_record_module import ArrayRecordWriter
+from PIL import Image
+
+from tests.corpora.building.builds import differing
+from xmcap import cli, languages
+from xmcap.corpora.folder import own  # noqa: F401
+from xmcap.data import lengths, records, vocabulary  # noqa: F401  # the command would import it in every fork
+from xmcap.files import files, outputs
+
+_NAMED = languages.get("pt-BR").english_name
+
+LETTERS = ("kite", "boat", "tree", "lamp", "door", "bird", "fish", "moon")
+NAMES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+STATEMENTS = 5  # of SQLite between two that count, for there are many
+
+
+def jpeg(number: int) -> bytes:
+  buffer = io.BytesIO()
+  Image.fromarray(np.full((16, 24, 3), 20 * number, np.uint8)).save(buffer, "JPEG")
+  return buffer.getvalue()
+
+
+def write_table(folder: pathlib.Path) -> list[str]:
+  (folder / "images").mkdir(parents=True)
+  lines = ["file,en,pt-BR"]
+  for number, word in enumerate(LETTERS):
+    (folder / f"images/{number}.jpg").write_bytes(jpeg(number))
+    lines.append(f"{number}.jpg,a {word} and {LETTERS[number - 1]} near the {LETTERS[number - 2]},um {word}")
+  (folder / "captions.csv").write_text("\n".join([*lines, "none.jpg,a picture that is absent,x"]))
+  return [f"--captions={folder}/captions.csv", "--vocabulary=train:400", "--splits=train:0.7,test:0.3"]
+
+
+def write_tar(folder: pathlib.Path) -> list[str]:
+  folder.mkdir(parents=True)
+  for split in ("train", "test"):
+    with tarfile.open(folder / f"{split}-00000.tar", "w") as archive:
+      for number, word in enumerate(LETTERS[:4]):
+        for suffix, data in (("jpg", jpeg(number)), ("txt", f"a {word}".encode())):
+          entry = tarfile.TarInfo(f"{number}.{suffix}")
+          entry.size = len(data)
+          archive.addfile(entry, io.BytesIO(data))
+  return [f"--captions={folder}", "--language=en", "--splits=folder"]
+
+
+def write_parquet(folder: pathlib.Path) -> list[str]:
+  folder.mkdir(parents=True)
+  for split in ("train", "test"):
+    rows = [
+      {"image": {"bytes": jpeg(n), "path": f"{n}.jpg"}, "en": f"a {w}"} for n, w in enumerate(LETTERS[:4])
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / f"{split}-00000-of-00001.parquet")
+  return [f"--captions={folder}", "--splits=folder"]
+
+
+SOURCES = {"table": write_table, "tar": write_tar, "parquet": write_parquet}
+
+
+class Kill:
+  """Counts what a build does to files in a folder, and ends the process when it comes to a number.
+
+  With `all_touches` what is written into files counts too, else only their names.
+  """
+
+  def __init__(self, folder: pathlib.Path, at: int, all_touches: bool):
+    self.folder, self.at, self.count, self.statements = str(folder), at, 0, 0
+    self.in_place: list[str] = []
+    sys.addaudithook(self.audit)
+    if not all_touches:
+      return
+    write, write_record, connect = files._Output.write, ArrayRecordWriter.write, sqlite3.connect
+
+    def in_halves(file, data):
+      half = len(data) // 2
+      done = write(file, data[:half])
+      self.touched()
+      return done + write(file, data[half:])
+
+    def one_record(writer, data):
+      write_record(writer, data)
+      self.touched()
+
+    def traced(*arguments, **options):
+      connection = connect(*arguments, **options)
+      connection.set_trace_callback(self.statement)
+      return connection
+
+    files._Output.write, ArrayRecordWriter.write, sqlite3.connect = in_halves, one_record, traced
+
+  def touched(self) -> None:
+    self.count += 1
+    if self.count == self.at:
+      os.kill(os.getpid(), signal.SIGKILL)
+
+  def statement(self, text: str) -> None:
+    self.statements += not text.startswith("SELECT")
+    if self.statements % STATEMENTS == 0:
+      self.touched()
+
+  def audit(self, event: str, given: tuple) -> None:
+    writes = event == "open" and isinstance(given[2], int) and given[2] & WRITES
+    if (writes or event in NAMES) and str(given[0]).startswith(self.folder):
+      if writes and not os.path.basename(given[0]).startswith("."):
+        self.in_place.append(given[0])
+      if event in NAMES:
+        self.touched()
+
+
+def build(
+  arguments: list[str], out: pathlib.Path, at: int = 0, all_touches: bool = False
+) -> tuple[int, int, list[str]]:
+  """Builds in a fork that is killed at a touch; returns how it ended, and of one that came to its end the touches and
+  the files that it wrote under their own names."""
+  read, write = os.pipe()
+  child = os.fork()
+  if not child:
+    code = 1
+    try:
+      with open(f"{out}.log", "w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+      kill = Kill(out, at, all_touches)
+      code = cli.main(["data", "build", "folder", *arguments, f"--out={out}", "--processes=1"])
+      os.write(write, json.dumps([kill.count, kill.in_place]).encode())
+    except BaseException:
+      traceback.print_exc()
+    finally:
+      os._exit(code)
+  os.close(write)
+  with open(read, "rb") as said:
+    count, in_place = json.loads(said.read() or "[0, []]")
+  return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), count, in_place
+
+
+def half_made(out: pathlib.Path, whole: pathlib.Path) -> list[str]:
+  """Files of a killed build that have their names, and not the bytes of an undisturbed one."""
+  held = [path for path in out.rglob("*") if path.is_file() and ".build" not in path.parts]
+  return [
+    str(path)
+    for path in held
+    if not path.name.startswith(".") and path.read_bytes() != (whole / path.relative_to(out)).read_bytes()
+  ]
+
+
+def sweep(name: str, folder: pathlib.Path, all_touches: bool, first: int = 1, step: int = 1) -> None:
+  """Kills builds of a source at touches, then lets each come to its end, which must be the undisturbed one's."""
+  arguments, whole = SOURCES[name](folder / name), folder / f"{name}-whole"
+  code, touches, in_place = build(arguments, whole, all_touches=all_touches)
+  assert code == 0 and touches > 20 and not in_place, (name, code, touches, in_place)
+  for at in range(first, touches + 1, step):
+    out = folder / f"{name}-{at}"
+    code = build(arguments, out, at, all_touches)[0]
+    assert code == -signal.SIGKILL, (out, code)
+    assert not half_made(out, whole), (out, half_made(out, whole))
+    code = build(arguments, out)[0]
+    # A lock file that is left locks nothing.
+    found = [path for path in differing(whole, out) if os.path.basename(path) != outputs.FOLDER_LOCK]
+    assert code == 0 and not found, (out, code, found)
+  print(name, touches, flush=True)
+
+
+if __name__ == "__main__":
+  for given in sys.argv[3:]:  # SOURCE, or SOURCE:FIRST:STEP
+    source, *numbers = given.split(":")
+    sweep(source, pathlib.Path(sys.argv[1]), sys.argv[2] == "all", *map(int, numbers))

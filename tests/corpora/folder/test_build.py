@@ -1,0 +1,497 @@
+"""Own pictures in every layout become the same records; what is wrong is counted."""
+
+import csv
+import io
+import json
+import os
+import tarfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow_datasets as tfds
+from PIL import Image
+
+from tests.corpora.building.builds import differing
+from xmcap import cli
+from xmcap.corpora.building import build
+from xmcap.corpora.building.options import Options
+from xmcap.corpora.folder import own
+from xmcap.corpora.folder.split_choice import Rule
+from xmcap.corpora.folder.table import Columns
+from xmcap.data import records
+from xmcap.errors import UsageError, XmcapError
+
+CAPTIONS = {
+  f"a/{number:02d}.jpg": {"en": f"ball {number}", "th": f"ลูก {number}", "pt-BR": f"bola {number}"}
+  for number in range(6)
+}
+SPLITS = Rule("train:0.5,test:0.5")
+
+
+def jpeg(number):
+  buffer = io.BytesIO()
+  Image.fromarray(np.full((16, 24, 3), 10 * number, np.uint8)).save(buffer, "JPEG")
+  return buffer.getvalue()
+
+
+@pytest.fixture
+def photos(tmp_path):
+  (tmp_path / "photos/a").mkdir(parents=True)
+  for number, name in enumerate(CAPTIONS):
+    (tmp_path / "photos" / name).write_bytes(jpeg(number))
+  return tmp_path / "photos"
+
+
+def made(tmp_path, captions, images=None, columns=None, rule=SPLITS, out="out", **options):
+  corpus = own.Folder(captions, images, columns or Columns(), rule)
+  return build.build(corpus, tmp_path / out, Options(**options), processes=1)
+
+
+def held(out):
+  """Key -> language -> captions, of all splits."""
+  found = {}
+  for split in records.splits(out):
+    for record in records.RecordSource(out, split):
+      by_language = found.setdefault(record.key, {})
+      for caption in record.captions:
+        by_language.setdefault(caption.language, []).append(caption.text)
+  return found
+
+
+def expected(key=lambda name: name[2:-4], codes=("en", "th", "pt-BR")):
+  return {key(name): {code: [texts[code]] for code in codes} for name, texts in CAPTIONS.items()}
+
+
+def write_json_lines(path, rows):
+  path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+  return path
+
+
+def write_table(path, header, rows, delimiter=",", encoding="utf-8"):
+  with open(path, "w", newline="", encoding=encoding) as file:
+    csv.writer(file, delimiter=delimiter).writerows([header, *rows])
+  return path
+
+
+def long_table(path):
+  rows = [(name, code, text) for name, texts in CAPTIONS.items() for code, text in texts.items()]
+  return write_table(path / "long.csv", ("file", "language", "caption"), rows)
+
+
+def wide_table(path):
+  rows = [(name.upper()[2:-4].lower(), *texts.values()) for name, texts in CAPTIONS.items()]
+  return write_table(path / "wide.csv", ("image", "EN", "caption_th", "pt_br"), rows, ";", "utf-8-sig")
+
+
+def tabs(path):
+  rows = [(f"/home/me/photos/{name}", *texts.values()) for name, texts in CAPTIONS.items()]
+  return write_table(path / "table.tsv", ("path", "en", "th", "pt-BR"), rows, "\t")
+
+
+def plain_lines(path):
+  rows = [
+    {"image/key": name[2:-4], "language": code, "caption": text}
+    for name, texts in CAPTIONS.items()
+    for code, text in texts.items()
+  ]
+  return write_json_lines(path / "plain.jsonl", rows)
+
+
+def released_lines(path):
+  rows = [
+    {
+      "image/key": name[2:-4],
+      "image/locale": "th",
+      **{code: {"caption": [text]} for code, text in texts.items()},
+    }
+    for name, texts in CAPTIONS.items()
+  ]
+  return write_json_lines(path / "release.jsonl", rows)
+
+
+def lists(path):
+  rows = [
+    {"file_name": name, "captions": [{"language": code, "text": text} for code, text in texts.items()]}
+    for name, texts in CAPTIONS.items()
+  ]
+  return write_json_lines(path / "lists.jsonl", rows)
+
+
+@pytest.mark.parametrize("write", [long_table, wide_table, tabs, plain_lines, released_lines, lists])
+def test_text_layouts(write, tmp_path, photos):
+  report = made(tmp_path, write(tmp_path), photos)
+  assert not report.problems.counts
+  assert held(report.out) == expected()
+  assert records.read_languages(report.out) == ("en", "th", "pt-BR")
+
+
+def test_coco_annotations(tmp_path, photos):
+  images = [{"id": number, "file_name": name} for number, name in enumerate(CAPTIONS)]
+  annotations = [
+    {"id": number, "image_id": number, "caption": texts["en"]}
+    for number, texts in enumerate(CAPTIONS.values())
+  ]
+  (tmp_path / "coco.json").write_text(
+    json.dumps({"images": images, "annotations": [*annotations, {"image_id": 99, "caption": "x"}]})
+  )
+  with pytest.raises(UsageError, match=r"coco.json, annotations\[0\]: .*--language=CODE"):
+    made(tmp_path, tmp_path / "coco.json", photos, out="none")
+  report = made(tmp_path, tmp_path / "coco.json", photos, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",))
+  assert report.problems.counts == {"unknown_id": 1}
+
+
+@pytest.mark.parametrize(
+  ("name", "first", "line"),
+  [
+    ("Flickr8k.token.txt", "", "{}.jpg#0\t{}\n"),
+    ("results_20130124.token", "", "{}.jpg#0\t{}\n"),
+    ("human.txt", "", "{}#zhm#0 {}\n"),
+    ("captions.txt", "image,caption\n", "{}.jpg,{}\n"),
+  ],
+)
+def test_flickrs_lines(tmp_path, photos, name, first, line):
+  lines = (line.format(picture[2:-4], texts["en"]) for picture, texts in CAPTIONS.items())
+  (tmp_path / name).write_text(first + "".join(lines), "utf-8")
+  report = made(tmp_path, tmp_path / name, photos, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",)) and not report.problems.counts
+
+
+def test_a_folder_of_flickr8k(tmp_path, photos):
+  lines = (f"{picture[2:]},{texts['en']}\n" for picture, texts in CAPTIONS.items())
+  (photos / "captions.txt").write_text("image,caption\n" + "".join(lines), "utf-8")
+  report = made(tmp_path, photos, None, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",))
+
+
+def test_a_text_that_names_no_pictures_is_refused(tmp_path, photos):
+  (tmp_path / "captions.txt").write_text("a dog\na cat\n", "utf-8")
+  with pytest.raises(
+    UsageError, match=r"captions without their pictures: write NAME.jpg, a tab and a caption"
+  ):
+    made(tmp_path, tmp_path / "captions.txt", photos, Columns(default_language="en"))
+
+
+def test_coco_images_without_a_usable_id(tmp_path, photos):
+  images = [{"id": [], "file_name": "a/01.jpg"}, {"id": 0, "file_name": "a/00.jpg"}, "a/02.jpg"]
+  annotations = [{"image_id": 0, "caption": "ball 0"}]
+  (tmp_path / "coco.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+  report = made(tmp_path, tmp_path / "coco.json", photos, Columns(default_language="en"), Rule("train:1"))
+  assert held(report.out) == {"00": {"en": ["ball 0"]}}
+  assert report.problems.counts == {"missing_field": 2, "no_captions": 5}
+
+
+def test_a_table_with_a_column_without_a_name(tmp_path, photos):
+  """As pandas writes its index."""
+  rows = [(number, name, texts["en"]) for number, (name, texts) in enumerate(CAPTIONS.items())]
+  table = write_table(tmp_path / "pandas.csv", ("", "file", "caption"), rows)
+  report = made(tmp_path, table, photos, Columns(default_language="en"))
+  assert held(report.out) == expected(codes=("en",))
+
+
+def test_web_dataset_whose_keys_begin_anew_in_each_file(tmp_path):
+  (tmp_path / "tars").mkdir()
+  for place, split in enumerate(("train", "val")):
+    with tarfile.open(tmp_path / f"tars/{split}-{place:05d}.tar", "w") as archive:
+      for number, texts in enumerate(list(CAPTIONS.values())[3 * place : 3 * place + 3]):
+        about = json.dumps({"language": "en", "width": 24})
+        for suffix, data in (
+          ("jpg", jpeg(number)),
+          ("txt", texts["en"].encode()),
+          ("json", about.encode()),
+          ("th.txt", texts["th"].encode()),
+        ):
+          entry = tarfile.TarInfo(f"{number:03d}.{suffix}")
+          entry.size = len(data)
+          archive.addfile(entry, io.BytesIO(data))
+  columns = Columns(captions=("caption", "caption_th"))
+  report = made(tmp_path, tmp_path / "tars", None, columns, Rule("folder"))
+  assert {split: counts["records"] for split, counts in report.splits.items()} == {
+    "train": 3,
+    "validation": 3,
+  }
+  assert sorted(str(texts) for texts in held(report.out).values()) == sorted(
+    str(texts) for texts in expected(codes=("en", "th")).values()
+  )
+  assert report.problems.counts == {"renamed_key": 6}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_tables_with_pictures_in_them(form, tmp_path):
+  (tmp_path / "set").mkdir()
+  for place, split in enumerate(("train", "test")):
+    part = list(CAPTIONS.items())[3 * place : 3 * place + 3]
+    table = pa.table(
+      {
+        "image": [{"bytes": jpeg(number), "path": name} for number, (name, _) in enumerate(part)],
+        "captions": [[texts["en"]] for _, texts in part],
+        "lang": ["en"] * 3,
+      }
+    )
+    if form == "parquet":
+      pq.write_table(table, tmp_path / f"set/{split}-00000-of-00001.parquet")
+      continue
+    (tmp_path / "set" / split).mkdir()
+    path = str(tmp_path / f"set/{split}/data-00000-of-00001.arrow")
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+      writer.write_table(table)
+  report = made(tmp_path, tmp_path / "set", rule=Rule("folder"))
+  assert held(report.out) == expected(codes=("en",))
+  assert {split: counts["records"] for split, counts in report.splits.items()} == {"train": 3, "test": 3}
+
+
+def test_tables_whose_columns_are_of_other_kinds(tmp_path):
+  rows = [
+    {"image": {"bytes": "no bytes", "path": None}, "en": "a ball"},
+    {"image": {"bytes": None, "path": "0.jpg"}, "en": "a ball"},
+  ]
+  about = json.dumps({"info": {"features": {"en": {"names": 5, "_type": "ClassLabel"}}}})
+  table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": about})
+  pq.write_table(table, tmp_path / "TABLE.PARQUET")
+  pictures_of(tmp_path, ["0.jpg"])
+  report = made(tmp_path, tmp_path / "TABLE.PARQUET", rule=Rule("train:1"))
+  assert held(report.out) == {"0": {"en": ["a ball"]}}
+  assert report.problems.counts == {"missing_field": 1}
+  with pytest.raises(UsageError, match=r"TABLE.PARQUET, row 0: no column 'photo'; there are image, en"):
+    made(tmp_path, tmp_path / "TABLE.PARQUET", columns=Columns("photo"), out="none")
+
+
+def pictures_of(folder, names):
+  for number, name in enumerate(names):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(jpeg(number))
+
+
+def write_metadata(path, rows):
+  if path.suffix == ".csv":
+    return write_table(path, list(rows[0]), [list(row.values()) for row in rows])
+  if path.suffix == ".jsonl":
+    return write_json_lines(path, rows)
+  return pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_image_folder(kind, tmp_path):
+  """As `datasets` 5.2 reads them: a metadata file a split, whose pictures have the same names; or one for all."""
+  splits = ("train", "validation", "test")
+  each, root = tmp_path / "each", tmp_path / "root"
+  all_rows = []
+  for place, split in enumerate(splits):
+    texts = list(CAPTIONS.values())[2 * place : 2 * place + 2]
+    pictures_of(each / split, ["0.jpg", "1.jpg"])
+    pictures_of(root / split, [f"{2 * place}.jpg", f"{2 * place + 1}.jpg"])
+    rows = [
+      {"file_name": f"{number}.jpg", **{f"caption_{code}": text for code, text in by_code.items()}}
+      for number, by_code in enumerate(texts)
+    ]
+    write_metadata(each / split / f"metadata.{kind}", rows)
+    for number, row in enumerate(rows):
+      all_rows.append({**row, "file_name": f"{split}/{2 * place + number}.jpg"})
+  write_metadata(root / f"metadata.{kind}", all_rows)
+  for folder, renamed in ((each, {"renamed_key": 6}), (root, {})):
+    report = made(tmp_path, folder, rule=Rule("folder"), out=f"{folder.name}-out")
+    assert report.problems.counts == renamed
+    assert {split: counts["records"] for split, counts in report.splits.items()} == dict.fromkeys(splits, 2)
+    found = {str(texts) for texts in held(report.out).values()}
+    assert found == {str(texts) for texts in expected().values()}
+
+
+def test_image_folder_with_lists_of_pictures(tmp_path):
+  pictures_of(tmp_path / "set", ["0.jpg", "1.jpg"])
+  captions = {"en": ["a ball", "a round thing"], "th": ["ลูก"]}
+  rows = [
+    {"file_names": ["0.jpg"], "captions": captions},
+    {"file_names": ["0.jpg", "1.jpg"], "captions": captions},
+  ]
+  write_metadata(tmp_path / "set/metadata.jsonl", rows)
+  report = made(tmp_path, tmp_path / "set", rule=Rule("train:1"))
+  assert held(report.out) == {"0": captions}
+  assert report.problems.counts == {"missing_field": 1, "no_captions": 1}
+
+
+def test_image_folder_of_two_kinds(tmp_path):
+  for kind in ("csv", "jsonl"):
+    write_metadata(tmp_path / f"metadata.{kind}", [{"file_name": "0.jpg", "en": "a ball"}])
+  with pytest.raises(UsageError, match=r"contains metadata.csv and metadata.jsonl: keep one kind"):
+    made(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["labels", "columns", "by language"])
+def test_columns_as_datasets_stores_them(form, tmp_path):
+  """ClassLabel is a number with names in the schema; a Sequence of objects is an object of lists; a Translation."""
+  rows = [{"image": {"bytes": jpeg(number), "path": None}} for number in range(2)]
+  features = {}
+  for number, row in enumerate(rows):
+    if form == "labels":
+      row |= {"caption": f"ball {number}", "language": 1}
+      features = {"language": {"names": ["en", "th"], "_type": "ClassLabel"}}
+    elif form == "columns":
+      row |= {"captions": {"language": ["en", "th"], "text": [f"ball {number}", f"ลูก {number}"]}}
+    else:
+      row |= {"translation": {"en": f"ball {number}", "th": f"ลูก {number}"}}
+  table = pa.Table.from_pylist(rows)
+  about = json.dumps({"info": {"features": features}})
+  pq.write_table(
+    table.replace_schema_metadata({"huggingface": about}), tmp_path / "train-00000-of-00001.parquet"
+  )
+  found = sorted(map(str, held(made(tmp_path, tmp_path, rule=Rule("folder")).out).values()))
+  wanted = [{"en": [f"ball {number}"], "th": [f"ลูก {number}"]} for number in range(2)]
+  if form == "labels":
+    wanted = [{"th": [f"ball {number}"]} for number in range(2)]
+  assert found == list(map(str, wanted))
+
+
+def test_what_is_wrong_is_counted(tmp_path, photos):
+  (photos / "b").mkdir()
+  (photos / "b/00.jpg").write_bytes(jpeg(9))
+  (photos / "b/naïve name.jpg").write_bytes(jpeg(9))
+  rows = [
+    *((name, "en", "a ball") for name in CAPTIONS),
+    ("a/01.jpg", "EN", "a ball"),
+    ("b/00.jpg", "en", "another of that name"),
+    ("b/naïve name.jpg", "en", "a name that is no key"),
+    ("a/02.jpg", "klingonese", "ball"),
+    ("a/02.jpg", "filp", "bola"),
+    ("a/03.jpg", "en", " "),
+    ("gone.jpg", "en", "a ball"),
+    ("", "en", "a ball"),
+    ("a/04.jpg", "en"),
+  ]
+  (photos / "unused.jpg").write_bytes(jpeg(1))
+  report = made(tmp_path, write_table(tmp_path / "bad.csv", ("file", "language", "caption"), rows), photos)
+  assert report.problems.counts == {
+    "duplicate_line": 1,
+    "unknown_language": 2,
+    "empty_caption": 1,
+    "missing": 1,
+    "missing_field": 2,
+    "renamed_key": 3,
+    "no_captions": 1,
+  }
+  keys = held(report.out).keys()
+  assert {"01", "02", "03", "04", "05"} < keys and len(keys) == 8
+  assert "did you mean 'fil'" in str(report.problems.examples["unknown_language"])
+
+
+def test_files_that_are_no_pictures_are_passed_over(tmp_path, photos):
+  for name in ("Thumbs.db", ".DS_Store", "a/desktop.ini", "notes.docx", "raw.xyz"):
+    (photos / name).write_bytes(b"no picture")
+  assert not made(tmp_path, wide_table(tmp_path), photos).problems.counts
+
+
+def test_names_that_are_not_utf8_are_counted(tmp_path, photos):
+  bad = os.fsdecode(b"\xff")
+  with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as archive:
+    for name, data in (
+      (f"{bad}.jpg", jpeg(1)),
+      (f"{bad}.txt", b"x"),
+      ("1.jpg", jpeg(2)),
+      ("1.txt", b"a ball"),
+    ):
+      entry = tarfile.TarInfo(name)
+      entry.size = len(data)
+      archive.addfile(entry, io.BytesIO(data))
+  pictures_of(photos / bad, ["x.jpg"])
+  table = write_table(
+    tmp_path / "table.csv", ("file", "caption"), [("x.jpg", "a ball"), ("a/01.jpg", "a ball")]
+  )
+  english, all_train = Columns(default_language="en"), Rule("train:1")
+  of_tar = made(tmp_path, tmp_path / "a.tar", None, english, all_train, out="of_tar")
+  of_table = made(tmp_path, table, photos, english, all_train, out="of_table")
+  assert held(of_tar.out) == {"1": {"en": ["a ball"]}} and held(of_table.out) == {"01": {"en": ["a ball"]}}
+  assert of_tar.problems.counts == {"bad_utf8": 1, "no_captions": 1}
+  assert of_table.problems.counts == {"bad_utf8": 1, "no_captions": 6}
+
+
+def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_path, photos, monkeypatch):
+  def stopped(*_, **__):
+    raise KeyboardInterrupt
+
+  many = write_table(tmp_path / "many.csv", ("file", "th"), [(name, "ลูก") for name in CAPTIONS])
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(build.record_writer, "write_metadata", stopped)
+    made(tmp_path, many, photos, shard_pictures=1)
+  out = tmp_path / "out"
+  assert len(list(out.glob("folder-*-of-?????"))) == 6
+  table = wide_table(tmp_path)
+  report = made(tmp_path, table, photos, quality=80)
+  assert held(report.out) == expected()
+  made(tmp_path, table, photos, out="fresh", quality=80)
+  assert differing(out, tmp_path / "fresh") == []
+  with pytest.raises(UsageError, match="contains folder with quality=80, not 70: remove it"):
+    made(tmp_path, table, photos, quality=70)
+  with pytest.raises(UsageError, match="contains folder with columns.captions=default, not en=en,fr=fr: "):
+    made(tmp_path, table, photos, quality=80, columns=Columns(captions=("en=en", "fr=fr")))
+
+
+def test_a_build_begun_anew_removes_nothing_of_the_user(tmp_path, photos):
+  with pytest.raises(XmcapError, match="none of its lines can be used"):
+    made(tmp_path, write_json_lines(tmp_path / "empty.jsonl", [{}]), photos)
+  (tmp_path / "out/mine.txt").touch()
+  assert held(made(tmp_path, wide_table(tmp_path), photos).out) == expected()
+  assert (tmp_path / "out/mine.txt").exists()
+
+
+def test_a_picture_stays_in_its_split_when_others_come(tmp_path, photos):
+  def splits(out):
+    return {record.key: split for split in records.splits(out) for record in records.RecordSource(out, split)}
+
+  rows = [(name, "en", "a ball") for name in CAPTIONS]
+  header = ("file", "language", "caption")
+  few = made(tmp_path, write_table(tmp_path / "few.csv", header, rows[:4]), photos, out="few")
+  many = made(tmp_path, write_table(tmp_path / "many.csv", header, rows[::-1]), photos, out="many")
+  found, more = splits(few.out), splits(many.out)
+  assert set(found.values()) == {"train", "test"}
+  assert found == {key: more[key] for key in found}
+
+
+def test_tfds_reads_what_was_built(tmp_path, photos):
+  """Without a builder class, as docs/own_data.md says."""
+  out = made(tmp_path, wide_table(tmp_path), photos).out
+  builder = tfds.builder_from_directory(out)
+  assert set(builder.info.splits) == {"train", "test"}
+  examples = [example for split in builder.info.splits for example in builder.as_data_source(split)]
+  found = {example["image/key"].decode(): example for example in examples}
+  assert found.keys() == held(out).keys()
+  example = found["03"]
+  assert example["image"].shape == (16, 24, 3) and example["image"].dtype == np.uint8
+  texts = zip(example["captions"]["language"], example["captions"]["text"], strict=True)
+  assert {(code.decode(), text.decode()) for code, text in texts} == {
+    ("en", "ball 3"), ("th", "ลูก 3"), ("pt-BR", "bola 3"),
+  }  # fmt: skip
+
+
+def test_no_split_is_empty(tmp_path, photos):
+  report = made(tmp_path, long_table(tmp_path), photos, rule=Rule())
+  assert {split: counts["records"] for split, counts in report.splits.items()} == {
+    "train": 4, "validation": 1, "test": 1,
+  }  # fmt: skip
+
+
+def test_other_options_in_the_same_folder_are_refused(tmp_path, photos):
+  table = long_table(tmp_path)
+  assert not made(tmp_path, table, photos).held
+  assert made(tmp_path, table, photos).held
+  with pytest.raises(UsageError, match="with splits=train"):
+    made(tmp_path, table, photos, rule=Rule("train:0.8,test:0.2"))
+
+
+@pytest.mark.parametrize("text", ["train:0.5", "train:x", "train:0.5,train:0.5", "half", "1a:1"])
+def test_rules_that_are_none(text):
+  with pytest.raises(UsageError, match="--splits="):
+    Rule(text)
+
+
+def test_the_command_and_its_vocabulary(tmp_path, photos, capsys):
+  out = tmp_path / "out"
+  arguments = [
+    *("data", "build", "folder", f"--captions={long_table(tmp_path)}", f"--images={photos}", f"--out={out}"),
+    *("--vocabulary=train:500", "--splits=train:0.5,validation:0.2,test:0.3", "--processes=1"),
+  ]
+  assert cli.main(arguments) == 0
+  assert "pt-BR (Portuguese (Brazil)) is not one of the 36" in capsys.readouterr().out
+  assert {"vocabulary.model", "languages.txt", "lengths"} < {path.name for path in out.iterdir()}
+  lines = [json.loads(line) for line in (out / "test/captions.jsonl").read_text("utf-8").splitlines()]
+  assert {line["image/key"] for line in lines} == {record.key for record in records.RecordSource(out, "test")}

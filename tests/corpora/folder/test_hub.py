@@ -1,0 +1,123 @@
+"""Parquet and Arrow in the forms in which data sets lie on the Hugging Face hub."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.corpora.folder.test_build import held, jpeg, made
+from tests.corpora.folder.test_samples import grey
+from xmcap.corpora.folder.split_choice import Rule
+from xmcap.corpora.folder.table import Columns
+from xmcap.errors import UsageError, XmcapError
+from xmcap.reading import packed
+
+ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
+
+
+def picture(number):
+  return {"bytes": jpeg(number), "path": f"{number}.jpg"}
+
+
+def parquet(path, rows, features=None):
+  table = pa.Table.from_pylist(rows)
+  if features:
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+  path.parent.mkdir(parents=True, exist_ok=True)
+  pq.write_table(table, path)
+  return path
+
+
+def test_the_column_named_image_wins(tmp_path):
+  rows = [
+    {"conditioning_image": picture(9), "image": picture(number), "text": f"a ball {number}"}
+    for number in range(2)
+  ]
+  report = made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
+  assert grey(report.out) == {"0": 0, "1": 10}
+
+
+def test_several_columns_with_pictures_are_asked_about(tmp_path):
+  path = parquet(tmp_path / "a.parquet", [{"left": picture(1), "right": picture(2), "text": "a ball"}])
+  with pytest.raises(UsageError, match="several columns have pictures .left, right.: .*--image_column="):
+    made(tmp_path, path, None, ENGLISH, ALL)
+  columns = Columns("right", default_language="en")
+  assert grey(made(tmp_path, path, None, columns, ALL, out="asked").out) == {"2": 20}
+
+
+@pytest.mark.parametrize("form", ["a list of one", "bytes alone", "beside a hash", "in an object"])
+def test_forms_of_a_picture(form, tmp_path):
+  row = {"text": "a red ball"}
+  if form == "a list of one":
+    row["images"] = [picture(1)]
+  elif form == "bytes alone":
+    row["jpg"] = jpeg(1)
+  elif form == "beside a hash":
+    row |= {"md5": b"\x01\x02\x03\x04", "photo_bytes": jpeg(1)}
+  else:
+    row["picture"] = {"bytes": jpeg(1)}
+  report = made(tmp_path, parquet(tmp_path / "a.parquet", [row]), None, ENGLISH, ALL)
+  assert list(grey(report.out).values()) == [10] and not report.problems.counts.get("missing")
+
+
+def test_several_pictures_in_a_row_are_refused_with_their_number(tmp_path):
+  rows = [
+    {"images": [picture(1), picture(2)], "text": "two balls"},
+    {"images": [picture(3)], "text": "a ball"},
+  ]
+  report = made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
+  assert list(held(report.out).values()) == [{"en": ["a ball"]}]
+  assert report.problems.examples["missing_field"][0][1].startswith(
+    "'images' has 2 pictures: give each a row"
+  )
+
+
+@pytest.mark.parametrize("form", ["list", "columns", "roles"])
+def test_a_conversation_with_one_answer_is_a_caption(form, tmp_path):
+  turns = [{"from": "human", "value": "<image>\nDescribe it."}, {"from": "gpt", "value": "a red ball"}]
+  cell = turns
+  if form == "columns":  # as `datasets` before version 4 stored a Sequence of objects
+    cell = {name: [turn[name] for turn in turns] for name in ("from", "value")}
+  elif form == "roles":
+    cell = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "a red ball"}]
+  row = {"image": picture(1), "conversations": cell}
+  report = made(tmp_path, parquet(tmp_path / "a.parquet", [row]), None, ENGLISH, ALL)
+  assert list(held(report.out).values()) == [{"en": ["a red ball"]}]
+
+
+def test_names_of_classes_at_any_depth(tmp_path):
+  label = {"names": ["en", "th"], "_type": "ClassLabel"}
+  inner = {"language": label, "text": {"dtype": "string", "_type": "Value"}}
+  rows = [
+    {"image": picture(1), "captions": [{"language": 0, "text": "a ball"}, {"language": 1, "text": "ลูกบอล"}]}
+  ]
+  for number, feature in enumerate(([inner], {"_type": "List", "feature": inner})):
+    path = parquet(tmp_path / f"{number}.parquet", rows, {"captions": feature})
+    report = made(tmp_path, path, None, None, ALL, out=f"out{number}")
+    assert list(held(report.out).values()) == [{"en": ["a ball"], "th": ["ลูกบอล"]}]
+
+
+def test_splits_in_the_names_of_the_hub(tmp_path):
+  for number, name in enumerate(
+    ("default/train/0000.parquet", "default/test/0000.parquet", "data/val.parquet")
+  ):
+    parquet(tmp_path / "set" / name, [{"image": picture(number), "text": f"a ball {number}"}])
+  report = made(tmp_path, tmp_path / "set", None, ENGLISH, Rule("folder"))
+  assert {split: counts["records"] for split, counts in report.splits.items()} == {
+    "train": 1, "validation": 1, "test": 1,
+  }  # fmt: skip
+
+
+def test_pictures_that_take_far_more_room_than_their_file_are_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(packed, "most_unpacked", lambda size: 2 * size)
+  rows = [{"image": {"bytes": jpeg(1), "path": f"{number}.jpg"}, "text": "a ball"} for number in range(200)]
+  with pytest.raises(UsageError, match=r"a.parquet, row \d+: the pictures up to here take"):
+    made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
+
+
+def test_copies_of_pictures_go_if_none_is_usable(tmp_path):
+  rows = [{"image": {"bytes": b"\xff\xd8\xff" + bytes(1000), "path": "1.jpg"}, "text": "a ball"}]
+  with pytest.raises(XmcapError, match="has no records"):
+    made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL, out="out")
+  assert [path.name for path in (tmp_path / "out/.build").iterdir()] == ["plan.json"]

@@ -1,0 +1,193 @@
+"""Samples of WebDataset, and pictures with texts beside them: what is the picture, and what is its caption."""
+
+import io
+import json
+import tarfile
+
+import pytest
+
+from tests.corpora.folder.test_build import held, jpeg, made
+from xmcap.corpora.building.pictures import ByPath
+from xmcap.corpora.folder.split_choice import Rule
+from xmcap.corpora.folder.table import Columns
+from xmcap.data import images, records
+from xmcap.errors import UsageError, XmcapError
+
+ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
+
+
+def tar(path, *entries):
+  with tarfile.open(path, "w") as archive:
+    for name, data in entries:
+      entry = tarfile.TarInfo(name)
+      entry.size = len(data)
+      archive.addfile(entry, io.BytesIO(data))
+  return path
+
+
+def grey(out):
+  """Key -> grey level of its picture."""
+  return {
+    record.key: images.decode(record.image, "")[0, 0, 0] for record in records.RecordSource(out, "train")
+  }
+
+
+def test_a_depth_map_is_not_the_picture(tmp_path):
+  entries = [("0.depth.png", jpeg(9)), ("0.jpg", jpeg(1)), ("0.seg.png", jpeg(8)), ("0.txt", b"a red ball")]
+  out = made(tmp_path, tar(tmp_path / "a.tar", *entries), None, ENGLISH, ALL).out
+  assert grey(out) == {"0": 10}
+
+
+def test_a_picture_of_another_name_is_used_only_if_asked_for(tmp_path):
+  pairs = [(f"{key}.input.jpg", jpeg(1)) for key in range(2)]
+  path = tar(
+    tmp_path / "a.tar", *pairs[:1], ("0.txt", b"a red ball"), ("1.jpg", jpeg(2)), ("1.txt", b"two balls")
+  )
+  report = made(tmp_path, path, None, ENGLISH, ALL)
+  assert held(report.out) == {"1": {"en": ["two balls"]}}
+  (where, what), *_ = report.problems.examples["missing"]
+  assert where == "a.tar: 0" and "if 0.input.jpg is the picture, give --image_column=input" in what
+  asked = made(tmp_path, path, None, Columns("input", default_language="en"), ALL, out="asked")
+  assert held(asked.out) == {"0": {"en": ["a red ball"]}}
+
+
+def test_names_with_dots_join_samples_and_are_counted(tmp_path):
+  entries = [
+    (f"b.{number}.{suffix}", data)
+    for number in range(3)
+    for suffix, data in (("jpg", jpeg(1)), ("txt", b"x y"))
+  ]
+  plain = [("c.v1.jpg", jpeg(9)), ("c.v1.txt", b"version one"), ("c.jpg", jpeg(2)), ("c.txt", b"a blue ball")]
+  report = made(tmp_path, tar(tmp_path / "a.tar", *entries, *plain), None, ENGLISH, ALL)
+  assert grey(report.out) == {"c": 20} and held(report.out) == {"c": {"en": ["a blue ball"]}}
+  assert report.problems.counts["dotted_name"] == 2
+  assert (
+    "b.0.jpg, b.1.jpg, b.2.jpg: a key ends at the first dot" in report.problems.examples["dotted_name"][0][1]
+  )
+
+
+@pytest.mark.parametrize("second", ["0.png", "0.jpg", "0.JPG"])
+def test_two_pictures_of_one_rank_are_counted_and_none_is_taken(second, tmp_path):
+  path = tar(
+    tmp_path / "a.tar",
+    ("0.jpg", jpeg(1)),
+    (second, jpeg(2)),
+    ("0.txt", b"a ball"),
+    ("1.jpg", jpeg(3)),
+    ("1.txt", b"a box"),
+  )
+  report = made(tmp_path, path, None, ENGLISH, ALL)
+  assert held(report.out) == {"1": {"en": ["a box"]}} and report.problems.counts["ambiguous"] == 1
+
+
+def test_a_byte_order_mark_and_numbers_that_are_none_cost_no_caption(tmp_path):
+  about = b'\xef\xbb\xbf{"caption": "a big box", "similarity": NaN, "pwatermark": [-Infinity]}'
+  path = tar(
+    tmp_path / "a.tar",
+    ("0.jpg", jpeg(1)),
+    ("0.txt", b"\xef\xbb\xbfa ball\r\n"),
+    ("1.jpg", jpeg(2)),
+    ("1.json", about),
+  )
+  report = made(tmp_path, path, None, ENGLISH, ALL)
+  assert held(report.out) == {"0": {"en": ["a ball"]}, "1": {"en": ["a big box"]}}
+  assert report.problems.counts == {"bom": 2}
+
+
+def test_files_that_macos_adds_do_not_part_a_sample(tmp_path):
+  path = tar(
+    tmp_path / "a.tar", ("._0.jpg", b"x"), ("0.jpg", jpeg(1)), ("._0.txt", b"x"), ("0.txt", b"a ball")
+  )
+  report = made(tmp_path, path, None, ENGLISH, ALL)
+  assert held(report.out) == {"0": {"en": ["a ball"]}} and not report.problems.counts
+
+
+def test_texts_beside_pictures(tmp_path):
+  """img2dataset's folders, and those of kohya's scripts: names may have dots."""
+  folder = tmp_path / "set/00000"
+  folder.mkdir(parents=True)
+  for number, name in enumerate(("000.jpg", "my.photo.png", "a.webp.jpg")):
+    (folder / name).write_bytes(jpeg(number))
+  about = {"caption": "another", "url": "http://x/0", "key": "000", "similarity": float("nan")}
+  (folder / "000.json").write_text(json.dumps(about))
+  (folder / "000.txt").write_text("a ball\n")
+  (folder / "my.photo.caption").write_text("a box")
+  (folder / "a.webp.txt").write_text("a cup")
+  (folder / "a.webp.th.txt").write_text("ถ้วยใบหนึ่ง")
+  (folder / "README.txt").write_text("notes")
+  report = made(tmp_path, tmp_path / "set", None, ENGLISH, ALL)
+  assert report.problems.examples == {"missing": [("00000/README.txt", "no picture of this name beside it")]}
+  assert held(report.out) == {
+    "000": {"en": ["a ball"]},
+    "my.photo": {"en": ["a box"]},
+    "a.webp": {"en": ["a cup"], "th": ["ถ้วยใบหนึ่ง"]},
+  }
+
+
+@pytest.mark.parametrize("kind", ["tar", "folder"])
+def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
+  about = {"caption": "a ball", "exif": "x" * (1 << 20)}
+  entries = [
+    ("0.jpg", jpeg(1)),
+    ("0.json", json.dumps(about).encode()),
+    ("1.jpg", jpeg(2)),
+    ("1.txt", b"a box"),
+  ]
+  path = tmp_path / "set"
+  if kind == "tar":
+    path = tar(tmp_path / "a.tar", *entries)
+  else:
+    path.mkdir()
+    for name, data in entries:
+      (path / name).write_bytes(data)
+  assert held(made(tmp_path, path, None, ENGLISH, ALL).out) == {"1": {"en": ["a box"]}}
+
+
+def test_two_pictures_of_a_text_are_counted(tmp_path):
+  for name in ("0.jpg", "0.png", "1.jpg"):
+    (tmp_path / "set").mkdir(exist_ok=True)
+    (tmp_path / "set" / name).write_bytes(jpeg(1))
+  for name in ("0.txt", "1.txt", "1.caption"):
+    (tmp_path / "set" / name).write_text(f"text {name[-3:]}")
+  report = made(tmp_path, tmp_path / "set", None, ENGLISH, ALL)
+  assert held(report.out) == {"1": {"en": ["text ion"]}}
+  assert report.problems.counts == {"ambiguous": 2, "no_captions": 2}
+
+
+def test_a_workbook_is_named(tmp_path):
+  (tmp_path / "t.xlsx").write_bytes(b"PK\3\4")
+  with pytest.raises(UsageError, match="a workbook: .* save it as `CSV UTF-8`"):
+    made(tmp_path, tmp_path / "t.xlsx")
+  assert list((tmp_path / "out").iterdir()) == []  # nothing of a build that never began
+
+
+def test_no_lookup_scans_the_other_pictures(tmp_path, monkeypatch):
+  """Each statement about a picture uses an index, so a build grows in proportion."""
+  plans = []
+  asked = ByPath._two
+
+  def explained(self, columns, condition, *values, order=""):
+    marks = [value.encode() if isinstance(value, str) else value for value in values]
+    query = f"EXPLAIN QUERY PLAN SELECT {columns} FROM pictures WHERE {condition} LIMIT 2"
+    plans.extend(row[3] for row in self._database.execute(query, marks))
+    return asked(self, columns, condition, *values, order=order)
+
+  monkeypatch.setattr(ByPath, "_two", explained)
+  made(tmp_path, tar(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball")), None, ENGLISH, ALL)
+  folder = tmp_path / "photos/A"
+  folder.mkdir(parents=True)
+  for name in ("ONE.jpg", "two.jpg"):
+    (folder / name).write_bytes(jpeg(1))
+  rows = [{"image": name, "en": "a red ball"} for name in ("a/one.jpg", "x/Two", "A/two.jpg", "gone.jpg")]
+  (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  made(tmp_path, tmp_path / "t.jsonl", tmp_path / "photos", rule=ALL, out="table")
+  assert len(plans) > 10 and all(plan.startswith("SEARCH") for plan in plans)
+
+
+@pytest.mark.parametrize("damage", ["checksum", "all of it"])
+def test_a_damaged_first_header_is_named(damage, tmp_path):
+  path = tar(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball"))
+  data = path.read_bytes()
+  path.write_bytes(data[:148] + b"9999" + data[152:] if damage == "checksum" else b"\xff" * 512 + data[512:])
+  with pytest.raises(XmcapError, match="a.tar: not a complete tar file .*: download it again"):
+    made(tmp_path, path, None, ENGLISH, ALL)

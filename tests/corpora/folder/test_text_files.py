@@ -1,0 +1,281 @@
+"""CSV, TSV, JSONL and JSON as people save them: right, or refused in one line that names the cure."""
+
+import json
+
+import pytest
+from PIL import Image
+
+from xmcap import cli
+from xmcap.corpora.building.options import Work
+from xmcap.corpora.folder import staging, text_files
+from xmcap.corpora.folder.table import Columns
+from xmcap.data import records
+
+
+@pytest.fixture
+def photos(tmp_path):
+  (tmp_path / "images").mkdir()
+  for number in range(4):
+    Image.new("RGB", (16, 12), (40 * number, 9, 9)).save(tmp_path / f"images/p{number}.jpg")
+  return tmp_path
+
+
+@pytest.fixture
+def build(photos, capsys):
+  """Builds from a file, with this text if any; returns exit code, what was printed, captions by key, and problems."""
+
+  def run(name, text, *options):
+    out = photos / "out"
+    if text is not None:
+      text = text if isinstance(text, str) else json.dumps(text)
+      (photos / name).write_text(text, "utf-8", newline="")
+    common = ("--processes=1", "--splits=train:1", f"--out={out}")
+    code = cli.main(["data", "build", "folder", f"--captions={photos / name}", *common, *options])
+    said = capsys.readouterr()
+    problems = [json.loads(line) for line in _lines(out / "problems.jsonl")]
+    held = {}
+    if code == 0:
+      held = {r.key: [(c.language, c.text) for c in r.captions] for r in records.RecordSource(out, "train")}
+    return code, said.out + said.err, held, problems
+
+  return run
+
+
+def _lines(path):
+  return path.read_text("utf-8").splitlines() if path.exists() else []
+
+
+def english(*texts):
+  return {f"p{number}": [("en", text)] for number, text in enumerate(texts)}
+
+
+def test_the_table_is_printed_first_and_kept(build, photos):
+  code, said, held, _ = build("c.csv", "File,Quechua,raw\np0.jpg,huk wasi,a b c\np1.jpg,huk misi,d e f\n")
+  assert code == 0 and held == {"p0": [("quz", "huk wasi")], "p1": [("quz", "huk misi")]}
+  assert "\n  Quechua  caption quz  Cusco Quechua, by its name\n" in said and "the release" not in said
+  about = json.loads((photos / "out/folder.json").read_text("utf-8"))
+  assert {name: column["role"] for name, column in about["columns"].items()} == {
+    "File": "picture", "Quechua": "caption", "raw": "ignored",
+  }  # fmt: skip
+
+
+def test_a_build_that_goes_on_says_the_table_again(photos):
+  (photos / "c.csv").write_text("file,en,raw\np0.jpg,a dog,a b c\n")
+  said, problems = [], []
+  for _ in range(2):
+    work = Work(photos, say=said.append)
+    assert staging.read(work, [photos / "c.csv"], photos / "c.csv", Columns()) == 1
+    problems.append(work.problems.counts)
+  assert said[:5] == said[5:] and said[0] == "columns of c.csv:" and problems == [{"unread_column": 1}] * 2
+  assert said[4] == "to read all captions: --caption_columns=en=en,LANGUAGE=raw"
+
+
+def test_a_column_that_looks_like_captions_is_a_counted_problem(build):
+  text = "file,en,raw,tags\np0.jpg,a,huk jatun wasi,x\np1.jpg,b,huk juchuy misi,y\n"
+  _, _, held, problems = build("c.csv", text)
+  assert held == english("a", "b")
+  (problem,) = [problem for problem in problems if problem["kind"] == "unread_column"]
+  assert problem["what"] == "'raw' looks like captions: --caption_columns=en=en,LANGUAGE=raw"
+
+
+def test_columns_that_were_asked_for(build):
+  _, _, held, problems = build(
+    "c.csv", "file,Persian,x\np0.jpg,گل,misi\n", "--caption_columns=fa=persian,quz=X"
+  )
+  assert held == {"p0": [("fa", "گل"), ("quz", "misi")]}
+  assert {problem["kind"] for problem in problems} == {"no_captions"}
+
+
+@pytest.mark.parametrize("language", ["qu", "Quechua", "quz"])
+def test_languages_in_a_column_and_in_an_option(build, language):
+  assert build("c.csv", f"file,language,caption\np0.jpg,{language},misi\n")[2] == {"p0": [("quz", "misi")]}
+
+
+def test_quotation_marks_in_tsv_are_characters(build):
+  text = 'caption\tfile\n"a" dog\tp0.jpg\n5" tall\tp1.jpg\n"open\tp2.jpg\n"whole"\tp3.jpg\n'
+  assert build("c.tsv", text, "--language=en")[2] == english('"a" dog', '5" tall', '"open', '"whole"')
+
+
+@pytest.mark.parametrize(
+  ("text", "line"),
+  [
+    ('file,en\np0.jpg,a\np1.jpg,"b\np2.jpg,c\np3.jpg,"d"\n', 3),
+    ('file,en\np0.jpg,a\np1.jpg,"b\np2.jpg,c\np3.jpg,d\n', 3),
+    ('file,en\np0.jpg,"a\np1.jpg,b\np2.jpg,c"\np3.jpg,d\n', 2),
+  ],
+)
+def test_an_open_quote_in_csv_is_an_error_with_its_line(build, text, line):
+  code, said, _, _ = build("c.csv", text)
+  assert code == 2 and f"c.csv, line {line}: " in said and "quot" in said
+
+
+def test_a_caption_of_several_lines(build):
+  text = 'file,en\np0.jpg,"one, two\nthree, four"\np1.jpg,b\n'
+  assert build("c.csv", text)[2] == english("one, two three, four", "b")
+
+
+def test_flickr30k(build):
+  text = (
+    'image_name| comment_number| comment\np0.jpg| 0| A "big" dog .\np0.jpg| 1| "Dog" .\np1.jpg| 4   A cat .\n'
+  )
+  _, _, held, problems = build("results.csv", text, "--language=en")
+  assert held == {"p0": [("en", 'A "big" dog .'), ("en", '"Dog" .')]}
+  assert "missing_field" in {problem["kind"] for problem in problems}
+
+
+@pytest.mark.parametrize(
+  ("name", "text"), [("c.csv", "p0.jpg,a ball\np1.jpg,a cat\n"), ("c.tsv", "http://x/1.jpg\ta ball\n")]
+)
+def test_a_table_without_a_header(build, name, text):
+  code, said, _, _ = build(name, text, "--language=en")
+  assert code == 2 and "line 1: is a row, not the names of columns" in said
+
+
+def turns(*answers):
+  return [turn for answer in answers for turn in ({"from": "human", "value": "<image>\nx"}, answer)]
+
+
+def test_conversations(build):
+  rows = [
+    {"id": "0", "image": "p0.jpg", "conversations": turns({"from": "gpt", "value": "a dog"})},
+    {"id": "1", "image": "p1.jpg", "conversations": turns({"role": "assistant", "content": "a cat<image>"})},
+    {"id": "2", "image": "p2.jpg", "conversations": turns(*[{"from": "gpt", "value": "red"}] * 2)},
+  ]
+  _, _, held, problems = build("blip.json", rows, "--language=en")
+  assert held == english("a dog", "a cat")
+  assert [p["where"] for p in problems if p["kind"] == "several_answers"] == ["blip.json[2]"]
+
+
+@pytest.mark.parametrize("ids", [(5, "5"), ("5", 5), (5, 5.0), (5.0, "5"), (5, "0000005"), ("5.0", 5)])
+def test_coco_ids_of_another_type(build, ids):
+  document = {
+    "images": [{"id": ids[0], "file_name": "p0.jpg"}, {"id": 6, "file_name": "p1.jpg"}],
+    "annotations": [{"id": 1, "image_id": ids[1], "caption": "a dog"}],
+  }
+  assert build("coco.json", document, "--language=en")[2] == english("a dog")
+
+
+def test_coco_ids_that_are_none(build):
+  document = {
+    "images": [{"id": "05", "file_name": "p0.jpg"}, {"id": "5", "file_name": "p1.jpg"}],
+    "annotations": [{"image_id": image, "caption": "a dog"} for image in (5, "x", 5.5, True)],
+  }
+  code, said, held, problems = build("coco.json", document, "--language=en")
+  assert code == 0 and held == {"p1": [("en", "a dog")]}
+  what = {problem["kind"]: problem["what"] for problem in problems}
+  assert what["unknown_id"] == "image_id x (str) is not among the images, such as 05 (str)"
+  assert "True" in what["missing_field"]
+
+
+def test_a_name_in_two_folders(build, photos):
+  for folder in ("cats", "dogs"):
+    (photos / "images" / folder).mkdir()
+    Image.new("RGB", (16, 12)).save(photos / f"images/{folder}/0.jpg")
+  text = "file,en\n0.jpg,a\ncats/0.jpg,b\np0.jpg,c\n"
+  _, said, _, problems = build("c.csv", text)
+  same = [problem for problem in problems if problem["kind"] == "same_name"]
+  assert [(p["where"], p["what"]) for p in same] == [
+    ("c.csv, line 2", "0.jpg may be cats/0.jpg or dogs/0.jpg")
+  ]
+  assert "missing:" not in said
+
+
+def test_names_with_dots(build, photos):
+  for name in ("22.05.png", "a.v1.jpg"):
+    Image.new("RGB", (16, 12)).save(photos / "images" / name)
+  assert set(build("c.csv", "file,en\n22.05,a\na.v1.jpg,b\n")[2]) == {"22.05", "a.v1"}
+
+
+def test_letters_that_were_lost(build):
+  text = "file,fa,sw\np0.jpg,???? ??,paka\np1.jpg,گل,ua?\np2.jpg,Ø³Ù„Ø§Ù…,5\n" + "p3.jpg,گل,ua\n" * 7
+  _, _, held, problems = build("c.csv", text)
+  assert held == {
+    "p0": [("sw", "paka")], "p1": [("fa", "گل"), ("sw", "ua?")], "p2": [("fa", "Ø³Ù„Ø§Ù…"), ("sw", "5")],
+    "p3": [("fa", "گل"), ("sw", "ua")],
+  }  # fmt: skip
+  found = {problem["kind"]: problem["where"] for problem in problems}
+  assert found["lost_letters"] == "c.csv, line 2" and found["other_script"] == "c.csv, line 4"
+
+
+@pytest.mark.parametrize("options", [(), ("--caption_columns=fa=Persian,sw=Swahili",)])
+def test_a_column_whose_letters_were_lost_is_refused(build, photos, options):
+  code, said, _, _ = build("c.csv", "file,Persian,Swahili\n" + "p0.jpg,???? ??,paka\n" * 3, *options)
+  error = "c.csv: the captions of 'Persian' are question marks: another program lost their letters when it saved them"
+  assert code and error in said and "save the table as `CSV UTF-8`" in said and not (photos / "out").exists()
+  assert build("c.csv", "file,Persian,Swahili\np0.jpg,?? ??,paka\n", "--caption_columns=sw=Swahili")[0] == 0
+
+
+def test_a_table_that_lost_more_than_a_tenth_of_its_lines_is_refused(build, photos):
+  whole = "p2.jpg,گل,paka\n".encode()
+  (photos / "c.csv").write_bytes(b"file,fa,sw\np0.jpg,,\xf1a\np1.jpg,?? ?,ua\n" + 17 * whole)
+  code, said, _, problems = build("c.csv", None)
+  assert code and "c.csv: 2 of 19 lines have question marks for captions, or are not UTF-8: " in said
+  assert {problem["kind"] for problem in problems} == {"bad_utf8", "lost_letters"}
+  with open(photos / "c.csv", "ab") as file:
+    file.write(whole)
+  assert build("c.csv", None)[0] == 0
+
+
+@pytest.mark.parametrize(
+  ("text", "words", "kinds"),
+  [
+    (
+      "Foto;Notiz\nx;zwei große Bälle\n",
+      ("no column names the picture", "'Foto'", "'Notiz' (looks like captions", "--image_column=NAME"),
+      {"unread_column"},
+    ),
+    (
+      "file,notes\np0.jpg,two big balls\np1.jpg\n",
+      ("no column with captions", "'notes'", "--caption_columns=LANGUAGE=notes", "1 missing_field"),
+      {"unread_column", "missing_field"},
+    ),
+    (
+      "file,en\np0.jpg\n,b\np2.jpg,a,b\n",
+      ("3 missing_field", "c.csv, line 2", "problems.jsonl"),
+      {"missing_field"},
+    ),
+    (
+      "file,fa\np9.jpg,b\n,?\nx/p8.jpg,a\n",
+      ("2 missing ", "1 missing_field", "2 other_script", "4 no_captions"),
+      {"missing", "missing_field", "other_script", "no_captions"},
+    ),
+  ],
+)
+def test_nothing_usable(build, text, words, kinds):
+  code, said, _, problems = build("c.csv", text)
+  error = said[said.index("xmcap: error:") :]
+  assert code and error.count("\n") == 1 and all(word in error for word in words), error
+  assert {problem["kind"] for problem in problems} == kinds
+
+
+@pytest.mark.parametrize(
+  ("size", "words"),
+  [
+    ("100", ("--vocabulary=train:100: ", "give at least 3", "the records are built")),
+    ("99", ("too few", "100 to 9999999")),
+    ("10000000", ("too many", "100 to 9999999")),
+    ("many", ("no number", "100 to 9999999")),
+  ],
+)
+def test_a_vocabulary_of_another_size(build, size, words):
+  code, said, _, _ = build("c.csv", "file,en\np0.jpg,a dog and a cat\n", f"--vocabulary=train:{size}")
+  assert code == 2 and all(word in said for word in words) and "INTERNAL" not in said
+
+
+def test_a_vocabulary_that_the_text_does_not_fill(build):
+  code, said, _, _ = build("c.csv", "file,en\np0.jpg,a dog and a cat\n", "--vocabulary=train:9999")
+  assert code == 0 and " tokens; the text of train has no more\n" in said
+
+
+def test_a_long_cell(build):
+  text = "a ball " * 30_000
+  code, said, held, problems = build(
+    "c.csv", f"image,caption,remark\np0.jpg,a dog,x\np1.jpg,a cat,{text}\n", "--language=en"
+  )
+  assert code == 0 and held == english("a dog", "a cat"), said
+
+
+def test_a_line_without_an_end_is_not_read_whole(build, monkeypatch):
+  monkeypatch.setattr(text_files, "MAX_LINE", 1 << 16)
+  code, said, _, _ = build("c.csv", f"image,caption\np0.jpg,{'x' * 100_000}\n", "--language=en")
+  assert code == 2 and "c.csv: a line of over 0 MiB: mend or remove it" in said

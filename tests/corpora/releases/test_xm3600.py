@@ -1,0 +1,108 @@
+"""XM3600: from the published layout to records."""
+
+import json
+import zipfile
+
+import pytest
+
+from tests.corpora import release_folders as releases
+from tests.corpora.building import builds
+from xmcap.corpora.emoji.release import write_release
+from xmcap.corpora.releases import xm3600
+from xmcap.data import records
+from xmcap.errors import UsageError, XmcapError
+
+FAULTS = (*releases.PICTURE_FAULTS, *releases.XM3600_FAULTS)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> releases.Release:
+  return releases.write_xm3600(tmp_path_factory.mktemp("xm3600"), images=10)
+
+
+@pytest.mark.parametrize(("layout", "captions"), [("tgz", "zip"), ("folder", "jsonl")])
+def test_exactly_as_expected_through_every_fault(tmp_path, layout, captions):
+  faults = [*FAULTS, *(releases.ARCHIVE_FAULTS if layout == "tgz" else ())]
+  release = releases.write_xm3600(
+    tmp_path / "release", images=40, layout=layout, captions=captions, faults=faults
+  )
+  report = builds.xm3600(release, tmp_path / "out")
+  assert release.differences(tmp_path / "out") == []
+  assert report.problems.counts == release.problems
+  listed = [json.loads(line)["kind"] for line in (tmp_path / "out" / "problems.jsonl").open(encoding="utf-8")]
+  assert {kind: listed.count(kind) for kind in listed} == release.problems
+  counts = report.splits["test"]
+  assert counts["listed"] == counts["found"] + counts["missing"] + counts["broken"]
+  assert counts["records"] == len(release.expected["test"]) and counts["missing"] == 1
+  assert str(tmp_path) not in (tmp_path / "out" / "problems.jsonl").read_text(encoding="utf-8")
+
+
+def test_bytes_do_not_depend_on_processes_and_a_whole_corpus_is_left(small, tmp_path):
+  assert not builds.xm3600(small, tmp_path / "one").held
+  builds.xm3600(small, tmp_path / "two", processes=2)
+  assert builds.differing(tmp_path / "one", tmp_path / "two") == []
+  again = builds.xm3600(small, tmp_path / "one")
+  assert again.held and "already has this corpus" in again.summary()
+  with pytest.raises(UsageError, match="with quality=90, not 50"):
+    builds.xm3600(small, tmp_path / "one", quality=50)
+
+
+def test_every_language_locale_and_token(small, tmp_path):
+  builds.xm3600(small, tmp_path / "out")
+  record = records.RecordSource(tmp_path / "out", "test")[0]
+  assert len({caption.language for caption in record.captions}) == 36
+  assert record.locale == "ar" and record.captions[0].text_tokenized and record.captions[0].source == "human"
+
+
+def test_scaled_pictures(small, tmp_path):
+  builds.xm3600(small, tmp_path / "out", image_size=16)
+  source = records.RecordSource(tmp_path / "out", "test")
+  assert len(source) == 10 and sum(len(record.image) for record in source) < 10_000
+
+
+def test_on_bad_stop(tmp_path):
+  release = releases.write_xm3600(tmp_path / "release", images=8, faults=["truncated"])
+  with pytest.raises(XmcapError, match=r"\(truncated\): fix it, or skip such problems"):
+    builds.xm3600(release, tmp_path / "out", on_bad="stop")
+
+
+def test_the_layout_that_emoji36_is_written_in(tmp_path):
+  picture = releases.release_pictures.encode(releases.release_pictures.draw(1), "PNG")
+  captions = [records.Caption("en", "a dog"), records.Caption("th", "หมา"), records.Caption("th", "สุนัข")]
+  write_release(tmp_path / "test", [records.Record("00a1", picture, captions)])
+  corpus = xm3600.Xm3600(captions=tmp_path / "test/captions.jsonl", images=tmp_path / "test/images")
+  builds.run(corpus, tmp_path / "out")
+  (record,) = records.RecordSource(tmp_path / "out", "test")
+  assert [(c.language, c.text, c.text_tokenized) for c in record.captions] == [
+    ("en", "a dog", ""),
+    ("th", "หมา", ""),
+    ("th", "สุนัข", ""),
+  ]
+
+
+@pytest.mark.parametrize(
+  ("write", "error", "message"),
+  [
+    (lambda path: None, UsageError, "captions.zip"),
+    (lambda path: path.write_text("<html></html>\n"), UsageError, "markup, such as"),
+    (
+      lambda path: path.write_bytes(b"PK\x03\x04 cut"),
+      UsageError,
+      "cannot be read .*; fetch or make it again",
+    ),
+    (lambda path: zipfile.ZipFile(path, "w").writestr("a.xml", "a"), UsageError, "with 0 .jsonl, .json"),
+  ],
+)
+def test_captions_that_are_none(small, tmp_path, write, error, message):
+  captions = tmp_path / "captions.zip"
+  made = write(captions)
+  del made
+  with pytest.raises(error, match=message):
+    builds.run(xm3600.Xm3600(captions=captions, images=small.paths["images"]), tmp_path / "out")
+
+
+def test_folders_with_other_things_are_left_alone(small, tmp_path):
+  (tmp_path / "mine.txt").write_text("mine")
+  with pytest.raises(UsageError, match="contains mine.txt"):
+    builds.xm3600(small, tmp_path)
+  assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

@@ -1,0 +1,130 @@
+"""Collects the problems of a release: counts by kind, a list, and a summary."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import BinaryIO, NamedTuple
+
+from xmcap.errors import XmcapError
+from xmcap.terminal import shown
+
+
+class Kind(NamedTuple):
+  """A kind of problem; `rule` is `use`, `skip` (an error with --on_bad=stop) or `pass` (left out on purpose)."""
+
+  rule: str
+  text: str
+
+
+KINDS: Mapping[str, Kind] = {
+  # Lines of captions.
+  "cut_line": Kind("skip", "truncated lines"),
+  "bad_utf8": Kind("skip", "lines that are not UTF-8"),
+  "not_json": Kind("skip", "lines that are not JSON objects"),
+  "missing_field": Kind("skip", "lines that lack a field, or have one of the wrong type"),
+  "unknown_language": Kind("skip", "captions in an unknown language"),
+  "duplicate_line": Kind("skip", "duplicate captions (image, number and language); the first is used"),
+  "unknown_id": Kind("skip", "captions of pictures that are not listed"),
+  "unread_column": Kind("skip", "columns that look like captions and are not read"),
+  "several_answers": Kind(
+    "skip", "conversations with no or several answers, of which none is known to be a caption"
+  ),
+  "lost_letters": Kind(
+    "skip", "captions whose letters were replaced by question marks when the table was saved"
+  ),
+  "other_script": Kind("use", "captions without a letter in the script of their language"),
+  "long_caption": Kind("skip", "captions over 10,000 bytes"),
+  "empty_caption": Kind("skip", "captions without text"),
+  "control_characters": Kind("use", "captions with control characters, which are removed"),
+  "bom": Kind("use", "files that begin with a byte order mark"),
+  "crlf": Kind("use", "lines that end in CR LF"),
+  # Pictures.
+  "missing": Kind("skip", "missing pictures"),
+  "same_name": Kind("skip", "lines whose picture's name several pictures have: give the folder too"),
+  "ambiguous": Kind("skip", "samples with several pictures, or with a file twice"),
+  "dotted_name": Kind("skip", "files with dots in their names, which join another sample's key"),
+  "empty_file": Kind("skip", "empty files"),
+  "not_a_picture": Kind("skip", "files that are not pictures, such as a web page saved as .jpg"),
+  "other_format": Kind("skip", "pictures in a format that is not read, such as TIFF"),
+  "truncated": Kind("skip", "truncated pictures"),
+  "too_many_pixels": Kind("skip", "pictures with too many pixels, rejected by their header"),
+  "too_small": Kind("skip", "pictures with a side under 8 pixels"),
+  "converted": Kind("use", "GIF, WebP, BMP, AVIF and HEIC, whose first frame is stored as PNG"),
+  "unsafe_path": Kind("skip", "archive entries whose path leads out of their folder"),
+  "duplicate_picture": Kind("skip", "duplicate pictures; the first is used"),
+  "renamed_key": Kind("use", "pictures whose name is not a valid key, or not unique"),
+  "other_split": Kind("use", "lines with another split than an earlier line of the picture, which counts"),
+  "no_captions": Kind("skip", "pictures without captions"),
+  "no_class": Kind("skip", "pictures without a class, from neither a folder nor a line"),
+  "excluded": Kind("pass", "pictures that --exclude names"),
+  # Segmented sentences and tags.
+  "no_part_of_speech": Kind("use", "segmented words without a part of speech"),
+  "no_sentence": Kind("skip", "segmented lines without their sentence"),
+  "unknown_tag": Kind("use", "tags outside the list of labels"),
+  "number_tag": Kind("use", "tags that are numbers"),
+  "apple_double": Kind("pass", "`._NAME` files that macOS added"),
+}
+MAX_CAPTION_BYTES = 10_000
+MAX_LISTED = 1_000_000
+"""Limit for one chunk of lines or one shard, which has some 100,000 captions."""
+
+_EXAMPLES = 3
+_MAX_CHARACTERS = 1_000  # limit for place and description; a place may be a long path
+
+
+class Problems:
+  """Problems found: counts by kind, the first few (where, what) of each kind, and a list of all (kind, where, what).
+
+  Args:
+    on_bad: `skip` or `stop`; with `stop`, a problem whose rule is `skip` is an error.
+    file: receives the list as JSON lines (`kind`, `where`, `what`); None: the list is kept in `listed`.
+    most: limit for the length of `listed`; more problems are an error.
+  """
+
+  def __init__(self, on_bad: str = "skip", file: BinaryIO | None = None, most: int = MAX_LISTED):
+    self.on_bad, self._file, self._most = on_bad, file, most
+    self.counts: dict[str, int] = {}
+    self.examples: dict[str, list[tuple[str, str]]] = {}
+    self.listed: list[tuple[str, str, str]] = []
+
+  def add(self, kind: str, where: str, what: str = "") -> None:
+    """Counts a problem at a place (file and line, or the picture's key); `what` is an optional description.
+
+    XmcapError if the kind's rule is `skip` and `on_bad` is `stop`, or if there are too many to list.
+    """
+    where, what = shown(where, _MAX_CHARACTERS), shown(what, _MAX_CHARACTERS)
+    if KINDS[kind].rule == "skip" and self.on_bad == "stop":
+      what = f"{what or KINDS[kind].text} ({kind})"
+      raise XmcapError(f"{where}: {what}: fix it, or skip such problems with --on_bad=skip")
+    self.counts[kind] = self.counts.get(kind, 0) + 1
+    examples = self.examples.setdefault(kind, [])
+    if len(examples) < _EXAMPLES:
+      examples.append((where, what))
+    if self._file is not None:
+      row = json.dumps({"kind": kind, "where": where, "what": what}, ensure_ascii=False)
+      self._file.write(f"{row}\n".encode())
+      return
+    self.listed.append((kind, where, what))
+    if len(self.listed) > self._most:
+      too_many = f"more than {self._most:,} problems, the last of the kind {kind}"
+      raise XmcapError(f"{where}: {too_many}: give the files as they were published")
+
+  def extend(self, listed: Iterable[tuple[str, str, str]]) -> None:
+    """Adds the problems of another list."""
+    for kind, where, what in listed:
+      self.add(kind, where, what)
+
+  def in_brief(self) -> str:
+    """Returns every kind that occurred, most frequent first, with its first place, as one line."""
+    kinds = sorted(self.counts, key=self.counts.__getitem__, reverse=True)
+    firsts = {kind: ": ".join(filter(None, self.examples[kind][0])) for kind in kinds}
+    return "; ".join(f"{self.counts[kind]:,} {kind} (first: {firsts[kind]})" for kind in kinds)
+
+  def summary(self) -> str:
+    """Returns one line per kind that occurred, in the order of `KINDS`: count, kind, text, rule, first place."""
+    lines = []
+    for kind in filter(self.counts.get, KINDS):
+      done = "used" if KINDS[kind].rule == "use" else "left out"
+      where, what = self.examples[kind][0]
+      first = where + (f": {what}" if what else "")
+      lines.append(f"{self.counts[kind]:>12,}  {kind}: {KINDS[kind].text}; {done}. First: {first}")
+    return "\n".join(lines)

@@ -1,0 +1,265 @@
+"""Selects pictures from where languages are spoken, as XM3600's were from Open Images.
+
+Source: Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.2: for each language 100 pictures from an area where
+it is spoken. A greedy algorithm begins with the language that has the smallest pool of candidates. If a pool has too
+few, pictures come from a country where the language is spoken, then from such a continent, then from anywhere. Each
+picture is selected for one language, which becomes its `image/locale`.
+
+The paper does not say in which order the pictures of a pool are taken; here a hash of seed and key decides.
+`places.json` has the countries in which each of the 36 languages has an official status (CLDR), and the continents of
+countries; the paper does not print its own table.
+"""
+
+import collections
+import csv
+import dataclasses
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+
+import numpy as np
+
+from xmcap import languages as languages_lib
+from xmcap import wording
+from xmcap.errors import UsageError
+from xmcap.files import files
+from xmcap.reading.inputs import Input
+from xmcap.scoring.writing import grid
+from xmcap.terminal import shown
+
+LEVELS: tuple[str, ...] = ("area", "country", "continent", "world")
+"""How near to its language a picture was taken, the nearest first."""
+
+_KEYS = ("image/key", "key", "ImageID")  # the last as in Open Images
+_COUNTRY = re.compile("[A-Z]{2}", re.ASCII)
+
+
+def _places() -> Mapping[str, Mapping[str, str]]:
+  return json.loads(
+    resources.files("xmcap.corpora.building").joinpath("places.json").read_text(encoding="utf-8")
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+  """Where pictures were taken: languages of the area, ISO 3166 code of the country, continent; "" if unknown."""
+
+  languages: frozenset[str]
+  country: str
+  continent: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidates:
+  """Pictures to select from: their keys, the index of each one's place, and the places."""
+
+  keys: Sequence[str]
+  place_of: np.ndarray
+  places: Sequence[Place]
+
+
+@dataclasses.dataclass(frozen=True)
+class Selected:
+  """A picture, the language for which it was selected, and how near it was taken (`LEVELS`)."""
+
+  key: str
+  language: str
+  level: str
+  place: Place
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+  """The pictures in the order of selection; `pools` is language -> candidates in its area, or else its countries."""
+
+  pictures: Sequence[Selected]
+  pools: Mapping[str, int]
+
+
+def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, frozenset[str]]:
+  """Returns language -> countries: those that come with xmcap, or a CSV file's with the columns language and country.
+
+  Raises:
+    UsageError: the file is malformed.
+  """
+  if path is None:
+    return {code: frozenset(held.split()) for code, held in _places()["languages"].items()}
+  found: dict[str, set[str]] = collections.defaultdict(set)
+  for where, row in _rows(path, ("language", "country")):
+    languages_lib.check(row["language"], where)
+    found[row["language"]].add(_country(row["country"], where))
+  return {code: frozenset(held) for code, held in found.items()}
+
+
+def read_candidates(path: str | os.PathLike) -> Candidates:
+  """Reads pictures from CSV with a header line, one line a picture.
+
+  Columns: `image/key` (or `key`, `ImageID`), and `languages` (codes of those spoken in the area, apart by spaces) or
+  `country` (ISO 3166, two letters), or both; `continent` is known from the country, and may be given for those without.
+
+  Raises:
+    UsageError: no such columns, an unknown language, country or continent, a key twice, or no picture.
+  """
+  continents = {name.lower(): name for name in _places()["continents"]}
+  continent_of = {code: name for name, held in _places()["continents"].items() for code in held.split()}
+  keys: list[str] = []
+  place_of: list[int] = []
+  places: dict[Place, int] = {}
+  known: dict[tuple[str, ...], int] = {}  # cells -> index of the place
+  seen: set[str] = set()
+  for where, row in _rows(path, ()):
+    if not keys:
+      key_column = next((name for name in _KEYS if name in row), None)
+      if key_column is None or not {"languages", "country"} & row.keys():
+        raise UsageError(f"{path}: the header needs image/key, and languages or country, or both")
+    key = row[key_column]
+    if not key or key in seen:
+      raise UsageError(
+        f"{where}: {f'picture {shown(key)} was there before' if key else 'no key'}; correct the line"
+      )
+    seen.add(key)
+    cells = tuple(row.get(name, "") for name in ("languages", "country", "continent"))
+    if cells not in known:
+      codes, country, continent = cells
+      for code in codes.split():
+        languages_lib.check(code, where)
+      country = country and _country(country, where)
+      if country and country not in continent_of and not continent:
+        raise UsageError(
+          f"{where}: country '{country}' is on no known continent; give it in a column continent"
+        )
+      if continent and continent.lower() not in continents:
+        raise UsageError(
+          f"{where}: continent '{shown(continent)}' is none of {', '.join(continents.values())}"
+        )
+      place = Place(
+        frozenset(codes.split()), country, continents.get(continent.lower()) or continent_of.get(country, "")
+      )
+      known[cells] = places.setdefault(place, len(places))
+    keys.append(key)
+    place_of.append(known[cells])
+  if not keys:
+    raise UsageError(f"{path}: contains no picture below the header")
+  return Candidates(keys, np.array(place_of, np.int32), list(places))
+
+
+def select(
+  candidates: Candidates,
+  codes: Sequence[str],
+  count: int = 100,
+  seed: int = 0,
+  countries: Mapping[str, frozenset[str]] | None = None,
+) -> Selection:
+  """Selects `count` pictures for each language; equal candidates and seed give equal pictures, in any order of lines.
+
+  Args:
+    codes: the languages.
+    countries: as `countries_of_languages` returns; None: those that come with xmcap.
+
+  Raises:
+    UsageError: too few pictures, or a language without countries.
+  """
+  countries = countries_of_languages() if countries is None else countries
+  if lacking := [code for code in codes if code not in countries]:
+    raise UsageError(
+      f"no country is known for {', '.join(lacking)}: give --places=FILE with language and country"
+    )
+  wanted = count * len(codes)
+  if len(candidates.keys) < wanted:
+    raise UsageError(
+      f"{wording.count(len(candidates.keys), 'picture')} for {wording.count(len(codes), 'language')} of "
+      f"{count:,} each: "
+      f"{wanted:,} are needed"
+    )
+  has_areas = any(place.languages for place in candidates.places)
+  near = {code: _near(candidates.places, code, countries) for code in codes}  # [levels, places]
+  of_place = np.bincount(candidates.place_of, minlength=len(candidates.places))
+  pools = {code: int(of_place[near[code][0 if has_areas else 1]].sum()) for code in codes}
+  ranks = _ranks(candidates.keys, seed)
+  is_free = np.ones(len(candidates.keys), bool)
+  pictures: list[Selected] = []
+  for code in sorted(codes, key=lambda code: (pools[code], code)):
+    missing = count
+    for level, is_near in zip(LEVELS, near[code], strict=True):
+      pool = np.flatnonzero(is_near[candidates.place_of] & is_free)
+      taken = pool[np.argsort(ranks[pool], kind="stable")[:missing]]
+      is_free[taken] = False
+      missing -= len(taken)
+      for index in map(int, taken):
+        place = candidates.places[int(candidates.place_of[index])]
+        pictures.append(Selected(candidates.keys[index], code, level, place))
+      if not missing:
+        break
+  return Selection(pictures, pools)
+
+
+def _near(places: Sequence[Place], code: str, countries: Mapping[str, frozenset[str]]) -> np.ndarray:
+  """Returns for each of `LEVELS` whether each place is so near to a language, bool [levels, places]."""
+  own = countries[code]
+  continents = {name for name, held in _places()["continents"].items() if own & set(held.split())}
+  return np.array(
+    [
+      [code in place.languages for place in places],
+      [place.country in own for place in places],
+      [place.continent in continents for place in places],
+      [True] * len(places),
+    ]
+  )
+
+
+def _ranks(keys: Sequence[str], seed: int) -> np.ndarray:
+  """Returns a random number for each key, uint64 [keys], that depends on the key and the seed alone."""
+  digests = (hashlib.blake2b(f"{seed} {key}".encode(), digest_size=8).digest() for key in keys)
+  return np.frombuffer(b"".join(digests), np.uint64)
+
+
+def _country(text: str, where: str) -> str:
+  country = text.upper()
+  if not _COUNTRY.fullmatch(country):
+    raise UsageError(f"{where}: country '{shown(text)}' must be a code of two letters (ISO 3166), such as DE")
+  return country
+
+
+def _rows(path: str | os.PathLike, required: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+  """Yields (place, column -> stripped cell) line by line, for files of any length; a cell cannot span lines."""
+  with Input(path) as source:
+    header: list[str] = []
+    for number, line in source.lines():
+      where = f"{path}, line {number}"
+      try:
+        (cells,) = csv.reader([line], strict=True)
+      except csv.Error as error:
+        raise UsageError(f"{where}: broken CSV ({error}); mend it") from error
+      cells = [cell.strip() for cell in cells]
+      if not header:
+        header = cells
+        if len(set(header)) < len(header) or not set(required) <= set(header):
+          raise UsageError(f"{where}: the header must have {', '.join(required) or 'each column'} once")
+        continue
+      if len(cells) != len(header):
+        raise UsageError(f"{where}: {len(cells)} cells under {len(header)} headings; mend or remove it")
+      yield where, dict(zip(header, cells, strict=True))
+
+
+def write(path: str | os.PathLike, selection: Selection) -> None:
+  """Writes CSV with image/key, image/locale (the language), level, country and continent."""
+  rows = (
+    (each.key, each.language, each.level, each.place.country, each.place.continent)
+    for each in selection.pictures
+  )
+  headings = ("image/key", "image/locale", "level", "country", "continent")
+  files.write_text(path, grid.write_csv(headings, list(rows)))
+
+
+def table(selection: Selection) -> str:
+  """Returns for each language its pool and the pictures of each level, in the order of selection."""
+  counts = collections.Counter((each.language, each.level) for each in selection.pictures)
+  order = dict.fromkeys(each.language for each in selection.pictures)
+  lines = [
+    (code, f"{selection.pools[code]:,}", *(f"{counts[code, level]:,}" for level in LEVELS)) for code in order
+  ]
+  total = ("all", "", *(f"{sum(counts[code, level] for code in order):,}" for level in LEVELS))
+  return grid.Grid(("language", "pool", *LEVELS), tuple(lines), (total,)).text()

@@ -1,0 +1,131 @@
+"""A split of a release: the pictures that it should have, in one file per shard, and the records made of them."""
+
+import collections
+import dataclasses
+import itertools
+import json
+import pathlib
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from xmcap import languages
+from xmcap.corpora.building import picture_check
+from xmcap.corpora.building.options import Options, Work
+from xmcap.corpora.building.pictures import Pictures, Wanted
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.building.spill import Spilled
+from xmcap.data.records import SOURCES, Caption, Record
+from xmcap.errors import XmcapError
+from xmcap.files import files
+
+_CODES = tuple(languages.LANGUAGES)
+_HUMAN = SOURCES.index("human")
+_WANTED = msgspec.json.Decoder(list[Wanted])
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+  """A split: the list of its pictures, where they are searched for, and their captions. Made by `write`. Picklable.
+
+  Attributes:
+    folder: has a file with the list of each shard, and receives one with its result.
+    count: number of pictures.
+    lines: number of lines of captions that were read.
+    captions: captions in addition to those in the list.
+  """
+
+  name: str
+  folder: pathlib.Path
+  options: Options
+  pictures: Pictures
+  count: int
+  lines: int = 0
+  captions: Spilled | None = None
+
+  @property
+  def shards(self) -> int:
+    """Number of shards; the last one may have fewer pictures."""
+    return -(-self.count // self.options.shard_pictures)
+
+  def places(self, shard: int) -> range:
+    """Returns the positions of a shard's pictures."""
+    start = shard * self.options.shard_pictures
+    return range(start, min(start + self.options.shard_pictures, self.count))
+
+  def wanted(self, shard: int) -> list[Wanted]:
+    """Returns the pictures of a shard, in order."""
+    return _WANTED.decode(_path(self.folder, self.name, shard, "listing").read_bytes())
+
+  def make(self, shard: int) -> Iterator[Record]:
+    """Makes the records of a shard."""
+    problems = Problems(self.options.on_bad)
+    tally: collections.Counter[str] = collections.Counter()
+    pictures = self.wanted(shard)
+    self._add_captions(self.places(shard), pictures, problems)
+    for wanted in pictures:
+      tally["listed"] += 1
+      image = self._image(wanted, problems, tally)
+      if image and not (wanted.captions or wanted.tags or wanted.tags_by_language):
+        problems.add("no_captions", wanted.key)
+      elif image:
+        tally["captions"] += len(wanted.captions)
+        yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale, wanted.tags_by_language)
+    result = {"tally": tally, "problems": problems.listed}
+    files.write_text(_path(self.folder, self.name, shard, "result"), json.dumps(result, ensure_ascii=False))
+
+  def collect(self, problems: Problems) -> collections.Counter[str]:
+    """Adds the problems of all shards, which must be made, to `problems`.
+
+    Returns the number of captions, and of pictures `listed`, `found`, `missing` and `broken`.
+    """
+    tally: collections.Counter[str] = collections.Counter()
+    for shard in range(self.shards):
+      result = json.loads(_path(self.folder, self.name, shard, "result").read_bytes())
+      tally.update(result["tally"])
+      problems.extend(result["problems"])
+    return tally
+
+  def _add_captions(self, places: range, pictures: list[Wanted], problems: Problems) -> None:
+    if self.captions is None:
+      return
+    last = None
+    for row in self.captions.captions(places):
+      wanted = pictures[row.picture - places.start]
+      if row[:3] != last:
+        last = row[:3]
+        wanted.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
+      elif row.source != _HUMAN:  # English is in the lines of all languages
+        what = f"{wanted.key}, caption {row.number}, {_CODES[row.language]}"
+        problems.add("duplicate_line", f"{self.captions.name}, line {row.line:,}", what)
+
+  def _image(self, wanted: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
+    """Returns the bytes to store; b"" if there are none."""
+    try:
+      data = self.pictures.find(wanted)
+    except KeyError:
+      tally["missing"] += 1
+      problems.add("missing", wanted.key, wanted.where)
+      return b""
+    except XmcapError as error:
+      tally["broken"] += 1
+      problems.add("truncated", wanted.key, str(error))
+      return b""
+    picture = picture_check.examine(data, wanted.key, self.options.image_size, self.options.quality)
+    tally["found" if picture.data else "broken"] += 1
+    if picture.kind:
+      problems.add(picture.kind, wanted.key, picture.what)
+    return picture.data
+
+
+def write(work: Work, name: str, wanted: Iterable[Wanted], pictures: Pictures, lines: int = 0) -> Split:
+  """Writes the list of a split's pictures; they are searched for in `pictures`."""
+  size, count, left = work.options.shard_pictures, 0, iter(wanted)
+  while of_shard := list(itertools.islice(left, size)):
+    files.write_bytes(_path(work.folder, name, count // size, "listing"), msgspec.json.encode(of_shard))
+    count += len(of_shard)
+  return Split(name, work.folder, work.options, pictures, count, lines)
+
+
+def _path(folder: pathlib.Path, split: str, shard: int, what: str) -> pathlib.Path:
+  return folder / f"{split}-{shard:05d}.{what}.json"

@@ -1,0 +1,178 @@
+"""Labels for tagging, and the labels of each picture, out of tags and sentences.
+
+Chinese (Li et al., COCO-CN, section IV-A): labels are the tags, and the words of sentences with a part of speech n*, or
+a* and v* with at least two characters, if at least 20 training pictures have them. Parts of speech are those of the
+release, else of `jieba.posseg`. In other languages, labels are the most frequent lower-case words of at least three
+letters, without stop words (only English has some).
+"""
+
+import collections
+import dataclasses
+import functools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import regex
+
+from xmcap.corpora.building import annotations
+from xmcap.corpora.building.annotations import Annotated, Sentence
+from xmcap.data import records
+from xmcap.errors import UsageError
+from xmcap.files import addresses
+from xmcap.scoring.writing.grid import Grid
+
+LEAST = 20
+"""Training pictures that a label needs, in the paper."""
+
+TRAIN = "train"
+_WORDS = regex.compile(r"\p{L}[\p{L}\p{M}'’-]*")
+_MIN_LETTERS = 3
+
+# Function words (articles, pronouns, prepositions, conjunctions, auxiliaries and their contractions), numerals, and
+# adverbs of place and degree. Nouns, verbs and adjectives are none, however common.
+_STOP_WORDS = """
+a an the this that these those some any each every either neither both all another other others such same own
+i me my mine you your yours he him his she her hers it its we us our ours they them their theirs one ones
+himself herself itself themselves who whom whose which what someone something
+and or but nor so yet if while because although though than as whether where when how why since until unless
+about above across after against along alongside amid amidst among amongst around at atop before behind below beneath
+beside besides between beyond by despite down during except for from in inside into like near of off on onto out
+outside over past per through throughout to toward towards under underneath up upon via with within without
+be am is are was were been being do does did done doing have has had having can could may might must shall should
+will would isn't aren't wasn't weren't don't doesn't didn't can't couldn't won't wouldn't hasn't haven't hadn't
+it's there's that's he's she's they're we're you're what's let's
+zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen twenty thirty forty fifty
+hundred thousand first second third half dozen several many much few little more most less least lot lots couple
+not no none also just only very too quite rather almost even still already again ever never always often once here
+there away apart together else well however then now back forth ahead nearby upside next
+"""
+_ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+  """The labels, and those of every picture.
+
+  Attributes:
+    counts: label -> training pictures that have it, most frequent first, equal ones by their characters.
+    pictures: (key, split, labels in the order of `counts`) of each picture, also of those without any.
+  """
+
+  counts: dict[str, int]
+  pictures: list[tuple[str, str, list[str]]]
+
+  def table(self) -> str:
+    """Returns a text: training pictures per label, and for each split labels per picture and pictures without one."""
+    counts = list(self.counts.values()) or [0]
+    mean = sum(counts) / len(counts)
+    span = f"{min(counts):,} to {max(counts):,}, mean {mean:.1f}"
+    first = f"{len(self.counts):,} labels; training pictures a label: {span}"
+    lines = []
+    for split in dict.fromkeys(split for _, split, _ in self.pictures):
+      held = [len(labels) for _, of, labels in self.pictures if of == split]
+      lines.append((split, f"{len(held):,}", f"{sum(held) / len(held):.2f}", f"{held.count(0):,}"))
+    grid = Grid(("split", "pictures", "labels/picture", "without one"), tuple(lines))
+    return f"{first}\n\n{grid.text()}"
+
+
+def make(
+  pictures: Iterable[Annotated],
+  language: str,
+  *,
+  source: str = "human",
+  given: Sequence[str] | None = None,
+  least: int = LEAST,
+  most: int | None = None,
+) -> Labels:
+  """Chooses the labels, and assigns them to the pictures.
+
+  Args:
+    language: code of the language of tags and sentences.
+    source: source of the sentences, of `records.SOURCES`; tags are only used with `human`.
+    given: labels to use instead of the rule.
+    least: training pictures that a label needs.
+    most: keep only so many, the most frequent; None: all.
+
+  Raises:
+    UsageError: no picture is in the split `train`, or none has a label.
+  """
+  found = [(picture.key, picture.split, _candidates(picture, language, source)) for picture in pictures]
+  train = [of_picture for _, split, of_picture in found if split == TRAIN]
+  if not train and given is None:
+    raise UsageError(f"no picture is in the split {TRAIN}: give the labels by --labels=FILE")
+  counts = collections.Counter(label for of_picture in train for label in of_picture)
+  if given is not None:
+    chosen = {label: counts[label] for label in given}
+  else:
+    frequent = [(label, count) for label, count in counts.items() if count >= least]
+    chosen = dict(sorted(frequent, key=lambda item: (-item[1], item[0]))[:most])
+  places = {label: place for place, label in enumerate(chosen)}
+  labelled = [
+    (key, split, sorted(of_picture & places.keys(), key=places.__getitem__))
+    for key, split, of_picture in found
+  ]
+  if not any(labels for _, _, labels in labelled):
+    raise UsageError(
+      f"no picture has a label: no tag or word in '{language}' from source '{source}' is on {least} training pictures"
+    )
+  return Labels(chosen, labelled)
+
+
+def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
+  """Yields the pictures of a corpus, from `annotations.jsonl` or its records; UsageError if it has neither."""
+  path = addresses.join(directory, annotations.NAME)
+  if addresses.is_file(path):
+    with addresses.local_copy(path) as copy:
+      yield from annotations.read(copy)
+    return
+  splits = records.splits(directory)
+  if not splits:
+    raise UsageError(f"{directory} holds no corpus ({annotations.NAME} or dataset_info.json): build one")
+  for split in splits:
+    for record in records.RecordSource(directory, split):
+      sentences = [Sentence(caption.language, caption.source, caption.text) for caption in record.captions]
+      yield Annotated(record.key, split, record.tags_by_language, sentences)
+
+
+def _candidates(picture: Annotated, language: str, source: str) -> set[str]:
+  found = set(picture.tags.get(language, ())) if source == "human" else set()
+  for sentence in picture.sentences:
+    if (sentence.language, sentence.source) == (language, source):
+      found |= _of_chinese(sentence) if language == "zh" else _of_other(sentence.text, language)
+  return found
+
+
+def _of_chinese(sentence: Sentence) -> set[str]:
+  if sentence.words:
+    tagged = list(zip(sentence.words, sentence.parts, strict=True))
+  else:
+    tagged = tag_words(sentence.text)
+  return {
+    word for word, part in tagged if part.startswith("n") or (part.startswith(("a", "v")) and len(word) >= 2)
+  }
+
+
+def _of_other(text: str, language: str) -> set[str]:
+  words = {word.rstrip("'’-") for word in _WORDS.findall(text.lower())}
+  if language == "en":
+    words -= _ENGLISH_STOP_WORDS
+  return {word for word in words if len(word) >= _MIN_LETTERS}
+
+
+def tag_words(text: str) -> list[tuple[str, str]]:
+  """Splits a Chinese sentence into words and ICTCLAS's parts of speech (`n`, `vn`, `a`, ...), by `jieba.posseg`."""
+  return [(pair.word, pair.flag) for pair in _tagger().cut(text) if not pair.word.isspace()]
+
+
+@functools.cache
+def _tagger() -> Any:
+  import jieba
+  from jieba import posseg
+
+  tokenizer = jieba.Tokenizer()
+  # Its `initialize` would unmarshal a cache from the shared temporary folder, where anybody can put one.
+  with tokenizer.get_dict_file() as file:
+    tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(file)
+  tokenizer.initialized = True
+  return posseg.POSTokenizer(tokenizer)

@@ -1,0 +1,201 @@
+"""A split of generated emoji scenes, with pictures, captions and tags in every language."""
+
+import dataclasses
+import hashlib
+import math
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xmcap.corpora.building.annotations import Annotated
+from xmcap.corpora.emoji import release, scenes
+from xmcap.corpora.emoji.cldr import ListPattern
+from xmcap.data import record_writer
+from xmcap.data.records import Caption, Record
+from xmcap.files import files, plans
+from xmcap.progress import Progress, Say
+
+_VOCABULARY_SCENES = 600
+_NAME_REPEATS = 2
+
+Draw = Callable[[str, int, int, int], tuple[list[list[int]], np.random.Generator]]
+"""(split, shard, start, count) -> scenes, as class ids in reading order, and the generator for rendering them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Captioner:
+  """Writes captions of scenes, given language -> name of each class (None if missing), and list patterns.
+
+  `translated` are the languages whose names are machine-translated.
+  """
+
+  names: Mapping[str, Sequence[str | None]]
+  standard: dict[str, ListPattern]
+  plain: dict[str, ListPattern]
+  translated: Collection[str] = ()
+
+  def captions(self, scene: list[int]) -> list[Caption]:
+    """Returns the standard caption in each language that has names for all emoji of the scene."""
+    return [
+      Caption(language, text, source="mt" if language in self.translated else "human")
+      for language, text in self._join(scene, self.standard).items()
+    ]
+
+  def references(self, scene: list[int]) -> list[Caption]:
+    """Returns one or two captions per language, the standard one first."""
+    plain = self._join(scene, self.plain)
+    found = []
+    for caption in self.captions(scene):
+      found.append(caption)
+      if plain.get(caption.language, caption.text) != caption.text:
+        found.append(dataclasses.replace(caption, text=plain[caption.language]))
+    return found
+
+  def _join(self, scene: list[int], patterns: dict[str, ListPattern]) -> dict[str, str]:
+    joined = {}
+    for language, pattern in patterns.items():
+      names = [name for emoji in scene if (name := self.names[language][emoji]) is not None]
+      if len(names) == len(scene):
+        joined[language] = pattern.join(names)
+    return joined
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawnSplit:
+  """A split, whose records are made shard by shard in any process.
+
+  Attributes:
+    dataset, name: names of the corpus and the split; both enter the keys of the pictures.
+    count: number of pictures.
+    shard_records: pictures per file.
+    seed: seed of the draws; it enters the keys too.
+    tags: names of the classes.
+    captioner: writes the captions.
+    renderer: renders the pictures.
+    draw: draws the scenes.
+    keywords: language -> keywords of each class (None if missing); a picture's tags are those of its classes.
+  """
+
+  dataset: str
+  name: str
+  count: int
+  shard_records: int
+  seed: int
+  tags: list[str]
+  captioner: Captioner
+  renderer: scenes.Renderer
+  draw: Draw
+  keywords: Mapping[str, Sequence[Sequence[str] | None]] = dataclasses.field(default_factory=dict)
+
+  @property
+  def shards(self) -> range:
+    return range(math.ceil(self.count / self.shard_records))
+
+  def records(self, shard: int, references: bool = False) -> Iterator[Record]:
+    """Yields the records of a shard, with one caption per language, or with all `references`."""
+    drawn, start, rng = self._draw(shard)
+    describe = self.captioner.references if references else self.captioner.captions
+    pictures = self.renderer.render(drawn, rng)
+    for index, (scene, picture) in enumerate(zip(drawn, pictures, strict=True), start):
+      yield Record(
+        key=self._key(index),
+        image=scenes.encode_png(picture),
+        captions=describe(scene),
+        tags=[self.tags[emoji] for emoji in scene],
+        tags_by_language=self._tags_by_language(scene),
+      )
+
+  def annotated(self) -> Iterator[Annotated]:
+    """Yields the pictures of the split with their tags by language, without rendering them."""
+    for shard in self.shards:
+      drawn, start, _ = self._draw(shard)
+      for index, scene in enumerate(drawn, start):
+        yield Annotated(self._key(index), self.name, self._tags_by_language(scene))
+
+  def _key(self, index: int) -> str:
+    name = f"{self.dataset}/{self.seed}/{self.name}/{index}"
+    return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+
+  def _tags_by_language(self, scene: list[int]) -> dict[str, list[str]]:
+    """Returns tags in the languages that have keywords for all emoji of the scene."""
+    found = {}
+    for language, keywords in self.keywords.items():
+      held = [words for emoji in scene if (words := keywords[emoji]) is not None]
+      if len(held) == len(scene):
+        found[language] = list(dict.fromkeys(word for words in held for word in words))
+    return found
+
+  def _draw(self, shard: int) -> tuple[list[list[int]], int, np.random.Generator]:
+    start = shard * self.shard_records
+    drawn, rng = self.draw(self.name, shard, start, min(self.shard_records, self.count - start))
+    return drawn, start, rng
+
+  def vocabulary_text(self) -> str:
+    """Returns names, and captions of the first scenes of this split, in every language, one per line."""
+    lines = []
+    for names in self.captioner.names.values():
+      lines += [name for name in names if name is not None] * _NAME_REPEATS
+    for scene in self._draw(0)[0][:_VOCABULARY_SCENES]:
+      lines += [caption.text for caption in self.captioner.captions(scene)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def build_once(
+  out: str | os.PathLike,
+  corpus: str,
+  version: str,
+  options: Mapping[str, Any],
+  make: Callable[[pathlib.Path, pathlib.Path, Say], Mapping[str, Any]],
+  progress: Say | None,
+) -> pathlib.Path:
+  """Calls make(out, work_dir, say) unless `out` already has the corpus; see `plans.carry_out`. Returns the folder."""
+  out = pathlib.Path(out)
+  say = progress or (lambda line: None)
+  plan = {"corpus": corpus, "version": version, "options": options, "inputs": {}}
+  if plans.carry_out(out, plan, lambda work_dir: make(out, work_dir, say))[1]:
+    say(f"{out} already has this corpus")
+  return out
+
+
+def write_records(
+  out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
+) -> list[record_writer.WrittenSplit]:
+  """Writes the records of splits; shards that `work_dir` lists as finished by a killed build are kept."""
+  return [
+    record_writer.write_split(
+      out, split.name, split.shards, split.records, dataset=split.dataset, processes=processes,
+      progress=Progress(say, split.name, split.count), finished=work_dir,
+    )
+    for split in splits
+  ]  # fmt: skip
+
+
+def write_released(out: pathlib.Path, splits: Iterable[DrawnSplit], say: Say) -> None:
+  """Writes splits in XM3600's release layout, with further references."""
+  for split in splits:
+    records = (record for shard in split.shards for record in split.records(shard, references=True))
+    release.write_release(out / split.name, records)
+    say(f"{split.name}: {split.count:,} pictures in the release layout")
+
+
+def write_beside(
+  out: pathlib.Path,
+  trained: Sequence[DrawnSplit],
+  written: Sequence[record_writer.WrittenSplit],
+  version: str,
+  description: str,
+) -> None:
+  """Writes tags, the text of the training splits for a vocabulary, and TFDS's metadata."""
+  record_writer.write_tags(out, trained[0].tags)
+  files.write_text(out / "vocabulary_text.txt", "".join(split.vocabulary_text() for split in trained))
+  record_writer.write_metadata(
+    out,
+    written,
+    dataset=trained[0].dataset,
+    version=version,
+    description=description,
+    homepage="https://cldr.unicode.org/",
+  )

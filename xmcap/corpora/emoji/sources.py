@@ -1,0 +1,160 @@
+"""Sources of the names and pictures of emoji, tried in this order.
+
+1. `installed`: the Debian packages `unicode-cldr-core` and `fonts-noto-color-emoji`, if they are installed.
+2. `debian`: the same packages, downloaded without root (`apt-get download`, `dpkg -x`) into a cache.
+3. `npm`: the npm packages `cldr-annotations-full`, `cldr-misc-full` (names, list patterns) and
+   `emoji-datasource-google` (Noto's pictures at 64 pixels), downloaded with `npm pack` into a cache.
+
+The pictures of source 3 are smaller and from another release of Noto. So its corpus has other pixels than that of
+sources 1 and 2, and some other emoji, because the choice depends on the pictures. Their scores are not comparable.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+from xmcap.corpora.emoji import cldr
+from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.errors import UsageError, XmcapError, one_line
+from xmcap.files.files import cache_folder, make_folder
+from xmcap.terminal import shown
+
+WAYS = ("installed", "debian", "npm")
+
+_DEBIAN_PACKAGES = ("unicode-cldr-core", "fonts-noto-color-emoji")
+_CLDR = pathlib.Path("usr/share/unicode/cldr/common")
+_FONT = pathlib.Path("usr/share/fonts/truetype/noto/NotoColorEmoji.ttf")
+# CLDR 41 and Emoji 14, the versions in Debian 12, so that all sources have the same names.
+_NPM_PACKAGES = {
+  "cldr-annotations-full": "41.0.0",
+  "cldr-misc-full": "41.0.0",
+  "emoji-datasource-google": "14.0.0",
+}
+_GOOGLE = "img/google/64/"
+_PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of the npm packages with pictures
+_TIMEOUT_SECONDS = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Names and pictures, and the entry of `WAYS` that gave them."""
+
+  way: str
+  cldr: cldr.Cldr
+  pictures: emoji_pictures.Pictures
+
+
+def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | os.PathLike = "/") -> Source:
+  """Finds names and pictures.
+
+  Args:
+    way: one of `WAYS`, or `auto`: each in turn until one works.
+    cache: folder for downloads; None: `xmcap/emoji36` in the user's cache folder.
+    root: root of the file system to search for installed packages.
+
+  Raises:
+    UsageError: the source is unknown.
+    XmcapError: no source works; the message lists all of them, and why each failed.
+  """
+  if way not in (*WAYS, "auto"):
+    raise UsageError(f"unknown source '{way}': choose auto, {', '.join(WAYS)}")
+  cache = pathlib.Path(cache or cache_folder("emoji36"))
+  failures = []
+  for name in WAYS if way == "auto" else (way,):
+    try:
+      if name == "installed":
+        return _read_debian(name, pathlib.Path(root))
+      if name == "debian":
+        return _read_debian(name, fetched(cache / name, _fetch_debian))
+      tree = fetched(cache / name, functools.partial(fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
+      pictures = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
+      return Source(name, cldr.read_json(tree), pictures)
+    except XmcapError as error:
+      failures.append(f"{name}: {error}")
+  raise XmcapError(
+    f"no names and pictures of emoji ({'; '.join(failures)}). Do one of these: (1) as root, `apt-get install "
+    f"{' '.join(_DEBIAN_PACKAGES)}`; (2) make `apt-get download` and `dpkg` work, no root needed; (3) make "
+    f"`npm pack` of {', '.join(_NPM_PACKAGES)} work"
+  )
+
+
+def _read_debian(way: str, root: pathlib.Path) -> Source:
+  for path in (root / _CLDR / "annotations", root / _FONT):
+    if not path.exists():
+      raise XmcapError(f"{path} is missing")
+  return Source(way, cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT))
+
+
+def _fetch_debian(folder: pathlib.Path) -> None:
+  _run(["apt-get", "download", *_DEBIAN_PACKAGES], folder)
+  for archive in list(folder.glob("*.deb")):
+    _run(["dpkg", "-x", str(archive), str(folder)], folder)
+    archive.unlink()
+  # Nine tenths of CLDR are not needed.
+  for path in (folder / _CLDR).iterdir():
+    if path.is_dir() and path.name not in ("annotations", "main"):
+      shutil.rmtree(path)
+
+
+def fetch_npm(packages: Mapping[str, str], pictures: tuple[str, ...], folder: pathlib.Path) -> None:
+  """Downloads npm packages (name -> version), each into its own folder; keeps only pictures in the folders `pictures`.
+
+  XmcapError if npm is missing or fails.
+  """
+  for package, version in packages.items():
+    _run(["npm", "pack", "--silent", f"{package}@{version}"], folder)
+    for archive in list(folder.glob("*.tgz")):
+      try:
+        with tarfile.open(archive) as tar:
+          tar.extractall(folder / package, filter=functools.partial(_npm_member, pictures))
+      except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
+      archive.unlink()
+
+
+def _npm_member(pictures: tuple[str, ...], member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+  """A filter for `tarfile`: strips `package/`, and drops sheets, sizes and kinds of pictures that are not needed."""
+  name = member.name.removeprefix("package/")
+  if name.startswith(_PICTURES) and not name.startswith(pictures):
+    return None
+  return tarfile.data_filter(member.replace(name=name), folder)
+
+
+def fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
+  """Returns the folder `tree`; if it does not exist, `fetch` fills it atomically."""
+  if tree.is_dir():
+    return tree
+  make_folder(tree.parent)
+  partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{tree.name}.", dir=tree.parent))
+  try:
+    fetch(partial)
+    os.rename(partial, tree)
+  except OSError as error:
+    # Another process may have fetched the same in the meantime.
+    if not tree.is_dir():
+      raise XmcapError(f"cannot write {tree}: {error.strerror}") from None
+  finally:
+    shutil.rmtree(partial, ignore_errors=True)
+  return tree
+
+
+def _run(command: Sequence[str], folder: pathlib.Path) -> None:
+  called = f"`{command[0]} {command[1]}`"
+  try:
+    done = subprocess.run(
+      command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL
+    )
+  except FileNotFoundError:
+    raise XmcapError(f"the command {command[0]} is missing") from None
+  except subprocess.TimeoutExpired:
+    raise XmcapError(f"{called} took over {_TIMEOUT_SECONDS} s") from None
+  if done.returncode:
+    lines = [line for line in done.stderr.splitlines() if line.strip() and "warn" not in line.lower()]
+    raise XmcapError(f"{called} failed: {shown(lines[0]) if lines else f'exit status {done.returncode}'}")

@@ -1,0 +1,100 @@
+"""Reads rows of a folder of pictures with a text file beside each, as img2dataset and kohya's scripts lay them out.
+
+`NAME.jpg` has its caption in `NAME.txt` or `NAME.caption`, one in Thai in `NAME.th.txt`, and further fields in
+`NAME.json` (img2dataset's `FilesSampleWriter`). NAME may have dots, unlike the keys of WebDataset.
+"""
+
+import collections
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.folder import fields, text_of
+from xmcap.corpora.folder.fields import Row
+from xmcap.corpora.folder.recognition import recognise
+from xmcap.corpora.folder.table import Columns, Placed, Table
+from xmcap.errors import XmcapError
+from xmcap.reading import archives
+
+
+def is_beside(root: pathlib.Path) -> bool:
+  """Whether a folder has a picture with a text of the same name, at any depth."""
+  for _, names in _folders(root):
+    found = {archives.split_suffix(name) for name in names}
+    if any(
+      (stem, f".{plain}") in found for stem, suffix in found if _is_picture(suffix) for plain in text_of.PLAIN
+    ):
+      return True
+  return False
+
+
+def read(root: pathlib.Path, columns: Columns, problems: Problems) -> tuple[Table, Iterator[Row]]:
+  """Returns the table, and a row for each picture that has texts, sorted by path."""
+  table, placed = recognise(_placed(root, problems), columns, str(root), picture=text_of.IMAGE)
+  rows = (fields.parse(values, where, table, problems) for where, values, _ in placed)
+  return table, filter(None, rows)
+
+
+def _placed(root: pathlib.Path, problems: Problems) -> Iterator[Placed]:
+  """Yields the fields of each picture; only the names of one folder at a time are in memory."""
+  for folder, names in _folders(root):
+    pictures: dict[str, list[str]] = collections.defaultdict(list)
+    for name in names:
+      stem, suffix = archives.split_suffix(name)
+      if _is_picture(suffix):
+        pictures[stem].append(name)
+    for stem, texts in _texts(folder, names, pictures, problems).items():
+      where = _joined(folder, stem)
+      if len(pictures[stem]) > 1:
+        problems.add("ambiguous", where, f"is the name of several pictures ({', '.join(pictures[stem][:3])})")
+        continue
+      values: dict[str, Any] = {text_of.IMAGE: _joined(folder, pictures[stem][0])}
+      for middle, suffix, name in texts:
+        data = _contents(root / folder / name)
+        text_of.add(values, middle, suffix, data, _joined(folder, name), problems)
+      yield Placed(where, values)
+
+
+def _texts(
+  folder: str, names: list[str], pictures: Mapping[str, list[str]], problems: Problems
+) -> dict[str, list[tuple[str, str, str]]]:
+  """Returns picture's name -> (language or "", suffix, name) of its texts; the first of two alike counts."""
+  found: dict[str, dict[tuple[str, bool], tuple[str, str, str]]] = collections.defaultdict(dict)
+  for name in names:
+    whole, _, suffix = name.rpartition(".")
+    suffix = suffix.lower()
+    if suffix not in text_of.SUFFIXES:
+      continue
+    stem, _, middle = (whole, "", "") if whole in pictures else whole.rpartition(".")
+    if stem not in pictures:
+      if suffix in text_of.PLAIN:
+        problems.add("missing", _joined(folder, name), "no picture of this name beside it")
+    elif found[stem].setdefault((middle, suffix == "json"), (middle, suffix, name))[2] != name:
+      problems.add("ambiguous", _joined(folder, name), "another text of the same picture: keep one")
+  return {stem: list(of_stem.values()) for stem, of_stem in found.items()}
+
+
+def _folders(root: pathlib.Path) -> Iterator[tuple[str, list[str]]]:
+  """Yields each folder at or below `root`, relative to it, and the sorted names of its files, without hidden ones."""
+  for folder, inside, names in os.walk(root):
+    inside[:] = sorted(name for name in inside if not name.startswith(".") and name != "__MACOSX")
+    relative = pathlib.Path(folder).relative_to(root).as_posix()
+    yield "" if relative == "." else relative, sorted(name for name in names if not name.startswith("."))
+
+
+def _is_picture(suffix: str) -> bool:
+  return suffix in archives.PICTURES
+
+
+def _joined(folder: str, name: str) -> str:
+  return f"{folder}/{name}" if folder else name
+
+
+def _contents(path: pathlib.Path) -> bytes:
+  try:
+    with open(path, "rb") as file:
+      return file.read(archives.MAX_ABOUT)
+  except OSError as error:
+    raise XmcapError(f"{path}: cannot be read ({error.strerror}): fix it or remove it") from None

@@ -1,0 +1,155 @@
+"""Reads rows of Parquet files and of Hugging Face `datasets` folders (Arrow); their pictures go into one tar file."""
+
+import functools
+import json
+import pathlib
+import posixpath
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xmcap import languages
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.folder import fields, split_choice
+from xmcap.corpora.folder.fields import Row
+from xmcap.corpora.folder.recognition import recognise
+from xmcap.corpora.folder.table import FILE_LANGUAGE, Columns, Placed, Table
+from xmcap.reading import arrow_files, ids
+from xmcap.reading.packed import Packed
+
+SUFFIXES = (".parquet", ".arrow")
+_TURN = ({"from", "value"}, {"role", "content"})  # of a conversation
+_OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
+
+
+def read(
+  paths: Mapping[pathlib.Path, str],
+  columns: Columns,
+  source: str,
+  problems: Problems,
+  packed: tarfile.TarFile,
+) -> tuple[Table, Iterator[Row]]:
+  """Returns the table and the rows of files; adds their embedded pictures to `packed`, as the row's `picture`.
+
+  `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
+  If each file is named by its language, such as `th-00000-of-00001.parquet`, and no column says it, that is the
+  language of its captions, and the pictures of a key are one.
+
+  UsageError if pyarrow is missing, a file is damaged, its pictures take far more room than the file, or the pictures of
+  a key in several languages differ.
+  """
+  codes = {path: ids.code_of_name(path) or "" for path in paths}
+  is_said = columns.language or columns.default_language or any("=" in name for name in columns.captions)
+  if is_said or not all(codes.values()):
+    codes = {}
+  ids.check_parts(codes)
+  table, placed = recognise(_placed(paths, codes), columns, source, keyed=True)
+  return table, _packed(placed, table, problems, Packed(packed, paths), table.language == FILE_LANGUAGE)
+
+
+def _placed(paths: Mapping[pathlib.Path, str], codes: Mapping[pathlib.Path, str]) -> Iterator[Placed]:
+  for place, (path, known_as) in enumerate(paths.items()):
+    origin = posixpath.dirname(known_as), _split_of(path, known_as)
+    of_file = {FILE_LANGUAGE: codes[path]} if codes else {}
+    for number, (metadata, values) in enumerate(arrow_files.rows(path)):
+      where = f"{known_as}, row {number:,}"
+      labelled = _with_labels(metadata, values) | of_file
+      yield Placed(where, labelled, (f"{place:05d}-{number:09d}", *origin))
+
+
+def _packed(
+  placed: Iterator[Placed], table: Table, problems: Problems, packed: Packed, is_shared: bool
+) -> Iterator[Row]:
+  for where, values, (name, folder, split) in placed:
+    cell = values.get(table.picture)
+    data, named = _picture(cell)
+    held = values.get(table.key) if table.key else None
+    own = str(held) if isinstance(held, int | str) and held != "" else named
+    if data and is_shared and own:
+      name = packed.once(own, name, data, where)
+    elif data:
+      packed.add(name, data, where)
+    beside = named and posixpath.join(folder, named)
+    # Several pictures are left as they are, to be refused with their number.
+    picture = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
+    row = fields.parse({**values, table.picture: picture}, where, table, problems)
+    if row is not None:
+      row.key = own if data else ""
+      row.split = row.split or split
+      yield row
+
+
+def _with_labels(metadata: Mapping[bytes, bytes], row: dict[str, Any]) -> dict[str, Any]:
+  """Returns a row with the names of classes, and with conversations as lists of turns.
+
+  `datasets` stores a ClassLabel as a number, and its names in the schema; before version 4 it also stored a list of
+  objects as an object of lists.
+  """
+  for column, feature in _labels(metadata.get(b"huggingface", b"")).items():
+    row[column] = _named_classes(row.get(column), feature)
+  for column, value in row.items():
+    if isinstance(value, dict) and any(value.keys() >= pair for pair in _TURN):
+      row[column] = _as_list(value)
+  return row
+
+
+@functools.lru_cache(maxsize=1)
+def _labels(about: bytes) -> dict[str, Any]:
+  """Returns column -> feature of the columns with classes; {} for a file that `datasets` did not write."""
+  try:
+    features = json.loads(about)["info"]["features"]
+    return {column: feature for column, feature in features.items() if "ClassLabel" in json.dumps(feature)}
+  except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+    return {}
+
+
+def _named_classes(value: Any, feature: Any) -> Any:
+  """Replaces the numbers of classes in a value, at any depth, by their names; None for an unknown number."""
+  if isinstance(feature, list) and len(feature) == 1:  # a short form of Sequence
+    feature = {"feature": feature[0]}
+  if not isinstance(feature, dict):
+    return value
+  if feature.get("_type") == "ClassLabel":
+    names = feature.get("names")
+    if not isinstance(names, list) or isinstance(value, str):
+      return value
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
+  inner = feature.get("feature")
+  if isinstance(value, list):
+    return [_named_classes(item, inner or feature) for item in value]
+  if isinstance(value, dict):
+    of_name = inner if isinstance(inner, dict) and "_type" not in inner else feature
+    return {name: _named_classes(item, of_name.get(name)) for name, item in value.items()}
+  return value
+
+
+def _as_list(value: dict[str, Any]) -> Any:
+  """Returns an object of lists of one length as a list of objects; another value unchanged."""
+  lengths = {len(items) if isinstance(items, list) else -1 for items in value.values()}
+  if len(lengths) != 1 or -1 in lengths:
+    return value
+  return [dict(zip(value, items, strict=True)) for items in zip(*value.values(), strict=True)]
+
+
+def _split_of(path: pathlib.Path, known_as: str) -> str:
+  """Returns the split that a file's name or folder says, as Hugging Face names them; "" if none.
+
+  Such are `data/train-00000-of-00002.parquet`, `train/data-00000-of-00001.arrow`, `default/train/0000.parquet` and
+  `train.parquet`.
+  """
+  if (match := _OF_SPLIT.match(path.name)) and match[1] not in languages.LANGUAGES:
+    return path.parent.name if match[1] == "data" else match[1]
+  *folders, name = known_as.split("/")
+  parts = (*folders, re.split("[-_.]", name)[0])
+  return next((part for part in parts if split_choice.is_name(part.lower())), "")
+
+
+def _picture(value: Any) -> tuple[bytes, str]:
+  """Returns the bytes in a cell, and the name of the picture; both may be empty."""
+  if isinstance(value, list) and len(value) == 1:
+    (value,) = value
+  data, named = value, value
+  if isinstance(value, dict):
+    data, named = value.get("bytes"), value.get("path")
+  return data if isinstance(data, bytes) else b"", fields.one(named)

@@ -1,0 +1,162 @@
+"""Parses the fields of a line, table row or sample into picture, captions, split and locale."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xmcap import languages
+from xmcap.corpora.building import line_check
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.folder import kinds
+from xmcap.corpora.folder.table import LANGUAGES, Column, Table
+from xmcap.corpora.releases import xm3600
+from xmcap.data.records import Caption
+from xmcap.errors import UsageError
+from xmcap.languages import unknown as unknown_language
+from xmcap.terminal import shown
+
+_MODEL = ("gpt", "assistant", "model", "bot")  # who speaks in a conversation
+_PLACEHOLDER = re.compile(r"<(image|video)>")
+
+
+@dataclasses.dataclass
+class Row:
+  """The parsed fields of a line about a picture.
+
+  Attributes:
+    picture: path of its file, or a part of the path.
+    where: place of the line, for messages.
+    archive: the tar file that contains the picture, if known.
+    key: its key in the records; "": the name of its file.
+  """
+
+  picture: str
+  where: str
+  captions: list[Caption]
+  split: str = ""
+  locale: str = ""
+  archive: str = ""
+  key: str = ""
+
+
+def parse(fields: Mapping[str, Any], where: str, table: Table, problems: Problems) -> Row | None:
+  """Returns the row for the fields of a line; None if it names no picture, which counts as a problem.
+
+  UsageError if the language of the captions is unknown.
+  """
+  picture = one(fields.get(table.picture)).strip() if table.picture else ""
+  if not picture:
+    cell = fields.get(table.picture)
+    what = f"'{table.picture}' does not name one picture" if table.picture else "no column names the picture"
+    if isinstance(cell, list) and len(cell) > 1:
+      what = f"'{table.picture}' has {len(cell)} pictures: give each a row of its own, with its own captions"
+    problems.add("missing_field", where, what)
+    return None
+  columns = list(table.captions_of(fields))
+  if not columns:
+    problems.add("missing_field", where, "no column with captions: give it with --caption_columns")
+  split = fields.get(table.split) if table.split else ""
+  locale = fields.get("image/locale") or fields.get("image_locale") or ""
+  if (
+    table.picture == "image/key" and columns and all(_is_released(fields[column.name]) for column in columns)
+  ):
+    named = {column.name for column in columns}
+    released = {name: value for name, value in fields.items() if name in named or name.startswith("image/")}
+    captions = list(xm3600.captions_of(released, where, problems))
+  else:
+    captions = [
+      caption for column in columns for caption in _captions(fields, column, where, table, problems)
+    ]
+  return Row(picture, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+
+
+def one(picture: Any) -> str:
+  """Returns the picture that a cell names, by itself or as a list of one (`file_names` of `datasets`); else ""."""
+  if isinstance(picture, list) and len(picture) == 1:
+    (picture,) = picture
+  if isinstance(picture, int) and not isinstance(picture, bool):
+    picture = str(picture)
+  return picture if isinstance(picture, str) else ""
+
+
+def _is_released(value: Any) -> bool:
+  return isinstance(value, Mapping) and isinstance(value.get("caption"), list)
+
+
+def _captions(
+  fields: Mapping[str, Any], column: Column, where: str, table: Table, problems: Problems
+) -> Iterator[Caption]:
+  """Yields the usable captions of a column."""
+  of_row = fields.get(table.language) if table.language else None
+  for text, own in _texts(fields[column.name], where, problems):
+    language = own or column.language or of_row or table.asked.default_language
+    if not language and not table.language:
+      hint = "give --language=CODE or --language_column=NAME"
+      raise UsageError(f"{where}: the language of '{shown(column.name)}' is unknown: {hint}")
+    code = _code(language) if isinstance(language, str) else None
+    if not language:
+      problems.add("missing_field", where, f"no language in '{table.language}'")
+    elif code is None:
+      problems.add("unknown_language", where, unknown_language(str(language)))
+    elif not isinstance(text, str):
+      # In a table with a column per language, an empty cell means that there is no caption.
+      if text is not None:
+        problems.add("missing_field", where, f"'{shown(column.name)}' is not a string")
+    elif not text.strip() and column.language:
+      continue
+    elif (text := line_check.usable(text, where, problems)) and line_check.has_letters(
+      text, code, where, problems
+    ):
+      yield Caption(code, text.strip())
+
+
+@functools.lru_cache(4096)
+def _code(written: str) -> str | None:
+  """Returns the code of a language in a common spelling (`EN`, `pt_br`, `qu`, `Quechua`); None if it is unknown."""
+  return languages.named(written) or languages.canonical(written)
+
+
+def _texts(value: Any, where: str, problems: Problems) -> Iterator[tuple[Any, str]]:
+  """Yields (unchecked caption, language); the language is "" if unknown."""
+  if kinds.is_turns(value):
+    answers = list(_answers(value))
+    if len(answers) == 1:
+      yield answers[0], ""
+    else:
+      problems.add("several_answers", where, f"{len(answers)} answers of the model; one is a caption")
+    return
+  if isinstance(value, Mapping):
+    column = next((name for name in kinds.TEXTS if name in value), None)
+    if column is not None:
+      text = value[column]
+      language = next((value[name] for name in LANGUAGES if isinstance(value.get(name), str | list)), "")
+      if isinstance(language, str):
+        yield text, language
+      elif isinstance(text, list) and len(language) == len(text):
+        # A list of objects, which `datasets` stores as an object of lists.
+        yield from zip(text, map(str, language), strict=True)
+      else:
+        yield text, ""
+      return
+    for language, texts in value.items():
+      for text, _ in _texts(texts, where, problems):
+        yield text, str(language)
+  elif isinstance(value, list | tuple):
+    for item in value:
+      yield from _texts(item, where, problems)
+  else:
+    yield value, ""
+
+
+def _answers(turns: list[Any]) -> Iterator[str]:
+  """Yields the texts of the model in a conversation, without the tokens that stand for pictures."""
+  for turn in turns:
+    about = turn if isinstance(turn, Mapping) else {}
+    if about.get("from", about.get("role")) not in _MODEL:
+      continue
+    said = about.get("value", about.get("content"))
+    parts = said if isinstance(said, list) else [said]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    yield _PLACEHOLDER.sub("", " ".join(text for text in texts if isinstance(text, str))).strip()

@@ -1,0 +1,162 @@
+"""Own pictures: a folder, and captions as JSONL, CSV, COCO's JSON, WebDataset, Parquet or a Hugging Face dataset.
+
+Problems are counted as in the other corpora. The split of a picture depends only on its key, or is given by the source.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from xmcap.corpora.building import build, splits
+from xmcap.corpora.building import options as options_lib
+from xmcap.corpora.building.file_names import FOLDER
+from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.pictures import ByPath
+from xmcap.corpora.building.splits import Split
+from xmcap.corpora.emoji import release
+from xmcap.corpora.folder import beside, columnar, staging, text_files
+from xmcap.corpora.folder.split_choice import Rule
+from xmcap.corpora.folder.table import Columns
+from xmcap.data import records
+from xmcap.errors import UsageError, XmcapError
+from xmcap.files import files, plans
+from xmcap.reading import hub_folders
+
+TAR = ".tar"
+# Files of Hugging Face's imagefolder, in the folder or in the folder of each split.
+_METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
+_TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
+_TEXT = "captions.txt"  # of Flickr8k; beside a picture of that name it would be its caption
+_TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv", *text_files.LINES)
+_KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder(build.Corpus):
+  """Own pictures.
+
+  Attributes:
+    captions: a file, or a folder of tar or Parquet files or a Hugging Face dataset.
+    images: a folder or archive; None: the pictures are beside the captions, or embedded.
+    columns: names of columns.
+    splits_by: the rule that assigns pictures to splits.
+  """
+
+  NAME = "folder"
+  DESCRIPTION = "Own pictures with their captions; one record an image."
+  WHAT = "data"
+  PAGE = "docs/own_data.md"
+  PARTS = FOLDER
+  RENEWED = True  # users fix their captions and build again
+  captions: pathlib.Path
+  images: pathlib.Path | None = None
+  columns: Columns = Columns()
+  splits_by: Rule = Rule()
+
+  def plan(self, options: options_lib.Options) -> plans.Plan:
+    plan = super().plan(options)
+    columns = dataclasses.asdict(self.columns)
+    columns["captions"] = list(self.columns.captions)  # a list, as JSON returns it
+    return {**plan, "options": {**plan["options"], "columns": columns, "splits": self.splits_by.text}}
+
+  def splits(self, work: Work) -> Iterator[Split]:
+    sources = find(self.captions)
+    columns = dataclasses.replace(self.columns, split=self.splits_by.column)
+    lines = staging.read(work, sources, self.captions, columns)
+    if not lines:
+      raise XmcapError(f"{self.captions}: none of its lines can be used{_seen(work)}")
+    pictures = ByPath.search(work, self._places(work, sources))
+    names, counts = staging.gather(work, pictures, self.splits_by)
+    # A language that some lines lack may be a slip, or not; nothing else tells.
+    work.say(f"of {lines:,} lines have captions: " + ", ".join(f"{code} {n:,}" for code, n in counts.items()))
+    if not names:
+      raise XmcapError(f"{self.captions}: none of its pictures can be used{_seen(work)}")
+    # Stored beside the records, because the languages may be outside the table.
+    files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in counts))
+    for name in names:
+      yield splits.write(work, name, staging.wanted(work, name), pictures, lines)
+
+  def recognised(self, work: Work) -> Mapping[str, Any]:
+    return {"columns": staging.columns(work)}
+
+  def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
+    """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
+    places = [work.folder / staging.PACKED] if staging.is_packed(work) else []
+    if sources[0].suffix.lower() == TAR:
+      places += sources
+    if self.images is not None:
+      places.append(self.images)
+    if places:
+      return places
+    near = self.captions if self.captions.is_dir() else self.captions.parent
+    inside = near / "images"
+    return [inside if inside.is_dir() and sources != [near] else near]
+
+
+def _seen(work: Work) -> str:
+  """Returns every kind of problem, for a message, and where all are listed."""
+  found = work.problems.in_brief()
+  return f": {found}; {work.folder.parent / 'problems.jsonl'} lists them" if found else ": there are none"
+
+
+def find(path: pathlib.Path) -> list[pathlib.Path]:
+  """Returns the files of the captions: one text file, or all `metadata.*`, .tar, .parquet or .arrow files of a folder.
+
+  A folder with texts beside its pictures stands for itself.
+
+  UsageError if there are none, or if the file is of another kind.
+  """
+  if path.is_file():
+    if path.name.lower().endswith(_KINDS):
+      return [path]
+    if path.suffix.lower() in _WORKBOOKS:
+      raise UsageError(
+        f"{path}: a workbook: open it in its program, save it as `CSV UTF-8`, and give that file"
+      )
+    raise UsageError(f"{path}: unknown suffix: give {', '.join(_KINDS)}, or a folder of such files")
+  if not path.is_dir():
+    raise UsageError(f"{path} does not exist: give the captions")
+  path = hub_folders.tables(path)
+  found = _below(path, "metadata.*", _METADATA)
+  if others := {file.name for file in found} - {file.name for file in found[:1]}:
+    raise UsageError(f"{path}: contains {found[0].name} and {min(others)}: keep one kind, or give the file")
+  if found:
+    return found
+  for name in _TABLES:
+    if (path / name).is_file():
+      return [path / name]
+  for suffix in (TAR, *columnar.SUFFIXES):
+    if found := _below(path, f"*{suffix}"):
+      return found
+  if beside.is_beside(path):
+    return [path]
+  if (text := path / _TEXT).is_file():
+    return [text]
+  kinds = f".tar, .parquet or .arrow file, no {_METADATA[0]} and no .txt beside a picture"
+  raise UsageError(f"{path}: contains no {kinds}: give the file of the captions")
+
+
+def _below(path: pathlib.Path, pattern: str, names: Iterable[str] = ()) -> list[pathlib.Path]:
+  """Returns the files of a folder at any depth, sorted by path, without hidden ones and caches of `datasets`."""
+  return sorted(
+    file
+    for file in path.rglob(pattern)
+    if (not names or file.name in names)
+    and not any(part.startswith((".", "cache-")) for part in file.relative_to(path).parts)
+    and file.is_file()
+  )
+
+
+def write_references(out: pathlib.Path, splits: Iterable[str]) -> None:
+  """Writes SPLIT/captions.jsonl in XM3600's layout for all splits but `train`, for `xmcap score`, if not yet there."""
+  for split in splits:
+    path = out / split / "captions.jsonl"
+    if split == "train" or path.exists():
+      continue
+    files.make_folder(path.parent)
+    files.remove_incomplete(path.parent)
+    with files.whole(path) as file:
+      for record in records.RecordSource(out, split):
+        file.write(release.as_line(record))

@@ -1,0 +1,227 @@
+"""Decides once for a whole source what each of its columns is, by the names of the columns and a sample of values.
+
+A column is used for what it was recognised as, and no row is read in another way: the decision is printed before the
+build. A field that only later rows of JSON have is decided by the first of its values.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from xmcap import languages
+from xmcap.corpora.folder import kinds
+from xmcap.corpora.folder.kinds import Profile
+from xmcap.corpora.folder.table import (
+  CAPTION,
+  CAPTIONS,
+  KEY,
+  KEYS,
+  LANGUAGE,
+  LANGUAGES,
+  MOST_COLUMNS,
+  OFTEN_OTHER,
+  PICTURE,
+  PICTURES,
+  SPLIT,
+  TURNS,
+  Column,
+  Columns,
+  Placed,
+  Table,
+  language_in,
+  of_language,
+  other,
+)
+from xmcap.errors import UsageError
+from xmcap.terminal import shown
+
+_SAMPLE_ROWS = 200
+_SAMPLE_BYTES = 8 << 20  # embedded pictures are large
+
+
+def recognise(
+  rows: Iterable[Placed], columns: Columns, source: str, *, picture: str = "", keyed: bool = False
+) -> tuple[Table, Iterator[Placed]]:
+  """Reads a sample of rows and decides; returns the table and all rows, from the first.
+
+  The sample is bounded in rows and in bytes, so memory is constant, and the same rows give the same table.
+
+  Args:
+    rows: those of all files of the source, in order.
+    columns: what the user asked for.
+    source: name of the source, for messages.
+    picture: the column with the picture where the format says it (WebDataset).
+    keyed: whether a column may give the keys of embedded pictures.
+
+  Raises:
+    UsageError: an asked column does not exist, several columns have pictures, or one with captions has lost its
+      letters. The message has the columns and what mends it.
+  """
+  rows = iter(rows)
+  held: list[Placed] = []
+  size = 0
+  for row in itertools.islice(rows, _SAMPLE_ROWS):
+    held.append(row)
+    size += sum(map(_size, row.fields.values()))
+    if size > _SAMPLE_BYTES:
+      break
+  profiles: dict[str, Profile] = {}
+  for row in held:
+    for name, value in itertools.islice(row.fields.items(), MOST_COLUMNS):
+      profiles.setdefault(name, Profile()).add(value)
+  where = held[0].where if held else source
+  return decide(profiles, columns, source, where, picture=picture, keyed=keyed), itertools.chain(held, rows)
+
+
+def decide(
+  profiles: Mapping[str, Profile],
+  columns: Columns,
+  source: str,
+  where: str = "",
+  *,
+  picture: str = "",
+  keyed: bool = False,
+) -> Table:
+  """Returns the table for columns of these names and values, as `recognise`; `where`: place of the first row."""
+  roles: dict[str, Column] = {}
+  found = {str(name).strip().casefold(): name for name in reversed(list(profiles))}
+  named = _Names(profiles, found, where or source)
+  split = named.asked(columns.split)
+  if split:
+    roles[split] = Column(split, SPLIT, why="--splits=column:")
+  image = picture or named.asked(columns.image)
+  why = "--image_column" if columns.image else "the sample's picture"
+  if not image and profiles:
+    image, why = _picture(named, source)
+  if image:
+    roles[image] = Column(image, PICTURE, why=why)
+  language = named.asked(columns.language)
+  why = "--language_column" if language else "usual name"
+  language = language or next((name for name in named.usual(LANGUAGES) if name not in roles), "")
+  if columns.captions:
+    for given in columns.captions:
+      code, name = _asked_caption(given, named)
+      roles[name] = Column(name, CAPTION, code, "--caption_columns")
+  else:
+    roles |= _captions(profiles, named, roles, language, columns.default_language)
+  if language and language not in roles:
+    roles[language] = Column(language, LANGUAGE, why=why)
+  if keyed and (key := next((name for name in named.usual(KEYS) if name not in roles), "")):
+    roles[key] = Column(key, KEY, why="usual name")
+  lost = [
+    name
+    for name, of_name in profiles.items()
+    if name in roles and roles[name].role == CAPTION and of_name.most == kinds.LOST
+  ]
+  if lost:
+    raise UsageError(
+      f"{source}: the captions of '{shown(lost[0], 40)}' are question marks: {kinds.SAVE_AGAIN}, or name"
+      " only other columns in --caption_columns"
+    )
+  return Table(
+    source,
+    columns,
+    [roles.get(name) or other(name, profile, bool(columns.captions)) for name, profile in profiles.items()],
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Names:
+  """The columns of a source by name, whatever its case: `found` has the names in lower case."""
+
+  profiles: Mapping[str, Profile]
+  found: Mapping[str, str]
+  where: str
+
+  def asked(self, name: str) -> str:
+    """Returns the column of a name; UsageError if there is none."""
+    if not name or name in self.profiles:
+      return name
+    if name.strip().casefold() in self.found:
+      return self.found[name.strip().casefold()]
+    if not self.profiles:
+      return name
+    there = shown(", ".join(map(str, self.profiles)))
+    raise UsageError(f"{self.where}: no column '{shown(name)}'; there are {there}")
+
+  def usual(self, names: Sequence[str]) -> list[str]:
+    """Returns the columns that have one of these names, in the order of the names."""
+    return [self.found[name] for name in names if name in self.found]
+
+
+def _picture(named: _Names, source: str) -> tuple[str, str]:
+  """Returns the column with pictures, and why; UsageError if there is none, or several may be meant."""
+  profiles, usual = named.profiles, named.usual(PICTURES)
+  for kind in (kinds.EMBEDDED, kinds.PICTURE_FILES):
+    of_kind = [name for name, profile in profiles.items() if profile.kinds[kind] and profile.most == kind]
+    known = [name for name in usual if name in of_kind]
+    if known and (known[0].lower() == "image" or len(known) == 1 or _are_alike(known, profiles)):
+      others = f", and not {shown(', '.join(name for name in of_kind if name != known[0]), 40)}"
+      return known[0], f"usual name, {kind}" + (others if len(of_kind) > 1 else "")
+    if known or (of_kind and (kind == kinds.EMBEDDED or not usual)):
+      if len(of_kind) == 1:
+        return of_kind[0], f"the only column of {kind}"
+      several = shown(", ".join(known if len(known) > 1 else of_kind))
+      raise UsageError(
+        f"{source}: several columns have {kind} ({several}): choose one with --image_column={shown(of_kind[0])}"
+      )
+  if usual:
+    return usual[0], f"usual name, {profiles[usual[0]].most or 'no value yet'}"
+  return "", ""
+
+
+def _are_alike(names: Sequence[str], profiles: Mapping[str, Profile]) -> bool:
+  """Whether columns with names of pictures mean the same pictures."""
+  return all(profiles[name].names and profiles[name].names == profiles[names[0]].names for name in names)
+
+
+def _asked_caption(given: str, named: _Names) -> tuple[str, str]:
+  """Returns code and column of an element of --caption_columns; the code is "" if nothing says the language."""
+  written, equals, name = given.partition("=")
+  if not equals:
+    return language_in(given) or languages.canonical(given) or "", named.asked(given)
+  code = languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
+  return code, named.asked(name)
+
+
+def _captions(
+  profiles: Mapping[str, Profile], named: _Names, roles: Mapping[str, Column], language: str, default: str
+) -> dict[str, Column]:
+  """Returns the columns with captions by their usual names and by languages."""
+  free = {name: profile for name, profile in profiles.items() if name not in roles and name != language}
+  chosen: dict[str, Column] = {}
+  # `comment` is Flickr30k's; elsewhere it may be anybody's remark.
+  usual = (*CAPTIONS, "comment") if named.usual(("comment_number",)) else CAPTIONS
+  for name in named.usual(usual):
+    profile = free.get(name)
+    if profile is None or not (
+      profile.turns or (name.lower() not in TURNS and (profile.are_words or not profile.count))
+    ):
+      continue
+    says = "each by its language" if profile.by_language else f"language in '{language}'" if language else ""
+    says = says or (f"--language={default}" if default else "")
+    chosen[name] = Column(
+      name,
+      CAPTION,
+      why=", ".join(filter(None, ("usual name", "the model's answer" if profile.turns else "", says))),
+    )
+    break
+  if chosen and language:
+    return chosen
+  of_languages = {name: profile for name, profile in free.items() if name not in chosen and language_in(name)}
+  sure: list[Column] = []
+  for doubtful in (False, True):
+    for name, profile in of_languages.items():
+      if (name.strip().lower() in OFTEN_OTHER) == doubtful and profile.count:
+        column = of_language(name, profile, sure)
+        if column is not None:
+          chosen[name] = column
+          sure.append(column)
+  return chosen
+
+
+def _size(value: Any) -> int:
+  if isinstance(value, Mapping):
+    return sum(map(_size, value.values()))
+  return len(value) if isinstance(value, str | bytes | list) else 8

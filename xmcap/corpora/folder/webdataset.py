@@ -1,0 +1,151 @@
+"""Reads rows of WebDataset's tar files, where successive entries with the same key form a sample.
+
+The key is the path up to the first dot of its last part (https://github.com/webdataset/webdataset, `base_plus_ext`).
+`KEY.jpg` is the picture, `KEY.txt` its caption, `KEY.th.txt` a caption in Thai, and `KEY.json` has further fields, like
+a line of JSONL. `KEY.NAME.jpg`, such as a depth map, is the picture only if the image column is called NAME.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.folder import fields, text_of
+from xmcap.corpora.folder.fields import Row
+from xmcap.corpora.folder.recognition import recognise
+from xmcap.corpora.folder.table import Columns, Placed, Table
+from xmcap.errors import XmcapError
+from xmcap.reading import archives, tar_files
+
+_MOST_FILES, _MOST_BYTES = 1_000, 16 << 20  # of a sample, and of its texts
+
+
+@dataclasses.dataclass
+class _Sample:
+  """Successive entries with a key: suffix (in lower case, without the first dot) -> path in the tar file."""
+
+  key: str
+  paths: dict[str, str] = dataclasses.field(default_factory=dict)
+  size: int = 0
+  wrong: str = ""
+  values: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+  def pictures(self, named: str) -> list[str]:
+    """Returns the suffixes of its pictures: all those that follow the key, or `named`, directly."""
+    found = [suffix for suffix in self.paths if _is_picture(suffix)]
+    if named:
+      return [suffix for suffix in self.paths if suffix == named] or [
+        suffix for suffix in found if suffix.rpartition(".")[0] == named
+      ]
+    return [suffix for suffix in found if "." not in suffix]
+
+  def joined(self) -> list[str]:
+    """Returns the suffixes of pictures of another name, with texts of that name: `05.png` with `05.txt`."""
+    return [
+      suffix
+      for suffix in self.paths
+      if "." in suffix
+      and _is_picture(suffix)
+      and any(f"{suffix.rpartition('.')[0]}.{plain}" in self.paths for plain in text_of.SUFFIXES)
+    ]
+
+
+def read(
+  paths: list[pathlib.Path], columns: Columns, source: str, problems: Problems
+) -> tuple[Table, Iterator[Row]]:
+  """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
+  found = _placed(paths, columns.image.lower(), problems)
+  table, placed = recognise(found, columns, source, picture=text_of.IMAGE)
+  return table, _rows(placed, table, problems)
+
+
+def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterator[Placed]:
+  for path in paths:
+    for sample in _samples(path, problems, len(paths) == 1):
+      where = f"{path.name}: {sample.key}"
+      if picture := _picture(sample, named, where, problems):
+        yield Placed(where, {text_of.IMAGE: picture, **sample.values}, (path, sample.key))
+
+
+def _rows(placed: Iterator[Placed], table: Table, problems: Problems) -> Iterator[Row]:
+  for where, sample, (path, key) in placed:
+    row = fields.parse(sample, where, table, problems)
+    if row is not None:
+      row.archive, row.key = str(path.absolute()), key
+      row.split = row.split or path.name
+      yield row
+
+
+def _picture(sample: _Sample, named: str, where: str, problems: Problems) -> str:
+  """Returns the path of a sample's picture; "" if it has none or several, which is a problem."""
+  found = sample.pictures(named)
+  name = sample.key.rpartition("/")[2]
+  joined = [] if named else sample.joined()
+  if joined:
+    first = _few(f"{name}.{suffix}" for suffix in joined)
+    problems.add(
+      "dotted_name", where, f"{first}: a key ends at the first dot: rename the files without other dots"
+    )
+  if sample.wrong:
+    problems.add("ambiguous", where, sample.wrong)
+  elif len(found) > 1:
+    several = f"several pictures ({_few(f'{name}.{suffix}' for suffix in found)})"
+    problems.add("ambiguous", where, f"{several}: name one with --image_column=NAME, such as {found[0]}")
+  elif found:
+    return sample.paths[found[0]]
+  elif not joined:
+    what = f"no picture {f'{name}.{named}' if named else f'{name}.jpg, .png, ...'}"
+    hint = "the files of a sample must follow each other"
+    if others := [suffix for suffix in sample.paths if _is_picture(suffix)]:
+      middle = others[0].rpartition(".")[0] or others[0]
+      hint = f"if {name}.{others[0]} is the picture, give --image_column={middle}"
+    problems.add("missing", where, f"{what} beside {_few(sample.paths)}: {hint}")
+  return ""
+
+
+def _is_picture(suffix: str) -> bool:
+  return f".{suffix.rpartition('.')[2]}" in archives.PICTURES
+
+
+def _few(names) -> str:
+  names = list(names)
+  return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _samples(path: pathlib.Path, problems: Problems, alone: bool) -> Iterator[_Sample]:
+  sample = None
+  try:
+    with archives.Bounded(str(path), tar_files.MAX_HEADER) as file:
+      for member, inside in tar_files.members(file):
+        folder, slash, name = (inside or "").rpartition("/")
+        if inside is None or not member.isreg() or name.startswith(".") or inside.startswith("__MACOSX/"):
+          continue
+        stem, _, suffix = name.partition(".")
+        key = f"{folder}{slash}{stem}"
+        if sample is None or key != sample.key:
+          if sample is not None:
+            yield sample
+          sample = _Sample(key)
+        _add(sample, inside, suffix.lower(), file, member, f"{path.name}: {key}", problems)
+  except tar_files.DAMAGE as error:
+    if alone and sample is None:  # the search, which reports damage, would not be reached
+      what = f"not a complete tar file ({archives.reason_of(error)})"
+      raise XmcapError(f"{path}: {what}: download it again") from None
+  if sample is not None:
+    yield sample
+
+
+def _add(sample: _Sample, inside: str, suffix: str, file, member, where: str, problems: Problems) -> None:
+  if sample.wrong:
+    return
+  if suffix in sample.paths:
+    sample.wrong = f"{inside} is there twice, or in another case: keep one"
+  sample.paths[suffix] = inside
+  middle, _, last = suffix.rpartition(".")
+  if last in text_of.SUFFIXES and member.size <= archives.MAX_ABOUT:
+    file.seek(member.offset_data)
+    text_of.add(sample.values, middle, last, file.read(member.size), where, problems)
+    sample.size += member.size
+  if len(sample.paths) > _MOST_FILES or sample.size > _MOST_BYTES:
+    sample.wrong = "too many files for one sample: give each picture a key of its own"

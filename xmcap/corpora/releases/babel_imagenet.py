@@ -1,0 +1,102 @@
+"""Babel-ImageNet: builds records of the split `validation` from ImageNet's validation pictures, with labels.
+
+A record has no captions and one tag, the class (n01440764). The folder also gets `tags.txt`, the classes in the order
+of their indices, and copies of the labels and prompts for `ZeroShotEvaluator`.
+
+Source: Geigle, Timofte, Glavas, "Babel-ImageNet" (ACL 2024); indices are those of the sorted wnids of ILSVRC 2012.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+from xmcap.corpora.building import build, file_names, splits
+from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.pictures import ByPath, Wanted
+from xmcap.corpora.building.splits import Split
+from xmcap.corpora.releases import babel_labels
+from xmcap.data import record_writer
+from xmcap.errors import UsageError
+from xmcap.files import files, keys
+from xmcap.reading import archives
+from xmcap.reading.inputs import Input
+from xmcap.scoring.ranked import prompts, zero_shot
+
+SPLIT = "validation"
+
+
+@dataclasses.dataclass(frozen=True)
+class BabelImagenet(build.Corpus):
+  """Babel-ImageNet; see `file_names.BABEL_IMAGENET` for the fields."""
+
+  NAME = "babel_imagenet"
+  DESCRIPTION = (
+    "Babel-ImageNet: ImageNet's validation pictures, with names of their classes in many languages."
+  )
+  HOMEPAGE = "https://github.com/gregor-ge/Babel-ImageNet"
+  PARTS = file_names.BABEL_IMAGENET
+  labels: pathlib.Path
+  images: pathlib.Path
+  prompts: pathlib.Path | None = None
+  wnids: pathlib.Path | None = None
+  classes: pathlib.Path | None = None
+
+  def splits(self, work: Work) -> Iterator[Split]:
+    labels = zero_shot.read_labels(self.labels, None, work.say)
+    if self.prompts is not None:
+      prompts.read_prompts(self.prompts)
+    pictures = ByPath.search(work, [self.images])
+    class_of = read_classes(self.classes) if self.classes else {}
+    listed = list(_wanted(pictures, class_of, work))
+    wnids = (
+      babel_labels.read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})
+    )
+    highest = max(int(held.indices[-1]) for held in labels.values())
+    if highest >= len(wnids):
+      source = f"{self.wnids or self.images} has only {len(wnids)} classes"
+      raise UsageError(f"{self.labels}: class {highest}, but {source}: give all of them with --wnids")
+    known = set(wnids)
+    for wanted in listed:
+      if wanted.tags[0] not in known:
+        what = f"its class {wanted.tags[0]} is not in {self.wnids}"
+        raise UsageError(f"{wanted.where}: {what}: give a list that contains it")
+    out = work.folder.parent
+    record_writer.write_tags(out, wnids)
+    for name, path in (("labels.json", self.labels), ("prompts.json", self.prompts)):
+      if path is not None:
+        files.write_bytes(out / name, path.read_bytes())
+    work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
+    yield splits.write(work, SPLIT, listed, pictures)
+
+
+def read_classes(path: pathlib.Path) -> dict[str, str]:
+  """Reads lines with the name of a picture and its class, such as `ILSVRC2012_val_00000001 n01751748`.
+
+  They are separated by white space or a comma; the rest of the line is ignored, as in Kaggle's LOC_val_solution.csv.
+  """
+  found: dict[str, str] = {}
+  with Input(path) as source:
+    for number, line in source.lines():
+      name, wnid, *_ = [*line.replace(",", " ").split(), "", ""]
+      if babel_labels.WNID.fullmatch(wnid):
+        found[archives.split_suffix(name)[0]] = wnid
+      elif number > 1:  # the first may be a header
+        raise UsageError(f"{path}, line {number}: not a name and a class such as n01751748")
+  return found
+
+
+def _wanted(pictures: ByPath, class_of: dict[str, str], work: Work) -> Iterator[Wanted]:
+  """Yields the pictures sorted by path, with the class given by a line or by the name of their folder."""
+  taken: set[str] = set()
+  for number, path in sorted(pictures.paths(), key=lambda found: found[1]):
+    place = pathlib.PurePosixPath(path)
+    stem = archives.split_suffix(place.name)[0]
+    wnid = class_of.get(stem) or (place.parent.name if babel_labels.WNID.fullmatch(place.parent.name) else "")
+    if not wnid:
+      work.problems.add("no_class", path)
+      continue
+    key = stem if keys.is_safe(stem) and stem not in taken else keys.hashed(stem, path)
+    if key != stem:
+      work.problems.add("renamed_key", path, key)
+    taken.add(key)
+    yield Wanted(key, path, name=str(number), tags=[wnid])

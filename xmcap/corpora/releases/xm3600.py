@@ -1,0 +1,116 @@
+"""XM3600: builds records of the split `test` from 3,600 pictures with human captions in 36 languages.
+
+The inputs are the published files (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or
+a folder of its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's
+tokens. Other releases in this layout, such as emoji36's, can be built too. Captions and pictures may also be the folder
+of the Hugging Face Hub's mirror (`xm3600_mirror`).
+
+The layout of a line is described in `xmcap.reading.layouts`. Here an unusable line, language or caption counts
+as a problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from xmcap.corpora.building import build, file_names, line_check, splits
+from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.pictures import Pictures, Wanted
+from xmcap.corpora.building.problems import Problems
+from xmcap.corpora.building.splits import Split
+from xmcap.corpora.releases import xm3600_mirror
+from xmcap.data.records import Caption
+from xmcap.errors import XmcapError
+from xmcap.reading import hub_folders, layouts
+from xmcap.reading.inputs import Input
+
+SPLIT = "test"
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Xm3600(build.Corpus):
+  """XM3600; see `file_names.XM3600` for the fields."""
+
+  NAME = "xm3600"
+  DESCRIPTION = "XM3600: 3,600 pictures with captions by people in 36 languages."
+  PARTS = file_names.XM3600
+  captions: pathlib.Path
+  images: pathlib.Path
+
+  def splits(self, work: Work) -> Iterator[Split]:
+    if self.captions.is_dir():
+      split = self._of_mirror(work)
+    else:
+      pictures = Pictures.search(work, [self.images])
+      with Input(self.captions) as source:
+        lines = read_pictures(source, self.captions.name, work.problems)
+        split = splits.write(work, SPLIT, lines, pictures)
+      split = dataclasses.replace(split, lines=source.num_lines)
+    if not split.count:
+      seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
+      raise XmcapError(f"{self.captions}: none of its lines can be used{seen}: give the published file")
+    work.say(f"{self.captions.name}: {split.count:,} images with captions")
+    keys = {wanted.key for shard in range(split.shards) for wanted in split.wanted(shard)}
+    for name in dict.fromkeys(split.pictures.names()):  # a folder may contain all of Open Images
+      if name not in keys:
+        work.problems.add("no_captions", name, "no line of captions names it")
+    yield split
+
+  def _of_mirror(self, work: Work) -> Split:
+    is_whole = self.images == self.captions
+    lines = xm3600_mirror.read(work, hub_folders.tables(self.captions), is_whole)
+    pictures = Pictures.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
+    listed = (parse_row(line, f"image {key}", work.problems) for key, line in lines.items())
+    return splits.write(work, SPLIT, filter(None, listed), pictures, len(lines))
+
+
+def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
+  """Yields the pictures in the lines of the file `name`, with their captions; of lines with the same key, the first.
+
+  UsageError if the file cannot be read completely, or if a line is too long.
+  """
+  lines: dict[str, int] = {}
+  for number, where, line in line_check.filled(source.raw_lines(), name, problems):
+    picture = parse_line(line, where, problems)
+    if picture is None:
+      continue
+    if picture.key in lines:
+      problems.add("duplicate_line", where, f"{picture.key} is already on line {lines[picture.key]:,}")
+      continue
+    lines[picture.key] = number
+    yield picture
+
+
+def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:
+  """Parses a line; None if it is unusable, which counts as a problem."""
+  row = line_check.parse_object(line, where, problems)
+  return None if row is None else parse_row(row, where, problems)
+
+
+def parse_row(row: dict[str, Any], where: str, problems: Problems) -> Wanted | None:
+  """Parses the object of a line; None if it is unusable, which counts as a problem."""
+  key, locale = row.get("image/key"), row.get("image/locale", "")
+  if not isinstance(key, str) or not isinstance(locale, str):
+    problems.add("missing_field", where, "image/key or image/locale is missing or not a string")
+    return None
+  if not _KEY.fullmatch(key):
+    problems.add("unknown_id", where, f"image/key {key[:40]!a} is not a valid picture name")
+    return None
+  return Wanted(key, "", name=key, locale=locale, captions=list(captions_of(row, where, problems)))
+
+
+def captions_of(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
+  """Yields the usable captions of a line."""
+  for language, texts, given in layouts.released(row, where, problems.add):
+    tokenized = layouts.texts(given)
+    if given is not None and (tokenized is None or len(tokenized) != len(texts)):
+      what = f"'{language}': caption/tokenized lacks an entry for each caption; not used"
+      problems.add("missing_field", where, what)
+      tokenized = None
+    for text, tokens in zip(texts, tokenized or [""] * len(texts), strict=True):
+      if text := line_check.usable(text, f"{where}, '{language}'", problems):
+        tokens = line_check.usable(tokens, where, Problems()) if tokens else ""
+        yield Caption(language, text, tokens, "human")

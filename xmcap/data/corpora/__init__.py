@@ -1,1 +1,0 @@
-"""The corpora, one class each, which list pictures and captions; and the code that builds records from them."""

@@ -1,0 +1,1 @@
+"""Families of models beside the captioner, a folder each, which gin names and which can be deleted."""
