@@ -229,7 +229,7 @@ def main() -> None:
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(
     ["tests.training.toy", "xmcap.cli", "xmcap.convert.importing", "xmcap.corpora.releases.xm3600",
-     "xmcap.evaluation.model_dir", "xmcap.scoring.writing.output", "xmcap.scoring.report", "xmcap.tasks.emoji36",
+     "xmcap.evaluation.model_dir", "xmcap.pages.output", "xmcap.pages.report", "xmcap.tasks.emoji36",
      "xmcap.training.loop"]
   )  # fmt: skip
   counts = {}

@@ -9,9 +9,9 @@ import pytest
 import xmcap
 from xmcap import scoring
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring import coco, tags
-from xmcap.scoring.human import quality, rubric, sxs, thumb_ratings
-from xmcap.scoring.ranked import retrieval
+from xmcap.human import quality, rubric, sxs, thumb_ratings
+from xmcap.ranked import retrieval, tags
+from xmcap.scoring import coco
 
 _REFERENCES = {"1": {"en": ["a dog runs", "the dog"]}, "2": {"en": ["two cats sleep"]}}
 _PREDICTIONS = {"1": {"en": "a dog"}, "2": {"en": "two cats"}}

@@ -24,8 +24,8 @@ FOLDERS = ("xmcap", "tests", "docs", "gin", "benchmarks", "examples", "tasks", "
 SUFFIXES = {".csv", ".css", ".gin", ".html", ".ipynb", ".js", ".md", ".py", ".sh", ".toml", ".yml"}
 
 MADE_UP = {
-  "tests/scoring/writing/test_tables.py": ("Table 1",),
-  "tests/scoring/test_published_findings.py": ("Table 9",),
+  "tests/scoring/tables/test_tables.py": ("Table 1",),
+  "tests/published/test_findings.py": ("Table 9",),
 }
 """Citations of papers that do not exist, in tests of tables."""
 
@@ -321,6 +321,6 @@ def test_wrong_citations_are_told_with_their_line(text, line, wanted):
 
 
 def test_a_file_about_a_paper_need_not_name_it():
-  assert not _of("def check():\n  return 'Table 9: people'\n", "xmcap/scoring/published/coco_cn.py")
+  assert not _of("def check():\n  return 'Table 9: people'\n", "xmcap/published/coco_cn.py")
   assert not _of("def check():\n  return coco_cn.recompute(), 'Table 9: people'\n", "xmcap/a.py")
   assert "whose table 9?" in _of("def check():\n  return 'Table 9'\n", "xmcap/a.py")[0]

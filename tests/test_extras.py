@@ -15,8 +15,8 @@ from packaging.utils import canonicalize_name
 from PIL import Image
 
 from tests import absent, setup_py
-from tests.runs import synthetic
 from tests.scoring import embeddings
+from tests.training.reporting import synthetic
 from xmcap import cli, extras
 from xmcap.errors import UsageError
 

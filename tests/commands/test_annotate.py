@@ -8,7 +8,7 @@ from PIL import Image
 from xmcap import cli
 from xmcap.commands import annotate
 from xmcap.data import records
-from xmcap.scoring.human.annotation_procedures import PROCEDURES
+from xmcap.human.annotation_procedures import PROCEDURES
 
 
 def _write(path, rows):

@@ -16,7 +16,7 @@ from PIL import Image
 
 from tests.corpora import release_folders as releases
 from tests.make import tiny_corpus
-from tests.runs import synthetic
+from tests.training.reporting import synthetic
 from xmcap import cli
 
 _HOLDER = f"process 7 on {socket.gethostname()} (xmcap score, since 2020-01-01 12:01)"

@@ -9,8 +9,8 @@ from sklearn.neighbors import NearestNeighbors
 from tests.options import changed
 from xmcap import cli
 from xmcap.data import big_file
-from xmcap.scoring.human import annotation_page
-from xmcap.scoring.ranked import fusion, score_matrices
+from xmcap.human import annotation_page
+from xmcap.ranked import fusion, score_matrices
 
 
 def _write(folder, count=40, seed=0):

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from tests.runs import synthetic
+from tests.training.reporting import synthetic
 from xmcap import cli
 
 

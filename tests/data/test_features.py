@@ -4,7 +4,7 @@ import struct
 import numpy as np
 import pytest
 
-from xmcap.data import columns, features
+from xmcap.data import columns, features, record_features
 from xmcap.data.columns import parse_columns
 from xmcap.data.features import Features
 from xmcap.data.records import RecordSource
@@ -165,7 +165,7 @@ def test_vectors_follow_the_records_of_a_split(tmp_path, tiny_dir):
   mixed = (*keys[::-1], "another")
   features.write(tmp_path / "f.safetensors", Features(mixed, np.arange(6, dtype=np.float32)[:, None]))
   np.testing.assert_array_equal(
-    features.of_source(tmp_path / "f.safetensors", source).vectors[:, 0], [4, 3, 2, 1, 0]
+    record_features.of_source(tmp_path / "f.safetensors", source).vectors[:, 0], [4, 3, 2, 1, 0]
   )
 
 
@@ -173,7 +173,7 @@ def test_vectors_in_the_order_of_the_records_are_not_copied(tmp_path, tiny_dir):
   source = RecordSource(tiny_dir, "train[2:5]")
   keys = tuple(record.key for record in RecordSource(tiny_dir, "train"))
   features.write(tmp_path / "f.safetensors", Features(keys, np.arange(len(keys), dtype=np.float32)[:, None]))
-  found = features.of_source(tmp_path / "f.safetensors", source)
+  found = record_features.of_source(tmp_path / "f.safetensors", source)
   assert isinstance(found.vectors, np.memmap) and found.keys == keys[2:5]
   np.testing.assert_array_equal(found.vectors[:, 0], [2, 3, 4])
 
@@ -188,7 +188,7 @@ def test_a_large_split_is_compared_by_a_sample(tmp_path, tiny_dir, monkeypatch):
     features.write(
       tmp_path / f"{name}.safetensors", Features((*order,), np.arange(24, dtype=np.float32)[:, None])
     )
-    found = features.of_source(tmp_path / f"{name}.safetensors", source)
+    found = record_features.of_source(tmp_path / f"{name}.safetensors", source)
     assert found.keys == (*keys,) and len(read) == count
     np.testing.assert_array_equal(found.vectors[:, 0], [order.index(key) for key in keys])
     read.clear()
@@ -200,4 +200,4 @@ def test_missing_pictures_are_counted_and_named(tmp_path, tiny_dir):
   with pytest.raises(
     UsageError, match="no vectors of 4 pictures of 5 in split 'train.:5.'.*" + source[0].key
   ):
-    features.of_source(tmp_path / "f.safetensors", source)
+    record_features.of_source(tmp_path / "f.safetensors", source)

@@ -17,7 +17,7 @@ from xmcap.data import images, records
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError
 from xmcap.evaluation import embed, embedder
-from xmcap.scoring.ranked import retrieval, zero_shot
+from xmcap.ranked import retrieval, zero_shot
 
 LABELS = {"EN": [[0, 1, 2], ["a dog", "a cat", "an owl!"]], "DE": [[0, 2], ["Hund", "Eule"]]}
 

@@ -80,7 +80,7 @@ def test_what_was_decoded_is_kept_beside_older_results_until_the_new_ones_are_th
   before = {path.name: path.read_bytes() for path in out.iterdir()}
   assert "decoded.jsonl" not in before
   with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-    patch.setattr("xmcap.scoring.report.write_report", lambda *_, **__: 1 / 0)
+    patch.setattr("xmcap.pages.report.write_report", lambda *_, **__: 1 / 0)
     evaluator._write({key: {"en": "a cat"} for key in _KEYS})
   decoded = (out / "decoded.jsonl").read_text()
   assert decoded.count("a cat") == 3

@@ -15,7 +15,7 @@ from tests.evaluation.dual import DUAL, T5, VIT
 from tests.make.tiny_corpus import NUM_PICTURES, tiny_dir  # noqa: F401  a fixture
 from tests.options import changed
 from xmcap.cli import main
-from xmcap.data import features, images
+from xmcap.data import features, images, record_features
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.evaluation import picture_features
@@ -80,7 +80,7 @@ def test_a_split_in_the_order_of_its_records(run, tmp_path, tiny_dir):  # noqa: 
   assert made(run, out, f"--corpus={tiny_dir}") == 0
   source = RecordSource(tiny_dir, "train")
   pixels = [images.load(record.image, "", SIDE) for record in source]
-  found = features.of_source(out, source).vectors
+  found = record_features.of_source(out, source).vectors
   assert isinstance(found, np.memmap) and len(found) == NUM_PICTURES
   np.testing.assert_allclose(found, tokens(run[1], pixels).mean(1), atol=1e-5)
   assert not list(tmp_path.glob("*.parts"))
@@ -200,7 +200,7 @@ def test_several_splits_in_one_file(run, tmp_path, tiny_dir):  # noqa: F811
   keys = [record.key for split in ("train[20:]", "train[:2]") for record in RecordSource(tiny_dir, split)]
   assert features.read(out).keys == (*keys,)
   for split in ("train[20:]", "train[:2]"):
-    features.of_source(out, RecordSource(tiny_dir, split))
+    record_features.of_source(out, RecordSource(tiny_dir, split))
 
 
 def test_converted_weights_have_no_steps(tmp_path):

@@ -10,9 +10,9 @@ from PIL import Image
 from tests.corpora import label_folders
 from xmcap import cli
 from xmcap.data import labels as labels_lib
+from xmcap.human import annotation_page
 from xmcap.models import model_json
 from xmcap.models.vit import ViTConfig
-from xmcap.scoring.human import annotation_page
 from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state

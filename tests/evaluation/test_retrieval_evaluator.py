@@ -6,7 +6,7 @@ from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
 from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401  fixtures
 from xmcap.data.stream import CaptionStream
 from xmcap.evaluation.retrieval_evaluator import RetrievalEvaluator
-from xmcap.scoring.ranked import retrieval
+from xmcap.ranked import retrieval
 
 
 def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny, objective, params):  # noqa: F811

@@ -13,8 +13,8 @@ from xmcap.errors import UsageError
 from xmcap.evaluation import tag_baselines
 from xmcap.evaluation.tag_evaluator import TagEvaluator
 from xmcap.models.vit import ViTConfig
+from xmcap.ranked.tags import score_tags
 from xmcap.reading import tag_files
-from xmcap.scoring.tags import score_tags
 from xmcap.training.tagging import LabelObjective
 
 NAMES = {"en": ["cat", "dog", "owl", "ship"], "zh": ["狗", "猫", "船"]}

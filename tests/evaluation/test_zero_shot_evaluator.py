@@ -15,7 +15,7 @@ from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.zero_shot_evaluator import ZeroShotEvaluator
-from xmcap.scoring.ranked import zero_shot
+from xmcap.ranked import zero_shot
 
 
 @pytest.fixture(name="embed")

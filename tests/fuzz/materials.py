@@ -13,7 +13,7 @@ import numpy as np
 from tests import small_corpus
 from tests.corpora import release_folders as releases
 from tests.fuzz import strangers
-from tests.runs import synthetic
+from tests.training.reporting import synthetic
 from xmcap import cli, configuration
 
 _KEYS = ("00000000000000aa", "7", "k\u00e9y")

@@ -21,7 +21,7 @@ from tests.fuzz import commands, kills, materials, sandbox, strangers
 from xmcap.scoring.health import identifier
 
 _OF_LIGHT = (
-  "xmcap.runs.summary", "xmcap.scoring.human.rating_page", "xmcap.scoring.writing.output", "xmcap.scoring.report",
+  "xmcap.training.reporting.summary", "xmcap.human.rating_page", "xmcap.pages.output", "xmcap.pages.report",
 )  # fmt: skip
 _OF_HEAVY = (
   "tensorflow", "xmcap.convert.exporting", "xmcap.convert.importing", "xmcap.corpora.checking.check",

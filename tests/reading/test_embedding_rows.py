@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from xmcap.errors import UsageError
+from xmcap.ranked import ranks, retrieval, score_matrices, zero_shot
 from xmcap.reading import embedding_files, embedding_rows
-from xmcap.scoring.ranked import ranks, retrieval, score_matrices, zero_shot
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(50, 7)).astype(np.float32)

@@ -63,7 +63,7 @@ def _procedure(arguments):
   """Returns the procedure with what the user changes in it; UsageError if it has no use for one."""
   import msgspec
 
-  from xmcap.scoring.human.annotation_procedures import PROCEDURES, read_guidelines
+  from xmcap.human.annotation_procedures import PROCEDURES, read_guidelines
 
   name = arguments.procedure
   procedure = PROCEDURES[name]
@@ -92,7 +92,7 @@ def _procedure(arguments):
 def _suggestions(arguments, language: str, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
   """Returns option -> image key -> sentences or tags; UsageError if all of them are of other pictures than `keys`."""
   from xmcap import wording
-  from xmcap.scoring.human import annotation_page
+  from xmcap.human import annotation_page
 
   suggested = {
     "--sentences": annotation_page.read_sentences(arguments.sentences, language),
@@ -111,8 +111,8 @@ def _annotate(arguments) -> None:
   language = languages.get(arguments.language)
   from xmcap import wording
   from xmcap.evaluation import picture_files
+  from xmcap.human import annotation_assignment, annotation_page
   from xmcap.reading import inputs
-  from xmcap.scoring.human import annotation_assignment, annotation_page
 
   read = {
     "--sentences": arguments.sentences,
@@ -170,8 +170,8 @@ def _annotate(arguments) -> None:
 
 def _annotations(arguments) -> None:
   from xmcap import wording
+  from xmcap.human import annotation_assignment, annotation_ratings, annotation_report, annotations
   from xmcap.reading import inputs
-  from xmcap.scoring.human import annotation_assignment, annotation_ratings, annotation_report, annotations
 
   inputs.check_pipes({name: name for name in [*arguments.files, *arguments.assignment]})
   read, replaced = annotations.read(arguments.files)

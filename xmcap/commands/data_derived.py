@@ -100,7 +100,7 @@ def _labels(arguments) -> None:
   if arguments.prompts and not arguments.english:
     raise UsageError("--prompts get OpenAI's English templates: give --english too")
   from xmcap.files import files
-  from xmcap.scoring.ranked import openai_english, prompts
+  from xmcap.ranked import openai_english, prompts
 
   read = {
     f"--{name}": getattr(arguments, name) for name in ("senses", "wnids", "labels", "english", "prompts")
@@ -138,7 +138,7 @@ def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
 
 def _of_labels(arguments) -> tuple[dict[str, list[list]], str]:
   """Returns the labels of a file in the languages asked for, by code."""
-  from xmcap.scoring.ranked import zero_shot
+  from xmcap.ranked import zero_shot
 
   found = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
   return {code: [held.indices.tolist(), list(held.names)] for code, held in found.items()}, ""
@@ -214,7 +214,7 @@ def _words(arguments) -> None:
   from xmcap.data import records, words
   from xmcap.families.word2visualvec import word_vectors
   from xmcap.files import files
-  from xmcap.scoring.writing.grid import Grid
+  from xmcap.scoring.tables.grid import Grid
 
   sources = [name for name in arguments.sources.split(",") if name]
   records.check_sources(sources, "--sources")

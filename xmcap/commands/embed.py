@@ -78,8 +78,8 @@ def _inputs(arguments):
   from xmcap import wording
   from xmcap.data import features
   from xmcap.evaluation import embed, picture_files
-  from xmcap.scoring.ranked import prompts, retrieval, zero_shot
-  from xmcap.scoring.report import pictures
+  from xmcap.pages.report import pictures
+  from xmcap.ranked import prompts, retrieval, zero_shot
 
   codes = None if arguments.languages == languages.EVERY else arguments.languages
   reads_words = _reads_words(arguments)

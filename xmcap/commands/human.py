@@ -92,8 +92,8 @@ def _sxs(arguments) -> None:
   for name in ("scores", "baseline"):
     if getattr(arguments, name) and not arguments.ratings:
       raise UsageError(f"--{name} needs --ratings: files of --comparisons already hold pairs and differences")
+  from xmcap.human import rated_pairs, sxs
   from xmcap.reading import inputs
-  from xmcap.scoring.human import rated_pairs, sxs
 
   bootstrap = {"resamples": arguments.resamples, "seed": arguments.seed}
   how = {**bootstrap, "directions": arguments.directions}
@@ -124,8 +124,8 @@ def _thumb(arguments) -> None:
   for name in ("human", "drop_identical_references", "vectors"):
     if getattr(arguments, name) and not arguments.references:
       raise UsageError(f"--{name} is for correlations with metrics, which need --references=FILE")
+  from xmcap.human import thumb, thumb_correlations, thumb_ratings
   from xmcap.reading import inputs
-  from xmcap.scoring.human import thumb, thumb_correlations, thumb_ratings
 
   read = {"--ratings": arguments.ratings, "--references": arguments.references}
   inputs.check_pipes(read)
@@ -149,8 +149,8 @@ def _thumb(arguments) -> None:
 
 
 def _rubric(arguments) -> None:
+  from xmcap.human import rubric
   from xmcap.reading import inputs
-  from xmcap.scoring.human import rubric
 
   read = {"--ratings": arguments.ratings}
   inputs.check_pipes(read)

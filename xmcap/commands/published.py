@@ -51,7 +51,7 @@ def add(commands) -> None:
 
 
 def _published(arguments) -> None:
-  from xmcap.scoring.published import babel_imagenet_prompts, coco_cn, thumb, xm3600, xm3600_draft
+  from xmcap.published import babel_imagenet_prompts, coco_cn, thumb, xm3600, xm3600_draft
 
   papers = {
     "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet_prompts, "coco-cn": coco_cn,

@@ -43,8 +43,8 @@ def _quality(arguments) -> None:
     raise UsageError(
       "xmcap human quality needs either --references=FILE, to draw captions, or --ratings=FILE"
     )
+  from xmcap.human import quality
   from xmcap.reading import inputs
-  from xmcap.scoring.human import quality
 
   inputs.check_pipes({"--ratings": arguments.ratings, "--references": arguments.references})
   if arguments.ratings:
@@ -55,8 +55,8 @@ def _quality(arguments) -> None:
     return
   if not arguments.out:
     raise UsageError("--references: name the file for the drawn captions with --out=FILE.jsonl")
+  from xmcap.human import rating_join
   from xmcap.reading.references import read_references
-  from xmcap.scoring.human import rating_join
 
   outputs.keep_apart({"--out": arguments.out}, {"--references": arguments.references})
   with outputs.held(arguments.out, arguments.prog, folder=False):
@@ -71,7 +71,7 @@ def _quality(arguments) -> None:
 
 def _choose(arguments) -> None:
   from xmcap import languages
-  from xmcap.scoring.human import comparison_choice, rated_pairs
+  from xmcap.human import comparison_choice, rated_pairs
 
   if not 0 <= arguments.small < float("inf"):
     raise UsageError(f"--small={arguments.small:g}: give a number from 0")

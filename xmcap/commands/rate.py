@@ -53,8 +53,8 @@ def _join(arguments) -> None:
   if not arguments.ratings:
     raise UsageError(f"--join={arguments.join}: name the files that raters saved after it")
   outputs.keep_apart({"--out": arguments.out}, {"--join": arguments.join, "RATINGS": arguments.ratings})
+  from xmcap.human import rating_join
   from xmcap.reading import inputs
-  from xmcap.scoring.human import rating_join
 
   inputs.check_pipes({"--join": arguments.join, **{name: name for name in arguments.ratings}})
   with outputs.held(arguments.out, arguments.prog, folder=False):
@@ -93,10 +93,10 @@ def _rate(arguments) -> None:
   if arguments.pictures == "link" and not arguments.images:
     raise UsageError("--pictures=link: give the folder of the pictures with --images=DIR")
   from xmcap import wording
+  from xmcap.human import rating_items, rating_page, rating_protocols
   from xmcap.reading import failed_requests, inputs, tag_files
   from xmcap.reading.predictions import read_predictions
   from xmcap.reading.references import read_references
-  from xmcap.scoring.human import rating_items, rating_page, rating_protocols
 
   protocol = rating_protocols.get(arguments.protocol)
   of_tags = protocol.shows == "tags"

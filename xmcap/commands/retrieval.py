@@ -63,8 +63,8 @@ def add(commands) -> None:
 
 
 def _scores(arguments) -> None:
+  from xmcap.ranked import score_matrices
   from xmcap.reading import embedding_files
-  from xmcap.scoring.ranked import score_matrices
 
   _check_name(arguments.out)
   read = {"--queries": arguments.queries, "--candidates": arguments.candidates}
@@ -81,8 +81,8 @@ def _top(arguments) -> None:
   from xmcap.data import features
   from xmcap.files import files
   from xmcap.progress import Progress
+  from xmcap.ranked import nearest, retrieval
   from xmcap.reading import inputs
-  from xmcap.scoring.ranked import nearest, retrieval
 
   read = {f"--{name}": getattr(arguments, name) for name in ("queries", "candidates", "sentences")}
   inputs.check_pipes({"--sentences": arguments.sentences})
@@ -142,7 +142,7 @@ def _check_name(out: str) -> None:
 
 
 def _fuse(arguments) -> None:
-  from xmcap.scoring.ranked import fusion, score_matrices
+  from xmcap.ranked import fusion, score_matrices
 
   named = {"--scores": arguments.scores, "--validation_scores": arguments.validation_scores}
   for option, paths in named.items():

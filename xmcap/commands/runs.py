@@ -14,7 +14,7 @@ def add(commands) -> None:
 
 
 def _runs(arguments) -> None:
-  from xmcap.runs import history, summary
+  from xmcap.training.reporting import history, summary
 
   runs, left_out = history.read_runs(arguments.dirs)
   for line in left_out:

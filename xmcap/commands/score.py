@@ -123,7 +123,7 @@ def _add_latex(command, columns: str) -> None:
 
 
 def _style(arguments):
-  from xmcap.scoring.writing import latex
+  from xmcap.scoring.tables import latex
 
   names = [name.strip() for name in arguments.columns.split(",")] if arguments.columns else []
   return latex.Style(tuple(names))
@@ -132,8 +132,8 @@ def _style(arguments):
 def _score(arguments) -> None:
   from xmcap import platforms, processes
   from xmcap.files import files
+  from xmcap.pages import output
   from xmcap.scoring import metrics, options
-  from xmcap.scoring.writing import output
 
   missing = [f"--{name}" for name in ("references", "predictions", "out") if not getattr(arguments, name)]
   if missing:
@@ -177,7 +177,7 @@ def _say_pictures(arguments, statistics) -> None:
   """Prints how many pictures were found, if some are missing from the report."""
   if not arguments.images or arguments.pictures == "none":
     return
-  from xmcap.scoring.report import pictures
+  from xmcap.pages.report import pictures
 
   keys = {key for of_language in statistics.values() for key in of_language.keys}
   found = len(pictures.find_all(arguments.images, keys))
@@ -215,10 +215,10 @@ def _add_compare(commands) -> None:
 
 
 def _compare(arguments) -> None:
+  from xmcap.pages import plot, side_by_side
   from xmcap.scoring import metrics
-  from xmcap.scoring.statistics import comparison as comparison_lib
-  from xmcap.scoring.statistics import significance
-  from xmcap.scoring.writing import plot, side_by_side
+  from xmcap.scoring.comparing import comparison as comparison_lib
+  from xmcap.scoring.comparing import significance
 
   folders = base.named_paths("DIR", arguments.systems, unnamed=True)
   if arguments.references and not arguments.out:

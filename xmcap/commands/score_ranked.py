@@ -133,8 +133,8 @@ def _add_output(command, of: str = "only these; default: all that are named", ev
 
 
 def _zero_shot(arguments) -> None:
+  from xmcap.ranked import zero_shot
   from xmcap.reading import embedding_files
-  from xmcap.scoring.ranked import zero_shot
 
   _keep_apart(arguments, ("pictures", "targets", "labels", "keys"), [*_SCORES, "classes.csv"])
   if not arguments.prompts or any(mark in arguments.prompts for mark in "|\n"):
@@ -157,9 +157,9 @@ def _zero_shot(arguments) -> None:
 
 
 def _retrieval(arguments) -> None:
+  from xmcap.ranked import retrieval, retrieval_sets, row_order
   from xmcap.reading import embedding_files
   from xmcap.scoring.metrics.ranked import DEPTHS
-  from xmcap.scoring.ranked import retrieval, retrieval_sets, row_order
 
   depths = _depths(arguments.k, DEPTHS)
   if arguments.scores:
@@ -193,7 +193,7 @@ def _retrieval(arguments) -> None:
 
 
 def _matrix(arguments, depths: Sequence[int]) -> None:
-  from xmcap.scoring.ranked import score_matrices
+  from xmcap.ranked import score_matrices
 
   of_embeddings = ("pictures", "captions", "texts", "languages", "preset", "baseline")
   given = [f"--{name}" for name in of_embeddings if getattr(arguments, name)]
@@ -218,7 +218,7 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
 
 
 def _correlation(arguments) -> None:
-  from xmcap.scoring.ranked import tasks_correlation
+  from xmcap.ranked import tasks_correlation
 
   with outputs.held(arguments.out, arguments.prog), outputs.together(arguments.out):
     points = tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")
@@ -229,14 +229,14 @@ def _correlation(arguments) -> None:
 
 def _beside(arguments, result, keys: Sequence[str] = ()):
   """Returns the result with the scores of --baseline in its table, if there is one."""
-  from xmcap.scoring.ranked import babel_baselines
+  from xmcap.ranked import babel_baselines
 
   return babel_baselines.with_baseline(result, arguments.baseline, keys) if arguments.baseline else result
 
 
 def _tags(arguments) -> None:
+  from xmcap.ranked import tags
   from xmcap.reading import inputs, tag_files
-  from xmcap.scoring import tags
   from xmcap.scoring.metrics.tags import DEPTHS
 
   depths = _depths(arguments.k, DEPTHS)
@@ -278,10 +278,10 @@ def _shared(arguments) -> Mapping:
 
 def _write(arguments, result, images: str | None = None) -> None:
   """Writes the tables and the report of a result to --out together, and prints the table."""
-  from xmcap.scoring.report import embeddings_page
+  from xmcap.ranked import page
 
   with outputs.together(arguments.out):
-    embeddings_page.write_results(arguments.out, result, images)
+    page.write_results(arguments.out, result, images)
   print(result.table.terminal(arguments.out))
 
 

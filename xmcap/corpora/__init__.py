@@ -1,1 +1,1 @@
-"""Corpora: builders of records from releases, folders of one's own and emoji, and checks of them."""
+"""Builders and checks of corpora: of releases, folders of one's own, and emoji."""

@@ -1,1 +1,1 @@
-"""Raw releases -> image records -> batches."""
+"""Records of images and their captions, and the batches that are made of them."""

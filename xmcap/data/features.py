@@ -11,7 +11,7 @@ import collections
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import gin
 import numpy as np
@@ -24,16 +24,11 @@ from xmcap.reading import embedding_files, embedding_rows
 from xmcap.terminal import shown
 from xmcap.wording import count, first_few
 
-if TYPE_CHECKING:  # what reads records is not installed with scoring, which reads vectors
-  from xmcap.data.mixed_source import MixedSource
-  from xmcap.data.records import RecordSource
-
 VECTORS, KEYS = embedding_files.TENSOR, "keys"
 
 _SUFFIX = ".safetensors"
 _FORMAT = "xmcap.features"
 _CHECKED_AT_ONCE = 1 << 20  # numbers
-_COMPARED = 1024  # records of a split
 _HINT = "give what `xmcap features` or `xmcap embed` wrote, or a BigFile folder"
 
 
@@ -76,33 +71,8 @@ def _open(path: str | os.PathLike) -> Features:
   return _read_safetensors(path)
 
 
-def of_source(path: str | os.PathLike, source: "RecordSource | MixedSource") -> Features:
-  """Returns the keys and vectors of the pictures of a split in the order of its records, D numbers each.
-
-  The vectors stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them. Only
-  1,024 records of a large split are compared, because reading all of CC3M takes minutes: compare the key of each record
-  that you read.
-
-  Raises:
-    UsageError: as `read`; or a picture has no vector, and then the message counts and names them.
-  """
-  from xmcap.data.columns import parse_columns
-  from xmcap.data.records import spread
-
-  found = read(path)
-  sample = spread(source, _COMPARED)
-  compared = [picture.key for picture in source.iterate(sample, parse_columns)]
-  start = found.keys.index(compared[0]) if compared[0] in found.keys else 0
-  end = start + len(source)
-  in_order = Features(found.keys[start:end], found.vectors[start:end])
-  if len(in_order.keys) == len(source) and compared == [in_order.keys[row] for row in sample]:
-    return in_order
-  keys = tuple(picture.key for picture in source.iterate(range(len(source)), parse_columns))
-  return Features(keys, of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}"))
-
-
 def of_keys(found: Features, keys: Sequence[str], path: str, where: str) -> np.ndarray:
-  """Returns the vectors of pictures in the order of their keys, as `of_source`.
+  """Returns the vectors of pictures in the order of their keys, as `record_features.of_source`.
 
   `path` is the file and `where` says whose keys they are, for the message if a picture has no vector.
   """

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from absl import logging
 
-from xmcap.data import decoders, draws, images, records
-from xmcap.data import features as features_lib
+from xmcap.data import decoders, draws, images, record_features, records
+from xmcap.data.features import Features
 from xmcap.data.mixed_source import MixedSource
 from xmcap.data.order import Order
 from xmcap.data.prefetch import Job, prefetch
@@ -230,9 +230,9 @@ class PictureStream:
     return "features" if self.features else "image"
 
   @functools.cached_property
-  def _stored(self) -> features_lib.Features:
+  def _stored(self) -> Features:
     """The stored vectors, float32 [len(source), D], in the order of the records."""
-    return features_lib.of_source(self.features, self.source)
+    return record_features.of_source(self.features, self.source)
 
   def _vectors_of(self, indices: np.ndarray, keys: Sequence[str]) -> np.ndarray:
     """Returns the stored vectors of records, float32 [N, D]; XmcapError if one is of another picture."""

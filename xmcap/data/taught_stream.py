@@ -29,8 +29,8 @@ from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
 from xmcap.models.text_tower import TextConfig
+from xmcap.ranked import retrieval
 from xmcap.reading import embedding_files, embedding_rows, jsonl
-from xmcap.scoring.ranked import retrieval
 
 
 def digest_of_texts(texts: Any) -> str:

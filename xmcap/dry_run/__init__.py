@@ -1,1 +1,1 @@
-"""Dry runs: checks of a training run before it starts."""
+"""Checks of a training run before it starts."""

@@ -30,11 +30,11 @@ from xmcap.files import addresses, files, plans
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
 from xmcap.progress import Say
+from xmcap.ranked import prompts as prompts_lib
+from xmcap.ranked.retrieval import Captions
+from xmcap.ranked.zero_shot import Labels
 from xmcap.reading.embedding_files import KEYS, PICTURES
 from xmcap.scoring import vectors
-from xmcap.scoring.ranked import prompts as prompts_lib
-from xmcap.scoring.ranked.retrieval import Captions
-from xmcap.scoring.ranked.zero_shot import Labels
 from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import join as hosts
 

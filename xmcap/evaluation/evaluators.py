@@ -27,14 +27,15 @@ from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
 from xmcap.evaluation.record_references import RecordReferences
 from xmcap.files import addresses, files, outputs
+from xmcap.pages import output
 from xmcap.progress import Progress
 from xmcap.reading import predictions as predictions_lib
 from xmcap.reading import references as references_lib
+from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import options
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics import subsets
-from xmcap.scoring.writing import baselines as baselines_lib
-from xmcap.scoring.writing import output, tables
+from xmcap.scoring.tables import score_table
 
 __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]
 
@@ -133,7 +134,7 @@ class CaptionEvaluator:
     if beside:
       baselines_lib.check_protocol(beside, settled.protocol)
     # Only of the primary metric, of which the table shows differences.
-    self.beside = baselines_lib.read_baseline(beside, tables.primary(settled.metrics)) if beside else {}
+    self.beside = baselines_lib.read_baseline(beside, score_table.primary(settled.metrics)) if beside else {}
     held = self.records.references if self.records else _read_references(references, languages)
     baselines_lib.check_pictures(beside, held)
     keys = subsets.choose(subset, held)[0] if subset else tuple(held)
@@ -208,7 +209,7 @@ class CaptionEvaluator:
 
   def _write(
     self, predictions: predictions_lib.Predictions, stabilizers: predictions_lib.Predictions | None = None
-  ) -> tables.Table:
+  ) -> score_table.Table:
     with addresses.local_folder(self.out_dir) as out:
       table = self._write_to(out, predictions)
       if stabilizers:
@@ -217,7 +218,7 @@ class CaptionEvaluator:
     _say(f"tables and report are in {self.out_dir}: open {addresses.join(self.out_dir, 'report.html')}")
     return table
 
-  def _write_to(self, out: pathlib.Path, predictions: predictions_lib.Predictions) -> tables.Table:
+  def _write_to(self, out: pathlib.Path, predictions: predictions_lib.Predictions) -> score_table.Table:
     # Written before scoring, so that an error there loses no captions.
     predictions_lib.write_predictions(out / _DECODED, predictions.items())
     with outputs.together(out):

@@ -17,8 +17,8 @@ from xmcap.data import images, records
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import samples
 from xmcap.files import files
-from xmcap.scoring.report import elements
-from xmcap.scoring.report.pictures import thumbnail
+from xmcap.pages.report import elements
+from xmcap.pages.report.pictures import thumbnail
 from xmcap.training.hosts import watch
 from xmcap.training.hosts.stopping import EvaluationStopped
 from xmcap.training.run import Hook, Run

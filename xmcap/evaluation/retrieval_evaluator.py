@@ -12,9 +12,9 @@ from xmcap.data.pretrained_tokenizers.text_input import TextInput
 from xmcap.errors import UsageError
 from xmcap.evaluation import embedder, sharded_params
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
+from xmcap.ranked import retrieval
 from xmcap.reading import embedding_files
 from xmcap.scoring.metrics.ranked import DEPTHS
-from xmcap.scoring.ranked import retrieval
 
 
 class Embedded(NamedTuple):

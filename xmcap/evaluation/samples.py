@@ -8,7 +8,7 @@ import numpy as np
 from xmcap import languages as languages_lib
 from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import ReferenceMapping
-from xmcap.scoring.writing import grid
+from xmcap.scoring.tables import grid
 
 PICTURES = LANGUAGES = 8
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from xmcap.evaluation.sharded_params import ShardedParams
 from xmcap.files import addresses, outputs
-from xmcap.scoring.report import embeddings_page
-from xmcap.scoring.writing import tables
+from xmcap.ranked import page
+from xmcap.scoring.tables import score_table
 from xmcap.training import sharding
 from xmcap.training.hosts import stopping
 
@@ -60,10 +60,10 @@ class SplitEvaluator:
   def write(self, result: Any) -> None:
     """Writes the tables and the report of a result of `xmcap.scoring`, and prints its table."""
     with addresses.local_folder(self.out_dir) as out, outputs.together(out):
-      embeddings_page.write_results(out, result)
+      page.write_results(out, result)
     print(result.table.terminal(self.out_dir), flush=True)
 
-  def rows(self, table: tables.Table, part: str = "") -> Iterator[tuple[str, str, float]]:
+  def rows(self, table: score_table.Table, part: str = "") -> Iterator[tuple[str, str, float]]:
     """Yields (language, name, value) for each metric and language, and ("", name, value) for the mean over all."""
     for metric in table.metrics:
       values = {code: row[metric] for code, row in table.rows.items()}

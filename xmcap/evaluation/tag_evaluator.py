@@ -14,13 +14,13 @@ from xmcap.evaluation import picture_tags, sharded_params, tag_baselines
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
 from xmcap.files import addresses, outputs
 from xmcap.models.label_tagger import columns
+from xmcap.ranked import page
+from xmcap.ranked import tags as tags_lib
 from xmcap.reading import tag_files
-from xmcap.scoring import tags as tags_lib
+from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring.metrics.tags import DEPTHS
-from xmcap.scoring.report import embeddings_page
 from xmcap.scoring.system import System
-from xmcap.scoring.writing import baselines as baselines_lib
-from xmcap.scoring.writing import tables
+from xmcap.scoring.tables import score_table
 
 PREDICTIONS = "predictions.jsonl"
 
@@ -145,13 +145,13 @@ class TagEvaluator(SplitEvaluator):
       if name:
         scores = {code: row[primary] for code, row in of_baseline.table.rows.items()}
         heading = baselines_lib.heading(name.replace("_", " "), primary)
-        beside[heading] = tables.column(result.table.rows, scores)
+        beside[heading] = score_table.column(result.table.rows, scores)
     table = dataclasses.replace(result.table, beside=beside)
     with addresses.local_folder(self.out_dir) as out, outputs.together(out):
       for name, predicted in found.items():
         file = f"baseline_{name}.jsonl" if name else PREDICTIONS
         tag_files.write(out / file, predicted)
-      embeddings_page.write_results(out, dataclasses.replace(result, table=table))
+      page.write_results(out, dataclasses.replace(result, table=table))
     print(table.terminal(self.out_dir), flush=True)
 
 

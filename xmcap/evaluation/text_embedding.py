@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from xmcap.evaluation import sharded_params
+from xmcap.ranked import prompts
 from xmcap.reading import embedding_rows
-from xmcap.scoring.ranked import prompts
 from xmcap.training import sharding
 
 _WINDOW = 16  # batches that are ordered by length together

@@ -12,7 +12,7 @@ from xmcap.evaluation import sharded_params
 from xmcap.evaluation.retrieval_evaluator import Embedded, RetrievalBase
 from xmcap.evaluation.split_evaluator import of_split
 from xmcap.models.layers import normalized
-from xmcap.scoring.ranked import retrieval
+from xmcap.ranked import retrieval
 
 _ZERO = 0.5  # a length below it is 0, others are 1
 

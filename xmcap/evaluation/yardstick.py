@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from xmcap.evaluation.baselines import Measured
 from xmcap.scoring import metrics as metrics_lib
+from xmcap.scoring.comparing import significance
+from xmcap.scoring.comparing.comparison import Difference
 from xmcap.scoring.result import Result
-from xmcap.scoring.statistics import significance
-from xmcap.scoring.statistics.comparison import Difference
-from xmcap.scoring.writing import tables
+from xmcap.scoring.tables import score_table
 
 FEWEST = 20
 """Smallest number of pictures for a verdict: with fewer, resampling understates how much a score may vary."""
@@ -41,14 +41,14 @@ def with_notes(result: Result, trivial: Mapping[str, Result], measured: Measured
 
 
 def _score(
-  table: tables.Table, scores: Mapping[str, float], row: Difference, pictures: int, measured: Measured
+  table: score_table.Table, scores: Mapping[str, float], row: Difference, pictures: int, measured: Measured
 ) -> str:
   def shown(value: float) -> str:
     return table.shown(table.primary, value)
 
   heading = metrics_lib.METRICS[table.primary].heading
   says = (
-    f"{tables.OF_BASELINES}copying the caption of the {_NEAREST} of train scores {heading}"
+    f"{score_table.OF_BASELINES}copying the caption of the {_NEAREST} of train scores {heading}"
     f" {shown(scores[_NEAREST])}, always the most frequent caption"
     f" {shown(scores['most frequent caption'])}, the model {shown(row.score)}"
   )
@@ -73,6 +73,6 @@ def _copies(row: Difference, measured: Measured) -> list[str]:
     return []
   advice = "" if row.low > 0 else "; such a model has usually learned captions, but hardly to see"
   return [
-    f"{tables.OF_BASELINES}{measured.copied:.0%} of the model's captions are captions of train, word for word (of"
+    f"{score_table.OF_BASELINES}{measured.copied:.0%} of the model's captions are captions of train, word for word (of"
     f" the references {measured.copied_references:.0%}){advice}"
   ]

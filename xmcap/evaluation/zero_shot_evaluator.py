@@ -18,8 +18,8 @@ from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import embedder as embedder_lib
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
-from xmcap.scoring.ranked import prompts as prompts_lib
-from xmcap.scoring.ranked import zero_shot
+from xmcap.ranked import prompts as prompts_lib
+from xmcap.ranked import zero_shot
 
 
 @gin.configurable

@@ -1,1 +1,1 @@
-"""`xmcap export`: writes a trained captioner in formats that run without xmcap."""
+"""Captioners that run without xmcap, and `xmcap export`, which writes them."""

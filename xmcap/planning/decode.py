@@ -16,7 +16,7 @@ from xmcap.planning import hlo
 from xmcap.planning import run as run_lib
 from xmcap.planning.step import explained
 from xmcap.planning.topologies import Topology
-from xmcap.scoring.writing.grid import Grid
+from xmcap.scoring.tables.grid import Grid
 from xmcap.training import sharding
 
 _XM3600 = 129_600  # captions

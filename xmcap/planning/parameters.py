@@ -6,7 +6,7 @@ from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.scoring.writing.grid import Grid
+from xmcap.scoring.tables.grid import Grid
 
 
 def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:

@@ -9,7 +9,7 @@ from xmcap.data import decoders
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
 from xmcap.planning.topologies import GpuNode, Topology
-from xmcap.scoring.writing.grid import Grid
+from xmcap.scoring.tables.grid import Grid
 
 _GIB = 2**30
 _OVERLAP = ("communication hidden", "exposed")

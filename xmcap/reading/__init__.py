@@ -1,1 +1,1 @@
-"""Readers of captions, tags, embeddings and document frequencies: one for each layout, strict and with limits."""
+"""Readers of captions, tags and embeddings: one for each layout, strict and with limits."""

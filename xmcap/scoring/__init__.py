@@ -24,17 +24,21 @@ Using a metric directly, on tokenised captions:
   Cider().statistics(corpus)[:, 0]  # the score of each image
 """
 
+from typing import TYPE_CHECKING, Any
+
 from xmcap.reading.predictions import read_predictions, write_predictions
 from xmcap.reading.references import References, read_references
+from xmcap.scoring.comparing.comparison import Comparison, Difference
+from xmcap.scoring.comparing.significance import compare, read_system
 from xmcap.scoring.metrics import METRICS, Cider, CiderD, Corpus, Metric
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
-from xmcap.scoring.statistics.comparison import Comparison, Difference
-from xmcap.scoring.statistics.significance import compare, read_system
 from xmcap.scoring.statistics.sufficient import Statistics
-from xmcap.scoring.writing.output import score_files, write
-from xmcap.scoring.writing.signature import Signature
-from xmcap.scoring.writing.tables import Table
+from xmcap.scoring.tables.score_table import Table
+from xmcap.scoring.tables.signature import Signature
+
+if TYPE_CHECKING:
+  from xmcap.pages.output import score_files, write
 
 __all__ = [
   "METRICS",
@@ -58,3 +62,12 @@ __all__ = [
   "write",
   "write_predictions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+  # What writes the files of a result stands above the scores; it is loaded by whoever asks for it here.
+  if name in ("score_files", "write"):
+    from xmcap.pages import output
+
+    return getattr(output, name)
+  raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,8 +19,8 @@ from xmcap.scoring.health import fidelity, scripts
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
+from xmcap.scoring.tokenizers.words import Words
 from xmcap.scoring.vectors import Vectors
-from xmcap.scoring.words import Words
 
 MOST_OTHER_WORDS = 0.05
 """Largest share of a language's references that the release may split in another way than the default tokeniser.

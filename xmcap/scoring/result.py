@@ -17,10 +17,11 @@ from xmcap.scoring import metrics
 from xmcap.scoring.health import Health
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.statistics import slices as slices_lib
+from xmcap.scoring.statistics import means as means_lib
 from xmcap.scoring.system import System
-from xmcap.scoring.writing import tables
-from xmcap.scoring.writing.signature import Signature
+from xmcap.scoring.tables import score_table
+from xmcap.scoring.tables import slices as slices_lib
+from xmcap.scoring.tables.signature import Signature
 
 # Larger than any score, and safe to convert to float.
 _Count = Annotated[int, msgspec.Meta(ge=-(10**12), le=10**12)]
@@ -68,13 +69,13 @@ class _TableFile(msgspec.Struct):
   scale: Literal[1, 100] = 1
 
 
-def read_table(path: str | os.PathLike) -> tables.Table:
+def read_table(path: str | os.PathLike) -> score_table.Table:
   """Reads `table.json` without published scores and notes about them; UsageError if it is malformed."""
   outputs.settle(os.path.dirname(path))
   held = jsonl.read_document(path, _TableFile, "not a table of xmcap score", "score again")
   for code, row in held.languages.items():
     languages_lib.check(code, str(path))
-    for name in tables.COUNTS:
+    for name in means_lib.COUNTS:
       if not isinstance(row.get(name, 0), int):
         raise UsageError(
           f"{path}: not a table of xmcap score ({code}: {name} is not an integer); score again"
@@ -87,7 +88,7 @@ def read_table(path: str | os.PathLike) -> tables.Table:
     code: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
     for code, row in held.languages.items()
   }
-  names = [row.keys() - {*tables.COUNTS} for row in rows.values()]
+  names = [row.keys() - {*means_lib.COUNTS} for row in rows.values()]
   if names.count(names[0]) < len(names) or not names[0] or not names[0] <= metrics.METRICS.keys():
     raise UsageError(
       f"{path}: languages differ in their metrics, or a metric is unknown to this version; score again"
@@ -96,13 +97,13 @@ def read_table(path: str | os.PathLike) -> tables.Table:
     code: {name: _unscaled(name, value, held.scale) for name, value in row.items()}
     for code, row in rows.items()
   }
-  intervals: dict[str, dict[str, tables.Interval]] = {}
+  intervals: dict[str, dict[str, score_table.Interval]] = {}
   for name, row in {**held.languages, **held.means}.items():
     for metric, cell in row.items():
       if isinstance(cell, _Interval):
         low, high = (_unscaled(metric, end, held.scale) for end in (cell.low, cell.high))
         intervals.setdefault(name, {})[metric] = low, high
-  table = tables.Table.of_rows(
+  table = score_table.Table.of_rows(
     str(signature), rows, held.title, intervals=intervals, notes=tuple(held.notes), scale=held.scale
   )
   return dataclasses.replace(table, notes=table.own_notes)

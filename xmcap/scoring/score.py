@@ -27,8 +27,8 @@ from xmcap.scoring.result import Result
 from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
-from xmcap.scoring.writing import language_fidelity
-from xmcap.scoring.writing.signature import METRIC
+from xmcap.scoring.tables import language_fidelity
+from xmcap.scoring.tables.signature import METRIC
 
 
 @checked

@@ -8,8 +8,8 @@ from xmcap.errors import UsageError
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics import resampling
 from xmcap.scoring.statistics.sufficient import Statistics
-from xmcap.scoring.writing import tables
-from xmcap.scoring.writing.signature import METRIC, Signature
+from xmcap.scoring.tables import score_table
+from xmcap.scoring.tables.signature import METRIC, Signature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,7 @@ class System:
     statistics: language code -> statistics of its images, which `xmcap compare` resamples.
   """
 
-  table: tables.Table
+  table: score_table.Table
   statistics: dict[str, Statistics]
 
 
@@ -34,7 +34,7 @@ def make_table(
   title: str = "",
   bootstrap: int = 0,
   seed: int = 0,
-) -> tables.Table:
+) -> score_table.Table:
   """Returns the table of the statistics, with intervals if `bootstrap`, the number of resamples, is above 0.
 
   `parts` are the parts of the signature, except those of the metrics (unless they differ from the metric's own), the
@@ -48,7 +48,7 @@ def make_table(
   if bootstrap:
     parts["bootstrap"] = f"{bootstrap},seed={seed},level=95%,{fixed}=fixed"
     samples = resampling.bootstrap(statistics, bootstrap, seed)
-  return tables.Table.of_rows(
+  return score_table.Table.of_rows(
     str(Signature({**parts, "xmcap": xmcap.__version__})),
     {code: held.row() for code, held in statistics.items()},
     title,

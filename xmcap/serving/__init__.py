@@ -1,1 +1,1 @@
-"""`xmcap serve`: a web page and a JSON endpoint that caption pictures."""
+"""A web page and a JSON endpoint that caption pictures: `xmcap serve`."""

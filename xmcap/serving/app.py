@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from xmcap.pages.report import elements
 from xmcap.progress import Say
-from xmcap.scoring.report import elements
 from xmcap.serving import limits as limits_lib
 from xmcap.serving import metrics, openapi
 from xmcap.serving.batching import Batcher, Batching

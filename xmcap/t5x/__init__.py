@@ -1,1 +1,1 @@
-"""The captioner under the t5x trainer, and conversion of checkpoints in both directions."""
+"""The captioner under the t5x trainer; and conversion of checkpoints in both directions."""

@@ -1,1 +1,1 @@
-"""Training: one loop for every objective, on one device or a pod."""
+"""One training loop for every objective, on one device or a pod."""

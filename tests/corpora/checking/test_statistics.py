@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from xmcap import cli
+from xmcap import cli, papers
 from xmcap.corpora.checking import statistics as statistics_lib
 from xmcap.corpora.checking.statistics import Row, statistics
 from xmcap.corpora.checking.statistics_tables import figures, text
@@ -14,7 +14,6 @@ from xmcap.data.records import Caption, Record
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.digests import of_images
 from xmcap.errors import UsageError, XmcapError
-from xmcap.scoring import published
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -107,7 +106,7 @@ def test_published_figures_and_differences_stand_beside(tmp_path):
 
 def test_a_release_is_compared_where_its_pictures_are_those_of_xm3600(corpus, monkeypatch):
   assert "compared with" not in text(statistics(corpus))
-  monkeypatch.setattr(published, "XM3600_IMAGES", of_images(["c"]))
+  monkeypatch.setattr(papers, "XM3600_IMAGES", of_images(["c"]))
   lines = [line for line in text(statistics(corpus)).splitlines() if "compared with" in line]
   assert [line.split(" compared with ")[0] for line in lines] == ["test (release)"]
 

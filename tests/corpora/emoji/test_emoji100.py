@@ -10,7 +10,7 @@ from xmcap.corpora.emoji import artists, cldr, emoji100
 from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.data import records
 from xmcap.errors import UsageError
-from xmcap.scoring.ranked import zero_shot
+from xmcap.ranked import zero_shot
 
 SMALL = {
   "num_emoji": 8, "num_held_out": 3, "num_train": 40, "num_validation": 6, "num_test": 10, "num_each": 2,

@@ -7,7 +7,7 @@ from tests.corpora.folder.test_build import held, jpeg, made, write_table
 from xmcap.corpora.folder.split_choice import Rule
 from xmcap.evaluation import picture_files
 from xmcap.files import keys
-from xmcap.scoring.report import pictures
+from xmcap.pages.report import pictures
 
 ALL = Rule("train:1")
 

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
+from xmcap.pages import output
 from xmcap.scoring import health, read_predictions, read_references, score
-from xmcap.scoring.writing import output
 
 _SHARED = pathlib.Path(__file__).parents[4] / "shared"
 _RESIDUE = _SHARED / "field" / "scoring" / "16_residue"

@@ -7,7 +7,7 @@ import pytest
 
 from xmcap.scoring.health import truncation
 from xmcap.scoring.metrics.ngrams import Ngrams
-from xmcap.scoring.words import Words
+from xmcap.scoring.tokenizers.words import Words
 
 _MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
 

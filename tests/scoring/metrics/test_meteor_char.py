@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.scoring import coco_cn
+from tests.published import coco_cn
 from xmcap.scoring import score
 from xmcap.scoring.metrics import METRICS, Corpus, meteor_char, parse
 

@@ -36,7 +36,7 @@ def _install(folder, monkeypatch, more=""):
   (package / "spice" / "lib").mkdir(parents=True)
   (package / "spice" / "lib" / "stanford-corenlp-3.6.0.jar").touch()
   monkeypatch.setenv("PATH", str(program.parent))
-  monkeypatch.setattr("xmcap.scoring.java.pycocoevalcap", lambda name: package)
+  monkeypatch.setattr("xmcap.scoring.tokenizers.java.pycocoevalcap", lambda name: package)
 
 
 def _corpus(*pairs):

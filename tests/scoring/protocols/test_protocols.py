@@ -5,11 +5,11 @@ import pytest
 
 from xmcap import languages
 from xmcap.errors import UsageError
+from xmcap.pages.output import write
 from xmcap.scoring import METRICS, compare, protocols, read_system, score, score_files, tokenizers
 from xmcap.scoring.metrics import CAPTION_METRICS
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
-from xmcap.scoring.writing import tables
-from xmcap.scoring.writing.output import write
+from xmcap.scoring.statistics import means
 
 _REFERENCES = {
   "k1": {"en": ["a dog"], "de": ["ein Hund", "der Hund"]},
@@ -29,7 +29,7 @@ def test_every_file_names_what_there_is(name):
   assert set(held.metrics) <= CAPTION_METRICS.keys()
   assert held.refused or held.tokenizer in tokenizers.TOKENIZERS
   assert all(languages.is_known(code) for code in held.codes)
-  assert set(held.means) <= {"35", tables.ALL_BUT_EN, "36"}
+  assert set(held.means) <= {"35", means.ALL_BUT_EN, "36"}
   assert held.scale in protocols.SCALES
   # What is printed at this scale.
   assert METRICS[held.metrics[0]].format(1.0, held.scale).partition(".")[2] == held.decimals * "0"

@@ -5,7 +5,7 @@ import pytest
 
 from xmcap.errors import UsageError
 from xmcap.scoring import compare, read_predictions, residue, score, score_files, write_predictions
-from xmcap.scoring.writing.signature import Signature
+from xmcap.scoring.tables.signature import Signature
 
 _NOUNS = ("dog", "cat", "man", "woman", "boat", "train", "child", "horse", "bird", "car", "girl", "cow")
 _REFERENCES = {

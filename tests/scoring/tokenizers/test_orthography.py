@@ -5,9 +5,9 @@ import pytest
 
 from xmcap import languages, scoring
 from xmcap.errors import UsageError
+from xmcap.pages.output import score_files
 from xmcap.scoring import tokenizers
 from xmcap.scoring.tokenizers import orthography
-from xmcap.scoring.writing.output import score_files
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.scoring import coco_cn
+from tests.published import coco_cn
 from xmcap.scoring import score, tokenizers
 
 

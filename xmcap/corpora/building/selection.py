@@ -27,7 +27,7 @@ from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.reading.inputs import Input
-from xmcap.scoring.writing import grid
+from xmcap.scoring.tables import grid
 from xmcap.terminal import shown
 
 LEVELS: tuple[str, ...] = ("area", "country", "continent", "world")

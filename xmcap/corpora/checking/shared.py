@@ -21,7 +21,7 @@ from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.files import databases, files, outputs
 from xmcap.progress import Say
-from xmcap.scoring.writing.grid import Grid
+from xmcap.scoring.tables.grid import Grid
 
 _CHUNK = 512  # records hashed at a time by one process
 _SCHEMA = """

@@ -12,8 +12,8 @@ from PIL import Image
 from xmcap import languages
 from xmcap.corpora.checking.show import Piece, ShownCaption, ShownPicture
 from xmcap.files import files
-from xmcap.scoring.report import elements  # the colours and type of the report
-from xmcap.scoring.report.elements import escape
+from xmcap.pages.report import elements  # the colours and type of the report
+from xmcap.pages.report.elements import escape
 
 _PIXELATED_BELOW = 160  # smaller pictures are enlarged with visible pixels
 _SOURCES = {"human": "human", "mt": "machine", "translated": "translated by people"}

@@ -140,8 +140,8 @@ def statistics(
     path = addresses.join(folder, "captions.jsonl")
     if not addresses.is_file(path):
       continue
+    from xmcap import papers  # only a release needs them
     from xmcap.reading import references  # only a release needs them
-    from xmcap.scoring import published  # only a release needs them
 
     with addresses.local_copy(path) as copy:
       release = references.read_references(copy)
@@ -151,7 +151,7 @@ def statistics(
       for key, own in release.items()
     )
     rows += _rows(name, [_count(held, model)])
-    images[name], published_as[name] = len(release), "xm3600" if published.is_xm3600(release) else ""
+    images[name], published_as[name] = len(release), "xm3600" if papers.is_xm3600(release) else ""
   if not images:
     raise UsageError(f"{directory} has no corpus (neither dataset_info.json nor captions.jsonl): build one")
   has_annotations = addresses.is_file(addresses.join(directory, annotations.NAME))

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from xmcap import languages
+from xmcap import languages, papers
 from xmcap.corpora.checking.statistics import Row, Statistics
 from xmcap.data import records
-from xmcap.scoring import published
-from xmcap.scoring.writing.grid import Grid
+from xmcap.scoring.tables.grid import Grid
 
 # Column or mean of `Row` -> heading, and name in Table 1 of the XM3600 paper.
 _COLUMNS = {
@@ -45,7 +44,7 @@ def text(found: Statistics) -> str:
 def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
   """Returns language code -> column or mean of `Row` -> published figure of a split; {} if there are none."""
   if corpus == "xm3600":
-    table = published.read("xm3600_table1_caption_stats")
+    table = papers.read("xm3600_table1_caption_stats")
     return {
       row["lang"]: {column: float(row[cell]) for column, (_, cell) in _COLUMNS.items()} for row in table
     }

@@ -18,9 +18,9 @@ from xmcap.corpora.releases import babel_labels
 from xmcap.data import record_writer
 from xmcap.errors import UsageError
 from xmcap.files import files, keys
+from xmcap.ranked import prompts, zero_shot
 from xmcap.reading import archives
 from xmcap.reading.inputs import Input
-from xmcap.scoring.ranked import prompts, zero_shot
 
 SPLIT = "validation"
 

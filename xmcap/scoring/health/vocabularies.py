@@ -12,7 +12,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.scoring.health import scripts
 from xmcap.scoring.tokenizers.default import Default
-from xmcap.scoring.words import Words
+from xmcap.scoring.tokenizers.words import Words
 
 _FEWEST_WORDS = 200  # languages with fewer are not compared by their words
 # Few words are weak evidence: a word's share is its count divided by the number of words plus this.

@@ -15,7 +15,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring.metrics import ngrams, tf_idf
 from xmcap.scoring.metrics.document_frequency import ORDERS, DocumentFrequency
-from xmcap.scoring.words import Words
+from xmcap.scoring.tokenizers.words import Words
 
 T = TypeVar("T")
 

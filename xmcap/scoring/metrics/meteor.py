@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from xmcap.errors import XmcapError
-from xmcap.scoring import java
 from xmcap.scoring.metrics import base
+from xmcap.scoring.tokenizers import java
 
 _JAR = "meteor-1.5.jar"
 # The program's defaults for English: alpha weighs precision and recall, beta and gamma shape the fragmentation penalty,

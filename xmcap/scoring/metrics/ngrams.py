@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from xmcap.scoring.words import Words
+from xmcap.scoring.tokenizers.words import Words
 
 
 @dataclasses.dataclass(frozen=True)

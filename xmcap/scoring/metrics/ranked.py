@@ -1,7 +1,7 @@
 """Ranking metrics, for zero-shot classification and retrieval.
 
 If candidates tie, the statistic is the probability of a hit when the tied candidates are in random order (see
-`xmcap.scoring.ranked.ranks`). In matrices of scores, where each query has one right candidate, ties count as the worst
+`xmcap.ranked.ranks`). In matrices of scores, where each query has one right candidate, ties count as the worst
 rank instead, so that equal scores throughout are the worst ranking.
 """
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from xmcap.errors import XmcapError
-from xmcap.scoring import java
 from xmcap.scoring.metrics import base
+from xmcap.scoring.tokenizers import java
 
 _JAR = "spice-1.0.jar"
 # The program's parser, which pycocoevalcap downloads separately because it is large.

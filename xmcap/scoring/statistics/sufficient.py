@@ -9,7 +9,7 @@ import numpy as np
 
 from xmcap.arguments import checked
 from xmcap.scoring import metrics
-from xmcap.scoring.writing import tables
+from xmcap.scoring.statistics import means
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +121,6 @@ def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict
     width = of_language.columns.shape[1]
     scores[code] = of_language.scores(sums[:, first : first + width])
     first += width
-  for name, codes in tables.mean_groups({code: held.counts for code, held in statistics.items()}).items():
-    scores[name] = tables.mean(scores, codes)
+  for name, codes in means.mean_groups({code: held.counts for code, held in statistics.items()}).items():
+    scores[name] = means.mean(scores, codes)
   return scores

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Sequence
 
-from xmcap.scoring.words import Words
+from xmcap.scoring.tokenizers.words import Words
 
 
 class Tokenizer(abc.ABC):

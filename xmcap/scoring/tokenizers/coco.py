@@ -11,8 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from xmcap.errors import XmcapError
-from xmcap.scoring import java
-from xmcap.scoring.tokenizers import base, ptb, spacy_words
+from xmcap.scoring.tokenizers import base, java, ptb, spacy_words
 
 
 class Coco(ptb.Ptb):

@@ -12,7 +12,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.scoring.tokenizers import base, normalization, segmenters, spaces
-from xmcap.scoring.words import Words, split
+from xmcap.scoring.tokenizers.words import Words, split
 
 _END = "\0"
 

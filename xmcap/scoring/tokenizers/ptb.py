@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 from xmcap.errors import XmcapError
-from xmcap.scoring import java
-from xmcap.scoring.tokenizers import base
+from xmcap.scoring.tokenizers import base, java
 
 JAR = "stanford-corenlp-3.4.1.jar"
 PROGRAM = ("edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase")

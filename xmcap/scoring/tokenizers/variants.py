@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from xmcap.scoring.tokenizers import base, orthography
-from xmcap.scoring.words import Words
+from xmcap.scoring.tokenizers.words import Words
 
 _MOST_LETTERS = 3
 

@@ -1,0 +1,400 @@
+"""The annotation page: what is suggested, its source, and what an annotator gets out of it in a real Chromium."""
+
+import io
+import json
+
+import msgspec
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests import browser, policies
+from xmcap.errors import UsageError
+from xmcap.human import annotation_page, annotation_procedures, annotations
+from xmcap.human.annotation_page import AnnotationItem
+from xmcap.human.annotation_procedures import PROCEDURES
+from xmcap.human.rating_items import INSTRUCTIONS
+
+_HOSTILE = "He said \"hi\" </script><script>alert(1)</script> & 'bye' <!-- <b>x</b>"
+_TEXTS = {
+  "en": (["A dog on a chair.", _HOSTILE], ["dog", "<i>chair</i>"], "A dog sleeps.", "sofa"),
+  "zh": (["一只狗在椅子上。", "一只猫"], ["狗", "椅子"], "一只狗在睡觉。", "沙发"),
+  "ar": (["كلب على كرسي.", "قطة"], ["كلب", "كرسي"], "كلب نائم.", "أريكة"),
+}
+
+
+def _jpeg():
+  buffer = io.BytesIO()
+  Image.new("RGB", (60, 40), "red").save(buffer, "JPEG")
+  return buffer.getvalue()
+
+
+def _items(language, count=3):
+  sentences, tags, *_ = _TEXTS[language]
+  return [AnnotationItem(f"k{i}", f"sub/k{i}.jpg", _jpeg, sentences, tags) for i in range(count)]
+
+
+def _items_to_rate(count):
+  return [AnnotationItem(f"k{i}", f"sub/k{i}.jpg", _jpeg, rated=f"A dog on chair {i}.") for i in range(count)]
+
+
+@pytest.fixture
+def annotate(page, tmp_path):
+  """Opens a page as an annotator."""
+
+  def run(language="en", name="anna", procedure=PROCEDURES["coco-cn"], count=3, is_reloaded=False):
+    items = _items_to_rate(count) if procedure.ratings else _items(language, count)
+    annotation_page.write_annotation_page(tmp_path, language, items, procedure)
+    page.goto((tmp_path / "annotate.html").as_uri())
+    if is_reloaded:
+      browser.settle_storage(page)
+    if name:
+      page.keyboard.type(name)
+      page.keyboard.press("Enter")
+    return page
+
+  return run
+
+
+def _save(page, tmp_path):
+  with page.expect_download() as download:
+    page.keyboard.press("Control+s")
+  download.value.save_as(tmp_path / "saved.jsonl")
+  return annotations.read([tmp_path / "saved.jsonl"])[0]
+
+
+# Suggestions
+
+
+def _write(path, rows):
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+  return path
+
+
+def _row(key, language="en", **more):
+  return {"image/key": key, "language": language, **more}
+
+
+def test_sentences_of_several_files_take_turns(tmp_path):
+  first = _write(tmp_path / "1.jsonl", [_row("a", caption=f"first {i}") for i in range(4)])
+  rows = [_row("a", caption="second\n 0"), _row("a", caption="first 0"), _row("b", "zh", caption="二")]
+  second = _write(tmp_path / "2.jsonl", rows)
+  found = annotation_page.read_sentences([first, second], "en")
+  assert found == {"a": ["first 0", "second 0", "first 1", "first 2", "first 3"]}
+
+
+def test_five_different_tags_are_suggested_at_most(tmp_path):
+  rows = [
+    _row("a", tags=list("xyzuvw")),
+    _row("b", "zh", tags=["二"]),
+    _row("c", tags=[]),
+    _row("d", tags={"x": 0.1, "y": 0.9}),
+  ]
+  found = annotation_page.read_tags([_write(tmp_path / "t.jsonl", rows)], "en")
+  assert found == {"a": list("xyzuv"), "d": ["y", "x"]}
+
+
+@pytest.mark.parametrize(
+  "row, error",
+  [
+    (_row("a", "zh", tags=["x"]), "t.jsonl: no tag in en"),
+    (_row("a", "xx1", tags=["x"]), "t.jsonl, line 1: unknown language 'xx1'"),
+    (_row("a", tags="x"), "t.jsonl, line 1: 'tags' is missing or no list"),
+    ({"language": "en", "tags": ["x"]}, "t.jsonl, line 1: 'image/key' is missing"),
+  ],
+)
+def test_tags_that_cannot_be_suggested_are_refused(tmp_path, row, error):
+  with pytest.raises(UsageError, match=error):
+    annotation_page.read_tags([_write(tmp_path / "t.jsonl", [row])], "en")
+
+
+# The source
+
+
+def test_texts_do_not_end_the_script_that_holds_them(annotate, tmp_path):
+  page = annotate(name="")
+  text = (tmp_path / "annotate.html").read_text(encoding="utf-8")
+  assert f"content=\"default-src 'none'; img-src data:; {policies.by_hash(text)}\"" in text
+  assert page.locator("script").count() == 2
+  assert _HOSTILE in json.loads(page.locator("#data").text_content())["items"][0]["sentences"]
+
+
+def test_a_picture_that_cannot_be_read_is_refused(tmp_path):
+  items = [*_items("en", 1), AnnotationItem("k", "bad.jpg", lambda: b"no picture")]
+  with pytest.raises(UsageError, match=r"1 of 2 pictures cannot be read as JPEG or PNG \(bad.jpg\)"):
+    annotation_page.write_annotation_page(tmp_path, "en", items, PROCEDURES["coco-cn"])
+
+
+def test_many_pictures_lie_beside_the_page(annotate, tmp_path, monkeypatch):
+  monkeypatch.setattr(annotation_page, "MOST_EMBEDDED", 2)
+  page = annotate(count=3)
+  expect(page.locator("#picture")).to_have_js_property("naturalWidth", 60)
+  assert len(list((tmp_path / "pictures").iterdir())) == 3
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+  for name in ("one", "two"):
+    annotation_page.write_annotation_page(tmp_path / name, "ar", _items("ar"), PROCEDURES["coco-cn"])
+  assert (tmp_path / "one/annotate.html").read_bytes() == (tmp_path / "two/annotate.html").read_bytes()
+
+
+def test_instructions_are_whole():
+  for texts in INSTRUCTIONS.values():
+    title, task, labels = texts["annotate"]
+    assert title and task and len(set(labels)) == 4
+
+
+# In a browser
+
+
+@pytest.mark.parametrize("language", _TEXTS)
+def test_an_annotation_from_the_first_click_to_the_file(annotate, page, tmp_path, language):
+  sentences, tags, typed, own_tag = _TEXTS[language]
+  annotate(language, is_reloaded=True)
+  page.on("dialog", lambda dialog: dialog.accept())
+  page.locator("#sentences .suggestion").nth(0).click()
+  page.locator("#sentence").press("End")
+  page.keyboard.type("!")
+  for place in (0, 1):
+    page.locator("#suggested-tags .suggestion").nth(place).click()
+  page.locator("#new-tag").fill(own_tag)
+  page.keyboard.press("Enter")
+  page.get_by_role("button", name=f"Remove {tags[0]}").click()
+  page.reload()
+  expect(page.locator("#sentence")).to_have_value(f"{sentences[0]}!")
+  assert [field.input_value() for field in page.locator("#tags input").all()] == [tags[1], own_tag]
+  page.locator("#tags input").nth(0).fill(f"{tags[1]} 2")
+  page.keyboard.press("Control+Enter")
+  expect(page.locator("#place")).to_contain_text("Picture 2 of 3")
+  page.keyboard.type(typed)
+  first, second = _save(page, tmp_path)
+  assert (first.key, first.image, first.language, first.annotator) == ("k0", "sub/k0.jpg", language, "anna")
+  assert (first.caption, first.tags) == (f"{sentences[0]}!", [f"{tags[1]} 2", own_tag])
+  assert (first.suggested.sentences, first.suggested.tags) == (sentences, tags)
+  assert [(event.event, event.text) for event in first.events] == [
+    ("open", ""),
+    ("copy_sentence", sentences[0]),
+    ("edit_sentence", f"{sentences[0]}!"),
+    ("copy_tag", tags[0]),
+    ("copy_tag", tags[1]),
+    ("add_tag", own_tag),
+    ("remove_tag", tags[0]),
+    ("open", ""),
+    ("edit_tag", f"{tags[1]} 2"),
+    ("done", ""),
+  ]
+  assert (second.caption, second.tags, second.skipped) == (typed, [], "")
+
+
+@pytest.mark.parametrize("width", [360, 1300])
+@pytest.mark.parametrize("language, direction", [("en", "ltr"), ("zh", "ltr"), ("ar", "rtl")])
+def test_texts_stand_in_their_direction_and_nothing_overflows(annotate, page, language, direction, width):
+  page.set_viewport_size({"width": width, "height": 740})
+  annotate(language)
+  page.locator("#sentences .suggestion").nth(1).click()
+  for place in (0, 1):
+    page.locator("#suggested-tags .suggestion").nth(place).click()
+  assert page.locator("main").get_attribute("dir") == direction
+  for selector in ("#sentence", "#new-tag", "#tags input", "#sentences .suggestion span"):
+    element = page.locator(selector).first
+    assert (element.get_attribute("lang"), element.get_attribute("dir")) == (language, direction)
+  assert page.evaluate("document.documentElement.scrollWidth") <= width
+  beyond = """() => [...document.querySelectorAll("main *")].filter((one) => {
+    const { left, right } = one.getBoundingClientRect();
+    return left < -1 || right > document.documentElement.clientWidth + 1;
+  }).map((one) => one.outerHTML.slice(0, 80))"""
+  assert page.evaluate(beyond) == []
+  sides = page.locator("#figure").bounding_box()["x"] - page.locator(".work").bounding_box()["x"]
+  if width > 1000:
+    assert (sides > 0) == (direction == "rtl")
+
+
+def test_the_task_is_told_in_the_language_of_the_page(annotate, page):
+  annotate("zh", name="")
+  assert page.locator("#start .text-task p").inner_text() == INSTRUCTIONS["zh"]["annotate"][1]
+  assert page.locator("#start .text-task p").get_attribute("lang") == "zh"
+
+
+def test_html_in_suggestions_and_in_what_is_typed_is_text(annotate, page, tmp_path):
+  annotate()
+  page.locator("#sentences .suggestion").nth(1).click()
+  page.locator("#suggested-tags .suggestion").nth(1).click()
+  page.locator("#new-tag").fill("<b>tag</b>")
+  page.keyboard.press("Enter")
+  assert page.locator("#sentence").input_value() == _HOSTILE
+  assert page.locator("main b, main i").count() == 0
+  (saved,) = _save(page, tmp_path)
+  assert (saved.caption, saved.tags) == (_HOSTILE, ["<i>chair</i>", "<b>tag</b>"])
+
+
+def test_the_keyboard_does_it_all(annotate, page, tmp_path):
+  annotate()
+  page.keyboard.press("Alt+1")
+  page.keyboard.press("Alt+Shift+1")
+  page.keyboard.press("Enter")
+  page.keyboard.type("red, wooden")
+  page.keyboard.press("Enter")
+  page.keyboard.press("Backspace")
+  assert page.locator("#new-tag").input_value() == "wooden"
+  page.keyboard.press("Enter")
+  page.keyboard.press("Enter")
+  expect(page.locator("#place")).to_contain_text("Picture 2 of 3")
+  (saved,) = _save(page, tmp_path)
+  assert (saved.caption, saved.tags) == ("A dog on a chair.", ["dog", "red", "wooden"])
+
+
+def test_a_copy_over_what_was_typed_can_be_taken_back(annotate, page):
+  annotate()
+  page.keyboard.type("My own.")
+  page.keyboard.press("Alt+1")
+  assert page.locator("#sentence").input_value() == "A dog on a chair."
+  page.keyboard.press("Control+z")
+  assert page.locator("#sentence").input_value() == "My own."
+
+
+def test_a_picture_is_skipped_with_a_reason(annotate, page, tmp_path):
+  annotate()
+  page.keyboard.press("Control+Enter")
+  assert "skip the picture with a reason" in page.locator("#message").inner_text()
+  page.locator("#skip").click()
+  page.get_by_role("button", name="It cannot be seen well").click()
+  expect(page.locator("#place")).to_contain_text("Picture 2 of 3")
+  page.locator("#skip").click()
+  page.get_by_label("Another reason").fill("my own face")
+  page.keyboard.press("Enter")
+  expect(page.locator("#described")).to_have_text("2 of 3 done")
+  page.locator("#skip").click()
+  page.keyboard.press("Escape")
+  assert [each.skipped for each in _save(page, tmp_path)] == ["cannot be seen well", "my own face"]
+  page.locator("#back").click()
+  assert page.locator("#skipped").is_visible()
+  page.keyboard.type("A face.")
+  assert [each.skipped for each in _save(page, tmp_path)] == ["cannot be seen well", ""]
+
+
+def test_each_annotator_has_a_state_of_their_own(annotate, page):
+  annotate()
+  page.keyboard.type("A dog.")
+  page.locator("#annotator-shown").click()
+  page.keyboard.type("bo")
+  page.keyboard.press("Enter")
+  assert page.locator("#sentence").input_value() == ""
+  page.locator("#annotator-shown").click()
+  page.keyboard.type("anna")
+  page.keyboard.press("Enter")
+  assert page.locator("#sentence").input_value() == "A dog."
+
+
+@pytest.mark.parametrize("kept", ["{", "null", '{"caption": 3}', '{"caption": "x", "tags": [1]}'])
+def test_what_is_kept_is_not_trusted(annotate, page, kept):
+  annotate(is_reloaded=True)
+  name = "Object.keys(localStorage).find((key) => key.endsWith('-0-anna'))"
+  page.evaluate(f"(kept) => localStorage.setItem({name}, kept)", kept)
+  page.reload()
+  expect(page.locator("#sentence")).to_have_value("")
+  expect(page.locator("#described")).to_have_text("0 of 3 done")
+
+
+def test_nothing_is_saved_before_something_is_written(annotate, page):
+  annotate()
+  page.keyboard.press("Control+s")
+  assert page.locator("#message").inner_text() == "Nothing is written yet."
+
+
+# The two screens of Crossmodal-3600
+
+
+def _rated(count, batch=2, **more):
+  return {"procedure": msgspec.structs.replace(PROCEDURES["xm3600"], batch=batch, **more), "count": count}
+
+
+def test_a_batch_is_rated_before_it_is_described_without_its_captions(annotate, page, tmp_path):
+  annotate("ar", **_rated(3))
+  place = page.locator("#place")
+  expect(place).to_contain_text("Batch 1 of 2: rate 1 of 2")
+  expect(page.locator("#rated")).to_have_text("A dog on chair 0.")
+  assert [page.locator("#rated").get_attribute(name) for name in ("lang", "dir")] == ["en", "ltr"]
+  assert not page.locator("#sentence").is_visible() and not page.locator("#skip").is_visible()
+  page.keyboard.press("Enter")
+  expect(page.locator("#message")).to_have_text("Rate the caption first.")
+  page.keyboard.press("1")
+  page.keyboard.press("Enter")
+  expect(place).to_contain_text("rate 2 of 2")
+  page.get_by_role("button", name="GOOD").click()
+  page.keyboard.press("Enter")
+  expect(place).to_contain_text("Batch 1 of 2: describe 1 of 2")
+  assert "A dog" not in page.locator("main").inner_text()
+  for hidden in ("#rated", "#ratings", "#new-tag", "#sentences .suggestion"):
+    assert not page.locator(hidden).first.is_visible()
+  page.keyboard.press("Alt+1")
+  assert page.locator("#sentence").input_value() == ""
+  assert page.locator("#back").is_disabled()
+  page.keyboard.type("Mine.")
+  page.keyboard.press("Enter")
+  page.keyboard.type("Mine too.")
+  page.keyboard.press("Control+Enter")
+  expect(place).to_contain_text("Batch 2 of 2: rate 1 of 1")
+  page.locator("#back").click()
+  expect(place).to_contain_text("Batch 1 of 2: describe 2 of 2")
+  page.locator("#back").click()
+  assert page.locator("#back").is_disabled()
+  saved = _save(page, tmp_path)
+  assert [(each.language, each.caption) for each in saved] == [("ar", "Mine."), ("ar", "Mine too.")]
+  assert [each.rated for each in saved] == [
+    annotations.Rated("en", "A dog on chair 0.", "BAD"), annotations.Rated("en", "A dog on chair 1.", "GOOD"),
+  ]  # fmt: skip
+  assert [event.event for event in saved[0].events] == [
+    "open_rating", "rate", "done", "open", "edit_sentence", "done", "open",
+  ]  # fmt: skip
+  assert saved[0].begun_from is None
+
+
+def test_a_page_that_is_loaded_again_does_not_show_a_rated_caption(annotate, page):
+  annotate(**_rated(2), is_reloaded=True)
+  for _ in range(2):
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+  expect(page.locator("#place")).to_contain_text("describe 1 of 2")
+  at_rating = """() => { const name = Object.keys(localStorage).find((key) => key.endsWith("-place-anna"));
+    localStorage.setItem(name, '{"place": 1, "unsaved": true}'); }"""
+  page.evaluate(at_rating)
+  page.reload()
+  expect(page.locator("#place")).to_contain_text("describe 1 of 2")
+
+
+def test_a_page_for_one_annotator_asks_for_no_name(page, tmp_path):
+  items = _items("en", 1)
+  annotation_page.write_annotation_page(tmp_path, "en", items, PROCEDURES["coco-cn"], "anna")
+  page.goto((tmp_path / "annotate.html").as_uri())
+  assert page.locator("#annotator").input_value() == "anna" and not page.locator("#annotator").is_editable()
+  page.keyboard.press("Enter")
+  page.keyboard.type("A dog.")
+  assert _save(page, tmp_path)[0].annotator == "anna"
+
+
+def test_guidelines_of_a_file_stand_on_the_first_page_and_beside_the_picture(annotate, page, tmp_path):
+  (tmp_path / "own.txt").write_text("# Wie\n\nSchreibe <b>einen</b> Satz.\n", encoding="utf-8")
+  own = annotation_procedures.read_guidelines(tmp_path / "own.txt")
+  annotate(
+    "zh", name="", procedure=msgspec.structs.replace(PROCEDURES["coco-cn"], guidelines=own, translated=False)
+  )
+  assert page.locator("#start .text-task").inner_text().split("\n\n") == [
+    "Wie",
+    "Schreibe <b>einen</b> Satz.",
+  ]
+  page.keyboard.type("anna")
+  page.keyboard.press("Enter")
+  page.get_by_text("Guidelines").click()
+  assert page.locator("main .text-task h3").inner_text() == "Wie"
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+@pytest.mark.parametrize("language", ["en", "ar"])
+def test_the_screens_overflow_nowhere(annotate, page, language, width):
+  page.set_viewport_size({"width": width, "height": 740})
+  annotate(language, **_rated(1))
+  for keys in (["1"], ["Enter"]):
+    page.locator("summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for key in keys:
+      page.keyboard.press(key)

@@ -1,0 +1,109 @@
+"""Annotations: the strict schema of a line, whose annotation counts, and the files of a corpus."""
+
+import json
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.human import annotations
+
+
+def row(key="k1", annotator="anna", caption="a dog", **more):
+  return {
+    "image/key": key, "image": f"sub/{key}.jpg", "language": "en", "annotator": annotator, "caption": caption,
+    "tags": ["dog"], "skipped": "", "suggested": {"sentences": ["A dog."], "tags": ["dog", "cat"]},
+    "events": [{"time": 1000, "event": "open", "text": ""}], **more,
+  }  # fmt: skip
+
+
+@pytest.fixture
+def read(tmp_path):
+  """Reads files of rows; returns annotations and how many were replaced."""
+
+  def run(*files):
+    paths = [tmp_path / f"{number}.jsonl" for number in range(len(files))]
+    for path, rows in zip(paths, files, strict=True):
+      path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    return annotations.read(paths)
+
+  return run
+
+
+def _events(time):
+  return [{"time": time, "event": "done", "text": ""}]
+
+
+def test_a_line_is_read_whole(read):
+  ((found,), replaced) = read([row()])
+  assert (found.key, found.image, found.caption, found.tags) == ("k1", "sub/k1.jpg", "a dog", ["dog"])
+  assert found.suggested.tags == ["dog", "cat"] and found.events[0].event == "open" and replaced == 0
+
+
+@pytest.mark.parametrize(
+  "change, error",
+  [
+    ({"caption": 3}, r"Expected `str`, got `int` - at `\$.caption`"),
+    ({"more": 1}, "unknown field `more`"),
+    ({"image/key": ""}, "length >= 1"),
+    ({"tags": "dog"}, "Expected `array`"),
+    ({"events": [{"time": 1.5, "event": "open"}]}, "Expected `int`"),
+    ({"events": [{"time": 1, "event": "hacked"}]}, "Invalid enum value 'hacked'"),
+    ({"suggested": {"sentences": []}}, "missing required field `tags`"),
+    ({"language": "xx1"}, "unknown language 'xx1'"),
+  ],
+)
+def test_a_damaged_line_is_named_by_file_and_line(read, change, error):
+  with pytest.raises(UsageError, match=rf"0.jsonl, line 2: .*{error}") as raised:
+    read([row(), row(**change)])
+  assert "\n" not in str(raised.value)
+
+
+def test_a_file_without_annotations_is_refused(read):
+  with pytest.raises(UsageError, match="no annotation in it"):
+    read([])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_latest_annotation_of_an_annotator_counts(read, turned):
+  files = [[row(caption="early", events=_events(5))], [row(caption="late", events=_events(9))]]
+  found, replaced = read(*(files[::-1] if turned else files))
+  assert [each.caption for each in found] == ["late"] and replaced == 1
+
+
+def test_of_annotations_of_one_time_the_last_read_counts(read):
+  found, replaced = read([row(caption="one"), row(caption="two")])
+  assert [each.caption for each in found] == ["two"] and replaced == 1
+
+
+def test_a_repeated_line_replaces_nothing(read):
+  assert read([row()], [row()])[1] == 0
+
+
+def test_other_annotators_and_languages_are_kept_apart(read):
+  assert len(read([row(), row(annotator="bo"), row(language="de")])[0]) == 3
+
+
+def test_the_files_of_a_corpus(read, tmp_path):
+  found, _ = read(
+    [
+      row(caption="a\tdog", tags=["dog", "chair"]),
+      row(annotator="bo", caption="the dog", tags=["chair", "sofa"], image=""),
+      row(key="k2", caption="", skipped="dark"),
+      row(key="k3", caption="eine Katze", language="de", tags=[]),
+    ]
+  )
+  annotations.write_corpus(tmp_path / "out", found)
+  read_lines = lambda name: [json.loads(line) for line in (tmp_path / "out" / name).read_text().splitlines()]  # noqa: E731
+  assert read_lines("captions.jsonl") == [
+    {"image/key": "k1", "image": "sub/k1.jpg", "language": "en", "caption": "a\tdog"},
+    {"image/key": "k1", "language": "en", "caption": "the dog"},
+    {"image/key": "k3", "image": "sub/k3.jpg", "language": "de", "caption": "eine Katze"},
+  ]
+  assert read_lines("tags.jsonl") == [
+    {"image/key": "k1", "language": "en", "tags": ["chair", "dog", "sofa"]},
+    {"image/key": "k3", "language": "de", "tags": []},
+  ]
+  assert (
+    tmp_path / "out/en.tsv"
+  ).read_text() == "k1\tanna\ta dog\tdog, chair\nk1\tbo\tthe dog\tchair, sofa\n"
+  assert (tmp_path / "out/de.tsv").read_text() == "k3\tanna\teine Katze\t\n"

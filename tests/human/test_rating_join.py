@@ -1,0 +1,217 @@
+import json
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.human import rating_join, rating_protocols, sxs, thumb_ratings
+from xmcap.human.rating_items import RatingItem
+from xmcap.human.rating_protocols import PROTOCOLS
+
+_SXS = [
+  RatingItem("a1", "k1", "en", ("x", "y"), ("base", "large")),
+  RatingItem("a2", "k2", "th", ("u", "v"), ("large", "base")),
+]
+_THUMB = [
+  RatingItem("b1", "k1", "en", ("a dog",), ("base", "large")),
+  RatingItem("b2", "k2", "en", ("",), ("base",)),
+  RatingItem("b3", "k2", "en", ("a cat",), ("large",)),
+]
+_POOR = {"P": 2, "R": 1, "Fl": -0.1, "Con": -0.5, "Inc": -2}
+
+
+@pytest.fixture
+def join(tmp_path):
+  """Joins the lines of each ratings file with the key of a page."""
+
+  def run(protocol, *ratings):
+    key = tmp_path / "key.jsonl"
+    rating_join.write_rows(
+      key, rating_join.key_rows(PROTOCOLS[protocol], _SXS if protocol == "sxs" else _THUMB)
+    )
+    paths = [tmp_path / f"ratings{number}.jsonl" for number in range(len(ratings))]
+    for path, lines in zip(paths, ratings, strict=True):
+      path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return rating_join.join(key, paths)
+
+  return run
+
+
+def _sxs(item, rating, rater="anna"):
+  return {"item": item, "protocol": "sxs", "rater": rater, "rating": rating}
+
+
+def _thumb(item, rater="anna", **scores):
+  return {
+    "item": item,
+    "protocol": "thumb",
+    "rater": rater,
+    "P": 4,
+    "R": 3,
+    "Fl": 0,
+    "Con": 0,
+    "Inc": 0,
+    **scores,
+  }
+
+
+def test_side_by_side_ratings_get_their_systems(join):
+  joined = join("sxs", [_sxs("a2", -3), _sxs("a1", 1)], [_sxs("a1", 0, "bo")])
+  assert joined.rows == [
+    {"image/key": "k2", "language": "th", "rater": "anna", "left": "large", "right": "base", "rating": -3},
+    {"image/key": "k1", "language": "en", "rater": "anna", "left": "base", "right": "large", "rating": 1},
+    {"image/key": "k1", "language": "en", "rater": "bo", "left": "base", "right": "large", "rating": 0},
+  ]
+  assert (joined.rated, joined.items, joined.unrated) == ({"anna": 2, "bo": 1}, 2, 0)
+
+
+def test_what_nobody_rated_is_counted(join):
+  assert join("thumb", [_thumb("b2")]).unrated == 2
+
+
+def test_a_caption_of_two_systems_counts_for_both(join):
+  rows = join("thumb", [_thumb("b1", **_POOR)]).rows
+  assert [row["SYS"] for row in rows] == ["base", "large"]
+  assert {key: value for key, value in rows[1].items() if key != "SYS"} == {
+    "seg_id": "k1", "hyp": "a dog", "image": "k1", "language": "en", "annotator": "anna",
+    "P": 2.0, "R": 1.0, "Fl": -0.1, "Inc": -2.0, "Con": -0.5, "human_score": -1.1,
+  }  # fmt: skip
+
+
+def test_human_sxs_reads_what_is_joined(join, tmp_path):
+  rating_join.write_rows(tmp_path / "joined.jsonl", join("sxs", [_sxs("a1", 2), _sxs("a2", 2)]).rows)
+  ratings = sxs.read(tmp_path / "joined.jsonl")
+  assert [(rating.left, rating.right, rating.rating) for rating in ratings] == [
+    ("base", "large", 2),
+    ("large", "base", 2),
+  ]
+
+
+def test_human_thumb_reads_what_is_joined(join, tmp_path):
+  rows = join("thumb", [_thumb("b1"), _thumb("b2", **_POOR), _thumb("b3")]).rows
+  rating_join.write_rows(tmp_path / "joined.jsonl", rows)
+  ratings = thumb_ratings.read(tmp_path / "joined.jsonl")
+  assert ratings.systems == ("base", "large") and ratings.keys == ("k1", "k2")
+  assert ratings.measures["total"].tolist() == [[3.5, pytest.approx(-1.1)], [3.5, 3.5]]
+
+
+def test_penalties_that_are_left_out_are_none(join):
+  line = _thumb("b2")
+  for name in ("Fl", "Con", "Inc"):
+    del line[name]
+  assert join("thumb", [line]).rows[0]["human_score"] == 3.5
+
+
+@pytest.mark.parametrize(
+  "protocol, files, message",
+  [
+    (
+      "sxs",
+      [[_sxs("zz", 1)]],
+      r"ratings0\.jsonl, line 1: item 'zz' is not in .*key\.jsonl; join ratings with",
+    ),
+    ("sxs", [[_sxs("b1", 1)]], "item 'b1' is not in"),
+    ("sxs", [[_sxs("a1", 1), _sxs("a2", 4)]], "line 2: 'rating' is 4, not one of -3, -2, -1, 0, 1, 2, 3"),
+    ("sxs", [[_sxs("a1", 0.5)]], "'rating' is 0.5, not one of"),
+    ("sxs", [[_sxs("a1", True)]], "'rating' is true, not one of"),
+    ("sxs", [[_sxs("a1", "1")]], "'rating' is \"1\", not one of"),
+    ("sxs", [[_sxs("a1", None)]], "'rating' is missing"),
+    ("sxs", [[_sxs("a1", [1])]], r"'rating' is \[1\], not one of"),
+    ("sxs", [[_sxs("a1", 1, "")]], "line 1: 'rater' is empty"),
+    ("sxs", [[{"rater": "anna", "rating": 1}]], "line 1: no 'item'"),
+    (
+      "sxs",
+      [[_sxs("a1", 1)], [_sxs("a2", 1), _sxs("a1", 1)]],
+      r"ratings1\.jsonl, line 2: item 'a1' was rated by 'anna' before \(.*ratings0\.jsonl, line 1\); keep one",
+    ),
+    ("sxs", [[], []], "contains no ratings"),
+    ("thumb", [[_thumb("b1", P=0)]], "'P' is 0, not one of 1, 2, 3, 4, 5"),
+    ("thumb", [[_thumb("b1", R=6)]], "'R' is 6, not one of"),
+    ("thumb", [[_thumb("b1", Fl=0.1)]], r"'Fl' is 0\.1, not one of 0, -0\.1, -0\.2, -0\.3, -0\.4, -0\.5, -1"),
+    ("thumb", [[_thumb("b1", Con=-0.1)]], r"'Con' is -0\.1, not one of 0, -0\.5"),
+    ("thumb", [[_sxs("b1", 1)]], "'P' is missing, not one of"),
+  ],
+)
+def test_bad_ratings_are_one_line_that_names_the_place(join, protocol, files, message):
+  with pytest.raises(UsageError, match=message) as error:
+    join(protocol, *files)
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"item": None}, "line 1: 'item' is null"),
+    ({"language": "xx"}, "line 1: unknown language 'xx'"),
+    ({"protocol": "stars"}, "line 1: protocol 'stars'"),
+    ({"protocol": "thumb"}, "line 1: no 'caption'"),
+    (
+      {"protocol": "thumb", "caption": "", "systems": []},
+      "line 1: 'systems' must be a list of one or more strings",
+    ),
+    ({"left": 3}, "line 1: 'left' is 3"),
+    ({"item": "a2"}, "line 2: item 'a2' was in the key before"),
+  ],
+)
+def test_a_bad_key_is_one_line_that_names_the_place(tmp_path, change, message):
+  rows = list(rating_join.key_rows(PROTOCOLS["sxs"], _SXS))
+  rows[0].update(change)
+  (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  with pytest.raises(UsageError, match=message):
+    rating_join.join(tmp_path / "key.jsonl", [])
+
+
+def test_a_key_of_two_protocols_is_refused(tmp_path):
+  rows = [*rating_join.key_rows(PROTOCOLS["sxs"], _SXS), *rating_join.key_rows(PROTOCOLS["thumb"], _THUMB)]
+  (tmp_path / "key.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+  with pytest.raises(UsageError, match="line 3: protocol 'thumb'; all lines must be of one"):
+    rating_join.join(tmp_path / "key.jsonl", [])
+
+
+def test_an_empty_key_is_refused(tmp_path):
+  (tmp_path / "key.jsonl").write_text("\n")
+  with pytest.raises(UsageError, match="contains no items"):
+    rating_join.join(tmp_path / "key.jsonl", [])
+
+
+def test_what_a_second_person_checked_is_replaced(join):
+  first = [_thumb("b1", P=3), _thumb("b2"), _thumb("b3")]
+  second = [_thumb("b1", "bo", P=5, checks="anna"), _thumb("b2", "bo", checks="anna")]
+  joined = join("thumb", first, second)
+  assert [(row["SYS"], row["seg_id"], row["annotator"], row["P"]) for row in joined.rows] == [
+    ("large", "k2", "anna", 4.0),
+    ("base", "k1", "bo", 5.0),
+    ("large", "k1", "bo", 5.0),
+    ("base", "k2", "bo", 4.0),
+  ]
+  assert joined.checked == {("bo", "anna"): (2, 1)} and joined.rated == {"anna": 3, "bo": 2}
+  # Without the first's file nobody knows what was changed.
+  assert join("thumb", second).checked == {("bo", "anna"): (2, None)}
+
+
+def test_ratings_that_check_each_other_are_refused(join):
+  files = [[_thumb("b1", checks="bo")], [_thumb("b1", "bo", checks="anna")]]
+  with pytest.raises(UsageError, match=r"ratings0\.jsonl, line 1: item 'b1': .* checked each other"):
+    join("thumb", *files)
+  with pytest.raises(UsageError, match="anna checked each other"):
+    join("thumb", [_thumb("b1", checks="anna")])
+
+
+_RUBRIC = {
+  "name": "style", "title": "Style", "task": "Rate.",
+  "criteria": [{"name": "tone", "heading": "Tone", "question": "Friendly?", "choices": [[1, "no"], [2, "yes"]]}],
+}  # fmt: skip
+
+
+def test_a_key_holds_the_rubric_of_a_user(tmp_path):
+  rubric = rating_protocols.parse(_RUBRIC, "style.json")
+  key, saved = tmp_path / "key.jsonl", tmp_path / "saved.jsonl"
+  rating_join.write_rows(key, rating_join.key_rows(rubric, _THUMB))
+  saved.write_text(json.dumps({"item": "b1", "rater": "anna", "tone": 2}))
+  joined = rating_join.join(key, [saved])
+  shared = {"protocol": "style", "image/key": "k1", "language": "en", "rater": "anna"}
+  assert joined.rows == [
+    {**shared, "system": system, "caption": "a dog", "tone": 2} for system in ("base", "large")
+  ]
+  saved.write_text(json.dumps({"item": "b1", "rater": "anna", "tone": 3}))
+  with pytest.raises(UsageError, match="'tone' is 3, not one of 1, 2"):
+    rating_join.join(key, [saved])

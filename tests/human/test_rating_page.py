@@ -1,0 +1,492 @@
+"""The rating page: what a rater with a keyboard gets out of it in a real Chromium."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests import browser
+from tests.human import rating_pages
+from xmcap.human import rating_items, rating_join, rating_protocols, sxs, thumb_ratings
+
+
+@pytest.fixture
+def rate(page, write):
+  """Opens a page as a rater; returns (page, its items, which the script also has)."""
+
+  def run(*options, rater="anna", is_reloaded=False, **named):
+    path = write(*options, **named)
+    page.goto(path.as_uri())
+    if is_reloaded:
+      browser.settle_storage(page)
+    if rater:
+      page.keyboard.type(rater)
+      page.keyboard.press("Enter")
+    return page, json.loads(page.locator("#data").text_content())["items"]
+
+  return run
+
+
+def _save(page, tmp_path, name="saved.jsonl"):
+  with page.expect_download() as download:
+    page.keyboard.press("s")
+  download.value.save_as(tmp_path / name)
+  return [json.loads(line) for line in (tmp_path / name).read_text(encoding="utf-8").splitlines()]
+
+
+def _reload(page):
+  page.reload()
+  # On a busy machine `reload` may come back before the page's script has run.
+  page.locator("#rated", has_text="rated").wait_for()
+
+
+def _reload_start(page):
+  page.on("dialog", lambda dialog: dialog.accept())
+  page.reload()
+  page.locator("#start").wait_for()
+
+
+def _press(page, keys):
+  for key in keys.split():
+    page.keyboard.press(key)
+
+
+def test_a_script_or_style_that_is_put_in_does_not_apply(rate):
+  page, _ = rate()
+  page.evaluate("""() => {
+    for (const [name, text] of [["script", "document.title = 'run'"], ["style", "body { width: 3px }"]]) {
+      const element = document.createElement(name);
+      element.textContent = text;
+      document.head.append(element);
+    }
+    document.body.setAttribute("style", "width: 3px");
+    document.body.setAttribute("onclick", "document.title = 'run'");
+  }""")
+  page.locator("body").dispatch_event("click")
+  assert page.title() != "run" and page.evaluate("document.body.clientWidth") > 3
+  assert len(page.errors) == 4 and all("Content Security Policy" in text for text in page.errors)
+  page.errors.clear()
+
+
+def test_side_by_side_from_first_key_to_joined_ratings(rate, tmp_path, images):
+  page, items = rate("sxs", images_dir=images)
+  _press(page, "1 Enter 7 Enter 4 Enter 2 3 Enter 5 ArrowLeft 6 End 5")
+  saved = _save(page, tmp_path)
+  ratings = [-3, 3, 0, 2, 1, 1]
+  assert saved == [
+    {"item": item["id"], "protocol": "sxs", "rater": "anna", "rating": rating}
+    for item, rating in zip(items, ratings, strict=True)
+  ]
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
+  rating_join.write_rows(tmp_path / "joined.jsonl", joined.rows)
+  for item, rating in zip(items, sxs.read(tmp_path / "joined.jsonl"), strict=True):
+    shown = tuple(
+      rating_pages.SYSTEMS[system][rating.key][rating.language] for system in (rating.left, rating.right)
+    )
+    assert shown == tuple(item["captions"])
+  assert joined.unrated == 0 and [row["rating"] for row in joined.rows] == ratings
+
+
+def test_thumb_from_first_key_to_joined_ratings(rate, tmp_path):
+  page, items = rate("thumb", languages=["en"])
+  # All captions of a picture are on its screen; k2 has one and the same caption by both systems.
+  counts = [1, 2] if items[0]["picture"] != items[1]["picture"] else [2, 1]
+  assert page.locator("#place").inner_text().startswith("Item 1 of 2")
+  for count in counts:
+    assert page.locator(".card").count() == count
+    _press(page, "5 4 Enter" if count == 1 else "3 2 1 1 2 4 4 3 ArrowUp ArrowUp 2 Enter")
+  saved = _save(page, tmp_path)
+  ratings = [[line[name] for name in ("P", "R", "Fl", "Con", "Inc")] for line in saved]
+  of_two = [[3, 2, -0.1, -0.5, -2], [4, 2, -0.3, 0, 0]]
+  assert ratings == ([[5, 4, 0, 0, 0], *of_two] if counts[0] == 1 else [*of_two, [5, 4, 0, 0, 0]])
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
+  rating_join.write_rows(tmp_path / "joined.jsonl", joined.rows)
+  found = thumb_ratings.read(tmp_path / "joined.jsonl")
+  totals = {4.5, -0.1, 2.7}
+  assert len(joined.rows) == 4 and {round(t, 6) for t in found.measures["total"].ravel()} == totals
+
+
+def test_the_rules_and_the_question_are_in_reach(rate):
+  page, _ = rate("thumb", languages=["en"])
+  rules = page.locator("#rules")
+  rules.get_by_text("Rules").click()
+  assert rules.get_by_text("Correct in your mind what you took off for precision").is_visible()
+  assert page.locator("#asked").inner_text().startswith("Precision\nIs what the caption says true")
+  _press(page, "4")
+  assert page.locator("#asked").inner_text().startswith("Recall\n")
+
+
+def test_a_second_person_checks_the_ratings_of_a_first(rate, tmp_path):
+  page, items = rate("thumb", languages=["en"])
+  many = 2 if items[0]["picture"] == items[1]["picture"] else 1
+  for count in (many, 3 - many):
+    _press(page, "3 4 Enter " * count)
+    if count == 2:
+      _press(page, "Enter" if page.locator("#rated").inner_text().startswith("0") else "")
+  first = {line["item"]: line for line in _save(page, tmp_path, "anna.jsonl")}
+  assert len(first) == 3
+  page.locator("#rater-shown").click()
+  page.get_by_text("Check somebody's ratings").click()
+  page.locator("#first").set_input_files(tmp_path / "anna.jsonl")
+  expect(page.locator("#first-read")).to_have_text("Ratings of anna: 3")
+  page.locator("#rater").fill("bo")
+  page.locator("#start-form .primary").click()
+  expect(page.locator("#message")).to_have_text(
+    "The answers are anna's: change what is wrong, then press Enter."
+  )
+  assert page.locator("#rated").inner_text() == "0 of 2 rated"
+  assert page.locator(".choice.first[aria-pressed=true]").count() == 5 * many
+  _press(page, "5 Enter Enter")
+  assert page.locator("#rated").inner_text() == "2 of 2 rated"
+  saved = _save(page, tmp_path, "bo.jsonl")
+  assert {(line["rater"], line["checks"]) for line in saved} == {("bo", "anna")}
+  changed = {line["item"]: line for line in saved}
+  assert changed[items[0]["id"]]["P"] == 5 and changed[items[0]["id"]]["R"] == 4
+  assert [changed[id]["P"] for id in first if id != items[0]["id"]] == [3, 3]
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "anna.jsonl", tmp_path / "bo.jsonl"])
+  assert joined.checked == {("bo", "anna"): (3, 1)}
+  assert {row["annotator"] for row in joined.rows} == {"bo"}
+
+
+def test_what_is_no_file_of_this_page_is_not_checked(rate, tmp_path):
+  page, _ = rate("thumb", rater="")
+  page.get_by_text("Check somebody's ratings").click()
+  for text, said in (
+    ("{", "Line 1 is no rating of this page."),
+    ('{"item": "x", "rater": "a"}', "Line 1 is no"),
+    ("", "of 0 people"),
+  ):
+    (tmp_path / "other.jsonl").write_text(text)
+    page.locator("#first").set_input_files(tmp_path / "other.jsonl")
+    expect(page.locator("#first-read")).to_contain_text(said)
+
+
+def test_own_ratings_are_gone_on_with(rate, tmp_path):
+  page, _ = rate("sxs", languages=["en"])
+  _press(page, "7")
+  _save(page, tmp_path)
+  page.evaluate("localStorage.clear()")
+  _reload_start(page)
+  page.get_by_text("Check somebody's ratings").click()
+  page.locator("#first").set_input_files(tmp_path / "saved.jsonl")
+  expect(page.locator("#first-read")).to_have_text("Ratings of anna: 1")
+  page.locator("#rater").fill("anna")
+  page.locator("#start-form .primary").click()
+  assert page.locator("#rated").inner_text() == "1 of 2 rated"
+  assert "checks" not in _save(page, tmp_path)[0]
+
+
+_TAGS = {
+  "system-secret-1": {"k1": {"zh": ["猫", "狗", "船"]}},
+  "system-secret-2": {"k1": {"zh": ["猫", "海", "船"]}},
+}
+
+
+def test_tags_are_judged_on_one_screen(rate, tmp_path):
+  page, items = rate("coco_cn_tags", systems=_TAGS)
+  assert page.locator(".caption p").all_inner_texts() == [item["captions"][0] for item in items]
+  assert len(items) == 4 and page.locator("#place").inner_text().startswith("Item 1 of 1")
+  assert page.locator(".brand").inner_text() == "判断标签"
+  assert page.get_by_role("group", name=f"相关性: {items[2]['captions'][0]}").is_visible()
+  assert page.locator(".choice .meaning").all_inner_texts()[:3] == ["不相关", "不确定", "相关"]
+  _press(page, "1 3 2 Enter")
+  expect(page.locator("#message")).to_contain_text("相关性 is not rated: press 1 to 3")
+  _press(page, "1 Enter")
+  assert [line["relevance"] for line in _save(page, tmp_path)] == [-1, 1, 0, -1]
+
+
+def test_a_users_rubric_makes_a_page(rate, tmp_path):
+  rubric = {
+    "name": "style", "title": "Style <b>", "task": "Rate.", "rules": [["One", "rule"]], "total": {"tone": 2, "wit": 1},
+    "criteria": [
+      {"name": "tone", "heading": "Tone", "question": "?", "choices": [[1, "no"], [2.5, "yes"]]},
+      {
+        "name": "wit", "heading": "Wit", "question": "?", "choices": [[0, "no"], [3, "yes"]], "default": 0,
+        "first_key": 0,
+      },
+    ],
+  }  # fmt: skip
+  (tmp_path / "style.json").write_text(json.dumps(rubric))
+  page, items = rate(str(tmp_path / "style.json"), languages=["th"])
+  assert page.locator(".brand").inner_text() == "Style <b>"
+  for _ in range(2):
+    _press(page, "2 1 2 Enter")
+  assert page.locator(".total output").first.inner_text() == "8.00"
+  saved = _save(page, tmp_path)
+  assert [(line["tone"], line["wit"]) for line in saved] == [(2.5, 3), (2.5, 0)] * 2
+  joined = rating_join.join(tmp_path / "page.key.jsonl", [tmp_path / "saved.jsonl"])
+  assert {row["system"] for row in joined.rows} == set(rating_pages.SYSTEMS) and joined.rows[0][
+    "protocol"
+  ] == "style"
+
+
+def test_a_mouse_does_as_well(rate, tmp_path):
+  page, items = rate("sxs", languages=["th"], rater="")
+  page.get_by_label("Your name or number").fill("Ana María / 3")
+  page.get_by_role("button", name="Start").click()
+  page.get_by_role("button", name="7 Right is much better").click()
+  page.get_by_role("button", name="Next Enter").click()
+  page.get_by_role("button", name="4 About the same").click()
+  with page.expect_download() as download:
+    page.get_by_role("button", name="Save").click()
+  assert download.value.suggested_filename.endswith("-Ana-María-3.jsonl")
+  lines = [json.loads(line) for line in download.value.path().read_text(encoding="utf-8").splitlines()]
+  assert [(line["rater"], line["rating"]) for line in lines] == [("Ana María / 3", 3), ("Ana María / 3", 0)]
+
+
+def test_after_a_click_enter_is_for_the_item_again(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Enter 4")
+  page.locator("#back").click()
+  page.keyboard.press("Enter")
+  assert page.locator("#place").inner_text().startswith("Item 2 of 6")
+
+
+def test_captions_are_shown_as_text_in_their_language_and_direction(rate):
+  page, items = rate("sxs")
+  for item in items:
+    for side, text in enumerate(item["captions"]):
+      caption = page.locator(".caption > p").nth(side)
+      if text:
+        assert caption.text_content() == text
+        assert caption.get_attribute("lang") == item["language"]
+        assert caption.get_attribute("dir") == ("rtl" if item["language"] == "ar" else "ltr")
+      else:
+        assert caption.text_content() == "The caption is empty." and caption.get_attribute("lang") == "en"
+    page.keyboard.press("ArrowRight")
+  assert page.locator("b").count() == 0
+
+
+def test_equal_captions_are_said_to_be_equal(rate):
+  page, items = rate("sxs", languages=["en"])
+  page.keyboard.press("Home" if items[0]["captions"] == ["a", "a"] else "End")
+  assert page.get_by_text("The two captions are the same.").is_visible()
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_the_picture_of_each_item_is_seen(rate, images, link):
+  page, items = rate("thumb", images_dir=images, link=link, languages=["th"])
+  sources = set()
+  for _ in range(2):
+    expect(page.locator("#picture")).to_have_js_property("naturalWidth", 60)
+    sources.add(page.locator("#picture").get_attribute("src"))
+    page.keyboard.press("ArrowRight")
+  assert len(sources) == 2
+
+
+def test_without_pictures_the_key_is_shown(rate):
+  page, items = rate("thumb", systems={"s": {"k<i>": {"en": "a"}}})
+  assert page.locator("#no-picture").inner_text() == "Picture k<i>"
+
+
+def test_references_unfold(rate):
+  page, items = rate("thumb", references=rating_pages.REFERENCES, languages=["ar"])
+  place = next(place for place, item in enumerate(items) if item["references"])
+  _press(page, "ArrowRight " * place + "r")
+  reference = page.get_by_text("سيارات", exact=True)
+  assert reference.is_visible() and reference.get_attribute("dir") == "rtl"
+  page.keyboard.press("r")
+  assert not reference.is_visible()
+
+
+def test_a_reload_loses_nothing(rate, tmp_path):
+  page, items = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]}, is_reloaded=True)
+  page.on("dialog", lambda dialog: dialog.accept())
+  _press(page, "5 4 1 Enter 2")
+  _reload(page)
+  assert page.locator("#place").inner_text().startswith("Item 2 of")
+  assert page.locator(".choice[aria-pressed=true] .value").all_inner_texts() == ["2", "0", "0", "0"]
+  saved = _save(page, tmp_path)
+  assert [(line["item"], line["P"], line["R"], line["Fl"]) for line in saved] == [
+    (items[0]["id"], 5, 4, -0.1)
+  ]
+
+
+def test_another_page_starts_afresh(rate, tmp_path):
+  page, _ = rate("sxs")
+  page.keyboard.press("4")
+  rating_pages.write(tmp_path / "other.html", seed=1)
+  page.on("dialog", lambda dialog: dialog.accept())
+  page.goto((tmp_path / "other.html").as_uri())
+  assert page.get_by_label("Your name or number").input_value() == ""
+
+
+def test_each_rater_has_answers_of_their_own(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Enter 4")
+  page.get_by_role("button", name="anna", exact=True).click()
+  _press(page, "b o Enter")
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+  page.get_by_role("button", name="bo", exact=True).click()
+  page.keyboard.type("anna")
+  page.keyboard.press("Enter")
+  assert page.locator("#rated").inner_text() == "2 of 6 rated"
+
+
+def test_the_name_on_the_page_may_be_given(rate, tmp_path):
+  page, _ = rate("sxs", rater="", **{"languages": ["en"]})
+  assert page.get_by_label("Your name or number").input_value() == ""
+  rating_pages.write(tmp_path / "named.html", rater='r "1" <b>')
+  page.goto((tmp_path / "named.html").as_uri())
+  page.keyboard.press("Enter")
+  assert page.locator("#rater-shown").inner_text() == 'r "1" <b>'
+
+
+def test_a_browser_that_keeps_nothing_is_told_of_and_saves_all_the_same(page, rate, tmp_path):
+  page.add_init_script(
+    "Storage.prototype.setItem = Storage.prototype.getItem = () => { throw new Error(); };"
+  )
+  rate("sxs")
+  _press(page, "4 Enter 5")
+  assert "cannot store answers" in page.get_by_role("alert").inner_text()
+  assert [line["rating"] for line in _save(page, tmp_path)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+  "kept", ["{", "null", "[]", '{"answers": {"x": {"rating": 1}, "ID": {"rating": 9}}, "place": 99}']
+)
+def test_what_is_kept_is_not_trusted(page, rate, kept):
+  _, items = rate("sxs", is_reloaded=True)
+  page.evaluate(
+    "kept => localStorage.setItem(Object.keys(localStorage).find(key => key.endsWith('-anna')), kept)",
+    kept.replace("ID", items[0]["id"]),
+  )
+  _reload(page)
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+  assert page.locator("#place").inner_text().startswith("Item 1 of 6")
+
+
+def test_leaving_is_asked_about_until_answers_are_saved(rate, tmp_path):
+  page, _ = rate("sxs", is_reloaded=True)
+  asked = []
+  page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+  page.keyboard.press("4")
+  _reload(page)
+  assert asked == ["beforeunload"]
+  page.keyboard.press("ArrowRight")
+  _save(page, tmp_path)
+  _reload(page)
+  assert asked == ["beforeunload"]
+
+
+def test_enter_does_not_leave_an_item_that_is_not_rated(rate):
+  page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
+  _press(page, "5 Enter")
+  assert page.locator("#place").inner_text().startswith("Item 1 of")
+  assert page.get_by_role("status").filter(has_text="Recall is not rated: press 1 to 5").is_visible()
+  _press(page, "4 Enter")
+  assert page.locator("#place").inner_text().startswith("Item 2 of")
+
+
+def test_what_is_begun_is_left_out_of_the_file_and_said(rate, tmp_path):
+  page, _ = rate("thumb", systems={"s": rating_pages.SYSTEMS["system-secret-2"]})
+  _press(page, "5 4 Enter 3")
+  assert len(_save(page, tmp_path)) == 1
+  assert "Left out: 1 begun but not finished." in page.locator("#message").inner_text()
+
+
+def test_a_rating_is_taken_back(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Delete")
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+  assert page.locator(".choice[aria-pressed=true]").count() == 0
+  page.keyboard.press("s")
+  assert page.locator("#message").inner_text() == "Nothing is rated yet."
+
+
+def test_u_goes_to_what_is_not_rated(rate):
+  page, _ = rate("sxs")
+  _press(page, "4 Enter 4 ArrowRight ArrowRight 4 Enter 4 Enter 4 Enter")
+  assert page.locator("#place").inner_text().startswith("Item 3 of 6")
+  _press(page, "4 u")
+  assert page.locator("#message").inner_text() == "All items are rated. Press S to save them."
+
+
+def test_keys_of_other_layouts_rate_too(rate):
+  page, _ = rate("sxs")
+  page.evaluate("""() => {
+    const press = (key, code) => document.body.dispatchEvent(
+      new KeyboardEvent("keydown", { key, code, bubbles: true, cancelable: true }));
+    press("(", "Digit5");     // French
+    press("Enter", "Enter");
+    press("٦", "Digit6");     // Arabic
+    press("ArrowLeft", "Numpad4");
+  }""")
+  assert page.locator("#place").inner_text().startswith("Item 1 of 6")
+  assert page.locator(".choice[aria-pressed=true]").get_attribute("data-key") == "5"
+  page.keyboard.press("ArrowRight")
+  assert page.locator(".choice[aria-pressed=true]").get_attribute("data-key") == "6"
+
+
+def test_help_lists_the_keys_and_takes_them_while_it_is_open(rate):
+  page, _ = rate("sxs")
+  page.keyboard.press("?")
+  assert page.get_by_role("dialog", name="Keys").is_visible()
+  assert page.evaluate("document.querySelector('#help-dialog').scrollTop") == 0
+  _press(page, "4 Escape")
+  assert not page.get_by_role("dialog").is_visible()
+  assert page.locator("#rated").inner_text() == "0 of 6 rated"
+
+
+@pytest.mark.parametrize("protocol", ["sxs", "thumb", "coco_cn_captions", "coco_cn_tags", "xm3600_quality"])
+def test_nothing_is_wider_than_a_phone(page, rate, images, protocol):
+  page.set_viewport_size({"width": 360, "height": 740})
+  wide = "fits?" * 60
+  systems = {
+    name: {"k1": {"en": wide + name, "ar": rating_pages.ARABIC, "th": rating_pages.THAI}} for name in "AB"
+  }
+  _, items = rate(protocol, systems=systems, images_dir=images, references={"k1": {"en": [wide]}}, rater="")
+  width = "document.documentElement.scrollWidth"
+  assert page.evaluate(width) <= 360
+  page.keyboard.type("a rater with quite a long name, who has another one too")
+  page.keyboard.press("Enter")
+  page.keyboard.press("r")
+  for _ in items:
+    assert page.evaluate(width) <= 360
+    page.keyboard.press("ArrowRight")
+
+
+def test_a_rater_chooses_the_language_and_reads_instructions_in_it(rate, tmp_path):
+  page, items = rate(rater="", is_reloaded=True)
+  task = page.locator("#start .task")
+  assert task.inner_text().startswith("You see a picture and two captions")
+  page.locator("#language").select_option("ar")
+  assert task.inner_text() == rating_items.INSTRUCTIONS["ar"]["sxs"][1]
+  assert (task.get_attribute("lang"), task.get_attribute("dir")) == ("ar", "rtl")
+  page.locator("#rater").fill("anna")
+  page.keyboard.press("Enter")
+  arabic = [item["id"] for item in items if item["language"] == "ar"]
+  expect(page.locator("#place")).to_contain_text(f"Item 1 of {len(arabic)}")
+  assert page.locator(".choice .meaning").all_inner_texts() == rating_items.INSTRUCTIONS["ar"]["sxs"][2][0][2]
+  _press(page, "1 Enter 7")
+  assert [line["item"] for line in _save(page, tmp_path)] == arabic
+  _reload(page)
+  expect(page.locator("#rated")).to_have_text(f"{len(arabic)} of {len(arabic)} rated")
+  # Another language takes nothing away of what was rated.
+  page.locator("#rater-shown").click()
+  page.locator("#language").select_option("th")
+  page.keyboard.press("Tab")
+  page.locator("#start-form button").click()
+  _press(page, "1")
+  thai = next(item["id"] for item in items if item["language"] == "th")
+  assert {line["item"] for line in _save(page, tmp_path)} == {*arabic, thai}
+
+
+def test_the_levels_of_a_caption_are_no_wider_than_their_buttons(page, rate):
+  page.set_viewport_size({"width": 400, "height": 800})
+  rate("xm3600_quality")
+  assert page.locator("body.has-lines").count() == 0  # a line beside the caption is for tags, which are short
+  too_wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+  assert page.locator(".choice").evaluate_all(too_wide) == 0
+
+
+def test_instructions_are_whole():
+  assert len(rating_items.INSTRUCTIONS) == 9
+  for texts in rating_items.INSTRUCTIONS.values():
+    for name, (title, task, *translated) in texts.items():
+      assert title and task
+      if name in rating_protocols.PROTOCOLS and translated:
+        criteria = rating_protocols.PROTOCOLS[name].criteria
+        for criterion, (_, _, meanings) in zip(criteria, translated[0], strict=True):
+          assert len(meanings) == len(set(meanings)) == len(criterion.choices)
+    assert len(texts["sxs"][2][0][2]) == 7 and all(texts["thumb"])

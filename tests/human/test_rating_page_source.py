@@ -1,0 +1,93 @@
+"""The source of a rating page: what it holds, names and loads."""
+
+import html.parser
+import json
+
+import pytest
+
+from tests import policies
+from tests.human import rating_pages
+from xmcap.errors import UsageError
+from xmcap.human import rating_page
+
+
+class _Parser(html.parser.HTMLParser):
+  """The start tags of a page, and the texts of its scripts."""
+
+  def __init__(self, path):
+    super().__init__()
+    self.tags, self.scripts, self.inside = [], [], False
+    self.feed(path.read_text(encoding="utf-8"))
+
+  def handle_starttag(self, tag, attrs):
+    self.tags.append((tag, dict(attrs)))
+    self.inside = tag == "script"
+    if self.inside:
+      self.scripts.append("")
+
+  def handle_endtag(self, tag):
+    self.inside = False
+
+  def handle_data(self, data):
+    if self.inside:
+      self.scripts[-1] += data
+
+
+def test_captions_do_not_end_the_script_that_holds_them(write):
+  page = _Parser(write())
+  assert len(page.scripts) == 2
+  assert any(rating_pages.HOSTILE in item["captions"] for item in json.loads(page.scripts[0])["items"])
+
+
+@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
+def test_the_page_names_no_system(write, images, protocol):
+  text = write(protocol, images_dir=images, references=rating_pages.REFERENCES).read_text(encoding="utf-8")
+  assert "secret" not in text
+
+
+def test_the_key_names_the_systems(write):
+  key = rating_page.key_path(write("thumb"))
+  rows = [json.loads(line) for line in key.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+  assert key.name == "page.key.jsonl"
+  assert {name for row in rows for name in row["systems"]} == set(rating_pages.SYSTEMS)
+
+
+@pytest.mark.parametrize("link, policy", [(False, "img-src data:;"), (True, "img-src 'self' file:;")])
+def test_nothing_is_loaded_from_elsewhere(write, images, link, policy):
+  path = write(images_dir=images, link=link)
+  page = _Parser(path)
+  (content,) = [attrs["content"] for _, attrs in page.tags if "http-equiv" in attrs]
+  assert content == f"default-src 'none'; {policy} {policies.by_hash(path.read_text(encoding='utf-8'))}"
+  assert not [tag for tag, attrs in page.tags if "src" in attrs or "href" in attrs]
+
+
+def test_a_picture_is_held_once_for_all_its_items(write, images):
+  data = json.loads(_Parser(write("thumb", images_dir=images)).scripts[0])
+  assert len(data["pictures"]) == 2 and all(
+    uri.startswith("data:image/jpeg;base64,") for uri in data["pictures"]
+  )
+
+
+def test_linked_pictures_are_found_from_where_the_page_lies(write, images):
+  data = json.loads(_Parser(write(images_dir=images, link=True)).scripts[0])
+  assert sorted(data["pictures"]) == ["images%20of%20cars/k1.png", "images%20of%20cars/k2.png"]
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_missing_picture_is_refused(write, images, link):
+  (images / "k2.png").unlink()
+  with pytest.raises(
+    UsageError, match=r"images of cars: 1 of 2 pictures are missing or cannot be read \(k2\)"
+  ):
+    write(images_dir=images, link=link)
+
+
+@pytest.mark.parametrize("protocol", ["sxs", "thumb"])
+def test_the_same_input_gives_the_same_bytes(tmp_path, images, protocol):
+  turned = {
+    name: dict(reversed(rating_pages.SYSTEMS[name].items())) for name in reversed(rating_pages.SYSTEMS)
+  }
+  for folder, systems in (("one", rating_pages.SYSTEMS), ("two", turned)):
+    rating_pages.write(tmp_path / folder / "p.html", protocol, systems, images_dir=images, seed=5)
+  for name in ("p.html", "p.key.jsonl"):
+    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()

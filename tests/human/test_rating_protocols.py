@@ -1,0 +1,87 @@
+"""The rubrics of rating pages: those that come with xmcap, and a user's file."""
+
+import json
+
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.human import rating_protocols
+from xmcap.human.annotation_procedures import PROCEDURES
+from xmcap.human.quality import LEVELS
+from xmcap.human.rating_protocols import PROTOCOLS
+
+_CRITERION = {"name": "tone", "heading": "Tone", "question": "Friendly?", "choices": [[1, "no"], [2, "yes"]]}
+_RUBRIC = {"name": "style", "title": "Style", "task": "Rate.", "criteria": [_CRITERION]}
+
+
+def test_thumb_has_the_papers_values():
+  # Kasai et al. (2022), section 2.2: 1 to 5; penalties of 0.1, and 0.5 or more; 0.5; 0.5 and 2.
+  values = {one.name: [value for value, _ in one.choices] for one in PROTOCOLS["thumb"].criteria}
+  assert values == {
+    "P": [1, 2, 3, 4, 5], "R": [1, 2, 3, 4, 5], "Fl": [0, -0.1, -0.2, -0.3, -0.4, -0.5, -1], "Con": [0, -0.5],
+    "Inc": [0, -0.5, -2],
+  }  # fmt: skip
+  assert len(PROTOCOLS["thumb"].rules) == 4 and PROTOCOLS["thumb"].total["P"] == 0.5
+
+
+def test_key_1_is_the_lowest_level_on_all_rating_pages():
+  of_pages = {
+    (name, one.name): [value for value, _ in one.choices]
+    for name, protocol in PROTOCOLS.items()
+    for one in protocol.criteria
+    if one.default is None
+  }
+  of_pages["annotate", "xm3600"] = [LEVELS[name] for name in PROCEDURES["xm3600"].ratings]
+  assert of_pages["annotate", "xm3600"] == of_pages["xm3600_quality", "quality"] == [1, 2, 3, 4, 0]
+  levels = {
+    page: [value for value in values if page[1] != "quality" or value] for page, values in of_pages.items()
+  }
+  levels["annotate", "xm3600"].remove(LEVELS["NOT-ENOUGH-INFO"])
+  assert all(values == sorted(values) for values in levels.values())
+
+
+def test_a_rubric_is_read_from_a_file(tmp_path):
+  (tmp_path / "style.json").write_text(json.dumps(_RUBRIC))
+  rubric = rating_protocols.get(str(tmp_path / "style.json"))
+  assert (rubric.name, rubric.shows, rubric.names) == ("style", "captions", ("tone",))
+  assert rating_protocols.get("thumb") is PROTOCOLS["thumb"]
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    ({"title": 3}, "not a rubric.*title"),
+    ({"colour": "red"}, "not a rubric.*colour"),
+    ({"criteria": []}, "one criterion or more"),
+    ({"name": "my style"}, "the name 'my style' must be letters"),
+    ({"name": "sxs"}, "'sxs' is a protocol of xmcap's own"),
+    ({"shows": "pair", "captions": ["a", "b"]}, "to compare pairs there is --protocol=sxs"),
+    ({"captions": ["a", "b"]}, "'captions' has 2 headings; 'captions' needs 1"),
+    ({"total": {"tones": 1}}, "'total' has 'tones', which is no criterion"),
+    ({"criteria": [_CRITERION, _CRITERION]}, "criterion 'tone' is there twice"),
+    ({"criteria": [{**_CRITERION, "name": "rater"}]}, "criterion 'rater': the name must be"),
+    ({"criteria": [{**_CRITERION, "choices": [[1, "no"]]}]}, "two or more choices"),
+    (
+      {"criteria": [{**_CRITERION, "choices": [[1, "no"], [1, "yes"]]}]},
+      "two or more choices with different",
+    ),
+    ({"criteria": [{**_CRITERION, "choices": [[1, "no"], [10**400, "yes"]]}]}, "two or more choices with"),
+    ({"total": {"tone": 1e9}}, "its weight is above"),
+    ({"criteria": [{**_CRITERION, "first_key": 9}]}, "2 choices from key 9 on do not fit"),
+    ({"criteria": [{**_CRITERION, "default": 3}]}, "the default 3 is none of its choices"),
+    ({"criteria": [{**_CRITERION, "default": 1}]}, "must have no default"),
+  ],
+)
+def test_what_is_no_rubric_is_one_line_that_names_the_file(tmp_path, change, message):
+  (tmp_path / "style.json").write_text(json.dumps({**_RUBRIC, **change}))
+  with pytest.raises(UsageError, match=f"style.json: .*{message}") as error:
+    rating_protocols.get(str(tmp_path / "style.json"))
+  assert "\n" not in str(error.value)
+
+
+def test_an_unknown_protocol_lists_the_known_ones():
+  with pytest.raises(
+    UsageError,
+    match="protocol 'stars': there are sxs, thumb, coco_cn_captions, coco_cn_tags, xm3600_quality, or",
+  ):
+    rating_protocols.get("stars")

@@ -1,0 +1,48 @@
+"""Tables for a terminal, as Markdown and as CSV."""
+
+import pytest
+
+from xmcap.human import sheets
+
+_SHEET = sheets.Sheet(
+  "scores",
+  "Scores of |A|",
+  (
+    sheets.SheetColumn("name"),
+    sheets.SheetColumn("value", "the value", ".2f"),
+    sheets.SheetColumn("n", format=","),
+  ),
+  (("a_b", 0.125, 1200), ("line\nbreak", None, 3)),
+)
+
+
+def test_terminal_lines_up():
+  assert _SHEET.terminal().splitlines() == [
+    "Scores of |A|",
+    "name         the value      n",
+    "-----------  ---------  -----",
+    "a_b               0.12  1,200",
+    "line\\nbreak          -      3",
+  ]
+
+
+def test_markdown_is_escaped():
+  assert _SHEET.markdown().splitlines() == [
+    "### Scores of \\|A\\|",
+    "",
+    "| name | the value | n |",
+    "| --- | ---: | ---: |",
+    "| a\\_b | 0.12 | 1,200 |",
+    "| line\\\\nbreak | - | 3 |",
+  ]
+
+
+def test_csv_keeps_every_digit():
+  assert _SHEET.csv() == 'name,value,n\na_b,0.125,1200\n"line\nbreak",,3\n'
+
+
+@pytest.mark.parametrize(
+  "format, cell, shown", [(".2f", -0.0, "0.00"), ("+.1f", -0.01, "0.0"), (".1%", -0.1, "-10.0%")]
+)
+def test_no_zero_has_a_sign(format, cell, shown):
+  assert sheets.SheetColumn("x", format=format).show(cell) == shown

@@ -1,0 +1,94 @@
+"""`xmcap published babel-imagenet` on the authors' result files, and on files that were changed."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from tests.published.published_tables import by_table
+from xmcap import cli
+from xmcap.published import babel_imagenet, babel_imagenet_prompts
+
+_RESULTS = pathlib.Path(__file__).parents[3] / "shared" / "babel_imagenet" / "results"
+
+needs_results = pytest.mark.skipif(
+  not _RESULTS.is_dir(), reason="the result files are not beside this checkout (../shared/babel_imagenet)"
+)
+
+
+@needs_results
+def test_all_printed_cells_come_out_of_the_result_files(tmp_path, capsys):
+  assert cli.main(["published", "babel-imagenet", f"--results={_RESULTS}", f"--out={tmp_path}"]) == 0
+  found = babel_imagenet.recompute(_RESULTS)
+  counts = {
+    table: (len(rows), sum(not (row.equal or row.rounded) for row in rows))
+    for table, rows in by_table(found).items()
+  }
+  assert [(row.table, row.what) for row in found.deviations] == [
+    ("Table 2, means of groups", "OpenAI B-32, high")
+  ]
+  assert counts == {
+    "Tables 8 and 9": (1010, 0),
+    "Table 2, means of groups": (48, 0),
+    "Table 2, English": (12, 0),
+    "Table 11, XM3600": (360, 0),
+    "Table 11, XM3600, averages": (10, 0),
+    "Table 10, xFlickrCo": (80, 0),
+    "Table 10, xFlickrCo, averages": (10, 0),
+    "Table 12, XTD": (110, 0),
+    "Table 12, XTD, averages": (10, 0),
+    "Pearson, text to picture and accuracy": (3, 0),
+  }
+  assert "absent: " not in capsys.readouterr().out
+  lines = (tmp_path / "published.csv").read_text().splitlines()
+  assert (
+    len(lines) == 1 + sum(cells for cells, _ in counts.values()) + 40
+  )  # and the gains by prompts of Figure 5
+
+
+@needs_results
+def test_correlations_have_the_known_digits():
+  pearson = by_table(babel_imagenet.recompute(_RESULTS))["Pearson, text to picture and accuracy"]
+  assert {row.what: round(row.computed, 4) for row in pearson} == {
+    "xflickrco (n 88)": 0.6726,
+    "xm3600 (n 374)": 0.7491,
+    "xtd (n 121)": 0.6606,
+  }
+
+
+@needs_results
+def test_a_changed_cell_and_a_missing_file_are_named(tmp_path, capsys):
+  shutil.copytree(_RESULTS, tmp_path / "results", copy_function=shutil.copyfile)
+  file = tmp_path / "results/babel-imagenet/siglip-vitb16.json"
+  held = json.loads(file.read_text())
+  row = next(row for row in held["results"] if row["lang"] == "DE" and row["prompt"] != "label")
+  row["accuracy"] += 0.01
+  file.write_text(json.dumps(held))
+  (tmp_path / "results/retrieval/xtd/siglip-vitb16.json").unlink()
+  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path / 'results'}"]) == 0
+  text = capsys.readouterr().out
+  assert "Tables 8 and 9: mSigLIP, de: printed" in text and text.count("printed") == 2
+  assert "absent: " in text and "xtd/siglip-vitb16.json (mSigLIP)" in text
+
+
+def test_another_folder_or_file_is_refused(tmp_path, capsys):
+  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
+  assert "no result file of Babel-ImageNet" in capsys.readouterr().err
+  (tmp_path / "babel-imagenet").mkdir()
+  (tmp_path / "babel-imagenet/siglip-vitb16.json").write_text("[1]")
+  assert cli.main(["published", "babel-imagenet", f"--results={tmp_path}"]) == 2
+  assert "not a result file of Babel-ImageNet" in capsys.readouterr().err
+
+
+@needs_results
+def test_the_gain_by_prompts_has_the_known_range():
+  """By group 1.5 to 3.3 points for mSigLIP, and 10 to 15 for M-CLIP, whose labels alone are scored by dot products."""
+  gains = {row.what: row.computed for row in babel_imagenet_prompts.gains(_RESULTS)}
+  assert len(gains) == 40
+  of_model = {
+    name: [value for what, value in gains.items() if what.startswith(name)]
+    for name in ("mSigLIP", "M-CLIP XLMR-L B-32")
+  }
+  assert [round(value, 2) for value in of_model["mSigLIP"]] == [1.47, 2.99, 3.34, 3.06]
+  assert [round(value) for value in of_model["M-CLIP XLMR-L B-32"]] == [11, 13, 15, 15]

@@ -1,0 +1,229 @@
+"""Babel-ImageNet's own files: BabelNet's codes, the paper's languages and groups, English, retrieval, Figure 3.
+
+The files here are small ones of the same form. Expected values are the paper's printed ones (Geigle et al., ACL 2024).
+"""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.metrics import ndcg_score
+
+from tests.scoring import embeddings
+from xmcap import cli, digests, languages, papers
+from xmcap.errors import UsageError
+from xmcap.papers import babel_imagenet_languages
+from xmcap.ranked import openai_english, prompts, ranks, retrieval_sets, zero_shot
+from xmcap.scoring.statistics import means
+
+OTHERS = ("ZH_YUE", "BE_X_OLD", "SIMPLE", "NN", "ALS", "ZH_CLASSICAL", "EML", "ROA_RUP", "SH", "NDS_NL")
+
+
+def _labels(counts):
+  """Labels of as many classes by BabelNet's code."""
+  return {name: [list(range(count)), [f"{name} {i}" for i in range(count)]] for name, count in counts.items()}
+
+
+@pytest.fixture
+def all_languages(tmp_path):
+  """A file as babel_imagenet-298.json: the paper's languages with their numbers of classes, English, and others."""
+  rows = papers.read("babel_imagenet_table5_languages")
+  counts = {row["lang"].upper(): int(row["num_classes"]) for row in rows}
+  path = tmp_path / "babel_imagenet-298.json"
+  path.write_text(json.dumps(_labels(counts | dict.fromkeys(OTHERS, 12) | {"EN": 1000})))
+  return path
+
+
+def test_the_papers_languages_are_the_default_and_the_others_have_codes(all_languages):
+  said = []
+  labels = zero_shot.read_labels(all_languages, None, said.append)
+  assert len(labels) == 101 and {"en", "fil", "no", "hak"} <= labels.keys() and "nn" not in labels
+  assert len(said) == 1 and "10 of its 111 languages are left out" in said[0]
+  every = zero_shot.read_labels(all_languages, languages.EVERY, said.append)
+  assert len(every) == 111 and len(said) == 1
+  others = {"yue", "be-tarask", "en-simple", "nn", "gsw", "lzh", "egl", "rup", "sr-Latn", "nds-NL"}
+  assert others == every.keys() - labels.keys() and all(map(languages.is_known, others))
+  assert list(zero_shot.read_labels(all_languages, ("yue", "de"))) == ["yue", "de"]
+
+
+def test_languages_that_are_not_asked_for_are_not_checked(tmp_path):
+  path = tmp_path / "labels.json"
+  path.write_text(json.dumps(_labels({"DE": 3, "NN": 3, "NO": 3}) | {"QQX": [[0], [""]]}))
+  assert list(zero_shot.read_labels(path, ("de", "nn"))) == ["de", "nn"]
+  with pytest.raises(UsageError, match="unknown language 'QQX'"):
+    zero_shot.read_labels(path)
+
+
+def test_means_are_over_the_papers_languages_whatever_the_table_holds():
+  counts = {"en": 1000, "yue": 300, "nn": 700, **babel_imagenet_languages.classes()}
+  groups = means.mean_groups({code: {"classes": count} for code, count in counts.items()})
+  assert [len(members) for members in groups.values()] == [17, 32, 35, 16, 100]
+  assert "pt" in groups["over 666 classes"] and not {"en", "yue", "nn"} & {
+    *groups["100 languages of the paper"]
+  }
+  # The means of Table 2 are those of the printed cells of Tables 8 and 9.
+  cells = {row["lang"]: float(row["mSigLIP"]) for row in papers.read("babel_imagenet_tables8_9")}
+  cells = {languages.canonical(code): score for code, score in cells.items()}
+  printed = next(row for row in papers.read("babel_imagenet_table2") if row["model"] == "mSigLIP")
+  for name, members in babel_imagenet_languages.groups().items():
+    mean = np.mean([cells[code] for code in members])
+    assert mean == pytest.approx(float(printed[name.replace("-", "_")]), abs=0.006)
+
+
+ENGLISH = """
+import torch
+openai_en_classes = [{names}]
+openai_en_prompts = [
+    'a bad photo of a {{}}.',
+    'itap of my {{}}.',
+]
+raise SystemExit("is never run")
+"""
+
+
+def test_english_is_read_from_the_papers_code_without_running_it(tmp_path, all_languages, capsys):
+  code, out = tmp_path / "babel_imagenet.py", tmp_path / "out" / "labels.json"
+  code.write_text(ENGLISH.format(names=", ".join(f'"thing {i}"' for i in range(1000))))
+  (tmp_path / "p.json").write_text(json.dumps({"EN": ["a  {} "], "ZH_YUE": [" {} "]}))
+  options = [f"--labels={all_languages}", f"--english={code}", f"--prompts={tmp_path / 'p.json'}"]
+  assert cli.main(["data", "labels", *options, f"--out={out}"]) == 0
+  assert "101 languages" in capsys.readouterr().out
+  assert zero_shot.read_labels(out)["en"].names[:2] == ("thing 0", "thing 1")
+  assert prompts.read_prompts(out.parent / "prompts.json") == {
+    "en": ("a bad photo of a {}.", "itap of my {}."), "yue": ("{}",),
+  }  # fmt: skip
+  assert openai_english.note(zero_shot.read_labels(out)["en"].names)
+  code.write_text("names = ['a', 'b']")
+  assert cli.main(["data", "labels", *options, f"--out={out}"]) == 2
+  assert "has 0 lists of 1,000 names and 0 of templates" in capsys.readouterr().err
+
+
+def test_labels_of_senses_are_those_that_the_readers_take(tmp_path, capsys):
+  header = "language\tlemma\tsource\tmachine_translated\tsynset\n"
+  rows = [f"{code}\tx{n}{code}\tWIKI\tfalse\tn0144076{n}" for code in ("EN", "ZH_YUE", "QQX") for n in (4, 5)]
+  (tmp_path / "senses.tsv").write_text(header + "\n".join(rows))
+  (tmp_path / "wnids.txt").write_text("n01440764\nn01440765\n")
+  options = [f"--senses={tmp_path / 'senses.tsv'}", f"--wnids={tmp_path / 'wnids.txt'}", "--least=2"]
+  assert cli.main(["data", "labels", *options, f"--out={tmp_path / 'labels.json'}"]) == 0
+  assert "no language has this code: QQX" in capsys.readouterr().out
+  assert zero_shot.read_labels(tmp_path / "labels.json").keys() == {"en", "yue"}
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_ndcg_is_scikit_learns(ties):
+  rng = np.random.default_rng(0)
+  queries, candidates = rng.normal(size=(9, 4)), rng.normal(size=(30, 4))
+  if ties:
+    queries, candidates = np.round(queries), np.round(candidates)
+  counts = rng.integers(1, 5, size=9)
+  right = [rng.choice(30, count, replace=False) for count in counts]
+  found = ranks.rank(queries.astype(np.float32), candidates.astype(np.float32), np.concatenate(right), counts)
+  true = np.zeros((9, 30))
+  for row, places in zip(true, right, strict=True):
+    row[places] = 1
+  for query in range(9):
+    wanted = ndcg_score(true[query : query + 1], queries[query : query + 1] @ candidates.T, k=10)
+    # scikit-learn averages over ties as we do.
+    assert found.ndcg[query] == pytest.approx(wanted, abs=1e-9)
+
+
+def _retrieval(folder, captions):
+  """Writes embeddings of as many captions; returns the options."""
+  rng, count = np.random.default_rng(0), len(captions["images"])
+  pictures = rng.normal(size=(count, 8)).astype(np.float32)
+  folder.mkdir()
+  for code, lists in captions["captions"].items():
+    places = [place for place, held in enumerate(lists) for _ in held]
+    np.save(folder / f"{code}.npy", pictures[places] + rng.normal(size=(len(places), 8)).astype(np.float32))
+  np.save(folder.parent / "pictures.npy", pictures)
+  (folder.parent / "captions.json").write_text(json.dumps(captions))
+  names = ("pictures=pictures.npy", "captions=captions.json", f"texts={folder.name}")
+  return [f"--{name.replace('=', f'={folder.parent}/')}" for name in names]
+
+
+def test_an_empty_caption_counts_and_the_first_captions_can_be_chosen(tmp_path):
+  captions = {"de": [["a", "b"], [""], *([[f"c{i}"] for i in range(10)])]}
+  options = _retrieval(tmp_path / "t", {"images": [f"{i}.jpg" for i in range(12)], "captions": captions})
+  tables_of = {}
+  for kind in ("all", "first"):
+    out = tmp_path / kind
+    assert cli.main(["score", "retrieval", *options, f"--captions_per_image={kind}", f"--out={out}"]) == 0
+    tables_of[kind] = json.loads((out / "table.json").read_text())
+    assert f"captions_per_image:{kind}" in tables_of[kind]["signature"]
+    assert any("captions that are empty" in note and "de 1" in note for note in tables_of[kind]["notes"])
+  assert [held["languages"]["de"]["captions"] for held in tables_of.values()] == [13, 12]
+
+
+def test_a_preset_refuses_other_pictures_and_numbers_of_captions(monkeypatch):
+  keys = [f"COCO_val2014_{i:012d}" for i in range(1, 4)]
+  held = retrieval_sets.RetrievalSet("Three", digests.of_images("123"), {"zh": 4, "": 3})
+  monkeypatch.setitem(retrieval_sets.SETS, "coco_cn", held)
+  retrieval_sets.check("coco_cn", [f"{key}.jpg" for key in keys], {"zh": 4, "de": 3})
+  with pytest.raises(UsageError, match="Three has 4 captions in 'zh', but there are 5"):
+    retrieval_sets.check("coco_cn", keys, {"zh": 5})
+  with pytest.raises(UsageError, match="these 2 are not the same"):
+    retrieval_sets.check("coco_cn", keys[:2], {"zh": 4})
+  assert retrieval_sets.recognise(keys) == "coco_cn" and retrieval_sets.recognise(keys[1:]) == ""
+
+
+def test_the_preset_of_xm3600_knows_its_261375_captions():
+  captions = retrieval_sets.SETS["xm3600"].captions
+  assert sum(captions.values()) == 261_375 and captions.keys() == languages.LANGUAGES.keys()
+
+
+def test_the_papers_models_stand_beside(tmp_path, all_languages, capsys):
+  labels = zero_shot.read_labels(all_languages, ("de", "xh", "en"))
+  rng = np.random.default_rng(0)
+  (tmp_path / "texts").mkdir()
+  centres = rng.normal(size=(1000, 8)).astype(np.float32)
+  for code, held in labels.items():
+    np.save(tmp_path / f"texts/{code.upper()}.npy", centres[held.indices])
+  np.save(tmp_path / "pictures.npy", centres)
+  (tmp_path / "targets.txt").write_text("\n".join(map(str, range(1000))))
+  options = [
+    f"--{name}={tmp_path}/{file}" for name, file in (("pictures", "pictures.npy"), ("targets", "targets.txt"))
+  ]
+  options += [
+    f"--labels={all_languages}",
+    f"--texts={tmp_path}/texts",
+    "--languages=de,xh,en",
+    "--fixed_classes=0",
+  ]
+  run = ["score", "zero-shot", *options]
+  assert cli.main([*run, "--baseline=paper", f"--out={tmp_path / 'a'}"]) == 0
+  rows = json.loads((tmp_path / "a/table.json").read_text())["published"]
+  cells = next(row for row in papers.read("babel_imagenet_tables8_9") if row["lang"] == "xh")
+  assert len(rows) == 12 and all(row["table"] == "8, 9" for row in rows)
+  assert {row["model"]: round(100 * row["xh"], 2) for row in rows} == {
+    model: float(score) for model, score in cells.items() if model != "lang"
+  }
+  assert cli.main([*run, "--baseline=mSigLIP", f"--out={tmp_path / 'b'}"]) == 0
+  beside = json.loads((tmp_path / "b/table.json").read_text())["beside"]
+  assert next(iter(beside.values()))["xh"] == pytest.approx(float(cells["mSigLIP"]) / 100)
+  assert cli.main([*run, "--baseline=mine", f"--out={tmp_path / 'c'}"]) == 2
+  assert "no folder and no model of the paper; there are AltCLIP" in capsys.readouterr().err
+  others = embeddings.zero_shot(tmp_path / "other")
+  assert cli.main(["score", "zero-shot", *others, "--baseline=paper", f"--out={tmp_path / 'd'}"]) == 2
+  assert "not those of Babel-ImageNet's labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+  "name, printed, count", [("xflickrco", 0.67, 88), ("xm3600", 0.75, 374), ("xtd", 0.66, 121)]
+)
+def test_figure_3_of_the_paper(tmp_path, name, printed, count):
+  assert cli.main(["score", "correlation", f"--paper={name}", f"--out={tmp_path}"]) == 0
+  pearson = (tmp_path / "correlation.csv").read_text().splitlines()[1].split(",")
+  assert (pearson[0], round(float(pearson[1]), 2), int(pearson[-1])) == ("pearson", printed, count)
+
+
+def test_own_models_are_correlated_with_refusals(tmp_path, capsys):
+  zero = embeddings.zero_shot(tmp_path / "z")
+  assert cli.main(["score", "zero-shot", *zero, f"--out={tmp_path / 'zs'}"]) == 0
+  texts = {"images": list(range(12)), "captions": {"de": [["a"]] * 12, "en": [["a"]] * 12}}
+  assert cli.main(["score", "retrieval", *_retrieval(tmp_path / "t", texts), f"--out={tmp_path / 'rt'}"]) == 0
+  run = ["score", "correlation", f"--out={tmp_path / 'out'}", f"--zero_shot={tmp_path / 'zs'}"]
+  assert cli.main([*run, f"--retrieval={tmp_path / 'rt'}"]) == 0
+  assert (tmp_path / "out/points.csv").read_text().splitlines()[1].startswith("zs,de,")
+  assert cli.main(run) == 2 and "1 folders and --retrieval 0" in capsys.readouterr().err
+  assert cli.main([*run, f"--retrieval={tmp_path / 'zs'}"]) == 2
+  assert "its table has no t2i_r1" in capsys.readouterr().err

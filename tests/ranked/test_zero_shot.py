@@ -1,0 +1,287 @@
+"""`xmcap score zero-shot`, from files to tables, and what it refuses."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.metrics import top_k_accuracy_score
+
+from tests.options import changed
+from tests.scoring import embeddings
+from xmcap import cli
+from xmcap.ranked import zero_shot
+from xmcap.reading import embedding_files
+
+
+def _run(options, out, *more):
+  return cli.main(["score", "zero-shot", *options, f"--out={out}", *more])
+
+
+@pytest.fixture
+def options(tmp_path):
+  return embeddings.zero_shot(tmp_path / "in")
+
+
+def _unit(array):
+  return array / np.linalg.norm(array, axis=-1, keepdims=True)
+
+
+def test_top1_equals_scikit_learns_in_each_language(options, tmp_path, capsys):
+  assert _run(options, tmp_path / "out") == 0
+  table = json.loads((tmp_path / "out/table.json").read_text())
+  pictures = _unit(np.load(tmp_path / "in/pictures.npy"))
+  targets = np.arange(120) % 12
+  for code, (indices, _) in json.loads((tmp_path / "in/labels.json").read_text()).items():
+    texts = _unit(np.load(tmp_path / f"in/texts/{code.lower()}.npy").astype(np.float32))
+    chosen = np.isin(targets, indices)
+    expected = top_k_accuracy_score(targets[chosen], pictures[chosen] @ texts.T, k=1, labels=indices)
+    row = table["languages"][code.lower()]
+    assert row["top1"] == pytest.approx(expected, abs=1e-12) and 0.1 < expected < 1
+    assert (row["images"], row["classes"]) == (chosen.sum(), len(indices))
+  assert table["means"] == {
+    "1 language without en": {name: table["languages"]["de"][name] for name in table["metrics"]}
+  }
+  assert "Top-1" in capsys.readouterr().out
+
+
+def test_prompts_are_normalised_averaged_and_normalised(options, tmp_path):
+  rng = np.random.default_rng(5)
+  prompts = rng.normal(size=(3, 12, 16)) * np.array([1, 10, 100])[:, None, None]
+  np.save(tmp_path / "in/texts/en.npy", prompts.astype(np.float32))
+  assert _run(options, tmp_path / "out", "--languages=en", "--prompts=3 of mine") == 0
+  table = json.loads((tmp_path / "out/table.json").read_text())
+  texts = _unit(_unit(prompts).mean(axis=0))
+  scores = _unit(np.load(tmp_path / "in/pictures.npy")) @ texts.T
+  expected = (scores.argmax(axis=1) == np.arange(120) % 12).mean()
+  assert table["languages"]["en"]["top1"] == pytest.approx(expected)
+  assert "prompts:3 of mine" in table["signature"]
+
+
+def test_a_dot_product_takes_embeddings_as_they_are(options, tmp_path):
+  texts = np.load(tmp_path / "in/texts/en.npy")
+  texts[4] *= 100
+  np.save(tmp_path / "in/texts/en.npy", texts)
+  shares = {}
+  for similarity in ("cosine", "dot"):
+    out = tmp_path / similarity
+    assert _run(options, out, "--languages=en", f"--similarity={similarity}") == 0
+    held = json.loads((out / "table.json").read_text())
+    shares[similarity] = held["languages"]["en"]["top1"]
+    assert f"similarity:{similarity}" in held["signature"]
+  assert shares["dot"] < shares["cosine"]
+
+
+def test_the_fixed_size_is_the_mean_over_draws_and_changes_nothing_in_small_languages(options, tmp_path):
+  assert _run(options, tmp_path / "out", "--fixed_classes=8", "--fixed_draws=200") == 0
+  rows = json.loads((tmp_path / "out/table.json").read_text())["languages"]
+  assert rows["de"]["top1_fixed"] == rows["de"]["top1"]
+  assert rows["en"]["top1_fixed"] > rows["en"]["top1"]
+  # Among all draws of 8 of 12 classes, the expectation is over every subset that holds the class.
+  pictures, texts = _unit(np.load(tmp_path / "in/pictures.npy")), _unit(np.load(tmp_path / "in/texts/en.npy"))
+  scores, rng, hits = pictures @ texts.T, np.random.default_rng(9), []
+  for _ in range(2000):
+    drawn = rng.choice(12, 8, replace=False)
+    chosen = np.isin(np.arange(120) % 12, drawn)
+    hits += (drawn[scores[chosen][:, drawn].argmax(axis=1)] == (np.arange(120) % 12)[chosen]).tolist()
+  assert rows["en"]["top1_fixed"] == pytest.approx(np.mean(hits), abs=0.02)
+
+
+def test_languages_are_grouped_by_their_number_of_classes():
+  counts = {"en": 1000, "xh": 35, "mi": 100, "da": 101, "sk": 333, "pt": 667, "ru": 666}
+  from xmcap.scoring.statistics import means
+
+  groups = means.mean_groups({code: {"classes": count} for code, count in counts.items()})
+  assert groups == {
+    "1 to 100 classes": ("xh", "mi"),
+    "101 to 333 classes": ("da", "sk"),
+    "334 to 666 classes": ("ru",),
+    "over 666 classes": ("pt",),
+    "6 languages without en": ("xh", "mi", "da", "sk", "pt", "ru"),
+  }
+
+
+def test_classes_of_the_same_name_tie_and_the_table_says_so(options, tmp_path):
+  labels = json.loads((tmp_path / "in/labels.json").read_text())
+  labels["EN"][1][3] = labels["EN"][1][4]
+  (tmp_path / "in/labels.json").write_text(json.dumps(labels))
+  texts = np.load(tmp_path / "in/texts/en.npy")
+  texts[3] = texts[4]
+  np.save(tmp_path / "in/texts/en.npy", texts)
+  assert _run(options, tmp_path / "out", "--languages=en") == 0
+  notes = json.loads((tmp_path / "out/table.json").read_text())["notes"]
+  assert any("1 label in 1 language" in note for note in notes)
+  assert any("expected value" in note for note in notes)
+
+
+def test_classes_csv_has_each_class_and_what_it_is_taken_for(options, tmp_path):
+  assert _run(options, tmp_path / "out") == 0
+  lines = (tmp_path / "out/classes.csv").read_text().splitlines()
+  assert lines[0] == "language,class,label,images,top1,confused_with" and len(lines) == 1 + 12 + 8
+
+
+def test_systems_are_compared_with_tests_and_refused_where_targets_differ(options, tmp_path, capsys):
+  others = embeddings.zero_shot(tmp_path / "other", noise=0.1, seed=1)
+  assert _run(options, tmp_path / "a", "--bootstrap=50") == 0 and _run(others, tmp_path / "b") == 0
+  assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--resamples=200"]) == 0
+  text = capsys.readouterr().out
+  assert "Top-1: b against a" in text and "candidates held fixed" in text and "few" not in text
+  table = json.loads((tmp_path / "a/table.json").read_text())
+  cell = table["languages"]["en"]["top1"]
+  assert cell["low"] < cell["score"] < cell["high"]
+  (tmp_path / "other/targets.txt").write_text("\n".join(["1", "0", *map(str, np.arange(2, 120) % 12)]))
+  assert _run(others, tmp_path / "c") == 0
+  assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "c")]) == 2
+  assert "targets" in capsys.readouterr().err
+
+
+def _npy(name, **changes):
+  def change(folder):
+    array = np.load(folder / name)
+    for row, value in changes.get("rows", {}).items():
+      array[row] = value
+    np.save(folder / name, array[..., : changes.get("width")])
+
+  return change
+
+
+def _labels(code, indices, names):
+  return lambda folder: (folder / "labels.json").write_text(json.dumps({code: [indices, names]}))
+
+
+def _both_names_of_filipino(folder):
+  classes = [[0, 1], ["a", "b"]]
+  (folder / "labels.json").write_text(json.dumps({"TL": classes, "FIL": classes}))
+
+
+def _claims_a_terabyte(folder):
+  header = {"descr": "<i8", "fortran_order": False, "shape": (2**37,)}
+  with open(folder / "targets.npy", "wb") as file:
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+@pytest.mark.parametrize(
+  "change, message",
+  [
+    (_npy("pictures.npy", rows={3: np.nan}), "pictures.npy, row 3: holds NaN"),
+    (_npy("pictures.npy", rows={5: 0}), "pictures, row 5: an embedding of length 0"),
+    (_npy("texts/en.npy", width=9), "texts of en: width 9, but pictures: width 16"),
+    (_npy("texts/de.npy", rows={2: np.inf}), "texts/de.npy, row 2: holds NaN or infinity"),
+    (_labels("EN", [0, 1, 1], ["a", "b", "c"]), "index 1 is repeated"),
+    (_labels("EN", [0, -1], ["a", "b"]), "index -1 is out of range"),
+    (_labels("EN", [0, 1], ["a", "b", "c"]), "2 indices and 3 labels"),
+    (_labels("EN", [0, 1], ["a", " "]), "the label of class 1 is empty"),
+    (_labels("EN", [1, 0], ["a", "b"]), "indices are not ascending"),
+    (_labels("EN", [0, 10**6], ["a", "b"]), "index 1000000 is out of range"),
+    (_labels("EN", [0], ["a"]), "needs at least 2 classes, but there are 1"),
+    (_labels("filipiny", [0, 1], ["a", "b"]), "unknown language 'filipiny'"),
+    (_both_names_of_filipino, "the language 'fil' occurs twice"),
+    (
+      lambda folder: np.save(folder / "targets.npy", np.arange(120) - 1),
+      "targets.npy: an index is out of range",
+    ),
+    (
+      lambda folder: np.save(folder / "targets.npy", np.ones(120)),
+      "holds float64 [120]; targets must be integers",
+    ),
+    (
+      lambda folder: np.save(folder / "targets.npy", np.array([{}])),
+      "targets.npy holds Python objects",
+    ),
+    (_claims_a_terabyte, "which does not match its shape"),
+    (_labels("EN", [0, 1], ["a", "b"]), "class 11 is out of range; the labels end at 1"),
+    (_labels("EN", list(range(11)) + [20], ["a"] * 12), None),
+    (_labels("EN", [0, 11], ["a", "b"]), "12 embeddings for 2 labels"),
+    (_labels("XX", [0, 1], ["a", "b"]), "unknown language 'XX'"),
+    (_labels("EN", ["0", 1], ["a", "b"]), "not a file of labels"),
+    (lambda folder: (folder / "targets.txt").write_text("1\nx\n"), "line 2: 'x' is not a class index"),
+    (lambda folder: (folder / "targets.txt").write_text("1\n"), "1 target for 120 pictures"),
+    (lambda folder: (folder / "texts/de.npy").unlink(), "no embeddings of the labels in de"),
+    (lambda folder: np.save(folder / "pictures.npy", np.array([{}])), "a pickle"),
+    (lambda folder: (folder / "pictures.npy").write_bytes(b"PK"), "no valid numpy header"),
+    (lambda folder: np.save(folder / "pictures.npy", np.ones((120, 16), int)), "dtype int64"),
+    (lambda folder: np.save(folder / "pictures.npy", np.ones(16, np.float32)), "has shape [16]"),
+    (lambda folder: (folder / "texts/xx.npy").write_bytes(b""), "unknown language 'xx'"),
+  ],
+)
+def test_bad_input_is_refused_in_one_line(options, tmp_path, capsys, change, message):
+  change(tmp_path / "in")
+  if (tmp_path / "in/targets.npy").exists():
+    options = changed(options, [f"--targets={tmp_path / 'in/targets.npy'}"])
+  code = _run(options, tmp_path / "out")
+  error = capsys.readouterr().err
+  if message is None:
+    assert code == 0
+    return
+  assert code == 2 and error.count("\n") == 1 and message in error, error
+  assert not (tmp_path / "out/table.json").exists()
+
+
+@pytest.mark.parametrize("name, code", [("tl", "fil"), ("jp", "ja"), ("FIL", "fil"), ("JA", "ja")])
+def test_another_name_of_a_language_is_refused_with_the_code_it_stands_for(
+  options, tmp_path, capsys, name, code
+):
+  assert _run(options, tmp_path / "out", f"--languages={name}") == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and f"'{name}'" in error and f"'{code}'" in error, error
+
+
+@pytest.mark.parametrize("option", ["pictures", "texts"])
+def test_a_pickle_is_refused_whatever_its_name(options, tmp_path, capsys, option):
+  file = tmp_path / "in" / ("pictures.npy" if option == "pictures" else "texts/en.npy")
+  file.write_bytes(pickle.dumps(np.ones((120, 16), np.float32)))
+  assert _run(options, tmp_path / "out") == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and "a pickle" in error and file.name in error, error
+
+
+def test_safetensors_by_language_and_other_names_of_languages(tmp_path):
+  from safetensors.numpy import save_file
+
+  save_file(
+    {"TL": np.ones((2, 3), np.float16), "pt-br": np.ones((2, 3), np.float32)}, tmp_path / "texts.safetensors"
+  )
+  found = embedding_files.by_language(tmp_path / "texts.safetensors")
+  assert sorted(found) == ["fil", "pt-BR"] and found["fil"]().dtype == np.float32
+
+
+def test_draws_are_the_same_everywhere():
+  drawn = zero_shot._draws("de", 300, 4, 2, 0)
+  assert [part.tolist() for part in drawn] == [part.tolist() for part in zero_shot._draws("de", 300, 4, 2, 0)]
+  assert [part.tolist() for part in drawn] != [part.tolist() for part in zero_shot._draws("de", 300, 4, 2, 1)]
+
+
+def test_score_needs_neither_jax_nor_tensorflow(options, tmp_path):
+  import subprocess
+  import sys
+
+  program = f"""
+import sys
+from xmcap import cli
+assert cli.main({["score", "zero-shot", *options, f"--out={tmp_path / 'out'}"]!r}) == 0
+assert not {{"jax", "tensorflow", "torch"}} & sys.modules.keys(), "imported"
+"""
+  subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("width", [1300, 400])
+def test_the_report_has_a_heat_map_of_classes_and_pictures(options, tmp_path, page, width):
+  from PIL import Image
+
+  (tmp_path / "images").mkdir()
+  for number in range(6):
+    Image.new("RGB", (64, 48), (40 * number, 90, 120)).save(tmp_path / f"images/{number}.png")
+  assert _run(options, tmp_path / "out", f"--images={tmp_path / 'images'}", "--bootstrap=20") == 0
+  page.set_viewport_size({"width": width, "height": 900})
+  page.goto((tmp_path / "out/report.html").as_uri())
+  assert page.locator("#heat tbody tr").count() == 1 + 12
+  assert page.locator("#heat tbody th").nth(3).text_content() == "thing 2"
+  head, cell = (
+    page.locator(f"#heat {place}").bounding_box() for place in ("thead th >> nth=0", "tbody td >> nth=0")
+  )
+  assert abs(head["x"] + head["width"] / 2 - cell["x"] - cell["width"] / 2) < 3 and head["y"] < cell["y"]
+  page.locator("#heat td[data-row='2'][data-column='1']").click()  # leads nowhere, and breaks nothing
+  assert page.locator("#pictures figure").count() == 3  # every second of the 120 pictures may be shown
+  assert page.locator("#pictures li").first.text_content().split()[1] == "en"
+  assert page.evaluate("document.documentElement.scrollWidth") <= width
+  assert page.locator("#scores tbody tr").count() == 2

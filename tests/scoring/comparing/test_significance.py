@@ -1,0 +1,195 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import Difference, compare
+from xmcap.scoring.comparing import significance
+from xmcap.scoring.statistics.sufficient import Statistics
+from xmcap.scoring.system import System
+from xmcap.scoring.tables import score_table
+
+_SIGNATURE = "metric.cider:n=4|tokenizer:default-1[all]|languages:en th|xmcap:0.1.0"
+
+
+def _system(values, signature=_SIGNATURE, references=2):
+  """A system from language -> scores of images."""
+  scores = {
+    code: Statistics(
+      tuple(f"k{i:03}" for i in range(len(of_language))),
+      {"cider": np.array(of_language, float)[:, None]},
+      references * len(of_language),
+    )
+    for code, of_language in values.items()
+  }
+  rows = {code: of_language.row() for code, of_language in scores.items()}
+  return System(score_table.Table.of_rows(signature, rows), scores)
+
+
+def _row_of(name, p):
+  return Difference("b", "cider", name, 0.0, 1.0, 0.5, 1.5, p, p, p, False, -0.5, 0.5, 0.5, 1.5)
+
+
+_RNG = np.random.default_rng(0)
+_BASE = {"en": _RNG.normal(5, 1, 300), "th": _RNG.normal(5, 1, 300)}
+_BETTER = {"en": _BASE["en"] + _RNG.normal(0.3, 1, 300), "th": _BASE["th"] + _RNG.normal(0, 1, 300)}
+
+
+@pytest.fixture(scope="module")
+def comparison():
+  return compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000)
+
+
+def _row(comparison, name):
+  (row,) = (row for row in comparison.rows if row.name == name)
+  return row
+
+
+def test_differences_are_of_scores(comparison):
+  row = _row(comparison, "en")
+  assert row.difference == pytest.approx(np.mean(_BETTER["en"] - _BASE["en"]))
+  assert row.low < row.difference < row.high
+
+
+def test_p_of_the_randomisation_is_that_of_scipy(comparison):
+  scipy_stats = pytest.importorskip("scipy.stats")  # 1.17.1
+  expected = scipy_stats.permutation_test(
+    (_BETTER["th"] - _BASE["th"],),
+    np.mean,
+    permutation_type="samples",
+    n_resamples=5000,
+    rng=np.random.default_rng(1),
+  ).pvalue
+  assert _row(comparison, "th").p_randomization == pytest.approx(expected, abs=0.04)
+
+
+def test_interval_is_that_of_the_paired_bootstrap_of_scipy(comparison):
+  scipy_stats = pytest.importorskip("scipy.stats")  # 1.17.1
+  expected = scipy_stats.bootstrap(
+    (_BETTER["en"] - _BASE["en"],),
+    np.mean,
+    n_resamples=5000,
+    method="percentile",
+    rng=np.random.default_rng(1),
+  ).confidence_interval
+  row = _row(comparison, "en")
+  assert (row.low, row.high) == pytest.approx((expected.low, expected.high), abs=0.02)
+
+
+def test_intervals_of_scores_are_those_of_the_tables_or_else_drawn(comparison):
+  ends = {name: {"cider": (4.0, 6.0)} for name in ("en", "th", "2 languages")}
+  base = _system(_BASE)
+  base = dataclasses.replace(base, table=dataclasses.replace(base.table, intervals=ends))
+  row = _row(compare({"a": base, "b": _system(_BETTER)}, resamples=2000, scale=100), "th")
+  assert (row.baseline_low, row.baseline_high) == (4.0, 6.0)
+  # The interval of the mean of normal scores: 1.96 standard errors to each side.
+  error = 1.96 * np.std(_BETTER["th"]) / np.sqrt(300)
+  assert row.score - row.score_low == pytest.approx(error, rel=0.1)
+  assert row.score_high - row.score == pytest.approx(error, rel=0.1)
+  assert _row(comparison, "th").baseline_low == pytest.approx(row.baseline - error, abs=0.1)
+
+
+def test_holm_is_that_of_statsmodels():
+  # statsmodels 0.15.0, multipletests([0.01, 0.04, 0.03, 0.005], method="holm").
+  rows = [
+    _row_of(name, p) for name, p in zip(("en", "th", "de", "fr"), (0.01, 0.04, 0.03, 0.005), strict=True)
+  ]
+  corrected = significance.corrected([*rows, _row_of("4 languages", 0.04)])
+  assert [row.p_holm for row in corrected] == pytest.approx([0.03, 0.06, 0.06, 0.02, 0.04])
+
+
+def test_what_is_significant(comparison):
+  assert _row(comparison, "en").significant and not _row(comparison, "th").significant
+
+
+def test_the_same_captions_do_not_differ():
+  row = compare({"a": _system(_BASE), "b": _system(_BASE)}, resamples=50).rows[0]
+  assert (row.difference, row.low, row.high, row.p_bootstrap, row.p_randomization) == (0, 0, 0, 1, 1)
+
+
+def test_languages_with_few_references_are_flagged():
+  few = compare({"a": _system(_BASE, references=1), "b": _system(_BETTER, references=1)}, resamples=20)
+  assert [row.few_references for row in few.rows] == [True, True, False]
+  assert "few: fewer than 1.5 references" in few.terminal()
+
+
+@pytest.mark.parametrize("resamples, told", [(39, True), (40, False)])
+def test_too_few_resamples_to_mark_any_language_are_told(resamples, told):
+  far = {code: values + 9 for code, values in _BASE.items()}
+  held = compare({"a": _system(_BASE), "b": _system(far)}, resamples=resamples)
+  text = "With 39 resamples none of 2 languages can be significant: use at least 40."
+  assert (text in held.terminal()) == told
+  assert [row.significant for row in held.rows if row.name in ("en", "th")] == [not told] * 2
+
+
+def test_notes_of_the_tables_are_carried(tmp_path):
+  noted = _system(_BETTER)
+  noted = dataclasses.replace(
+    noted, table=dataclasses.replace(noted.table, notes=("3 missing", "columns x: y"))
+  )
+  held = compare({"a": _system(_BASE), "b": noted}, resamples=20)
+  assert held.notes == ("b: 3 missing",)
+  assert "note: b: 3 missing" in held.terminal() and "note: b: 3 missing" in held.as_markdown()
+  assert json.loads(held.as_json())["notes"] == ["b: 3 missing"]
+  assert compare({"a": noted, "b": noted}, resamples=20).notes == ("a, b: 3 missing",)
+
+
+def test_a_text_of_metrics_is_parsed():
+  systems = {"a": _system(_BASE), "b": _system(_BETTER)}
+  assert compare(systems, "cider", resamples=20) == compare(systems, ["cider"], resamples=20)
+
+
+def test_a_negative_seed_is_refused():
+  with pytest.raises(UsageError, match="--seed: must be a whole number from 0 to"):
+    compare({"a": _system(_BASE), "b": _system(_BETTER)}, seed=-1)
+
+
+def test_signatures_must_agree():
+  other = _system(_BETTER, _SIGNATURE.replace("default-1", "whitespace-1"))
+  with pytest.raises(
+    UsageError, match=r"a and b cannot be compared.*tokenizer: default-1\[all\] against whitespace"
+  ):
+    compare({"a": _system(_BASE), "b": other})
+
+
+def test_systems_of_different_languages_are_told_which_they_share():
+  with pytest.raises(UsageError, match="a has 2 languages, b 1, not the same: .* --languages=th$"):
+    compare({"a": _system(_BASE), "b": _system({"th": _BETTER["th"]})})
+  with pytest.raises(UsageError, match="no language in common"):
+    compare({"a": _system({"en": _BASE["en"]}), "b": _system({"th": _BETTER["th"]})})
+
+
+def test_a_metric_must_have_been_scored():
+  with pytest.raises(UsageError, match="a was not scored with chrf"):
+    compare({"a": _system(_BASE), "b": _system(_BETTER)}, ["chrf"])
+
+
+def test_two_systems_are_needed():
+  with pytest.raises(UsageError, match="needs two or more systems"):
+    compare({"a": _system(_BASE)})
+
+
+def test_seeds_decide(comparison):
+  again = compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000)
+  assert again == comparison
+  other = compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000, seed=9)
+  assert other.rows != comparison.rows
+
+
+def test_files_hold_everything(comparison, tmp_path):
+  comparison.write(tmp_path)
+  assert sorted(file.name for file in tmp_path.iterdir()) == [
+    f"comparison.{end}" for end in ("csv", "json", "md", "tex")
+  ]
+  value = json.loads((tmp_path / "comparison.json").read_text())
+  assert value["baseline"] == "a" and value["resamples"] == 2000
+  first = value["differences"][0]
+  assert (
+    first["name"] == "en" and first["significant"] and first["difference"] == comparison.rows[0].difference
+  )
+  header, *lines = (tmp_path / "comparison.csv").read_text().splitlines()
+  ends = {"baseline_low", "baseline_high", "score_low", "score_high"}
+  assert len(lines) == len(comparison.rows) and ends <= {*header.split(",")} and ends <= first.keys()
+  assert "CIDEr: b against a" in (tmp_path / "comparison.md").read_text()

@@ -1,0 +1,88 @@
+import pytest
+
+from xmcap.errors import UsageError
+from xmcap.scoring import residue
+from xmcap.scoring.tables.signature import Signature, shortened
+
+_PARTS = {
+  "metric.cider": "n=4",
+  "metric.cider_d": "n=4,sigma=6",
+  "document_frequency": "corpus#0123456789abcdef",
+  "tokenizer": "default-1.unicode-14.0.0[all]",
+  "languages": "ar de en es fr hi",
+  "images": "3600#0123456789abcdef",
+  "missing": "refuse",
+  "xmcap": "0.1.0",
+}
+
+
+def test_long_form_is_read_back():
+  signature = Signature(_PARTS)
+  assert str(signature).startswith("metric.cider:n=4|metric.cider_d:n=4,sigma=6|document_frequency:corpus#")
+  assert Signature.parse(str(signature)) == signature
+
+
+def test_short_form_keeps_what_is_short():
+  short = Signature(_PARTS).short
+  assert short.startswith("cider+cider_d#") and short.endswith("|miss:refuse|v:0.1.0")
+  assert "|tok:default#" in short and "|lang:6#" in short and "|img:3600#" in short
+  assert len(short) < 120
+
+
+def test_short_form_names_every_kind_that_was_removed():
+  def short(kinds):
+    return Signature({"clean": residue.signature(residue.parse(kinds))}).short.partition("|cl:")[2]
+
+  assert short("all") == "all-3" and short("think") == "think-3"
+  assert short("markdown,prefix,suffix").startswith("markdown+prefix+suffix-3#")
+
+
+@pytest.mark.parametrize("name", ["metric.cider_d", "tokenizer", "languages", "images"])
+def test_short_form_tells_every_part_apart(name):
+  assert Signature({**_PARTS, name: f"{_PARTS[name]}x"}).short != Signature(_PARTS).short
+
+
+def test_differences_name_the_part():
+  other = Signature({**_PARTS, "tokenizer": "whitespace-1[all]"})
+  assert Signature(_PARTS).differences(other, ("cider",)) == [
+    "tokenizer: default-1.unicode-14.0.0[all] against whitespace-1[all]"
+  ]
+
+
+def test_a_part_that_one_lacks_is_a_difference():
+  other = Signature({name: value for name, value in _PARTS.items() if name != "languages"})
+  assert other.differences(Signature(_PARTS), ("cider",)) == [
+    f"languages: absent against {_PARTS['languages']}"
+  ]
+
+
+def test_other_metrics_versions_intervals_and_what_was_missing_do_not_matter():
+  other = {"metric.cider": "n=3", "xmcap": "9", "bootstrap": "1000,seed=1", "missing": "empty"}
+  assert Signature(_PARTS).differences(Signature({**_PARTS, **other}), ("cider_d",)) == []
+
+
+@pytest.mark.parametrize(
+  "value, same",
+  [
+    ("file#0123456789abcdef", True),
+    ("file#0123456789abcde0", False),
+    ("corpus#0123456789abcde0", False),
+  ],
+)
+def test_document_frequencies_are_the_same_wherever_they_come_from(value, same):
+  other = Signature({**_PARTS, "document_frequency": value})
+  assert (Signature(_PARTS).differences(other, ("cider",)) == []) == same
+
+
+def test_a_difference_that_is_too_long_to_be_read_gives_way_to_its_name():
+  assert shortened(["missing: a against b", f"tokenizer: {'x' * 200} against y"]) == [
+    "missing: a against b",
+    "tokenizer",
+  ]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "a:1|a:2|tokenizer:x", "tokenizer:", "a\nb"])
+def test_what_is_no_signature_is_refused(text):
+  with pytest.raises(UsageError, match="is not a signature of xmcap") as caught:
+    Signature.parse(text)
+  assert "\n" not in str(caught.value)

@@ -1,0 +1,35 @@
+"""Stored vectors of pictures in the order of the records that they belong to."""
+
+import os
+
+from xmcap.data import features
+from xmcap.data.columns import parse_columns
+from xmcap.data.features import Features
+from xmcap.data.mixed_source import MixedSource
+from xmcap.data.records import RecordSource, spread
+
+_COMPARED = 1024  # records of a split
+
+
+def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Features:
+  """Returns the keys and vectors of the pictures of a split in the order of its records, D numbers each.
+
+  The vectors stay memory-mapped if the file has them in this order, as `xmcap features --corpus` writes them. Only
+  1,024 records of a large split are compared, because reading all of CC3M takes minutes: compare the key of each record
+  that you read.
+
+  Raises:
+    UsageError: as `features.read`; or a picture has no vector, and then the message counts and names them.
+  """
+  found = features.read(path)
+  sample = spread(source, _COMPARED)
+  compared = [picture.key for picture in source.iterate(sample, parse_columns)]
+  start = found.keys.index(compared[0]) if compared[0] in found.keys else 0
+  end = start + len(source)
+  in_order = Features(found.keys[start:end], found.vectors[start:end])
+  if len(in_order.keys) == len(source) and compared == [in_order.keys[row] for row in sample]:
+    return in_order
+  keys = tuple(picture.key for picture in source.iterate(range(len(source)), parse_columns))
+  return Features(
+    keys, features.of_keys(found, keys, str(path), f"split '{source.split}' of {source.directory}")
+  )

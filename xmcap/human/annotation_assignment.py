@@ -1,0 +1,177 @@
+"""Which annotator describes which pictures, and what of it is done.
+
+A picture may be described by several people: its replication. In Crossmodal-3600 it is two in most languages, one in
+Bengali, and between one and two in Maori (Thapliyal et al., EMNLP 2022, section 2.3 and Table 1).
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from xmcap import languages, wording
+from xmcap.errors import UsageError
+from xmcap.files import files, keys
+from xmcap.human.annotation_report import ALL
+from xmcap.human.annotations import Annotation
+from xmcap.human.sheets import Findings, Sheet, SheetColumn
+from xmcap.reading import jsonl
+from xmcap.terminal import shown
+
+FILE = "assignment.jsonl"
+"""The name, in the output folder, of the file that says who describes which pictures."""
+
+
+class Assigned(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+  """A picture that an annotator is to describe."""
+
+  key: str = msgspec.field(name="image/key")
+  language: str
+  annotator: str
+
+
+def assign(pictures: Sequence[str], annotators: Sequence[str], replication: int) -> dict[str, list[str]]:
+  """Gives each picture to `replication` annotators.
+
+  Their numbers of pictures differ by at most one. Who shares a picture, and the order of each annotator's pictures,
+  are drawn by hashes, so that the same names and pictures give the same assignment.
+
+  Returns:
+    Annotator -> keys of pictures.
+
+  Raises:
+    UsageError: too few annotators or too many, or a name that is no name of a folder, or is given twice.
+  """
+  wrong = [name for name in annotators if not keys.is_key(name)]
+  if wrong:
+    raise UsageError(
+      f"--annotators: '{shown(wrong[0])}' cannot name a folder; use letters, digits and, after the first, '_', '.', '-'"
+    )
+  twice = [name for name, times in Counter(name.casefold() for name in annotators).items() if times > 1]
+  if twice:
+    raise UsageError(
+      f"--annotators: '{shown(twice[0])}' is named twice; give each annotator a name of their own"
+    )
+  if len(annotators) < replication:
+    raise UsageError(
+      f"--replication={replication} needs as many --annotators, who are {len(annotators)}; name more, or lower it"
+    )
+  if len(annotators) > len(pictures) * replication:
+    raise UsageError(
+      f"--annotators: {len(annotators):,} are too many for {wording.count(len(pictures), 'picture')} and "
+      f"--replication={replication}; name fewer"
+    )
+  assigned: dict[str, list[str]] = {name: [] for name in annotators}
+  for picture in sorted(pictures, key=_hash):
+    least = sorted(annotators, key=lambda name: (len(assigned[name]), _hash(picture, name)))
+    for name in least[:replication]:
+      assigned[name].append(picture)
+  return {name: sorted(own, key=lambda picture: _hash(name, picture)) for name, own in assigned.items()}
+
+
+def write(path: str | os.PathLike, language: str, assigned: Mapping[str, Sequence[str]]) -> None:
+  """Writes an assignment, a line a picture and annotator; XmcapError if it cannot be written."""
+  rows = (
+    {"image/key": key, "language": language, "annotator": name} for name in assigned for key in assigned[name]
+  )
+  files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read(paths: Iterable[str | os.PathLike]) -> list[Assigned]:
+  """Reads assignments, such as one a language; UsageError names file and line."""
+  found: dict[Assigned, None] = {}
+  for path in paths:
+    for number, row in jsonl.read(path):
+      where = f"{path}, line {number}"
+      try:
+        assigned = msgspec.convert(row, Assigned)
+      except msgspec.ValidationError as error:
+        raise UsageError(
+          f"{where}: no assignment ({shown(error)}); give the file that xmcap human annotate wrote"
+        ) from None
+      languages.check(assigned.language, where)
+      found[assigned] = None
+  return list(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+  """What of an annotator's pictures, or of all in a language, is done.
+
+  Attributes:
+    assigned: pictures; None without an assignment.
+    described, skipped: of all the annotator's pictures.
+    missing: pictures that were assigned, and neither described nor skipped; None without an assignment.
+    others: pictures that were not assigned, and described or skipped; None without an assignment.
+  """
+
+  language: str
+  annotator: str
+  assigned: int | None
+  described: int
+  skipped: int
+  missing: int | None
+  others: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class CoverageFindings(Findings):
+  """What is done, by language, then annotator, then all."""
+
+  done: tuple[Done, ...]
+  stem = "coverage"
+
+  def sheets(self) -> list[Sheet]:
+    """Returns the sheet of what is done."""
+    counts = ("assigned", "described", "skipped", "missing", "others")
+    columns = [
+      *map(SheetColumn, ("language", "annotator")),
+      *(SheetColumn(name, format=",") for name in counts),
+    ]
+    return [Sheet.of_objects("coverage", "Pictures of each annotator", columns, self.done)]
+
+  def as_json(self) -> dict[str, Any]:
+    """Returns the fields; nothing is resampled."""
+    return {"done": self.done, "notes": self.notes}
+
+
+def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) -> CoverageFindings:
+  """Returns what is done; a note says which assigned pictures lack captions, because they are missing or skipped."""
+  wanted = {(each.language, each.annotator, each.key) for each in assigned}
+  described, skipped = set(), set()
+  for each in annotations:
+    place = (each.language, each.annotator, each.key)
+    if each.described:
+      described.add(place)
+    elif each.skipped:
+      skipped.add(place)
+  done, notes = [], []
+  known = wanted | described | skipped
+  for code in languages.ordered(language for language, _, _ in known):
+    names = sorted({name for language, name, _ in known if language == code})
+    rows = [(name, {name}) for name in names] + ([(ALL, set(names))] if len(names) > 1 else [])
+    for name, people in rows:
+      own, told, left = (
+        {place for place in places if place[0] == code and place[1] in people}
+        for places in (wanted, described, skipped)
+      )
+      counts = (len(own), len(own - told - left), len((told | left) - own))
+      share, missing, others = counts if wanted else (None, None, None)
+      done.append(Done(code, name, share, len(told), len(left), missing, others))
+    planned = Counter(key for language, _, key in wanted if language == code)
+    sentences = Counter(key for language, _, key in described if language == code)
+    none = sum(not sentences[key] for key in planned)
+    fewer = sum(0 < sentences[key] < planned[key] for key in planned)
+    if none or fewer:
+      pictures = wording.count(len(planned), "assigned picture")
+      notes.append(f"{code}: of {pictures} {none:,} have no caption, and {fewer:,} fewer than assigned")
+  return CoverageFindings(tuple(done), notes=notes)
+
+
+def _hash(*parts: str) -> str:
+  return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

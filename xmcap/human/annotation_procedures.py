@@ -1,0 +1,68 @@
+"""The procedures by which people describe pictures: what a page of `xmcap human annotate` shows, in which order.
+
+A procedure is data, in `annotation_procedures.json`. `coco-cn` is that of Li et al., "COCO-CN for Cross-Lingual Image
+Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia 2019): suggested sentences and tags beside the
+picture. `xm3600` is that of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022), section 2.3: people who also read
+English first rate the English machine captions of a batch of pictures, which shows them the kind of sentence that is
+wanted, the same in every language; then they describe these pictures in their language without a caption in view. Here
+a screen shows the pictures of the batch one after another. Guidelines and meanings are in this project's words.
+"""
+
+import os
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from xmcap import wording
+from xmcap.errors import UsageError
+from xmcap.pages.report import elements
+from xmcap.reading.inputs import Input
+
+_MOST_LINES = 200
+
+
+class Procedure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+  """What a page shows, in which order.
+
+  Attributes:
+    guidelines: lines; one that begins with `# ` is a heading.
+    translated: whether the translations of `rating_instructions.json` say the same as the guidelines.
+    ratings: value -> meaning of the answers about a machine caption, the worst first as in `rating_protocols`; empty:
+      there is no first screen.
+    rated_language: of the machine captions; "" if none are rated.
+    batch: pictures that are rated before the first of them is described; 0: all, or there is no first screen.
+    suggestions: whether sentences can be copied while one writes.
+    tags: whether people write tags too.
+    replication: sentences of a picture, each by another annotator, where pictures are assigned.
+  """
+
+  title: str
+  guidelines: list[str]
+  translated: bool
+  ratings: dict[str, str]
+  rated_language: str
+  batch: Annotated[int, Meta(ge=0)]
+  suggestions: bool
+  tags: bool
+  replication: Annotated[int, Meta(ge=1)]
+
+
+PROCEDURES = msgspec.json.decode(
+  elements.resource("annotation_procedures.json", "xmcap.human"), type=dict[str, Procedure]
+)
+"""Name -> procedure."""
+
+
+def read_guidelines(path: str | os.PathLike) -> list[str]:
+  """Reads guidelines from a text file: a paragraph a line, `# ` before a heading.
+
+  UsageError for a file without text, with more than 200 lines, or as `Input`.
+  """
+  with Input(path) as source:
+    lines = [" ".join(line.split()) for _, line in source.lines()]
+  if not lines or len(lines) > _MOST_LINES:
+    raise UsageError(
+      f"{path}: {wording.count(len(lines), 'line')} of guidelines; give 1 to {_MOST_LINES}, a paragraph a line"
+    )
+  return lines

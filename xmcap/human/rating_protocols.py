@@ -1,0 +1,162 @@
+"""What a rating page shows and asks: one rubric a protocol, as data; those that come with xmcap, and a user's own file.
+
+`sxs` is the side-by-side comparison of section 3.3 of Thapliyal et al., "Crossmodal-3600" (EMNLP 2022). `thumb` is
+THumB 1.0 of Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), section 2.2: precision and
+recall from 1 to 5, penalties, and its additional rules. `coco_cn_captions` and `coco_cn_tags` are the user studies of
+Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Tables 5, 6 and 9. The wording is
+this project's; the scales and rules are the papers'.
+
+A user's rubric is a JSON file, one object with the fields of `Protocol`, such as
+
+  {"name": "style", "title": "Style", "task": "Rate the captions.", "criteria": [
+    {"name": "tone", "heading": "Tone", "question": "Is it friendly?", "choices": [[1, "no"], [2, "yes"]]}]}
+"""
+
+import json
+import os
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from xmcap.errors import UsageError
+from xmcap.pages.report import elements
+from xmcap.reading import jsonl
+from xmcap.reading.inputs import Input
+from xmcap.terminal import shown
+
+_LARGEST = 1e6
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}", re.ASCII)
+# The other fields of files of ratings.
+RESERVED = frozenset(
+  {
+    "item",
+    "protocol",
+    "rater",
+    "checks",
+    "language",
+    "system",
+    "systems",
+    "caption",
+    "tag",
+    "left",
+    "right",
+    "key",
+  }
+)
+
+
+class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """A question about a caption, a tag or a pair.
+
+  Attributes:
+    name: its field in files of ratings.
+    choices: value and meaning, at most ten; xmcap's own are the lowest first, so that a level has one key on all pages.
+    first_key: the number key of the first choice; the next ones follow.
+    default: the value if a rater leaves the question out; None: it must be answered.
+  """
+
+  name: str
+  heading: str
+  question: str
+  choices: tuple[tuple[int | float, str], ...]
+  first_key: int = 1
+  default: int | float | None = None
+
+
+class Protocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """A rubric.
+
+  Attributes:
+    title, task: what raters read first; `advice` and `rules` (heading and text) stay in reach.
+    shows: `pair`: two captions side by side; `captions`, `tags`: all of a picture together.
+    captions: the headings of what is shown: two for `pair`, else one.
+    total: name of a criterion -> its weight in the total that the page shows; {}: it shows none.
+  """
+
+  name: str
+  title: str
+  task: str
+  criteria: tuple[Criterion, ...]
+  shows: Literal["pair", "captions", "tags"] = "captions"
+  advice: tuple[str, ...] = ()
+  rules: tuple[tuple[str, str], ...] = ()
+  captions: tuple[str, ...] = ("Caption",)
+  total: dict[str, float] = {}
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """The names of the criteria."""
+    return tuple(criterion.name for criterion in self.criteria)
+
+
+def parse(content: Any, where: str | os.PathLike) -> Protocol:
+  """Returns the rubric of a JSON value; UsageError that names the place if it is none."""
+  hint = "give name, title, task and criteria, as docs/scoring.md shows"
+  protocol = jsonl.convert(content, Protocol, where, "not a rubric", hint)
+
+  def refuse(what: str) -> UsageError:
+    return UsageError(f"{where}: {what}")
+
+  if not _NAME.fullmatch(protocol.name):
+    raise refuse(f"the name '{shown(protocol.name)}' must be letters, digits and _, and begin with a letter")
+  headings = 2 if protocol.shows == "pair" else 1
+  if len(protocol.captions) != headings:
+    raise refuse(f"'captions' has {len(protocol.captions)} headings; '{protocol.shows}' needs {headings}")
+  for name in protocol.names:
+    if not _NAME.fullmatch(name) or name in RESERVED:
+      raise refuse(
+        f"criterion '{shown(name)}': the name must be letters, digits and _, and none of the file's fields"
+      )
+    if protocol.names.count(name) > 1:
+      raise refuse(f"criterion '{name}' is there twice; keep one")
+  for criterion in protocol.criteria:
+    values = [value for value, _ in criterion.choices]
+    what = f"criterion '{criterion.name}'"
+    if len(values) < 2 or len(set(values)) < len(values) or not all(map(_is_small, values)):
+      raise refuse(f"{what}: give two or more choices with different values, none above {_LARGEST:g}")
+    if not 0 <= criterion.first_key <= 10 - len(values):
+      raise refuse(
+        f"{what}: {len(values)} choices from key {criterion.first_key} on do not fit the keys 0 to 9"
+      )
+    if criterion.default is not None and criterion.default not in values:
+      raise refuse(f"{what}: the default {criterion.default:g} is none of its choices")
+  if not any(criterion.default is None for criterion in protocol.criteria):
+    raise refuse("one criterion or more must have no default, or nobody could tell what was rated")
+  for name, weight in protocol.total.items():
+    if name not in protocol.names or not _is_small(weight):
+      raise refuse(f"'total' has '{shown(name)}', which is no criterion, or its weight is above {_LARGEST:g}")
+  return protocol
+
+
+def _is_small(value: float) -> bool:
+  return abs(value) <= _LARGEST
+
+
+def get(name: str) -> Protocol:
+  """Returns a protocol by its name, or the rubric in a JSON file; UsageError if there is neither."""
+  if name in PROTOCOLS:
+    return PROTOCOLS[name]
+  if not os.path.exists(name):
+    raise UsageError(
+      f"protocol '{shown(name)}': there are {', '.join(PROTOCOLS)}, or give the JSON file of a rubric"
+    )
+  with Input(name) as source:
+    protocol = parse(source.document(), name)
+  if protocol.shows == "pair":
+    raise UsageError(f"{name}: a rubric shows 'captions' or 'tags'; to compare pairs there is --protocol=sxs")
+  if protocol.name in PROTOCOLS:
+    raise UsageError(f"{name}: '{protocol.name}' is a protocol of xmcap's own; name the rubric otherwise")
+  return protocol
+
+
+def _own() -> dict[str, Protocol]:
+  text = elements.resource("rating_protocols.json", "xmcap.human")
+  return {
+    name: parse({"name": name, **content}, "rating_protocols.json")
+    for name, content in json.loads(text).items()
+  }
+
+
+PROTOCOLS: dict[str, Protocol] = _own()
+"""Name -> protocol."""

@@ -1,0 +1,288 @@
+"""Ratings by a rubric: means with deviations, precision and recall of judged tags, and agreement.
+
+Source: Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (IEEE Transactions on Multimedia
+2019), Table 9 (relevance and fluency of sentences, mean and deviation) and Tables 5 and 6 (precision, recall and F of
+tags that people judged). Agreement is this project's.
+"""
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from xmcap import languages, wording
+from xmcap.arguments import checked
+from xmcap.errors import UsageError
+from xmcap.human import agreement, fields
+from xmcap.human.rating_protocols import RESERVED
+from xmcap.human.sheets import Cell, Findings, Sheet, SheetColumn
+from xmcap.reading import joining
+from xmcap.terminal import shown
+
+_MEMBERS = ("language", "image/key", "system", "rater")
+_BY = {"all": all, "any": any}
+"""Who must call a tag relevant: all who judged it, or one of them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RubricRating:
+  """What a rater gave to a caption or tag of a system: `values` are those of the criteria, in their order."""
+
+  language: str
+  key: str
+  system: str
+  rater: str
+  text: str
+  values: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RubricRatings:
+  """The ratings of a file; `of_tags` says whether tags were judged, or captions."""
+
+  protocol: str
+  criteria: tuple[str, ...]
+  of_tags: bool
+  ratings: tuple[RubricRating, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SystemRatings:
+  """A system in a language: criterion -> mean and sample standard deviation (None of one rating) of its ratings."""
+
+  language: str
+  system: str
+  pictures: int
+  ratings: int
+  means: dict[str, float]
+  deviations: dict[str, float | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedTags:
+  """Precision, recall and F of the tags of a system, averaged over the pictures that have a relevant tag.
+
+  Attributes:
+    by: `all`: a tag is relevant if all who judged it say so, that is, give a value above 0; `any`: if one does.
+    pictures: those that have a relevant tag; `without` have none, and are left out.
+    precision: share of the system's tags that are relevant; `recall`: share of the picture's relevant tags, by any
+      system, that it has; `f`: their harmonic mean of each picture.
+  """
+
+  language: str
+  system: str
+  by: str
+  pictures: int
+  without: int
+  precision: float | None
+  recall: float | None
+  f: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class CriterionAgreement:
+  """How far raters of the same caption or tag agree on a criterion.
+
+  Attributes:
+    rated: captions or tags with two or more raters.
+    equal: share of equal pairs of ratings.
+    alpha, alpha_interval: Krippendorff's alpha, nominal and interval; None if all ratings are the same.
+  """
+
+  language: str
+  criterion: str
+  rated: int
+  equal: float | None
+  alpha: float | None
+  alpha_interval: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class RubricFindings(Findings):
+  """The figures about ratings by a rubric."""
+
+  protocol: str
+  systems: tuple[SystemRatings, ...]
+  tags: tuple[JudgedTags, ...]
+  agreement: tuple[CriterionAgreement, ...]
+  stem = "rubric"
+
+  def sheets(self) -> list[Sheet]:
+    """Returns the sheet of means, that of judged tags if there are any, and that of agreement."""
+    columns = [*map(SheetColumn, ("language", "system"))]
+    columns += [SheetColumn(name, format=",") for name in ("pictures", "ratings")]
+    for name in self.systems[0].means:
+      columns += [SheetColumn(name, format=".2f"), SheetColumn(f"{name}_sd", "\u00b1", ".2f")]
+    rows: list[list[Cell]] = []
+    for each in self.systems:
+      pairs = zip(each.means.values(), each.deviations.values(), strict=True)
+      rows.append(
+        [each.language, each.system, each.pictures, each.ratings, *itertools.chain.from_iterable(pairs)]
+      )
+    title = f"Ratings by {self.protocol}: means and standard deviations"
+    sheets = [Sheet("rubric_means", title, columns, rows)]
+    if self.tags:
+      columns = [
+        *map(SheetColumn, ("language", "system")),
+        SheetColumn("by", "relevant by"),
+        *(SheetColumn(name, format=",") for name in ("pictures", "without")),
+        *(SheetColumn(name, format=".3f") for name in ("precision", "recall", "f")),
+      ]
+      sheets.append(Sheet.of_objects("rubric_tags", "Judged tags", columns, self.tags))
+    columns = [
+      *map(SheetColumn, ("language", "criterion")),
+      SheetColumn("rated", "rated by several", ","),
+      SheetColumn("equal", "equal pairs", ".1%"),
+      SheetColumn("alpha", "alpha", ".2f"),
+      SheetColumn("alpha_interval", "alpha, interval", ".2f"),
+    ]
+    sheets.append(Sheet.of_objects("rubric_agreement", "Krippendorff's alpha", columns, self.agreement))
+    return sheets
+
+  def as_json(self) -> dict[str, Any]:
+    """Returns the fields; nothing is resampled."""
+    fields_of = ("protocol", "systems", "tags", "agreement", "notes")
+    return {name: getattr(self, name) for name in fields_of}
+
+
+@checked
+def read(paths: joining.Paths) -> RubricRatings:
+  """Reads what `rating_join.join` makes of a rubric: JSONL, one line a rater, system and caption or tag.
+
+  Several files are read as one.
+
+  Raises:
+    UsageError: a line is malformed or repeats one, lines are of several protocols or have other criteria than the
+      first, or there are none; the message names file and line.
+  """
+  ratings: list[RubricRating] = []
+  seen: dict[tuple[str, ...], str] = {}
+  first: tuple[str, bool, tuple[str, ...]] | None = None
+  for where, row in fields.rows(paths, (*_MEMBERS, "protocol", "the criteria")):
+    code, key, system, rater = (fields.text(row, name, where) for name in _MEMBERS)
+    languages.check(code, where)
+    of_tags = "tag" in row
+    text = fields.text(row, "tag" if of_tags else "caption", where, blank=True)
+    criteria = tuple(name for name in row if name not in RESERVED | {"image/key"})
+    own = (fields.text(row, "protocol", where), of_tags, criteria)
+    if not criteria:
+      raise UsageError(f"{where}: no criterion; give the file that xmcap human rate --join wrote")
+    first = first or own
+    if own != first:
+      raise UsageError(
+        f"{where}: another protocol, or other criteria, than in the first line; read them apart"
+      )
+    values = tuple(fields.number(row, name, where) for name in criteria)
+    # A system has one caption of a picture, but several tags.
+    unit = (code, key, system, rater, text) if of_tags else (code, key, system, rater)
+    fields.once(seen, unit, where, f"'{shown(text)}' of '{shown(system)}' was rated by '{shown(rater)}'")
+    ratings.append(RubricRating(code, key, system, rater, text, values))
+  assert first is not None
+  protocol, of_tags, criteria = first
+  return RubricRatings(protocol, criteria, of_tags, tuple(ratings))
+
+
+@checked
+def evaluate(found: RubricRatings) -> RubricFindings:
+  """Returns the figures about ratings; UsageError if a rater rated a picture for only some of the systems."""
+  systems: list[SystemRatings] = []
+  tags: list[JudgedTags] = []
+  agreements: list[CriterionAgreement] = []
+  notes = [
+    f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in found.ratings}):,}"
+  ]
+  for code, of_language in _grouped(found.ratings, lambda rating: rating.language):
+    by_system = _grouped(of_language, lambda rating: rating.system)
+    _check_same(code, by_system)
+    systems += [_of_system(code, name, rows, found.criteria) for name, rows in by_system]
+    rated = _rated(of_language)
+    agreements += [
+      _agreement(code, name, [[values[number] for values in given.values()] for given in rated.values()])
+      for number, name in enumerate(found.criteria)
+    ]
+    if found.of_tags:
+      tags += [judged for by in _BY for judged in _judged(code, by, by_system, rated)]
+  if found.of_tags:
+    notes.append(
+      "relevant by all, any: a tag counts as relevant if all, or any, of those who judged it gave a value above 0 for "
+      f"{found.criteria[0]}; recall is over the relevant tags of all systems; pictures without one are left out"
+    )
+  return RubricFindings(
+    protocol=found.protocol,
+    systems=tuple(systems),
+    tags=tuple(tags),
+    agreement=tuple(agreements),
+    notes=notes,
+  )
+
+
+def _rated(ratings: Iterable[RubricRating]) -> dict[tuple[str, str], dict[str, tuple[float, ...]]]:
+  """Returns (key, text) -> rater -> values; a text of several systems was rated once for all of them."""
+  rated: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
+  for each in ratings:
+    rated.setdefault((each.key, each.text), {})[each.rater] = each.values
+  return rated
+
+
+def _grouped(
+  ratings: Iterable[RubricRating], name: Callable[[RubricRating], str]
+) -> list[tuple[str, list[RubricRating]]]:
+  groups: dict[str, list[RubricRating]] = {}
+  for each in ratings:
+    groups.setdefault(name(each), []).append(each)
+  return sorted(groups.items())
+
+
+def _check_same(code: str, by_system: Sequence[tuple[str, Sequence[RubricRating]]]) -> None:
+  pictures = {system: {(each.key, each.rater) for each in rows} for system, rows in by_system}
+  wanted = set().union(*pictures.values())
+  for system, given in pictures.items():
+    missing = sorted(f"{shown(key)} by {shown(rater)}" for key, rater in wanted - given)
+    if missing:
+      raise UsageError(
+        f"'{code}': '{shown(system)}' lacks {len(missing):,} of {len(wanted):,} rated pictures that others have "
+        f"({wording.first_few(missing)}); rate the same pictures for every system"
+      )
+
+
+def _of_system(
+  code: str, system: str, rows: Sequence[RubricRating], criteria: Sequence[str]
+) -> SystemRatings:
+  columns = dict(zip(criteria, zip(*(each.values for each in rows), strict=True), strict=True))
+  return SystemRatings(
+    code, system, len({each.key for each in rows}), len(rows),
+    {name: statistics.fmean(values) for name, values in columns.items()},
+    {name: statistics.stdev(values) if len(values) > 1 else None for name, values in columns.items()},
+  )  # fmt: skip
+
+
+def _agreement(code: str, criterion: str, units: Sequence[Sequence[float]]) -> CriterionAgreement:
+  alphas = (agreement.krippendorff_alpha(units, squared) for squared in (False, True))
+  several = sum(len(unit) > 1 for unit in units)
+  return CriterionAgreement(code, criterion, several, agreement.equal_share(units), *alphas)
+
+
+def _judged(
+  code: str,
+  by: str,
+  by_system: Sequence[tuple[str, Sequence[RubricRating]]],
+  rated: dict[tuple[str, str], dict[str, tuple[float, ...]]],
+) -> list[JudgedTags]:
+  relevant: dict[str, set[str]] = {}
+  for (key, tag), given in rated.items():
+    of_picture = relevant.setdefault(key, set())
+    if _BY[by](values[0] > 0 for values in given.values()):
+      of_picture.add(tag)
+  judged = []
+  for system, rows in by_system:
+    tags = {key: {each.text for each in of_key} for key, of_key in _grouped(rows, lambda each: each.key)}
+    scores = []
+    for key, own in tags.items():
+      if relevant[key]:
+        hits = len(own & relevant[key])
+        true = len(relevant[key])
+        scores.append((hits / len(own), hits / true, 2 * hits / (len(own) + true)))
+    means = [statistics.fmean(column) for column in zip(*scores, strict=True)] or [None] * 3
+    judged.append(JudgedTags(code, system, by, len(scores), len(tags) - len(scores), *means))
+  return judged

@@ -1,0 +1,1 @@
+"""Pages for people: reports, live pages and what is written of a result."""

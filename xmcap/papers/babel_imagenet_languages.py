@@ -1,0 +1,40 @@
+"""The 100 languages of the Babel-ImageNet paper and its four groups of them (Geigle et al., ACL 2024, Table 5)."""
+
+import functools
+from collections.abc import Mapping
+
+from xmcap import languages, papers
+
+GROUPS = {
+  "v-low": "1 to 100 classes",
+  "low": "101 to 333 classes",
+  "mid": "334 to 666 classes",
+  "high": "over 666 classes",
+}
+"""The paper's names of its groups of languages -> names of their means in a table."""
+
+
+@functools.cache
+def classes() -> dict[str, int]:
+  """Returns code -> number of classes with a label, of the 100 languages; English is not among them."""
+  return {code: count for code, (count, _) in _rows().items()}
+
+
+@functools.cache
+def groups() -> dict[str, tuple[str, ...]]:
+  """Returns the paper's name of a group -> codes of its languages."""
+  return {name: tuple(code for code, (_, group) in _rows().items() if group == name) for name in GROUPS}
+
+
+def is_paper(counts: Mapping[str, float]) -> bool:
+  """Whether code -> number of classes is that of the paper's labels, in those of its languages that are there."""
+  own = {code: count for code, count in classes().items() if code in counts}
+  return bool(own) and all(counts[code] == count for code, count in own.items())
+
+
+@functools.cache
+def _rows() -> dict[str, tuple[int, str]]:
+  return {
+    languages.canonical(row["lang"]) or row["lang"]: (int(row["num_classes"]), row["group"])
+    for row in papers.read("babel_imagenet_table5_languages")
+  }

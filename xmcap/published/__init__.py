@@ -1,0 +1,1 @@
+"""The papers' tables and findings, computed anew from what their authors released."""

@@ -1,0 +1,193 @@
+"""Recomputes the tables of the Babel-ImageNet paper from the result files that its authors released.
+
+Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, stored as printed in this folder. The result files
+are in `results/` of the paper's repository: `babel-imagenet/MODEL.json` and
+`retrieval/{xm3600,xflickrco,xtd}/MODEL.json`.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from xmcap import papers
+from xmcap.errors import UsageError
+from xmcap.published.findings import Findings, Row
+from xmcap.reading import jsonl
+
+# File name -> the paper's name of the model; the other models of its tables have no file.
+_MODELS = {
+  "altclip-xlmrl-vitl14": "AltCLIP XLMR-L L-14",
+  "mclip-mbert-vitb32": "M-CLIP mBERT B-32",
+  "mclip-xlmrl-vitb16plus": "M-CLIP XLMR-L B-16+",
+  "mclip-xlmrl-vitb32": "M-CLIP XLMR-L B-32",
+  "mclip-xlmrl-vitl14": "M-CLIP XLMR-L L-14",
+  "nllb-siglip-base": "NLLB-SigLIP-base",
+  "nllb-siglip-large": "NLLB-SigLIP-large",
+  "openclip-xlmrb-vitb32": "OpenCLIP XLMR-B B-32",
+  "openclip-xlmrl-vith14": "OpenCLIP XLMR-L H-14",
+  "siglip-vitb16": "mSigLIP",
+}
+_OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
+_CODES = {"fil": "tl", "jp": "ja"}  # codes of the retrieval sets -> codes of Babel-ImageNet's labels
+_PROMPTS, _LABEL = "nllb_dist13b_prompts", "label"
+_RETRIEVAL = {
+  "Table 11, XM3600": ("xm3600", "babel_imagenet_table11_xm3600_t2i_r1"),
+  "Table 10, xFlickrCo": ("xflickrco", "babel_imagenet_table10_xflickrco_t2i_r1"),
+  "Table 12, XTD": ("xtd", "babel_imagenet_table12_xtd_t2i_r1"),
+}
+_AVERAGE = "average"
+_OF_A_MEAN = 0.001  # what rounding of the averaged cells may move a mean
+_PRINTED_CORRELATIONS = {"xflickrco": "0.67", "xm3600": "0.75", "xtd": "0.66"}
+_NOT_CORRELATED = {"mi", "quz"}  # in XM3600 but not in Babel-ImageNet
+
+Cells = dict[tuple[str, str], float]
+"""(Model, language code) -> percent."""
+
+
+class _Accuracy(msgspec.Struct):
+  lang: str
+  prompt: str
+  accuracy: float
+
+
+class _Recall(msgspec.Struct):
+  lang: str
+  recall: float = msgspec.field(name="t2i_r@1")
+
+
+class _Accuracies(msgspec.Struct):
+  results: list[_Accuracy]
+
+
+class _Recalls(msgspec.Struct):
+  results: list[_Recall]
+
+
+def recompute(results: str | os.PathLike) -> Findings:
+  """Recomputes Tables 2 and 8 to 12, and the correlations of zero-shot accuracy with retrieval.
+
+  A cell of Tables 8 and 9 is the accuracy with translated prompts, or with the bare label if there are none. Table 2
+  and the correlations are computed from printed cells, because not all models of the paper have result files. The
+  average of Table 11 includes English; those of Tables 10 and 12 do not.
+
+  Raises:
+    UsageError: the folder has no result files, or a file is malformed.
+  """
+  results = pathlib.Path(results)
+  absent: list[str] = []
+  accuracy = dict(_accuracies(results, absent))
+  printed = _printed("babel_imagenet_tables8_9")
+  rows = [*_cells("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
+  correlations = []
+  for table, (folder, name) in _RETRIEVAL.items():
+    recalls = dict(_recalls(results / "retrieval" / folder, absent))
+    of_table = _printed(name)
+    cells = {place: value for place, value in of_table.items() if place[1] != _AVERAGE}
+    rows += [*_cells(table, cells, recalls), *_averages(table, of_table, recalls, english=folder == "xm3600")]
+    correlations.append(_correlation(folder, cells, printed))
+  if len(absent) == len(_MODELS) * (1 + len(_RETRIEVAL)):
+    raise UsageError(
+      f"{results}: contains no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the "
+      "folder 'results' of its repository"
+    )
+  return Findings("Babel-ImageNet", (*rows, *correlations), tuple(absent))
+
+
+def _row(table: str, model: str, name: str, printed: float, computed: float, slack: float = 0.0) -> Row:
+  # Two digits: some tables are printed without trailing zeros.
+  return Row(table, f"{model}, {name}", f"{printed:.2f}", computed, slack)
+
+
+def _cells(table: str, printed: Cells, computed: Cells) -> Iterator[Row]:
+  for place, value in printed.items():
+    if place in computed:
+      yield _row(table, *place, value, computed[place])
+
+
+def _means_of_groups(printed: Cells) -> Iterator[Row]:
+  groups: dict[str, list[str]] = {}
+  for row in papers.read("babel_imagenet_table5_languages"):
+    groups.setdefault(row["group"], []).append(row["lang"])
+  for row in papers.read("babel_imagenet_table2"):
+    model = row["model"]
+    for group, codes in groups.items():
+      mean = float(np.mean([printed[model, code] for code in codes]))
+      value = float(row[group.replace("-", "_")])
+      yield _row("Table 2, means of groups", model, group, value, mean, _OF_A_MEAN)
+    yield _row("Table 2, English", model, "en", float(row["en"]), printed[model, "en"])
+
+
+def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Iterator[Row]:
+  scores: dict[str, list[float]] = {}
+  for (model, code), score in computed.items():
+    if english or code != "en":
+      scores.setdefault(model, []).append(score)
+  for (model, name), value in printed.items():
+    if name == _AVERAGE and model in scores:
+      mean = float(np.mean(scores[model]))
+      yield _row(f"{table}, averages", model, name, value, mean, _OF_A_MEAN)
+
+
+def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Row:
+  """Returns Pearson's coefficient over the models and languages in both tables."""
+  pairs = [
+    (recall, accuracies[model, _CODES.get(code, code)])
+    for (model, code), recall in recalls.items()
+    if code not in _NOT_CORRELATED
+  ]
+  coefficient = float(np.corrcoef(np.array(pairs).T)[0, 1])
+  what = f"{folder} (n {len(pairs)})"
+  return Row("Pearson, text to picture and accuracy", what, _PRINTED_CORRELATIONS[folder], coefficient)
+
+
+def _printed(name: str) -> Cells:
+  """Returns the cells of a table that has a row per language (and a column per model), or a row per model."""
+  cells: Cells = {}
+  for row in papers.read(name):
+    (kind, of_row), *others = row.items()
+    for of_column, value in others:
+      model, code = (of_row, of_column) if kind == "model" else (of_column, of_row)
+      cells[_OTHER_NAMES.get(model, model), code] = float(value)
+  return cells
+
+
+def accuracies_by_prompt(
+  results: pathlib.Path, absent: list[str]
+) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
+  """Yields a model, and prompts -> language code -> top-1 in per cent; `results` is as for `recompute`.
+
+  Each model without a file becomes a line of `absent`.
+  """
+  for model, rows in _results(results / "babel-imagenet", _Accuracies, absent):
+    of_prompt: dict[str, dict[str, float]] = {_LABEL: {}, _PROMPTS: {}}
+    for row in rows:
+      of_prompt.setdefault(row.prompt, {})[row.lang.lower()] = 100 * row.accuracy
+    yield model, of_prompt
+
+
+def _accuracies(results: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
+  for model, of_prompt in accuracies_by_prompt(results, absent):
+    for code, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
+      yield (model, code), accuracy
+
+
+def _recalls(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
+  for model, rows in _results(folder, _Recalls, absent):
+    for row in rows:
+      # xFlickrCo's file has ja, its table jp.
+      code = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
+      yield (model, code), 100 * row.recall
+
+
+def _results(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[str, list[Any]]]:
+  for stem, model in _MODELS.items():
+    path = folder / f"{stem}.json"
+    if not path.is_file():
+      absent.append(f"{path} ({model})")
+      continue
+    hint = "fetch it again from the paper's repository"
+    yield model, jsonl.read_document(path, kind, "not a result file of Babel-ImageNet", hint).results

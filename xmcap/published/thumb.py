@@ -1,0 +1,112 @@
+"""Recomputes the tables of the THumB paper from the ratings and references that its authors released.
+
+Source: Kasai et al., "Transparent Human Evaluation for Image Captioning" (NAACL 2022), Tables 2, 3 and 4, stored as
+printed in this folder, and its Appendix A.2: sentence BLEU of sacreBLEU, ROUGE-L of rouge-score, CIDEr of the COCO
+evaluation. The files are `mscoco/mscoco_THumB-1.0.jsonl` and `mscoco/mscoco_references.json` of jungokasai/THumB.
+SPICE, and the metrics that need a model, are not recomputed.
+"""
+
+import os
+import pathlib
+from collections.abc import Iterator
+
+from xmcap import papers
+from xmcap.errors import UsageError
+from xmcap.human import thumb, thumb_correlations, thumb_ratings
+from xmcap.published.findings import Findings, Row
+
+_RATINGS, _REFERENCES = "mscoco_THumB-1.0.jsonl", "mscoco_references.json"
+_HUMAN = "Human"
+# Metric and its tokeniser -> its column of Table 2 and row of Table 4, and its factor to what is printed.
+_METRICS = {
+  "sentence_bleu:13a": ("bleu", "BLEU", 1),
+  "rouge_l_f1:rouge": ("rouge_l", "ROUGE-L", 100),
+  "cider_d:ptb": ("cider", "CIDEr", 100),
+}
+# Measure -> its column of Table 2, and its sign there.
+_MEASURES = {
+  "P": ("precision", 1), "R": ("recall", 1), "Fl": ("fluency_penalty", -1), "Con": ("conciseness_penalty", -1),
+  "Inc": ("inclusive_penalty", -1), "total": ("total", 1),
+}  # fmt: skip
+# (Table, cell or its last part) -> why it deviates.
+_REASONS = {
+  ("Table 2", "Human, Con"): "the data and the paper's text, two captions of 500, give 0.002",
+  ("Table 2", "Human, BLEU"): "not explained",
+  ("Table 2", "Human, ROUGE-L"): "not explained",
+  ("Table 2", "Human, CIDEr"): "not explained",
+  ("Table 3", "worst"): "no rule that was tried gives the printed counts",
+}
+_POOLS = {"without human": "wo_human", "all systems": "w_human"}
+
+
+def recompute(results: str | os.PathLike, resamples: int = 1000) -> Findings:
+  """Recomputes every cell of Tables 2, 3 and 4 that needs no model and no SPICE.
+
+  The human captions are scored without the references that are equal to them: with those, no cell of the paper's with
+  the human captions is reached. CIDEr needs Java, as its words are those of the COCO evaluation.
+
+  Args:
+    results: has the two files, or a folder `mscoco` with them, as the repository.
+    resamples: for the half widths of the 90% intervals of Table 2.
+
+  Raises:
+    UsageError: a file is absent or malformed.
+    XmcapError: there is no Java, or no pycocoevalcap.
+  """
+  folder = pathlib.Path(results)
+  folder = folder / "mscoco" if (folder / "mscoco").is_dir() else folder
+  for name in (_RATINGS, _REFERENCES):
+    if not (folder / name).is_file():
+      raise UsageError(f"{folder}: no {name}; give the folder 'mscoco' of the repository jungokasai/THumB")
+  ratings = thumb_ratings.read(folder / _RATINGS)
+  references = thumb_ratings.read_references(folder / _REFERENCES, ratings.keys)
+  scored = thumb_correlations.correlate(
+    ratings, references, tuple(_METRICS), human=_HUMAN, drop_identical_references=True, resamples=0
+  )
+  by_name = {result.name: result for result in scored}
+  metrics = {name: (by_name[name.partition(":")[0]], *of) for name, of in _METRICS.items()}
+  found = thumb.evaluate(ratings, resamples=resamples)
+  systems = {system.name: system for system in found.systems}
+  rows = (*_table_2(systems, metrics), *_table_3(systems), *_table_4(metrics))
+  absent = (
+    "Tables 2 and 4, SPICE (xmcap score --metrics=spice)",
+    "Tables 2 and 4, metrics that need a model",
+  )
+  return Findings("THumB", rows, absent)
+
+
+def _table_2(systems: dict[str, thumb.RatedSystem], metrics: dict) -> Iterator[Row]:
+  for row in papers.read("thumb_table2"):
+    system = systems[row["model"]]
+    for measure, (column, sign) in _MEASURES.items():
+      yield _row("Table 2", f"{system.name}, {measure}", row[column], sign * system.means[measure])
+    if system.intervals:
+      low, high = system.intervals["total"]
+      yield _row("Table 2", f"{system.name}, total, +-", row["total_ci90_halfwidth"], (high - low) / 2)
+    for result, column, heading, factor in metrics.values():
+      yield _row("Table 2", f"{system.name}, {heading}", row[column], factor * result.scores[system.name])
+
+
+def _table_3(systems: dict[str, thumb.RatedSystem]) -> Iterator[Row]:
+  for row in papers.read("thumb_table3"):
+    for name in ("best", "worst"):
+      yield _row("Table 3", f"{row['model']}, {name}", row[name], getattr(systems[row["model"]], name))
+
+
+def _table_4(metrics: dict) -> Iterator[Row]:
+  printed = {row["metric"]: row for row in papers.read("thumb_table4")}
+  for result, _, heading, _ in metrics.values():
+    for pool, suffix in _POOLS.items():
+      for target, cell in result.correlations[pool]["pearson"].items():
+        yield _row(
+          "Table 4",
+          f"{heading}, {target}, {pool}",
+          printed[heading][f"{target.lower()}_{suffix}"],
+          cell.value,
+        )
+
+
+def _row(table: str, what: str, printed: str, computed: float) -> Row:
+  last = what.rsplit(", ", 1)[-1]
+  reason = _REASONS.get((table, what)) or _REASONS.get((table, last), "")
+  return Row(table, what, printed, computed, reason=reason)

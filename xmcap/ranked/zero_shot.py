@@ -1,0 +1,328 @@
+"""Zero-shot classification from embeddings: top-1 accuracy in each language, among the classes with a name in it.
+
+Source: Geigle, Timofte, Glavas, "Babel-ImageNet: Massively Multilingual Evaluation of Vision-and-Language
+Representations" (ACL 2024). It needs no model: pictures and class names are given as embeddings.
+"""
+
+import dataclasses
+import os
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from xmcap import languages as languages_lib
+from xmcap import wording
+from xmcap.arguments import checked
+from xmcap.digests import of_images, of_texts
+from xmcap.errors import UsageError
+from xmcap.papers import babel_imagenet_languages
+from xmcap.ranked import openai_english, ranks, row_order
+from xmcap.reading import embedding_files, embedding_rows, jsonl
+from xmcap.reading.embedding_rows import Embeddings
+from xmcap.reading.inputs import Input
+from xmcap.scoring import metrics
+from xmcap.scoring.statistics.sufficient import Statistics
+from xmcap.scoring.system import System, make_table
+from xmcap.scoring.tables import grid
+from xmcap.scoring.tables.signature import METRIC
+from xmcap.terminal import shown
+
+_MAX_INDEX = 10**6
+_FEWEST_CLASSES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+  """The C classes with a name in a language: their ascending indices, int64 [C], and their names."""
+
+  indices: np.ndarray
+  names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassScores:
+  """Scores of one language by class, in the order of its labels.
+
+  Attributes:
+    images: int64 [C], number of pictures of each class.
+    top1: float64 [C], share of correct predictions; NaN for a class without pictures.
+    confused: int64 [C], index of the most frequent wrong prediction for the class; -1 if there is none.
+  """
+
+  labels: Labels
+  images: np.ndarray
+  top1: np.ndarray
+  confused: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class ZeroShot(System):
+  """The scores of one model; the means of the table are those of Babel-ImageNet's groups.
+
+  Attributes:
+    classes: language code -> scores by class.
+    keys: keys of all N pictures.
+    predicted: language code -> int32 [N], index of the predicted class among the labels; -1 for a picture whose class
+      has no label in the language.
+  """
+
+  classes: dict[str, ClassScores]
+  keys: tuple[str, ...]
+  predicted: dict[str, np.ndarray]
+
+  def classes_csv(self) -> str:
+    """Returns CSV with a row per language and class: index, name, pictures, top-1, most frequent wrong prediction."""
+    rows = []
+    for code, held in self.classes.items():
+      names = held.labels.names
+      for place, name in enumerate(names):
+        other = names[held.confused[place]] if held.confused[place] >= 0 else ""
+        top1 = None if np.isnan(held.top1[place]) else float(held.top1[place])
+        rows.append([code, int(held.labels.indices[place]), name, int(held.images[place]), top1, other])
+    return grid.write_csv(["language", "class", "label", "images", "top1", "confused_with"], rows)
+
+
+@checked
+def score_zero_shot(
+  pictures: Embeddings,
+  targets: np.ndarray,
+  labels: Mapping[str, Labels],
+  texts: Mapping[str, embedding_files.Read],
+  *,
+  similarity: str = "cosine",
+  prompts: str = "label",
+  fixed_classes: int = 100,
+  fixed_draws: int = 10,
+  bootstrap: int = 0,
+  seed: int = 0,
+  keys: Sequence[str] | None = None,
+  title: str = "",
+) -> ZeroShot:
+  """Classifies pictures by the names of classes, in each language among the classes with a name in it.
+
+  Args:
+    pictures: [N, D], which may be larger than memory.
+    targets: integers [N], the class index of each picture.
+    labels: language code -> its classes.
+    texts: language code -> function that returns the embeddings of the names, [C, D] in the order of the labels, or
+      [prompts, C, D], which are averaged.
+    similarity: `cosine`, or `dot` for the plain product.
+    prompts: description of the prompts, for the signature.
+    fixed_classes, fixed_draws: number of classes of the fixed-size variant, and number of draws; 0 classes: without it.
+    bootstrap: number of resamples of the pictures for 95% intervals.
+    seed: seed of the draws and the resamples.
+    keys: keys of the pictures; None: their indices.
+    title: title of the table.
+
+  Raises:
+    UsageError: the arguments do not match, or as `embedding_rows.prepared` and `ranks.rank`.
+  """
+  keys = [str(number) for number in range(len(pictures))] if keys is None else list(keys)
+  _check(pictures, targets, keys, labels, texts)
+  pictures = embedding_rows.prepared(pictures, similarity, "pictures")
+  statistics, classes, predicted, tied, doubts = {}, {}, {}, 0, []
+  for code in languages_lib.ordered(labels):
+    names, where = texts[code](), f"texts of {code}"
+    embedding_files.check_width(where, names, "pictures", pictures)
+    of_language = labels[code]
+    if names.shape[-2] != len(of_language.names):
+      raise UsageError(
+        f"{where}: {names.shape[-2]:,} embeddings for {wording.count(len(of_language.names), 'label')}; "
+        "embed the labels of this file, in its order"
+      )
+    names = embedding_rows.prepared(names, similarity, where)
+    chosen = np.flatnonzero(np.isin(targets, of_language.indices))
+    if not len(chosen):
+      raise UsageError(f"'{code}': no picture is of a class with a label; leave out the language")
+    place = np.searchsorted(of_language.indices, targets[chosen])
+    of_language_rows = embedding_rows.taken(pictures, chosen)
+    ranked = ranks.rank(of_language_rows, names, place, np.ones(len(chosen), np.int64))
+    tied += ranked.undecided
+    if row_order.is_near_chance([top1 := float(ranked.hits(1).mean())], len(names)):
+      doubts.append(f"{code} {top1:.1%} of {len(names):,} classes")
+    values = {"top1": ranked.hits(1)[:, None]}
+    if fixed_classes:
+      draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
+      values["top1_fixed"] = _fixed(of_language_rows, names, place, draws)
+    of_pictures: list[str] = [keys[number] for number in chosen.tolist()]
+    statistics[code] = Statistics.of(of_pictures, values, len(names))
+    classes[code] = _by_class(of_language, place, values["top1"][:, 0], ranked.first)
+    predicted[code] = np.full(len(keys), -1, np.int32)
+    predicted[code][chosen] = ranked.first
+  parts = {
+    "similarity": similarity,
+    "prompts": prompts,
+    "languages": " ".join(statistics),
+    "images": of_images(keys),
+    "targets": of_texts(
+      sorted(f"{key}\t{target}" for key, target in zip(keys, targets.tolist(), strict=True))
+    ),
+    "labels": of_texts(
+      f"{code}\t{index}\t{name}"
+      for code in statistics
+      for index, name in zip(labels[code].indices.tolist(), labels[code].names, strict=True)
+    ),
+  }
+  if fixed_classes:
+    signature = metrics.METRICS["top1_fixed"].signature
+    parts[f"{METRIC}top1_fixed"] = f"{signature},classes={fixed_classes},draws={fixed_draws},seed={seed}"
+  english = labels["en"].names if "en" in labels else ()
+  notes = (
+    [
+      f"top-1 is near chance ({wording.first_few(doubts)}): rows are in another order than the labels, or the "
+      "model does "
+      "not read the language"
+    ]
+    if doubts
+    else []
+  )
+  notes += [*_shared_names(labels), *ranks.ties_note(tied), *openai_english.note(english)]
+  table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
+  return ZeroShot(table, statistics, classes, tuple(keys), predicted)
+
+
+def read_labels(
+  path: str | os.PathLike,
+  languages: Sequence[str] | None = None,
+  say: Callable[[str], None] = lambda line: None,
+) -> dict[str, Labels]:
+  """Reads labels in Babel-ImageNet's layout: {"DE": [[index, ...], [label, ...]], ...}.
+
+  Args:
+    path: the file. Languages that are not kept are not checked.
+    languages: codes to keep, or `languages.EVERY`. None keeps English and the paper's 100 languages of a file that has
+      all of these, such as `babel_imagenet-298.json`, and every language of another file.
+    say: takes the line about languages that None leaves out.
+
+  Raises:
+    UsageError: the layout is wrong, a language is unknown or repeated, indices are negative, repeated or do not match
+      the labels in number, or a label is empty.
+  """
+  hint = 'write {"DE": [[index, ...], [label, ...]]}'
+  lists = jsonl.read_document(path, dict[str, tuple[list[int], list[str]]], "not a file of labels", hint)
+  codes = {name: languages_lib.of_wikipedia(name) for name in lists}
+  paper = babel_imagenet_languages.classes()
+  wanted = None if languages is None or tuple(languages) == languages_lib.EVERY else set(languages)
+  if languages is None and paper.keys() <= set(codes.values()):
+    wanted = {*paper, "en"}
+    if left_out := len(lists) - sum(code in wanted for code in codes.values()):
+      say(
+        f"{path}: {left_out:,} of its {len(lists):,} languages are left out, which are not the paper's 100; name them "
+        f"by --languages, or --languages={languages_lib.EVERY[0]}"
+      )
+  named = {name: held for name, held in lists.items() if wanted is None or codes[name] in wanted}
+  labels = languages_lib.by_code(named.items(), path, languages_lib.of_wikipedia)
+  labels = {code: _labels(*held, f"{path}, '{code}'") for code, held in labels.items()}
+  return (
+    labels if languages is None or wanted is None else languages_lib.choose(labels, languages, path, "labels")
+  )
+
+
+def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
+  """Reads the class of each picture, int64 [N], from `.npy` with integers, or text with one index per line.
+
+  Args:
+    of: what an index stands for, in messages.
+
+  Raises:
+    UsageError: the file cannot be read, or is malformed.
+  """
+  if str(path).endswith(".npy"):
+    values = embedding_files.map_npy(path)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+      raise UsageError(
+        f"{path}: holds {values.dtype} {list(values.shape)}; targets must be integers, each the index of a {of}"
+      )
+    if len(values) and not 0 <= int(values.min()) <= int(values.max()) < _MAX_INDEX:
+      raise UsageError(f"{path}: an index is out of range; count from 0")
+    return values.astype(np.int64)
+  found = []
+  with Input(path) as source:
+    for number, line in source.lines():
+      if not (line.isascii() and line.isdecimal() and len(line) < 7):
+        raise UsageError(f"{path}, line {number}: '{shown(line)}' is not a {of} index; write one per line")
+      found.append(int(line))
+  return np.array(found, np.int64)
+
+
+def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
+  if len(indices) != len(names):
+    raise UsageError(
+      f"{where}: {len(indices):,} indices and {wording.count(len(names), 'label')}; give one for each"
+    )
+  if len(indices) < _FEWEST_CLASSES:
+    raise UsageError(
+      f"{where}: classification needs at least {_FEWEST_CLASSES} classes, but there are {len(indices)}"
+    )
+  for index, name in zip(indices, names, strict=True):
+    if not 0 <= index < _MAX_INDEX:
+      raise UsageError(f"{where}: index {index} is out of range; classes are counted from 0")
+    if not name.strip():
+      raise UsageError(f"{where}: the label of class {index} is empty; leave the class out")
+  if len(set(indices)) < len(indices):
+    repeated = next(index for index in indices if indices.count(index) > 1)
+    raise UsageError(f"{where}: index {repeated} is repeated; give each class once")
+  if list(indices) != sorted(indices):
+    raise UsageError(f"{where}: indices are not ascending; sort them and their embeddings")
+  return Labels(np.array(indices, np.int64), tuple(names))
+
+
+def _check(pictures, targets, keys, labels, texts) -> None:
+  wording.check_counts(len(targets), "target", len(pictures), "picture")
+  wording.check_counts(len(keys), "key", len(pictures), "picture")
+  if len(set(keys)) < len(keys):
+    raise UsageError("two pictures have the same key; give each its own")
+  embedding_files.check_languages(labels, texts, "labels")
+  highest = max(int(held.indices[-1]) for held in labels.values())
+  if int(targets.max()) > highest:
+    raise UsageError(
+      f"picture {int(targets.argmax())}: class {int(targets.max())} is out of range; the labels end at {highest}"
+    )
+
+
+def _draws(code: str, count: int, size: int, draws: int, seed: int) -> list[np.ndarray]:
+  """Returns draws of random classes, the same on every machine; a single draw of all if there are too few."""
+  if count <= size:
+    return [np.arange(count)]
+  rng = np.random.default_rng((seed, zlib.crc32(code.encode())))
+  return [np.sort(rng.choice(count, size, replace=False)) for _ in range(draws)]
+
+
+def _fixed(
+  pictures: Embeddings, names: Embeddings, place: np.ndarray, draws: Sequence[np.ndarray]
+) -> np.ndarray:
+  totals = np.zeros((len(pictures), 2))
+  for drawn in draws:
+    chosen = np.flatnonzero(np.isin(place, drawn))
+    if len(chosen):
+      right = np.searchsorted(drawn, place[chosen])
+      pictures_drawn = embedding_rows.taken(pictures, chosen)
+      ranked = ranks.rank(pictures_drawn, names[drawn], right, np.ones(len(chosen), np.int64))
+      totals[chosen] += np.stack([ranked.hits(1), np.ones(len(chosen))], axis=1)
+  return totals
+
+
+def _by_class(labels: Labels, place: np.ndarray, hits: np.ndarray, first: np.ndarray) -> ClassScores:
+  count = len(labels.names)
+  images = np.bincount(place, minlength=count)
+  sums = np.bincount(place, hits, minlength=count)
+  top1 = np.divide(sums, images, out=np.full(count, np.nan), where=images > 0)
+  confused = np.full(count, -1)
+  wrong = np.flatnonzero(first != place)
+  pairs, counts = np.unique(place[wrong] * count + first[wrong], return_counts=True)
+  for pair in pairs[np.argsort(counts, kind="stable")]:  # ascending, so that the most frequent wins
+    confused[pair // count] = pair % count
+  return ClassScores(labels, images, top1, confused)
+
+
+def _shared_names(labels: Mapping[str, Labels]) -> list[str]:
+  counts = [len(held.names) - len(set(held.names)) for held in labels.values()]
+  if not any(counts):
+    return []
+  num_languages = sum(count > 0 for count in counts)
+  return [
+    f"{wording.count(sum(counts), 'label')} in {wording.count(num_languages, 'language')} equal that of another "
+    "class, so "
+    "these classes tie"
+  ]

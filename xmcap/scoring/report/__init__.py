@@ -1,5 +1,0 @@
-"""The report of a result: one self-contained HTML file."""
-
-from xmcap.scoring.report.page import write_report
-
-__all__ = ["write_report"]

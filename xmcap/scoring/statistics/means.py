@@ -1,0 +1,71 @@
+"""Means over languages, and the groups of languages that have one."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xmcap import languages, wording
+from xmcap.papers import babel_imagenet_languages
+
+COUNTS = ("images", "references", "classes", "captions", "tags", "candidates")
+"""The entries of a row that are counts, not metrics."""
+
+CLASS_GROUPS = (100, 333, 666, math.inf)
+"""Upper limits for the number of classes in Babel-ImageNet's groups of languages: very low, low, mid and high."""
+
+ALL_BUT_EN = "all but en"
+"""Name of the mean over the 36 languages without English."""
+
+
+def mean(rows: Mapping[str, Mapping[str, Any]], codes: Sequence[str]) -> dict[str, Any]:
+  """Returns metric -> mean over the languages; the scores of the rows may be arrays."""
+  names = [name for name in rows[codes[0]] if name not in COUNTS]
+  return {name: sum(rows[code][name] for code in codes) / len(codes) for name in names}
+
+
+def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  """Returns the means of a table with these rows (or their counts): name -> languages averaged over.
+
+  Languages with classes are grouped by their number of classes, as in Babel-ImageNet, and English is in none of the
+  means. With that paper's own numbers of classes they are its 100 languages alone, however many rows there are.
+  """
+  if any("classes" in row for row in rows.values()):
+    return _groups_by_classes(rows)
+  every = tuple(languages.LANGUAGES)
+  groups = {"35": languages.TRAINED, "36": every}
+  if rows.keys() >= set(every):  # PaliGemma's avg-35 and Centurio's mul
+    groups = {"35": languages.TRAINED, ALL_BUT_EN: tuple(code for code in every if code != "en"), "36": every}
+  groups = {name: members for name, members in groups.items() if rows.keys() >= set(members)}
+  if not any(len(members) == len(rows) for members in groups.values()):
+    groups = {wording.count(len(rows), "language"): tuple(rows)}
+  return groups
+
+
+def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  counts = {code: row["classes"] for code, row in rows.items() if "classes" in row}
+  if babel_imagenet_languages.is_paper(counts):
+    return _groups_of_the_paper(rows)
+  others = tuple(code for code in rows if code != "en") or tuple(rows)
+  groups = {}
+  for low, high in itertools.pairwise((0, *CLASS_GROUPS)):
+    members = tuple(code for code in others if low < rows[code]["classes"] <= high)
+    if members and len(members) < len(others):
+      groups[f"{low + 1} to {high} classes" if high < math.inf else f"over {low} classes"] = members
+  of_all = wording.count(len(others), "language")
+  return {**groups, of_all + (" without en" if len(others) < len(rows) else ""): others}
+
+
+def _groups_of_the_paper(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
+  """Returns the groups of Babel-ImageNet's Table 5, whatever other languages there are."""
+  found = {
+    babel_imagenet_languages.GROUPS[name]: tuple(code for code in members if code in rows)
+    for name, members in babel_imagenet_languages.groups().items()
+  }
+  paper = tuple(babel_imagenet_languages.classes())
+  held = tuple(code for code in paper if code in rows)
+  groups = {name: members for name, members in found.items() if members and len(members) < len(held)}
+  count = (
+    f"{len(paper)} languages" if len(held) == len(paper) else f"{len(held)} of the {len(paper)} languages"
+  )
+  return {**groups, f"{count} of the paper": held}

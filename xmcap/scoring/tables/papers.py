@@ -1,0 +1,61 @@
+"""The rows of papers below a table of scores: one row per system, its own first, as they print them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xmcap.scoring.metrics.base import Metric
+from xmcap.scoring.tables import grid, latex
+
+_LABELS = {"model": "", "paper": "paper", "table": "table"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Papers:
+  """Scores of systems in some languages and means.
+
+  Attributes:
+    rows: of texts under `model`, `paper` and `table`, and of scores by language code or mean; those lacking are absent.
+    names: language code or mean -> how it is shown.
+    metric, scale: what the scores are, and the factor at which they are shown.
+  """
+
+  rows: Sequence[Mapping[str, Any]]
+  names: Mapping[str, str]
+  metric: Metric
+  scale: int
+
+  @property
+  def headings(self) -> tuple[str, ...]:
+    """The headings of the columns; the first three are of texts."""
+    return (*_LABELS.values(), *(f"{self.metric.heading}, {shown}" for shown in self.names.values()))
+
+  def cells(self) -> tuple[tuple[str, ...], ...]:
+    """Returns the cells of each row."""
+    return tuple(
+      (
+        *(row.get(label, "") for label in _LABELS),
+        *(self.metric.format(row[name], self.scale) if name in row else "-" for name in self.names),
+      )
+      for row in self.rows
+    )
+
+  def grid(self) -> grid.Grid:
+    """Returns the rows for a terminal and for Markdown."""
+    return grid.Grid(self.headings, self.cells(), num_labels=len(_LABELS))
+
+  def latex(self) -> str:
+    """Returns a LaTeX `table` in which the best score of a column is bold."""
+    body, columns = [str(place) for place in range(len(self.rows))], []
+    for heading, name, cells in zip(
+      self.headings, (*_LABELS, *self.names), zip(*self.cells(), strict=True), strict=True
+    ):
+      shown = dict(zip(body, cells, strict=True))
+      made = {place: latex.text(cell) for place, cell in shown.items()}
+      if name in self.names:
+        scores = {place: row[name] for place, row in zip(body, self.rows, strict=True) if name in row}
+        made |= {place: latex.bold(made[place]) for place in latex.best(scores, shown)}
+      columns.append(latex.Column(heading, made, is_label=name in _LABELS))
+    own = self.rows[0]["model"]
+    caption = f"{self.metric.heading} of {own} beside that of papers"
+    return latex.table(columns, body, (), caption, latex.label(f"{own} papers", "papers"))
