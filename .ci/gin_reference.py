@@ -28,6 +28,10 @@ _PACKAGES = {
   "xmcap.training": "Training",
   "xmcap.evaluation": "Evaluation",
   "xmcap.data": "Data",
+  "xmcap.families.dual": "Dual towers",
+  "xmcap.families.tagging": "Taggers",
+  "xmcap.families.word2visualvec": "Word2VisualVec",
+  "xmcap.families.plugs": "PLuGS",
   "xmcap.tasks": "Corpora",
   "xmcap.files": "Buckets",
 }

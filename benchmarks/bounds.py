@@ -23,7 +23,7 @@ import report
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import text_files
 from xmcap.data import images
-from xmcap.data.pretrained_tokenizers import tokenizer_files
+from xmcap.families.dual import tokenizer_files
 from xmcap.reading import arrow_files
 from xmcap.reading.inputs import MAX_LINE, Input
 

@@ -4,7 +4,7 @@ from unittest import mock
 
 import gin
 
-from xmcap.training import contrastive
+from xmcap.families.dual import objective as contrastive
 
 
 @gin.configurable

@@ -33,9 +33,9 @@ from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
+from xmcap.models.stacking import path_name
 from xmcap.models.t5 import EOS_ID, T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training.optimizer import path_name
 
 _LANGUAGES, _OURS = 36, "xmcap"
 _PEER = (

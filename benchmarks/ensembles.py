@@ -23,12 +23,12 @@ import report
 
 from xmcap import configuration, languages
 from xmcap.evaluation.predictor import VOCABULARY
+from xmcap.families.dual.model import DualConfig
+from xmcap.families.dual.objective import ContrastiveObjective
 from xmcap.models import model_json
-from xmcap.models.dual import DualConfig
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.contrastive import ContrastiveObjective
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.step import create_state
 

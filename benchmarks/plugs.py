@@ -17,8 +17,9 @@ import gin
 import report
 
 from xmcap.data import images
-from xmcap.evaluation import model_dir, stabilizers
+from xmcap.evaluation import model_dir
 from xmcap.evaluation.predictor import Predictor
+from xmcap.families.plugs import evaluator as stabilizers
 from xmcap.languages import LANGUAGES
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy

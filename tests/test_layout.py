@@ -48,39 +48,24 @@ STANDS_ALONE = ("launch",)
 DOORS = ("xmcap", "xmcap.scoring")
 """Packages that name, for users, what lies above or within them; no module of a lower floor imports a door."""
 
-TO_TURN = {
-  ("data.taught_stream", "ranked.retrieval"),
-}
-"""Imports that go up, module and module, and will be turned; none is added."""
-
-TWO_WAYS = {
-  ("data", "data.array_records"),
-  ("data", "data.pretrained_tokenizers"),
-  ("data", "data.registry"),
-  ("models", "models.decoding"),
-  ("training", "training.checkpoints"),
-  ("training", "training.reporting"),
-}
-"""Packages that import each other, and will be turned; none is added."""
-
 MOST_LINES = 400
 
 BUDGETS = {
-  "ground": 1_770,
-  "files": 2_590,
+  "ground": 1_900,
+  "files": 2_580,
   "papers": 110,
   "reading": 4_710,
-  "scoring": 9_890,
-  "models": 3_330,
-  "data": 6_870,
+  "scoring": 9_840,
+  "models": 2_470,
+  "data": 5_500,
   "pages": 1_870,
   "human": 4_030,
   "ranked": 1_910,
-  "training": 5_880,
-  "evaluation": 4_190,
+  "training": 5_330,
+  "evaluation": 3_120,
   "published": 740,
-  "corpora": 8_810,
-  "families": 180,
+  "corpora": 8_820,
+  "families": 4_160,
   "convert": 3_150,
   "dry_run": 640,
   "planning": 1_930,
@@ -161,7 +146,7 @@ def test_imports_go_down_the_floors():
     for other in others
     if not _goes_down(_room(module), _room(other))
   }
-  assert wrong == TO_TURN
+  assert not wrong
 
 
 def test_no_two_packages_import_each_other():
@@ -175,7 +160,7 @@ def test_no_two_packages_import_each_other():
   both = {
     (one.removeprefix("xmcap."), two.removeprefix("xmcap.")) for one, two in pairs if (two, one) in pairs
   }
-  assert {pair for pair in both if pair[0] < pair[1]} == TWO_WAYS
+  assert not both
 
 
 def test_every_room_has_a_floor():
@@ -237,6 +222,10 @@ FRONT = (*DOORS, "xmcap.cli", "xmcap.commands")
 """They import when a user asks for something, before gin is read."""
 
 
+CALLED_BY = {"xmcap.families.plugs.stabilizer": "xmcap.models.decoding.generator"}
+"""Module with an import in a function -> the module that calls it, and has loaded what it needs by then."""
+
+
 def test_no_configurable_is_registered_late():
   """Whoever locks gin before he uses xmcap, as t5x does, can load no module that registers a configurable."""
   late = []
@@ -244,6 +233,7 @@ def test_no_configurable_is_registered_late():
     if module in FRONT or module.startswith("xmcap.commands."):
       continue
     for line, modules in _imported(module).items():
-      loaded = frozenset().union(*map(_loaded_with, modules)) - _loaded_with(module)
+      before = _loaded_with(module) | _loaded_with(CALLED_BY.get(module, module))
+      loaded = frozenset().union(*map(_loaded_with, modules)) - before
       late += [f"{module}:{line} loads {other}" for other in loaded if _registers_configurables(other)]
   assert not late, "\n".join(late)

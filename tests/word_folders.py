@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from xmcap.data import words
 from xmcap.data.features import Features
+from xmcap.families.word2visualvec import words
 
 
 def write(folder, width=3, **of_languages) -> str:

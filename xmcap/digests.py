@@ -1,7 +1,9 @@
 """Hashes that name texts and sets of images in signatures and keys."""
 
 import hashlib
+import json
 from collections.abc import Iterable
+from typing import Any
 
 
 def digest(text: str) -> str:
@@ -19,3 +21,8 @@ def of_texts(texts: Iterable[str]) -> str:
 def of_images(keys: Iterable[str]) -> str:
   """Returns the part `images`: the number of keys, and a hash of the sorted keys."""
   return of_texts(sorted(keys))
+
+
+def of_json(value: Any) -> str:
+  """Returns a hash of a JSON value as 16 hex digits; `xmcap embed` identifies texts by it."""
+  return digest(json.dumps(value, ensure_ascii=False))

@@ -5,19 +5,26 @@ connection and shares nothing, so it leaves nothing behind.
 """
 
 import contextlib
+import itertools
 import multiprocessing
 import multiprocessing.connection
 import multiprocessing.resource_tracker
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.context import ForkContext, SpawnContext
-from typing import Any
+from typing import Any, TypeVar
 
+from xmcap import terminal
 from xmcap.errors import XmcapError
+from xmcap.progress import Progress, Say
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 MAX = 256
 """Upper bound on the number of processes, whatever the user asks for."""
@@ -134,6 +141,115 @@ def share(
       result = worker.receive()
       give(worker)
       yield number, result
+
+
+class Pool:
+  """Worker processes that share calls; without any, this process makes the calls."""
+
+  def __init__(self, workers: list[Worker]):
+    self._workers = workers
+
+  def map(self, function: Callable[..., _Out], *iterables: Iterable[Any]) -> Iterator[_Out]:
+    """Does the same as `map`, in order; raises Killed if a process dies during a call."""
+    calls = zip(*iterables, strict=False)
+    if not self._workers:
+      yield from itertools.starmap(function, calls)
+    done: dict[int, _Out] = {}
+    awaited = 0
+    for number, result in share(self._workers, function, calls):
+      done[number] = result
+      while awaited in done:
+        yield done.pop(awaited)
+        awaited += 1
+
+
+@contextlib.contextmanager
+def pool(processes: int) -> Iterator[Pool]:
+  """Makes a pool of up to `MAX` processes (none for 1); XmcapError if one cannot be started.
+
+  The processes end when the caller is killed, so that they do not interfere with a restarted build.
+  """
+  context = multiprocessing.get_context("spawn")
+  workers: list[Worker] = []
+  at_once = False
+  try:
+    for _ in range(min(processes, MAX) if processes > 1 else 0):
+      workers.append(Worker(context, terminal.guard))
+    yield Pool(workers)
+  except BaseException as error:
+    # A user who stops a command should not have to wait; killing is safe, because all files are written atomically.
+    at_once = not isinstance(error, Exception)
+    raise
+  finally:
+    end(workers, at_once)
+
+
+def map_records(
+  function: Callable[..., _Out],
+  source: Any,
+  *arguments: Any,
+  chunk: int,
+  processes: int | None,
+  what: str,
+  say: Say | None,
+) -> Iterator[_Out]:
+  """Yields function(source, range of indices, *arguments) for successive chunks of a source's records, in order.
+
+  If there are several chunks, `processes` (None: one per core) share the work; all arguments must be picklable. `say`
+  receives progress lines about `what`.
+  """
+  count = len(source)
+  ranges = [range(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+  progress = Progress(say or (lambda line: None), what, count)
+  repeated = [itertools.repeat(argument) for argument in arguments]
+  with pool(min(processes or available_cores(), len(ranges))) as shared:
+    results = shared.map(function, itertools.repeat(source), ranges, *repeated)
+    for done, result in zip(ranges, results, strict=True):
+      yield result
+      progress(done.stop)
+
+
+_function: Callable  # in a worker process, the function to call with each item
+
+
+def map_forked(function: Callable[[_In], _Out], items: Sequence[_In], processes: int) -> list[_Out]:
+  """Returns `function(item)` for each item, in order.
+
+  The processes are forked, so the function's data need not be sent to them. If JAX or TensorFlow is loaded, whose
+  threads may hold locks, this process does all the work. An error ends the workers at once.
+
+  Raises:
+    XmcapError: a worker cannot be started, or was killed.
+  """
+  processes = min(processes, len(items))
+  threaded = any(name in sys.modules for name in ("jax", "tensorflow"))
+  if processes < 2 or threaded or "fork" not in multiprocessing.get_all_start_methods():
+    return [function(item) for item in items]
+  context = multiprocessing.get_context("fork")
+  workers: list[Worker] = []
+  at_once = True
+  try:
+    for _ in range(processes):
+      workers.append(Worker(context, _begin, (function,), workers))
+    results = dict(share(workers, _call, ((item,) for item in items)))
+    at_once = False
+  finally:
+    end(workers, at_once)
+  return [results[number] for number in range(len(items))]
+
+
+def _begin(function: Callable) -> None:
+  global _function
+  _function = function
+
+
+def _call(item):
+  return _function(item)
+
+
+def available_cores() -> int:
+  """Returns the number of CPU cores that this process may use."""
+  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _serve(

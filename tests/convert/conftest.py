@@ -98,7 +98,7 @@ def config_of(folder, config):
 
 def embedded(folder, pixels, texts):
   """Embeddings of pictures and texts by the dual tower in a folder that `xmcap convert` wrote, and their logits."""
-  from xmcap.evaluation import embedder
+  from xmcap.families.dual import embedder
   from xmcap.models import model_json
   from xmcap.training.checkpoints import weights
 

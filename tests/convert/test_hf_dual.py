@@ -10,8 +10,8 @@ from PIL import Image
 from tests.convert.conftest import VIT_SIZES, edit_json, embedded
 from xmcap import cli
 from xmcap.data import features, images
-from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.evaluation import embed
+from xmcap.families.dual import text_input
 from xmcap.models import model_json
 
 KINDS = ("CLIP", "Siglip", "AltCLIP")

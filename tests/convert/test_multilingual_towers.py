@@ -11,7 +11,7 @@ from tests.convert import multilingual_towers as towers
 from tests.convert import two_towers
 from tests.convert.conftest import edit_json
 from xmcap import cli
-from xmcap.data.pretrained_tokenizers import text_input
+from xmcap.families.dual import text_input
 from xmcap.models import model_json
 
 KINDS = [(kind, shape) for kind in ("siglip2", "metaclip2") for shape in (towers.USUAL, towers.UNUSUAL)]

@@ -11,7 +11,7 @@ from tests.convert import multilingual_towers, open_clip_models
 from tests.convert.conftest import edit_json, embedded
 from xmcap import cli
 from xmcap.data import images
-from xmcap.data.pretrained_tokenizers import text_input
+from xmcap.families.dual import text_input
 from xmcap.models import model_json
 
 # Of the weights, pictures and texts of open_clip_models, by CLIP and CustomTextCLIP: the first three numbers of each

@@ -182,7 +182,7 @@ def test_a_large_split_is_compared_by_a_sample(tmp_path, tiny_dir, monkeypatch):
   source = RecordSource(tiny_dir, "train")
   keys = [record.key for record in source]
   read = []
-  monkeypatch.setattr(features, "_COMPARED", 3)
+  monkeypatch.setattr(record_features, "_COMPARED", 3)
   monkeypatch.setattr(columns, "parse_columns", lambda data: read.append(0) or parse_columns(data))
   for name, order, count in (("same", keys, 3), ("reversed", keys[::-1], 3 + len(keys))):
     features.write(

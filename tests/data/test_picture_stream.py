@@ -8,10 +8,10 @@ import pytest
 import tests.make.tiny_corpus as corpora
 from tests.data.streams import captions, dealt_out, equal, joined
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
+from xmcap import processes as processes_lib
 from xmcap.data import features, images, records
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.files import files
 
 
 def test_every_picture_comes_up_once_an_epoch(tiny):
@@ -152,7 +152,7 @@ def test_any_number_of_workers_gives_the_same_bits(tiny, workers, depth, options
 
 
 def test_workers_are_the_cores_of_the_process_unless_given(tiny):
-  assert captions(tiny).workers == captions(tiny, workers=0).workers == files.available_cores()
+  assert captions(tiny).workers == captions(tiny, workers=0).workers == processes_lib.available_cores()
   assert captions(tiny, workers=5).workers == 5
 
 

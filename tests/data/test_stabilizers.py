@@ -15,7 +15,7 @@ from xmcap.corpora.checking import show
 from xmcap.data import records, vocabulary
 from xmcap.data.caption_choice import pivots_of
 from xmcap.errors import UsageError
-from xmcap.models.stabilizer import Stabilizer
+from xmcap.families.plugs.stabilizer import Stabilizer
 
 
 def places(*captions, pivot="en"):

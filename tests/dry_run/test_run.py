@@ -19,11 +19,11 @@ from xmcap.evaluation import evaluators
 from xmcap.training.checkpoints import settings
 from xmcap.training.checkpoints import write as checkpoints
 from xmcap.training.checkpoints.read import load_params
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.reporting import metrics_file
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import StatePlan, plan_state
-from xmcap.training.step import TrainState
 
 FILES = ["--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin"]
 COMMON = ["--gin.BATCH_SIZE=4", "--gin.TARGET_LENGTH=12", *small_corpus.SMALLER]

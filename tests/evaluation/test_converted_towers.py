@@ -16,7 +16,8 @@ from xmcap import cli
 from xmcap.data import images, records
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError
-from xmcap.evaluation import embed, embedder
+from xmcap.evaluation import embed
+from xmcap.families.dual import embedder
 from xmcap.ranked import retrieval, zero_shot
 
 LABELS = {"EN": [[0, 1, 2], ["a dog", "a cat", "an owl!"]], "DE": [[0, 2], ["Hund", "Eule"]]}
@@ -24,8 +25,8 @@ LABELS = {"EN": [[0, 1, 2], ["a dog", "a cat", "an owl!"]], "DE": [[0, 2], ["Hun
 CONFIG = """
 include 'data/folder.gin'
 import xmcap.evaluation.model_dir
-import xmcap.evaluation.retrieval_evaluator
-import xmcap.evaluation.zero_shot_evaluator
+import xmcap.families.dual.retrieval_evaluator
+import xmcap.families.dual.zero_shot_evaluator
 LABELS = ''
 evaluate.model_dir = %MODEL_DIR
 evaluate.evaluators = [@RetrievalEvaluator(), @ZeroShotEvaluator()]

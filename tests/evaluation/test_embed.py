@@ -14,7 +14,7 @@ from tests.evaluation import dual
 from tests.make.tiny_corpus import tiny_dir  # noqa: F401  a fixture
 from xmcap.cli import main
 from xmcap.evaluation import embed as embed_lib
-from xmcap.evaluation import embedder
+from xmcap.families.dual import embedder
 from xmcap.scoring import read_system
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -9,10 +9,11 @@ import pytest
 from tests import drawn_params, pictures
 from xmcap.errors import UsageError
 from xmcap.evaluation.evaluators import CaptionEvaluator, LossEvaluator
+from xmcap.families.tagging.vit_objective import TagObjective
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.scoring import score
-from xmcap.training.objectives import CaptionObjective, TagObjective
+from xmcap.training.objectives import CaptionObjective
 
 _KEYS = ("a", "b", "c")
 

@@ -12,9 +12,9 @@ from tests.make.tiny_corpus import png, write_corpus
 from xmcap.data import images, records
 from xmcap.errors import UsageError
 from xmcap.evaluation.live_page import LivePage
-from xmcap.evaluation.tag_names import TagNames
+from xmcap.families.tagging.tag_names import TagNames
+from xmcap.families.tagging.vit_objective import TagObjective
 from xmcap.models.vit import ViTConfig
-from xmcap.training.objectives import TagObjective
 
 NAMES = {"dog": {"ar": "كلب", "en": "dog"}, "cat": {"en": "cat"}, "owl": {"ar": "بومة", "en": "owl"}}
 

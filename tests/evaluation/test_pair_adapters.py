@@ -13,11 +13,11 @@ import pytest
 from tests.convert import open_clip_models, test_m_clip
 from tests.convert.test_hf_dual import write_dual
 from xmcap.cli import main
-from xmcap.data.taught_stream import PairStream
 from xmcap.errors import UsageError
+from xmcap.families.dual.adapting import AdapterObjective
+from xmcap.families.dual.taught_stream import PairStream
+from xmcap.families.dual.text_tower import TextConfig, TextTower
 from xmcap.models import model_json, stacking
-from xmcap.models.text_tower import TextConfig, TextTower
-from xmcap.training.adapting import AdapterObjective
 from xmcap.training.checkpoints import weights
 from xmcap.training.checkpoints.read import load_params
 

@@ -1,5 +1,5 @@
-from xmcap.files import files
+from xmcap import processes
 
 
 def test_there_is_a_core():
-  assert files.available_cores() >= 1
+  assert processes.available_cores() >= 1

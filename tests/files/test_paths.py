@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from xmcap.data import features, vocabulary
-from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError
 from xmcap.evaluation import picture_files
 from xmcap.evaluation.captioning import PictureCaptioner
+from xmcap.families.dual import tokenizer_files
 from xmcap.files import addresses, buckets, files, outputs
 from xmcap.reading import archives, embedding_files
 from xmcap.scoring import score, write, write_predictions

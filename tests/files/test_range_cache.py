@@ -7,7 +7,7 @@ import gin
 import numpy as np
 import pytest
 
-from xmcap.data import workers
+from xmcap import processes
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import range_cache
 from xmcap.files.range_cache import RangeCache, RecordCache
@@ -114,7 +114,7 @@ def _work(folder: str, process: int) -> int:
 
 
 def test_processes_share_it(tmp_path):
-  with workers.pool(2) as pool:
+  with processes.pool(2) as pool:
     assert sum(pool.map(_work, [str(tmp_path)] * 2, (1, 2))) > 0
   cache = RangeCache(tmp_path, SIZE)
   assert len(held(cache, range(300))) > 200 and cache.disk_bytes() <= SIZE

@@ -25,9 +25,9 @@ from tests.serving import servers
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import columnar
 from xmcap.corpora.folder.table import Columns
-from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.errors import XmcapError
-from xmcap.models.text_tower import TextConfig
+from xmcap.families.dual import text_input
+from xmcap.families.dual.text_tower import TextConfig
 from xmcap.serving import app as app_lib
 from xmcap.serving import server
 from xmcap.serving.batching import Batching

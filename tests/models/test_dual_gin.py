@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from xmcap import configuration
-from xmcap.evaluation.embedder import configured_tower
-from xmcap.training.contrastive import ContrastiveObjective
+from xmcap.families.dual.embedder import configured_tower
+from xmcap.families.dual.objective import ContrastiveObjective
 
 RUN = "runs/contrastive_cc3m35l.gin"
 FILES = {

@@ -16,10 +16,10 @@ from xmcap import configuration
 from xmcap.commands import base
 from xmcap.data.tag_prompts import TagPrompts
 from xmcap.errors import UsageError
+from xmcap.families.plugs.stabilizer import Stabilizer
 from xmcap.models import model_json
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
-from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 

@@ -11,8 +11,8 @@ import scipy.special
 
 from tests import drawn_params
 from xmcap.errors import UsageError
+from xmcap.families.tagging.vit_tagger import Tagger
 from xmcap.models import stacking
-from xmcap.models.tagger import Tagger
 from xmcap.models.vit import ViT, ViTConfig
 
 

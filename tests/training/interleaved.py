@@ -14,8 +14,8 @@ from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
 from tests.training.toy import CLASSES, HIDDEN, WIDTH, ToyObjective
-from xmcap.models.dual import Embeddings
-from xmcap.training.contrastive import ContrastiveObjective, infonce_losses, sigmoid_losses
+from xmcap.families.dual.model import Embeddings
+from xmcap.families.dual.objective import ContrastiveObjective, infonce_losses, sigmoid_losses
 from xmcap.training.sharding import Partitioning
 
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.training.test_contrastive import LOSSES, mean_loss, rows_of, value_and_grads
-from xmcap.training import contrastive
+from tests.families.dual.test_objective import LOSSES, mean_loss, rows_of, value_and_grads
+from xmcap.families.dual import objective as contrastive
 
 # SigLipLoss and ClipLoss of open_clip_torch 3.3.0 (torch 2.13.0, float64) for the rows of `few_rows`, logit_scale 7 and
 # logit_bias -4 (ClipLoss: none): the loss, and its gradients for image_features, text_features, scale and bias.

@@ -9,7 +9,8 @@ from flax import traverse_util
 
 from xmcap.errors import UsageError
 from xmcap.models import stacking
-from xmcap.training.optimizer import Optimizer, adafactor, adam, merge, rmsprop
+from xmcap.models.stacking import merge
+from xmcap.training.optimizer import Optimizer, adafactor, adam, rmsprop
 from xmcap.training.schedule import ConstantThenRsqrt
 
 PARAMS = {

@@ -12,14 +12,14 @@ from tests.make.tiny_corpus import NUM_PICTURES, register, tiny_dir  # noqa: F40
 from xmcap import configuration
 from xmcap.cli import main
 from xmcap.data import features
-from xmcap.data import words as words_lib
-from xmcap.data.word_stream import WordStream
 from xmcap.evaluation import model_dir
-from xmcap.evaluation.word_evaluator import WordRetrievalEvaluator
+from xmcap.families.word2visualvec import words as words_lib
+from xmcap.families.word2visualvec.evaluator import WordRetrievalEvaluator
+from xmcap.families.word2visualvec.objective import Word2VisualVecObjective
+from xmcap.families.word2visualvec.stream import WordStream
 from xmcap.models import model_json
 from xmcap.training import loop
 from xmcap.training.checkpoints import read
-from xmcap.training.word2visualvec import Word2VisualVecObjective
 
 KEYS = tuple(f"{index:016x}" for index in range(NUM_PICTURES))
 NUMBERS = [str(index) for index in range(NUM_PICTURES)]

@@ -211,8 +211,8 @@ def _add_words(actions) -> None:
 
 
 def _words(arguments) -> None:
-  from xmcap.data import records, words
-  from xmcap.families.word2visualvec import word_vectors
+  from xmcap.data import records
+  from xmcap.families.word2visualvec import word_vectors, words
   from xmcap.files import files
   from xmcap.scoring.tables.grid import Grid
 

@@ -64,7 +64,7 @@ def examine(bucket: str = "") -> dict[str, Any]:
   import platform
   import tempfile
 
-  from xmcap.files import files
+  from xmcap import processes
 
   found: dict[str, Any] = {
     "xmcap": {"version": __version__, "folder": os.path.dirname(os.path.dirname(os.path.abspath(__file__)))},
@@ -78,7 +78,7 @@ def examine(bucket: str = "") -> dict[str, Any]:
       ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     ),
     "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
-    "cores": files.available_cores(),
+    "cores": processes.available_cores(),
     "free_memory": platforms.free_memory(),
     "free_disk": {
       folder: _free_disk(folder) for folder in dict.fromkeys((os.getcwd(), tempfile.gettempdir()))

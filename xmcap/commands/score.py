@@ -131,7 +131,7 @@ def _style(arguments):
 
 def _score(arguments) -> None:
   from xmcap import platforms, processes
-  from xmcap.files import files
+  from xmcap import processes as processes_lib
   from xmcap.pages import output
   from xmcap.scoring import metrics, options
 
@@ -160,7 +160,7 @@ def _score(arguments) -> None:
       document_frequencies=arguments.df,
       save_document_frequencies=arguments.save_df,
       images_dir=arguments.images,
-      processes=arguments.processes or files.available_cores(),
+      processes=arguments.processes or processes_lib.available_cores(),
       metrics=None if arguments.metrics is None else metrics.parse(arguments.metrics),
       health=not arguments.no_health,
       style=_style(arguments),

@@ -42,7 +42,7 @@ def _tag(arguments) -> None:
   as_lines = arguments.json or bool(arguments.out)
   keys = picture_files.keys(files, arguments.keys if as_lines else "path")
   outputs.keep_apart({"--out": arguments.out}, {"IMAGE": list(files), "--features": arguments.features})
-  from xmcap.evaluation.picture_tags import PictureTagger
+  from xmcap.families.tagging.picture_tags import PictureTagger
 
   tagger = PictureTagger(arguments.model_dir, arguments.step)
   if arguments.features:

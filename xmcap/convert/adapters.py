@@ -7,9 +7,9 @@ from xmcap.convert import exporting, importing
 from xmcap.convert.pairs import unchanged
 from xmcap.convert.recognise import place_of
 from xmcap.errors import UsageError
+from xmcap.families.dual.text_tower import TextConfig
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
-from xmcap.models.text_tower import TextConfig
 from xmcap.training.checkpoints import weights
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
 from xmcap.convert.source import Source
-from xmcap.data.pretrained_tokenizers import tokenizer_files
 from xmcap.errors import UsageError, one_line
+from xmcap.families.dual import tokenizer_files
 from xmcap.files.bucket_paths import epath
 from xmcap.files.tensors import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
 from xmcap.models.vit import POOLS

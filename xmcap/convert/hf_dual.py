@@ -9,10 +9,10 @@ import numpy as np
 from xmcap.convert import hf_pictures, hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs
 from xmcap.convert.source import make_config
-from xmcap.data.pretrained_tokenizers.tokenizer_files import Described
 from xmcap.errors import UsageError
-from xmcap.models.dual import DualConfig, DualTower
-from xmcap.models.text_tower import TextConfig
+from xmcap.families.dual.model import DualConfig, DualTower
+from xmcap.families.dual.text_tower import TextConfig
+from xmcap.families.dual.tokenizer_files import Described
 from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
 

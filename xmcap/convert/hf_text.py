@@ -10,8 +10,8 @@ import numpy as np
 from xmcap.convert.pairs import SAME, Kind, Pair, below, module_pairs
 from xmcap.convert.source import count_layers, make_config, shape_of
 from xmcap.errors import UsageError
+from xmcap.families.dual.text_tower import TextConfig
 from xmcap.files.tensors import Tensor
-from xmcap.models.text_tower import TextConfig
 
 _HEAD_WIDTH = 64  # in all published models of these kinds
 

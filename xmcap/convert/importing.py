@@ -8,14 +8,14 @@ from typing import Any
 
 from xmcap.convert.pairs import make_outputs
 from xmcap.convert.recognise import open_source
-from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.errors import UsageError
+from xmcap.families.dual import text_input
+from xmcap.families.dual.model import DualTower
+from xmcap.families.dual.text_tower import TextConfig
 from xmcap.files import files, outputs, whole_files
 from xmcap.files.tensors import Output, write_safetensors
 from xmcap.models import model_json
-from xmcap.models.dual import DualTower
 from xmcap.models.t5 import T5Config
-from xmcap.models.text_tower import TextConfig
 from xmcap.training.checkpoints.weights import PARAMS
 
 _OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype")

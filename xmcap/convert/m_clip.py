@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from xmcap.convert import hf, hf_text
 from xmcap.convert.pairs import Pair, below, module_pairs
 from xmcap.convert.source import Source
-from xmcap.data.pretrained_tokenizers.tokenizer_files import describe
 from xmcap.errors import UsageError
+from xmcap.families.dual.model import DualTower
+from xmcap.families.dual.text_tower import TextConfig
+from xmcap.families.dual.tokenizer_files import describe
 from xmcap.files import strict_json
 from xmcap.files.tensors import Tensor, is_file_name
-from xmcap.models.dual import DualTower
-from xmcap.models.text_tower import TextConfig
 from xmcap.terminal import shown
 
 _MODULES = "modules.json"

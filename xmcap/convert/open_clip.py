@@ -12,11 +12,11 @@ from typing import Any
 from xmcap.convert import hf, hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_pairs, position_pairs
 from xmcap.convert.source import Source, count_layers, make_config, shape_of
-from xmcap.data.pretrained_tokenizers.tokenizer_files import Described, describe
 from xmcap.errors import UsageError
+from xmcap.families.dual.model import DualConfig, DualTower
+from xmcap.families.dual.text_tower import TextConfig
+from xmcap.families.dual.tokenizer_files import Described, describe
 from xmcap.files.tensors import Tensor
-from xmcap.models.dual import DualConfig, DualTower
-from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
 

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 
 from xmcap.convert.pairs import Pair, Shape
 from xmcap.errors import UsageError
+from xmcap.families.dual.model import DualConfig, DualTower
+from xmcap.families.dual.text_tower import TextConfig
 from xmcap.files.tensors import Tensor
 from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
-from xmcap.models.dual import DualConfig, DualTower
 from xmcap.models.limits import FieldError
 from xmcap.models.t5 import T5Config
-from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
 
 T5_PARTS = ("token_embedder", "encoder", "decoder")

@@ -26,7 +26,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 from tensorflow_datasets import features as of
 
-from xmcap import extras
+from xmcap import extras, processes
 from xmcap.corpora.building import build, file_names, picture_check
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.options import Options
@@ -128,7 +128,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
     plans.begin(self._folder, work_dir, corpus.plan(options))
     listed = self._opened.enter_context(files.whole(self._folder / "problems.jsonl"))
     self._problems = Problems(options.on_bad, listed)
-    work = options_lib.Work(work_dir, options, files.available_cores(), self._problems)
+    work = options_lib.Work(work_dir, options, processes.available_cores(), self._problems)
     self._splits = list(corpus.splits(work))
     return {split.name: self._generate_examples(split) for split in self._splits}
 

@@ -38,7 +38,7 @@ class Buckets:
     lengths: possible values of T, ascending. A batch gets the smallest that fits all its captions, or the largest.
     window: number of batches whose pictures are sorted by caption length among each other; 1 keeps the order.
     prompts: if captions are drawn in pairs, the number of tokens of each language's LangId, which a target contains
-      together with both captions (see `models/stabilizer.py`).
+      together with both captions (see `families/plugs/stabilizer.py`).
   """
 
   def __init__(

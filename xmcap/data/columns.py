@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from xmcap.data.messages import Features, parser
+from xmcap.data.array_records.messages import Features, parser
 
 
 @dataclasses.dataclass(slots=True)

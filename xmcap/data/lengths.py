@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from xmcap.data import workers
+from xmcap import processes as processes_lib
 from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
@@ -157,7 +157,7 @@ def write(
     if split not in source.sizes or len(source) != sum(source.sizes[split]["shard_lengths"]):
       raise UsageError(f"--splits: '{split}' is a part of a split: give whole splits")
     what = f"{split}: records counted for the index"
-    parts = workers.map_records(
+    parts = processes_lib.map_records(
       _count, source, vocabulary, chunk=_CHUNK, processes=processes, what=what, say=say
     )
     layouts, layout_of, pieces = _merged(parts)

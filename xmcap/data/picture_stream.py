@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from absl import logging
 
+from xmcap import processes as processes_lib
 from xmcap.data import decoders, draws, images, record_features, records
 from xmcap.data.features import Features
 from xmcap.data.mixed_source import MixedSource
@@ -21,7 +22,6 @@ from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import UsageError, XmcapError
-from xmcap.files import files
 from xmcap.terminal import shown
 
 Batch = dict[str, np.ndarray]
@@ -122,7 +122,7 @@ class PictureStream:
 
   def _choose_workers(self) -> decoders.Decoders | None:
     """Sets `workers` and `processes`; returns the processes that make batches, which are not started yet."""
-    cores = files.available_cores()
+    cores = processes_lib.available_cores()
     able = self.has_rows and not self.features and hasattr(os, "memfd_create")
     if self.processes and not able:
       raise UsageError(
@@ -212,7 +212,7 @@ class PictureStream:
     """
     steps = itertools.count(start_step) if num_steps is None else range(start_step, start_step + num_steps)
     count = len(self._positions(0, rows))
-    workers = self.workers or files.available_cores()
+    workers = self.workers or processes_lib.available_cores()
     stream, parts = self, workers
     if self._decoders is not None and (num_steps is None or self._decoders.started):
       self.begin()

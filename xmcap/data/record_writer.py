@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import array_record.python.array_record_module as array_record_module
 
-from xmcap.data import workers
+from xmcap import processes as processes_lib
 from xmcap.data.array_records import range_index, tfds_metadata
 from xmcap.data.records import Record, check, serialize
 from xmcap.errors import XmcapError, one_line
@@ -133,7 +133,7 @@ def write_split(
   calls = ([out / name for name in names], [records] * len(shards), shards, marks)
   lengths: list[int] = []
   num_bytes = 0
-  with workers.pool(min(processes or files.available_cores(), len(shards))) as pool:
+  with processes_lib.pool(min(processes or processes_lib.available_cores(), len(shards))) as pool:
     for count, size in pool.map(_write_shard, *calls):
       lengths.append(count)
       num_bytes += size

@@ -20,7 +20,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.data.array_records import range_index, remote, tfds_metadata
 from xmcap.data.array_records.local import RecordFiles
-from xmcap.data.messages import Example, Features, parser
+from xmcap.data.array_records.messages import Example, Features, parser
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import addresses, keys
 from xmcap.terminal import shown

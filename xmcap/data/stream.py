@@ -33,7 +33,7 @@ from xmcap.data.registry import Registration, registration
 from xmcap.data.tag_prompts import TagPrompts, own_tags
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
 from xmcap.errors import UsageError, XmcapError
-from xmcap.models.stabilizer import Marks, Stabilizer
+from xmcap.models.targets import Stabilizing, TargetFormat
 from xmcap.terminal import shown
 
 _CUT = "captions truncated at the target length"
@@ -73,8 +73,9 @@ class CaptionStream(PictureStream):
     temperature: weights are raised to the power of 1 / temperature, like rates in seqio and mT5.
     prompt_tags: the tags that follow the LangId in a prompt, the same for all of a picture's prompts in a language;
       None: none.
-    stabilizer: if given, targets are those of PLuGS (see `models/stabilizer.py`): each caption follows the caption in
-      the pivot language that it translates, and captions without such a pair (see caption_choice.py) are not drawn.
+    stabilizer: if given, targets are those of PLuGS (see `families/plugs/stabilizer.py`): each caption follows the
+      caption in the pivot language that it translates, and captions without such a pair (see caption_choice.py) are not
+      drawn.
       Target lengths count both. With the form `consistent`, `prompt_tokens` are padding, [B, 1, 1], and LangIds in
       targets have weight 0.
   """
@@ -89,7 +90,7 @@ class CaptionStream(PictureStream):
   language_weights: str | Mapping[str, float] = "rates"
   temperature: float = 1.0
   prompt_tags: TagPrompts | None = None
-  stabilizer: Stabilizer | None = None
+  stabilizer: Stabilizing | None = None
 
   has_rows: ClassVar[bool] = True
 
@@ -126,7 +127,7 @@ class CaptionStream(PictureStream):
       self._indexes = [lengths.index_of(part.source, self.vocabulary) for part in self.parts]
     self._plan(targets, self.bucket_window)
 
-  def _stabilized(self, registered: Registration) -> Marks | None:
+  def _stabilized(self, registered: Registration) -> TargetFormat | None:
     """The tokens around stabilizers; UsageError if a corpus has none, or the other settings do not fit."""
     marks = self.vocabulary.marks(self.stabilizer)
     if marks is None:

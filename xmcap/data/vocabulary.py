@@ -22,10 +22,12 @@ from xmcap import languages as languages_lib
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import addresses, files, paths
-from xmcap.models.stabilizer import Marks, Stabilizer
+from xmcap.models.targets import Stabilizing, TargetFormat
 
 PAD_ID = 0
 EOS_ID = 1
+VOCABULARY = "vocabulary.model"
+"""The file of a vocabulary in the folder of a run."""
 UNK_ID = 2
 ROW_MULTIPLE = 128
 MT5_SIZE = 250_100
@@ -250,11 +252,11 @@ class Vocabulary:
       )
     return self.size
 
-  def marks(self, stabilizer: Stabilizer | None) -> Marks | None:
+  def marks(self, stabilizer: Stabilizing | None) -> TargetFormat | None:
     """Returns the tokens around a stabilizer; None for None."""
     if stabilizer is None:
       return None
-    return Marks(stabilizer, self.separator, tuple(self.prompt(stabilizer.language)))
+    return stabilizer.marks(self.separator, tuple(self.prompt(stabilizer.language)))
 
   def encode(self, text: str) -> list[int]:
     """Returns the ids of a text, without EOS."""

@@ -9,11 +9,12 @@ import numpy as np
 
 from xmcap.errors import XmcapError
 from xmcap.training import sharding
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.reporting import metrics_file
 from xmcap.training.state import StatePlan
-from xmcap.training.step import TrainState, make_train_step
+from xmcap.training.step import make_train_step
 
 Batch = Mapping[str, np.ndarray]
 

@@ -12,9 +12,9 @@ from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
 from xmcap.training.checkpoints import read, start
 from xmcap.training.checkpoints.settings import Settings
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.checkpoints.weights import open_weights
 from xmcap.training.state import StatePlan
-from xmcap.training.step import TrainState
 
 _TEXT_PARTS = ("token_embedder", "encoder", "decoder")
 

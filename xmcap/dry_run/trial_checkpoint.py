@@ -12,8 +12,8 @@ from xmcap.files import addresses, buckets, outputs
 from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints.read import checkpoints_dir, restore
 from xmcap.training.checkpoints.retention import CheckpointPolicy
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.step import TrainState
 
 
 def write_and_read(run_dir: str, num_bytes: int) -> str:

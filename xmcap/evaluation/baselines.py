@@ -9,9 +9,9 @@ import gin
 import numpy as np
 from PIL import Image
 
+from xmcap import processes
 from xmcap.data import images, records
 from xmcap.evaluation.picture_features import PictureEncoder
-from xmcap.files import files
 from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import References
 
@@ -121,7 +121,7 @@ class _Nearest:
 def thumbnails(pictures: Mapping[str, bytes]) -> np.ndarray:
   """Thumbnails of N pictures by key, float32 [N, 768]: 16 x 16 pixels in RGB, from 0 to 1."""
   # Threads are enough, because Pillow releases the GIL while decoding.
-  with concurrent.futures.ThreadPoolExecutor(files.available_cores()) as threads:
+  with concurrent.futures.ThreadPoolExecutor(processes.available_cores()) as threads:
     return np.stack(list(threads.map(_thumbnail, pictures.values(), pictures)))
 
 

@@ -14,21 +14,21 @@ from absl import logging
 from PIL import Image
 
 from xmcap import languages as languages_lib
+from xmcap import processes
 from xmcap.data import images
+from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.prefetch import Job, prefetch
-from xmcap.data.pretrained_tokenizers import text_input
 from xmcap.data.tag_prompts import PromptTags
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError
 from xmcap.evaluation import predictor, sharded_params
-from xmcap.files import files, paths
+from xmcap.files import paths
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.beam_search import IMPOSSIBLE, Beam, n_best
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
-from xmcap.models.stabilizer import Stabilizer
 from xmcap.training.checkpoints import read
 
 Picture = str | os.PathLike | bytes | Image.Image | np.ndarray
@@ -93,8 +93,7 @@ class PictureCaptioner:
     every = languages_lib.ordered({*self.languages, *languages_lib.LANGUAGES})
     self._prompt_width = predictor.prompts_of(vocabulary, every).shape[1]
     self._decoding = model_json.Decoding(**model.decoding)
-    stabilizer = model.config("stabilizer")
-    self._marks = vocabulary.marks(stabilizer if isinstance(stabilizer, Stabilizer) else None)
+    self._marks = vocabulary.marks(model.config("stabilizer"))
     cast = self._generator(self.search).cast
     self._params = sharded_params.for_decoding(params, jax.local_devices(), cast)
     self.batch_size = self._params.rounded(batch_size)
@@ -162,7 +161,7 @@ class PictureCaptioner:
     rng = predictor.key_on(self._params, seed)
     starts = range(0, len(pictures), self.batch_size)
     found: list[dict[str, list[Candidate]]] = []
-    loaded = prefetch((self._job(pictures, start) for start in starts), files.available_cores(), depth=2)
+    loaded = prefetch((self._job(pictures, start) for start in starts), processes.available_cores(), depth=2)
     for start in starts:
       of_batch = codes[start : start + self.batch_size]
       rows = max(pad_to, *map(len, of_batch)) * repeated
@@ -327,7 +326,7 @@ def load_captioner(
     XmcapError: a file is damaged.
   """
   model = model_json.of_folder(model_dir)
-  vocabulary = Vocabulary(os.fspath(epath.Path(model_dir) / text_input.VOCABULARY))
+  vocabulary = Vocabulary(os.fspath(epath.Path(model_dir) / vocabulary_lib.VOCABULARY))
   params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
   return PictureCaptioner(model, params, vocabulary, batch_size)
 

@@ -11,21 +11,19 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import msgspec
 import numpy as np
 
+from xmcap import digests
 from xmcap.data import records
 from xmcap.data.columns import parse_columns
-from xmcap.data.taught_stream import digest_of_texts
 from xmcap.errors import UsageError
-from xmcap.evaluation import adapters as adapters_lib
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import picture_features
-from xmcap.evaluation.embedder import DualEmbedder, TextEmbedder
-from xmcap.evaluation.word_embedder import FeatureEmbedder
+from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.files import addresses, files, plans
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
@@ -42,7 +40,36 @@ NAME, VERSION = "embeddings", "2"
 # Rows that are embedded and written at once.
 _PART = {"pictures": 4_096, vectors.CAPTIONS: 16_384, vectors.PREDICTIONS: 16_384, "labels": 1_024}
 
-Embedder = DualEmbedder | FeatureEmbedder
+_EMBEDDERS = {
+  "words": "xmcap.families.word2visualvec.embedder:FeatureEmbedder",
+  "dual": "xmcap.families.dual.embedder:DualEmbedder",
+}
+"""Part of a model -> the class that embeds with it."""
+
+
+class Embedder(Protocol):
+  """A model that embeds pictures and texts into one space; `texts` embeds texts.
+
+  It is made from a run's folder, its model and parameters, and the file of stored features of pictures, "" if there is
+  none.
+  """
+
+  texts: EmbedsTexts
+
+  def __init__(self, folder: epath.Path, model: model_json.Model, params: Any, features: str = ""): ...
+
+  @property
+  def preprocessing(self) -> str:
+    """How pictures and texts are prepared."""
+    ...
+
+  def texts_of(self, code: str, adapters: str = "") -> EmbedsTexts:
+    """Returns what embeds texts of a language, with its adapter in the folder `adapters`, if it has one there."""
+    ...
+
+  def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
+    """Returns the embeddings of pictures, float32 [N, E]."""
+    ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +110,7 @@ class Inputs:
       texts["predictions"] = {code: list(held) for code, held in self.predictions.items()}
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
-    return {name: [len(held), digest_of_texts(held)] for name, held in texts.items()}
+    return {name: [len(held), digests.of_json(held)] for name, held in texts.items()}
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
@@ -122,9 +149,8 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   folder = epath.Path(model_dir)
   model = _read_model(folder)
   params = picture_features.read_params(model_dir, step)
-  if model.words is not None:
-    return FeatureEmbedder(folder, model, params, features)
-  return DualEmbedder(folder, model, params)
+  made: Embedder = model_json.load(_EMBEDDERS[_part(model)])(folder, model, params, features)
+  return made
 
 
 def write(
@@ -142,7 +168,7 @@ def write(
   Args:
     out: the folder; finished parts of the same inputs and model are kept.
     model_dir, step: as in `load`.
-    adapters: as in `adapters.of_language`.
+    adapters: folder with a folder CODE for each language that has an adapter; "": none.
     say: takes lines of progress.
 
   Raises:
@@ -197,6 +223,10 @@ def write(
       say(f"{out} holds these embeddings already")
   elif hosts.agree("embeddings", "")[0] == "begun":
     embed_parts(out / plans.WORK)
+
+
+def _part(model: model_json.Model) -> str:
+  return "words" if model.words is not None else "dual"
 
 
 def _read_model(folder: epath.Path) -> model_json.Model:
@@ -279,9 +309,7 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
   """Returns the embeddings of a part, the number of texts that were cut, and of captions that are read as empty."""
-  texts = made.texts
-  if isinstance(texts, TextEmbedder):
-    texts = adapters_lib.of_language(texts, adapters, part.code)
+  texts = made.texts_of(part.code, adapters)
   cut, unread, rows = texts.cut, texts.unread, slice(part.start, part.stop)
   try:
     if part.kind != "labels":

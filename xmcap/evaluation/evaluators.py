@@ -21,7 +21,6 @@ from jax.experimental import multihost_utils
 from xmcap.data import images, records
 from xmcap.errors import UsageError
 from xmcap.evaluation import samples, yardstick
-from xmcap.evaluation import stabilizers as stabilizers_lib
 from xmcap.evaluation.baselines import Baselines
 from xmcap.evaluation.loss_evaluator import LossEvaluator
 from xmcap.evaluation.predictor import Predictor
@@ -178,8 +177,8 @@ class CaptionEvaluator:
     for language, row in {**table.rows, "mean": means}.items():
       for name in table.metrics:
         yield language, f"{self.prefix}{name}", row[name]
-    if stabilizers:
-      yield from stabilizers_lib.rows(stabilizers, self.prefix)
+    if stabilizers and (marks := self.predictor.generator.marks):
+      yield from marks.rows(stabilizers, self.prefix)
 
   def _predict(self, params: Any) -> tuple[predictions_lib.Predictions, predictions_lib.Predictions]:
     """The captions of each picture in the languages of its references, and their stabilizers, if there are any."""
@@ -212,9 +211,9 @@ class CaptionEvaluator:
   ) -> score_table.Table:
     with addresses.local_folder(self.out_dir) as out:
       table = self._write_to(out, predictions)
-      if stabilizers:
-        predictions_lib.write_predictions(out / stabilizers_lib.NAME, stabilizers.items())
-        _say(stabilizers_lib.text(stabilizers))
+      if stabilizers and (marks := self.predictor.generator.marks):
+        predictions_lib.write_predictions(out / marks.kept_as, stabilizers.items())
+        _say(marks.text(stabilizers))
     _say(f"tables and report are in {self.out_dir}: open {addresses.join(self.out_dir, 'report.html')}")
     return table
 

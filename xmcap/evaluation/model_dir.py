@@ -16,12 +16,10 @@ import jax
 from absl import logging
 
 from xmcap import configuration, languages, terminal
-from xmcap.data import labels as labels_lib
 from xmcap.data import registry
 from xmcap.data import vocabulary as vocabulary_lib
-from xmcap.data import words as words_lib
-from xmcap.data.pretrained_tokenizers.text_input import VOCABULARY
 from xmcap.data.stream import CaptionStream
+from xmcap.data.vocabulary import VOCABULARY
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import familiarity, picture_features, picture_files
 from xmcap.evaluation.predictor import Predictor
@@ -33,8 +31,6 @@ from xmcap.training.checkpoints import kept_config, read, start, versions, weigh
 from xmcap.training.reporting import metrics_file
 
 CONFIG = kept_config.NEWEST
-WORDS = "words"
-"""Folder of the words and their vectors, if the model reads words."""
 
 
 def check_model_dir() -> None:
@@ -92,10 +88,8 @@ def write_model_dir(step: int) -> None:
     kept_config.keep(model_dir, step, configuration.explain())
     versions.keep(model_dir, step)
     files.write_anywhere(model_dir / model_json.NAME, model_json.as_text(_model(objective)).encode())
-    if words := getattr(objective, "words", None):
-      words_lib.copy_to(model_dir / WORDS, words)
-    if getattr(getattr(objective, "module", None), "tagger", None) is not None:
-      labels_lib.write_names(model_dir / labels_lib.FOLDER, objective.names)
+    if write_files := getattr(objective, "write_files", None):
+      write_files(model_dir)
     if vocabulary is None:
       return
     contents = vocabulary_lib.read_model(vocabulary.path)

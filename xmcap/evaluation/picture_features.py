@@ -17,15 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from xmcap import processes
 from xmcap.data import features, images
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import sharded_params
-from xmcap.files import files, plans
+from xmcap.files import plans
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
-from xmcap.models.dual import DualConfig
 from xmcap.models.vit import ViT, ViTConfig
 from xmcap.progress import Say
 from xmcap.training.checkpoints import read, weights
@@ -55,7 +55,7 @@ def in_batches(
   """
   batches = [pictures[start : start + batch_size] for start in range(0, len(pictures), batch_size)]
   jobs = (Job([functools.partial(load, picture) for picture in batch], np.stack) for batch in batches)
-  for batch, pixels in zip(batches, prefetch(jobs, files.available_cores(), depth=2), strict=True):
+  for batch, pixels in zip(batches, prefetch(jobs, processes.available_cores(), depth=2), strict=True):
     whole = np.zeros((batch_size, *pixels.shape[1:]), pixels.dtype)
     whole[: len(batch)] = pixels
     yield sharded.compute(compute, {"image": whole})[: len(batch)]
@@ -245,12 +245,12 @@ def _member(part: pathlib.Path, name: str) -> np.ndarray:
     return arrays[name]
 
 
-def _configs(model_dir: str) -> tuple[ViTConfig, DualConfig | None]:
+def _configs(model_dir: str) -> tuple[ViTConfig, Any]:
   model = model_json.of_folder(model_dir)
   vit, dual = model.config("vit"), model.config("dual")
   if not isinstance(vit, ViTConfig):
     raise UsageError(f"{model_dir} holds no image tower ({model_json.NAME} has no 'vit'): give another model")
-  return vit, dual if isinstance(dual, DualConfig) else None
+  return vit, dual
 
 
 def _tower(folder: epath.Path) -> Any:

@@ -10,19 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xmcap import configuration
+from xmcap import configuration, processes
 from xmcap.data import registry
 from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.tag_prompts import TagPrompts, Tags
 from xmcap.data.vocabulary import Vocabulary, check_rows
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
-from xmcap.files import files
 from xmcap.models.captioner import Captioner, variable_shapes
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
-from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import PAD_ID, T5Config
+from xmcap.models.targets import Stabilizing
 from xmcap.models.vit import ViTConfig
 from xmcap.training import sharding
 from xmcap.training.checkpoints.read import check_same, flat
@@ -54,7 +53,7 @@ class Predictor:
   def __init__(
     self, mixture: str = "", search: Any = _GREEDY, max_length: int = 64, batch_size: int = 32,
     cache_dtype: str = "auto", vocabulary: str = "", prompt_tags: TagPrompts | None = None, prompt_length: int = 0,
-    stabilizer: Stabilizer | None = None,
+    stabilizer: Stabilizing | None = None,
   ):  # fmt: skip
     if batch_size < 1:
       raise UsageError(f"Predictor.batch_size is {batch_size}: it must be at least 1")
@@ -169,7 +168,7 @@ class Predictor:
       calls = [functools.partial(load, keys[position]) for position in unique]
       return Job(calls, lambda found: np.stack(found)[rows])
 
-    images = prefetch(map(loading, batches), files.available_cores(), depth=2)
+    images = prefetch(map(loading, batches), processes.available_cores(), depth=2)
     with contextlib.closing(images):
       for start, positions in zip(starts, batches, strict=True):
         stopping.evaluation_batch(f"batch {start // size + 1} of the pictures to decode")

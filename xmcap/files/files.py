@@ -130,8 +130,3 @@ def cache_folder(name: str) -> pathlib.Path:
   """Returns `xmcap/NAME` in the user's cache folder; it need not exist."""
   caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
   return pathlib.Path(caches).expanduser() / "xmcap" / name
-
-
-def available_cores() -> int:
-  """Returns the number of CPU cores that this process may use."""
-  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

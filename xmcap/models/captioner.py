@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from xmcap.models.decoding.caches import CrossCache, SelfCache
+from xmcap.models.caches import CrossCache, SelfCache
 from xmcap.models.layers import Dense, constrain, resolve_dtype
 from xmcap.models.t5 import PAD_ID, Decoder, Encoder, T5Config, TokenEmbedder
 from xmcap.models.vit import ViT, ViTConfig

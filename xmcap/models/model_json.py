@@ -18,12 +18,14 @@ type or out of its limits, a file that is too large. No name in it is used as a 
 """
 
 import dataclasses
+import importlib
 import json
 import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import gin
 import msgspec
 
 from xmcap import languages
@@ -31,16 +33,9 @@ from xmcap.errors import UsageError
 from xmcap.files import strict_json
 from xmcap.files.bucket_paths import epath
 from xmcap.models import limits
-from xmcap.models.decoding.beam_search import Beam
-from xmcap.models.decoding.search import Greedy, Sample
-from xmcap.models.dual import DualConfig
-from xmcap.models.label_tagger import TaggerConfig
 from xmcap.models.layers import check_dtype
-from xmcap.models.stabilizer import Stabilizer
 from xmcap.models.t5 import T5Config
-from xmcap.models.text_tower import TextConfig
 from xmcap.models.vit import ViTConfig
-from xmcap.models.word2visualvec import Word2VisualVecConfig
 from xmcap.terminal import shown
 
 NAME = "model.json"
@@ -48,7 +43,11 @@ LARGEST = 2**16
 """Largest size in bytes; that of a run has about 1,500."""
 
 _FORMAT, _VERSION = "xmcap.model", 1
-_SEARCHES = {"Greedy": Greedy, "Beam": Beam, "Sample": Sample}
+_SEARCHES = {
+  "Greedy": "xmcap.models.decoding.search:Greedy",
+  "Beam": "xmcap.models.decoding.beam_search:Beam",
+  "Sample": "xmcap.models.decoding.search:Sample",
+}
 _MIXTURE = re.compile(r"[A-Za-z0-9_.:]{1,100}")
 
 Fields = Mapping[str, Any]
@@ -88,26 +87,29 @@ class TagsInPrompt:
       )
 
 
-_CONFIGS = {
-  "vit": ViTConfig,
-  "t5": T5Config,
-  "text": TextConfig,
-  "dual": DualConfig,
-  "words": Word2VisualVecConfig,
-  "tagger": TaggerConfig,
-  "tags": TagsInPrompt,
-  "stabilizer": Stabilizer,
+PARTS = {
+  "vit": "xmcap.models.vit:ViTConfig",
+  "t5": "xmcap.models.t5:T5Config",
+  "text": "xmcap.families.dual.text_tower:TextConfig",
+  "dual": "xmcap.families.dual.model:DualConfig",
+  "words": "xmcap.families.word2visualvec.model:Word2VisualVecConfig",
+  "tagger": "xmcap.families.tagging.label_tagger:TaggerConfig",
+  "tags": "xmcap.models.model_json:TagsInPrompt",
+  "stabilizer": "xmcap.families.plugs.stabilizer:Stabilizer",
 }
-Config = (
-  ViTConfig
-  | T5Config
-  | TextConfig
-  | DualConfig
-  | Word2VisualVecConfig
-  | TaggerConfig
-  | TagsInPrompt
-  | Stabilizer
-)
+"""Part of a model -> module and class of its configuration, which is loaded when a file names the part."""
+
+
+def load(place: str) -> type:
+  """Loads a class, `module:Class`, as in `PARTS`; UsageError if its family is not there."""
+  module, _, name = place.partition(":")
+  try:
+    with gin.unlock_config():  # its configurables are not registered where gin was read without them
+      return getattr(importlib.import_module(module), name)
+  except ModuleNotFoundError as error:
+    if not (error.name or "").startswith("xmcap."):
+      raise
+    raise UsageError(f"the model needs {error.name}, which this xmcap is without") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,25 +139,24 @@ class Model:
   tags: Fields | None = None
   stabilizer: Fields | None = None
 
-  def config(self, part: str) -> Config | None:
-    """The configuration of a part, such as `vit` or `stabilizer`, or None."""
+  def config(self, part: str) -> Any:
+    """The configuration of one of `PARTS`, or None."""
     given = getattr(self, part)
-    return None if given is None else _made(_CONFIGS[part], given)
+    return None if given is None else _made(load(PARTS[part]), given)
 
   def captioner(self) -> tuple[ViTConfig, T5Config]:
     """The configurations of a captioner; UsageError if the model is another one."""
-    vit, t5 = self.config("vit"), self.config("t5")
     if self.dual is not None:
       raise UsageError("the model is not a captioner but a dual tower: use xmcap embed")
-    if not isinstance(vit, ViTConfig) or not isinstance(t5, T5Config):
-      part = "t5" if vit else "vit"
+    if self.vit is None or self.t5 is None:
+      part = "t5" if self.vit else "vit"
       raise UsageError(f"the model is not a captioner: its {NAME} has no {part}")
-    return vit, t5
+    return self.config("vit"), self.config("t5")
 
   def searching(self) -> Any:
     """The search that the file names; greedy search if it names none."""
     name, given = self.search or ("Greedy", {})
-    return _made(_SEARCHES[name], given)
+    return _made(load(_SEARCHES[name]), given)
 
 
 def without_tags(hint: str) -> str:
@@ -176,13 +177,14 @@ def of_config(config: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
 def of_search(search: Any) -> tuple[str, dict[str, Any]] | None:
   """The name and fields of a search, for `Model`; None if its class is not xmcap's."""
   name = type(search).__name__
-  return (name, of_config(search)) if _SEARCHES.get(name) is type(search) else None
+  known = _SEARCHES.get(name)
+  return (name, of_config(search)) if known and load(known) is type(search) else None
 
 
 def as_text(model: Model) -> str:
   """The contents of the file."""
   values: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
-  values |= {part: dict(given) for part in _CONFIGS if (given := getattr(model, part)) is not None}
+  values |= {part: dict(given) for part in PARTS if (given := getattr(model, part)) is not None}
   if model.mixture:
     values["mixture"] = model.mixture
   if model.languages:
@@ -228,10 +230,10 @@ def parse(raw: bytes, where: str) -> Model:
   if type(values.get("version")) is not int or values["version"] != _VERSION:
     version = shown(values.get("version"), 60)
     raise UsageError(f"{where}: version {version}, but this xmcap reads {_VERSION}: use a newer release")
-  _check_names(values, ("format", "version", *_CONFIGS, "mixture", "languages", "decoding"), where, "")
+  _check_names(values, ("format", "version", *PARTS, "mixture", "languages", "decoding"), where, "")
   parts = {
-    part: _checked(config, _object(values[part], where, part), where, part)
-    for part, config in _CONFIGS.items()
+    part: _checked(load(place), _object(values[part], where, part), where, part)
+    for part, place in PARTS.items()
     if part in values
   }
   mixture = values.get("mixture", "")
@@ -253,7 +255,7 @@ def parse(raw: bytes, where: str) -> Model:
       raise UsageError(
         f"{where}: decoding.search.name is {shown(name, 60)}: give one of {', '.join(_SEARCHES)}"
       )
-    search = name, _checked(_SEARCHES[name], fields, where, "decoding.search")
+    search = name, _checked(load(_SEARCHES[name]), fields, where, "decoding.search")
   decoding = _checked(Decoding, decoding, where, "decoding")
   return Model(
     **parts, mixture=mixture, languages=tuple(dict.fromkeys(codes)), decoding=decoding, search=search

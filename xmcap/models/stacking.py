@@ -7,9 +7,10 @@ convert between the two.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -117,3 +118,13 @@ def joined(leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf
 def is_stacked(path: str) -> bool:
   """Whether the path is that of a stacked parameter."""
   return bool(_STACKED.fullmatch(path))
+
+
+def merge(some: Any, others: Any) -> Any:
+  """Joins two trees that share no leaf."""
+  return nested({**flatten(some), **flatten(others)})
+
+
+def path_name(path: Sequence[Any]) -> str:
+  """`decoder/layers/mlp/wi_0/kernel` from a path of `jax.tree_util`."""
+  return jax.tree_util.keystr(tuple(path), simple=True, separator="/")

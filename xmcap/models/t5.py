@@ -19,7 +19,7 @@ from msgspec import Meta
 from xmcap.errors import UsageError
 from xmcap.models import blocks, limits, stacking
 from xmcap.models.attention import MASKED, MultiHeadAttention
-from xmcap.models.decoding.caches import CrossCache, SelfCache
+from xmcap.models.caches import CrossCache, SelfCache
 from xmcap.models.layers import (
   ACTIVATIONS,
   Dense,

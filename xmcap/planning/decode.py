@@ -8,10 +8,10 @@ import numpy as np
 
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.predictor import Predictor
+from xmcap.families.plugs.stabilizer import Marks
 from xmcap.languages import LANGUAGES
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as decoding
-from xmcap.models.stabilizer import Marks
 from xmcap.planning import hlo
 from xmcap.planning import run as run_lib
 from xmcap.planning.step import explained

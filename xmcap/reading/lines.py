@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import rapidgzip
 
+from xmcap import processes
 from xmcap.errors import UsageError, XmcapError, one_line
-from xmcap.files import files
 
 SUFFIXES = (".jsonl", ".jsonl.bz2", ".jsonl.gz")
 CHUNK_BYTES = 32 << 20
@@ -68,7 +68,7 @@ def _unpacked(path: pathlib.Path, packed: BinaryIO):
   if path.suffix == ".bz2":
     with bz2.open(path) as first:
       first.read(1)  # because rapidgzip also skips a damaged first block
-    return rapidgzip.IndexedBzip2File(str(path), parallelization=files.available_cores())
+    return rapidgzip.IndexedBzip2File(str(path), parallelization=processes.available_cores())
   return gzip.open(packed) if path.suffix == ".gz" else packed
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xmcap import languages as languages_lib
+from xmcap import processes as processes_lib
 from xmcap.arguments import checked
 from xmcap.digests import digest, of_images
 from xmcap.errors import UsageError
@@ -19,7 +20,7 @@ from xmcap.reading.references import References, of_split
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import options, residue, scored_predictions, tokenizers, workers
+from xmcap.scoring import options, residue, scored_predictions, tokenizers
 from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.health import faults
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
@@ -169,7 +170,7 @@ def score(
       known = language_fidelity.read(keys, references, gathered)
       health_lib.load()  # once, not in each process
     found: dict[str | None, Any] = dict(
-      zip(slowest_first, workers.share(work, slowest_first, processes), strict=True)
+      zip(slowest_first, processes_lib.map_forked(work, slowest_first, processes), strict=True)
     )
   of_language: dict[str, language_lib.Scored] = {code: found[code] for code in scored}
   notes += language_lib.notes_on_words(of_language, "" if settled.protocol else tokenizer)

@@ -12,9 +12,9 @@ import numpy as np
 from PIL import Image
 from starlette.requests import Request
 
+from xmcap import processes
 from xmcap.data import image_formats, images
 from xmcap.errors import XmcapError
-from xmcap.files import files
 
 MOST_HEAD = 16 << 10
 """Largest head of a request in bytes."""
@@ -146,7 +146,7 @@ class Decoders:
   """The threads that decode pictures; large ones use half of them, and half of the places for requests."""
 
   def __init__(self, limits: Limits):
-    cores = files.available_cores()
+    cores = processes.available_cores()
     self._limits = limits
     self._threads = ThreadPoolExecutor(cores, "pictures")
     self._for_large = ThreadPoolExecutor(max(1, cores // 2), "large pictures")

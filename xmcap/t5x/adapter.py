@@ -23,8 +23,7 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from xmcap.data import images, registry
-from xmcap.data.registry import seqio_tasks
+from xmcap.data import images, registry, seqio_tasks
 from xmcap.data.vocabulary import EOS_ID
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner

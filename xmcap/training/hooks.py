@@ -16,7 +16,7 @@ from xmcap.errors import RestartError, UsageError, XmcapError, one_line
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch
 from xmcap.training.hosts.stopping import EvaluationStopped
-from xmcap.training.reporting.profiler import Profile, Profiler
+from xmcap.training.profiler import Profile, Profiler
 from xmcap.training.run import Hook, Run
 
 

@@ -152,7 +152,7 @@ class Optimizer:
     """The rule for all parameters. It treats each layer of a stack as a parameter of its own, with its own scale."""
 
     def label(path: Sequence[Any], leaf: Any) -> str:
-      return f"layers_{leaf.shape[0]}" if stacking.is_stacked(path_name(path)) else "single"
+      return f"layers_{leaf.shape[0]}" if stacking.is_stacked(stacking.path_name(path)) else "single"
 
     labels = jax.tree_util.tree_map_with_path(label, learning)
     rule = self.transformation()
@@ -179,11 +179,6 @@ class Optimizer:
 
 def _each_layer(rule: optax.GradientTransformation) -> optax.GradientTransformation:
   return optax.GradientTransformation(jax.vmap(rule.init), jax.vmap(rule.update))
-
-
-def merge(some: Params, others: Params) -> Params:
-  """Joins two trees that share no leaf."""
-  return stacking.nested({**stacking.flatten(some), **stacking.flatten(others)})
 
 
 def _factors(
@@ -224,11 +219,6 @@ def _pattern(pattern: Any, option: str) -> re.Pattern:
     return re.compile(pattern)
   except (re.error, TypeError) as error:
     raise UsageError(f"Optimizer.{option}: {pattern!r} is not a regular expression: {error}") from None
-
-
-def path_name(path: Sequence[Any]) -> str:
-  """`decoder/layers/mlp/wi_0/kernel` from a path of `jax.tree_util`."""
-  return jax.tree_util.keystr(tuple(path), simple=True, separator="/")
 
 
 def _norms(name: str, tree: Params) -> dict[str, jax.Array]:

@@ -4,10 +4,10 @@ import dataclasses
 import os
 from collections.abc import Callable
 
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.feed import Feed
 from xmcap.training.metrics import Progress
-from xmcap.training.step import TrainState
 
 
 @dataclasses.dataclass

@@ -21,7 +21,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from xmcap.errors import UsageError, XmcapError
 from xmcap.models import layers, stacking
-from xmcap.training import optimizer as optimizer_lib
 
 MESH_AXES = ("data", "fsdp", "model")
 BATCH_AXES = ("data", "fsdp")
@@ -168,7 +167,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
     usable = [(logical, _without_data(axes)) for logical, axes in rules]
 
   def sharding(path, param) -> NamedSharding:
-    name = optimizer_lib.path_name(path)
+    name = stacking.path_name(path)
     axes = names.get(name)
     if axes is None or len(axes) != len(param.shape):
       raise XmcapError(
@@ -205,12 +204,12 @@ def state_shardings(state: Any, param_shardings: Any, mesh: Mesh) -> Any:
   """
   places = jax.tree.leaves(param_shardings)
   parameters = {
-    optimizer_lib.path_name(path): (param.shape, tuple(place.spec))
+    stacking.path_name(path): (param.shape, tuple(place.spec))
     for (path, param), place in zip(jax.tree_util.tree_leaves_with_path(state.params), places, strict=True)
   }
 
   def spec_of(path, leaf) -> tuple:
-    names = [optimizer_lib.path_name([key]) for key in path]
+    names = [stacking.path_name([key]) for key in path]
     start = next((n for n in range(len(names)) if "/".join(names[n:]) in parameters), None)
     if start is None:
       return ()

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from xmcap.models.stacking import path_name
 from xmcap.training import sharding
-from xmcap.training.optimizer import Optimizer, path_name
-from xmcap.training.step import TrainState, create_state
+from xmcap.training.checkpoints.train_state import TrainState
+from xmcap.training.optimizer import Optimizer
+from xmcap.training.step import create_state
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,31 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 
+from xmcap.models import stacking
 from xmcap.training import optimizer as optimizer_lib
+from xmcap.training.checkpoints.train_state import TrainState
 
 Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
-
-
-class TrainState(flax.struct.PyTreeNode):
-  """Everything that a run carries from step to step; the data's position and the random keys follow from `step`.
-
-  Attributes:
-    step: int32 [], steps done, skipped ones included.
-    params, opt_state: trees of float32.
-    skipped: int32 [], number of steps skipped because the loss or gradient was not finite.
-    skipped_in_a_row: int32 [], number of steps skipped since the last step that was not.
-  """
-
-  step: jax.Array
-  params: Any
-  opt_state: Any
-  skipped: jax.Array
-  skipped_in_a_row: jax.Array
 
 
 def create_state(params: Any, optimizer: optimizer_lib.Optimizer) -> TrainState:
@@ -69,7 +53,7 @@ def make_train_step(
     learning, frozen = optimizer.split(params)
 
     def loss_of(learning):
-      return objective.loss(optimizer_lib.merge(learning, frozen), batch, rng, False)
+      return objective.loss(stacking.merge(learning, frozen), batch, rng, False)
 
     (loss, metrics), grads = jax.value_and_grad(loss_of, has_aux=True)(learning)
     return {**metrics, "loss": loss}, grads
@@ -103,7 +87,7 @@ def make_train_step(
     )
     state = TrainState(
       step=state.step + 1,
-      params=optimizer_lib.merge(updated, frozen),
+      params=stacking.merge(updated, frozen),
       opt_state=opt_state,
       skipped=state.skipped + ~finite,
       skipped_in_a_row=jnp.where(finite, 0, state.skipped_in_a_row + 1),

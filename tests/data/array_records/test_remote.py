@@ -11,7 +11,8 @@ import pytest
 
 from tests import loopback_store
 from tests.make.tiny_corpus import tiny_record
-from xmcap.data import record_writer, records, workers
+from xmcap import processes
+from xmcap.data import record_writer, records
 from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError, XmcapError
@@ -240,7 +241,7 @@ def test_an_iterator_that_is_left_gives_up_what_was_begun(store, remote, monkeyp
 def test_two_processes_share_a_cache(store, remote):
   source = RecordSource("s3://bucket/tiny")
   order = np.random.default_rng(0).permutation(TOTAL).tolist()
-  with workers.pool(2) as pool:
+  with processes.pool(2) as pool:
     first, second = pool.map(source.read, [order[::step] for step in (1, -1)])
   assert first == second[::-1] == [tiny_record(index) for index in order]
   before = reads(store)

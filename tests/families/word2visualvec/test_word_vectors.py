@@ -8,9 +8,9 @@ import pytest
 
 from tests.make.tiny_corpus import NUM_PICTURES, tiny_dir, tiny_record, write_corpus  # noqa: F401  fixtures
 from xmcap.cli import main
-from xmcap.data import features, records, words
+from xmcap.data import features, records
 from xmcap.errors import UsageError
-from xmcap.families.word2visualvec import word_vectors
+from xmcap.families.word2visualvec import word_vectors, words
 
 
 @pytest.fixture(scope="module")

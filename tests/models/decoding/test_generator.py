@@ -10,8 +10,8 @@ import pytest
 from flax import struct
 
 from xmcap.errors import UsageError
+from xmcap.models.caches import SelfCache
 from xmcap.models.decoding.beam_search import Beam
-from xmcap.models.decoding.caches import SelfCache
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Sample
 

@@ -15,12 +15,14 @@ import pytest
 from tests.training.checkpoints.test_checksums import HOSTILE
 from tests.training.toy import ToyObjective, ToyStream
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models.stacking import path_name
 from xmcap.training.checkpoints import read
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.start import starting_state
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.checkpoints.write import Checkpoints
-from xmcap.training.optimizer import Optimizer, adafactor, adam, path_name
-from xmcap.training.step import TrainState, create_state
+from xmcap.training.optimizer import Optimizer, adafactor, adam
+from xmcap.training.step import create_state
 
 OPTIMIZER = Optimizer(adam)
 ROOT = Path(__file__).parents[3]

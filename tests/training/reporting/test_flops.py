@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
+from xmcap.families.tagging.vit_objective import TagObjective
 from xmcap.models.vit import ViTConfig
-from xmcap.training.objectives import TagObjective
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.reporting.flops import ideal_seconds, matmul_flops, step_flops
 

@@ -17,6 +17,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from xmcap import processes as processes_lib
 from xmcap.corpora.building import file_names
 from xmcap.corpora.building.options import Options, Work
 from xmcap.corpora.building.problems import Problems
@@ -131,7 +132,7 @@ def build(
   """
   out = pathlib.Path(out)
   say = progress or (lambda line: None)
-  cores = processes or files.available_cores()
+  cores = processes or processes_lib.available_cores()
 
   def make(work_dir: pathlib.Path) -> dict[str, Any]:
     stopped: XmcapError | None = None

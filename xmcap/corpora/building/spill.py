@@ -11,9 +11,9 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from xmcap import processes as processes_lib
 from xmcap.corpora.building.options import Work
 from xmcap.corpora.building.problems import Problems
-from xmcap.data import workers
 from xmcap.errors import XmcapError
 from xmcap.files import databases, files
 from xmcap.processes import Killed
@@ -85,7 +85,7 @@ def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
   chunks = total = 0
   with contextlib.ExitStack() as stack:
     pieces = stack.enter_context(contextlib.closing(lines.chunks(path, chunk_bytes)))
-    run = map if processes == 1 else stack.enter_context(workers.pool(processes)).map
+    run = map if processes == 1 else stack.enter_context(processes_lib.pool(processes)).map
     try:
       for chunks, share in enumerate(run(_write, _calls(pieces, parse, work.folder, split)), 1):
         total += _collect(_path(work.folder, split, chunks - 1), work.problems)

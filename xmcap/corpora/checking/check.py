@@ -19,7 +19,8 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.data import images, records, workers
+from xmcap import processes as processes_lib
+from xmcap.data import images, records
 from xmcap.data.array_records import range_index
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.errors import UsageError, XmcapError
@@ -176,7 +177,7 @@ def check(
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
         what = f"{source.split}: records checked"
-        chunks = workers.map_records(_check_records, source, tags, max_characters, what=what, **options)
+        chunks = processes_lib.map_records(_check_records, source, tags, max_characters, what=what, **options)
         found.append(_collected(source, chunks, lines))
         for find in _wrong_indexes(source, processes):
           found[-1].add(find)
@@ -221,7 +222,7 @@ def _line(find: Find) -> bytes:
 def _wrong_indexes(source: RecordSource, processes: int | None) -> Iterator[Find]:
   """Yields the local files of a source whose index is wrong; those in a bucket were read by it."""
   indexed = [path for path in source.files if os.path.isfile(path + range_index.SUFFIX)]
-  with workers.pool(min(processes or files.available_cores(), len(indexed))) as pool:
+  with processes_lib.pool(min(processes or processes_lib.available_cores(), len(indexed))) as pool:
     for path, wrong in zip(indexed, pool.map(range_index.is_wrong, indexed), strict=True):
       if wrong:
         what = "the index is damaged, or of another file"

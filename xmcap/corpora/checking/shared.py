@@ -15,7 +15,8 @@ import sqlite3
 import tempfile
 from collections.abc import Sequence
 
-from xmcap.data import records, workers
+from xmcap import processes as processes_lib
+from xmcap.data import records
 from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
@@ -140,7 +141,9 @@ def _fill(
     source = RecordSource(directory, split)
     what = f"{directory}, {split}: pictures hashed"
     number = 0
-    for rows in workers.map_records(_hashes, source, chunk=_CHUNK, processes=processes, what=what, say=say):
+    for rows in processes_lib.map_records(
+      _hashes, source, chunk=_CHUNK, processes=processes, what=what, say=say
+    ):
       numbered = [(corpus, split, place, *row) for place, row in enumerate(rows, number)]
       database.executemany("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?)", numbered)
       number += len(rows)

@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from xmcap import languages
+from xmcap import processes as processes_lib
 from xmcap.corpora.building import annotations
 from xmcap.corpora.checking import annotation_statistics
-from xmcap.data import records, workers
+from xmcap.data import records
 from xmcap.data.records import Caption, Record, RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
@@ -133,7 +134,9 @@ def statistics(
     source = RecordSource(directory, split)
     name = f"{split} (records)"
     options = {"chunk": _CHUNK, "processes": processes, "say": say}
-    parts = workers.map_records(_count_records, source, model, what=f"{name}: images counted", **options)
+    parts = processes_lib.map_records(
+      _count_records, source, model, what=f"{name}: images counted", **options
+    )
     rows += _rows(name, parts)
     images[name], published_as[name] = len(source), source.dataset.replace("_", "").lower()
   for folder in [directory, *(addresses.join(directory, name) for name in addresses.folders(directory))]:

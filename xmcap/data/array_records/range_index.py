@@ -22,7 +22,7 @@ import array_record.python.array_record_module as array_record_module
 import google_crc32c
 import numpy as np
 
-from xmcap.data import workers
+from xmcap import processes as processes_lib
 from xmcap.data.array_records.local import READER_OPTIONS
 from xmcap.errors import XmcapError, one_line
 from xmcap.files import addresses, files, object_store
@@ -143,7 +143,7 @@ def write_absent(paths: Sequence[str], *, processes: int | None = None, say: Say
   held = {folder: set(addresses.names(folder)) for folder in set(map(addresses.parent, paths))}
   absent = [path for path in paths if os.path.basename(path) + SUFFIX not in held[addresses.parent(path)]]
   progress = Progress(say or (lambda line: None), "files of records indexed", len(absent))
-  with workers.pool(min(processes or files.available_cores(), len(absent))) as pool:
+  with processes_lib.pool(min(processes or processes_lib.available_cores(), len(absent))) as pool:
     for done, _ in enumerate(pool.map(write, absent), 1):
       progress(done)
   return len(absent)

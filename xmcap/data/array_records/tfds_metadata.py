@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf import json_format
 
-from xmcap.data.messages import define
+from xmcap.data.array_records.messages import define
 from xmcap.errors import XmcapError, one_line
 from xmcap.files import addresses
 

@@ -1,4 +1,4 @@
-"""Word vectors for `data/words.py`: trained on the captions of a corpus by gensim, or read from a file.
+"""Word vectors for `words.py`: trained on the captions of a corpus by gensim, or read from a file.
 
 Mikolov et al., "Distributed Representations of Words and Phrases and their Compositionality" (2013): skip-gram with
 negative sampling. Dong et al., "Predicting Visual Features from Text" (2018), take vectors of 500 numbers and the words
@@ -15,9 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from xmcap import extras
-from xmcap.data import features, records, words
+from xmcap.data import features, records
 from xmcap.data.features import Features
 from xmcap.errors import UsageError
+from xmcap.families.word2visualvec import words
 from xmcap.files import tensors as tensor_files
 from xmcap.reading.inputs import Input
 from xmcap.terminal import shown

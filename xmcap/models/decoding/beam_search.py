@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.models import limits
-from xmcap.models.decoding.caches import SelfCache
+from xmcap.models.caches import SelfCache
 from xmcap.models.decoding.search import run_in_stages, top, top_tokens
 from xmcap.models.t5 import EOS_ID, PAD_ID
 
@@ -185,6 +185,11 @@ class NBest(Beam):
       raise UsageError(
         f"the {self.count} best of {self.beams} beams: ask for 1 to {self.beams}, or use more beams"
       )
+
+  @property
+  def best_alone(self) -> Beam:
+    """The same search, which returns its best hypothesis."""
+    return Beam(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Beam)})
 
   def _result(self, max_length, rows: _Rows):
     return self._best(max_length, rows, self.count)

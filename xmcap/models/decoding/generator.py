@@ -12,11 +12,10 @@ from jax import lax
 from xmcap.errors import UsageError
 from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
-from xmcap.models.decoding import stabilized
 from xmcap.models.decoding.search import Greedy, Search
 from xmcap.models.layers import resolve_dtype
-from xmcap.models.stabilizer import Marks
 from xmcap.models.t5 import PAD_ID
+from xmcap.models.targets import TargetFormat
 
 _GREEDY = Greedy()
 _BEYOND_TOKENS = 2**30  # larger than any token id
@@ -74,11 +73,9 @@ def generate(captioner, search, max_length, cache_dtype, marks, params, image, p
   if given is None:
     step = functools.partial(apply, method="decode_step")
     found = search.run(step, cross, cache, max_length, keys)
-  elif given.stabilizer.phases == 1:
-    found = stabilized.one_phase(apply, search, given, cross, cache, prompt_tokens, max_length, keys)
   else:
     both = jax.vmap(jax.random.fold_in, (None, 0))(rng, row_ids), keys
-    found = stabilized.two_phases(apply, search, given, cross, cache, prompt_tokens, max_length, both)
+    found = given.search(apply, search, cross, cache, prompt_tokens, max_length, both)
   tokens, scores = (leaf.reshape(batch, languages, *leaf.shape[1:]) for leaf in found)
   return tokens, scores
 
@@ -102,11 +99,9 @@ class Generator:
 
   def __init__(
     self, captioner: Captioner, search: Search = _GREEDY, max_length: int = 32, cache_dtype: str = "auto",
-    marks: Marks | None = None,
+    marks: TargetFormat | None = None,
   ):  # fmt: skip
-    least = 1
-    if marks is not None and marks.stabilizer.is_consistent and marks.stabilizer.phases == 2:
-      least = marks.stabilizer.length + len(marks.pivot) + 1
+    least = 1 if marks is None else marks.least_length
     if max_length < least:
       after = " (with Stabilizer.length tokens before a caption)" if least > 1 else ""
       raise UsageError(f"Generator.max_length is {max_length}: it must be at least {least}{after}")

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.models import limits
-from xmcap.models.decoding.caches import CrossCache, SelfCache
+from xmcap.models.caches import CrossCache, SelfCache
 from xmcap.models.t5 import EOS_ID, PAD_ID
 
 Step = Callable[[jax.Array, jax.Array, CrossCache, SelfCache], tuple[jax.Array, SelfCache]]

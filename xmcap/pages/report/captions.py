@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 from xmcap import languages
+from xmcap import processes as processes_lib
 from xmcap.pages.report import elements, notes
 from xmcap.pages.report.heat_map import region_name
 from xmcap.pages.report.pictures import ReportPictures
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import workers
 from xmcap.scoring.health.faults import FAULTS
 from xmcap.scoring.result import Result
 from xmcap.scoring.tables import score_table
@@ -134,7 +134,7 @@ def blocks(
   places = {key: place for place, key in enumerate(keys)}
   results = list(systems.values())
   codes = tuple(results[0].table.rows)
-  packed = workers.share(lambda code: block(code, places, results), codes, processes)
+  packed = processes_lib.map_forked(lambda code: block(code, places, results), codes, processes)
   for code, content in zip(codes, packed, strict=True):
     kind = "application/octet-stream;base64"
     yield elements.tag("script", content, type=kind, id=f"captions-{code}") + "\n"

@@ -15,11 +15,11 @@ from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files import addresses
 from xmcap.files import orbax as orbax_tensors
 from xmcap.files.bucket_paths import epath
+from xmcap.models.stacking import path_name
 from xmcap.training.checkpoints import checksums, retention
 from xmcap.training.checkpoints import settings as settings_lib
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.hosts import join as hosts
-from xmcap.training.optimizer import path_name
-from xmcap.training.step import TrainState
 
 PARAMS, TRAINING = "params", "training"
 """The two items of a checkpoint: the parameters, and the rest of the `TrainState`."""

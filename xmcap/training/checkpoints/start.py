@@ -12,9 +12,9 @@ from absl import logging
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files.tensors import Tensor
 from xmcap.training.checkpoints.read import damaged_dir, damaged_steps, first_readable, flat, restore
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.checkpoints.weights import PARAMS, Weights, open_weights
 from xmcap.training.hosts import join as hosts
-from xmcap.training.step import TrainState
 
 Pretrained = str | Sequence[str | tuple[str, str]]
 

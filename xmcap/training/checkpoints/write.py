@@ -21,9 +21,9 @@ from xmcap.files.bucket_paths import epath
 from xmcap.training.checkpoints import checksums, read, retention, small_json
 from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.checkpoints.settings import Settings
+from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch
-from xmcap.training.step import TrainState
 
 
 class Checkpoints:

@@ -10,16 +10,17 @@ import jax
 from flax import linen as nn
 from jax.extend import core as jax_core
 
-from xmcap.training.optimizer import Optimizer, merge
+from xmcap.models.stacking import merge
 from xmcap.training.reporting.chips import PEAK_FLOPS
 
 
 def step_flops(
-  objective: Any, optimizer: Optimizer, params: Any, batch: Mapping[str, Any], remat: bool = False
+  objective: Any, optimizer: Any, params: Any, batch: Mapping[str, Any], remat: bool = False
 ) -> int:
   """Operations of all matrix products in the loss and its gradient; nothing is computed.
 
-  `params` and `batch` hold arrays or their shapes. With `remat`, products that rematerialization repeats count twice.
+  `optimizer` is an `Optimizer`; `params` and `batch` hold arrays or their shapes. With `remat`, products that
+  rematerialization repeats count twice.
   Otherwise each counts once, as model-flops utilisation is defined (Chowdhery et al. 2022, "PaLM", appendix B).
   """
   if not remat:
@@ -35,7 +36,7 @@ def step_flops(
 
 
 def ideal_seconds(
-  objective: Any, optimizer: Optimizer, params: Any, devices: Sequence[Any], batch: Mapping[str, Any]
+  objective: Any, optimizer: Any, params: Any, devices: Sequence[Any], batch: Mapping[str, Any]
 ) -> float | None:
   """Seconds of a step whose matrix products run at the devices' peak; None if the peak is unknown.
 

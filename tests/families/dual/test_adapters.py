@@ -1,0 +1,171 @@
+"""A language's adapter: taught on the embeddings of a frozen tower, taken out of its run, put on and off again."""
+
+import dataclasses
+import functools
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from tests import drawn_params
+from tests.evaluation import dual
+from tests.evaluation.dual import DUAL, T5, VIT
+from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
+from xmcap.cli import main
+from xmcap.errors import UsageError
+from xmcap.evaluation import embed as embed_lib
+from xmcap.families.dual.adapting import AdapterObjective
+from xmcap.families.dual.taught_stream import TaughtStream
+from xmcap.models import stacking
+from xmcap.training import loop
+from xmcap.training.checkpoints.read import load_params
+from xmcap.training.checkpoints.retention import CheckpointPolicy
+from xmcap.training.hooks import hooks
+from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.reporting.writers import Writers
+from xmcap.training.schedule import ConstantThenRsqrt
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory, tiny_dir):  # noqa: F811
+  """The folder of a dual tower's run."""
+  return dual.write_run(tmp_path_factory.mktemp("dual") / "base", f"{tiny_dir}/vocabulary.model")
+
+
+@pytest.fixture(scope="module")
+def teacher(base, tiny_dir):  # noqa: F811
+  out = base.parent / "teacher"
+  command = ["embed", f"--model_dir={base}", f"--corpus={tiny_dir}", "--languages=en", f"--out={out}"]
+  assert main(command) == 0
+  return out
+
+
+def taught(tiny, teacher, **changes):  # noqa: F811
+  options = dict(mixture=tiny.name, batch_size=8)
+  return TaughtStream(**options | dict(languages=("de",), target_length=8, teacher=str(teacher)) | changes)
+
+
+@pytest.fixture(scope="module", params=["bottleneck", "lora"])
+def run(request, base, teacher, tiny_dir, register):  # noqa: F811
+  """The folder of a run of some steps that taught German, and its text tower's configuration."""
+  t5 = dataclasses.replace(T5, adapter=request.param, adapter_dim=4)
+  folder = base.parent / request.param
+  loop.train(
+    str(folder), AdapterObjective(VIT, t5, DUAL), taught(register(tiny_dir), teacher), 30, pretrained=str(base),
+    optimizer=Optimizer(adam, ConstantThenRsqrt(learning_rate=0.01), frozen=["^(?!.*adapter)"]),
+    checkpoint=CheckpointPolicy(every=0), writers=Writers(tensorboard=False), hooks=hooks(log_every=1),
+    say=lambda line: None,
+  )  # fmt: skip
+  return dual.write_run(folder, f"{tiny_dir}/vocabulary.model", t5, save=False)
+
+
+def test_a_corpus_is_embedded_in_the_order_of_its_records(base, teacher, tiny_dir):  # noqa: F811
+  assert np.load(teacher / "pictures.npy").shape == (NUM_PICTURES, 8)
+  assert (teacher / "keys.txt").read_text().split() == [f"{index:016x}" for index in range(NUM_PICTURES)]
+  captions = embed_lib.of_corpus(tiny_dir, "train", ["en"]).captions["en"]
+  assert captions.texts[:2] == ("dog 0", "small dog 1")
+  with pytest.raises(UsageError, match="picture '0000000000000001' has no caption in 'ar'"):
+    embed_lib.of_corpus(tiny_dir, "train", ["ar"])
+
+
+def test_captions_meet_the_embeddings_of_their_pictures(teacher, tiny):  # noqa: F811
+  stream = taught(tiny, teacher, target_lengths=(4, 8), bucket_window=2)
+  text, image = np.load(teacher / "captions" / "en.npy"), np.load(teacher / "pictures.npy")
+  for step in range(4):
+    batch = stream.batch(step)
+    numbers = [int(key, 16) for key in batch["key"]]
+    np.testing.assert_array_equal(batch["teacher_text"], text[numbers])
+    np.testing.assert_array_equal(batch["teacher_image"], image[numbers])
+    assert "image" not in batch and batch["target_tokens"].shape[:2] == (8, 1)
+
+
+def test_embeddings_of_another_split_are_refused(teacher, tiny, tmp_path):  # noqa: F811
+  teacher = shutil.copytree(teacher, tmp_path / "teacher")
+  np.save(teacher / "pictures.npy", np.zeros((3, 8), np.float32))
+  with pytest.raises(UsageError, match="for 24 pictures of split 'train': run xmcap embed --corpus"):
+    taught(tiny, teacher)
+  with pytest.raises(UsageError, match="no/captions/en.npy: no such file.*xmcap embed --corpus"):
+    taught(tiny, teacher.parent / "no")
+  np.save(teacher / "pictures.npy", np.full((24, 8), np.nan, np.float32))
+  with pytest.raises(UsageError, match="pictures.npy, row .* holds NaN or infinity; embed it again"):
+    taught(tiny, teacher).batch(0)
+
+
+@pytest.mark.parametrize("kind", ["mse", "contrastive", "lit"])
+def test_losses_by_hand(teacher, tiny, kind):  # noqa: F811
+  t5 = dataclasses.replace(T5, adapter="bottleneck", adapter_dim=4)
+  made = AdapterObjective(VIT, t5, DUAL, kind)
+  batch = {name: value for name, value in taught(tiny, teacher).batch(0).items() if name != "key"}
+  batch["target_weights"][5] = 0  # a caption that is not there
+  held = drawn_params.of(made.init, batch, seed=1)
+  loss, metrics = jax.jit(made.loss, static_argnums=3)(held, batch, jax.random.key(0), True)
+  embed = jax.jit(functools.partial(made.module.apply, method="embed_texts"))
+  text = np.asarray(embed({"params": held}, batch["target_tokens"][:, 0]))
+  kept = np.arange(8) != 5
+  text, of_text, of_image = text[kept], batch["teacher_text"][kept], batch["teacher_image"][kept]
+  if kind == "mse":
+    wanted = ((text - of_text) ** 2).sum(axis=1).mean()
+  else:
+    logits = np.exp(held["logit_scale"]) * text @ (of_text if kind == "contrastive" else of_image).T
+    rows, columns = (np.log(np.exp(logits).sum(axis=axis)) - np.diag(logits) for axis in (1, 0))
+    wanted = (rows.mean() + columns.mean()) / 2
+  np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+  np.testing.assert_allclose(metrics["similarity"], (text * of_text).sum(axis=1).mean(), rtol=1e-5)
+  assert metrics["weight"] == 7
+
+
+def test_the_adapter_alone_learns(run, base):
+  before, after = stacking.flatten(load_params(base)), stacking.flatten(load_params(run))
+  fresh = sorted(set(after) - set(before))
+  assert fresh and all("adapter" in path for path in fresh)
+  for path, leaf in before.items():
+    np.testing.assert_array_equal(after[path], leaf, err_msg=path)
+  lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+  losses = [line["train/loss"] for line in lines if "train/loss" in line]
+  assert losses[-1] < 0.8 * losses[0]
+
+
+def test_taken_out_and_put_on_by_name(run, base, tmp_path, capsys):
+  work = tmp_path
+  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
+  assert "an adapter of " in capsys.readouterr().out
+  labels = {"EN": [[0, 1], ["dog", "cat"]], "DE": [[0, 1], ["Hund", "kleiner Hund"]]}
+  (work / "labels.json").write_text(json.dumps(labels))
+
+  def embedded(model_dir, out, *options):
+    command = ["embed", f"--model_dir={model_dir}", f"--labels={work / 'labels.json'}", f"--out={work / out}"]
+    assert main([*command, *options]) == 0
+    return [np.load(work / out / "labels" / f"{code}.npy") for code in ("en", "de")]
+
+  plain, own = embedded(base, "plain"), embedded(run, "own")
+  english, german = embedded(base, "adapted", f"--adapters={work / 'adapters'}")
+  np.testing.assert_array_equal(english, plain[0])  # every bit: it has no adapter
+  np.testing.assert_array_equal(german, own[1])
+  assert np.abs(german - plain[1]).max() > 0.01
+
+
+def test_an_adapter_of_another_tower_is_refused(run, base, tmp_path, capsys):
+  work = tmp_path
+  assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
+  model = json.loads((work / "adapters" / "de" / "model.json").read_text())
+  model["t5"]["adapter_dim"] = 5
+  (work / "adapters" / "de" / "model.json").write_text(json.dumps(model))
+  (work / "labels.json").write_text(json.dumps({"DE": [[0, 1], ["Hund", "kleiner Hund"]]}))
+  command = ["embed", f"--model_dir={base}", f"--labels={work / 'labels.json'}", f"--out={work / 'out'}"]
+  assert main([*command, f"--adapters={work / 'adapters'}"]) == 2
+  assert "this adapter belongs to another tower" in capsys.readouterr().err
+  assert main(["convert", "--part=adapter", f"--input={base}", f"--out={work / 'none'}"]) == 2
+  assert "no adapter found" in capsys.readouterr().err
+
+
+def test_the_papers_size_of_an_adapter():
+  """XLM-R-base's 894,528 (Geigle et al., 2024): 12 layers of width 768, reduction 16; mT5-base has the same."""
+  t5 = dataclasses.replace(T5, emb_dim=768, num_encoder_layers=12, adapter="bottleneck", adapter_dim=48)
+  made = AdapterObjective(VIT, t5, DUAL)
+  shapes = jax.eval_shape(
+    lambda: made.init(jax.random.key(0), {"target_tokens": np.ones((1, 1, 8), np.int32)})
+  )
+  sizes = [leaf.size for path, leaf in stacking.flatten(shapes["params"]).items() if "adapter" in path]
+  assert sum(sizes) == 894_528

@@ -1,0 +1,174 @@
+"""Contrastive losses against transformers' CLIP and SigLIP, and on meshes; test_contrastive_losses.py has loops."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.training.test_objectives import T5, VIT, caption_batch, loss_of, params_of
+from xmcap.errors import UsageError
+from xmcap.families.dual import objective as contrastive
+from xmcap.families.dual.model import DualConfig
+from xmcap.launch import local
+
+LOSSES = {"sigmoid": contrastive.sigmoid_losses, "infonce": contrastive.infonce_losses}
+
+
+def rows_of(pictures, captions, seed=0, present=None):
+  rng = np.random.default_rng(seed)
+  image, text = (rng.normal(size=(count, 6)) for count in (pictures, pictures * captions))
+  image, text = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (image, text))
+  there = np.ones(len(text), bool) if present is None else np.asarray(present)
+  return contrastive.Rows(
+    jnp.array(image, jnp.float32),
+    jnp.array(there.reshape(pictures, captions).any(axis=1)),
+    jnp.array(text, jnp.float32),
+    jnp.array(there),
+    jnp.arange(len(text), dtype=jnp.uint32),
+  )
+
+
+def mean_loss(kind, rows, scale, bias, mask_equal=False):
+  return jnp.sum(contrastive.spread(LOSSES[kind], mask_equal)(rows, scale, bias)) / jnp.sum(rows.text_present)
+
+
+def value_and_grads(kind, rows, scale, bias):
+  def loss(image, text, scale, bias):
+    return mean_loss(kind, rows._replace(image=image, text=text), scale, bias)
+
+  return jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))(rows.image, rows.text, scale, bias)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_one_caption_a_picture_is_transformers_loss(kind):
+  torch = pytest.importorskip("torch")
+  modeling_clip = pytest.importorskip("transformers.models.clip.modeling_clip")
+  rows, scale, bias = rows_of(12, 1), 7.0, -4.0 if kind == "sigmoid" else 0.0
+  image, text = (torch.tensor(np.asarray(x), requires_grad=True) for x in (rows.image, rows.text))
+  t, b = torch.tensor(scale, requires_grad=True), torch.tensor(bias, requires_grad=True)
+  logits = t * text @ image.T + b
+  if kind == "sigmoid":
+    # SiglipModel.forward, transformers 5: the loss of its logits.
+    signs = 2 * torch.eye(len(logits)) - torch.ones_like(logits)
+    expected = -torch.nn.functional.logsigmoid(signs * logits).sum(dim=-1).mean()
+  else:
+    expected = modeling_clip.image_text_contrastive_loss(logits)
+  expected.backward()
+  loss, grads = value_and_grads(kind, rows, scale, bias)
+  assert float(loss) == pytest.approx(expected.item(), abs=1e-5)
+  for ours, theirs in zip(grads, (image, text, t, b), strict=True):
+    np.testing.assert_allclose(ours, theirs.grad, atol=1e-4)
+
+
+def test_the_sigmoid_loss_is_that_of_transformers_model():
+  torch = pytest.importorskip("torch")
+  transformers = pytest.importorskip("transformers")
+  sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+  text = {**sizes, "vocab_size": 30, "max_position_embeddings": 8, "projection_size": 16}
+  config = transformers.SiglipConfig(
+    text_config=text, vision_config={**sizes, "image_size": 16, "patch_size": 8}
+  )
+  torch.manual_seed(0)
+  model = transformers.SiglipModel(config).eval()
+  with torch.no_grad():
+    out = model(torch.randint(2, 30, (5, 8)), torch.randn(5, 3, 16, 16), return_loss=True)
+  rows = rows_of(5, 1)._replace(
+    image=jnp.array(out.image_embeds.numpy()), text=jnp.array(out.text_embeds.numpy())
+  )
+  loss = mean_loss("sigmoid", rows, float(model.logit_scale.exp().detach()), float(model.logit_bias.detach()))
+  assert float(loss) == pytest.approx(out.loss.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_caption_that_equals_one_of_the_picture_is_no_wrong_one(kind):
+  rows = rows_of(3, 2)
+  text = np.array(rows.text)
+  text[4] = text[1]  # the third picture's first caption is the first picture's second
+  twice = rows._replace(text=jnp.array(text), same=rows.same.at[4].set(rows.same[1]))
+  masked, plain = (mean_loss(kind, twice, 5.0, 0.0, mask_equal=mask) for mask in (True, False))
+  assert float(masked) < float(plain)
+  assert float(mean_loss(kind, rows, 5.0, 0.0, mask_equal=True)) == pytest.approx(
+    float(mean_loss(kind, rows, 5.0, 0.0)), rel=1e-6
+  )
+
+
+_ON_MESHES = """
+import json, sys
+import jax, numpy as np
+from jax.sharding import Mesh
+from tests.families.dual.test_objective import rows_of, value_and_grads
+present = np.arange(48) % 11 > 0
+found = {}
+for kind in ("sigmoid", "infonce"):
+  for shape in ((1, 1, 1), (2, 1, 1), (8, 1, 1), (2, 2, 2)):
+    mesh = Mesh(np.array(jax.devices()[:int(np.prod(shape))]).reshape(shape), ("data", "fsdp", "model"))
+    with jax.set_mesh(mesh):
+      loss, grads = value_and_grads(kind, rows_of(16, 3, present=present), 6.0, -3.0)
+    leaves = [np.asarray(leaf).ravel().tolist() for leaf in (loss, *grads)]
+    found[f"{kind} {shape}"] = [number for leaf in leaves for number in leaf]
+print(json.dumps(found))
+"""
+
+
+def test_the_ring_gives_the_same_on_every_mesh():
+  environment = local.environment(8, dict(os.environ))
+  root = pathlib.Path(__file__).parents[3]
+  done = subprocess.run(
+    [sys.executable, "-c", _ON_MESHES], cwd=root, env=environment, capture_output=True, text=True, check=True
+  )
+  found = json.loads(done.stdout)
+  for kind in LOSSES:
+    values = [np.array(found[name]) for name in found if name.startswith(kind)]
+    expected = float(mean_loss(kind, rows_of(16, 3, present=np.arange(48) % 11 > 0), 6.0, -3.0))
+    assert values[0][0] == pytest.approx(expected, rel=1e-5)
+    for other in values[1:]:
+      np.testing.assert_allclose(other, values[0], atol=2e-6)
+
+
+@pytest.fixture(scope="module", params=LOSSES)
+def objective(request):
+  return contrastive.ContrastiveObjective(VIT, T5, DualConfig(8), kind=request.param)
+
+
+def test_the_objective_learns_to_tell_pictures_apart(objective):
+  batch = caption_batch(pictures=4, captions=2)
+  params = params_of(objective)
+
+  @jax.jit
+  def step(params):
+    (loss, metrics), grads = jax.value_and_grad(objective.loss, has_aux=True)(
+      params, batch, jax.random.key(0), True
+    )
+    return jax.tree.map(lambda p, g: p - 0.05 * g, params, grads), loss, metrics
+
+  first = None
+  for _ in range(40):
+    params, loss, metrics = step(params)
+    first = float(loss) if first is None else first
+  assert float(loss) < 0.9 * first and float(metrics["weight"]) == 8
+
+
+def test_captions_without_weight_change_nothing(objective):
+  batch = caption_batch(pictures=3, captions=2)
+  params = params_of(objective)
+  padded = {name: np.concatenate([array, array[:1]]) for name, array in batch.items()}
+  padded["target_weights"][-1] = 0
+  losses = [loss_of(objective, params, held)[0] for held in (batch, padded)]
+  assert float(losses[0]) == pytest.approx(float(losses[1]), rel=1e-5)
+
+
+def test_equal_captions_have_equal_numbers_at_every_length():
+  tokens = jnp.array([[5, 6, 1, 0], [5, 6, 1, 0], [6, 5, 1, 0], [5, 6, 7, 1]])
+  short, long = contrastive._hashes(tokens[:3, :3]), contrastive._hashes(tokens)
+  assert long[0] == long[1] == short[0] and len(set(np.asarray(long).tolist())) == 3
+
+
+def test_an_unknown_loss_is_refused():
+  with pytest.raises(UsageError, match="sigmoid or infonce"):
+    contrastive.ContrastiveObjective(VIT, T5, 8, kind="triplet")

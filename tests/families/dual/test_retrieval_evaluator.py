@@ -1,0 +1,66 @@
+import jax
+import numpy as np
+import pytest
+
+from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
+from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401  fixtures
+from xmcap.data.stream import CaptionStream
+from xmcap.families.dual.retrieval_evaluator import RetrievalEvaluator
+from xmcap.ranked import retrieval
+
+
+def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny, objective, params):  # noqa: F811
+  stream = CaptionStream(
+    tiny.name, split="train", batch_size=8, image_size=16, captions_per_image=2, prompt_length=2, target_length=8,
+    languages=("de", "en"), language_weights="uniform",
+  )  # fmt: skip
+  evaluator = RetrievalEvaluator(stream, num_pictures=12, name="validation")
+  rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
+
+  ordered, steps = stream.first(12)
+  images, texts, codes = [], [], []
+  apply = jax.jit(objective.module.apply)
+  for step in range(steps):
+    batch = ordered.batch(step, np.arange(4))
+    found = apply({"params": params}, batch["image"], batch["target_tokens"])
+    images.append(found.image)
+    texts.append(found.text)
+    codes.append(ordered.language_of(batch["prompt_tokens"]))
+  image, text, code = map(np.concatenate, (images, texts, codes))
+  for language in ("de", "en"):
+    of_language = text[np.arange(12), (code == language).argmax(axis=1)]
+    captions = {language: retrieval.Captions(np.arange(12), ("",) * 12)}
+    table = retrieval.score_retrieval(
+      image, [str(i) for i in range(12)], captions, {language: lambda held=of_language: held}
+    ).table
+    for name, value in table.rows[language].items():
+      if name in table.metrics:
+        assert rows[language, f"validation/{name}"] == pytest.approx(value)
+  assert rows["", "validation/t2i_r10"] > 0.5
+
+
+def test_the_batch_and_the_captions_of_the_training_stream_do_not_matter(tiny, params):  # noqa: F811
+  def rows(**options):
+    stream = CaptionStream(
+      tiny.name,
+      split="train",
+      image_size=16,
+      prompt_length=2,
+      target_length=8,
+      languages=("de", "en"),
+      **options,
+    )
+    evaluator = RetrievalEvaluator(stream, pictures=5, num_pictures=12)
+    return {(code, name): value for code, name, value in evaluator.run(params, None)}
+
+  one, two = rows(batch_size=4), rows(batch_size=8, captions_per_image=2, target_lengths=(4,))
+  assert one == pytest.approx(two) and {code for code, _ in one} == {"", "de", "en"}
+
+
+def test_a_second_evaluation_compiles_nothing(tiny, params):  # noqa: F811
+  stream = CaptionStream(
+    tiny.name, split="train", batch_size=4, image_size=16, prompt_length=2, target_length=8, languages=("en",)
+  )
+  evaluator = RetrievalEvaluator(stream, pictures=5, num_pictures=10)
+  assert list(evaluator.run(params, 1)) == list(evaluator.run(params, 2))
+  assert evaluator._embed._cache_size() == 1

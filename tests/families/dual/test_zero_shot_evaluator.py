@@ -1,0 +1,117 @@
+"""Zero-shot classification of a split against scores of the same embeddings, computed apart; and texts embedded."""
+
+import functools
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from tests.evaluation.dual import objective, params  # noqa: F401  fixtures
+from tests.make.tiny_corpus import register, tiny, tiny_dir  # noqa: F401  fixtures
+from xmcap.data.stream import TagStream
+from xmcap.data.vocabulary import EOS_ID
+from xmcap.errors import UsageError
+from xmcap.evaluation import sharded_params
+from xmcap.families.dual import embedder
+from xmcap.families.dual.text_input import OwnPieces
+from xmcap.families.dual.zero_shot_evaluator import ZeroShotEvaluator
+from xmcap.ranked import zero_shot
+
+
+@pytest.fixture(name="embed")
+def text_embedder(objective, params, tiny):  # noqa: F811
+  sharded = sharded_params.for_evaluation(params, jax.devices())
+  return embedder.TextEmbedder(objective.module, sharded, OwnPieces(tiny.vocabulary(), 16), batch_size=4)
+
+
+@functools.cache
+def applied(module):
+  """Compiled: op by op takes several times as long."""
+  return jax.jit(module.apply, static_argnames="method")
+
+
+def alone(made, held, vocabulary, texts):
+  """At most 150 texts of at most 16 pieces, float32 [N, E]."""
+  tokens = np.zeros((150, 16), np.int32)
+  for row, text in zip(tokens, texts, strict=False):
+    ids = [*vocabulary.encode(text), EOS_ID][:16]
+    row[: len(ids)] = ids
+  return np.asarray(applied(made.module)({"params": held}, tokens, method="embed_texts"))[: len(texts)]
+
+
+def test_texts_come_back_in_their_order_whatever_their_lengths(embed, objective, params, tiny):  # noqa: F811
+  texts = [" ".join(["dog", "cat", "house"][: 1 + n % 3] * (1 + n % 2)) + f" {n}" for n in range(150)]
+  found = np.concatenate(list(embed(iter(texts))))
+  np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), texts), atol=2e-6)
+
+
+def test_texts_that_are_too_long_are_cut_and_counted(embed, objective, params, tiny):  # noqa: F811
+  text = "dog " * 40
+  (found,) = embed([text])
+  np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), [text]), atol=2e-6)
+  assert embed.cut == 1
+
+
+def test_a_text_that_the_tokenizer_finds_nothing_in_is_named(embed):
+  with pytest.raises(UsageError, match="text 1 .*: the tokenizer finds nothing in it"):
+    list(embed(["dog", "\u2581"]))
+
+
+def test_an_ensemble_is_the_mean_over_prompts_and_embeds_each_text_once(
+  embed, objective, params, tiny, monkeypatch  # noqa: F811
+):  # fmt: skip
+  prompts = ["a {}", "the {}", "a {}", "{} {1}"]
+  seen = []
+  call = embedder.TextEmbedder.__call__
+  monkeypatch.setattr(
+    embedder.TextEmbedder,
+    "__call__",
+    lambda self, texts, *language: call(self, (seen.append(text) or text for text in texts), *language),
+  )
+  found = embed.ensemble(["dog", "cat", "dog"], prompts)
+  wanted = []
+  for name in ("dog", "cat", "dog"):
+    filled = [prompt.replace("{}", name, 1) for prompt in prompts]
+    each = alone(objective, params, tiny.vocabulary(), filled).astype(np.float64)
+    mean = np.mean([one / np.linalg.norm(one) for one in each], axis=0)
+    wanted.append(mean / np.linalg.norm(mean))
+  np.testing.assert_allclose(found, wanted, atol=2e-6)
+  assert sorted(seen) == sorted(["a dog", "the dog", "dog {1}", "a cat", "the cat", "cat {1}"])
+
+
+def test_top1_equals_that_of_the_embeddings(tiny, objective, params, tmp_path):  # noqa: F811
+  stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
+  names = [f"thing {index}" for index in range(len(stream.tags))]
+  content = {"EN": [list(range(len(names))), names], "DE": [[0, 1], ["Ding", "Sache"]]}
+  labels = tmp_path / "labels.json"
+  labels.write_text(json.dumps(content))
+  evaluator = ZeroShotEvaluator(stream, str(labels), name="noto", out_dir=str(tmp_path / "out"), bootstrap=3)
+  rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
+
+  images, targets = [], []
+  for step in range(-(-len(stream.source) // 8)):
+    batch = stream.first(len(stream.source))[0].batch(step)
+    kept = (batch["weights"] > 0) & (batch["tags"][:, 0] > 0)
+    found = applied(objective.module)({"params": params}, batch["image"], method="embed_images")
+    images.append(np.asarray(found)[kept])
+    targets.append(batch["tags"][kept, 0] - 1)
+  read = zero_shot.read_labels(labels)
+  texts = {code: alone(objective, params, tiny.vocabulary(), held.names) for code, held in read.items()}
+  table = zero_shot.score_zero_shot(
+    np.concatenate(images), np.concatenate(targets), read,
+    {code: lambda held=held: held for code, held in texts.items()}, fixed_classes=0,
+  ).table  # fmt: skip
+  for code, row in table.rows.items():
+    assert rows[code, "noto/top1"] == pytest.approx(row["top1"])
+  assert rows["", "noto/top1"] == pytest.approx(np.mean([row["top1"] for row in table.rows.values()]))
+  written = {path.name for path in (tmp_path / "out" / "noto").iterdir()}
+  assert {"table.csv", "classes.csv", "report.html", "scores.npz"} <= written
+
+
+def test_labels_of_another_corpus_are_refused(tiny, objective, tmp_path):  # noqa: F811
+  stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
+  labels = tmp_path / "labels.json"
+  labels.write_text(json.dumps({"EN": [[0, 999], ["a", "b"]]}))
+  with pytest.raises(UsageError, match="class 999, but the corpus has"):
+    ZeroShotEvaluator(stream, str(labels))

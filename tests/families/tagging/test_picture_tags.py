@@ -1,0 +1,141 @@
+"""`xmcap tag`: the tags of new pictures are the network's, from a run's folder alone; and what it refuses."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.corpora import label_folders
+from xmcap import cli
+from xmcap.families.tagging import labels as labels_lib
+from xmcap.families.tagging.objective import LabelObjective
+from xmcap.human import annotation_page
+from xmcap.models import model_json
+from xmcap.models.vit import ViTConfig
+from xmcap.training.checkpoints.write import Checkpoints
+from xmcap.training.optimizer import Optimizer, adam
+from xmcap.training.step import create_state
+
+NAMES = {"en": ["cat", "dog", "owl", "ship"], "zh": ["狗", "猫", "100"]}
+VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+  """The folder of a tagger as `xmcap train` leaves it, its objective and its parameters."""
+  root = tmp_path_factory.mktemp("tagger")
+  labels = {code: label_folders.write(root / "data" / code, code, names) for code, names in NAMES.items()}
+  objective = LabelObjective(labels, vit=VIT, hidden=8)
+  params = jax.jit(objective.init)(jax.random.key(0), {"image": np.zeros((1, 16, 16, 3), np.uint8)})["params"]
+  folder = root / "run"
+  run = Checkpoints(folder)
+  run.save(3, create_state(params, Optimizer(adam)))
+  run.close()
+  made = model_json.Model(
+    model_json.of_config(VIT), tagger=model_json.of_config(objective.module.tagger), languages=("en", "zh")
+  )
+  (folder / model_json.NAME).write_text(model_json.as_text(made))
+  labels_lib.write_names(folder / "labels", objective.names)
+  return folder, objective, params
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+  folder, rng = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+  for name in "abc":
+    Image.fromarray(rng.integers(0, 256, (16, 16, 3), np.uint8)).save(folder / f"{name}.png")
+  return folder
+
+
+def tag(tagger, *more):
+  return cli.main(["tag", f"--model_dir={tagger[0]}", *map(str, more)])
+
+
+def test_the_tags_are_those_of_the_network(tagger, photos, tmp_path, capsys):
+  folder, objective, params = tagger
+  out = tmp_path / "tags.jsonl"
+  assert tag(tagger, photos, f"--out={out}", "--most=3") == 0
+  rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+  assert [(row["image/key"], row["language"]) for row in rows] == [
+    (key, code) for key in "abc" for code in NAMES
+  ]
+  pixels = np.stack([np.asarray(Image.open(photos / f"{name}.png")) for name in "abc"])
+  logits = np.asarray(objective.module.apply({"params": params}, pixels))
+  for number, of_picture in enumerate(logits):
+    for row, scores in zip(rows[2 * number :], (of_picture[:4], of_picture[4:]), strict=False):
+      best = np.argsort(-scores)[:3]
+      assert list(row["tags"]) == [NAMES[row["language"]][place] for place in best]
+      assert list(row["tags"].values()) == pytest.approx(1 / (1 + np.exp(-scores[best])), rel=1e-4)
+  # Annotators are shown them as they are.
+  assert annotation_page.read_tags([out], "zh")["a"] == list(rows[1]["tags"])
+  capsys.readouterr()
+  assert tag(tagger, photos / "b.png", "--languages=zh", "--most=1") == 0
+  key, told = capsys.readouterr().out.splitlines()
+  assert key == str(photos / "b.png") and told.split()[:3] == ["zh", "Chinese", next(iter(rows[3]["tags"]))]
+
+
+def test_a_broken_picture_is_left_out_and_named(tagger, photos, tmp_path, capsys):
+  (tmp_path / "broken.png").write_bytes(b"\x89PNG no picture")
+  assert tag(tagger, photos / "a.png", tmp_path / "broken.png", "--json", "--languages=en") == 1
+  said = capsys.readouterr()
+  assert [json.loads(line)["image/key"] for line in said.out.splitlines()] == ["a"]
+  assert "left out: " in said.err and "1 of 2 pictures left out" in said.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+  "more, message",
+  [
+    (["PHOTOS", "--languages=de"], "no labels in de: choose of en, zh"),
+    ([], "give pictures, or --features"),
+    (["PHOTOS", "--features=x"], "give pictures, or --features"),
+    (["PHOTOS", "--most=0"], "--most=0: give a number from 1"),
+  ],
+)
+def test_what_does_not_fit_is_one_line(tagger, photos, capsys, more, message):
+  assert tag(tagger, *(word.replace("PHOTOS", str(photos)) for word in more)) == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and message in error
+
+
+def changed(tagger, tmp_path, **fields):
+  """A copy of the folder whose model.json has other fields of the tagger; None: it has none."""
+  folder, *_ = tagger
+  copy = tmp_path / "copy"
+  copy.mkdir()
+  for name in ("checkpoints", "labels"):
+    (copy / name).symlink_to(folder / name)
+  values = json.loads((folder / model_json.NAME).read_text())
+  values["tagger"] |= fields
+  if None in fields.values():
+    del values["tagger"]
+  (copy / model_json.NAME).write_text(json.dumps(values))
+  return copy
+
+
+@pytest.mark.parametrize(
+  "fields, code, message",
+  [
+    ({"sizes": None}, 2, "holds no tagger"),
+    ({"sizes": [["en", 4], ["zh", 9]]}, 2, "labels/zh: 3 labels, but the model was trained with 9"),
+    ({"sizes": [["en", 4]]}, 1, "the parameters of"),
+    ({"hidden": 9}, 1, "has shape (8, 4), but (9, 4) in this model"),
+    ({"sizes": [["../..", 4]]}, 2, "tagger.sizes is of ['../..']: give languages"),
+    ({"sizes": [["en", -1]]}, 2, "tagger.sizes is"),
+    ({"sizes": []}, 2, "tagger.sizes is of []"),
+    ({"dropout_rate": 1.0}, 2, "tagger.dropout_rate is 1"),
+    ({"colour": 1}, 2, "tagger.colour is not a field"),
+  ],
+)
+def test_another_model_json_is_one_line(tagger, photos, tmp_path, capsys, fields, code, message):
+  assert tag((changed(tagger, tmp_path, **fields),), photos) == code
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1 and message in error
+
+
+def test_a_tagger_of_pictures_takes_no_features(tagger, tmp_path, capsys):
+  np.save(tmp_path / "pictures.npy", np.ones((2, 16), "f4"))
+  (tmp_path / "keys.txt").write_text("a\nb\n")
+  assert tag(tagger, f"--features={tmp_path}") == 2
+  assert "sees pictures: name them" in capsys.readouterr().err

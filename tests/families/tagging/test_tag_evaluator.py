@@ -1,0 +1,130 @@
+"""Labels predicted for a split: their scores, their files, and the baselines."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from tests.corpora import label_folders
+from tests.make.tiny_corpus import NUM_PICTURES, register, tiny, tiny_dir  # noqa: F401  fixtures
+from xmcap.errors import UsageError
+from xmcap.families.tagging import tag_baselines
+from xmcap.families.tagging.objective import LabelObjective
+from xmcap.families.tagging.stream import LabelStream
+from xmcap.families.tagging.tag_evaluator import TagEvaluator
+from xmcap.models.vit import ViTConfig
+from xmcap.ranked.tags import score_tags
+from xmcap.reading import tag_files
+
+NAMES = {"en": ["cat", "dog", "owl", "ship"], "zh": ["狗", "猫", "船"]}
+VIT = ViTConfig(width=16, depth=1, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, dtype="float32")
+
+
+def truth_of(code):
+  """Labels by image key; the last picture has none."""
+  names = NAMES[code]
+  held = {
+    f"{index:016x}": [names[index % len(names)], names[0]][: 1 + index % 2] for index in range(NUM_PICTURES)
+  }
+  return {key: [*dict.fromkeys(tags)] for key, tags in held.items()} | {f"{NUM_PICTURES - 1:016x}": []}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+  root = tmp_path_factory.mktemp("labels")
+  return {code: label_folders.write(root / code, code, NAMES[code], train=truth_of(code)) for code in NAMES}
+
+
+@pytest.fixture(scope="module")
+def objective(folders):
+  return LabelObjective(folders, vit=VIT, hidden=8)
+
+
+@pytest.fixture(scope="module")
+def params(objective):
+  return jax.jit(objective.init)(jax.random.key(0), {"image": np.zeros((1, 16, 16, 3), np.uint8)})["params"]
+
+
+@pytest.fixture
+def stream(tiny, folders):  # noqa: F811
+  return LabelStream(tiny.name, labels=folders, batch_size=10, image_size=16)
+
+
+def read(path):
+  return tag_files.read(path)
+
+
+def test_scores_and_predictions_are_those_of_the_network(stream, objective, params, tiny, folders, tmp_path):  # noqa: F811
+  training = LabelStream(tiny.name, split="train[0%:]", labels=folders, batch_size=8, image_size=16)
+  evaluator = TagEvaluator(
+    objective, stream, depths=(1, 3), baselines=training, name="test", out_dir=str(tmp_path), bootstrap=2
+  )
+  rows = {(code, name): value for code, name, value in evaluator.run(params, None)}
+
+  written = read(tmp_path / "test" / "predictions.jsonl")
+  batch = stream.first(NUM_PICTURES, NUM_PICTURES)[0].batch(0)
+  logits = objective.module.apply({"params": params}, batch["image"])
+  ours = jax.nn.sigmoid(logits)
+  for number, key in enumerate(batch["key"].tolist()):
+    assert list(written["en"][key]) == [NAMES["en"][place] for place in np.argsort(-ours[number, :4])]
+    np.testing.assert_allclose(list(written["zh"][key].values()), np.sort(ours[number, 4:])[::-1], rtol=1e-5)
+
+  for prefix, file in {"test/": "predictions", "test/most_frequent/": "baseline_most_frequent"}.items():
+    table = score_tags(
+      {code: truth_of(code) for code in NAMES}, read(tmp_path / "test" / f"{file}.jsonl"), (1, 3)
+    ).table
+    for code in NAMES:
+      for name in table.metrics:
+        assert rows[code, f"{prefix}{name}"] == pytest.approx(table.rows[code][name])
+  assert rows["", "test/tags_p1"] == pytest.approx(np.mean([rows[code, "test/tags_p1"] for code in NAMES]))
+  # Each picture is nearest to itself, and has its own tags.
+  assert rows["en", "test/nearest_picture/tags_r3"] == 1
+  table = json.loads((tmp_path / "test" / "table.json").read_text(encoding="utf-8"))
+  assert [note for note in table["notes"] if "without a true tag" in note and "en 1, zh 1" in note]
+  assert "nearest picture (P@1)" in (tmp_path / "test" / "table.csv").read_text(encoding="utf-8")
+
+
+def test_chosen_languages_alone_are_scored(stream, objective, params):
+  evaluator = TagEvaluator(objective, stream, languages=("zh",), depths=(1,))
+  assert {code for code, _, _ in evaluator.run(params, None)} == {"zh", ""}
+  small = evaluator.small(2)
+  assert small.stream.pictures == 2 and {name for _, name, _ in small.run(params, None)} >= {"tags_p1"}
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"depths": (1, 5)}, r"P@5 needs 5 labels or more, and .*/en/labels.txt has 4: choose a smaller depth"),
+    ({"depths": (1,), "languages": ("de",)}, "no labels in de: choose of en, zh"),
+  ],
+)
+def test_what_cannot_be_scored_is_one_line(stream, objective, options, message):
+  with pytest.raises(UsageError, match=message):
+    TagEvaluator(objective, stream, **options)
+
+
+def test_baselines_from_the_split_itself_are_refused(stream, objective):
+  with pytest.raises(UsageError, match="from the split 'train' that is scored"):
+    TagEvaluator(objective, stream, depths=(1,), baselines=stream)
+
+
+def test_other_labels_are_refused(stream, folders):
+  objective = LabelObjective({"zh": folders["zh"]}, vit=VIT)
+  with pytest.raises(UsageError, match="other labels"):
+    TagEvaluator(objective, stream, depths=(1,))
+
+
+def test_baselines_against_a_loop():
+  rng = np.random.default_rng(0)
+  tags = {"en": {f"{n}": [f"t{tag}" for tag in set(rng.integers(0, 6, 3))] for n in range(9)}}
+  train, queries = rng.normal(size=(9, 4)).astype(np.float32), rng.normal(size=(5, 4)).astype(np.float32)
+  counts = {tag: sum(tag in held for held in tags["en"].values()) for tag in {*sum(tags["en"].values(), [])}}
+  frequent = sorted(counts, key=lambda tag: (-counts[tag], tag))
+  keys = list("abcde")
+  assert [*tag_baselines.most_frequent(tags, keys, 3)["en"]["c"]] == frequent[:3]
+  found = tag_baselines.nearest_picture(tags, list(tags["en"]), train, keys, queries, 4)["en"]
+  for key, query in zip(keys, queries, strict=True):
+    cosines = [query @ one / np.linalg.norm(one) for one in train]
+    own = tags["en"][f"{np.argmax(cosines)}"]
+    assert [*found[key]] == [*own, *(tag for tag in frequent if tag not in own)][:4]

@@ -1,0 +1,70 @@
+"""Sharing work. Processes are forked in a fresh one: other tests may have loaded what forbids to fork."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from xmcap import processes as processes_lib
+
+_SCRIPT = """
+import os
+from xmcap.errors import UsageError
+from xmcap.scoring import workers
+
+def square(number):
+  return number * number, os.getpid()
+
+def fail(number):
+  raise UsageError(f"no {number}")
+
+def die(number):
+  os.kill(os.getpid(), 9)
+
+"""
+
+
+def _run(*lines):
+  done = subprocess.run(
+    [sys.executable, "-c", _SCRIPT + "\n".join(lines)], capture_output=True, text=True, timeout=60
+  )
+  assert done.returncode == 0, done.stderr
+  return done.stdout.split()
+
+
+def _square(number):
+  return number * number, os.getpid()
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_one_process_is_this_one(processes):
+  assert processes_lib.map_forked(_square, [3, 1], processes) == [(9, os.getpid()), (1, os.getpid())]
+
+
+def test_results_are_in_the_order_of_the_items_and_of_several_processes():
+  printed = _run(
+    "found = workers.share(square, [3, 1, 2, 5], 2)",
+    "print(*[value for value, _ in found], len({pid for _, pid in found} - {os.getpid()}))",
+  )
+  assert printed == ["9", "1", "4", "25", "2"]
+
+
+def test_what_a_function_holds_need_not_be_picklable():
+  assert _run("held = lambda: 7", "print(*workers.share(lambda n: n + held(), [1, 2], 2))") == ["8", "9"]
+
+
+@pytest.mark.parametrize(
+  "function, said", [("fail", "no_7"), ("die", "a_worker_process_was_killed_(signal_9")]
+)
+def test_errors_keep_their_kind_and_words(function, said):
+  (printed,) = _run(
+    f"try: workers.share({function}, [7, 7], 2)",
+    "except Exception as error: print(str(error).replace(' ', '_'))",
+  )
+  assert printed.startswith(said)
+
+
+def test_a_process_with_threads_of_jax_is_not_forked(monkeypatch):
+  monkeypatch.setitem(sys.modules, "jax", sys)
+  assert processes_lib.map_forked(_square, [2, 3], 2) == [(4, os.getpid()), (9, os.getpid())]

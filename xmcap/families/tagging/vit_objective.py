@@ -1,0 +1,78 @@
+"""Trains a ViT on the tags of pictures, before it is the image tower of a captioner."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import gin
+import jax
+import jax.numpy as jnp
+
+from xmcap.errors import UsageError
+from xmcap.families.tagging.vit_tagger import Tagger
+from xmcap.models.vit import ViTConfig
+from xmcap.training.objectives import Batch, Metrics, token_losses
+
+
+@gin.configurable
+class TagObjective:
+  """Predicts a picture's tags: in order (a softmax per slot), and as a set (a sigmoid per class).
+
+  Args:
+    vit: configuration of the ViT; its parameters are `vit/...`, as in the captioner.
+    num_classes: C, the number of lines in the corpus's `tags.txt`.
+    num_slots: S, the largest number of tags per picture, as in the stream.
+    labels_weight: weight of the sigmoid loss (summed over the classes, as in big_vision) relative to the softmax loss
+      (mean over the slots).
+  """
+
+  def __init__(
+    self,
+    vit: ViTConfig = gin.REQUIRED,
+    num_classes: int = gin.REQUIRED,
+    num_slots: int = 3,
+    labels_weight: float = 0.1,
+  ):
+    if labels_weight < 0:
+      raise UsageError(f"TagObjective.labels_weight is {labels_weight}: give a number >= 0")
+    self.module = Tagger(vit, num_classes, num_slots)
+    self.labels_weight = labels_weight
+
+  def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:
+    """Fresh variables: `params` and `params_axes`. Only the shapes of `batch` matter."""
+    return self.module.init(rng, batch["image"])
+
+  def loss(self, params: Any, batch: Batch, rng: jax.Array, deterministic: bool) -> tuple[jax.Array, Metrics]:
+    """The loss of a batch.
+
+    Args:
+      batch: `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], class + 1, or 0 for an empty slot; `weights` float32 [B],
+        0 for padding; all 1 if absent.
+
+    Returns:
+      The loss, float32 [], a weighted mean over pictures; and the metrics `accuracy` (share of a picture's tags that
+      are right; for a picture without tags, whether all slots are predicted empty), `exact` (whether all slots are
+      right), `labels_loss`, all weighted means too, and `weight` (sum over pictures).
+    """
+    outputs = self.module.apply({"params": params}, batch["image"], deterministic, rngs={"dropout": rng})
+    slots, labels = cast(tuple[jax.Array, jax.Array], outputs)
+    tags = batch["tags"]
+    of_tags = jnp.take_along_axis(slots, tags[..., None], axis=-1)[..., 0]
+    slot_losses, _ = token_losses(slots, of_tags)
+    present = jnp.max(jax.nn.one_hot(tags - 1, labels.shape[-1]), axis=1)
+    label_losses = jnp.sum(jax.nn.softplus(labels) - labels * present, -1)
+
+    right, filled = jnp.argmax(slots, -1) == tags, tags > 0
+    exact = jnp.all(right, -1).astype(jnp.float32)
+    count = jnp.sum(filled, -1)
+    accuracy = jnp.where(count > 0, jnp.sum(right & filled, -1) / jnp.maximum(count, 1), exact)
+
+    weights = batch.get("weights", jnp.ones(len(tags), jnp.float32))
+    weight = jnp.sum(weights)
+
+    def mean(values):
+      return jnp.sum(values * weights) / jnp.maximum(weight, 1e-9)
+
+    metrics = {
+      "labels_loss": mean(label_losses), "accuracy": mean(accuracy), "exact": mean(exact), "weight": weight,
+    }  # fmt: skip
+    return mean(jnp.mean(slot_losses, -1)) + self.labels_weight * metrics["labels_loss"], metrics
