@@ -23,9 +23,9 @@ from xmcap.families.plugs import evaluator as stabilizers
 from xmcap.languages import LANGUAGES
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy
+from xmcap.reading import subsets
 from xmcap.reading.references import read_references
 from xmcap.scoring.score import score
-from xmcap.scoring.statistics import subsets
 
 _LENGTH = 24  # of a caption, and of a stabilizer
 _BATCH = 10  # pictures

@@ -20,7 +20,9 @@ FLOORS = (
     "extras",
     "gin_names",
     "gin_types",
+    "grid",
     "languages",
+    "latex",
     "platforms",
     "processes",
     "progress",
@@ -45,22 +47,25 @@ FLOORS = (
 STANDS_ALONE = ("launch",)
 """Uses the ground floor alone, and only `commands` uses it."""
 
+TRAINING = ("models", "data", "training")
+"""They train without `scoring`, and without what stands on it."""
+
 DOORS = ("xmcap", "xmcap.scoring")
 """Packages that name, for users, what lies above or within them; no module of a lower floor imports a door."""
 
 MOST_LINES = 400
 
 BUDGETS = {
-  "ground": 1_900,
+  "ground": 2_200,
   "files": 2_580,
   "papers": 110,
-  "reading": 4_710,
-  "scoring": 9_840,
+  "reading": 4_810,
+  "scoring": 9_430,
   "models": 2_470,
   "data": 5_500,
   "pages": 1_870,
   "human": 4_030,
-  "ranked": 1_910,
+  "ranked": 1_900,
   "training": 5_330,
   "evaluation": 3_120,
   "published": 740,
@@ -145,6 +150,17 @@ def test_imports_go_down_the_floors():
     for others in _imported(module).values()
     for other in others
     if not _goes_down(_room(module), _room(other))
+  }
+  assert not wrong
+
+
+def test_training_loads_nothing_of_scoring():
+  wrong = {
+    (module, other)
+    for module in MODULES
+    for others in _imported(module).values()
+    for other in others
+    if _room(module) in TRAINING and _room(other) in ("scoring", "pages", "ranked", "human")
   }
   assert not wrong
 

@@ -9,7 +9,7 @@ from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, png, tiny_record,
 from xmcap.data import records, registry
 from xmcap.errors import UsageError, XmcapError
 from xmcap.languages import LANGUAGES, TRAINED
-from xmcap.scoring.statistics import subsets
+from xmcap.reading import subsets
 
 
 def examples(name, **options) -> list[dict]:

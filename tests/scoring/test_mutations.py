@@ -11,8 +11,8 @@ import pytest
 
 from xmcap import cli
 from xmcap.errors import UsageError
+from xmcap.reading import subsets
 from xmcap.scoring import read_predictions, read_references
-from xmcap.scoring.statistics import subsets
 
 pytestmark = pytest.mark.slow
 

@@ -214,7 +214,7 @@ def _words(arguments) -> None:
   from xmcap.data import records
   from xmcap.families.word2visualvec import word_vectors, words
   from xmcap.files import files
-  from xmcap.scoring.tables.grid import Grid
+  from xmcap.grid import Grid
 
   sources = [name for name in arguments.sources.split(",") if name]
   records.check_sources(sources, "--sources")

@@ -123,7 +123,7 @@ def _add_latex(command, columns: str) -> None:
 
 
 def _style(arguments):
-  from xmcap.scoring.tables import latex
+  from xmcap import latex
 
   names = [name.strip() for name in arguments.columns.split(",")] if arguments.columns else []
   return latex.Style(tuple(names))

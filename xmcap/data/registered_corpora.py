@@ -102,7 +102,7 @@ def _source(directory: str, split: str, subset: str) -> RecordSource:
   source = RecordSource(directory, split)
   if not subset:
     return source
-  from xmcap.scoring.statistics import subsets  # only a subset needs it
+  from xmcap.reading import subsets  # only a subset needs it
 
   places = {record.key: place for place, record in enumerate(source)}
   chosen, label = subsets.choose(subset, places)

@@ -30,10 +30,10 @@ from xmcap.pages import output
 from xmcap.progress import Progress
 from xmcap.reading import predictions as predictions_lib
 from xmcap.reading import references as references_lib
+from xmcap.reading import subsets
 from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import options
 from xmcap.scoring.score import score
-from xmcap.scoring.statistics import subsets
 from xmcap.scoring.tables import score_table
 
 __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from xmcap import grid
 from xmcap import languages as languages_lib
 from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import ReferenceMapping
-from xmcap.scoring.tables import grid
 
 PICTURES = LANGUAGES = 8
 

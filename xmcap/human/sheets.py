@@ -8,8 +8,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from xmcap import grid
 from xmcap.files import files, outputs
-from xmcap.scoring.tables import grid
 from xmcap.terminal import shown
 
 Cell = str | int | float | None

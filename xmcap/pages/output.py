@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from xmcap import grid, latex
 from xmcap import languages as languages_lib
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
@@ -22,7 +23,7 @@ from xmcap.scoring.metrics import document_frequency_files
 from xmcap.scoring.result import Result
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
-from xmcap.scoring.tables import grid, language_fidelity, latex, score_table
+from xmcap.scoring.tables import language_fidelity, score_table
 
 PREDICTIONS_FILE = "predictions.jsonl"
 

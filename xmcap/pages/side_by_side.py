@@ -5,12 +5,11 @@ import pathlib
 from collections.abc import Mapping
 
 from xmcap.errors import UsageError
-from xmcap.reading import failed_requests, joining
+from xmcap.reading import failed_requests, joining, subsets
 from xmcap.reading.predictions import Predictions, read_predictions
 from xmcap.reading.references import References, read_references
 from xmcap.scoring.comparing.comparison import Comparison
 from xmcap.scoring.result import Result
-from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import image_keys
 from xmcap.scoring.system import System
 from xmcap.scoring.tables.signature import Signature

@@ -9,6 +9,7 @@ import numpy as np
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.predictor import Predictor
 from xmcap.families.plugs.stabilizer import Marks
+from xmcap.grid import Grid
 from xmcap.languages import LANGUAGES
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as decoding
@@ -16,7 +17,6 @@ from xmcap.planning import hlo
 from xmcap.planning import run as run_lib
 from xmcap.planning.step import explained
 from xmcap.planning.topologies import Topology
-from xmcap.scoring.tables.grid import Grid
 from xmcap.training import sharding
 
 _XM3600 = 129_600  # captions

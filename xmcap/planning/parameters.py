@@ -2,11 +2,11 @@
 
 import math
 
+from xmcap.grid import Grid
 from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.scoring.tables.grid import Grid
 
 
 def count_parameters(vit: ViTConfig, t5: T5Config) -> dict[str, int]:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from xmcap.data import decoders
+from xmcap.grid import Grid
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
 from xmcap.planning.topologies import GpuNode, Topology
-from xmcap.scoring.tables.grid import Grid
 
 _GIB = 2**30
 _OVERLAP = ("communication hidden", "exposed")

@@ -5,8 +5,8 @@ import math
 import os
 from collections.abc import Sequence
 
+from xmcap import grid
 from xmcap.files import outputs
-from xmcap.scoring.tables import grid
 
 ROUNDED = "the numbers that it is computed from are rounded"
 NOT_AT_HAND = "the printed number is not at hand"

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xmcap import grid
 from xmcap.errors import UsageError
 from xmcap.files import files, outputs
 from xmcap.ranked import babel_baselines, retrieval_sets
 from xmcap.scoring.result import read_table
 from xmcap.scoring.statistics import correlation
-from xmcap.scoring.tables import grid
 
 _METRICS = {"zero_shot": "top1", "retrieval": "t2i_r1"}
 

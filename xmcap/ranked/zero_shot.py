@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from xmcap import grid, wording
 from xmcap import languages as languages_lib
-from xmcap import wording
 from xmcap.arguments import checked
 from xmcap.digests import of_images, of_texts
 from xmcap.errors import UsageError
@@ -24,7 +24,6 @@ from xmcap.reading.inputs import Input
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import System, make_table
-from xmcap.scoring.tables import grid
 from xmcap.scoring.tables.signature import METRIC
 from xmcap.terminal import shown
 

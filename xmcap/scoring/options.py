@@ -8,11 +8,10 @@ from typing import Any
 from xmcap import languages as languages_lib
 from xmcap.arguments import checked
 from xmcap.errors import UsageError
-from xmcap.reading import predictions
+from xmcap.reading import predictions, subsets
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import protocols, residue, tokenizers
 from xmcap.scoring import vectors as vectors_lib
-from xmcap.scoring.statistics import subsets
 from xmcap.terminal import shown
 
 MAX_RESAMPLES = 100_000

@@ -14,7 +14,7 @@ from xmcap.arguments import checked
 from xmcap.digests import digest, of_images
 from xmcap.errors import UsageError
 from xmcap.reading import captions as captions_lib
-from xmcap.reading import failed_requests, inputs
+from xmcap.reading import failed_requests, inputs, subsets
 from xmcap.reading.predictions import CheckedPredictions, Predictions
 from xmcap.reading.references import References, of_split
 from xmcap.scoring import health as health_lib
@@ -25,7 +25,6 @@ from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.health import faults
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.result import Result
-from xmcap.scoring.statistics import subsets
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
 from xmcap.scoring.tables import language_fidelity

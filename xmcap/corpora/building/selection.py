@@ -22,12 +22,11 @@ from importlib import resources
 
 import numpy as np
 
+from xmcap import grid, wording
 from xmcap import languages as languages_lib
-from xmcap import wording
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.reading.inputs import Input
-from xmcap.scoring.tables import grid
 from xmcap.terminal import shown
 
 LEVELS: tuple[str, ...] = ("area", "country", "continent", "world")

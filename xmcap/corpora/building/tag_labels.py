@@ -20,7 +20,7 @@ from xmcap.corpora.building.annotations import Annotated, Sentence
 from xmcap.data import records
 from xmcap.errors import UsageError
 from xmcap.files import addresses
-from xmcap.scoring.tables.grid import Grid
+from xmcap.grid import Grid
 
 LEAST = 20
 """Training pictures that a label needs, in the paper."""

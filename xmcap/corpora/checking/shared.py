@@ -21,8 +21,8 @@ from xmcap.data.columns import parse_columns
 from xmcap.data.records import RecordSource
 from xmcap.errors import UsageError
 from xmcap.files import databases, files, outputs
+from xmcap.grid import Grid
 from xmcap.progress import Say
-from xmcap.scoring.tables.grid import Grid
 
 _CHUNK = 512  # records hashed at a time by one process
 _SCHEMA = """

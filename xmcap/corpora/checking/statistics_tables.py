@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from xmcap import languages, papers
 from xmcap.corpora.checking.statistics import Row, Statistics
 from xmcap.data import records
-from xmcap.scoring.tables.grid import Grid
+from xmcap.grid import Grid
 
 # Column or mean of `Row` -> heading, and name in Table 1 of the XM3600 paper.
 _COLUMNS = {

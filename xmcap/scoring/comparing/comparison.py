@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Callable, Iterator
 
-from xmcap import languages, wording
+from xmcap import grid, languages, latex, wording
 from xmcap.files import outputs
 from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring.tables import grid, latex, note_order, score_table
+from xmcap.scoring.tables import note_order, score_table
 from xmcap.terminal import shown
 
 SIGNIFICANCE = 0.05
@@ -196,7 +196,7 @@ class Comparison:
     for name in names:
       compared = {system: scores[name][system] for system in shown}
       shown_as = {
-        system: style.score(metrics_lib.METRICS[metric], score) for system, score in compared.items()
+        system: metrics_lib.METRICS[metric].format(score, style.scale) for system, score in compared.items()
       }
       best[name] = latex.best(compared, shown_as)
     labels = [column for column in chosen if column in latex.LABELS]
@@ -271,7 +271,7 @@ class Comparison:
 def _latex_cells(row: Difference, style: latex.Style) -> dict[str, str]:
   """Returns column -> cell in LaTeX."""
   known = languages.is_known(row.name)
-  score = functools.partial(style.score, metrics_lib.METRICS[row.metric])
+  score = functools.partial(metrics_lib.METRICS[row.metric].format, scale=style.scale)
   signed = functools.partial(_signed, score)
   return {
     "code": latex.text(row.name if known else "mean"),

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xmcap import grid, latex
 from xmcap.scoring.metrics.base import Metric
-from xmcap.scoring.tables import grid, latex
 
 _LABELS = {"model": "", "paper": "paper", "table": "table"}
 

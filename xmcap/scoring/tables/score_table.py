@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xmcap import languages
+from xmcap import grid, languages, latex
 from xmcap.files import outputs
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics import means as means_lib
-from xmcap.scoring.tables import grid, latex, note_order
+from xmcap.scoring.tables import note_order
 from xmcap.scoring.tables.papers import Papers
 from xmcap.scoring.tables.signature import Signature
 from xmcap.terminal import shown
@@ -166,11 +166,11 @@ class Table:
       },
     }
     for name in self.metrics:
-      shown_as = functools.partial(style.score, metrics.METRICS[name])
+      shown_as = functools.partial(metrics.METRICS[name].format, scale=style.scale)
       cells[name] = {row: latex.number(self.cell(row, name, shown_as)) for row in rows}
     for heading, column in self.shares.items():
       cells[heading] = {row: latex.text(f"{column[row]:.1%}" if row in column else "-") for row in rows}
-    primary = functools.partial(style.score, metrics.METRICS[self.primary])
+    primary = functools.partial(metrics.METRICS[self.primary].format, scale=style.scale)
     for heading in self.beside:
       cells[heading] = {row: latex.number(self.cell_beside(row, heading, primary)) for row in rows}
       cells[f"difference to {heading}"] = {

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from xmcap import languages
+from xmcap import grid, languages
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics import means
 from xmcap.scoring.statistics.sufficient import Statistics, joint_columns, joint_scores
-from xmcap.scoring.tables import grid
 
 
 @dataclasses.dataclass(frozen=True)

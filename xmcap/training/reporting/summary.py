@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from xmcap.scoring.tables.grid import Grid
+from xmcap.grid import Grid
 from xmcap.training.reporting.goodput import KINDS, SECONDS
 from xmcap.training.reporting.history import RunHistory, evaluations, names_of
 

@@ -7,8 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from xmcap import terminal
-from xmcap.scoring.tables import latex
+from xmcap import latex, terminal
 
 _GAP = "  "  # between two columns
 # A cell of several words, which may be broken as a number may not.

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from xmcap.errors import UsageError
+from xmcap.latex import Style
 from xmcap.scoring.comparing.comparison import Comparison, Difference
-from xmcap.scoring.tables.latex import Style
 from xmcap.scoring.tables.score_table import Table
 
 

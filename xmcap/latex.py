@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from xmcap.errors import UsageError
-from xmcap.scoring import metrics as metrics_lib
 from xmcap.terminal import shown
 
 LABELS = ("code", "language")
@@ -49,10 +48,6 @@ class Style:
     """What a reader of the file must know."""
     times = "; scores, but percentages, are times 100" if self.scale == 100 else ""
     return f"needs \\usepackage{{booktabs}}{times}"
-
-  def score(self, metric: metrics_lib.Metric, score: float) -> str:
-    """Returns a score for display."""
-    return metric.format(score, self.scale)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from xmcap import terminal
-from xmcap.scoring.tables.grid import Grid, write_csv
+from xmcap.grid import Grid, write_csv
 
 _GRID = Grid(
   ("", "name", "score"), (("a", "One_1", "0.5"), ("b", "Two & a half", "10.0")), (("", "mean", "5.3"),), 2

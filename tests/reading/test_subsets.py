@@ -4,8 +4,8 @@ import random
 import pytest
 
 from xmcap.errors import UsageError
+from xmcap.reading import subsets
 from xmcap.reading.references import References
-from xmcap.scoring.statistics import subsets
 
 _REFERENCES = References(
   {"k2": {"en": ["a"]}, "k1": {"en": ["b"]}, "k3": {"en": ["c"]}}, locales={"k1": "de"}
