@@ -268,3 +268,8 @@ def test_to_read_it_asks_no_device(tmp_path):
   )
   done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
   assert done.returncode == 0, done.stderr
+
+
+def test_a_part_whose_family_is_deleted_is_named():
+  with pytest.raises(UsageError, match="the model needs xmcap.families.gone, which this xmcap is without"):
+    model_json.load("xmcap.families.gone.model:GoneConfig")

@@ -1,0 +1,50 @@
+"""A family can be deleted: the captioner trains, evaluates and captions without it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import xmcap
+from tests import small_corpus
+
+ROOT = pathlib.Path(xmcap.__file__).parents[1]
+FAMILIES = sorted(
+  path.name for path in (ROOT / "xmcap/families").iterdir() if (path / "__init__.py").exists()
+)
+ALL = pytest.param("*", marks=pytest.mark.slow)
+EACH = [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.full]) for name in FAMILIES]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+  folder = small_corpus.write(
+    tmp_path_factory.mktemp("corpus"), "folder", languages=("fa", "quz", "sw"), pieces=700
+  )
+  (folder / "languages.txt").write_text("fa\nquz\nsw\n")
+  return folder
+
+
+@pytest.mark.parametrize("family", [ALL, *EACH])
+def test_the_captioner_trains_and_captions_without_a_family(tmp_path, corpus, family):
+  for name in ("xmcap", "gin", "tasks"):
+    shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+  for folder in (tmp_path / "xmcap/families").glob(family):
+    shutil.rmtree(folder) if folder.is_dir() else None
+  model = tmp_path / "model"
+  train = [
+    "train", "--gin_file=models/tiny.gin", "--gin_file=data/folder.gin", "--gin_file=runs/folder.gin",
+    f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={model}", "--gin.TOTAL_STEPS=2", "--gin.BATCH_SIZE=4",
+    *small_corpus.SMALLER,
+  ]  # fmt: skip
+  caption = ["caption", f"--model_dir={model}", "--languages=sw", str(corpus / "images/000000000013.png")]
+  for command in (train, caption):
+    done = subprocess.run(
+      [sys.executable, "-m", "xmcap.cli", *command],
+      cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+  assert "sw" in done.stdout
