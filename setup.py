@@ -133,7 +133,6 @@ setuptools.setup(
     "xmcap": [
       "corpora/checking/*.css",
       "corpora/building/*.json",
-      "planning/measured/*.json",
       "py.typed",
       "pages/report/*.css",
       "pages/report/*.html",

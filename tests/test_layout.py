@@ -73,7 +73,7 @@ BUDGETS = {
   "families": 4_160,
   "convert": 3_150,
   "dry_run": 640,
-  "planning": 1_930,
+  "planning": 1_780,
   "serving": 1_440,
   "export": 460,
   "t5x": 430,

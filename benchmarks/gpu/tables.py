@@ -1,7 +1,7 @@
 """The figures of run.py as tables: the goals first, then what explains them.
 
 usage: python benchmarks/gpu/tables.py OUT
-Merges OUT/*.json into xmcap/planning/measured/TOPOLOGY.json, from which `xmcap plan` is calibrated, and writes
+Merges OUT/*.json into benchmarks/gpu/measured/TOPOLOGY.json, with which calibration.py compares the plan, and writes
 benchmarks/results/gpu_*.json, of which `python benchmarks/all.py` makes docs/benchmarks.md.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import recipe
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
-MEASURED = BENCHMARKS.parent / "xmcap" / "planning" / "measured"
+MEASURED = BENCHMARKS / "gpu" / "measured"
 COMMAND = "python benchmarks/gpu/run.py PATH --carried=PATH"
 _NONE = "-"
 

@@ -46,10 +46,7 @@ def text(plan: Plan, topology: Topology | GpuNode, price: float | None = None, l
       lines += [_exchanges(plan["exchanges"]).text()]
     seconds = plan["arithmetic_seconds"]
     lines.append(f"The model's matrix products take each GPU at least {_ms(seconds)} ms, at its peak rate.\n")
-  if plan["calibration"] is None:
-    lines.append("Nothing is measured: the planner was never compared with this chip (docs/plan.md).")
-  else:
-    lines.append(_calibration(plan["calibration"]))
+  lines.append("Nothing is measured: the planner was never compared with this chip (docs/plan.md).")
   lines.append("How each number can be wrong:")
   lines += [f"  {name}: {caveat}" for name, caveat in plan["caveats"].items()]
   return "\n".join(lines) + "\n"
@@ -145,20 +142,6 @@ def _exchanges(found: Mapping[str, Mapping[str, float]]) -> Grid:
   rows = tuple(row(name) for name in found if name != "total")
   heads = ("between GPUs, a step of each", "number", "MB", "overlapped MB", "ms of the links", "hidden ms")
   return Grid(heads, rows, (row("total"),))
-
-
-def _calibration(found: Mapping[str, Any]) -> str:
-  rows = []
-  for term in found["terms"]:
-    name, (low, high), measured = term["term"], term["planned"], term["measured"]
-    kind = name.split(",")[0]
-    scale, unit = {"memory": (_GIB, "GiB"), "overlap": (1e-3, "ms")}.get(kind, (1e12, "T/s"))
-    planned = f"{low / scale:.2f}" + (f" to {high / scale:.2f}" if high > low else "")
-    errors = dict.fromkeys(f"{error:+.0%}" for error in term["error"])
-    rows.append((name, f"{planned} {unit}", f"{measured / scale:.2f} {unit}", " to ".join(errors)))
-  said = f"Compared with one {found['device']} on {found['date']}, jax {found['jax']} (docs/plan.md):\n\n"
-  heads = ("term", "planned", "measured", "error of the planned time or memory")
-  return said + Grid(heads, tuple(rows)).text()
 
 
 def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> Grid:

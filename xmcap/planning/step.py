@@ -12,7 +12,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from xmcap.errors import XmcapError, one_line
-from xmcap.planning import calibration, estimate, hlo, node, topologies
+from xmcap.planning import estimate, hlo, node, topologies
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import Run, Variant
 from xmcap.planning.topologies import Topology
@@ -45,8 +45,8 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     all communication hidden, and so is what follows from it; `exposed_seconds` is with none. `captions_per_second` is
     for all chips; `pictures_per_second_and_host` is what the busiest host must read, decode and send. `hours` is None
     if the number of steps is unknown. `smallest` is the smallest slice of the same chips whose memory should suffice,
-    None if this one is. `calibration` is what `calibration.of` returns. For GPUs, `exchanges` is what `node.exchanges`
-    returns, and `arithmetic_seconds` the time of the model's matrix products at the peak.
+    None if this one is. For GPUs, `exchanges` is what `node.exchanges` returns, and `arithmetic_seconds` the time of
+    the model's matrix products at the peak.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -57,7 +57,6 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   mesh = run.partitioning.mesh(devices)
   hosts = sorted({device.process_index for device in devices})
   rows_by_host = [sharding.process_rows(mesh, run.pictures, host).tolist() for host in hosts]
-  compared = calibration.of(topology)
   began = time.monotonic()
   try:
     state, lowered = lower(run, devices)
@@ -75,7 +74,6 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     "memory": {**memory, "allowed": topology.allowed},
     "compile_seconds": time.monotonic() - began,
     "caveats": estimate.CAVEATS,
-    "calibration": compared,
   }
   # Unlike libtpu, XLA for CUDA compiles a program that is too large.
   if memory["total"] > topology.allowed:

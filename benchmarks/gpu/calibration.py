@@ -1,15 +1,20 @@
-"""How far the planner is from a chip on which it was measured, term by term.
+"""How far `xmcap plan` is from a chip on which it was measured, term by term.
 
-A measurement is the file `measured/KIND.json` beside this module, such as `measured/h100.json`, as `benchmarks/gpu`
-writes it. There is none for a chip that was never measured.
+A measurement is the file `measured/KIND.json` beside this script, such as `measured/h100.json`, which tables.py writes.
+
+usage: python benchmarks/gpu/calibration.py TOPOLOGY     (such as h100-8)
 """
 
 import pathlib
+import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 
 from xmcap.errors import XmcapError, one_line
+from xmcap.grid import Grid
+from xmcap.planning import topologies
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.topologies import Topology
 from xmcap.training.reporting.chips import PEAK_FLOPS
@@ -117,6 +122,21 @@ def of(topology: Topology | GpuNode) -> dict[str, Any] | None:
   return {"device": device.gpu, "date": device.date, "jax": device.jax, "terms": terms}
 
 
+def text(found: Mapping[str, Any]) -> str:
+  """Returns the terms as a table."""
+  rows = []
+  for term in found["terms"]:
+    name, (low, high), measured = term["term"], term["planned"], term["measured"]
+    kind = name.split(",")[0]
+    scale, unit = {"memory": (2**30, "GiB"), "overlap": (1e-3, "ms")}.get(kind, (1e12, "T/s"))
+    planned = f"{low / scale:.2f}" + (f" to {high / scale:.2f}" if high > low else "")
+    errors = dict.fromkeys(f"{error:+.0%}" for error in term["error"])
+    rows.append((name, f"{planned} {unit}", f"{measured / scale:.2f} {unit}", " to ".join(errors)))
+  said = f"Compared with one {found['device']} on {found['date']}, jax {found['jax']} (docs/plan.md):\n\n"
+  heads = ("term", "planned", "measured", "error of the planned time or memory")
+  return said + Grid(heads, tuple(rows)).text()
+
+
 def _key(step: _Step | _Planned) -> tuple[int, ...]:
   return step.captions, step.captions_per_image, step.tokens, step.microbatches
 
@@ -135,3 +155,13 @@ def _term(
   name: str, planned: tuple[float, float], measured: float, error: tuple[float, float]
 ) -> dict[str, Any]:
   return {"term": name, "planned": [*planned], "measured": measured, "error": [*error]}
+
+
+def main() -> None:
+  """Prints the comparison."""
+  found = of(topologies.parse(sys.argv[1]))
+  print(text(found) if found else f"{sys.argv[1]}: never measured")
+
+
+if __name__ == "__main__":
+  main()

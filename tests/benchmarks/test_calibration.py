@@ -1,11 +1,13 @@
 """The planner's error on a chip, from a measurement that is made up."""
 
+import importlib
 import json
 
 import pytest
 
+from benchmarks import all as benchmarks
 from xmcap.errors import XmcapError
-from xmcap.planning import calibration, report, topologies
+from xmcap.planning import topologies
 
 _STEP = {
   "topology": "h100", "model": "bb", "variant": "plain", "microbatches": 1, "captions_per_image": 1, "captions": 128,
@@ -33,18 +35,24 @@ _H100 = topologies.parse("h100-8")
 
 
 @pytest.fixture
-def folder(monkeypatch, tmp_path):
+def calibration(monkeypatch):
+  monkeypatch.syspath_prepend(str(benchmarks.ROOT / "benchmarks" / "gpu"))
+  return importlib.import_module("calibration")
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path, calibration):
   monkeypatch.setattr(calibration, "_FOLDER", tmp_path)
   return tmp_path
 
 
-def test_a_chip_that_was_never_measured(folder):
+def test_a_chip_that_was_never_measured(folder, calibration):
   (folder / "h200.json").write_text(json.dumps(_MEASURED))
   (folder / "v4.json").write_text(json.dumps(_MEASURED))
   assert calibration.of(_H100) is calibration.of(topologies.parse("v4-128")) is None
 
 
-def test_the_error_of_each_term(folder):
+def test_the_error_of_each_term(folder, calibration):
   (folder / "h100.json").write_text(json.dumps(_MEASURED))
   found = calibration.of(_H100)
   assert (found["device"], found["date"], found["jax"]) == ("NVIDIA H100 80GB HBM3", "2027-01-02", "0.12.1")
@@ -60,9 +68,9 @@ def test_the_error_of_each_term(folder):
   assert terms[f"overlap, {step}"]["error"] == pytest.approx([-0.5, -0.1])
 
 
-def test_the_error_as_a_plan_says_it(folder):
+def test_the_error_as_a_plan_says_it(folder, calibration):
   (folder / "h100.json").write_text(json.dumps(_MEASURED))
-  said = report._calibration(calibration.of(_H100))
+  said = calibration.text(calibration.of(_H100))
   assert said.startswith("Compared with one NVIDIA H100 80GB HBM3 on 2027-01-02, jax 0.12.1")
   rows = [line.split("  ") for line in said.splitlines()]
   cells = {row[0]: [cell.strip() for cell in row[1:] if cell] for row in rows if row[0]}
@@ -81,7 +89,7 @@ def test_the_error_as_a_plan_says_it(folder):
     json.dumps({**_MEASURED, "device": {**_MEASURED["device"], "product_tflops": "many"}}),
   ],
 )
-def test_what_is_no_measurement_is_refused(folder, text):
+def test_what_is_no_measurement_is_refused(folder, calibration, text):
   (folder / "h100.json").write_text(text)
   with pytest.raises(XmcapError, match=r"h100\.json: no measurement as benchmarks/gpu writes it") as raised:
     calibration.of(_H100)
