@@ -11,7 +11,7 @@ from xmcap import processes as processes_lib
 _SCRIPT = """
 import os
 from xmcap.errors import UsageError
-from xmcap.scoring import workers
+from xmcap import processes
 
 def square(number):
   return number * number, os.getpid()
@@ -44,14 +44,17 @@ def test_one_process_is_this_one(processes):
 
 def test_results_are_in_the_order_of_the_items_and_of_several_processes():
   printed = _run(
-    "found = workers.share(square, [3, 1, 2, 5], 2)",
+    "found = processes.map_forked(square, [3, 1, 2, 5], 2)",
     "print(*[value for value, _ in found], len({pid for _, pid in found} - {os.getpid()}))",
   )
   assert printed == ["9", "1", "4", "25", "2"]
 
 
 def test_what_a_function_holds_need_not_be_picklable():
-  assert _run("held = lambda: 7", "print(*workers.share(lambda n: n + held(), [1, 2], 2))") == ["8", "9"]
+  assert _run("held = lambda: 7", "print(*processes.map_forked(lambda n: n + held(), [1, 2], 2))") == [
+    "8",
+    "9",
+  ]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +62,7 @@ def test_what_a_function_holds_need_not_be_picklable():
 )
 def test_errors_keep_their_kind_and_words(function, said):
   (printed,) = _run(
-    f"try: workers.share({function}, [7, 7], 2)",
+    f"try: processes.map_forked({function}, [7, 7], 2)",
     "except Exception as error: print(str(error).replace(' ', '_'))",
   )
   assert printed.startswith(said)

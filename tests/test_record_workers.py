@@ -11,21 +11,21 @@ from xmcap import processes
 
 PROGRAM = """
 import os, time
-from xmcap.data import workers
+from xmcap import processes
 
 def task(_):
   print(os.getpid(), flush=True)
   time.sleep(60)
 
 if __name__ == "__main__":
-  with workers.pool(2) as pool:
+  with processes.pool(2) as pool:
     list(pool.map(task, range(2)))
 """
 
 # Its workers need a second to start, and it is killed in that second; what they would do waits for them.
 KILLED_EARLY = """
 import os, pathlib, signal, sys, threading, time
-from xmcap.data import workers
+from xmcap import processes
 
 started = pathlib.Path(sys.argv[1] + ".started")
 
@@ -40,7 +40,7 @@ def task(_):
 if __name__ == "__main__":
   os.environ["PARENT"] = str(os.getpid())
   threading.Thread(target=end_when_a_worker_starts, daemon=True).start()
-  with workers.pool(2) as pool:
+  with processes.pool(2) as pool:
     list(pool.map(task, range(2)))
 else:
   started.touch()

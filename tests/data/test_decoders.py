@@ -15,12 +15,12 @@ import pytest
 from tests.data.streams import captions, equal
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from tests.sessions import alive
+from xmcap import processes as processes_lib
 from xmcap.data import decoders, images
 from xmcap.data.probe import reading_rate
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.data.tag_prompts import TagPrompts
 from xmcap.errors import UsageError, XmcapError
-from xmcap.files import files
 from xmcap.processes import Killed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs Linux")
@@ -131,7 +131,7 @@ def test_nothing_is_left_when_the_program_ends(tiny_dir, tmp_path, end):
 
 @pytest.mark.parametrize("cores, processes, workers", [(2, False, 2), (8, True, 8), (240, True, 64)])
 def test_many_cores_are_used_by_processes(tiny, monkeypatch, cores, processes, workers):
-  monkeypatch.setattr(files, "available_cores", lambda: cores)
+  monkeypatch.setattr(processes_lib, "available_cores", lambda: cores)
   stream = captions(tiny, processes=None)
   assert (stream.processes, stream.workers) == (processes, workers)
   assert captions(tiny, processes=None, workers=100).workers == 100
@@ -139,7 +139,7 @@ def test_many_cores_are_used_by_processes(tiny, monkeypatch, cores, processes, w
 
 
 def test_processes_where_there_is_nothing_to_decode(tiny, monkeypatch):
-  monkeypatch.setattr(files, "available_cores", lambda: 48)
+  monkeypatch.setattr(processes_lib, "available_cores", lambda: 48)
   with pytest.raises(UsageError, match=r"^CaptionStream.processes: processes make batches only on Linux"):
     CaptionStream(tiny.name, batch_size=2, features="none", processes=True)
 

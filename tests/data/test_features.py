@@ -4,7 +4,7 @@ import struct
 import numpy as np
 import pytest
 
-from xmcap.data import columns, features, record_features
+from xmcap.data import features, record_features
 from xmcap.data.columns import parse_columns
 from xmcap.data.features import Features
 from xmcap.data.records import RecordSource
@@ -183,7 +183,7 @@ def test_a_large_split_is_compared_by_a_sample(tmp_path, tiny_dir, monkeypatch):
   keys = [record.key for record in source]
   read = []
   monkeypatch.setattr(record_features, "_COMPARED", 3)
-  monkeypatch.setattr(columns, "parse_columns", lambda data: read.append(0) or parse_columns(data))
+  monkeypatch.setattr(record_features, "parse_columns", lambda data: read.append(0) or parse_columns(data))
   for name, order, count in (("same", keys, 3), ("reversed", keys[::-1], 3 + len(keys))):
     features.write(
       tmp_path / f"{name}.safetensors", Features((*order,), np.arange(24, dtype=np.float32)[:, None])

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from xmcap.errors import UsageError, XmcapError
-from xmcap.files import paths, whole_files
+from xmcap.files import outputs, paths, whole_files
 from xmcap.files.whole_files import FULL_HINTS, cannot_write, replacing, write_errors_name
 from xmcap.terminal import shown
 
@@ -61,6 +61,13 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     XmcapError: the file cannot be written, or the disk is full.
   """
   write_lines(path, (text,))
+
+
+def write_forms(folder: str | os.PathLike, stem: str, **texts: str) -> None:
+  """Writes several forms of a text together: `STEM.csv` for `csv=...` and so on. Raises as `write_text`."""
+  with outputs.together(folder):
+    for suffix, text in texts.items():
+      write_text(pathlib.Path(folder, f"{stem}.{suffix}"), text)
 
 
 def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:

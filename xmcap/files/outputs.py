@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from xmcap import terminal
 from xmcap.errors import UsageError, XmcapError
-from xmcap.files import files, whole_files
+from xmcap.files import whole_files
 from xmcap.files.paths import check_name, check_scheme
 
 FOLDER_LOCK = ".xmcap.lock"
@@ -339,10 +339,3 @@ def _is_at(descriptor: int, lock: str) -> bool:
     return os.path.samestat(os.fstat(descriptor), os.stat(lock, follow_symlinks=False))
   except FileNotFoundError:
     return False
-
-
-def write_forms(folder: str | os.PathLike, stem: str, **texts: str) -> None:
-  """Writes several forms of a text together: `STEM.csv` for `csv=...` and so on. Raises as `files.write_text`."""
-  with together(folder):
-    for suffix, text in texts.items():
-      files.write_text(pathlib.Path(folder, f"{stem}.{suffix}"), text)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from xmcap import grid
-from xmcap.files import outputs
+from xmcap.files import files
 
 ROUNDED = "the numbers that it is computed from are rounded"
 NOT_AT_HAND = "the printed number is not at hand"
@@ -85,7 +85,7 @@ class Findings:
     lines = [*map(_line, self.deviations), *(f"absent: {line}\n" for line in self.absent)]
     notes = "".join(f"- {grid.markdown_text(line)}\n" for line in lines)
     text = "\n".join(filter(None, [f"### {self.paper}\n", self._counts().markdown(), notes]))
-    outputs.write_forms(out, "published", csv=grid.write_csv(headings, rows), md=text)
+    files.write_forms(out, "published", csv=grid.write_csv(headings, rows), md=text)
 
   def _counts(self) -> grid.Grid:
     tables = dict.fromkeys(row.table for row in self.rows)

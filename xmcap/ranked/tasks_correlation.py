@@ -13,7 +13,7 @@ import numpy as np
 
 from xmcap import grid
 from xmcap.errors import UsageError
-from xmcap.files import files, outputs
+from xmcap.files import files
 from xmcap.ranked import babel_baselines, retrieval_sets
 from xmcap.scoring.result import read_table
 from xmcap.scoring.statistics import correlation
@@ -40,7 +40,7 @@ class Points:
     table = self.grid(found)
     rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in found.items()]
     csv = grid.write_csv(["coefficient", "value", "low", "high", "points"], rows)
-    outputs.write_forms(out, "correlation", csv=csv, md=table.markdown())
+    files.write_forms(out, "correlation", csv=csv, md=table.markdown())
 
   def grid(self, found: dict[str, correlation.Correlation]) -> grid.Grid:
     """Returns the coefficients as a table."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from xmcap import grid, languages, latex, wording
-from xmcap.files import outputs
+from xmcap.files import files
 from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring.tables import note_order, score_table
 from xmcap.terminal import shown
@@ -158,7 +158,7 @@ class Comparison:
 
   def write(self, out: str | os.PathLike, style: latex.Style | None = None) -> None:
     """Writes `comparison.csv`, `.json`, `.md` and `.tex` (in the style) into a folder, which is made if necessary."""
-    outputs.write_forms(
+    files.write_forms(
       out,
       "comparison",
       csv=self.as_csv(),

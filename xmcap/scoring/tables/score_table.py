@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xmcap import grid, languages, latex
-from xmcap.files import outputs
+from xmcap.files import files
 from xmcap.scoring import metrics
 from xmcap.scoring.statistics import means as means_lib
 from xmcap.scoring.tables import note_order
@@ -207,7 +207,7 @@ class Table:
     Raises:
       XmcapError: the folder cannot be written.
     """
-    outputs.write_forms(
+    files.write_forms(
       out, "table", csv=self.as_csv(), json=self.as_json(), md=self.as_markdown(), tex=self.as_latex(style)
     )
 
