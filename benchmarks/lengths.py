@@ -19,9 +19,9 @@ import numpy as np
 import report
 
 from xmcap import languages
-from xmcap.data import lengths
-from xmcap.data.buckets import Buckets
+from xmcap.data import length_batches
 from xmcap.data.caption_choice import Drawing
+from xmcap.data.length_batches import Buckets
 from xmcap.data.order import Order
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
@@ -40,7 +40,7 @@ _SPREAD = 0.2
 _WINDOWS = (1, 4, 16, 64)
 
 
-def made_up(pictures: int) -> lengths.LengthIndex:
+def made_up(pictures: int) -> length_batches.LengthIndex:
   """The index of a corpus of captions as long as COCO-35L's."""
   rng = np.random.default_rng(0)
   shares = np.array(_ENGLISH) / sum(_ENGLISH)
@@ -49,9 +49,11 @@ def made_up(pictures: int) -> lengths.LengthIndex:
   noise = np.exp(rng.normal(0, _SPREAD, (pictures, len(factors), _CAPTIONS)).astype(np.float32))
   noise[:, languages.TRAINED.index("en")] = 1
   pieces = np.rint(english * factors * noise).clip(1, 254).astype(np.uint8) + 1
-  layout = lengths.LayoutCodes.of(" ".join(code for code in languages.TRAINED for _ in range(_CAPTIONS)))
+  layout = length_batches.LayoutCodes.of(
+    " ".join(code for code in languages.TRAINED for _ in range(_CAPTIONS))
+  )
   starts = np.arange(pictures, dtype=np.int64) * len(factors) * _CAPTIONS
-  return lengths.LengthIndex([layout], np.zeros(pictures, np.uint8), starts, pieces.reshape(-1))
+  return length_batches.LengthIndex([layout], np.zeros(pictures, np.uint8), starts, pieces.reshape(-1))
 
 
 def main() -> None:
@@ -65,7 +67,7 @@ def main() -> None:
   arguments = parser.parse_args()
   if arguments.data_dir:
     source = RecordSource(arguments.data_dir, arguments.split)
-    index = lengths.index_of(source, Vocabulary(arguments.vocabulary))
+    index = length_batches.index_of(source, Vocabulary(arguments.vocabulary))
   else:
     index = made_up(_PICTURES)
   pieces = np.asarray(index.lengths)

@@ -39,7 +39,7 @@ import photographs
 import report
 from PIL import Image
 
-from xmcap.data import decoders, images
+from xmcap.data import images, workers
 from xmcap.data.registry import register_corpus
 from xmcap.data.stream import CaptionStream
 
@@ -199,7 +199,7 @@ def _measure_cores(make: Callable[..., CaptionStream], turns: int, seconds: floa
   ]
   for n in _MODELLED:
     threads = min(n * middle["threads", 1], middle["lock", n])
-    processes = min(min(n, decoders.MOST) * kept * middle["processes", 1], 1e3 / own)
+    processes = min(min(n, workers.MOST) * kept * middle["processes", 1], 1e3 / own)
     rows.append((f"{n}, model", f"{threads:,.0f}", f"{processes:,.0f}", ""))
   columns = ("cores", "threads", "processes", "decode and resize only, threads")
   pixels = _SIZE * _SIZE * 3 / 1e3

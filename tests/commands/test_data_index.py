@@ -8,7 +8,7 @@ import pytest
 from tests.corpora import release_folders as releases
 from tests.make import tiny_corpus
 from xmcap import cli
-from xmcap.data import lengths, record_writer
+from xmcap.data import length_batches, record_writer
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError
@@ -31,7 +31,7 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
   assert "lengths of captions, 84 in train (" in printed.out
   assert "1 files of records, of which 0 were indexed now" in printed.out
   assert "train: records counted for the index: 24 of 24" in printed.err
-  assert os.path.isdir(lengths.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
+  assert os.path.isdir(length_batches.folder_of(corpus, "train", Vocabulary(f"{corpus}/vocabulary.model")))
 
 
 @pytest.mark.parametrize(

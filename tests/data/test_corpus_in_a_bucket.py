@@ -8,7 +8,7 @@ import pytest
 
 from tests import small_corpus
 from xmcap import cli
-from xmcap.data import lengths
+from xmcap.data import length_batches
 from xmcap.data.records import RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import Vocabulary
@@ -45,14 +45,16 @@ def test_the_stream_has_the_same_bits(local, remote, register):
 
 def test_the_index_of_lengths(store, local, remote, register):
   model = Vocabulary(str(local / "vocabulary.model"))
-  lengths.write(local, model, ["train"], processes=1)
+  length_batches.write(local, model, ["train"], processes=1)
   shutil.copytree(local / "lengths", store.folder / "coco35l" / "lengths")
-  here, there = (lengths.index_of(RecordSource(place, "train"), model) for place in (str(local), remote))
+  here, there = (
+    length_batches.index_of(RecordSource(place, "train"), model) for place in (str(local), remote)
+  )
   shutil.rmtree(local / "lengths")
   assert there.layouts == here.layouts
   np.testing.assert_array_equal(there.lengths, here.lengths)
   with pytest.raises(UsageError, match="an index can only be written locally"):
-    lengths.write(remote, model, ["train"])
+    length_batches.write(remote, model, ["train"])
 
 
 def test_seqio_reads_it(local, remote, register):

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from xmcap.data import features, record_features
-from xmcap.data.columns import parse_columns
 from xmcap.data.features import Features
-from xmcap.data.records import RecordSource
+from xmcap.data.records import RecordSource, parse_columns
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files
 from xmcap.reading import embedding_files

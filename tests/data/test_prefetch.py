@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.workers import Job, prefetch
 
 
 def threads() -> list[threading.Thread]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
-from xmcap.data.probe import reading_rate
 from xmcap.data.stream import CaptionStream
+from xmcap.data.workers import reading_rate
 
 
 def captions(corpus, **options) -> CaptionStream:

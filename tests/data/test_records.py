@@ -14,8 +14,7 @@ from PIL import Image
 
 from xmcap.corpora import tfds_builders
 from xmcap.data import record_writer, records
-from xmcap.data.columns import parse_columns
-from xmcap.data.records import Caption, Record, RecordSource
+from xmcap.data.records import Caption, Record, RecordSource, parse_columns
 from xmcap.errors import UsageError, XmcapError
 
 

@@ -181,7 +181,7 @@ def _add_index(actions) -> None:
 
 
 def _index(arguments) -> None:
-  from xmcap.data import lengths, records
+  from xmcap.data import length_batches, records
   from xmcap.data.array_records import range_index
   from xmcap.data.vocabulary import Vocabulary
   from xmcap.files import addresses
@@ -197,7 +197,7 @@ def _index(arguments) -> None:
   with outputs.held(arguments.dir, arguments.prog, "DIR") if is_local else contextlib.nullcontext():
     if path:
       began = time.monotonic()
-      captions = lengths.write(arguments.dir, Vocabulary(path), splits, **options)
+      captions = length_batches.write(arguments.dir, Vocabulary(path), splits, **options)
       rate = sum(captions.values()) / (time.monotonic() - began)
       counts = ", ".join(f"{count:,} in {split}" for split, count in captions.items())
       print(f"{arguments.dir}/lengths: lengths of captions, {counts} ({rate:,.0f} per second), for {path}")

@@ -76,7 +76,7 @@ def _build_drawn(name: str, arguments) -> None:
   """Builds a generated corpus, its vocabulary, and the index of the lengths of its captions."""
   from xmcap import languages
   from xmcap.corpora.emoji import emoji36, emoji100, emoji_tags
-  from xmcap.data import lengths
+  from xmcap.data import length_batches
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
   build = {"emoji36": emoji36.build, "emoji100": emoji100.build, "emoji_tags": emoji_tags.build}[name]
@@ -92,7 +92,7 @@ def _build_drawn(name: str, arguments) -> None:
       text = str(out / "vocabulary_text.txt")
       trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True, languages=codes)
       base.say(f"vocabulary: {trained.size:,} tokens")
-    lengths.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
+    length_batches.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
   print(f"{out}: {name} is ready")
 
 

@@ -67,7 +67,7 @@ def _build_held(arguments, trained: int) -> None:
   from xmcap.corpora.folder import own
   from xmcap.corpora.folder.split_choice import Rule
   from xmcap.corpora.folder.table import Columns
-  from xmcap.data import lengths, records
+  from xmcap.data import length_batches, records
   from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.files import files
 
@@ -107,6 +107,8 @@ def _build_held(arguments, trained: int) -> None:
     )
     return
   model = Vocabulary(str(path))
-  lengths.write_absent(report.out, model, list(report.splits), processes=arguments.processes, say=base.say)
+  length_batches.write_absent(
+    report.out, model, list(report.splits), processes=arguments.processes, say=base.say
+  )
   fewer = "; the text of train has no more" if model.size < trained else ""
   print(f"vocabulary: {path}, {model.size:,} tokens{fewer}")

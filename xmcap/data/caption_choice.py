@@ -13,10 +13,9 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.data import draws
-from xmcap.data.columns import Columns, parse_columns
-from xmcap.data.mixed_source import MixedSource
+from xmcap.data.mixture import MixedSource
 from xmcap.data.order import Places
-from xmcap.data.records import RecordSource
+from xmcap.data.records import Columns, RecordSource, parse_columns
 
 NO_PIVOT = -1
 _TRANSLATED = ("mt", "translated")

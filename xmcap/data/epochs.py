@@ -5,7 +5,7 @@ from typing import Any
 
 import gin
 
-from xmcap.data.parts import StreamPart, parts_of
+from xmcap.data.mixture import StreamPart, parts_of
 from xmcap.data.records import RecordSource, spread
 from xmcap.errors import UsageError
 

@@ -14,13 +14,14 @@ import numpy as np
 from absl import logging
 
 from xmcap import processes as processes_lib
-from xmcap.data import decoders, draws, images, record_features, records
+from xmcap.data import draws, images, record_features, records
+from xmcap.data import workers as decoders
 from xmcap.data.features import Features
-from xmcap.data.mixed_source import MixedSource
+from xmcap.data.mixture import MixedSource
 from xmcap.data.order import Order
-from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.records import RecordSource
 from xmcap.data.skipped import SkippedPictures
+from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError, XmcapError
 from xmcap.terminal import shown
 
@@ -49,7 +50,7 @@ class Rows(NamedTuple):
 class PictureStream:
   """The base class of streams: `_part` makes some rows of a batch, on several threads.
 
-  Streams with `has_rows` can instead make them in processes (`decoders.py`): their `_part` leaves reading and decoding
+  Streams with `has_rows` can instead make them in processes (`workers.py`): their `_part` leaves reading and decoding
   to `_made`, which calls `rows` here or in a process.
 
   With `features` a batch has the stored vectors of the pictures, `features` float32 [B, D], instead of `image`, and no

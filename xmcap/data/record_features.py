@@ -3,10 +3,9 @@
 import os
 
 from xmcap.data import features
-from xmcap.data.columns import parse_columns
 from xmcap.data.features import Features
-from xmcap.data.mixed_source import MixedSource
-from xmcap.data.records import RecordSource, spread
+from xmcap.data.mixture import MixedSource
+from xmcap.data.records import RecordSource, parse_columns, spread
 
 _COMPARED = 1024  # records of a split
 

@@ -13,7 +13,6 @@ Importing the package registers all its gin configurables: t5x allows no more of
 
 import wrapt
 
-from xmcap.data.mixtures import Part, number_of_tags, register_mixture, registration, vocabulary_rows
 from xmcap.data.registered_corpora import (
   CorpusPart,
   Location,
@@ -23,6 +22,13 @@ from xmcap.data.registered_corpora import (
   register_corpus,
   register_own,
   register_part,
+)
+from xmcap.data.registered_mixtures import (
+  Part,
+  number_of_tags,
+  register_mixture,
+  registration,
+  vocabulary_rows,
 )
 
 __all__ = [

@@ -7,10 +7,9 @@ resumed at any step, or on another number of hosts, sees the same examples as an
 redistributes the positions of a few batches among those batches, which depends on nothing else either.)
 
   order.py           the picture at a position, of one corpus or of several by rates
-  parts.py           the records, languages and sources of captions of each corpus
+  mixture.py         the records of all corpora, and what is drawn from each
   caption_choice.py  draws the captions of a picture
-  lengths.py         the number of pieces of every caption, in an index beside the records
-  buckets.py         from both: the target length of a batch, and its pictures if they are grouped by length
+  length_batches.py  from the lengths of all captions: the target length of a batch, and its pictures if grouped by it
 """
 
 import dataclasses
@@ -21,14 +20,13 @@ import gin
 import numpy as np
 
 from xmcap import languages as languages_lib
-from xmcap.data import lengths
-from xmcap.data.buckets import Buckets
+from xmcap.data import length_batches as lengths
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.columns import parse_columns
+from xmcap.data.length_batches import Buckets
+from xmcap.data.mixture import open_parts
 from xmcap.data.order import MixedOrder, Order, Places
-from xmcap.data.parts import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
-from xmcap.data.records import read_tags
+from xmcap.data.records import parse_columns, read_tags
 from xmcap.data.registry import Registration, registration
 from xmcap.data.tag_prompts import TagPrompts, own_tags
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts

@@ -14,7 +14,7 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap import wording
-from xmcap.data.parts import StreamPart
+from xmcap.data.mixture import StreamPart
 from xmcap.data.vocabulary import PAD_ID, Vocabulary
 from xmcap.errors import UsageError
 from xmcap.reading import tag_files

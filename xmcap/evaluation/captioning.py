@@ -17,9 +17,9 @@ from xmcap import languages as languages_lib
 from xmcap import processes
 from xmcap.data import images
 from xmcap.data import vocabulary as vocabulary_lib
-from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.tag_prompts import PromptTags
 from xmcap.data.vocabulary import Vocabulary, check_rows
+from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError
 from xmcap.evaluation import predictor, sharded_params
 from xmcap.files import paths

@@ -19,7 +19,7 @@ import numpy as np
 
 from xmcap import digests
 from xmcap.data import records
-from xmcap.data.columns import parse_columns
+from xmcap.data.records import parse_columns
 from xmcap.errors import UsageError
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import picture_features

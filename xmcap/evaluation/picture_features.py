@@ -19,7 +19,7 @@ import numpy as np
 
 from xmcap import processes
 from xmcap.data import features, images
-from xmcap.data.prefetch import Job, prefetch
+from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import parts as parts_lib
 from xmcap.evaluation import sharded_params

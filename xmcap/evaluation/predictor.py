@@ -12,9 +12,9 @@ import numpy as np
 
 from xmcap import configuration, processes
 from xmcap.data import registry
-from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.tag_prompts import TagPrompts, Tags
 from xmcap.data.vocabulary import Vocabulary, check_rows
+from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes

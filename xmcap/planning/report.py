@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.data import decoders
+from xmcap.data import workers
 from xmcap.grid import Grid
 from xmcap.planning.run import Variant
 from xmcap.planning.step import DoesNotFit
@@ -163,7 +163,7 @@ def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> G
     row("pictures per second that each host feeds", lambda seconds: f"{busiest / seconds:,.0f}"),
   )
   if plan["decodes_pictures"]:
-    name = f"cores for {decoders.MARGIN:g} times as many, if each decodes {decoders.PER_CORE}"
+    name = f"cores for {workers.MARGIN:g} times as many, if each decodes {workers.PER_CORE}"
     rows += (row(name, lambda seconds: _cores(busiest / seconds, topology)),)
   # Shorter targets, whose steps are not planned yet, take less time.
   head = "the run, estimated" if lengths == 1 else "the run, if all targets were the longest"
@@ -189,7 +189,7 @@ def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -
 
 def _cores(pictures: float, topology: Topology) -> str:
   """The cores that read so many pictures a second, of those that a host has."""
-  needed = decoders.cores_for(pictures)
+  needed = workers.cores_for(pictures)
   held = topology.chip.host_cores
   return f"{needed:,} of {held} of a host" + ("" if needed <= held else ": too few; raise captions_per_image")
 

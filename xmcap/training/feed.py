@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from xmcap.data.probe import reading_rate
+from xmcap.data.workers import reading_rate
 from xmcap.errors import RestartError
 from xmcap.training import sharding
 from xmcap.training.hosts import watch

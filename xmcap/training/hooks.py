@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 from jax.experimental import multihost_utils
 
-from xmcap.data.decoders import MARGIN
+from xmcap.data.workers import MARGIN
 from xmcap.errors import RestartError, UsageError, XmcapError, one_line
 from xmcap.training.hosts import join as hosts
 from xmcap.training.hosts import watch

@@ -23,7 +23,7 @@ from PIL import Image
 from tests.corpora.building.builds import differing
 from xmcap import cli, languages
 from xmcap.corpora.folder import own  # noqa: F401
-from xmcap.data import lengths, records, vocabulary  # noqa: F401  # the command would import it in every fork
+from xmcap.data import length_batches  # noqa: F401  # the command would import it in every fork
 from xmcap.files import files, outputs
 
 _NAMED = languages.get("pt-BR").english_name

@@ -13,8 +13,7 @@ from tests import loopback_store
 from tests.make.tiny_corpus import tiny_record
 from xmcap import processes
 from xmcap.data import record_writer, records
-from xmcap.data.columns import parse_columns
-from xmcap.data.records import RecordSource
+from xmcap.data.records import RecordSource, parse_columns
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files.object_store import Read
 from xmcap.files.range_cache import RecordCache

@@ -22,7 +22,7 @@ from xmcap.corpora.building import file_names
 from xmcap.corpora.building.options import Options, Work
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
-from xmcap.data import lengths, record_writer
+from xmcap.data import length_batches, record_writer
 from xmcap.data.vocabulary import Vocabulary
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files, plans
@@ -153,7 +153,7 @@ def build(
 
   about, held = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
   if vocabulary is not None:
-    lengths.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
+    length_batches.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
   return Report(out, about["splits"], problems, held, corpus.WHAT)

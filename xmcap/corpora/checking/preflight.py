@@ -7,7 +7,7 @@ from typing import Any
 
 from xmcap import languages as languages_lib
 from xmcap.data import images, records
-from xmcap.data.parts import StreamPart, parts_of
+from xmcap.data.mixture import StreamPart, parts_of
 from xmcap.data.vocabulary import Vocabulary, check_prompts
 from xmcap.errors import UsageError
 from xmcap.terminal import shown

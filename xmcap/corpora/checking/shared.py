@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 from xmcap import processes as processes_lib
 from xmcap.data import records
-from xmcap.data.columns import parse_columns
-from xmcap.data.records import RecordSource
+from xmcap.data.records import RecordSource, parse_columns
 from xmcap.errors import UsageError
 from xmcap.files import databases, files, outputs
 from xmcap.grid import Grid

@@ -19,8 +19,8 @@ import numpy as np
 from xmcap import digests
 from xmcap.data import draws
 from xmcap.data.picture_stream import Batch, Rows
-from xmcap.data.prefetch import Job, prefetch
 from xmcap.data.stream import CaptionStream
+from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError
 from xmcap.families.dual import text_input
 from xmcap.families.dual.text_tower import TextConfig

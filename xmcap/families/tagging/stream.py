@@ -7,9 +7,9 @@ from typing import Any
 import gin
 import numpy as np
 
-from xmcap.data.columns import parse_columns
 from xmcap.data.order import Order
 from xmcap.data.picture_stream import PictureStream, Rows
+from xmcap.data.records import parse_columns
 from xmcap.data.registry import registration
 from xmcap.digests import of_texts
 from xmcap.families.tagging import labels as labels_lib

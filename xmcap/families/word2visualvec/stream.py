@@ -10,7 +10,7 @@ import numpy as np
 
 from xmcap.data import draws
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.parts import open_parts
+from xmcap.data.mixture import open_parts
 from xmcap.data.picture_stream import PictureStream, Rows
 from xmcap.data.registry import registration
 from xmcap.errors import UsageError

@@ -1,4 +1,4 @@
-"""Processes that read and decode parts of batches, each with an interpreter lock of its own.
+"""Threads that prefetch batches, and processes that decode parts of them, each with an interpreter lock of its own.
 
 Threads hold their process's lock for a fifth to a third of the work on a picture, so no number of cores makes more than
 some thousand pictures a second with threads alone (benchmarks/stream.py measures it).
@@ -8,7 +8,10 @@ out, so batches are ordinary arrays. The memory has no name: unlike multiprocess
 which containers limit to 64 MB, and the kernel frees it however the processes end.
 """
 
+import collections
 import contextlib
+import dataclasses
+import itertools
 import math
 import mmap
 import multiprocessing
@@ -18,10 +21,12 @@ import queue
 import signal
 import sys
 import threading
+import time
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
 from multiprocessing import reduction, util
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import gin
 import numpy as np
@@ -216,3 +221,89 @@ def _make(
   _here.stream.skipped = _Found(on_bad)
   rows = _here.stream.rows(_here.pixels.array(shape), *arguments)
   return rows, _here.stream.skipped.found
+
+
+Part = TypeVar("Part")
+Out = TypeVar("Out")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job(Generic[Part, Out]):
+  """Makes an item: `parts` run concurrently on any threads, and `join` makes the item from their results."""
+
+  parts: Sequence[Callable[[], Part]]
+  join: Callable[[list[Part]], Out]
+
+  def run(self) -> Out:
+    """Makes the item on the calling thread."""
+    return self.join([part() for part in self.parts])
+
+
+def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -> Generator[Out, None, None]:
+  """Yields the item of each job in order, with up to `depth` of them prefetched; starts at once.
+
+  An error in a part is raised when its item is due. Closing the iterator (`close()`, or dropping its last reference)
+  cancels parts that have not begun, and waits for the others.
+
+  Args:
+    jobs: iterated, and joined, on the calling thread; may be endless.
+    workers: number of threads; more than one only helps if the parts release the interpreter lock.
+    depth: largest number of items held or in progress.
+  """
+  executor = futures.ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
+  submitted = ((job, [executor.submit(part) for part in job.parts]) for job in jobs)
+  pending = collections.deque(itertools.islice(submitted, depth))
+
+  def items() -> Generator[Any, None, None]:
+    try:
+      yield  # the generator is started below, so that closing it before the first item also ends the threads
+      while pending:
+        job, parts = pending.popleft()
+        item = job.join([part.result() for part in parts])
+        del job, parts  # an item may be large, so only the caller keeps it
+        pending.extend(itertools.islice(submitted, 1))
+        yield item
+    finally:
+      executor.shutdown(wait=True, cancel_futures=True)
+
+  generator = items()
+  next(generator)
+  return generator
+
+
+_BATCHES = 16  # limit in batches of the run: for small pictures they take less than a second
+
+
+@gin.configurable
+def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1.0) -> float:
+  """Measures how many pictures per second this host makes with all workers of a stream; 0 if it makes none.
+
+  The batches are discarded and not counted in `stream.lost`. An error ends the measurement; the run raises it when it
+  reaches that picture. Streams other than `PictureStream` are not measured.
+
+  Args:
+    stream: the stream of the run.
+    rows: rows of a batch that this process reads.
+    start_step: first step of the run; the measurement reads near it.
+    seconds: longest time of the measurement; 0 turns it off.
+  """
+  workers = getattr(stream, "workers", 0)
+  if not workers or seconds <= 0:
+    return 0.0
+  # Small batches, so that the time limit is met, with some pictures for each worker.
+  at_once = min(8 * workers, rows)
+  trial = stream.resized(at_once)
+  trial.counts_losses = False
+  trial.skipped = SkippedPictures()  # a bad picture ends the measurement, and is not listed
+  trial.begin()
+  first, made = start_step * stream.pictures // at_once, 0
+  with contextlib.suppress(XmcapError):
+    trial.batch(first)  # not counted: it opens files, and may read a dictionary
+  began = time.monotonic()
+  batches = trial.batches(first, num_steps=-(-_BATCHES * rows // at_once))
+  with contextlib.closing(batches), contextlib.suppress(XmcapError):
+    for _ in batches:
+      made += at_once
+      if time.monotonic() - began >= seconds:
+        break
+  return made / (time.monotonic() - began)

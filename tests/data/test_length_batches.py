@@ -7,7 +7,7 @@ import pytest
 
 import tests.make.tiny_corpus as corpora
 from tests.make.tiny_corpus import NUM_PICTURES, tiny_record, write_corpus
-from xmcap.data import lengths, record_writer, records
+from xmcap.data import length_batches, record_writer, records
 from xmcap.data.records import RecordSource
 from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 from xmcap.errors import UsageError, XmcapError
@@ -27,11 +27,11 @@ def model(corpus) -> Vocabulary:
 
 @pytest.fixture
 def never_small(monkeypatch):
-  monkeypatch.setattr(lengths, "SMALL", 0)
+  monkeypatch.setattr(length_batches, "SMALL", 0)
 
 
 def folder_of(directory, split, vocabulary) -> pathlib.Path:
-  return pathlib.Path(lengths.folder_of(directory, split, vocabulary))
+  return pathlib.Path(length_batches.folder_of(directory, split, vocabulary))
 
 
 def by_hand(source, vocabulary) -> list[tuple[str, list[int]]]:
@@ -53,23 +53,23 @@ def listed(index) -> list[tuple[str, list[int]]]:
 
 
 def test_it_holds_the_languages_and_pieces_of_every_caption(corpus, model):
-  assert lengths.write(corpus, model, ["train"]) == {"train": 84}
+  assert length_batches.write(corpus, model, ["train"]) == {"train": 84}
   source = RecordSource(corpus)
-  index = lengths.index_of(source, model)
+  index = length_batches.index_of(source, model)
   assert listed(index) == by_hand(source, model)
   assert isinstance(index.lengths, np.memmap) and index.lengths.dtype == np.uint8
   assert len(index.layouts) == 2
   shutil.rmtree(f"{corpus}/lengths")
-  assert listed(lengths.index_of(source, model)) == listed(index)
+  assert listed(length_batches.index_of(source, model)) == listed(index)
 
 
 def test_a_part_of_a_split_uses_the_index_of_the_whole(corpus, model, never_small):
-  lengths.write(corpus, model, ["train"])
+  length_batches.write(corpus, model, ["train"])
   for split in ("train[5:9]", "train[:3]+train[20:]"):
     source = RecordSource(corpus, split)
-    assert listed(lengths.index_of(source, model)) == by_hand(source, model)
+    assert listed(length_batches.index_of(source, model)) == by_hand(source, model)
   part = RecordSource(corpus).subset(np.array([17, 2, 3]), "three")
-  assert listed(lengths.index_of(part, model)) == by_hand(part, model)
+  assert listed(length_batches.index_of(part, model)) == by_hand(part, model)
 
 
 def test_several_splits_and_shards(tmp_path, model, never_small):
@@ -81,20 +81,20 @@ def test_several_splits_and_shards(tmp_path, model, never_small):
     for split, parts in shards.items()
   ]
   record_writer.write_metadata(out, written, dataset="tiny")
-  lengths.write(out, model, list(shards))
+  length_batches.write(out, model, list(shards))
   for split in ("train", "validation", "validation[3:]+train[5:9]", "train[0:]+validation"):
     source = RecordSource(out, split)
-    assert listed(lengths.index_of(source, model)) == by_hand(source, model)
+    assert listed(length_batches.index_of(source, model)) == by_hand(source, model)
 
 
 def test_processes_write_what_one_writes(corpus, model, monkeypatch):
   folder = folder_of(corpus, "train", model)
   contents = []
   for processes, chunk in ((1, 1_024), (1, 5), (2, 5)):
-    monkeypatch.setattr(lengths, "_CHUNK", chunk)
-    monkeypatch.setattr(lengths, "_ENCODED", chunk)
+    monkeypatch.setattr(length_batches, "_CHUNK", chunk)
+    monkeypatch.setattr(length_batches, "_ENCODED", chunk)
     said = []
-    lengths.write(corpus, model, ["train"], processes=processes, say=said.append)
+    length_batches.write(corpus, model, ["train"], processes=processes, say=said.append)
     assert said[-1] == f"train: records counted for the index: {NUM_PICTURES:,} of {NUM_PICTURES:,}"
     contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
@@ -110,8 +110,8 @@ def test_a_very_long_caption_takes_two_bytes(tmp_path):
   )
   out = write_corpus(tmp_path / "long", [record])
   model = Vocabulary(f"{out}/vocabulary.model")
-  lengths.write(out, model, ["train"])
-  index = lengths.index_of(RecordSource(out), model)
+  length_batches.write(out, model, ["train"])
+  index = length_batches.index_of(RecordSource(out), model)
   assert index.lengths.dtype == np.uint16 and listed(index) == by_hand(RecordSource(out), model)
   assert index.lengths.max() > 255
 
@@ -122,31 +122,31 @@ def test_a_large_split_without_an_index_names_the_command(corpus, model, never_s
     match=r"has no index of lengths for 'train\[:9\]' and .*vocabulary.model, which target_lengths needs: "
     r"make it with `xmcap data index .*corpus --vocabulary=.*vocabulary.model --splits=train`",
   ):
-    lengths.index_of(RecordSource(corpus, "train[:9]"), model)
+    length_batches.index_of(RecordSource(corpus, "train[:9]"), model)
 
 
 def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_path):
-  lengths.write(corpus, model, ["train"])
+  length_batches.write(corpus, model, ["train"])
   other = train_vocabulary(f"{corpus}/text.txt", str(tmp_path / "other.model"), size=420, span_words=True)
   with pytest.raises(UsageError, match=r"index of lengths for 'train' and .*other\.model"):
-    lengths.index_of(RecordSource(corpus), other)
+    length_batches.index_of(RecordSource(corpus), other)
   # Two hashes that begin alike.
   folder_of(corpus, "train", model).rename(folder_of(corpus, "train", other))
   with pytest.raises(
     UsageError, match="the vocabulary changed after the index was made: make it again: `xmcap"
   ):
-    lengths.index_of(RecordSource(corpus), other)
+    length_batches.index_of(RecordSource(corpus), other)
 
 
 def test_other_records_are_noticed(corpus, model):
-  lengths.write(corpus, model, ["train"])
+  length_batches.write(corpus, model, ["train"])
   for path in corpus.glob("*.array_record-*-of-?????"):
     path.unlink()
   write_corpus(corpus, [tiny_record(index + 1) for index in range(NUM_PICTURES)], train_vocabulary=False)
   with pytest.raises(UsageError, match="the records changed after the index was made"):
-    lengths.index_of(RecordSource(corpus), model)
-  lengths.write(corpus, model, ["train"])
-  assert listed(lengths.index_of(RecordSource(corpus), model)) == by_hand(RecordSource(corpus), model)
+    length_batches.index_of(RecordSource(corpus), model)
+  length_batches.write(corpus, model, ["train"])
+  assert listed(length_batches.index_of(RecordSource(corpus), model)) == by_hand(RecordSource(corpus), model)
 
 
 @pytest.mark.parametrize(
@@ -165,16 +165,16 @@ def test_other_records_are_noticed(corpus, model):
   ],
 )
 def test_a_damaged_index_is_one_line(corpus, model, name, change):
-  lengths.write(corpus, model, ["train"])
+  length_batches.write(corpus, model, ["train"])
   path = folder_of(corpus, "train", model) / name
   path.write_bytes(change(path.read_bytes()))
   with pytest.raises(UsageError, match="is damaged .*: make it again: `xmcap data index") as raised:
-    lengths.index_of(RecordSource(corpus), model)
+    length_batches.index_of(RecordSource(corpus), model)
   assert "\n" not in str(raised.value)
 
 
 def test_nothing_is_left_of_a_write_that_failed(corpus, model, monkeypatch):
-  lengths.write(corpus, model, ["train"])
+  length_batches.write(corpus, model, ["train"])
   folder = folder_of(corpus, "train", model)
   before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -183,25 +183,25 @@ def test_nothing_is_left_of_a_write_that_failed(corpus, model, monkeypatch):
 
   monkeypatch.setattr(files, "write_text", full)
   with pytest.raises(XmcapError, match="cannot write .*/lengths/.*: No space left on device"):
-    lengths.write(corpus, model, ["train"])
+    length_batches.write(corpus, model, ["train"])
   assert [path.name for path in folder.parent.iterdir()] == [folder.name]
   assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_only_what_is_absent_is_made(corpus, model):
-  lengths.write_absent(corpus, model, ["train"])
+  length_batches.write_absent(corpus, model, ["train"])
   about = folder_of(corpus, "train", model) / "index.json"
   made = about.stat().st_mtime_ns
-  lengths.write_absent(corpus, model, ["train"])
+  length_batches.write_absent(corpus, model, ["train"])
   assert about.stat().st_mtime_ns == made
   assert json.loads(about.read_text())["vocabulary"] == model.sha256
 
 
 def test_a_part_of_a_split_gets_no_index_of_its_own(corpus, model):
   with pytest.raises(UsageError, match=r"'train\[:3\]' is a part of a split"):
-    lengths.write(corpus, model, ["train[:3]"])
+    length_batches.write(corpus, model, ["train[:3]"])
 
 
 def test_tfds_reads_the_folder_as_before(corpus, model):
-  lengths.write(corpus, model, ["train"])
+  length_batches.write(corpus, model, ["train"])
   assert len(RecordSource(corpus)) == NUM_PICTURES and records.splits(corpus) == ["train"]

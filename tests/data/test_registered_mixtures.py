@@ -11,7 +11,8 @@ import seqio
 from tests.data.streams import captions, dealt_out, equal, texts
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, colour, png, write_corpus
 from xmcap.corpora.checking import preflight, show
-from xmcap.data import epochs, order, records, registry
+from xmcap.data import epochs, records, registry
+from xmcap.data import order as order_lib
 from xmcap.data.order import BLOCK
 from xmcap.data.stream import TagStream
 from xmcap.errors import UsageError
@@ -141,9 +142,9 @@ def test_the_first_batch_far_away_reads_no_more(mixed, monkeypatch):
     read.extend(indices)
     return iterate(self, indices, *arguments)
 
-  block = order._block
+  block = order_lib._block
   monkeypatch.setattr(records.RecordSource, "iterate", counted)
-  monkeypatch.setattr(order, "_block", lambda *key: permuted.append(key) or block(*key))
+  monkeypatch.setattr(order_lib, "_block", lambda *key: permuted.append(key) or block(*key))
   for position in (0, 10**9):
     read.clear()
     permuted.clear()

@@ -16,10 +16,11 @@ from tests.data.streams import captions, equal
 from tests.make.tiny_corpus import NUM_PICTURES, SIDE, tiny_record, write_corpus
 from tests.sessions import alive
 from xmcap import processes as processes_lib
-from xmcap.data import decoders, images
-from xmcap.data.probe import reading_rate
+from xmcap.data import images
+from xmcap.data import workers as decoders
 from xmcap.data.stream import CaptionStream, TagStream
 from xmcap.data.tag_prompts import TagPrompts
+from xmcap.data.workers import reading_rate
 from xmcap.errors import UsageError, XmcapError
 from xmcap.processes import Killed
 
