@@ -16,17 +16,12 @@ SAMPLE = 1000
 """Number of images whose references are read in each language, evenly spaced; of fewer, several references each."""
 
 
-def read(
-  keys: Sequence[str], references: References, gathered: Mapping[str, Sequence[Sequence[str]]]
-) -> Vocabularies:
+def read(references: References, gathered: Mapping[str, Sequence[Sequence[str]]]) -> Vocabularies:
   """Returns the words of the references of all languages.
 
-  Args:
-    keys: those of the images, sorted.
-    references: the references.
-    gathered: language code -> the references of each image that has some, in that order; of some languages.
+  `gathered` is language code -> the references of each image that has some, by sorted key; of some languages.
   """
-  of_language = dict(gathered)
+  of_language, keys = dict(gathered), sorted(references)
   for code in set().union(*references.values()) - gathered.keys():
     of_language[code] = [texts for key in keys if (texts := references[key].get(code))]
   return Vocabularies.of(
