@@ -159,9 +159,9 @@ def _score(arguments) -> None:
       "processes": arguments.processes or processes_lib.available_cores(),
     }
     result = output.score_files(
-      arguments.references,
-      arguments.predictions,
-      arguments.out,
+      references=arguments.references,
+      predictions=arguments.predictions,
+      out=arguments.out,
       document_frequencies=arguments.df,
       save_document_frequencies=arguments.save_df,
       images_dir=arguments.images,

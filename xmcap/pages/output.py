@@ -83,14 +83,10 @@ def score_files(
   """
   if languages is None and language is not None:
     languages = (language,)
+  keep = [] if only_tables else ["words"]
+  keep += ["document_frequency"] if save_document_frequencies else []
   options = ScoringOptions(
-    languages=languages,
-    document_frequencies=document_frequencies,
-    keep=[
-      *([] if only_tables else ["words"]),
-      *(["document_frequency"] if save_document_frequencies else []),
-    ],
-    **of_score,
+    languages=languages, document_frequencies=document_frequencies, keep=keep, **of_score
   )
   settled = options.settled
   references, predictions = joining.listed(references), joining.listed(predictions)
@@ -120,11 +116,12 @@ def score_files(
   if style:
     shares = language_fidelity.HEADINGS if options.health else ()
     style.check(score_table.latex_columns(("images", "references"), settled.metrics, shares, tuple(beside)))
+  tokenizer, normalize = settled.tokenizer, options.normalize
   if document_frequencies:
-    frequencies = document_frequency_files.read(document_frequencies, settled.tokenizer, options.normalize)
+    frequencies = document_frequency_files.read(document_frequencies, tokenizer, normalize=normalize)
     options = dataclasses.replace(options, document_frequencies=frequencies)
   with inputs.uncollected():
-    tokenized = tokenizers.get(settled.tokenizer, "en").needs_tokenized
+    tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
     if options.judges_languages:
       health.begin()
     held = read_references(references, None, language, tokenized, key, MAX_CAPTION)
@@ -141,7 +138,7 @@ def score_files(
   with outputs.together(out):
     if save_document_frequencies:
       document_frequency_files.write(
-        save_document_frequencies, result.document_frequencies, settled.tokenizer, options.normalize
+        save_document_frequencies, result.document_frequencies, tokenizer, normalize=normalize
       )
     if plot:
       plot_lib.write_scores(plot, result.table)

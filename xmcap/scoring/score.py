@@ -279,7 +279,7 @@ def _health(
   copies = health_lib.copies(
     {code: outcome.marks for code, outcome in of_language.items() if outcome.marks is not None}
   )
-  found = {}
+  healths = {}
   for code, outcome in of_language.items():
     if outcome.health is not None:
       rows = {**outcome.health.rows, "copy": copies[code].rows}
@@ -287,8 +287,8 @@ def _health(
         keys = {key for language, key in unseen.get(name, ()) if language == code}
         rows[fault] = np.flatnonzero([key in keys for key in outcome.statistics.keys] if keys else [])
       health = dataclasses.replace(outcome.health, copy=copies[code].share, rows=rows)
-      found[code] = residual[code].added(health)
-  return found
+      healths[code] = residual[code].added(health)
+  return healths
 
 
 def _signature_of_words(
@@ -301,12 +301,10 @@ def _signature_of_words(
     f"{version}[{'all' if len(versions) == 1 else ' '.join(codes)}]"
     for version, codes in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
   )
-  frequencies = "".join(
-    f"{code}:{outcome.document_frequency_hash}\n" for code, outcome in of_language.items()
-  )
+  hashes = "".join(f"{code}:{outcome.document_frequency_hash}\n" for code, outcome in of_language.items())
   tokenizer = options.settled.tokenizer
   return {
-    "document_frequency": f"{'file' if options.document_frequencies else 'corpus'}#{digest(frequencies)}",
+    "document_frequency": f"{'file' if options.document_frequencies else 'corpus'}#{digest(hashes)}",
     "tokenizer": f"{tokenizer}-{words}",
     "normalization": tokenizers.get(tokenizer, next(iter(of_language)), options.normalize).normalization,
   }
