@@ -132,7 +132,7 @@ def test_the_report_of_a_comparison_names_all_systems(parsed, ours, theirs):
 
 _SCRIPT = """
 import sys
-from xmcap.scoring import report
+from xmcap.pages import report
 from xmcap.scoring.score import score
 references = {"k1": {"en": ["a dog"], "ar": ["b"]}, "k2": {"en": ["a cat", "the cat"], "ar": ["c"]}}
 result = score(references, {"k1": {"en": "dog", "ar": "b"}, "k2": {"en": "cat", "ar": "d"}}, keep=("words",))
