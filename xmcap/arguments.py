@@ -39,14 +39,23 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
   def call(*args: P.args, **kwargs: P.kwargs) -> T:
     bound = signature.bind(*args, **kwargs)
     for name, value in bound.arguments.items():
-      hint = hints().get(name, Any)
-      try:
-        bound.arguments[name] = _fitted(value, hint)
-      except _Misfit:
-        raise UsageError(f"{name}={shown(repr(value))} must be {_named(hint)}") from None
+      bound.arguments[name] = _as_annotated(name, value, hints().get(name, Any))
     return function(*bound.args, **bound.kwargs)
 
   return call
+
+
+def check_fields(options: Any) -> None:
+  """Raises UsageError for a field of a frozen dataclass of another type than it is annotated with, as `checked`."""
+  for name, hint in typing.get_type_hints(type(options)).items():
+    object.__setattr__(options, name, _as_annotated(name, getattr(options, name), hint))
+
+
+def _as_annotated(name: str, value: Any, hint: Any) -> Any:
+  try:
+    return _fitted(value, hint)
+  except _Misfit:
+    raise UsageError(f"{name}={shown(repr(value))} must be {_named(hint)}") from None
 
 
 class _Misfit(Exception):

@@ -12,7 +12,7 @@ from xmcap.evaluation.evaluators import CaptionEvaluator, LossEvaluator
 from xmcap.families.tagging.vit_objective import TagObjective
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.scoring import score
+from xmcap.scoring.score import score_captions
 from xmcap.training.objectives import CaptionObjective
 
 _KEYS = ("a", "b", "c")
@@ -36,16 +36,18 @@ def _evaluator(files, **options):
 def test_the_signature_names_the_subset(files):
   evaluator = _evaluator(files, subset=str(files / "keys"))
   assert list(evaluator.references) == ["a", "c"]
-  table = score(evaluator.references, {"a": {"en": "a dog"}, "c": {"en": "dog"}}, **evaluator.options).table
+  table = score_captions(
+    evaluator.references, {"a": {"en": "a dog"}, "c": {"en": "dog"}}, evaluator.options
+  ).table
   assert "subset:file#" in table.signature
 
 
 def test_a_protocol_decides_words_metrics_and_scale(files):
   evaluator = _evaluator(files, protocol="xm3600")
   predictions = {key: {code: "dog" for code in held} for key, held in evaluator.references.items()}
-  table = score(evaluator.references, predictions, **evaluator.options).table
+  table = score_captions(evaluator.references, predictions, evaluator.options).table
   assert table.metrics == ("cider",) and "|protocol:xm3600|" in table.signature
-  assert score(evaluator.references, predictions, **_evaluator(files).options).table.metrics == (
+  assert score_captions(evaluator.references, predictions, _evaluator(files).options).table.metrics == (
     "cider",
     "cider_d",
   )

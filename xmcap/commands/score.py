@@ -1,16 +1,14 @@
 """The commands that score captions and compare scores."""
 
 import contextlib
+import dataclasses
 import os
 
 from xmcap.commands import base, score_ranked
 from xmcap.errors import UsageError
 from xmcap.files import outputs
 
-_PASSED_ON = (
-  "language", "key", "baseline", "only_tables", "plot", "pictures", "title", "protocol", "tokenizer", "normalize",
-  "subset", "missing", "clean", "wrong_language", "vectors", "bootstrap", "seed", "scale",
-)  # fmt: skip
+_OF_FILES = ("language", "key", "baseline", "only_tables", "plot", "pictures")
 
 
 def add(commands) -> None:
@@ -133,12 +131,13 @@ def _score(arguments) -> None:
   from xmcap import platforms, processes
   from xmcap import processes as processes_lib
   from xmcap.pages import output
-  from xmcap.scoring import metrics, options
+  from xmcap.scoring import metrics
+  from xmcap.scoring.options import ScoringOptions, check_count
 
   missing = [f"--{name}" for name in ("references", "predictions", "out") if not getattr(arguments, name)]
   if missing:
     raise UsageError(f"the following arguments are required: {', '.join(missing)} (see xmcap score --help)")
-  options.check_count("processes", arguments.processes, processes.MAX)
+  check_count("processes", arguments.processes, processes.MAX)
   written = {"--out": output.files_of(arguments.out, *arguments.predictions), "--save_df": arguments.save_df}
   written["--plot"] = arguments.plot
   read = {f"--{name}": getattr(arguments, name) for name in ("references", "predictions", "df", "subset")}
@@ -152,19 +151,22 @@ def _score(arguments) -> None:
   if arguments.plot:
     places.append(("--plot", arguments.plot, False))
   with outputs.held_all(places, arguments.prog):
+    named_alike = [*_OF_FILES, *(field.name for field in dataclasses.fields(ScoringOptions))]
+    options = {name: getattr(arguments, name) for name in named_alike if hasattr(arguments, name)}
+    options |= {
+      "metrics": None if arguments.metrics is None else metrics.parse(arguments.metrics),
+      "health": not arguments.no_health,
+      "processes": arguments.processes or processes_lib.available_cores(),
+    }
     result = output.score_files(
-      arguments.references,
-      arguments.predictions,
-      arguments.out,
-      arguments.languages,
+      references=arguments.references,
+      predictions=arguments.predictions,
+      out=arguments.out,
       document_frequencies=arguments.df,
       save_document_frequencies=arguments.save_df,
       images_dir=arguments.images,
-      processes=arguments.processes or processes_lib.available_cores(),
-      metrics=None if arguments.metrics is None else metrics.parse(arguments.metrics),
-      health=not arguments.no_health,
       style=_style(arguments),
-      **{name: getattr(arguments, name) for name in _PASSED_ON},
+      **options,
     )
   if not arguments.only_tables:
     _say_pictures(arguments, result.statistics)
@@ -241,9 +243,8 @@ def _compare(arguments) -> None:
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
     significance.check_protocol(systems, arguments.protocol)
     chosen = metrics.parse(arguments.metrics, metrics.METRICS) if arguments.metrics else None
-    comparison = significance.compare(
-      systems, chosen, arguments.resamples, arguments.seed, arguments.title, arguments.scale
-    )
+    tests = {name: getattr(arguments, name) for name in ("resamples", "seed", "title", "scale")}
+    comparison = significance.compare(systems, chosen, **tests)
     if arguments.out:
       stack.enter_context(outputs.together(arguments.out))
       comparison.write(arguments.out, style)

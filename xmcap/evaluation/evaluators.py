@@ -7,6 +7,7 @@ it has `small(pictures)`, which returns an evaluator of a few pictures, `xmcap t
 
 import contextlib
 import copy
+import dataclasses
 import itertools
 import json
 import pathlib
@@ -32,8 +33,8 @@ from xmcap.reading import predictions as predictions_lib
 from xmcap.reading import references as references_lib
 from xmcap.reading import subsets
 from xmcap.scoring import baselines as baselines_lib
-from xmcap.scoring import options
-from xmcap.scoring.score import score
+from xmcap.scoring.options import ScoringOptions
+from xmcap.scoring.score import score_captions
 from xmcap.scoring.tables import score_table
 
 __all__ = ["Baselines", "CaptionEvaluator", "LossEvaluator"]
@@ -118,17 +119,18 @@ class CaptionEvaluator:
     self.title = title
     self.samples: dict[str, Any] = {}
     self.baselines = baselines
-    # The signature of the scores names the subset and the cleaning.
-    self.measured: dict[str, Any] = {
-      "metrics": tuple(metrics) or None,
-      "subset": "" if limit else subset,
-      "protocol": protocol or None,
-      "clean": clean,
-    }
-    self.options = {**self.measured, "bootstrap": bootstrap, "health": bool(out_dir)}
-    settled = options.check(
-      tuple(languages) or None, self.measured["metrics"], subset=subset, protocol=self.measured["protocol"]
+    options = ScoringOptions(
+      languages=tuple(languages) or None,
+      protocol=protocol or None,
+      metrics=tuple(metrics) or None,
+      subset=subset,
+      clean=clean,
+      bootstrap=bootstrap,
+      health=bool(out_dir),
     )
+    settled = options.settled
+    # The references are those of the languages, and the first `limit` of a subset are none that the signature can name.
+    self.options = dataclasses.replace(options, languages=None, subset="" if limit else subset)
     self.beside_name = beside
     if beside:
       baselines_lib.check_protocol(beside, settled.protocol)
@@ -152,7 +154,7 @@ class CaptionEvaluator:
           raise self._no_picture(key)
     evaluator = copy.copy(self)
     evaluator.out_dir, evaluator.baselines = "", None
-    evaluator.options = {**self.options, "subset": "", "bootstrap": 0, "health": False}
+    evaluator.options = dataclasses.replace(self.options, subset="", bootstrap=0, health=False)
     first = next(captions for captions in self.references.values() if captions)
     evaluator.languages = tuple(code for code in self.languages if code in first)[:2]
     few = {
@@ -172,7 +174,7 @@ class CaptionEvaluator:
     if self.out_dir and jax.process_index() == 0:
       table = self._write(predictions, stabilizers)
     else:
-      table = score(self.references, predictions, **self.options).table
+      table = score_captions(self.references, predictions, self.options).table
     means = table.means.get("36") or list(table.means.values())[-1]
     for language, row in {**table.rows, "mean": means}.items():
       for name in table.metrics:
@@ -228,13 +230,15 @@ class CaptionEvaluator:
         for name, guesses in measured.predictions.items():
           file = out / f"baseline_{name.replace(' ', '_')}.jsonl"
           predictions_lib.write_predictions(file, guesses.items())
-          trivial[name] = score(
-            self.references, predictions_lib.CheckedPredictions(guesses), title=name, **self.measured
+          options = dataclasses.replace(self.options, title=name, bootstrap=0, health=False)
+          trivial[name] = score_captions(
+            self.references, predictions_lib.CheckedPredictions(guesses), options
           )
           table = trivial[name].table
           scores = {code: row[table.primary] for code, row in table.rows.items()}
           beside[baselines_lib.heading(name, table.primary)] = scores
-      result = score(self.references, predictions, title=self.title, keep=("words",), **self.options)
+      options = dataclasses.replace(self.options, title=self.title, keep=("words",))
+      result = score_captions(self.references, predictions, options)
       result = baselines_lib.with_published(baselines_lib.with_beside(result, beside), self.beside_name)
       if measured is not None:
         result = yardstick.with_notes(result, trivial, measured)

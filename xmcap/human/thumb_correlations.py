@@ -78,12 +78,11 @@ def correlate(
   language = ratings.language or "en"
   without_identical = human if drop_identical_references else None
   # People have rated the captions, so no language fidelity need stand beside the scores.
-  vectors_lib.check(tuple(words), vectors, health=False, zero=True)
-  held = vectors_lib.Vectors(vectors) if vectors else None
+  embeddings = vectors_lib.read(tuple(words), vectors, health=False, zero=True)
   compared = {other for name in words for other in metrics.CAPTION_METRICS[name].compares}
   splitters = {name: tokenizers.get(name, language) for name in dict.fromkeys(words.values())}
   corpora = {
-    name: _corpora(ratings, references, splitter, without_identical, held, compared)
+    name: _corpora(ratings, references, splitter, without_identical, embeddings, compared)
     for name, splitter in splitters.items()
   }
   pools = {"all systems": list(range(len(ratings.systems)))}
@@ -100,7 +99,7 @@ def correlate(
     image_scores = np.stack([metric.image_scores(values) for values in statistics])
     frequencies = "|df:corpus" if name.startswith("cider") else ""
     dropped = f"|identical_references:dropped({human})" if drop_identical_references else ""
-    of_vectors = f",{held.card.signature}" if held is not None and metric.compares else ""
+    of_vectors = f",{embeddings.card.signature}" if embeddings and metric.compares else ""
     signature = (
       f"{name}({metric.signature}{of_vectors}){frequencies}|tok:{own}({splitters[own].version})|lang:{language}"
       f"|images:{len(ratings.keys)}{dropped}|xmcap:{__version__}"

@@ -1,5 +1,6 @@
 """Reads captions from files, scores them, and writes the results to a folder."""
 
+import dataclasses
 import functools
 import os
 import pathlib
@@ -18,10 +19,10 @@ from xmcap.reading.captions import MAX_CAPTION
 from xmcap.reading.references import read_references
 from xmcap.scoring import baselines as baselines_lib
 from xmcap.scoring import health, tokenizers
-from xmcap.scoring import options as options_lib
 from xmcap.scoring.metrics import document_frequency_files
+from xmcap.scoring.options import ScoringOptions
 from xmcap.scoring.result import Result
-from xmcap.scoring.score import score
+from xmcap.scoring.score import score_captions
 from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_statistics
 from xmcap.scoring.tables import language_fidelity, score_table
 
@@ -54,7 +55,7 @@ def score_files(
   images_dir: str | os.PathLike | None = None,
   pictures: str = "embed",
   style: latex.Style | None = None,
-  **options,
+  **of_score,
 ) -> Result:
   """Scores the predictions of a system and writes tables, statistics of every image, slices, health and the report.
 
@@ -74,7 +75,7 @@ def score_files(
     images_dir: folder with `KEY.jpg` or `KEY.png`, for the report.
     pictures: how the report includes them: `embed`, `link` or `none`.
     style: of the table in LaTeX.
-    options: the other options of `score`.
+    of_score: the other options of `score`.
 
   Raises:
     UsageError: the input cannot be read, or references and predictions do not match.
@@ -82,18 +83,23 @@ def score_files(
   """
   if languages is None and language is not None:
     languages = (language,)
-  settled = options_lib.check(languages, document_frequencies=document_frequencies, **options)
+  keep = [] if only_tables else ["words"]
+  keep += ["document_frequency"] if save_document_frequencies else []
+  options = ScoringOptions(
+    languages=languages, document_frequencies=document_frequencies, keep=keep, **of_score
+  )
+  settled = options.settled
   references, predictions = joining.listed(references), joining.listed(predictions)
   own = pathlib.Path(out, PREDICTIONS_FILE)
-  if (options.get("clean") or len(predictions) > 1) and any(_is_same(path, own) for path in predictions):
-    changed = "the cleaned" if options.get("clean") else "all joined"
+  if (options.clean or len(predictions) > 1) and any(_is_same(path, own) for path in predictions):
+    changed = "the cleaned" if options.clean else "all joined"
     raise UsageError(f"{own}: {changed} captions would be written over it; give another --out")
   inputs.check_pipes(
     {
       "--references": references,
       "--predictions": predictions,
       "--df": document_frequencies,
-      "--subset": options.get("subset"),
+      "--subset": options.subset,
     }
   )
   if not only_tables:
@@ -108,27 +114,23 @@ def score_files(
     baselines_lib.check_protocol(baseline, settled.protocol)
     beside = baselines_lib.read_baseline(baseline, score_table.primary(settled.metrics))
   if style:
-    shares = language_fidelity.HEADINGS if options.get("health") else ()
+    shares = language_fidelity.HEADINGS if options.health else ()
     style.check(score_table.latex_columns(("images", "references"), settled.metrics, shares, tuple(beside)))
-  tokenizer, normalize = settled.tokenizer, options.get("normalize", "")
-  frequencies = (
-    document_frequency_files.read(document_frequencies, tokenizer, normalize)
-    if document_frequencies
-    else None
-  )
-  keep = [] if only_tables else ["words"]
-  keep += ["document_frequency"] if save_document_frequencies else []
+  tokenizer, normalize = settled.tokenizer, options.normalize
+  if document_frequencies:
+    frequencies = document_frequency_files.read(document_frequencies, tokenizer, normalize=normalize)
+    options = dataclasses.replace(options, document_frequencies=frequencies)
   with inputs.uncollected():
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
-    if options.get("health") or options.get("wrong_language") == "zero":
+    if options.judges_languages:
       health.begin()
     held = read_references(references, None, language, tokenized, key, MAX_CAPTION)
     baselines_lib.check_pictures(baseline, held)
     # What --clean removes may be what makes a caption too long.
-    longest = None if options.get("clean") else MAX_CAPTION
+    longest = None if options.clean else MAX_CAPTION
     predicted = predictions_lib.read_predictions(predictions, language, held, key, longest)
     try:
-      result = score(held, predicted, languages, document_frequencies=frequencies, keep=keep, **options)
+      result = score_captions(held, predicted, options)
     except predictions_lib.Unmatched as error:
       names = map(joining.named, (predictions, references))
       raise UsageError(f"{', scored against '.join(names)}: {error}") from None
@@ -136,7 +138,7 @@ def score_files(
   with outputs.together(out):
     if save_document_frequencies:
       document_frequency_files.write(
-        save_document_frequencies, result.document_frequencies, tokenizer, normalize
+        save_document_frequencies, result.document_frequencies, tokenizer, normalize=normalize
       )
     if plot:
       plot_lib.write_scores(plot, result.table)
@@ -148,7 +150,7 @@ def score_files(
       scored=predictions[0] if len(predictions) == 1 else None,
       images_dir=images_dir,
       pictures=pictures,
-      processes=options.get("processes", 1),
+      processes=options.processes,
     )
   return result
 

@@ -5,7 +5,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -17,10 +17,10 @@ from xmcap.scoring import metrics as metrics_lib
 from xmcap.scoring import tokenizers
 from xmcap.scoring.health import fidelity, scripts
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.options import ScoringOptions
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
 from xmcap.scoring.tokenizers.words import Words
-from xmcap.scoring.vectors import Vectors
 
 MOST_OTHER_WORDS = 0.05
 """Largest share of a language's references that the release may split in another way than the default tokeniser.
@@ -114,66 +114,63 @@ class Scored:
 def score_language(
   language: str,
   captions: Captions,
-  metrics: Sequence[str],
-  tokenizer: str,
-  document_frequency: DocumentFrequency | None = None,
-  normalize: str = "",
-  keep: Collection[str] = (),
-  known: health_lib.Vocabularies | None = None,
-  health: bool = False,
-  wrong_language: str = "keep",
-  vectors: Vectors | None = None,
+  options: ScoringOptions,
+  vocabularies: health_lib.Vocabularies | None = None,
 ) -> Scored:
-  """Scores the captions of one language; the arguments are those of `score.score`.
+  """Scores the captions of one language.
 
-  `known` are the words of the references of all languages, which `health` and `wrong_language="zero"` need.
+  `vocabularies` are the words of the references of all languages, by which the language of a caption is told.
 
   Raises:
     UsageError: `tokenized` does not fit the references, or as `Vectors.cosines`.
     XmcapError: a word segmenter or another package is not installed.
   """
-  _check(language, captions)
-  found = tokenizers.get(tokenizer, language, normalize)
+  if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
+    raise UsageError(f"{language}: tokeniser 'given' needs a caption/tokenized for each reference")
+  metrics, vectors = options.settled.metrics, options.embeddings
+  tokenizer = tokenizers.get(options.settled.tokenizer, language, options.normalize)
+  frequencies = options.document_frequencies
+  document_frequency = frequencies[language] if isinstance(frequencies, Mapping) else None
   # Sums of floats depend on their order. Sorting the references makes scores independent of the order in the file.
   references = list(map(sorted, captions.references))
   verdicts, scored = None, captions
-  if known is not None:
-    verdicts = fidelity.judge(language, captions.hypotheses, known)
-    if wrong_language == "zero":
+  if vocabularies is not None:
+    verdicts = fidelity.judge(language, captions.hypotheses, vocabularies)
+    if options.empties_wrong_language:
       scored = dataclasses.replace(captions, hypotheses=fidelity.emptied(captions.hypotheses, verdicts))
   texts = metrics_lib.interleave(scored.hypotheses, references)
-  corpus, other_words = _corpus(found, scored, references, texts, document_frequency)
+  corpus, other_words = _corpus(tokenizer, scored, references, texts, document_frequency)
   variants = None
-  if not normalize:
-    variants = variants_lib.find(found, texts, corpus.words, corpus.ngrams.is_reference)
+  if not options.normalize:
+    variants = variants_lib.find(tokenizer, texts, corpus.words, corpus.ngrams.is_reference)
   if vectors is not None:
     compared = {other for name in metrics for other in metrics_lib.CAPTION_METRICS[name].compares}
     corpus.cosines = vectors.cosines(language, captions.keys, scored.hypotheses, references, compared)
   values = {name: metrics_lib.CAPTION_METRICS[name].statistics(corpus) for name in metrics}
   of_references = DocumentFrequency.of(corpus.ngrams)
-  measured = marks = None
-  if health and known is not None and verdicts is not None:
+  health = marks = None
+  if options.health and vocabularies is not None and verdicts is not None:
     # Health is that of the captions as they were given.
     given = corpus
     if scored is not captions:
       texts = metrics_lib.interleave(captions.hypotheses, references)
-      given, _ = _corpus(found, captions, references, texts, None)
-    measured = health_lib.measure(language, texts, given.ngrams, known, verdicts)
+      given, _ = _corpus(tokenizer, captions, references, texts, None)
+    health = health_lib.measure(language, texts, given.ngrams, vocabularies, verdicts)
     marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(
-    Statistics(tuple(captions.keys), values, sum(map(len, references))),
-    found.version,
-    other_words,
-    variants,
-    (document_frequency or of_references).fingerprint,
-    _hash(captions.keys, references),
-    _order_hash(captions) if found.in_order else "",
-    measured,
-    marks,
-    Tokenized(corpus.words, _order(captions, references)) if "words" in keep else None,
-    of_references if "document_frequency" in keep else None,
-    0 if scored is captions else int((verdicts == fidelity.Verdict.WRONG).sum()),
-    _letters_a_word(language, texts, len(corpus.words.numbers)),
+    statistics=Statistics(tuple(captions.keys), values, sum(map(len, references))),
+    tokenizer=tokenizer.version,
+    other_words=other_words,
+    variants=variants,
+    document_frequency_hash=(document_frequency or of_references).fingerprint,
+    references_hash=_hash(captions.keys, references),
+    order_hash=_order_hash(captions) if tokenizer.in_order else "",
+    health=health,
+    marks=marks,
+    words=Tokenized(corpus.words, _order(captions, references)) if "words" in options.keep else None,
+    document_frequency=of_references if "document_frequency" in options.keep else None,
+    num_emptied=0 if scored is captions else int((verdicts == fidelity.Verdict.WRONG).sum()),
+    letters=_letters_a_word(language, texts, len(corpus.words.numbers)),
   )
 
 
@@ -182,11 +179,6 @@ def _letters_a_word(language: str, texts: Sequence[str], num_words: int) -> floa
     return 0.0
   letters = int(scripts.count_letters(texts, language)[0].sum())
   return letters / max(1, num_words) if letters > MOST_LETTERS * num_words else 0.0
-
-
-def _check(language: str, captions: Captions) -> None:
-  if captions.tokenized and list(map(len, captions.tokenized)) != list(map(len, captions.references)):
-    raise UsageError(f"{language}: tokeniser 'given' needs a caption/tokenized for each reference")
 
 
 def _corpus(

@@ -19,16 +19,15 @@ from xmcap.reading.predictions import CheckedPredictions, Predictions
 from xmcap.reading.references import References, of_split
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
-from xmcap.scoring import metrics as metrics_lib
-from xmcap.scoring import options, residue, scored_predictions, tokenizers
+from xmcap.scoring import scored_predictions, tokenizers
 from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.health import faults
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
+from xmcap.scoring.options import ScoringOptions
 from xmcap.scoring.result import Result
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
 from xmcap.scoring.tables import language_fidelity
-from xmcap.scoring.tables.signature import METRIC
 
 
 @checked
@@ -89,24 +88,35 @@ def score(
     UsageError: an option has an invalid value, or the captions are not dictionaries of strings.
     XmcapError: a word segmenter or another package is not installed.
   """
-  settled = options.check(
-    languages,
-    metrics,
-    tokenizer,
-    normalize,
-    subset,
-    missing,
-    bootstrap,
-    seed,
-    protocol,
-    scale,
-    bool(document_frequencies),
-    wrong_language,
-    clean,
-    vectors,
-    health,
+  options = ScoringOptions(
+    languages=languages,
+    title=title,
+    protocol=protocol,
+    metrics=metrics,
+    tokenizer=tokenizer,
+    normalize=normalize,
+    document_frequencies=document_frequencies,
+    subset=subset,
+    missing=missing,
+    clean=clean,
+    bootstrap=bootstrap,
+    seed=seed,
+    scale=scale,
+    wrong_language=wrong_language,
+    health=health,
+    vectors=vectors,
+    keep=keep,
+    processes=processes,
   )
-  metrics, tokenizer = settled.metrics, settled.tokenizer
+  return score_captions(references, predictions, options)
+
+
+def score_captions(
+  references: Mapping[str, Mapping[str, Sequence[str]]], predictions: Predictions, options: ScoringOptions
+) -> Result:
+  """Scores captions as `score` does."""
+  settled, vectors = options.settled, options.embeddings
+  # Read and match.
   if not isinstance(references, References):
     references = References(references)
   if not isinstance(predictions, CheckedPredictions):
@@ -114,151 +124,127 @@ def score(
   references = of_split(references, predictions)
   notes = [*references.notes, *getattr(predictions, "notes", ())]
   predictions, failed = failed_requests.split(references, predictions)
-  subset_label = "all"
-  if subset:
-    chosen, subset_label = subsets.choose(subset, references)
-    predictions = subsets.take_predictions(predictions, references, chosen)
-    references = subsets.take(references, chosen)
-  kinds = residue.parse(clean)
+  subset = "all"
+  if options.subset:
+    keys, subset = subsets.choose(options.subset, references)
+    predictions = subsets.take_predictions(predictions, references, keys)
+    references = subsets.take(references, keys)
+  # Fill in, and clean.
   scored, predictions, of_predictions, unseen = scored_predictions.prepare(
-    references, predictions, failed, options.language_codes(languages), missing, kinds
+    references, predictions, failed, options
   )
-  notes += of_predictions
   captions_lib.check_lengths(references, predictions, scored)
-  notes += _further_notes([code for code in scored if code not in languages_lib.LANGUAGES])
-  settled.check_languages(scored)
-  notes += settled.notes
-  _check_languages(scored, metrics, document_frequencies)
-  splitter = tokenizers.get(tokenizer, scored[0])
-  tokenized = references.tokenized if splitter.needs_tokenized else {}
-  if splitter.needs_tokenized and not tokenized:
-    raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
-  compared = {name: metrics_lib.CAPTION_METRICS[name].compares for name in metrics}
-  if vectors and not isinstance(vectors, vectors_lib.Vectors):
-    vectors = vectors_lib.Vectors(vectors)
-  keys = sorted(references)
-  known = None
-
-  def work(code: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
-    if code is None:
-      return _residual(captions)
-    frequency = None if document_frequencies is None else document_frequencies[code]
-    return language_lib.score_language(
-      code,
-      captions[code],
-      metrics,
-      tokenizer,
-      frequency,
-      normalize=normalize,
-      keep=keep,
-      known=known,
-      health=health,
-      wrong_language=wrong_language,
-      vectors=vectors if isinstance(vectors, vectors_lib.Vectors) else None,
-    )
-
-  # The residue of all languages together takes longest, then languages that need a segmenter, so they come first.
-  slowest_first = [
-    *([None] if health else []),
-    *sorted(scored, key=lambda code: code not in tokenizers.SEGMENTERS),
-  ]
+  options.check_languages(scored)
+  # Split and measure.
   with inputs.uncollected():
-    captions = _by_language(keys, scored, references, predictions, tokenized, splitter.in_order)
-    if health or wrong_language == "zero":
-      gathered = {code: held.references for code, held in captions.items()}
-      known = language_fidelity.read(keys, references, gathered)
+    captions = _by_language(references, predictions, scored, settled.tokenizer)
+    vocabularies = None
+    if options.judges_languages:
+      of_codes = {code: of_code.references for code, of_code in captions.items()}
+      vocabularies = language_fidelity.read(references, of_codes)
       health_lib.load()  # once, not in each process
-    found: dict[str | None, Any] = dict(
-      zip(slowest_first, processes_lib.map_forked(work, slowest_first, processes), strict=True)
-    )
-  of_language: dict[str, language_lib.Scored] = {code: found[code] for code in scored}
-  notes += language_lib.notes_on_words(of_language, "" if settled.protocol else tokenizer)
+    of_language, residual = _measure(captions, vocabularies, options)
   statistics = {code: outcome.statistics for code, outcome in of_language.items()}
-  if document_frequencies is None:
-    notes += _single_image_notes(statistics, metrics)
-  healths = _health(of_language, found.get(None, {}), unseen)
-  notes += health_lib.notes(healths, metrics, wrong_language)
+  health = _health(of_language, residual, unseen)
+  # Notes and signature.
+  notes += [
+    *of_predictions,
+    *_further_notes([code for code in scored if code not in languages_lib.LANGUAGES]),
+    *settled.notes,
+    *language_lib.notes_on_words(of_language, "" if settled.protocol else settled.tokenizer),
+    *([] if options.document_frequencies else _single_image_notes(statistics, settled.metrics)),
+    *health_lib.notes(health, settled.metrics, options.wrong_language),
+    *(vectors.notes(settled.metrics, zero=options.empties_wrong_language) if vectors else ()),
+    *language_fidelity.notes_on_emptied({code: outcome.num_emptied for code, outcome in of_language.items()}),
+  ]
   parts = {
-    **_signature_of_words(of_language, tokenizer, normalize, from_file=bool(document_frequencies)),
+    **_signature_of_words(of_language, options),
     **_signature_of_images(of_language),
-    "subset": subset_label,
-    "missing": missing,
-    **({"protocol": settled.protocol} if settled.protocol else {}),
-    **({"scale": str(settled.scale)} if settled.scale != 1 else {}),
-    **({"clean": residue.signature(kinds)} if kinds else {}),
+    "subset": subset,
+    **options.signature,
+    **(vectors.signature(settled.metrics) if vectors else {}),
   }
-  if isinstance(vectors, vectors_lib.Vectors):
-    parts |= _signature_of_vectors(compared, vectors.card)
-    notes += _vectors_notes(compared, vectors.card, wrong_language)
-  if known is not None and wrong_language == "zero":
-    parts["wrong_language"] = language_fidelity.signature(known)
-    notes += language_fidelity.notes_on_emptied(
-      {code: held.num_emptied for code, held in of_language.items()}
-    )
+  if vocabularies is not None and options.empties_wrong_language:
+    parts["wrong_language"] = language_fidelity.signature(vocabularies)
+  # Table.
   table = make_table(
-    statistics, parts, notes, fixed="document_frequency", title=title, bootstrap=bootstrap, seed=seed
+    statistics,
+    parts,
+    notes,
+    fixed="document_frequency",
+    title=options.title,
+    bootstrap=options.bootstrap,
+    seed=options.seed,
   )
   table = dataclasses.replace(table, scale=settled.scale)
   return Result(
-    language_fidelity.with_fidelity(table, healths),
-    statistics,
-    references,
-    predictions,
-    healths,
-    {code: outcome.words for code, outcome in of_language.items() if outcome.words},
-    {code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency},
+    table=language_fidelity.with_fidelity(table, health),
+    statistics=statistics,
+    references=references,
+    predictions=predictions,
+    health=health,
+    words={code: outcome.words for code, outcome in of_language.items() if outcome.words},
+    document_frequencies={
+      code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency
+    },
   )
 
 
 def _by_language(
-  keys: Sequence[str],
-  scored: Sequence[str],
-  references: References,
-  predictions: Predictions,
-  tokenized: Mapping[str, Mapping[str, Sequence[str]]],
-  in_order: bool,
+  references: References, predictions: Predictions, scored: Sequence[str], tokenizer: str
 ) -> dict[str, language_lib.Captions]:
   """Returns the captions of each language, by one pass, which is four times as fast as one for each language."""
-  held: dict[str, tuple[list, list, list, list]] = {code: ([], [], [], []) for code in scored}
-  for key in keys:
+  splitter = tokenizers.get(tokenizer, scored[0])
+  tokenized = references.tokenized if splitter.needs_tokenized else {}
+  if splitter.needs_tokenized and not tokenized:
+    raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
+  columns: dict[str, tuple[list, list, list, list]] = {code: ([], [], [], []) for code in scored}
+  for key in sorted(references):
     predicted, words = predictions.get(key, {}), tokenized.get(key, {})
     for code, texts in references[key].items():
-      if texts and code in held:
-        of_keys, hypotheses, of_images, of_words = held[code]
+      if texts and code in columns:
+        of_keys, hypotheses, of_images, of_words = columns[code]
         of_keys.append(key)
         hypotheses.append(predicted[code])
         of_images.append(texts)
         if tokenized:
           of_words.append(words[code])
-  place = {key: place for place, key in enumerate(references)} if in_order else {}
+  place = {key: place for place, key in enumerate(references)} if splitter.in_order else {}
   orders = {
-    code: sorted(range(len(of_keys)), key=lambda i: place[of_keys[i]]) if in_order else ()
-    for code, (of_keys, *_) in held.items()
+    code: sorted(range(len(of_keys)), key=lambda i: place[of_keys[i]]) if splitter.in_order else ()
+    for code, (of_keys, *_) in columns.items()
   }
-  return {code: language_lib.Captions(*held[code], orders[code]) for code in scored}
+  return {code: language_lib.Captions(*columns[code], orders[code]) for code in scored}
+
+
+def _measure(
+  captions: Mapping[str, language_lib.Captions],
+  vocabularies: health_lib.Vocabularies | None,
+  options: ScoringOptions,
+) -> tuple[dict[str, language_lib.Scored], dict[str, health_lib.Residual]]:
+  """Returns the outcome of each language, and if health is measured, the residue that the languages share."""
+
+  def work(code: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
+    if code is None:
+      return _residual(captions)
+    return language_lib.score_language(code, captions[code], options, vocabularies)
+
+  # The residue of all languages together takes longest, then languages that need a segmenter, so they come first.
+  slowest_first = [
+    *([None] if options.health else []),
+    *sorted(captions, key=lambda code: code not in tokenizers.SEGMENTERS),
+  ]
+  outcomes: dict[str | None, Any] = dict(
+    zip(slowest_first, processes_lib.map_forked(work, slowest_first, options.processes), strict=True)
+  )
+  return {code: outcomes[code] for code in captions}, outcomes.get(None, {})
 
 
 def _residual(captions: Mapping[str, language_lib.Captions]) -> dict[str, health_lib.Residual]:
   return health_lib.residual(
-    {code: held.hypotheses for code, held in captions.items()},
-    {code: list(itertools.chain.from_iterable(held.references)) for code, held in captions.items()},
+    {code: of_code.hypotheses for code, of_code in captions.items()},
+    {code: list(itertools.chain.from_iterable(of_code.references)) for code, of_code in captions.items()},
   )
-
-
-def _check_languages(
-  scored: Sequence[str], metrics: Sequence[str], document_frequencies: Mapping[str, DocumentFrequency] | None
-) -> None:
-  """Raises UsageError if a metric is not for one of the languages, or its document frequencies are missing."""
-  for name in metrics:
-    known = metrics_lib.CAPTION_METRICS[name].languages or scored
-    if others := [code for code in scored if code not in known]:
-      raise UsageError(
-        f"metric '{name}' is for {', '.join(known)} only, not for {', '.join(others)}; score "
-        f"only --languages={','.join(known)}, or leave out the metric"
-      )
-  for code in scored:
-    if document_frequencies is not None and code not in document_frequencies:
-      raise UsageError(f"the file of document frequencies lacks '{code}'; score other --languages")
 
 
 def _further_notes(codes: Sequence[str]) -> list[str]:
@@ -293,7 +279,7 @@ def _health(
   copies = health_lib.copies(
     {code: outcome.marks for code, outcome in of_language.items() if outcome.marks is not None}
   )
-  found = {}
+  healths = {}
   for code, outcome in of_language.items():
     if outcome.health is not None:
       rows = {**outcome.health.rows, "copy": copies[code].rows}
@@ -301,12 +287,12 @@ def _health(
         keys = {key for language, key in unseen.get(name, ()) if language == code}
         rows[fault] = np.flatnonzero([key in keys for key in outcome.statistics.keys] if keys else [])
       health = dataclasses.replace(outcome.health, copy=copies[code].share, rows=rows)
-      found[code] = residual[code].added(health)
-  return found
+      healths[code] = residual[code].added(health)
+  return healths
 
 
 def _signature_of_words(
-  of_language: Mapping[str, language_lib.Scored], tokenizer: str, normalize: str, from_file: bool
+  of_language: Mapping[str, language_lib.Scored], options: ScoringOptions
 ) -> dict[str, str]:
   versions: dict[str, list[str]] = {}
   for code, outcome in of_language.items():
@@ -315,33 +301,13 @@ def _signature_of_words(
     f"{version}[{'all' if len(versions) == 1 else ' '.join(codes)}]"
     for version, codes in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
   )
-  frequencies = "".join(f"{code}:{held.document_frequency_hash}\n" for code, held in of_language.items())
+  hashes = "".join(f"{code}:{outcome.document_frequency_hash}\n" for code, outcome in of_language.items())
+  tokenizer = options.settled.tokenizer
   return {
-    "document_frequency": f"{'file' if from_file else 'corpus'}#{digest(frequencies)}",
+    "document_frequency": f"{'file' if options.document_frequencies else 'corpus'}#{digest(hashes)}",
     "tokenizer": f"{tokenizer}-{words}",
-    "normalization": tokenizers.get(tokenizer, next(iter(of_language)), normalize).normalization,
+    "normalization": tokenizers.get(tokenizer, next(iter(of_language)), options.normalize).normalization,
   }
-
-
-def _signature_of_vectors(compared: Mapping[str, Sequence[str]], card: vectors_lib.Card) -> dict[str, str]:
-  return {
-    f"{METRIC}{name}": f"{metrics_lib.CAPTION_METRICS[name].signature},{card.signature}"
-    for name, of_metric in compared.items()
-    if of_metric
-  }
-
-
-def _vectors_notes(
-  compared: Mapping[str, Sequence[str]], card: vectors_lib.Card, wrong_language: str
-) -> list[str]:
-  notes = [f"vectors of {card.model}"]
-  if wrong_language == "keep":
-    named = ", ".join(name for name, of_metric in compared.items() if of_metric)
-    notes.append(
-      f"a caption in another language scores about as high in {named}: read them beside language fidelity, or score "
-      "with --wrong_language=zero"
-    )
-  return notes
 
 
 def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict[str, str]:

@@ -8,30 +8,26 @@ from xmcap.reading.failed_requests import Failures
 from xmcap.reading.predictions import Predictions, fill_missing, match_references
 from xmcap.reading.references import References
 from xmcap.scoring import residue
+from xmcap.scoring.options import ScoringOptions
 
 
 def prepare(
-  references: References,
-  predictions: Predictions,
-  failed: Failures,
-  languages: Sequence[str] | None,
-  missing: str,
-  kinds: Sequence[str],
+  references: References, predictions: Predictions, failed: Failures, options: ScoringOptions
 ) -> tuple[tuple[str, ...], Predictions, list[str], failed_requests.Unseen]:
   """Returns the codes to score, the predictions, notes on them, and answers without a picture.
 
-  Arguments and errors are those of `score`.
+  Errors are those of `score`.
   """
-  scored = match_references(references, predictions, languages, missing, failed)
+  scored = match_references(references, predictions, options.codes, options.missing, failed)
   notes = []
-  if missing == "empty":
+  if options.missing == "empty":
     predictions, notes = _filled(references, predictions, scored, failed)
   unseen = failed_requests.find_unseen(references, predictions, scored)
   if unseen:
     total = sum(bool(of_image.get(code)) for of_image in references.values() for code in scored)
     notes += failed_requests.unseen_notes(unseen, predictions, total)
-  if kinds:
-    predictions, removed = _cleaned(references, predictions, scored, kinds, missing, unseen)
+  if options.residue_kinds:
+    predictions, removed = _cleaned(references, predictions, scored, unseen, options)
     notes += removed
   return scored, predictions, notes, unseen
 
@@ -63,9 +59,8 @@ def _cleaned(
   references: References,
   predictions: Predictions,
   scored: Sequence[str],
-  kinds: Sequence[str],
-  missing: str,
   unseen: failed_requests.Unseen,
+  options: ScoringOptions,
 ) -> tuple[Predictions, list[str]]:
   """Removes residue, but not from answers that saw no picture; a failed request that residue hid is missing."""
   kept = {pair: predictions[pair[1]][pair[0]] for pairs in unseen.values() for pair in pairs}
@@ -77,11 +72,11 @@ def _cleaned(
     return changed
 
   cleaned, notes = residue.clean_all(
-    references, restored(predictions, dict.fromkeys(kept, "")), scored, kinds
+    references, restored(predictions, dict.fromkeys(kept, "")), scored, options.residue_kinds
   )
   cleaned, failed = failed_requests.split(references, restored(cleaned, kept))
   if failed:
-    match_references(references, cleaned, scored, missing, failed)
+    match_references(references, cleaned, scored, options.missing, failed)
     cleaned, of_missing = _filled(references, cleaned, scored, failed)
     notes += of_missing
   return cleaned, notes

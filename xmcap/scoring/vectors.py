@@ -20,6 +20,7 @@ from xmcap import languages, wording
 from xmcap.errors import UsageError
 from xmcap.reading import embedding_files, jsonl
 from xmcap.scoring import metrics
+from xmcap.scoring.tables.signature import METRIC
 from xmcap.terminal import shown
 
 CARD = "vectors.json"
@@ -122,11 +123,33 @@ class Vectors:
         found["mean"][places[some]] = np.add.reduceat(of_references, starts) / counts[some]
     return metrics.Cosines(**found)
 
+  def signature(self, chosen: Iterable[str]) -> dict[str, str]:
+    """Returns the parts of a signature for those of the named metrics that compare vectors."""
+    return {
+      f"{METRIC}{name}": f"{metrics.CAPTION_METRICS[name].signature},{self.card.signature}"
+      for name in _comparing(chosen)
+    }
 
-def check(
-  chosen: Iterable[str], vectors: "str | os.PathLike | Vectors | None", health: bool, zero: bool
-) -> None:
-  """Checks the vectors that metrics ask for.
+  def notes(self, chosen: Iterable[str], *, zero: bool) -> list[str]:
+    """Returns notes on the named metrics; `zero` is whether captions in another language score as empty ones."""
+    notes = [f"vectors of {self.card.model}"]
+    if not zero:
+      notes.append(
+        f"a caption in another language scores about as high in {', '.join(_comparing(chosen))}: read them beside "
+        "language fidelity, or score with --wrong_language=zero"
+      )
+    return notes
+
+
+def _comparing(chosen: Iterable[str]) -> list[str]:
+  """Returns those of the named metrics that compare vectors."""
+  return [name for name in chosen if metrics.CAPTION_METRICS[name].compares]
+
+
+def read(
+  chosen: Iterable[str], vectors: str | os.PathLike | Vectors | None, *, health: bool, zero: bool
+) -> Vectors | None:
+  """Returns the vectors that metrics ask for; None if they ask for none.
 
   Args:
     chosen: names of caption metrics.
@@ -137,7 +160,7 @@ def check(
     UsageError: as `Vectors`; a metric needs vectors and there are none, or the other way round; or a metric that does
       not see the language would stand alone.
   """
-  named = [name for name in chosen if metrics.CAPTION_METRICS[name].compares]
+  named = _comparing(chosen)
   if named and not vectors:
     raise UsageError(
       f"{named[0]} compares embeddings: give their folder with --vectors=DIR (docs/scoring.md)"
@@ -150,8 +173,9 @@ def check(
       f"{named[0]} does not see the language, so language fidelity must stand beside it: leave --no_health out "
       "(Python: health=True), or give --wrong_language=zero"
     )
-  if named and not isinstance(vectors, Vectors):
-    Vectors(vectors or "")
+  if not vectors:
+    return None
+  return vectors if isinstance(vectors, Vectors) else Vectors(vectors)
 
 
 class _Pictures:

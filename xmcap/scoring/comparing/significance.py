@@ -111,7 +111,14 @@ def compare(
     if held.table.scale != shown_at
   ]
   return Comparison(
-    name, baseline.table.signature, tuple(rows), resamples, seed, tuple(notes), shown_at, title
+    baseline=name,
+    signature=baseline.table.signature,
+    rows=tuple(rows),
+    resamples=resamples,
+    seed=seed,
+    notes=tuple(notes),
+    scale=shown_at,
+    title=title,
   )
 
 

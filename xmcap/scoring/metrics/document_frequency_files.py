@@ -59,7 +59,7 @@ def _orders(held: DocumentFrequency) -> list[dict[str, list[int]]]:
   return orders
 
 
-def read(path: str | os.PathLike, tokenizer: str, normalize: str = "") -> dict[str, DocumentFrequency]:
+def read(path: str | os.PathLike, tokenizer: str, *, normalize: str = "") -> dict[str, DocumentFrequency]:
   """Reads document frequencies for use with a tokeniser and normalisation.
 
   Raises:

@@ -16,17 +16,12 @@ SAMPLE = 1000
 """Number of images whose references are read in each language, evenly spaced; of fewer, several references each."""
 
 
-def read(
-  keys: Sequence[str], references: References, gathered: Mapping[str, Sequence[Sequence[str]]]
-) -> Vocabularies:
+def read(references: References, gathered: Mapping[str, Sequence[Sequence[str]]]) -> Vocabularies:
   """Returns the words of the references of all languages.
 
-  Args:
-    keys: those of the images, sorted.
-    references: the references.
-    gathered: language code -> the references of each image that has some, in that order; of some languages.
+  `gathered` is language code -> the references of each image that has some, by sorted key; of some languages.
   """
-  of_language = dict(gathered)
+  of_language, keys = dict(gathered), sorted(references)
   for code in set().union(*references.values()) - gathered.keys():
     of_language[code] = [texts for key in keys if (texts := references[key].get(code))]
   return Vocabularies.of(
@@ -46,19 +41,19 @@ def _sample(references: Sequence[Sequence[str]]) -> list[str]:
   ]
 
 
-def signature(known: Vocabularies) -> str:
+def signature(vocabularies: Vocabularies) -> str:
   """Returns the part of the signature of scores whose captions in another language count as empty."""
-  samples = "\n".join(f"{code}:{text}" for code, texts in known.samples.items() for text in texts)
+  samples = "\n".join(f"{code}:{text}" for code, texts in vocabularies.samples.items() for text in texts)
   return f"zero-{fidelity.version()}#{digest(samples)}"
 
 
 def notes_on_emptied(counts: Mapping[str, int]) -> list[str]:
   """Returns the notes of a table on language code -> number of captions in another language scored as empty."""
-  found = {code: count for code, count in counts.items() if count}
-  if not found:
+  emptied = {code: count for code, count in counts.items() if count}
+  if not emptied:
     return []
-  where = ", ".join(f"{code} {count:,}" for code, count in found.items())
-  captions = wording.count(sum(found.values()), "caption")
+  where = ", ".join(f"{code} {count:,}" for code, count in emptied.items())
+  captions = wording.count(sum(emptied.values()), "caption")
   return [f"{captions} in another language scored as empty captions: {where}"]
 
 
@@ -66,18 +61,18 @@ def with_fidelity(table: score_table.Table, healths: Mapping[str, Health]) -> sc
   """Returns the table with the language fidelity of captions and references, and a note on undecided captions."""
   shares = {
     HEADING: {
-      code: 1 - wrong for code, held in healths.items() if (wrong := held.wrong_language) is not None
+      code: 1 - wrong for code, health in healths.items() if (wrong := health.wrong_language) is not None
     },
     OF_REFERENCES: {
       code: 1 - wrong
-      for code, held in healths.items()
-      if (wrong := held.wrong_language_references) is not None
+      for code, health in healths.items()
+      if (wrong := health.wrong_language_references) is not None
     },
   }
   if not any(shares.values()):
     return table
   columns = {heading: score_table.column(table.rows, column) for heading, column in shares.items()}
-  undecided = {code: held.undecided or 0.0 for code, held in healths.items()}
+  undecided = {code: health.undecided or 0.0 for code, health in healths.items()}
   most_first = sorted(undecided, key=lambda code: -undecided[code])
   shown = [f"{code} {undecided[code]:.1%}" for code in most_first if round(undecided[code], 3)]
   notes = table.notes
