@@ -77,7 +77,7 @@ BUDGETS = {
   "serving": 1_440,
   "export": 460,
   "t5x": 430,
-  "commands": 4_310,
+  "commands": 4_320,
   "cli": 160,
   "launch": 1_360,
 }
