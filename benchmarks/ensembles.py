@@ -79,7 +79,7 @@ def _tower(folder: pathlib.Path) -> list[str]:
   run.save(1, create_state(params, Optimizer(adam)))
   run.close()
   model = model_json.Model(
-    **{name: model_json.of_config(config) for name, config in {"vit": vit, "t5": t5, "dual": dual}.items()}
+    {name: model_json.of_config(config) for name, config in {"vit": vit, "t5": t5, "dual": dual}.items()}
   )
   (folder / model_json.NAME).write_text(model_json.as_text(model))
   (folder / VOCABULARY).write_bytes((corpus / "vocabulary.model").read_bytes())

@@ -1,13 +1,7 @@
-"""The seqio tasks and mixtures for the gin files; importing this module registers them all."""
+"""The seqio tasks and mixtures for the gin files, a module for each corpus; importing the package registers all."""
 
-from . import (  # noqa: F401
-  babel_imagenet,
-  cc3m35l,
-  coco35l,
-  coco_cn,
-  emoji36,
-  emoji100,
-  emoji_tags,
-  folder,
-  xm3600,
-)
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+  importlib.import_module(f"{__name__}.{_module.name}")

@@ -41,7 +41,10 @@ def write(folder: pathlib.Path, vit: ViTConfig = VIT, search: str = "Greedy", **
   run.save(3, create_state(stacking.stack(traverse_util.unflatten_dict(flat, sep="/")), Optimizer(adam)))
   run.close()
   model = model_json.Model(
-    model_json.of_config(vit), model_json.of_config(t5), "emoji36", {"max_length": 5}, (search, fields)
+    {"vit": model_json.of_config(vit), "t5": model_json.of_config(t5)},
+    "emoji36",
+    {"max_length": 5},
+    (search, fields),
   )
   (folder / model_json.NAME).write_text(model_json.as_text(model))
   (folder / "config.gin").write_text("# as train writes it\n")

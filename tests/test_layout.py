@@ -61,7 +61,7 @@ BUDGETS = {
   "papers": 110,
   "reading": 4_810,
   "scoring": 9_430,
-  "models": 2_470,
+  "models": 2_590,
   "data": 5_470,
   "pages": 1_870,
   "human": 4_020,

@@ -139,7 +139,7 @@ def test_a_folder_of_an_earlier_release(folder, tmp_path, capsys):
   lines = ["import xmcap.models.captioner"]
   model = model_json.read(folder / "model.json")
   (folder / "model.json").unlink()
-  for name, given in (("ViTConfig", model.vit), ("T5Config", model.t5)):
+  for name, given in (("ViTConfig", model.parts["vit"]), ("T5Config", model.parts["t5"])):
     lines += [f"{name}.{field} = {value!r}" for field, value in given.items()]
   (folder / "config.gin").write_text("\n".join(lines))
   picture = model_folders.picture(tmp_path)

@@ -48,7 +48,7 @@ def write_run(folder, vit, stacked=False):
   run = checkpoints.Checkpoints(folder)
   run.save(3, create_state(params, Optimizer(adam)))
   run.close()
-  model = model_json.Model(vit=model_json.of_config(vit), t5=model_json.of_config(T5), mixture="emoji36")
+  model = model_json.Model({"vit": model_json.of_config(vit), "t5": model_json.of_config(T5)}, "emoji36")
   (folder / "model.json").write_text(model_json.as_text(model))
   return folder
 
@@ -109,7 +109,7 @@ def test_a_captioner_without_its_whole_projection_does_not_go_out(tmp_path, conv
   flat = captioner(VITS["ViTModel"])
   flat.pop("projection/bias")
   save_file(flat, ours / "params.safetensors")
-  model = model_json.Model(vit=model_json.of_config(VITS["ViTModel"]), t5=model_json.of_config(T5))
+  model = model_json.Model({"vit": model_json.of_config(VITS["ViTModel"]), "t5": model_json.of_config(T5)})
   (ours / "model.json").write_text(model_json.as_text(model))
   assert "no tensor projection/bias, which its configuration asks for" in convert(ours, "--to=hf", code=2)
   assert not list((tmp_path / "converted1").rglob("*.json"))

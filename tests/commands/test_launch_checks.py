@@ -197,7 +197,7 @@ def test_weights_of_another_shape_are_refused(check, shared, inputs):
   other = ViTConfig(16, 1, 32, 2, 4, 12, "tok")
   (inputs / "other").mkdir()
   (inputs / "other/model.json").write_text(
-    model_json.as_text(model_json.Model(vit=model_json.of_config(other)))
+    model_json.as_text(model_json.Model({"vit": model_json.of_config(other)}))
   )
   with pytest.raises(
     UsageError, match=r"vit/layers/mlp/wi/bias has shape \(1, 24\), but \(1, 32\) in this model"

@@ -42,7 +42,7 @@ def made(tmp_path_factory):
     }
     save_file(arrays, ours / "params.safetensors")
     (ours / "model.json").write_text(
-      model_json.as_text(model_json.Model(**{part: model_json.of_config(config)}))
+      model_json.as_text(model_json.Model({part: model_json.of_config(config)}))
     )
     exporting.export(str(ours), str(ours / "hf"), say=lambda line: None)
     folders[part] = ours / "hf"

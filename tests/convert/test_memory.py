@@ -49,7 +49,7 @@ def test_converting_holds_a_few_tensors(tmp_path):
   ours = tmp_path / "ours"
   ours.mkdir()
   size = write_safetensors(ours / "params.safetensors", outputs, {}) / 2**20
-  model = model_json.Model(t5=model_json.of_config(CONFIG))
+  model = model_json.Model({"t5": model_json.of_config(CONFIG)})
   (ours / model_json.NAME).write_text(model_json.as_text(model))
   assert size > 280
   # The two largest tensors are 59 MB each, and one is held twice while it is transposed.

@@ -51,7 +51,7 @@ def write_run(folder, vocabulary, t5=T5, save=True):
     run.save(3, create_state(drawn(), Optimizer(adam)))
     run.close()
   configs = {"vit": VIT, "t5": t5, "dual": DUAL}
-  model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
+  model = model_json.Model({name: model_json.of_config(config) for name, config in configs.items()})
   (folder / "model.json").write_text(model_json.as_text(model))
   shutil.copy(vocabulary, folder / "vocabulary.model")
   return folder

@@ -175,7 +175,7 @@ def test_other_texts_and_texts_that_are_no_pairs_are_refused(bases, teacher, pai
 
 def test_lit_needs_pictures(bases, teacher, pairs):
   model = model_json.read(bases["openclip"] / "model.json")
-  text = TextConfig(**{**model.text, "adapter": "bottleneck", "adapter_dim": 4})
+  text = TextConfig(**{**model.parts["text"], "adapter": "bottleneck", "adapter_dim": 4})
   made = AdapterObjective(model.config("vit"), text, model.config("dual"), "lit")
   batch = {name: value for name, value in stream(bases, teacher, pairs).batch(0).items() if name != "key"}
   params = jax.eval_shape(lambda: made.init(jax.random.key(0), batch)["params"])
@@ -187,8 +187,9 @@ def test_a_layer_equals_adapterhubs_on_transformers(bases):
   torch = pytest.importorskip("torch")
   theirs, pad = test_m_clip.make_encoder("XLMRoberta")
   model = model_json.read(bases["mclip"] / "model.json")
-  assert model.text is not None
-  config = TextConfig(**{**model.text, "adapter": "bottleneck", "adapter_dim": 4, "dtype": "float32"})
+  config = TextConfig(
+    **{**model.parts["text"], "adapter": "bottleneck", "adapter_dim": 4, "dtype": "float32"}
+  )
   rng = np.random.default_rng(0)
   shapes = {"down/kernel": (64, 4), "down/bias": 4, "up/kernel": (4, 64), "up/bias": 64}
   drawn = [{name: rng.normal(size=shape) * 0.3 for name, shape in shapes.items()} for _ in range(2)]

@@ -39,7 +39,7 @@ def run(tmp_path_factory):
   checkpoints.save(3, state)
   checkpoints.close()
   configs = {"vit": VIT, "t5": T5, "dual": DUAL}
-  model = model_json.Model(**{name: model_json.of_config(config) for name, config in configs.items()})
+  model = model_json.Model({name: model_json.of_config(config) for name, config in configs.items()})
   (folder / model_json.NAME).write_text(model_json.as_text(model))
   return folder, params
 

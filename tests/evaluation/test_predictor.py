@@ -44,8 +44,9 @@ def make(monkeypatch):
   """scan, ... -> a predictor of a small model whose layers are stacked or not, and parameters for it."""
 
   def build(scan, batch_size=4, **options):
-    for name, config in zip(("ViTConfig", "T5Config"), _configs(scan), strict=True):
-      monkeypatch.setattr(predictor_lib, name, lambda config=config: config)
+    vit, t5 = _configs(scan)
+    monkeypatch.setattr(predictor_lib, "bound_image_config", lambda: lambda: vit)
+    monkeypatch.setattr(predictor_lib, "T5Config", lambda: t5)
     registered = type("Registration", (), {"vocabulary": lambda self: _Vocabulary()})()
     monkeypatch.setattr(predictor_lib.registry, "registration", lambda name: registered)
     predictor = Predictor("some_mixture", max_length=5, batch_size=batch_size, **options)

@@ -28,7 +28,7 @@ def write(folder, **configs):
   folder.mkdir(parents=True)
   (folder / "params.safetensors").touch()
   parts = {part: model_json.of_config(config) for part, config in configs.items()}
-  (folder / model_json.NAME).write_text(model_json.as_text(model_json.Model(**parts)))
+  (folder / model_json.NAME).write_text(model_json.as_text(model_json.Model(parts)))
   return folder
 
 

@@ -134,7 +134,7 @@ def main(file):
     found = result[name] = {}
 
     with (
-      mock.patch.object(predictor_lib, "ViTConfig", lambda: objective.module.vit),
+      mock.patch.object(predictor_lib, "bound_image_config", lambda: lambda: objective.module.vit),
       mock.patch.object(predictor_lib, "T5Config", lambda: objective.module.t5),
       mock.patch.object(predictor_lib.registry, "registration", pictures.registration),
       sharding.use(mesh, rules),

@@ -40,7 +40,9 @@ def write_vit(folder, seed=0, vit=VIT):
     name: 0.3 * rng.standard_normal(shape).astype(np.float32) for name, shape in parameter_shapes(vit).items()
   }
   save_file(flat, folder / weights.PARAMS)
-  (folder / model_json.NAME).write_text(model_json.as_text(model_json.Model(vit=model_json.of_config(vit))))
+  (folder / model_json.NAME).write_text(
+    model_json.as_text(model_json.Model({"vit": model_json.of_config(vit)}))
+  )
   return folder
 
 

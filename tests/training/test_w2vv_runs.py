@@ -71,7 +71,11 @@ def test_the_best_checkpoint_and_the_words_are_kept(trained):
   assert {note.metric for note in notes.values()} == {"validation/t2i_mrr"}
   assert sorted(path.name for path in (folder / "words").iterdir()) == ["de.safetensors", "en.safetensors"]
   model = model_json.read(folder / "model.json")
-  assert model.languages == ("en", "de") and model.words["attention"] and model.words["output_dim"] == 6
+  assert (
+    model.languages == ("en", "de")
+    and model.parts["words"]["attention"]
+    and model.parts["words"]["output_dim"] == 6
+  )
 
 
 def test_killed_and_resumed_it_ends_with_the_same_bits(place, trained, monkeypatch):

@@ -134,7 +134,7 @@ def _reads_words(arguments) -> bool:
   """Whether the model is a Word2VisualVec; UsageError if the options do not fit the model."""
   from xmcap.models import model_json
 
-  reads = model_json.of_folder(arguments.model_dir).words is not None
+  reads = "words" in model_json.of_folder(arguments.model_dir).parts
   if reads and arguments.images:
     raise UsageError(
       f"{arguments.model_dir}: a Word2VisualVec sees no pictures: give their stored --features, not --images"

@@ -46,11 +46,11 @@ def _plan(arguments) -> None:
     return
   if arguments.params:
     from xmcap.configuration import bound
+    from xmcap.models.parts import bound_image_config
     from xmcap.models.t5 import T5Config
-    from xmcap.models.vit import ViTConfig
     from xmcap.planning import parameters
 
-    counts = parameters.count_parameters(bound(ViTConfig), bound(T5Config))
+    counts = parameters.count_parameters(bound(bound_image_config()), bound(T5Config))
     print(parameters.parameter_table(counts).text(), end="")
   if topology is None:
     return

@@ -23,7 +23,7 @@ def export(path: str, out: str) -> None:
   importing.check_free(folder, weights.PARAMS, model_json.NAME)
   given = weights.open_weights(place)
   model = exporting.read_model(place, given.where)
-  part = "t5" if model.text is None else "text"
+  part = "t5" if "text" not in model.parts else "text"
   config = model.config(part)
   held = {name: tensor for name, tensor in weights.one_by_one(given.tensors).items() if "adapter" in name}
   if not held or not isinstance(config, T5Config | TextConfig):

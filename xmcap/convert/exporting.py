@@ -9,17 +9,18 @@ from xmcap.convert import hf, hf_t5, hf_vit
 from xmcap.convert.importing import check_free, make_folder
 from xmcap.convert.pairs import SAME, TORCH_KERNEL, Pair, Shape, make_outputs
 from xmcap.convert.recognise import is_xmcap, place_of
-from xmcap.convert.source import T5_PARTS, parameter_shapes
+from xmcap.convert.source import parameter_shapes
 from xmcap.errors import UsageError
 from xmcap.files.bucket_paths import epath
 from xmcap.files.tensors import Output, Tensor, write_safetensors
 from xmcap.models import model_json
+from xmcap.models.parts import IMAGE, T5_PARAMS, ImageConfig, width
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
 from xmcap.training.checkpoints import weights
 
 PROJECTION = "projection.safetensors"
-PARTS = ("all", "t5", "vit")
+PARTS = ("all", "t5", IMAGE)
 _PROJECTION = [
   Pair(("projection/kernel",), ("weight",), TORCH_KERNEL),
   Pair(("projection/bias",), ("bias",), SAME),
@@ -52,8 +53,10 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     )
   given = weights.open_weights(place)
   model = read_model(place, given.where)
-  write(given.tensors, {name: model.config(name) for name in ("t5", "vit")}, given.where, folder, part, say)
-  taken = {"t5": T5_PARTS, "vit": ("vit",)}.get(part or "all", given.parts())
+  write(
+    given.tensors, {"t5": model.config("t5"), IMAGE: model.image_config()}, given.where, folder, part, say
+  )
+  taken = {"t5": T5_PARAMS, IMAGE: (IMAGE,)}.get(part or "all", given.parts())
   if left := [name for name in given.parts() if name not in taken]:
     say(f"left out because of --part={part}: {', '.join(left)}")
 
@@ -68,7 +71,7 @@ def write(
 ) -> None:
   """Does the same for stacked parameters {path: tensor} from `where`, and the `configs` of both parts."""
   parts = _split(weights.one_by_one(tensors), where)
-  wanted = [name for name in ("t5", "vit") if parts[name]] if part in (None, "all") else [part]
+  wanted = [name for name in ("t5", IMAGE) if parts[name]] if part in (None, "all") else [part]
   whole = len(wanted) == 2
   # Everything is checked before anything is written.
   folders = {}
@@ -80,14 +83,13 @@ def write(
     if config is None:
       raise UsageError(f"{where}: its {model_json.NAME} does not describe a {name}")
     target = folder / name if whole else folder
-    make = _t5 if name == "t5" else _vit
-    folders[target] = make(config, parts[name], where)
+    folders[target] = (_t5 if name == "t5" else _vit)(config, parts[name], where)
     check_free(target, hf.WEIGHTS, hf.CONFIG)
   linear = []
   if whole:
     check_free(folder, PROJECTION)
-    width, embed = configs["vit"].width, configs["t5"].emb_dim
-    shapes = {"projection/kernel": (width, embed), "projection/bias": (embed,)}
+    embed = width(configs["t5"])
+    shapes = {"projection/kernel": (width(configs[IMAGE]), embed), "projection/bias": (embed,)}
     linear = _outputs(_PROJECTION, parts["projection"], shapes, where)
   for target, made in folders.items():
     make_folder(target)
@@ -105,10 +107,10 @@ def write(
 
 def _split(tensors: Mapping[str, Tensor], where: str) -> dict[str, dict[str, Tensor]]:
   """Returns the parameters of `t5`, `vit` and `projection`."""
-  parts: dict[str, dict[str, Tensor]] = {"t5": {}, "vit": {}, "projection": {}}
+  parts: dict[str, dict[str, Tensor]] = {"t5": {}, IMAGE: {}, "projection": {}}
   for name, tensor in tensors.items():
     first = name.split("/")[0]
-    part = "t5" if first in T5_PARTS else first
+    part = "t5" if first in T5_PARAMS else first
     if part not in parts or part == name:
       raise UsageError(
         f"{where}: parameter {name} is not part of a captioner, so transformers has no class for it"
@@ -145,7 +147,11 @@ def _t5(config: T5Config, tensors: Mapping[str, Tensor], where: str) -> _Folder:
   return _Folder("MT5ForConditionalGeneration", files, outputs, f"the T5, {len(tensors)} parameters")
 
 
-def _vit(config: ViTConfig, tensors: Mapping[str, Tensor], where: str) -> _Folder:
+def _vit(config: ImageConfig, tensors: Mapping[str, Tensor], where: str) -> _Folder:
+  if not isinstance(config, ViTConfig):
+    raise UsageError(
+      f"{where}: its image tower is no ViT, which alone is written for transformers: give --part=t5"
+    )
   family = hf_vit.family_of(config)
   if family is None or ("vit/map_head/probe" in tensors) != (config.pool == "map"):
     raise UsageError(

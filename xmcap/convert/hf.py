@@ -13,7 +13,7 @@ from xmcap.errors import UsageError, one_line
 from xmcap.families.dual import tokenizer_files
 from xmcap.files.bucket_paths import epath
 from xmcap.files.tensors import Tensor, check_name, is_file_name, read_safetensors, refuse_pickles_in
-from xmcap.models.vit import POOLS
+from xmcap.models.vit import POOLS, ViTConfig
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import small_json
 
@@ -47,6 +47,7 @@ def open_dual(path: pathlib.Path) -> Source:
   with reading_fields(path / CONFIG):
     places = str(path / CONFIG), hf_pictures.place(path)
     module = hf_dual.read_config(towers, config, _processor(path), tokenizer, *places)
+    assert isinstance(module.vit, ViTConfig)
     pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
   absent = () if "logit_bias" in tensors else ("logit_bias",)
   return Source(

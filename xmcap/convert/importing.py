@@ -14,8 +14,7 @@ from xmcap.families.dual.model import DualTower
 from xmcap.families.dual.text_tower import TextConfig
 from xmcap.files import files, outputs, whole_files
 from xmcap.files.tensors import Output, write_safetensors
-from xmcap.models import model_json
-from xmcap.models.t5 import T5Config
+from xmcap.models import model_json, parts
 from xmcap.training.checkpoints.weights import PARAMS
 
 _OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype")
@@ -66,10 +65,7 @@ def convert(
     print(f"not taken: {', '.join(names[:_MOST_NAMES])}{more}: {reason}")
   for prefix in source.absent:
     print(f"not there: {prefix}: begins fresh in training")
-  if isinstance(config, DualTower):
-    configs = {"vit": config.vit, "text": config.text, "dual": config.dual}
-  else:
-    configs = {"t5" if isinstance(config, T5Config) else "vit": config}
+  configs = parts.of_module(config) or {parts.of_config(config) or "": config}
   size = write(folder, configs, made, source.kind)
   print(
     f"{folder / PARAMS}: {len(shapes)} parameters, {size / 1e6:,.1f} MB, each tensor of both sides used once"
@@ -78,8 +74,7 @@ def convert(
     shutil.copyfile(file, folder / file.name)
     print(f"{folder / file.name}: of the tokenizer")
   if "dual" in configs:
-    text = config.text if isinstance(config, DualTower) else None
-    if isinstance(text, TextConfig):
+    if text := configs.get("text"):
       print(f"texts: cleaning {text.cleaning!r}, padded with id {text.pad_id}; {model_json.NAME} records it")
     if not source.beside:
       print(
@@ -99,8 +94,8 @@ def convert(
 
 def write(folder: pathlib.Path, configs: dict[str, Any], made: Sequence[Output], source: str) -> int:
   """Writes weights and the `model.json` of their configurations {part: configuration} together; returns the bytes."""
-  fields: dict[str, Any] = {part: model_json.of_config(config, _OF_A_RUN) for part, config in configs.items()}
-  text = model_json.as_text(model_json.Model(**fields))
+  fields = {part: model_json.of_config(config, _OF_A_RUN) for part, config in configs.items()}
+  text = model_json.as_text(model_json.Model(fields))
   files.make_folder(folder)
   with outputs.together(folder):
     files.write_text(folder / model_json.NAME, text)

@@ -17,10 +17,9 @@ from xmcap.files.tensors import Tensor
 from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
 from xmcap.models.limits import FieldError
+from xmcap.models.parts import IMAGE, T5_PARAMS
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-
-T5_PARTS = ("token_embedder", "encoder", "decoder")
 
 # Stand-ins for the other part of a captioner.
 _SMALL_VIT = ViTConfig(8, 1, 8, 1, 8, 8)
@@ -104,7 +103,7 @@ def parameter_shapes(config: T5Config | ViTConfig | DualTower) -> dict[str, Shap
   else:
     of_vit = isinstance(config, ViTConfig)
     params = variable_shapes(*((config, _SMALL_T5) if of_vit else (_SMALL_VIT, config)))["params"]
-    parts = {name: part for name, part in params.items() if name in (("vit",) if of_vit else T5_PARTS)}
+    parts = {name: part for name, part in params.items() if name in ((IMAGE,) if of_vit else T5_PARAMS)}
   shapes = {}
   for path, leaf in stacking.flatten(parts).items():
     shape = tuple(leaf.shape)

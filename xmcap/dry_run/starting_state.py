@@ -10,13 +10,12 @@ import jax.numpy as jnp
 from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import model_dir
+from xmcap.models.parts import T5_PARAMS
 from xmcap.training.checkpoints import read, start
 from xmcap.training.checkpoints.settings import Settings
 from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.checkpoints.weights import open_weights
 from xmcap.training.state import StatePlan
-
-_TEXT_PARTS = ("token_embedder", "encoder", "decoder")
 
 
 class ReadOnlyCheckpoints:
@@ -56,7 +55,7 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
   if vocabulary is not None and not read.steps_in(own.directory):
     given = begins["pretrained"] or begins["initial_checkpoint"] or ()
     for folder, prefix in start.folders_and_prefixes(given):
-      if not prefix or prefix.split("/")[0] in _TEXT_PARTS:
+      if not prefix or prefix.split("/")[0] in T5_PARAMS:
         _check_same_vocabulary(folder, vocabulary)
   state, origin = start.starting_state(own, plan.create, plan.target, **begins)
   finite = jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), state.params)

@@ -178,7 +178,7 @@ def write(
   """
   out = pathlib.Path(out)
   model = _read_model(epath.Path(model_dir))
-  if adapters and model.words is not None:
+  if adapters and "words" in model.parts:
     raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
   step = picture_features.chosen_step(model_dir, step)
   options = {"model_dir": addresses.absolute(model_dir), "step": step, **inputs.described()}
@@ -226,14 +226,13 @@ def write(
 
 
 def _part(model: model_json.Model) -> str:
-  return "words" if model.words is not None else "dual"
+  return "words" if "words" in model.parts else "dual"
 
 
 def _read_model(folder: epath.Path) -> model_json.Model:
   model = model_json.of_folder(folder)
-  has_text = model.t5 is not None or model.text is not None
-  is_dual = model.dual is not None and model.vit is not None and has_text
-  if not is_dual and model.words is None:
+  is_dual = "dual" in model.parts and model.image_config() is not None and model.text_config() is not None
+  if not is_dual and "words" not in model.parts:
     raise UsageError(
       f"{folder} holds no dual tower: give a run of runs/contrastive.gin or runs/w2vv.gin, or what `xmcap convert"
       " --part=dual` wrote"

@@ -25,8 +25,7 @@ from xmcap.evaluation import familiarity, picture_features, picture_files
 from xmcap.evaluation.predictor import Predictor
 from xmcap.files import addresses, files, outputs
 from xmcap.files.bucket_paths import epath
-from xmcap.models import model_json
-from xmcap.models.t5 import T5Config
+from xmcap.models import model_json, parts
 from xmcap.training.checkpoints import kept_config, read, start, versions, weights
 from xmcap.training.reporting import metrics_file
 
@@ -114,11 +113,10 @@ def text_rows(objective: Any) -> int | None:
 
 def _model(objective: Any) -> model_json.Model:
   """The model that a run trains, with its decoding as configured in gin."""
-  module = getattr(objective, "module", None)
-  configs = {part: getattr(module, part, None) for part in ("vit", "t5", "text", "dual", "words", "tagger")}
-  if isinstance(configs["text"], T5Config):
-    configs["t5"] = configs.pop("text")
-  parts = {part: model_json.of_config(config) for part, config in configs.items() if config is not None}
+  configs = parts.of_module(getattr(objective, "module", None))
+  fields = {name: model_json.of_config(config) for name, config in configs.items()}
+  of_captions = {"tags": _tags_in_prompt(), "stabilizer": _stabilizer()}
+  fields |= {name: given for name, given in of_captions.items() if given is not None}
   # By its full name, because a run that decodes nothing may not have imported Predictor.
   bound = gin.get_bindings("xmcap.evaluation.predictor.Predictor")
   search = model_json.of_search(bound["search"]) if "search" in bound else None
@@ -129,10 +127,7 @@ def _model(objective: Any) -> model_json.Model:
   chosen = gin.get_bindings("xmcap.data.stream.CaptionStream").get("languages")
   chosen = getattr(objective, "languages", chosen)
   trained = tuple(chosen or (registry.registration(mixture).rates if mixture else ()))
-  return model_json.Model(
-    **parts, mixture=mixture, languages=trained, decoding=decoding, search=search, tags=_tags_in_prompt(),
-    stabilizer=_stabilizer(),
-  )  # fmt: skip
+  return model_json.Model(fields, mixture, decoding, search, trained)
 
 
 def _tags_in_prompt() -> dict[str, Any] | None:
@@ -177,7 +172,7 @@ def parse(
 
   def bind_macros() -> None:
     _bind_macro("MODEL_DIR", model_dir)
-    if model.text is None or (folder / VOCABULARY).exists():
+    if "text" not in model.parts or (folder / VOCABULARY).exists():
       _bind_macro("VOCABULARY", os.fspath(folder / VOCABULARY))
     elif not configuration.has_macro("VOCABULARY"):
       _bind_macro(
@@ -193,19 +188,14 @@ def bind(model: model_json.Model) -> None:
   Earlier files win over its mixture and its decoding, because another run may train the model on other data.
   """
   for config, given in (
-    ("ViTConfig", model.vit),
-    ("T5Config", model.t5),
-    ("TextConfig", model.text),
-    ("DualConfig", model.dual),
-    ("Word2VisualVecConfig", model.words),
-    ("Stabilizer", model.stabilizer),
+    *((part.config_name, model.parts.get(name)) for name, part in parts.PARTS.items() if part.gin),
     ("Predictor", _unbound("Predictor", model.decoding)),
   ):
     for name, value in (given or {}).items():
       if name == "image_size":
         # As in the gin files of models: the streams use this macro too.
         _bind_macro("IMAGE_SIZE", value)
-        gin.parse_config("ViTConfig.image_size = %IMAGE_SIZE")
+        gin.parse_config(f"{config}.image_size = %IMAGE_SIZE")
       else:
         gin.bind_parameter(f"{config}.{name}", value)
   tags = model.config("tags")
@@ -213,7 +203,7 @@ def bind(model: model_json.Model) -> None:
     gin.bind_parameter("TagPrompts.language", tags.language)
     gin.bind_parameter("TagPrompts.most", tags.most)
     gin.bind_parameter("Predictor.prompt_length", tags.prompt_length)
-  if model.stabilizer is not None and _unbound("Predictor", {"stabilizer": None}):
+  if "stabilizer" in model.parts and _unbound("Predictor", {"stabilizer": None}):
     gin.parse_config("Predictor.stabilizer = @Stabilizer()")
   if model.mixture and not configuration.has_macro("MIXTURE"):
     _bind_macro("MIXTURE", model.mixture)
@@ -275,7 +265,7 @@ def evaluate(
     params, model = load_params(model_dir, step), _read_model(model_dir)
     for evaluator in evaluators:
       predictor = getattr(evaluator, "predictor", None) if first else None
-      if predictor is not None and predictor.prompt_tags is None and model.tags is not None:
+      if predictor is not None and predictor.prompt_tags is None and "tags" in model.parts:
         _warn(model_json.without_tags("set Predictor.prompt_tags"))
       for language, name, value in evaluator.run(params, step):
         if language in ("", "mean") and first:
@@ -286,7 +276,7 @@ def evaluate(
     _warn(
       f"{model_dir}: the run has done {steps[0]:,} of its {steps[1]:,} steps: let it finish before you judge it"
     )
-  if first and model.vit and model.t5 and not model.dual:
+  if first and model.image_config() and "t5" in model.parts and "dual" not in model.parts:
     chosen = "" if step is None else f" --step={step}"
     print(f"serve the model: xmcap serve --model_dir={shlex.quote(model_dir)}{chosen}")
 
@@ -309,9 +299,9 @@ def caption_files(
     UsageError: there are tags for the prompts, but the model was trained without them; or as `Predictor.prompts`.
   """
   predictor, model = Predictor(), _read_model(model_dir)
-  if predictor.prompt_tags is None and model.tags is not None:
+  if predictor.prompt_tags is None and "tags" in model.parts:
     _warn(model_json.without_tags("give --tags=FILE"))
-  if predictor.prompt_tags is not None and model.tags is None:
+  if predictor.prompt_tags is not None and "tags" not in model.parts:
     raise UsageError(f"{model_dir}: {model_json.TRAINED_WITHOUT_TAGS}")
   predictor.prompts(list(pictures), codes)  # reports an error in the tags before loading the parameters
   load = picture_files.Loader(pictures, predictor.image_size)

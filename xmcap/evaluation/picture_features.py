@@ -11,7 +11,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from xmcap.evaluation import sharded_params
 from xmcap.files import plans
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
-from xmcap.models.vit import ViT, ViTConfig
+from xmcap.models.parts import IMAGE, ImageConfig, image_tower
 from xmcap.progress import Say
 from xmcap.training.checkpoints import read, weights
 from xmcap.training.hosts import join as hosts
@@ -36,7 +36,7 @@ _NAME, _VERSION = "features", "1"
 _PARTS = ".parts"
 _PART = 4_096  # pictures that are computed and stored at once
 _CROPS = 256  # crops on the devices at once, about
-_TOWER = "vit/"
+_TOWER = f"{IMAGE}/"
 
 
 def in_batches(
@@ -76,15 +76,16 @@ class PictureEncoder:
 
   def __init__(self, model_dir: str, step: int | None = None, crops: int = 1, vectors: str = "pooled"):
     vit, dual = _configs(model_dir)
-    if vectors == "mean" and vit.pool == "tok":
+    pool = getattr(vit, "pool", "none")
+    if vectors == "mean" and pool == "tok":
       raise UsageError(f"{model_dir}: its ViT pools by a class token (tok): give --vectors=pooled")
-    if vectors == "mean":
-      vit = dataclasses.replace(vit, pool="none")
+    if vectors == "mean" and pool != "none":
+      vit = dataclasses.replace(cast(Any, vit), pool="none")
     self._resize = "bilinear" if dual is None else dual.resize
     self._size, self._crops = vit.image_size, crops
     self._sharded = sharded_params.for_evaluation(_tower(_checkpoint(model_dir, step)), jax.local_devices())
     self._batch_size = self._sharded.rounded(_CROPS // crops)
-    module = ViT(vit)
+    module = image_tower(vit, name=None)
 
     def compute(params, batch):
       image = batch["image"].reshape(-1, self._size, self._size, 3)
@@ -245,11 +246,13 @@ def _member(part: pathlib.Path, name: str) -> np.ndarray:
     return arrays[name]
 
 
-def _configs(model_dir: str) -> tuple[ViTConfig, Any]:
+def _configs(model_dir: str) -> tuple[ImageConfig, Any]:
   model = model_json.of_folder(model_dir)
-  vit, dual = model.config("vit"), model.config("dual")
-  if not isinstance(vit, ViTConfig):
-    raise UsageError(f"{model_dir} holds no image tower ({model_json.NAME} has no 'vit'): give another model")
+  vit, dual = model.image_config(), model.config("dual")
+  if vit is None:
+    raise UsageError(
+      f"{model_dir} holds no image tower ({model_json.NAME} has no '{IMAGE}'): give another model"
+    )
   return vit, dual
 
 
@@ -262,6 +265,6 @@ def _tower(folder: epath.Path) -> Any:
   }
   if not tower:
     raise UsageError(
-      f"{held.where} has {', '.join(held.parts())}, but no 'vit': give a model with an image tower"
+      f"{held.where} has {', '.join(held.parts())}, but no '{IMAGE}': give a model with an image tower"
     )
   return stacking.nested(tower)

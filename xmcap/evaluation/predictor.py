@@ -18,11 +18,12 @@ from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
+from xmcap.models.decoding import beam_search as _beam  # noqa: F401  # registers `Beam`, which gin may name
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
+from xmcap.models.parts import bound_image_config
 from xmcap.models.t5 import PAD_ID, T5Config
 from xmcap.models.targets import Stabilizing
-from xmcap.models.vit import ViTConfig
 from xmcap.training import sharding
 from xmcap.training.checkpoints.read import check_same, flat
 from xmcap.training.hosts import stopping
@@ -239,7 +240,7 @@ def decode_batch(
 
 def _captioner() -> Captioner:
   try:
-    return Captioner(configuration.bound(ViTConfig), configuration.bound(T5Config))
+    return Captioner(configuration.bound(bound_image_config()), configuration.bound(T5Config))
   except (TypeError, RuntimeError) as error:  # gin raises these for missing parameters
     raise UsageError(
       f"no captioner is configured ({one_line(error)}): give the folder of a captioner, or a gin file of its model"

@@ -17,10 +17,9 @@ import gin
 
 from xmcap import configuration
 from xmcap.files import addresses
-from xmcap.models import model_json
+from xmcap.models import model_json, parts
 from xmcap.training.checkpoints import start
 
-_CONFIGS = {"vit": "ViTConfig", "t5": "T5Config", "text": "TextConfig", "dual": "DualConfig"}
 _OF_A_RUN = ("dropout_rate", "remat", "scan", "dtype", "adapter", "adapter_dim")
 _IF_UNBOUND = ("image_size", "vocab_size")
 
@@ -49,21 +48,23 @@ def bind(
     XmcapError: a bucket does not answer.
   """
   explicit = [model_json.read(file) for file in named if file.endswith(".json")]
-  taken = {part for part in _CONFIGS if any(getattr(model, part) is not None for model in explicit)}
+  of_weights = {name for name, part in parts.PARTS.items() if part.of_weights}
+  of_weights -= {name for model in explicit for name in model.parts}
   bindings: dict[str, Any] = {}
   for folder, prefix in start.folders_and_prefixes(given):
-    if prefix not in (None, "", "vit"):
+    if prefix not in (None, "", parts.IMAGE):
       continue
     file = _model_file(folder, locate)
     if file is None:
       continue
     model = model_json.parse(addresses.read_bytes(file), file)
     changed = []
-    for part in set(_CONFIGS) - taken if prefix != "vit" else {"vit"} - taken:
-      unbound = _IF_UNBOUND + (("pool",) if prefix == "vit" else ())
-      for field, value in (getattr(model, part) or {}).items():
-        name = f"{_CONFIGS[part]}.{field}"
-        before = _before(_CONFIGS[part], field, type(model.config(part)))
+    unbound = _IF_UNBOUND + (("pool",) if prefix else ())
+    for part in of_weights & (set(parts.image_parts()) if prefix else model.parts.keys()):
+      config = parts.PARTS[part].config_name
+      for field, value in model.parts.get(part, {}).items():
+        name = f"{config}.{field}"
+        before = _before(config, field, type(model.config(part)))
         if field in _OF_A_RUN or (field in unbound and before[0]):
           continue
         bindings[name] = value
@@ -113,10 +114,10 @@ def _plain(value: Any) -> Any:
 
 def _make(bindings: dict[str, Any]) -> None:
   for name, value in bindings.items():
-    if name == "ViTConfig.image_size":
+    if name.endswith(".image_size"):
       # As in the gin files of models: the streams use this macro too.
       if not configuration.has_macro("IMAGE_SIZE"):
         gin.bind_parameter(("IMAGE_SIZE", "gin.macro", "value"), value)
-      gin.parse_config("ViTConfig.image_size = %IMAGE_SIZE")
+      gin.parse_config(f"{name} = %IMAGE_SIZE")
     else:
       gin.bind_parameter(name, value)

@@ -20,7 +20,7 @@ from xmcap.files import files
 from xmcap.files.tensors import Tensor
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
-from xmcap.models.vit import ViTConfig
+from xmcap.models.parts import IMAGE
 
 _SPACE = "▁"  # SentencePiece's
 
@@ -43,7 +43,7 @@ def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[
     for path, array in program.params.items()
   }
   captioner = program.generator.captioner
-  exporting.write(tensors, {"t5": captioner.t5, "vit": captioner.vit}, model_dir, folder, say=say)
+  exporting.write(tensors, {"t5": captioner.t5, IMAGE: captioner.vit}, model_dir, folder, say=say)
   for name, content in tokenizer_files(program.vocabulary).items():
     files.write_text(folder / "t5" / name, json.dumps(content, ensure_ascii=False) + "\n")
   program.write_beside(folder, image_features=_features(captioner.vit), generate=generate)
@@ -71,8 +71,8 @@ def _generate_arguments(program: Program) -> dict[str, Any]:
   return most | {"do_sample": False, "num_beams": search.beams} | own
 
 
-def _features(config: ViTConfig) -> str:
-  """The output of the vision tower that goes into the projection; docs/export.md explains the values."""
+def _features(config: Any) -> str:
+  """The output of a ViT that goes into the projection; docs/export.md explains the values."""
   if config.pool == "tok":
     # CLIP applies its last norm only in the pooler; a ViTModel's pooler is not part of our model.
     return "pooled" if config.pre_norm else "first"

@@ -24,6 +24,7 @@ from xmcap.models.captioner import variable_shapes
 from xmcap.models.decoding import generator as generator_lib
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Sample
+from xmcap.models.parts import IMAGE
 from xmcap.training.checkpoints.read import best_step, check_same, flat
 
 MANIFEST = "captioner.json"
@@ -90,7 +91,7 @@ class Program:
     """Writes the manifest, with the fields `more`, and the vocabulary."""
     name, fields = model_json.of_search(self.generator.search) or (type(self.generator.search).__name__, {})
     versions = {"xmcap": __version__, **{package: metadata.version(package) for package in ("jax", "jaxlib")}}
-    dtypes = {part: getattr(self.generator.captioner, part).dtype for part in ("vit", "t5")}
+    dtypes = {part: getattr(self.generator.captioner, part).dtype for part in (IMAGE, "t5")}
     manifest = {
       "format": "xmcap.export",
       "version": 1,

@@ -14,8 +14,8 @@ from flax import linen as nn
 
 from xmcap.models.caches import CrossCache, SelfCache
 from xmcap.models.layers import Dense, constrain, resolve_dtype
+from xmcap.models.parts import ImageConfig, image_tower
 from xmcap.models.t5 import PAD_ID, Decoder, Encoder, T5Config, TokenEmbedder
-from xmcap.models.vit import ViT, ViTConfig
 
 
 def shift_right(tokens: jax.Array) -> jax.Array:
@@ -37,17 +37,16 @@ class Captioner(nn.Module):
   T5's width, V its vocabulary size.
 
   Attributes:
-    vit, t5: configurations.
+    vit, t5: configurations, of the image tower (not only a ViT) and of the T5.
     stepwise: for decoding; see `Decoder`.
   """
 
-  vit: ViTConfig
+  vit: ImageConfig
   t5: T5Config
   stepwise: bool = False
 
   def setup(self):
-    # `vit` is the configuration's name in the constructor and the parameters' name in checkpoints.
-    self.image_tower = ViT(self.vit, name="vit")
+    self.image_tower = image_tower(self.vit)
     self.projection = Dense(
       self.t5.emb_dim, ("image_embed", "embed"), use_bias=True, dtype=resolve_dtype(self.t5.dtype)
     )
@@ -127,7 +126,7 @@ class Captioner(nn.Module):
     return self.decoder.prefix(self.token_embedder(tokens), mask, cross)
 
 
-def variable_shapes(vit: ViTConfig, t5: T5Config) -> dict[str, Any]:
+def variable_shapes(vit: ImageConfig, t5: T5Config) -> dict[str, Any]:
   """`params` and `params_axes` of a captioner, with shapes in place of arrays."""
   # With `scan`, only one layer of each stack is traced.
   model = Captioner(dataclasses.replace(vit, scan=True), dataclasses.replace(t5, scan=True))

@@ -18,14 +18,12 @@ type or out of its limits, a file that is too large. No name in it is used as a 
 """
 
 import dataclasses
-import importlib
 import json
 import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import gin
 import msgspec
 
 from xmcap import languages
@@ -34,8 +32,8 @@ from xmcap.files import strict_json
 from xmcap.files.bucket_paths import epath
 from xmcap.models import limits
 from xmcap.models.layers import check_dtype
+from xmcap.models.parts import IMAGE, PARTS, ImageConfig, image_parts, load
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
 
 NAME = "model.json"
@@ -87,71 +85,47 @@ class TagsInPrompt:
       )
 
 
-PARTS = {
-  "vit": "xmcap.models.vit:ViTConfig",
-  "t5": "xmcap.models.t5:T5Config",
-  "text": "xmcap.families.dual.text_tower:TextConfig",
-  "dual": "xmcap.families.dual.model:DualConfig",
-  "words": "xmcap.families.word2visualvec.model:Word2VisualVecConfig",
-  "tagger": "xmcap.families.tagging.label_tagger:TaggerConfig",
-  "tags": "xmcap.models.model_json:TagsInPrompt",
-  "stabilizer": "xmcap.families.plugs.stabilizer:Stabilizer",
-}
-"""Part of a model -> module and class of its configuration, which is loaded when a file names the part."""
-
-
-def load(place: str) -> type:
-  """Loads a class, `module:Class`, as in `PARTS`; UsageError if its family is not there."""
-  module, _, name = place.partition(":")
-  try:
-    with gin.unlock_config():  # its configurables are not registered where gin was read without them
-      return getattr(importlib.import_module(module), name)
-  except ModuleNotFoundError as error:
-    if not (error.name or "").startswith("xmcap."):
-      raise
-    raise UsageError(f"the model needs {error.name}, which this xmcap is without") from None
-
-
 @dataclasses.dataclass(frozen=True)
 class Model:
   """The checked contents of a `model.json`.
 
   Attributes:
-    vit, t5, text, dual, words, tagger: the given fields of their configurations; None if the model has no such part.
-    tags: the given fields of `TagsInPrompt`; None if the model was trained without tags in its prompts.
-    stabilizer: the given fields of `Stabilizer`; None if the model writes captions without stabilizers.
+    parts: name of one of `PARTS` -> the given fields of its configuration. Without `tags` the prompts had no
+      tags in training; without `stabilizer` the captions have none.
     mixture: the mixture that the model was trained on; "" if unknown.
     decoding: the given fields of `Decoding`.
     search: name of a search and its given fields; None: the default.
     languages: codes of the languages that the model was trained on; () if unknown.
   """
 
-  vit: Fields | None = None
-  t5: Fields | None = None
+  parts: Mapping[str, Fields] = dataclasses.field(default_factory=dict)
   mixture: str = ""
   decoding: Fields = dataclasses.field(default_factory=dict)
   search: tuple[str, Fields] | None = None
   languages: tuple[str, ...] = ()
-  dual: Fields | None = None
-  text: Fields | None = None
-  words: Fields | None = None
-  tagger: Fields | None = None
-  tags: Fields | None = None
-  stabilizer: Fields | None = None
 
   def config(self, part: str) -> Any:
     """The configuration of one of `PARTS`, or None."""
-    given = getattr(self, part)
-    return None if given is None else _made(load(PARTS[part]), given)
+    given = self.parts.get(part)
+    return None if given is None else _made(load(PARTS[part].config), given)
 
-  def captioner(self) -> tuple[ViTConfig, T5Config]:
+  def image_config(self) -> ImageConfig | None:
+    """The configuration of the image tower, or None."""
+    return next((self.config(part) for part in self.parts if part in image_parts()), None)
+
+  def text_config(self) -> Any:
+    """The configuration of the text tower: of a family's own if there is one, else of the T5; or None."""
+    return self.config("text" if "text" in self.parts else "t5")
+
+  def captioner(self) -> tuple[ImageConfig, T5Config]:
     """The configurations of a captioner; UsageError if the model is another one."""
-    if self.dual is not None:
+    if "dual" in self.parts:
       raise UsageError("the model is not a captioner but a dual tower: use xmcap embed")
-    if self.vit is None or self.t5 is None:
-      part = "t5" if self.vit else "vit"
+    image, t5 = self.image_config(), self.config("t5")
+    if image is None or t5 is None:
+      part = IMAGE if image is None else "t5"
       raise UsageError(f"the model is not a captioner: its {NAME} has no {part}")
-    return self.config("vit"), self.config("t5")
+    return image, t5
 
   def searching(self) -> Any:
     """The search that the file names; greedy search if it names none."""
@@ -184,7 +158,7 @@ def of_search(search: Any) -> tuple[str, dict[str, Any]] | None:
 def as_text(model: Model) -> str:
   """The contents of the file."""
   values: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
-  values |= {part: dict(given) for part in PARTS if (given := getattr(model, part)) is not None}
+  values |= {part: dict(model.parts[part]) for part in PARTS if part in model.parts}
   if model.mixture:
     values["mixture"] = model.mixture
   if model.languages:
@@ -232,9 +206,9 @@ def parse(raw: bytes, where: str) -> Model:
     raise UsageError(f"{where}: version {version}, but this xmcap reads {_VERSION}: use a newer release")
   _check_names(values, ("format", "version", *PARTS, "mixture", "languages", "decoding"), where, "")
   parts = {
-    part: _checked(load(place), _object(values[part], where, part), where, part)
-    for part, place in PARTS.items()
-    if part in values
+    name: _checked(load(part.config), _object(values[name], where, name), where, name)
+    for name, part in PARTS.items()
+    if name in values
   }
   mixture = values.get("mixture", "")
   if "mixture" in values and (not isinstance(mixture, str) or not _MIXTURE.fullmatch(mixture)):
@@ -257,9 +231,7 @@ def parse(raw: bytes, where: str) -> Model:
       )
     search = name, _checked(load(_SEARCHES[name]), fields, where, "decoding.search")
   decoding = _checked(Decoding, decoding, where, "decoding")
-  return Model(
-    **parts, mixture=mixture, languages=tuple(dict.fromkeys(codes)), decoding=decoding, search=search
-  )
+  return Model(parts, mixture, decoding, search, tuple(dict.fromkeys(codes)))
 
 
 def _checked(config: type, given: Fields, where: str, part: str) -> Fields:

@@ -11,23 +11,21 @@ import numpy as np
 from xmcap import configuration
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
+from xmcap.models.parts import IMAGE, bound_image_config
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.topologies import Topology
 from xmcap.training import run_arguments, sharding
 from xmcap.training.optimizer import Optimizer
 
-_REMAT = {"no": (False, False), "vit": (True, False), "t5": (False, True), "all": (True, True)}
-"""Name -> `remat` of ViTConfig and of T5Config."""
+_REMAT = {"no": (False, False), IMAGE: (True, False), "t5": (False, True), "all": (True, True)}
+"""Name -> `remat` of the image tower and of the T5."""
 _PARAMETERS = {
   **{axis: (f"Partitioning.{axis}",) for axis in sharding.MESH_AXES},
   "captions_per_image": ("CaptionStream.captions_per_image",),
   "microbatches": ("train.microbatches",),
-  "remat": ("ViTConfig.remat", "T5Config.remat"),
-  "scan": ("ViTConfig.scan", "T5Config.scan"),
 }
-"""Field of a `Variant` -> its gin parameters."""
+"""Field of a `Variant` -> its gin parameters; `remat` and `scan` are of both towers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +103,8 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
   """
   for name, value in bindings(changes).items():
     gin.bind_parameter(name, value)
-  for kind in (ViTConfig, T5Config):
+  image_config = bound_image_config()
+  for kind in (image_config, T5Config):
     # 'auto' means bfloat16 on the chips, but would be float32 on this host's CPU.
     if option(kind, "dtype") == "auto":
       gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
@@ -116,13 +115,13 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
   sizes = partitioning.sizes(topology.chips, topology.slices)
   mesh = dict(zip(sharding.MESH_AXES, sizes, strict=True))
   partitioning = dataclasses.replace(partitioning, **mesh)
-  remat = option(ViTConfig, "remat"), option(T5Config, "remat")
+  remat = option(image_config, "remat"), option(T5Config, "remat")
   variant = Variant(
     **mesh,
     captions_per_image=captions_per_image,
     microbatches=arguments["microbatches"](),
     remat=next(name for name, both in _REMAT.items() if both == remat),
-    scan=option(ViTConfig, "scan") or option(T5Config, "scan"),
+    scan=option(image_config, "scan") or option(T5Config, "scan"),
   )
   if captions_per_image < 1 or stream["batch_size"] % captions_per_image:
     raise UsageError(
@@ -146,7 +145,9 @@ def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
   found = {}
   for name, value in changes.items():
     values = _REMAT[value] if name == "remat" else (value, value)
-    found |= zip(_PARAMETERS[name], values, strict=False)
+    towers = bound_image_config(), T5Config
+    names = _PARAMETERS.get(name) or [f"{config.__name__}.{name}" for config in towers]
+    found |= zip(names, values, strict=False)
   return found
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from xmcap.errors import UsageError
+from xmcap.models.parts import IMAGE
 from xmcap.planning import run as run_lib
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.step import DoesNotFit, plan_step
@@ -12,11 +13,10 @@ from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
 
 _WAYS_TO_FIT = (
-  *({"remat": remat, "microbatches": 1} for remat in ("no", "vit", "all")),
+  *({"remat": remat, "microbatches": 1} for remat in ("no", IMAGE, "all")),
   *({"remat": "all", "microbatches": microbatches} for microbatches in (2, 4, 8)),
 )
 """Each takes more time and less memory than the one before."""
-_DEFAULTS = run_lib.bindings(_WAYS_TO_FIT[0])
 _GPU_MICROBATCHES = (2, 4, 8, 16, 32, 64)
 
 
@@ -77,8 +77,8 @@ def with_way_out(error: DoesNotFit, topology: Topology | GpuNode, say: Callable[
       plan = _plan(topology, changes)
     except (DoesNotFit, UsageError):
       continue
-    bound = run_lib.bindings(changes).items()
-    options = " ".join(f"--gin.{name}={value}" for name, value in bound if _DEFAULTS.get(name) != value)
+    bound, defaults = run_lib.bindings(changes).items(), run_lib.bindings(_WAYS_TO_FIT[0])
+    options = " ".join(f"--gin.{name}={value}" for name, value in bound if defaults.get(name) != value)
     return UsageError(f"{error}; it fits ({plan['memory']['total'] / 2**30:.1f} GiB) with {options}")
   if isinstance(topology, GpuNode):
     advice = f"nor in {_GPU_MICROBATCHES[-1]} microbatches: reduce the batch, add GPUs, or --gin.ViTConfig.remat=True"

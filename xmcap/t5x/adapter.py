@@ -29,8 +29,8 @@ from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy, Search
+from xmcap.models.parts import bound_image_config
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.scoring.score import score
 from xmcap.training.schedule import ConstantThenRsqrt
 
@@ -40,7 +40,7 @@ _GREEDY = Greedy()
 
 def captioner() -> Captioner:
   """Returns the captioner that `ViTConfig` and `T5Config` configure in gin."""
-  return Captioner(ViTConfig(), T5Config())
+  return Captioner(bound_image_config()(), T5Config())
 
 
 _IMAGE = seqio.FeatureConverter.FeatureSpec(dtype=tf.uint8, rank=3)

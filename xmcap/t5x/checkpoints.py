@@ -23,8 +23,8 @@ from xmcap.evaluation import model_dir
 from xmcap.files.tensors import write_safetensors
 from xmcap.models import stacking
 from xmcap.models.captioner import variable_shapes
+from xmcap.models.parts import CAPTIONER_PARAMS, bound_image_config
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.t5x import adapter as t5x_adapter
 from xmcap.training.checkpoints import weights
 from xmcap.training.checkpoints.read import check_same, flat
@@ -47,7 +47,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
   importing.check_free(folder, "checkpoint_0")
   model_dir.parse(run)
   given = weights.open_weights(run)
-  variables = variable_shapes(ViTConfig(), T5Config())
+  variables = variable_shapes(bound_image_config()(), T5Config())
   wanted = flat(variables["params"])
   check_same(wanted, given.tensors, given.where)
   optimizer = adafactor.Adafactor(logical_factor_rules=t5x_adapter.factor_rules())
@@ -84,7 +84,7 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
   if found is None:
     raise UsageError(f"{path}: no t5x checkpoint found (looked for checkpoint_N)")
   params = t5x_reader.parameters(t5x_reader.read(found))
-  for part in ("vit", "projection", "token_embedder", "encoder", "decoder"):
+  for part in CAPTIONER_PARAMS:
     if not any(name.startswith(f"{part}/") for name in params):
       raise UsageError(f"{found}: not a captioner, as it has no {part}: for a T5 alone use `xmcap convert`")
   outputs = unchanged(weights.one_by_one(params), str(found))

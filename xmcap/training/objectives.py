@@ -11,8 +11,8 @@ import jax.numpy as jnp
 
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
+from xmcap.models.parts import IMAGE, ImageConfig, image_tower
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViT, ViTConfig
 
 Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
@@ -25,7 +25,7 @@ class CaptionObjective:
   """The mean cross-entropy of a caption's tokens, with label smoothing and z-loss, as in t5x.
 
   Args:
-    vit, t5: configuration of the captioner.
+    vit, t5: configurations of the image tower, such as @ViTConfig(), and of the T5.
     label_smoothing: probability spread over all other tokens. The entropy of the smoothed target is subtracted, so
       that a perfect prediction has loss 0.
     z_loss: weight of log(Z)^2, which keeps the softmax's normalizer Z near 1 (Chowdhery et al. 2022).
@@ -33,7 +33,7 @@ class CaptionObjective:
 
   def __init__(
     self,
-    vit: ViTConfig = gin.REQUIRED,
+    vit: ImageConfig = gin.REQUIRED,
     t5: T5Config = gin.REQUIRED,
     label_smoothing: float = 0.0,
     z_loss: float = 1e-4,
@@ -65,11 +65,11 @@ class CaptionObjective:
     stored = self._pictures(stream.batch(0, rows))
 
     def difference(params, pixels, stored):
-      own = ViT(self.module.vit).apply({"params": params}, pixels)
+      own = image_tower(self.module.vit, name=None).apply({"params": params}, pixels)
       own = cast(jax.Array, own)[:, 0].astype(jnp.float32)
       return jnp.max(jnp.linalg.norm(own - stored, axis=1) / jnp.linalg.norm(own, axis=1))
 
-    found = float(jax.jit(difference)(params["vit"], pixels, stored))
+    found = float(jax.jit(difference)(params[IMAGE], pixels, stored))
     if not found < _DIFFERENCE:
       raise UsageError(
         f"{stream.features}: not the vectors of this run's ViT (they differ by {found:.0%} of their length): make them"
@@ -81,7 +81,7 @@ class CaptionObjective:
     if "features" not in batch:
       return batch["image"]
     vit, stored = self.module.vit, batch["features"]
-    if vit.pool == "none":
+    if vit.num_tokens > 1:
       raise UsageError(
         "CaptionStream.features: one vector for each picture, but with ViTConfig.pool = 'none' the model reads all"
         " patch tokens: train on pixels, or use a ViT with the pool gap, map or tok"

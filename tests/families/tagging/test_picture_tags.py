@@ -34,7 +34,8 @@ def tagger(tmp_path_factory):
   run.save(3, create_state(params, Optimizer(adam)))
   run.close()
   made = model_json.Model(
-    model_json.of_config(VIT), tagger=model_json.of_config(objective.module.tagger), languages=("en", "zh")
+    {"vit": model_json.of_config(VIT), "tagger": model_json.of_config(objective.module.tagger)},
+    languages=("en", "zh"),
   )
   (folder / model_json.NAME).write_text(model_json.as_text(made))
   labels_lib.write_names(folder / "labels", objective.names)

@@ -15,8 +15,8 @@ from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower
 from xmcap.families.dual.objective import Rows, infonce_losses, spread
 from xmcap.families.dual.text_tower import TextConfig
+from xmcap.models.parts import ImageConfig
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.training.objectives import Batch, Metrics
 
 KINDS = ("mse", "contrastive", "lit")
@@ -36,7 +36,7 @@ class AdapterObjective:
 
   def __init__(
     self,
-    vit: ViTConfig = gin.REQUIRED,
+    vit: ImageConfig = gin.REQUIRED,
     text: T5Config | TextConfig = gin.REQUIRED,
     dual: DualConfig = gin.REQUIRED,
     kind: str = "mse",

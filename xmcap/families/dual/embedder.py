@@ -21,9 +21,9 @@ from xmcap.families.dual.text_input import TextInput
 from xmcap.families.dual.text_tower import TextConfig
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
+from xmcap.models.parts import ImageConfig, bound_image_config
 from xmcap.models.stacking import merge
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.terminal import shown
 from xmcap.training.checkpoints import weights
 from xmcap.training.hosts import stopping
@@ -31,7 +31,7 @@ from xmcap.training.hosts import stopping
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
 
 
-def tower(vit: ViTConfig, text: T5Config | TextConfig, dual: DualConfig) -> DualTower:
+def tower(vit: ImageConfig, text: T5Config | TextConfig, dual: DualConfig) -> DualTower:
   """A dual tower to embed with, which needs no initial scale and bias."""
   return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
 
@@ -40,7 +40,9 @@ def configured_tower() -> DualTower:
   """The dual tower of gin's `ViTConfig`, `T5Config` and `DualConfig`; UsageError if none is configured."""
   text = TextConfig if gin.get_bindings(TextConfig) else T5Config
   try:
-    return tower(configuration.bound(ViTConfig), configuration.bound(text), configuration.bound(DualConfig))
+    return tower(
+      configuration.bound(bound_image_config()), configuration.bound(text), configuration.bound(DualConfig)
+    )
   except (TypeError, RuntimeError) as error:  # gin raises these for missing parameters
     raise UsageError(
       f"no dual tower is configured ({one_line(error)}): give the folder of a run of runs/contrastive.gin"
@@ -149,7 +151,7 @@ def adapted(texts: TextEmbedder, folder: str, code: str) -> TextEmbedder:
       f"{path}: not an adapter ({model_json.NAME} is missing): give the output of `convert --part=adapter`"
     )
   model = model_json.read(where)
-  config = model.config("t5" if model.text is None else "text")
+  config = model.text_config()
   if not isinstance(config, T5Config | TextConfig) or config.adapter == "none":
     raise UsageError(f"{path}: holds no adapter: give the output of `convert --part=adapter`")
   module: Any = tower(texts.module.vit, config, texts.module.dual)
@@ -185,11 +187,9 @@ class DualEmbedder:
 
   def __init__(self, folder: epath.Path, model: model_json.Model, params: Any, features: str = ""):
     del features  # it embeds pixels
-    vit, dual = model.config("vit"), model.config("dual")
-    text = model.config("t5" if model.text is None else "text")
-    assert (
-      isinstance(vit, ViTConfig) and isinstance(dual, DualConfig) and isinstance(text, T5Config | TextConfig)
-    )
+    vit, dual = model.image_config(), model.config("dual")
+    text = model.text_config()
+    assert vit is not None and isinstance(dual, DualConfig) and isinstance(text, T5Config | TextConfig)
     module: Any = tower(vit, text, dual)
     self._folder, self._image_size, self._resize = folder, vit.image_size, dual.resize
     sharded = sharded_params.for_evaluation(params, jax.local_devices())

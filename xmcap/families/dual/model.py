@@ -17,8 +17,8 @@ from flax import linen as nn
 from xmcap.families.dual.text_tower import TextConfig, TextTower
 from xmcap.models import limits
 from xmcap.models.layers import ACTIVATIONS, Dense, constrain, normalized, parameter, resolve_dtype
+from xmcap.models.parts import ImageConfig, image_tower
 from xmcap.models.t5 import PAD_ID, Encoder, T5Config, TokenEmbedder
-from xmcap.models.vit import ViT, ViTConfig
 
 IMAGE_HEADS = ("linear", "linear_bias", "none")
 TEXT_HEADS = (*IMAGE_HEADS, "mlp")
@@ -78,7 +78,7 @@ class DualTower(nn.Module):
     max_log_scale: above which the scale does not rise.
   """
 
-  vit: ViTConfig
+  vit: ImageConfig
   text: T5Config | TextConfig
   dual: DualConfig
   log_scale: float
@@ -86,7 +86,7 @@ class DualTower(nn.Module):
   max_log_scale: float
 
   def setup(self):
-    self.image_tower = ViT(self.vit, name="vit")
+    self.image_tower = image_tower(self.vit)
     self.image_head = self._head(self.dual.image_head, self.vit.dtype)
     if isinstance(self.text, T5Config):
       self.token_embedder = TokenEmbedder(self.text)

@@ -20,8 +20,8 @@ from jax.sharding import PartitionSpec
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower, Embeddings
 from xmcap.families.dual.text_tower import TextConfig
+from xmcap.models.parts import ImageConfig
 from xmcap.models.t5 import T5Config
-from xmcap.models.vit import ViTConfig
 from xmcap.training.objectives import Batch, Metrics
 from xmcap.training.sharding import BATCH_AXES
 
@@ -64,7 +64,7 @@ class ContrastiveObjective:
 
   def __init__(
     self,
-    vit: ViTConfig = gin.REQUIRED,
+    vit: ImageConfig = gin.REQUIRED,
     text: T5Config | TextConfig = gin.REQUIRED,
     dual: DualConfig = gin.REQUIRED,
     kind: str = "sigmoid",

@@ -132,7 +132,7 @@ class PairStream:
     has_images = pathlib.Path(self.teacher, "pictures.npy").is_file()
     self._pictures = _TeacherFile(self.teacher, "pictures.npy", len(keys), of) if has_images else None
     model = model_json.read(epath.Path(self.tower, model_json.NAME))
-    config = model.config("t5" if model.text is None else "text")
+    config = model.text_config()
     assert isinstance(config, T5Config | TextConfig)
     self._tokenizer = text_input.of_folder(self.tower, config, self.target_length)
     self._length = self._tokenizer.max_length

@@ -15,7 +15,7 @@ from flax import linen as nn
 from xmcap import languages
 from xmcap.models import limits
 from xmcap.models.layers import VIT_KERNEL_INIT, Dense, Dropout
-from xmcap.models.vit import ViT, ViTConfig
+from xmcap.models.parts import ImageConfig, image_tower
 
 Sizes = tuple[tuple[str, limits.MlpWidth], ...]
 """(language code, its number of labels) of each language."""
@@ -88,12 +88,12 @@ class LabelTagger(nn.Module):
     tagger: the networks.
   """
 
-  vit: ViTConfig | None
+  vit: ImageConfig | None
   tagger: TaggerConfig
 
   def setup(self):
     if self.vit is not None:
-      self.image_tower = ViT(self.vit, name="vit")
+      self.image_tower = image_tower(self.vit)
     sizes, first, *how = dataclasses.astuple(self.tagger)
     self.tags = TagMlp(first or sizes, *how)
     if first:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from xmcap.families.tagging import labels as labels_lib
 from xmcap.families.tagging.label_tagger import LabelTagger, Sizes, TaggerConfig, columns
 from xmcap.files.bucket_paths import epath
-from xmcap.models.vit import ViTConfig
+from xmcap.models.parts import ImageConfig
 from xmcap.training.objectives import Batch, Metrics
 
 
@@ -32,7 +32,7 @@ class LabelObjective:
   def __init__(
     self,
     labels: Mapping[str, str] = gin.REQUIRED,
-    vit: ViTConfig | None = gin.REQUIRED,
+    vit: ImageConfig | None = gin.REQUIRED,
     first: Mapping[str, str] | None = None,
     hidden: int = 1024,
     dropout_rate: float = 0.5,

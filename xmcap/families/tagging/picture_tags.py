@@ -17,7 +17,6 @@ from xmcap.families.tagging import labels as labels_lib
 from xmcap.families.tagging.label_tagger import LabelTagger, TaggerConfig, columns
 from xmcap.files import addresses
 from xmcap.models import model_json
-from xmcap.models.vit import ViTConfig
 from xmcap.training.checkpoints import read
 
 _AT_ONCE = 64  # pictures on the devices
@@ -44,7 +43,7 @@ class PictureTagger:
 
   def __init__(self, model_dir: str, step: int | None = None):
     model = model_json.of_folder(model_dir)
-    vit, tagger = model.config("vit"), model.config("tagger")
+    vit, tagger = model.image_config(), model.config("tagger")
     if not isinstance(tagger, TaggerConfig):
       raise UsageError(
         f"{model_dir} holds no tagger ({model_json.NAME} has no 'tagger'): give the MODEL_DIR of a run of "
@@ -60,7 +59,7 @@ class PictureTagger:
         )
     params = picture_features.read_params(model_dir, step)
     found = read.flat(params)
-    module = LabelTagger(vit if isinstance(vit, ViTConfig) else None, tagger)
+    module = LabelTagger(vit, tagger)
     self.image_size = None if module.vit is None else module.vit.image_size
     # The first layer says how wide the features were; if it is absent, the comparison names it.
     first = np.shape(found.get("tags/hidden/kernel", np.zeros((1, 1))))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from xmcap.errors import UsageError
 from xmcap.families.tagging.vit_tagger import Tagger
-from xmcap.models.vit import ViTConfig
+from xmcap.models.parts import ImageConfig
 from xmcap.training.objectives import Batch, Metrics, token_losses
 
 
@@ -27,7 +27,7 @@ class TagObjective:
 
   def __init__(
     self,
-    vit: ViTConfig = gin.REQUIRED,
+    vit: ImageConfig = gin.REQUIRED,
     num_classes: int = gin.REQUIRED,
     num_slots: int = 3,
     labels_weight: float = 0.1,

@@ -10,7 +10,7 @@ from flax import linen as nn
 
 from xmcap.errors import UsageError
 from xmcap.models.layers import Dense, resolve_dtype
-from xmcap.models.vit import ViT, ViTConfig
+from xmcap.models.parts import ImageConfig, image_tower
 
 
 class Tagger(nn.Module):
@@ -24,7 +24,7 @@ class Tagger(nn.Module):
     num_slots: S, the largest number of classes per picture.
   """
 
-  vit: ViTConfig
+  vit: ImageConfig
   num_classes: int
   num_slots: int
 
@@ -34,7 +34,7 @@ class Tagger(nn.Module):
         f"a tagger with {self.num_classes} classes and {self.num_slots} slots: both must be at least 1"
       )
     dtype = resolve_dtype(self.vit.dtype)
-    self.image_tower = ViT(self.vit, name="vit")
+    self.image_tower = image_tower(self.vit)
     slots = self.num_slots * (self.num_classes + 1)
     self.slots_dense = Dense(slots, ("embed", "classes"), use_bias=True, dtype=dtype)
     self.labels_dense = Dense(self.num_classes, ("embed", "classes"), use_bias=True, dtype=dtype)

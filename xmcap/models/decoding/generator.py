@@ -14,6 +14,7 @@ from xmcap.models import stacking
 from xmcap.models.captioner import Captioner
 from xmcap.models.decoding.search import Greedy, Search
 from xmcap.models.layers import resolve_dtype
+from xmcap.models.parts import IMAGE
 from xmcap.models.t5 import PAD_ID
 from xmcap.models.targets import TargetFormat
 
@@ -44,7 +45,7 @@ def in_dtype_of_activations(captioner: Captioner, params: Any) -> Any:
   vit, t5 = resolve_dtype(captioner.vit.dtype), resolve_dtype(captioner.t5.dtype)
 
   def cast(path, leaf):
-    dtype = vit if path[0].key == "vit" else t5
+    dtype = vit if path[0].key == IMAGE else t5
     return leaf.astype(dtype) if path[-1].key in ("kernel", "embedding") else leaf
 
   return jax.tree_util.tree_map_with_path(cast, params)

@@ -1,0 +1,145 @@
+"""The parts of a model, registered here and nowhere else: `model.json` names them, modules are made from them.
+
+An image tower is added by its module and a line in `PARTS`; gin chooses it: `CaptionObjective.vit = @ViTConfig()`.
+"""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import gin
+
+from xmcap.errors import UsageError
+from xmcap.models.vit import ViTConfig
+
+IMAGE = "vit"
+"""Name of the image tower's parameters, and of its configuration in other modules, whichever tower it is."""
+T5_PARAMS = ("token_embedder", "encoder", "decoder")
+CAPTIONER_PARAMS = (IMAGE, "projection", *T5_PARAMS)
+"""Names of a captioner's parameters, in order of use."""
+
+
+class Part(NamedTuple):
+  """A part of a model.
+
+  Attributes:
+    config: `module:Class` of its configuration, which is loaded when it is needed.
+    module: `module:Class` of the Flax module that is made from the configuration.
+    width: field of the configuration that is the width of its output; "" if it has none.
+    tokens: of an image tower: property of the configuration that is the number of vectors of a picture.
+    gin: whether gin configures it.
+    of_weights: whether a run takes it from the `model.json` of the weights that it starts from.
+  """
+
+  config: str
+  module: str = ""
+  width: str = ""
+  tokens: str = ""
+  gin: bool = True
+  of_weights: bool = False
+
+  @property
+  def config_name(self) -> str:
+    """The configuration's name in gin."""
+    return self.config.partition(":")[2]
+
+
+PARTS = {
+  "vit": Part("xmcap.models.vit:ViTConfig", "xmcap.models.vit:ViT", "width", "num_tokens", of_weights=True),
+  "t5": Part("xmcap.models.t5:T5Config", width="emb_dim", of_weights=True),
+  "text": Part(
+    "xmcap.families.dual.text_tower:TextConfig", "xmcap.families.dual.text_tower:TextTower", "width",
+    of_weights=True,
+  ),
+  "dual": Part("xmcap.families.dual.model:DualConfig", width="embed_dim", of_weights=True),
+  "words": Part(
+    "xmcap.families.word2visualvec.model:Word2VisualVecConfig",
+    "xmcap.families.word2visualvec.model:Word2VisualVec", "output_dim",
+  ),
+  "tagger": Part("xmcap.families.tagging.label_tagger:TaggerConfig", gin=False),
+  "tags": Part("xmcap.models.model_json:TagsInPrompt", gin=False),
+  "stabilizer": Part("xmcap.families.plugs.stabilizer:Stabilizer"),
+}  # fmt: skip
+"""Name in `model.json` -> part."""
+
+
+class ImageConfig(Protocol):
+  """The configuration of an image tower.
+
+  Its module maps pictures [rows, image_size, image_size, 3] with values 0..255 to [rows, num_tokens, width], in a stack
+  of `depth` layers (see `stacking`), of `num_heads` heads, whose activations have the `dtype`.
+  """
+
+  __dataclass_fields__: ClassVar[dict[str, Any]]
+
+  @property
+  def image_size(self) -> int: ...
+  @property
+  def num_tokens(self) -> int: ...
+  @property
+  def width(self) -> int: ...
+  @property
+  def depth(self) -> int: ...
+  @property
+  def num_heads(self) -> int: ...
+  @property
+  def remat(self) -> bool: ...
+  @property
+  def scan(self) -> bool: ...
+  @property
+  def dtype(self) -> str: ...
+
+
+def load(place: str) -> type:
+  """Loads a class, `module:Class`, as in `PARTS`; UsageError if its family is not there."""
+  module, _, name = place.partition(":")
+  try:
+    with gin.unlock_config():  # its configurables are not registered where gin was read without them
+      return getattr(importlib.import_module(module), name)
+  except ModuleNotFoundError as error:
+    if not (error.name or "").startswith("xmcap."):
+      raise
+    raise UsageError(f"the model needs {error.name}, which this xmcap is without") from None
+
+
+def of_config(config: Any) -> str | None:
+  """The name of the part that a configuration is of, if any."""
+  place = f"{type(config).__module__}:{type(config).__qualname__}"
+  return next((name for name, part in PARTS.items() if part.config == place), None)
+
+
+def of_module(module: Any) -> dict[str, Any]:
+  """Name of a part -> its configuration, of all that are attributes of a Flax module."""
+  values = [getattr(module, field) for field in getattr(module, "__dataclass_fields__", ())]
+  return {name: value for value in values if (name := of_config(value))}
+
+
+def width(config: Any) -> int:
+  """The width of the output of a part."""
+  return getattr(config, PARTS[of_config(config) or ""].width)
+
+
+def image_tower(config: ImageConfig, name: str | None = IMAGE) -> Any:
+  """The module of an image tower, to be stored in the `setup` of another module; without a name, to be used alone."""
+  return load(PARTS[of_config(config) or ""].module)(config, name=name)
+
+
+def image_parts() -> Mapping[str, Part]:
+  """Those of `PARTS` that are image towers."""
+  return {name: part for name, part in PARTS.items() if part.tokens}
+
+
+def bound_image_config() -> type[Any]:
+  """The configuration of the image tower whose sizes gin binds; the ViT's if it binds none, UsageError if several."""
+  bound = [part for part in image_parts().values() if _is_bound(part.config_name, "image_size")]
+  if len(bound) > 1:
+    names = " and ".join(part.config_name for part in bound)
+    raise UsageError(f"gin binds the sizes of two image towers, {names}: leave one of them out")
+  return load(bound[0].config) if bound else ViTConfig
+
+
+def _is_bound(configurable: str, parameter: str) -> bool:
+  try:
+    return parameter in gin.get_bindings(configurable, resolve_references=False)
+  except ValueError:  # nothing has loaded it
+    return False
