@@ -1,6 +1,6 @@
 """An example of another image tower: DINOv2 with registers, one of the three files that docs/extending.md counts.
 
-Darcet et al., "Vision Transformers Need Registers" (2024), section 2.2, on Oquab et al., "DINOv2" (2024): the sequence
+Darcet et al., "Vision Transformers Need Registers" (2024), on Oquab et al., "DINOv2" (2024): the sequence
 is a class token, learned registers without positions, and the patches. Pre-norm blocks have a learned scale on each
 branch (Touvron et al., "Going deeper with Image Transformers", 2021). The captioner reads the normed patch tokens.
 """
