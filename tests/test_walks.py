@@ -82,7 +82,9 @@ def test_a_training_step_walks_through_ten_files():
 
   def run() -> None:
     mesh = sharding.Partitioning().mesh(jax.devices()[:1])
-    optimizer = optimizer_lib.Optimizer(optimizer_lib.adafactor, schedule=lambda count, total: jnp.float32(1e-3))
+    optimizer = optimizer_lib.Optimizer(
+      optimizer_lib.adafactor, schedule=lambda count, total: jnp.float32(1e-3)
+    )
     params = objective.init(jax.random.key(0), batch)["params"]
     state = step.create_state(params, optimizer)
     with jax.set_mesh(mesh):

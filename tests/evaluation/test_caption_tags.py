@@ -38,7 +38,9 @@ def tagged(plain, tmp_path_factory):
   """The same model, as if trained with tags in its prompts."""
   folder = shutil.copytree(plain, tmp_path_factory.mktemp("tagged") / "model")
   model = model_json.read(folder / model_json.NAME)
-  model = dataclasses.replace(model, tags={"prompt_length": LENGTH, "language": "", "most": 2})
+  model = dataclasses.replace(
+    model, parts={**model.parts, "tags": {"prompt_length": LENGTH, "language": "", "most": 2}}
+  )
   (folder / model_json.NAME).write_text(model_json.as_text(model))
   return folder
 

@@ -64,7 +64,7 @@ def wanted(index, code):
 def test_eval_scores_the_captions_alone_and_counts_stabilizers(model, corpus, tmp_path, capsys):
   form, folder = model
   held = model_json.read(folder / model_json.NAME)
-  assert held.stabilizer == {"form": form, "language": "en", "length": 12, "phases": 2}
+  assert held.parts["stabilizer"] == {"form": form, "language": "en", "length": 12, "phases": 2}
   run(
     "eval", f"--model_dir={folder}", "--gin_file=runs/eval.gin", f"--gin.REFERENCES={corpus}",
     "--gin.CaptionEvaluator.split=train", f"--gin.EVAL_DIR={tmp_path / 'eval'}",
