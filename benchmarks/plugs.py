@@ -19,7 +19,7 @@ import report
 from xmcap.data import images
 from xmcap.evaluation import model_dir
 from xmcap.evaluation.predictor import Predictor
-from xmcap.families.plugs import stabilizer
+from xmcap.families.plugs import evaluator as stabilizers
 from xmcap.languages import LANGUAGES
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy
@@ -83,7 +83,7 @@ def measured(
   }
   cider = score(references, held, metrics=("cider_d",)).table.means["36"]["cider_d"]
   held = predictor.stabilizers
-  number = f"{next(stabilizer.rows(held, ''))[2]:.2f}" if held else ""
+  number = f"{next(stabilizers.rows(held, ''))[2]:.2f}" if held else ""
   return f"{cider:.2f}", number, f"{len(keys) * len(codes) / seconds:,.0f}"
 
 

@@ -5,18 +5,17 @@ import functools
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding
 
 from xmcap.errors import XmcapError, one_line
-from xmcap.planning import hlo, node, topologies
+from xmcap.planning import estimate, hlo, node, topologies
 from xmcap.planning.gpus import GpuNode
-from xmcap.planning.hlo import BETWEEN_SLICES, Collective
 from xmcap.planning.run import Run, Variant
-from xmcap.planning.topologies import CHIPS_PER_HOST, DCN_BANDWIDTH_OF_HOST, Topology
+from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
 from xmcap.training.reporting import flops as flops_lib
 from xmcap.training.state import StatePlan, plan_state
@@ -74,7 +73,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     "total_steps": run.total_steps,
     "memory": {**memory, "allowed": topology.allowed},
     "compile_seconds": time.monotonic() - began,
-    "caveats": CAVEATS,
+    "caveats": estimate.CAVEATS,
   }
   # Unlike libtpu, XLA for CUDA compiles a program that is too large.
   if memory["total"] > topology.allowed:
@@ -87,7 +86,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   if isinstance(topology, GpuNode):
     return {
       **plan,
-      "caveats": GPU_CAVEATS,
+      "caveats": estimate.GPU_CAVEATS,
       "model_flops": model_flops,
       "arithmetic_seconds": node.arithmetic_seconds(model_flops, topology),
       "exchanges": node.exchanges(module.collectives(), topology),
@@ -98,8 +97,8 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     flops = max(flops, products(True) / topology.chips)
   cycles = module.cycles()
   coordinates = [device.coords for device in mesh.devices.flat]
-  at_least = bounds(flops, cycles, module.collectives(), topology, coordinates)
-  bound, seconds = max(at_least.items(), key=lambda item: item[1])
+  bounds = estimate.bounds(flops, cycles, module.collectives(), topology, coordinates)
+  bound, seconds = max(bounds.items(), key=lambda item: item[1])
   hours = None if run.total_steps is None else run.total_steps * seconds / 3600
   smallest = _smallest(run, topology, memory["total"])
   return {
@@ -113,9 +112,9 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
     "exchanges": module.exchanges(),
     "smallest": smallest and {"topology": smallest[0].usual_name, "memory": smallest[1]},
     "estimate": {
-      **{f"{name}_seconds": value for name, value in at_least.items()},
+      **{f"{name}_seconds": value for name, value in bounds.items()},
       "step_seconds": seconds,
-      "exposed_seconds": exposed(at_least),
+      "exposed_seconds": estimate.exposed(bounds),
       "bound": bound,
       "captions_per_second": run.batch_size / seconds,
       "model_flops_utilisation": model_flops / (seconds * topology.chips * topology.chip.flops),
@@ -187,71 +186,3 @@ def _batch(run: Run, placed: NamedSharding | None = None) -> dict[str, jax.Shape
   return {
     name: jax.ShapeDtypeStruct(shape, dtype, sharding=placed) for name, (shape, dtype) in run.shapes.items()
   }
-
-
-_PASSES = {"all-reduce": 2.0, "all-to-all": 0.25}
-
-CAVEATS = {
-  "memory": "sharded shapes, and the compiler's own count, which is exact for its version; memory of the runtime is "
-  "not included",
-  "arithmetic": "too low: no chip reaches its peak. It is XLA's count or, if the program has loops, the model's matrix "
-  "products split evenly over the chips",
-  "links": "too low: transfers wait, and no transfer reaches the bandwidth of all links along the axes of its group",
-  "network": "too low if other traffic shares the network of the hosts",
-  "schedule": "the compiler's model of the chip, not a measurement; it leaves communication out, and is unknown if the "
-  "clock of the chip is not published (v6e)",
-  "hidden": "too low: the largest of these times, as if the others overlapped with it completely",
-  "exposed": "computing plus communication, as if nothing overlapped; too low as far as its parts are",
-}
-"""How each number of a plan can be wrong."""
-GPU_CAVEATS = {
-  "memory": "training uses an autotuned program, which may need more or less; CUDA and NCCL need memory of their own",
-  "arithmetic": "too low: no GPU reaches its peak",
-  "links": "too low: no exchange reaches the rate of all links, and each has a start of some microseconds",
-  "hidden": "too low as far as other kernels than matrix products run beside an exchange; too high as far as exchanges "
-  "slow down what runs beside them",
-}
-
-
-def bounds(
-  flops: float,
-  cycles: float,
-  collectives: Iterable[Collective],
-  topology: Topology,
-  coordinates: Sequence[Sequence[int]] = (),
-) -> dict[str, float]:
-  """Seconds of one run of a program by each bound; `schedule` is 0 if the chip's clock is not published.
-
-  `flops`, `cycles` and `collectives` are per chip; `coordinates` is the place on the torus of each partition.
-  """
-  chip = topology.chip
-  links, between = 0.0, 0
-  for one in collectives:
-    if one.kind == BETWEEN_SLICES:
-      between += one.bytes
-    elif axes := _axes(one, topology, coordinates):
-      links += _PASSES.get(one.kind, 1.0) * one.bytes / (2 * axes * chip.link_bandwidth)
-  # The chips of a host share its network.
-  of_host = between * min(CHIPS_PER_HOST, math.prod(topology.shape))
-  return {
-    "arithmetic": flops / chip.flops,
-    "links": links,
-    "network": of_host / DCN_BANDWIDTH_OF_HOST,
-    "schedule": cycles / chip.clock if chip.clock else 0.0,
-  }
-
-
-def exposed(times: Mapping[str, float]) -> float:
-  """Seconds of a program whose communication overlaps with nothing, from its `bounds`."""
-  return max(times["arithmetic"], times["schedule"]) + times["links"] + times["network"]
-
-
-def _axes(one: Collective, topology: Topology, coordinates: Sequence[Sequence[int]]) -> int:
-  """The number of axes of the torus along which a group lies; of the whole slice if the group is not known."""
-  along = sum(size > 1 for size in topology.shape)
-  if one.kind == "collective-permute":  # from chip to chip, of which the first pair may be one chip
-    return min(1, along)
-  if not one.group:
-    return along
-  places = [coordinates[partition] for partition in one.group]
-  return sum(len(set(places_of_axis)) > 1 for places_of_axis in zip(*places, strict=True))

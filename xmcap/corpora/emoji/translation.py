@@ -11,10 +11,10 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import numpy as np
 import regex
 
 from xmcap import languages
+from xmcap.corpora.emoji import alignment
 from xmcap.corpora.emoji.cldr import Cldr
 from xmcap.scoring.tokenizers import segmenters
 
@@ -81,7 +81,7 @@ def _learned(cldr: Cldr, code: str) -> dict[str, str]:
     pairs = [[_text(of[emoji]) for emoji in both] for of in (texts, own)]
     english += [_english(text) for text in pairs[0]] * repeats
     other += [[word for word in words if _WORDS.search(word)] for words in segment(pairs[1])] * repeats
-  return learn(english, other)
+  return alignment.learn(english, other)
 
 
 def _text(named: str | Sequence[str]) -> str:
@@ -127,48 +127,3 @@ def _joined(words: Sequence[str], space: str) -> str:
     needs_space = space or (text and text[-1].isascii() and word[0].isascii())
     text += f"{' ' if text and needs_space else ''}{word}"
   return text
-
-
-_ITERATIONS = 12
-_EMPTY = ""
-
-
-def learn(english: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> dict[str, str]:
-  """Returns English word -> its most probable counterpart; of equally probable ones, the first to occur.
-
-  Words whose counterpart is more probable for the empty word get none.
-
-  Args:
-    english: the words of N texts.
-    other: the words of the same texts in the other language.
-  """
-  sources: dict[str, int] = {_EMPTY: 0}
-  targets: dict[str, int] = {}
-  cells: dict[tuple[int, int], int] = {}
-  tokens, cell_of = [], []  # of each (word of a text, candidate): number of the word, and its cell of t
-  count = 0
-  for from_words, to_words in zip(english, other, strict=True):
-    rows = [0, *(sources.setdefault(word, len(sources)) for word in dict.fromkeys(from_words))]
-    for word in to_words:
-      column = targets.setdefault(word, len(targets))
-      for row in rows:
-        tokens.append(count)
-        cell_of.append(cells.setdefault((row, column), len(cells)))
-      count += 1
-  if not count:
-    return {}
-  token, cell = np.array(tokens), np.array(cell_of)
-  row, column = np.array(list(cells)).T
-  probability = np.ones(len(cells))
-  for _ in range(_ITERATIONS):
-    weight = probability[cell]
-    expected = np.bincount(cell, weight / np.bincount(token, weight)[token])
-    probability = expected / np.bincount(row, expected)[row]
-  empty = np.zeros(len(targets))
-  empty[column[row == 0]] = probability[row == 0]
-  best: dict[int, int] = {}
-  for place in np.argsort(-probability, kind="stable").tolist():
-    if row[place] and probability[place] > empty[column[place]]:
-      best.setdefault(int(row[place]), int(column[place]))
-  words, counterparts = list(sources), list(targets)
-  return {words[source]: counterparts[target] for source, target in sorted(best.items())}

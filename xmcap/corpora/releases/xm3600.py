@@ -3,17 +3,15 @@
 The inputs are the published files (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or
 a folder of its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's
 tokens. Other releases in this layout, such as emoji36's, can be built too. Captions and pictures may also be the folder
-of the Hugging Face Hub's mirror (`read`).
+of the Hugging Face Hub's mirror (`xm3600_mirror`).
 
 The layout of a line is described in `xmcap.reading.layouts`. Here an unusable line, language or caption counts
 as a problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
 """
 
-import contextlib
 import dataclasses
 import pathlib
 import re
-import tarfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,13 +20,11 @@ from xmcap.corpora.building.options import Work
 from xmcap.corpora.building.pictures import Pictures, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
+from xmcap.corpora.releases import xm3600_mirror
 from xmcap.data.records import Caption
-from xmcap.errors import UsageError, XmcapError
-from xmcap.files import files
-from xmcap.progress import Progress
-from xmcap.reading import arrow_files, hub_folders, ids, layouts
+from xmcap.errors import XmcapError
+from xmcap.reading import hub_folders, layouts
 from xmcap.reading.inputs import Input
-from xmcap.reading.packed import Packed
 
 SPLIT = "test"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -65,8 +61,8 @@ class Xm3600(build.Corpus):
 
   def _of_mirror(self, work: Work) -> Split:
     is_whole = self.images == self.captions
-    lines = read(work, hub_folders.tables(self.captions), is_whole)
-    pictures = Pictures.search(work, [work.folder / PICTURES if is_whole else self.images])
+    lines = xm3600_mirror.read(work, hub_folders.tables(self.captions), is_whole)
+    pictures = Pictures.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
     listed = (parse_row(line, f"image {key}", work.problems) for key, line in lines.items())
     return splits.write(work, SPLIT, filter(None, listed), pictures, len(lines))
 
@@ -118,57 +114,3 @@ def captions_of(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
       if text := line_check.usable(text, f"{where}, '{language}'", problems):
         tokens = line_check.usable(tokens, where, Problems()) if tokens else ""
         yield Caption(language, text, tokens, "human")
-
-
-PICTURES = "mirror.tar"
-"""Tar file in the working folder with each picture once."""
-
-
-def read(work: Work, folder: pathlib.Path, with_pictures: bool) -> dict[str, dict[str, Any]]:
-  """Returns image key -> line of the release, joined from the files of all languages.
-
-  If `with_pictures`, writes the pictures into `PICTURES`, unless they are there, after a comparison of all copies.
-
-  Raises:
-    UsageError: `folder` has no file a language, lacks one of several parts, or has other bytes for a picture in another
-      language.
-  """
-  paths = sorted(folder.glob("*.parquet"))
-  if not hub_folders.of_languages(folder):
-    raise UsageError(f"{folder}: contains no Parquet files, each named by its language, such as en.parquet")
-  ids.check_parts(paths)
-  lines: dict[str, dict[str, Any]] = {}
-  progress = Progress(work.say, "captions: files of languages read", len(paths))
-  with contextlib.ExitStack() as stack:
-    packed = None
-    if with_pictures and not (work.folder / PICTURES).exists():
-      file = stack.enter_context(files.whole(work.folder / PICTURES))
-      packed = Packed(stack.enter_context(tarfile.TarFile(fileobj=file, mode="w")), paths)
-    for done, path in enumerate(paths, 1):
-      for number, (_, row) in enumerate(arrow_files.rows(path, () if packed else ("image",))):
-        _add(lines, row, ids.code_of_name(path) or "", f"{path.name}, row {number:,}", work, packed)
-      progress(done)
-  return lines
-
-
-def _add(
-  lines: dict[str, dict[str, Any]],
-  row: dict[str, Any],
-  code: str,
-  where: str,
-  work: Work,
-  packed: Packed | None,
-) -> None:
-  key = row.get("image_id")
-  if not isinstance(key, str) or "captions" not in row:
-    work.problems.add("missing_field", where, "image_id or captions is missing or not a string")
-    return
-  line = lines.setdefault(key, {"image/key": key, "image/locale": row.get("image_locale") or ""})
-  if code in line:
-    work.problems.add("duplicate_line", where, f"{key} has an earlier row in {code}")
-    return
-  line[code] = {"caption": row["captions"], "caption/tokenized": row.get("captions_tokenized")}
-  picture = row.get("image")
-  data = picture.get("bytes") if isinstance(picture, dict) else picture
-  if packed is not None and isinstance(data, bytes):
-    packed.once(key, f"{key}.jpg", data, where)

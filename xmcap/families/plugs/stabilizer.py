@@ -11,7 +11,6 @@ separator is the first row of the embedding above the pieces of the vocabulary, 
 """
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -20,6 +19,7 @@ import numpy as np
 from msgspec import Meta
 
 from xmcap import languages
+from xmcap.families.plugs import evaluator
 from xmcap.models import limits
 from xmcap.models.targets import Texts
 from xmcap.terminal import shown
@@ -158,33 +158,8 @@ class Marks:
 
   def rows(self, stabilizers: Texts, prefix: str) -> Iterator[tuple[str, str, float]]:
     """Yields an evaluator's row: the mean number of distinct stabilizers of a picture."""
-    yield from rows(stabilizers, prefix)
+    yield from evaluator.rows(stabilizers, prefix)
 
   def text(self, stabilizers: Texts) -> str:
     """A line with the share of pictures for each number of distinct stabilizers."""
-    return text(stabilizers)
-
-
-DISTINCT = "distinct_stabilizers"
-
-
-def distinct(stabilizers: Texts) -> Counter[int]:
-  """Returns number of distinct stabilizers -> number of pictures with so many."""
-  return Counter(len(set(of_picture.values())) for of_picture in stabilizers.values())
-
-
-def rows(stabilizers: Texts, prefix: str) -> Iterator[tuple[str, str, float]]:
-  """Yields an evaluator's row: the mean over pictures."""
-  counts = distinct(stabilizers)
-  yield (
-    "mean",
-    f"{prefix}{DISTINCT}",
-    sum(number * count for number, count in counts.items()) / counts.total(),
-  )
-
-
-def text(stabilizers: Texts) -> str:
-  """A line with the share of pictures for each number of distinct stabilizers."""
-  counts = distinct(stabilizers)
-  shares = ", ".join(f"{number}: {count / counts.total():.1%}" for number, count in sorted(counts.items()))
-  return f"distinct stabilizers of a picture, and the share of pictures with so many: {shares}"
+    return evaluator.text(stabilizers)

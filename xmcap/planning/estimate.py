@@ -1,0 +1,82 @@
+"""Estimates a step's time from its compiled program, between two sums of four lower bounds.
+
+They are: arithmetic at the chip's peak; communication over the links of a chip, in both directions at once;
+communication between slices over the hosts' network; and the compiler's schedule, its cycles for one operation after
+the other without communication. An all-gather of V bytes sends V through a chip, a reduce-scatter too, an all-reduce
+2 V, an all-to-all V / 4 (jax-ml.github.io/scaling-book/sharding). A group uses only the links of the axes of the torus
+along which its chips lie. A step takes the largest bound if all communication is hidden behind computing, and computing
+plus communication if it is all exposed.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from xmcap.planning.hlo import BETWEEN_SLICES, Collective
+from xmcap.planning.topologies import CHIPS_PER_HOST, DCN_BANDWIDTH_OF_HOST, Topology
+
+_PASSES = {"all-reduce": 2.0, "all-to-all": 0.25}
+
+CAVEATS = {
+  "memory": "sharded shapes, and the compiler's own count, which is exact for its version; memory of the runtime is "
+  "not included",
+  "arithmetic": "too low: no chip reaches its peak. It is XLA's count or, if the program has loops, the model's matrix "
+  "products split evenly over the chips",
+  "links": "too low: transfers wait, and no transfer reaches the bandwidth of all links along the axes of its group",
+  "network": "too low if other traffic shares the network of the hosts",
+  "schedule": "the compiler's model of the chip, not a measurement; it leaves communication out, and is unknown if the "
+  "clock of the chip is not published (v6e)",
+  "hidden": "too low: the largest of these times, as if the others overlapped with it completely",
+  "exposed": "computing plus communication, as if nothing overlapped; too low as far as its parts are",
+}
+"""How each number of a plan can be wrong."""
+GPU_CAVEATS = {
+  "memory": "training uses an autotuned program, which may need more or less; CUDA and NCCL need memory of their own",
+  "arithmetic": "too low: no GPU reaches its peak",
+  "links": "too low: no exchange reaches the rate of all links, and each has a start of some microseconds",
+  "hidden": "too low as far as other kernels than matrix products run beside an exchange; too high as far as exchanges "
+  "slow down what runs beside them",
+}
+
+
+def bounds(
+  flops: float,
+  cycles: float,
+  collectives: Iterable[Collective],
+  topology: Topology,
+  coordinates: Sequence[Sequence[int]] = (),
+) -> dict[str, float]:
+  """Seconds of one run of a program by each bound; `schedule` is 0 if the chip's clock is not published.
+
+  `flops`, `cycles` and `collectives` are per chip; `coordinates` is the place on the torus of each partition.
+  """
+  chip = topology.chip
+  links, between = 0.0, 0
+  for one in collectives:
+    if one.kind == BETWEEN_SLICES:
+      between += one.bytes
+    elif axes := _axes(one, topology, coordinates):
+      links += _PASSES.get(one.kind, 1.0) * one.bytes / (2 * axes * chip.link_bandwidth)
+  # The chips of a host share its network.
+  of_host = between * min(CHIPS_PER_HOST, math.prod(topology.shape))
+  return {
+    "arithmetic": flops / chip.flops,
+    "links": links,
+    "network": of_host / DCN_BANDWIDTH_OF_HOST,
+    "schedule": cycles / chip.clock if chip.clock else 0.0,
+  }
+
+
+def exposed(times: Mapping[str, float]) -> float:
+  """Seconds of a program whose communication overlaps with nothing, from its `bounds`."""
+  return max(times["arithmetic"], times["schedule"]) + times["links"] + times["network"]
+
+
+def _axes(one: Collective, topology: Topology, coordinates: Sequence[Sequence[int]]) -> int:
+  """The number of axes of the torus along which a group lies; of the whole slice if the group is not known."""
+  along = sum(size > 1 for size in topology.shape)
+  if one.kind == "collective-permute":  # from chip to chip, of which the first pair may be one chip
+    return min(1, along)
+  if not one.group:
+    return along
+  places = [coordinates[partition] for partition in one.group]
+  return sum(len(set(places_of_axis)) > 1 for places_of_axis in zip(*places, strict=True))
