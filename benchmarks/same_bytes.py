@@ -107,7 +107,7 @@ def run(checkout: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
   """Makes all runs with a checkout in a folder; returns what was written -> its hash."""
   write_inputs(folder)
   environment = {**os.environ, "PYTHONPATH": str(checkout), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
-  found = {}
+  hashes = {}
   for name, arguments in commands():
     done = subprocess.run(
       [sys.executable, "-P", "-m", "xmcap.cli", *arguments], cwd=folder, env=environment, capture_output=True
@@ -115,7 +115,7 @@ def run(checkout: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
     if done.returncode:
       raise SystemExit(f"{checkout}: {name}: {done.stderr.decode()[-800:]}")
     if name not in ("train", "build", "features"):  # they print times
-      found[f"{name}: printed"] = hashlib.sha256(done.stdout).hexdigest()
+      hashes[f"{name}: printed"] = hashlib.sha256(done.stdout).hexdigest()
   numbers = subprocess.run(
     [sys.executable, "-P", "-c", _PARAMS, "model"],
     cwd=folder,
@@ -123,12 +123,14 @@ def run(checkout: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
     capture_output=True,
     text=True,
   )
-  found["parameters of the checkpoint"] = numbers.stdout.strip() or numbers.stderr[-400:]
+  if numbers.returncode:
+    raise SystemExit(f"{checkout}: the checkpoint: {numbers.stderr[-800:]}")
+  hashes["parameters of the checkpoint"] = numbers.stdout.strip()
   for path in sorted(folder.rglob("*")):
     relative = path.relative_to(folder)
     if path.is_file() and not any(part.startswith(_LEFT_OUT) for part in relative.parts):
-      found[str(relative)] = hashlib.sha256(path.read_bytes()).hexdigest()
-  return found
+      hashes[str(relative)] = hashlib.sha256(path.read_bytes()).hexdigest()
+  return hashes
 
 
 def main() -> None:
@@ -144,8 +146,6 @@ def main() -> None:
       if ours.get(path) != theirs.get(path):
         kind = "differs" if path in ours and path in theirs else f"only in {HERE if path in ours else other}"
         print(f"{path}: {kind}")
-    if os.environ.get("KEEP"):
-      pathlib.Path(name).rename(os.environ["KEEP"])
   same = sum(ours.get(path) == theirs.get(path) for path in ours.keys() | theirs.keys())
   print(f"{same} of {len(ours.keys() | theirs.keys())} are the same")
   if same < len(ours.keys() | theirs.keys()):

@@ -41,6 +41,7 @@ SMALL = 10_000  # up to so many records, a run makes the index itself, in memory
 _MOST_PIECES = 65_535  # longer captions count as this long
 
 _INDEX, _LENGTHS, _LAYOUTS = "index.json", "lengths.npy", "layouts.npy"
+_NEIGHBOURS = 16  # cached batches before and after a batch
 _CHUNK = 2_048  # records per call of a process
 _ENCODED = 4_096  # captions per call of SentencePiece
 
@@ -238,9 +239,6 @@ def _merged(parts: Iterable[Counted]) -> Counted:
   longest = max((int(counts.max()) for counts in pieces if len(counts)), default=0)
   kind = np.min_scalar_type(longest)
   return list(layouts), np.concatenate(numbers), np.concatenate([counts.astype(kind) for counts in pieces])
-
-
-_NEIGHBOURS = 16  # cached batches before and after a batch
 
 
 class Bucket(NamedTuple):

@@ -16,6 +16,8 @@ from xmcap.errors import UsageError
 
 T = TypeVar("T")
 
+_WEIGHTS = ("rates", "uniform", "count")
+
 
 class MixedSource:
   """The records of several corpora, one corpus after the other; it is read like a `RecordSource`.
@@ -58,9 +60,6 @@ class MixedSource:
   def read(self, indices: Sequence[int] | np.ndarray, parse: Callable[[bytes], T] = parse) -> list[T]:
     """Like `iterate`, as a list."""
     return list(self.iterate(indices, parse))
-
-
-_WEIGHTS = ("rates", "uniform", "count")
 
 
 @dataclasses.dataclass(frozen=True)

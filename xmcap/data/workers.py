@@ -36,6 +36,9 @@ from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import XmcapError
 from xmcap.files import object_store, range_cache
 
+Part = TypeVar("Part")
+Out = TypeVar("Out")
+
 CORES = 8
 """From so many cores on, streams use processes unless told otherwise; with fewer, threads lose little to the lock."""
 MOST = 64
@@ -46,6 +49,7 @@ PER_CORE = 200
 MARGIN = 1.2
 """A host should read so many times what its devices take."""
 
+_BATCHES = 16  # limit in batches of the run: for small pictures they take less than a second
 _CONFIGURED = (range_cache.RecordCache, object_store.ObjectStore)  # by gin, and used where records are read
 # A library that multiplies matrices starts a thread per core in every process, for nothing.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -223,10 +227,6 @@ def _make(
   return rows, _here.stream.skipped.found
 
 
-Part = TypeVar("Part")
-Out = TypeVar("Out")
-
-
 @dataclasses.dataclass(frozen=True)
 class Job(Generic[Part, Out]):
   """Makes an item: `parts` run concurrently on any threads, and `join` makes the item from their results."""
@@ -269,9 +269,6 @@ def prefetch(jobs: Iterable[Job[Part, Out]], workers: int = 1, depth: int = 4) -
   generator = items()
   next(generator)
   return generator
-
-
-_BATCHES = 16  # limit in batches of the run: for small pictures they take less than a second
 
 
 @gin.configurable

@@ -18,7 +18,6 @@ from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.evaluation import sharded_params
 from xmcap.models.captioner import Captioner, variable_shapes
-from xmcap.models.decoding import beam_search as _beam  # noqa: F401  # registers `Beam`, which gin may name
 from xmcap.models.decoding.generator import Generator
 from xmcap.models.decoding.search import Greedy
 from xmcap.models.parts import bound_image_config
