@@ -27,13 +27,13 @@ def packages() -> dict[str, str]:
 
 def imports(rooms: dict[str, str]) -> dict[str, set[str]]:
   """Returns package -> the packages that its modules import; the modules beside the packages are the ground."""
-  found: dict[str, set[str]] = {name: set() for name in rooms}
+  below: dict[str, set[str]] = {name: set() for name in rooms}
   for name in rooms:
     folder = ROOT / "xmcap" / name
     for path in folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]:
       is_door = name == "scoring" and path.parent == folder and path.stem == "__init__"
-      found[name] |= set() if is_door else {_room(module, rooms) for module in _modules(path)} - {name, ""}
-  return found
+      below[name] |= set() if is_door else {_room(module, rooms) for module in _modules(path)} - {name, ""}
+  return below
 
 
 def drawing() -> str:
@@ -71,15 +71,15 @@ def _room(module: str, rooms: dict[str, str]) -> str:
 
 
 def _modules(path: pathlib.Path) -> set[str]:
-  found = set()
+  modules = set()
   for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
     if isinstance(node, ast.Import):
-      found |= {alias.name for alias in node.names}
+      modules |= {alias.name for alias in node.names}
     elif isinstance(node, ast.ImportFrom) and node.module:
-      found |= {
+      modules |= {
         f"{node.module}.{alias.name}" if node.module == "xmcap" else node.module for alias in node.names
       }
-  return {name for name in found if name.split(".")[0] == "xmcap"}
+  return {name for name in modules if name.split(".")[0] == "xmcap"}
 
 
 def main() -> None:

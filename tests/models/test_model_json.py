@@ -17,7 +17,7 @@ from xmcap.commands import base
 from xmcap.data.tag_prompts import TagPrompts
 from xmcap.errors import UsageError
 from xmcap.families.plugs.stabilizer import Stabilizer
-from xmcap.models import model_json
+from xmcap.models import model_json, parts
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Sample
 from xmcap.models.t5 import T5Config
@@ -262,7 +262,7 @@ def test_to_read_it_asks_no_device(tmp_path):
   (tmp_path / "model.json").write_text(model_json.as_text(MODEL))
   program = (
     "import sys\n"
-    "from xmcap.models import model_json\n"
+    "from xmcap.models import model_json, parts\n"
     f"model = model_json.read({str(tmp_path / 'model.json')!r})\n"
     "print(model.config('vit'), model.config('t5'))\n"
     "import jax\n"
@@ -275,4 +275,4 @@ def test_to_read_it_asks_no_device(tmp_path):
 
 def test_a_part_whose_family_is_deleted_is_named():
   with pytest.raises(UsageError, match="the model needs xmcap.families.gone, which this xmcap is without"):
-    model_json.load("xmcap.families.gone.model:GoneConfig")
+    parts.load("xmcap.families.gone.model:GoneConfig")

@@ -27,6 +27,7 @@ from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.files import addresses, files, plans
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
+from xmcap.models.parts import load as load_class
 from xmcap.progress import Say
 from xmcap.ranked import prompts as prompts_lib
 from xmcap.ranked.retrieval import Captions
@@ -149,7 +150,7 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   folder = epath.Path(model_dir)
   model = _read_model(folder)
   params = picture_features.read_params(model_dir, step)
-  made: Embedder = model_json.load(_EMBEDDERS[_part(model)])(folder, model, params, features)
+  made: Embedder = load_class(_EMBEDDERS[_part(model)])(folder, model, params, features)
   return made
 
 
