@@ -3,6 +3,7 @@
 import collections
 import pathlib
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +21,8 @@ _LAYERS = (
 )  # fmt: skip
 
 
-def measure(run: Callable[[], Any], program: str, steps: int) -> dict[str, Any]:
-  """Profiles `run`, which takes so many steps.
+def measure(run: Callable[[], Any], program: str, steps: int, keep: pathlib.Path) -> dict[str, Any]:
+  """Profiles `run`, which takes so many steps; keeps the profile and the program at KEEP.*.
 
   Returns:
     `parts_ms`: milliseconds of a step by part; `kernels_ms`: by kernel, the 20 that take longest; `busy_ms`: of all
@@ -30,7 +31,8 @@ def measure(run: Callable[[], Any], program: str, steps: int) -> dict[str, Any]:
   names = dict(_INSTRUCTION.findall(program))
   parts, kernels = collections.Counter(), collections.Counter()
   named = 0.0
-  for event in _events(run):
+  keep.with_suffix(".hlo.txt").write_text(program, encoding="utf-8")
+  for event in _events(run, keep.with_suffix(".xplane.pb")):
     operation = _operation(event, names)
     named += event.duration_ns if operation else 0.0
     parts[part(operation)] += event.duration_ns
@@ -63,7 +65,7 @@ def part(operation: str) -> str:
   return f"{way} {tower} {next((name for mark, name in _LAYERS if mark in operation), 'rest')}"
 
 
-def _events(run: Callable[[], Any]) -> list[Any]:
+def _events(run: Callable[[], Any], keep: pathlib.Path) -> list[Any]:
   """The kernels of a profile of `run`; on a CPU, what XLA's threads computed."""
   with tempfile.TemporaryDirectory() as folder:
     with jax.profiler.trace(folder):
@@ -71,6 +73,7 @@ def _events(run: Callable[[], Any]) -> list[Any]:
     (file,) = pathlib.Path(folder).rglob("*.xplane.pb")
     # The events are read from the data, which goes with it.
     data = jax.profiler.ProfileData.from_serialized_xspace(file.read_bytes())
+    shutil.copyfile(file, keep)
   on_cpu = jax.default_backend() == "cpu"
   found = []
   for plane in data.planes:

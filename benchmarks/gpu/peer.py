@@ -71,7 +71,7 @@ def main() -> None:
   # Each shape is compiled for itself. A rehearsal traces without making kernels, which takes a compiler minutes.
   compiled = torch.compile(model, dynamic=False, backend="aot_eager" if arguments.tiny else "inductor")
   optimizer = torch.optim.Adafactor(model.parameters(), lr=1e-4, foreach=_GPU)
-  found = []
+  cases = []
   for captions in arguments.captions:
     for captions_per_image in arguments.ks:
       names = {
@@ -79,14 +79,29 @@ def main() -> None:
         "captions_per_image": captions_per_image, "attention": model.mt5.config._attn_implementation,
       }  # fmt: skip
       run = functools.partial(step, compiled, optimizer, *batch(model, captions, captions_per_image))
-      try:
-        found.append({**names, **measure(run, captions, arguments.steps)})
-      except torch.OutOfMemoryError as error:
-        found.append({**names, "error": str(error).partition("\n")[0][:300]})
-        optimizer.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()
-      recipe.write(arguments.json, found)
-      print(found[-1], flush=True)
+      with recipe.turn(alone=False):
+        cases.append((run, {**names, **guarded(functools.partial(first, run), optimizer)}))
+      print(cases[-1][1], flush=True)
+  found = []
+  for run, case in cases:
+    # If it did not fit beside others, it may fit alone.
+    case.pop("error", None)
+    with recipe.turn(alone=True):
+      case |= guarded(functools.partial(measure, run, case["captions"], arguments.steps), optimizer)
+    found.append(case)
+    recipe.write(arguments.json, found)
+    print(case, flush=True)
+
+
+def guarded(measure: Callable[[], dict[str, Any]], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+  """What `measure` returns, or that the memory does not suffice; leaves the memory free."""
+  try:
+    found = measure()
+  except torch.OutOfMemoryError as error:
+    found = {"error": str(error).partition("\n")[0][:300]}
+    optimizer.zero_grad(set_to_none=True)
+  torch.cuda.empty_cache()
+  return found
 
 
 def batch(model: Captioner, captions: int, captions_per_image: int) -> tuple[torch.Tensor, ...]:
@@ -108,11 +123,15 @@ def step(model, optimizer, pixels, prompts, targets) -> torch.Tensor:
   return loss.detach()
 
 
-def measure(run: Callable[[], torch.Tensor], captions: int, steps: int) -> dict[str, Any]:
-  """The median time of a step, and the peak of the memory."""
+def first(run: Callable[[], torch.Tensor]) -> dict[str, float]:
+  """Seconds of the first step, in which the program is compiled, and its loss."""
   began = time.perf_counter()
   loss = float(run())
-  first = time.perf_counter() - began
+  return {"compile_seconds": time.perf_counter() - began, "loss": loss}
+
+
+def measure(run: Callable[[], torch.Tensor], captions: int, steps: int) -> dict[str, Any]:
+  """The median time of a step, and the peak of the memory."""
   run()
   _wait()
   if _GPU:
@@ -127,8 +146,7 @@ def measure(run: Callable[[], torch.Tensor], captions: int, steps: int) -> dict[
   seconds = statistics.median(times)
   return {
     "step_ms": seconds * 1e3, "spread_ms": (max(times) - min(times)) * 1e3, "captions_per_second": captions / seconds,
-    "peak_bytes": torch.cuda.max_memory_allocated() if _GPU else None, "compile_seconds": first - seconds,
-    "loss": loss,
+    "peak_bytes": torch.cuda.max_memory_allocated() if _GPU else None,
   }  # fmt: skip
 
 

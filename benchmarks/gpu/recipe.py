@@ -1,8 +1,12 @@
-"""What is measured: BB on COCO-35L, as `xmcap train` and `xmcap plan` read it from gin files; and files of figures."""
+"""What is measured: BB on COCO-35L, as `xmcap train` reads it from gin files; turns at the GPU; files of figures."""
 
 import argparse
+import contextlib
+import fcntl
 import json
+import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 FILES = ("models/bb.gin", "runs/train_coco35l.gin")
@@ -16,13 +20,12 @@ TINY = {
 }  # fmt: skip
 
 
-def bindings(captions: int, captions_per_image: int, microbatches: int = 1, tiny: bool = False) -> list[str]:
+def bindings(captions: int, captions_per_image: int, tiny: bool = False) -> list[str]:
   """Gin bindings, `NAME=VALUE`, of a step of so many captions."""
   given = {
     "BATCH_SIZE": captions,
     "CAPTIONS_PER_IMAGE": captions_per_image,
     "TARGET_LENGTH": TOKENS,
-    "train.microbatches": microbatches,
     **(TINY if tiny else {}),
   }
   return [f"{name}={value}" for name, value in given.items()]
@@ -39,6 +42,24 @@ def options(description: str) -> argparse.ArgumentParser:
   parser.add_argument("--json", type=pathlib.Path, required=True, help="the file to write")
   parser.add_argument("--tiny", action="store_true", help="a rehearsal at a size for CPUs")
   return parser
+
+
+TURN = "XMCAP_GPU_TURN"
+"""The environment's name of the file by which the parts that run side by side take turns at the GPU."""
+
+
+@contextlib.contextmanager
+def turn(alone: bool) -> Iterator[None]:
+  """Waits until the GPU may be used.
+
+  A process that measures is alone on it; those that compile, which uses the GPU too, may do so beside each other.
+  """
+  if not (name := os.environ.get(TURN)):
+    yield
+    return
+  with open(name, "a", encoding="utf-8") as file:
+    fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    yield
 
 
 def write(file: pathlib.Path, document: Any) -> None:

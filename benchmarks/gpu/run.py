@@ -1,15 +1,21 @@
 """Everything that one GPU can show, by one command, on a machine that reaches no network.
 
-usage: python benchmarks/gpu/run.py OUT [--carried=FOLDER] [--only PART ...] [--seconds=560] [--tiny]
-FOLDER is what carry.py has collected: its wheels are installed into a temporary folder, so that nothing of the machine
-is changed. The parts run one after the other, the most valuable first, each in its own process and within its own
-time; none begins when --seconds are over. Each writes OUT/PART.json as it goes and OUT/PART.log, so whoever stops it
-keeps what was measured. At the end the tables are printed; `python benchmarks/gpu/tables.py OUT`, at home, puts them
-into docs/benchmarks.md. The parts plan_* need no GPU, but jax's CUDA compiler: what had no time can be done at home.
+usage: python benchmarks/gpu/run.py OUT [--carried=FOLDER] [--only PART ...] [--seconds=560] [--compiled=FOLDER]
+                                        [--archive=FOLDER] [--tiny]
+       python benchmarks/gpu/run.py OUT --plans=h200
+FOLDER of --carried is what carry.py has collected: its wheels are installed into a temporary folder, so that nothing of
+the machine is changed. The parts run in the order of `GROUPS`, the most valuable first, each in its own process and
+within its own time; those of one group run side by side, compile beside each other and measure alone (recipe.turn).
+None begins when --seconds are over. Each writes OUT/PART.json as it goes and OUT/PART.log, so whoever stops it keeps
+what was measured. At the end the tables are printed; --archive packs OUT into one file, and beside it in pieces the
+programs that were compiled, which a second call takes with --compiled. `python benchmarks/gpu/tables.py OUT`, at home,
+puts the tables into docs/benchmarks.md.
+--plans asks `xmcap plan` what it expects of the same steps; it needs no GPU, but jax's CUDA compiler, and is for home.
 --tiny rehearses every part on a CPU; its figures mean nothing.
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import signal
@@ -24,6 +30,9 @@ import tables
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 _LEAST = 15  # seconds, in which a process starts and measures something
+_SHARES = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_CLIENT_MEM_FRACTION": "0.6"}
+_TAKES = {"XLA_CLIENT_MEM_FRACTION": "0.95"}
+_PIECE, _PIECES = "15m", 6  # of the archive of compiled programs, and the most of them
 # Compiled as fast as can be, instead of well.
 _REHEARSAL = {
   "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
@@ -33,50 +42,60 @@ _REHEARSAL = {
 
 
 class Part(NamedTuple):
-  """One process: the most seconds it may take, and what Python runs, at full size and in a rehearsal (None: left out).
+  """One process: the most seconds it may take, and what Python runs, at full size and in a rehearsal.
 
-  `memory` is the share of the GPU's memory that jax may use; torch takes what is left.
+  Without the latter the part is left out of a rehearsal. `shares`: the process takes memory of the GPU as it needs it,
+  since torch or another process needs some too; else it takes 95% of it at once, and has it in one piece.
   """
 
   seconds: int
   full: str
   tiny: str | None
-  memory: float = 0.9
+  shares: bool = False
 
 
+_ONE = "--tiny --captions=8 --ks=4 --steps=1"
+_TINY = "--tiny --steps=1 --cases " + " ".join(
+  f"{variant}:8:4"
+  for variant in (
+    "plain", "no_graphs", "cudnn_attention", "bfloat16_logits", "cudnn_attention+chunked_loss",
+  )
+)  # fmt: skip
 _TRAINING = "gpu/training.py --device={out}/device.json"
 _DECODING = "decoding.py --pictures=32 --length=32 --dtype=bfloat16"
 _FEW = "decoding.py --pictures=1 --depth=1 --vit_depth=1 --vocabulary=512 --length=4 --repeats=1 --usual_languages=1"
 _WAIT = "data_wait.py --data={data} --model=bb"
 # As many rows as the vocabulary of a corpus may have.
 _SMALLER = recipe.TINY | {"BATCH_SIZE": 8, "T5Config.vocab_size": 5_000}
-_ONE = "--tiny --captions=8 --ks=4 --steps=1"
-_PLAN = "-m xmcap.cli plan --topology={topology}" + "".join(f" --gin_file={file}" for file in recipe.FILES)
-_VARIANTS = "--variants plain cudnn_attention bfloat16_logits microbatches"
 _QUICKSTART = "gpu/quickstart.py --data={data}"
 PARTS = {
-  "device": Part(40, "gpu/device.py", "gpu/device.py --tiny"),
-  "training": Part(180, _TRAINING, f"{_TRAINING} {_ONE}"),
-  "peer": Part(180, "gpu/peer.py", f"gpu/peer.py {_ONE}"),
-  "decoding": Part(90, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16", 0.5),
-  "variants": Part(120, f"{_TRAINING} --captions=512 --ks=1 {_VARIANTS}", f"{_TRAINING} {_ONE} {_VARIANTS}"),
-  "quickstart": Part(100, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2"),
-  "decoding_float32": Part(70, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", None, 0.5),
+  "device": Part(60, "gpu/device.py", "gpu/device.py --tiny"),
+  "compile": Part(280, "gpu/training.py --compile", f"gpu/training.py --compile {_TINY}", shares=True),
+  "peer_1": Part(340, "gpu/peer.py --captions=512 --ks=1", f"gpu/peer.py {_ONE}"),
+  "peer_8": Part(340, "gpu/peer.py --captions=512 --ks=8", None),
+  "peer_128": Part(340, "gpu/peer.py --captions=128 --ks 1 8", None),
+  "training": Part(180, _TRAINING, f"{_TRAINING} {_TINY}"),
+  "decoding": Part(100, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16", shares=True),
+  "quickstart": Part(100, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2", shares=True),
+  "decoding_float32": Part(70, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", None, shares=True),
   "data_wait": Part(
     120,
     f"{_WAIT} --steps=60 --ks 1 8",
     f"{_WAIT} --steps=3 --ks 2 --gin " + " ".join(f"{name}={value}" for name, value in _SMALLER.items()),
   ),
   "decoding_static": Part(
-    120, f"{_DECODING} --usual_languages=1 --static_cache", f"{_FEW} --static_cache", 0.5
+    120, f"{_DECODING} --usual_languages=1 --static_cache", f"{_FEW} --static_cache", shares=True
   ),
-  **{
-    f"plan_k{k}_{captions}": Part(
-      120, " ".join([_PLAN, *(f"--gin.{binding}" for binding in recipe.bindings(captions, k))]), None
-    )
-    for captions in (512, 128)
-    for k in (1, 8)
-  },
+}
+_BESIDE = ("compile", "peer_1", "peer_8", "peer_128")
+GROUPS = (("device",), _BESIDE, *((name,) for name in PARTS if name not in (*_BESIDE, "device")))
+_PLAN = "-m xmcap.cli plan --topology={topology}" + "".join(f" --gin_file={file}" for file in recipe.FILES)
+PLANS = {
+  f"plan_k{k}_{captions}": Part(
+    1200, " ".join([_PLAN, *(f"--gin.{binding}" for binding in recipe.bindings(captions, k))]), None
+  )
+  for captions in (512, 128)
+  for k in (1, 8)
 }
 
 
@@ -88,37 +107,83 @@ def main() -> None:
     "--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS)
   )
   parser.add_argument("--seconds", type=float, default=560, help="for all parts together")
+  parser.add_argument("--compiled", type=pathlib.Path, help="folder of compiled programs, of an earlier call")
+  parser.add_argument("--archive", type=pathlib.Path, help="folder for OUT and the compiled programs, packed")
+  parser.add_argument(
+    "--plans", metavar="TOPOLOGY", help="what `xmcap plan` says of the steps, and nothing else"
+  )
   parser.add_argument("--tiny", action="store_true", help="a rehearsal at a size for CPUs")
   arguments = parser.parse_args()
-  end = time.monotonic() + arguments.seconds
   out = arguments.out.resolve()
   out.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory() as folder:
-    environment = prepared(arguments.carried, pathlib.Path(folder), arguments.tiny)
-    for name, part in PARTS.items():
-      if name in arguments.only:
+    environment = prepared(arguments, pathlib.Path(folder))
+    if arguments.plans:
+      groups, parts = [(name,) for name in PLANS], PLANS
+    else:
+      groups = [[name for name in group if name in arguments.only] for group in GROUPS]
+      parts = PARTS
+      machine(out)
+    end = time.monotonic() + (
+      sum(part.seconds for part in parts.values()) if arguments.plans else arguments.seconds
+    )
+    for group in filter(None, groups):
+      with concurrent.futures.ThreadPoolExecutor() as pool:
+        print(", ".join(f"{name}: at most {parts[name].seconds} s" for name in group), flush=True)
         left = end - time.monotonic()
-        print(f"{name}: {run(name, part, arguments, out, environment, left)}", flush=True)
+        ends = [pool.submit(run, name, parts[name], arguments, out, environment, left) for name in group]
+        for name, ended in zip(group, ends, strict=True):
+          print(f"{name}: {ended.result()}", flush=True)
+    if arguments.archive:
+      pack(out, pathlib.Path(environment["JAX_COMPILATION_CACHE_DIR"]), arguments.archive)
   print("\n".join(tables.lines(tables.collected(out))))
 
 
-def prepared(carried: pathlib.Path | None, folder: pathlib.Path, tiny: bool) -> dict[str, str]:
+def machine(out: pathlib.Path) -> None:
+  """Writes which GPU, driver and packages these are, before anything can fail."""
+  with open(out / "machine.txt", "w", encoding="utf-8") as file:
+    for command in (["nvidia-smi"], [sys.executable, "-m", "pip", "list", "--format=freeze"]):
+      try:
+        subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False, timeout=30)
+      except (OSError, subprocess.TimeoutExpired) as error:
+        file.write(f"{command[0]}: {error}\n")
+      file.flush()
+
+
+def prepared(arguments: argparse.Namespace, folder: pathlib.Path) -> dict[str, str]:
   """Installs the carried wheels into `folder`; returns the environment of the parts."""
   paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-  wheels = sorted((carried / "wheels").glob("*.whl")) if carried else []
+  wheels = sorted((arguments.carried / "wheels").glob("*.whl")) if arguments.carried else []
   if wheels:
     site = folder / "site"
     options = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", site]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *wheels], check=True)
     paths.insert(0, str(site))
   return os.environ | {
-    **(_REHEARSAL if tiny else {}),
+    **(_REHEARSAL if arguments.tiny else {}),
     "PYTHONPATH": os.pathsep.join(paths),
     "PYTHONUNBUFFERED": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
+    recipe.TURN: str(folder / "turn"),
     # A program that one part has compiled is there for the next.
-    "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+    "JAX_COMPILATION_CACHE_DIR": str((arguments.compiled or folder / "compiled").resolve()),
   }
+
+
+def pack(out: pathlib.Path, compiled: pathlib.Path, archive: pathlib.Path) -> None:
+  """Packs `out` into ARCHIVE/gpu.tgz, and compiled programs into ARCHIVE/compiled.tgz.aa, ab and so on."""
+  archive.mkdir(parents=True, exist_ok=True)
+  subprocess.run(["tar", "-czf", archive / "gpu.tgz", "-C", out, "."], check=True)
+  if compiled.is_dir():
+    with subprocess.Popen(["tar", "-cz", "-C", compiled, "."], stdout=subprocess.PIPE) as packed:
+      subprocess.run(
+        ["split", f"--bytes={_PIECE}", "-", archive / "compiled.tgz."], stdin=packed.stdout, check=True
+      )
+    pieces = list(archive.glob("compiled.tgz.*"))
+    if len(pieces) > _PIECES:
+      print(f"the compiled programs are left out: {len(pieces)} pieces of {_PIECE}")
+      for piece in pieces:
+        piece.unlink()
 
 
 def run(
@@ -140,7 +205,7 @@ def run(
   values = {
     "out": out,
     "data": arguments.carried and arguments.carried.resolve() / "emoji36",
-    "topology": recipe.read(out / "device.json").get("topology", "h100"),
+    "topology": arguments.plans,
   }
   words = [word.format(**values) for word in command.split()] + [f"--json={out / name}.json"]
   if words[0] != "-m":
@@ -149,7 +214,7 @@ def run(
   with open(out / f"{name}.log", "w", encoding="utf-8") as log:
     process = subprocess.Popen(
       [sys.executable, *words], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-      env=environment | {"XLA_CLIENT_MEM_FRACTION": str(part.memory)}, cwd=out,
+      env=environment | (_SHARES if part.shares else _TAKES), cwd=out,
     )  # fmt: skip
     try:
       ended = f"exit {process.wait(seconds)}"

@@ -17,6 +17,7 @@ BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 MEASURED = BENCHMARKS / "gpu" / "measured"
 COMMAND = "python benchmarks/gpu/run.py PATH --carried=PATH"
 _NONE = "-"
+_STEP = ("captions_per_image", "captions")
 
 Figures = Mapping[str, Any]
 """Name of a part -> what it wrote."""
@@ -35,8 +36,20 @@ class Table(NamedTuple):
 def collected(out: pathlib.Path) -> dict[str, Any]:
   """The figures of a run: the parts that wrote any, and under `plan` what `xmcap plan` says of the same steps."""
   found = {file.stem: recipe.read(file) for file in sorted(out.glob("*.json"))}
+  found["peer"] = [step for name in list(found) if name.startswith("peer_") for step in found.pop(name)]
+  compiled = found.pop("compile", [])
+  for step in found.get("training", ()):
+    step |= _compiled(step, compiled)
   plans = [found.pop(name) for name in list(found) if name.startswith("plan_")]
   return {**found, "plan": [_step_of(plan) for plan in plans]}
+
+
+def _compiled(step: Mapping[str, Any], compiled: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+  """The seconds that a step's program took to compile: where it was measured, it came out of jax's cache."""
+  for one in compiled:
+    if "compile_seconds" in one and all(step.get(name) == one[name] for name in ("variant", *_STEP)):
+      return {"compile_seconds": one["compile_seconds"]}
+  return {}
 
 
 def _step_of(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,9 +103,10 @@ def goals(found: Figures) -> list[tuple[str, float, float | None]]:
 
 
 def _one(found: Figures, part: str, k: int, captions: int) -> dict[str, Any] | None:
-  """The step of so many captions, if it was measured."""
+  """The step of so many captions, as it is without a variant, if it was measured."""
   for step in found.get(part) or ():
-    if (step["captions_per_image"], step["captions"]) == (k, captions) and "step_ms" in step:
+    same = (step["captions_per_image"], step["captions"]) == (k, captions)
+    if same and step.get("variant", "plain") == "plain" and "step_ms" in step:
       return step
   return None
 
@@ -146,6 +160,8 @@ def _training(found: Figures) -> Table:
   rows = []
   for name, part in (("xmcap", "training"), ("transformers", "peer")):
     for step in found.get(part) or ():
+      if step.get("variant", "plain") != "plain":
+        continue
       k, captions = step["captions_per_image"], step["captions"]
       who = name + (f", {step['way']}" if "way" in step else "")
       if "error" in step:
@@ -182,22 +198,25 @@ def _parts(found: Figures) -> Table:
 
 
 def _variants(found: Figures) -> Table:
-  steps = [step for step in found.get("variants") or () if "step_ms" in step]
-  plain = next((step for step in steps if step["variant"] == "plain"), None)
-  rows = [
-    (
-      step["variant"].replace("_", " "), f"{step['captions']:,}", f"{step['step_ms']:.1f}",
-      f"{step['captions_per_second'] / plain['captions_per_second']:.3f}", _gib(step["peak_bytes"]),
-      f"{step['loss']:.5f}", f"{step['grad_norm']:.5f}",
-    )
-    for step in steps
-    if plain
-  ]  # fmt: skip
+  rows = []
+  for step in found.get("training") or ():
+    k, captions = step["captions_per_image"], step["captions"]
+    plain = _one(found, "training", k, captions)
+    if plain and step["variant"] != "plain":
+      name = step["variant"].replace("_", " ").replace("+", ", ")
+      if "error" in step:
+        rows.append((name, str(k), str(captions), step["error"][:60], *[_NONE] * 4))
+        continue
+      rows.append((
+        name, str(k), str(captions), f"{step['step_ms']:.1f}",
+        f"{step['captions_per_second'] / plain['captions_per_second']:.3f}", _gib(step["memory"]["total"]),
+        f"{step['loss'] / plain['loss'] - 1:.1e}", f"{step['grad_norm'] / plain['grad_norm'] - 1:.1e}",
+      ))  # fmt: skip
   columns = (
-    "variant", "captions", "ms", "speed relative to plain", "GiB at most so far", "loss at first",
-    "norm of the gradient",
+    "variant", "K", "captions", "ms", "speed relative to plain", "GiB by the compiler", "difference of the loss",
+    "of the gradient's norm",
   )  # fmt: skip
-  return Table("gpu_variants", "Variants of BB's training step, K = 1", rows, columns)
+  return Table("gpu_variants", "Variants of BB's training step", rows, columns)
 
 
 def _decoding(found: Figures) -> Table:

@@ -1,17 +1,20 @@
 """BB's training step on one GPU: milliseconds by part, utilisation, memory, seconds to compile; and variants of it.
 
-usage: python benchmarks/gpu/training.py --json=FILE [--captions 128 512] [--ks 8 1] [--variants plain ...] [--tiny]
+usage: python benchmarks/gpu/training.py --json=FILE [--cases VARIANT:CAPTIONS:K ...] [--compile] [--tiny]
 The program is the one that `xmcap plan --topology=h100` compiles and `xmcap train` runs: of gin's recipe, with
 bfloat16, dropout and Adafactor; weights and batches are random. A step of C captions at K captions a picture
-encodes C / K pictures. All run in one process, smallest memory first, since the device tells only its peak so far; on
-one state, or if variants are compared, each on a fresh one, so that their first losses must agree.
+encodes C / K pictures. All programs are compiled side by side and then measured one by one, smallest memory first,
+since the device tells only its peak so far; each begins with the same state, so that first losses must agree.
+With --compile nothing is measured: the programs are in jax's cache for a process that begins with all of the memory.
 
-Variants are in this file, not in the model, until a GPU has shown what they gain:
+Variants are in this file, not in the model, until a GPU has shown what they gain; several are joined by "+":
+  no_graphs          without command buffers, which hide what a kernel belongs to; a profile tells the time by part
   cudnn_attention    attention without a bias (all of the ViT's layers) by cuDNN's kernel
   bfloat16_logits    logits accumulated in float32 and kept in bfloat16
-  microbatches       four times the captions, in four microbatches
+  chunked_loss       the loss of a quarter of the tokens at a time, with its gradient, so that logits are never kept
 """
 
+import concurrent.futures
 import contextlib
 import functools
 import pathlib
@@ -32,42 +35,44 @@ from xmcap.models import attention, t5
 from xmcap.planning import gpus
 from xmcap.planning import run as run_lib
 from xmcap.planning import step as step_lib
-from xmcap.training import sharding
+from xmcap.training import objectives, sharding
 from xmcap.training.reporting import flops
 
-VARIANTS = ("plain", "cudnn_attention", "bfloat16_logits", "microbatches")
-_PARTS = 4
-# CUDA graphs hide which operation a kernel belongs to.
+_BEST = "cudnn_attention+chunked_loss"
+CASES = (
+  "plain:128:8", "plain:128:1", "plain:512:8", "plain:512:1", "no_graphs:512:1",
+  "cudnn_attention:512:1", "chunked_loss:512:1", "bfloat16_logits:512:1", f"{_BEST}:512:1", f"{_BEST}:512:8",
+  f"{_BEST}+no_graphs:512:1",
+)  # fmt: skip
+_CHUNKS = 4
 _NO_GRAPHS = {"xla_gpu_enable_command_buffer": ""}
-_NAMED_ENOUGH = 0.8
 
 
 def main() -> None:
   parser = recipe.options(__doc__)
-  parser.add_argument("--captions", type=int, nargs="+", default=[128, 512], help="of a step")
-  parser.add_argument("--ks", type=int, nargs="+", default=[8, 1], help="captions a picture")
-  parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["plain"])
+  parser.add_argument("--cases", nargs="+", default=CASES, help="VARIANT:CAPTIONS:K, captions a picture")
   parser.add_argument("--steps", type=int, default=10, help="of which the time is taken together")
   parser.add_argument("--device", type=pathlib.Path, help="device.py's figures, for the utilisation")
+  parser.add_argument("--compile", action="store_true", help="compile, and measure nothing else")
   arguments = parser.parse_args()
   product = recipe.read(arguments.device).get("product_tflops") if arguments.device else None
-  state, found = None, []
-  for captions in arguments.captions:
-    for captions_per_image in arguments.ks:
-      for variant in arguments.variants:
-        case = Case(variant, captions, captions_per_image, arguments.tiny)
-        if len(arguments.variants) > 1:
-          state = None  # their losses are comparable from the same state alone
-        try:
-          state, measured = case.measure(state, arguments.steps)
-          measured["utilisation"] = product and measured["tflops"] / product
-        except jax.errors.JaxRuntimeError as error:
-          # The state was given to the step that failed.
-          state, measured = None, {"error": str(error).partition("\n")[0][:300]}
-        measured["compiled_first"] = not found
-        found.append({**case.names(), **measured})
-        recipe.write(arguments.json, found)
-        print({name: value for name, value in found[-1].items() if not isinstance(value, dict)}, flush=True)
+  found = []
+  with recipe.turn(alone=False), concurrent.futures.ThreadPoolExecutor(len(arguments.cases)) as pool:
+    cases = [Case(case, arguments.tiny) for case in arguments.cases]
+    programs = [pool.submit(case.compile, case.lower()) for case in cases]
+  for case, program in zip(cases, programs, strict=True):
+    try:
+      compiled, compile_seconds = program.result()
+      measured = {"compile_seconds": compile_seconds}
+      if not arguments.compile:
+        with recipe.turn(alone=True):
+          measured |= case.measure(compiled, arguments.steps, arguments.json.with_name(f"step_{len(found)}"))
+        measured["utilisation"] = product and measured["tflops"] / product
+    except jax.errors.JaxRuntimeError as error:
+      measured = {"error": str(error).partition("\n")[0][:300]}
+    found.append({**case.names(), **measured})
+    recipe.write(arguments.json, found)
+    print({name: value for name, value in found[-1].items() if not isinstance(value, dict)}, flush=True)
 
 
 class Case:
@@ -77,11 +82,10 @@ class Case:
     run: the run as gin configures it.
   """
 
-  def __init__(self, variant: str, captions: int, captions_per_image: int, tiny: bool):
-    self.variant = variant
-    many = _PARTS if variant == "microbatches" else 1
-    given = recipe.bindings(captions * many, captions_per_image, many, tiny)
-    configuration.parse(recipe.FILES, given)
+  def __init__(self, case: str, tiny: bool):
+    self.variant, captions, captions_per_image = case.split(":")
+    self.profiled = "no_graphs" in self.variant
+    configuration.parse(recipe.FILES, recipe.bindings(int(captions), int(captions_per_image), tiny))
     self.device = jax.devices()[0]
     self.topology = recipe.topology(self.device.device_kind)
     topology = gpus.parse(self.topology)
@@ -97,33 +101,40 @@ class Case:
       "dtype": "bfloat16",
     }  # fmt: skip
 
-  def measure(self, state: Any, steps: int) -> tuple[Any, dict[str, Any]]:
-    """Compiles and times the step, from `state` or, if it is None, a fresh one; returns the state after it, too."""
-    run, device = self.run, self.device
+  def lower(self) -> Any:
+    """The step as it is traced, of the variant."""
     with _changed(self.variant):
-      plan, lowered = step_lib.lower(run, [device])
-      began = time.perf_counter()
-      compiled = lowered.compile()
-    found: dict[str, Any] = {"compile_seconds": time.perf_counter() - began}
-    batch = jax.device_put(self._batch(), sharding.batch_sharding(plan.mesh))
-    state = plan.create() if state is None else state
-    before = _peak(device)
-    state, metrics = compiled(state, batch)
-    found |= {"loss": float(metrics["loss"]), "grad_norm": float(metrics["grad_norm"])}
+      self.plan, lowered = step_lib.lower(self.run, [self.device])
+    return lowered
 
-    def several(program, count):
+  def compile(self, lowered: Any) -> tuple[Any, float]:
+    """The program, and the seconds in which it was compiled, beside others."""
+    began = time.perf_counter()
+    on_gpu = self.device.platform == "gpu"
+    compiled = lowered.compile(compiler_options=_NO_GRAPHS if self.profiled and on_gpu else None)
+    return compiled, time.perf_counter() - began
+
+  def measure(self, compiled: Any, steps: int, keep: pathlib.Path) -> dict[str, Any]:
+    """Times the step, from a fresh state; if it is profiled, that and the program are kept at KEEP.*."""
+    run, device = self.run, self.device
+    batch = jax.device_put(self._batch(), sharding.batch_sharding(self.plan.mesh))
+    before = _peak(device)
+    state, metrics = compiled(_state(self.plan.target), batch)
+    found = {"loss": float(metrics["loss"]), "grad_norm": float(metrics["grad_norm"])}
+
+    def several(count):
       nonlocal state
       for _ in range(count):
-        state, metrics = program(state, batch)
+        state, metrics = compiled(state, batch)
       return metrics
 
     times = []
     for _ in range(5):
       began = time.perf_counter()
-      jax.block_until_ready(several(compiled, steps))
+      jax.block_until_ready(several(steps))
       times.append((time.perf_counter() - began) / steps)
     seconds = statistics.median(times)
-    work = flops.step_flops(run.objective, run.optimizer, plan.target.params, batch)
+    work = flops.step_flops(run.objective, run.optimizer, self.plan.target.params, batch)
     peak = _peak(device)
     found |= {
       "step_ms": seconds * 1e3, "spread_ms": (max(times) - min(times)) * 1e3,
@@ -131,14 +142,9 @@ class Case:
       "peak_bytes": peak, "peak_is_own": bool(peak and before and peak > before),
       "memory": _memory(compiled.memory_analysis()), **_counted(compiled),
     }  # fmt: skip
-    found |= parts.measure(lambda: several(compiled, 2), compiled.as_text(), 2)
-    found["graphs_in_profile"] = True
-    if device.platform == "gpu" and found["parts_share"] < _NAMED_ENOUGH and self.variant == "plain":
-      apart = lowered.compile(compiler_options=_NO_GRAPHS)
-      several(apart, 1)
-      found |= parts.measure(lambda: several(apart, 2), apart.as_text(), 2)
-      found["graphs_in_profile"] = False
-    return state, found
+    if self.profiled:
+      found |= parts.measure(lambda: several(2), compiled.as_text(), 2, keep)
+    return found
 
   def _batch(self) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
@@ -152,16 +158,29 @@ class Case:
     return {name: draw(name, *given) for name, given in self.run.shapes.items()}
 
 
+def _state(target: Any) -> Any:
+  """A state of small random numbers, always the same; leaf by leaf, since one function of all compiles for minutes."""
+  make = {}
+
+  def fresh(leaf):
+    kind = leaf.shape, leaf.dtype, leaf.sharding
+    if not jnp.issubdtype(leaf.dtype, jnp.floating):
+      return jax.device_put(np.zeros(leaf.shape, leaf.dtype), leaf.sharding)
+    if kind not in make:
+      draw = functools.partial(jax.random.normal, shape=leaf.shape, dtype=leaf.dtype)
+      make[kind] = jax.jit(lambda key: 0.02 * draw(key), out_shardings=leaf.sharding)
+    return make[kind](jax.random.key(0))
+
+  return jax.tree.map(fresh, target)
+
+
 @contextlib.contextmanager
 def _changed(variant: str) -> Iterator[None]:
   """The model as the variant has it, while it is traced."""
-  if variant == "cudnn_attention":
-    with mock.patch.object(attention, "attend", functools.partial(attend, attention.attend)):
-      yield
-  elif variant == "bfloat16_logits":
-    with mock.patch.object(t5, "Dense", _dense):
-      yield
-  else:
+  with contextlib.ExitStack() as changes:
+    for name in variant.split("+"):
+      for change in _CHANGES[name]():
+        changes.enter_context(change)
     yield
 
 
@@ -186,6 +205,78 @@ def _dense(*arguments, out_dtype=None, **options):
 
 
 _DENSE = t5.Dense
+_LOGITS = t5.Decoder.logits
+
+
+def _hidden(decoder, hidden: jax.Array) -> jax.Array:
+  """`Decoder.logits` that leaves the product to the loss."""
+  return _LOGITS(decoder, hidden) if decoder.is_initializing() else hidden
+
+
+def chunked_loss(objective, params, batch, rng, deterministic):
+  """`CaptionObjective.loss` of a model whose output is the input of the logits."""
+  inputs = batch["image"], batch["prompt_tokens"], batch["target_tokens"]
+  hidden = objective.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
+  kernel = params["decoder"]["logits_dense"]["kernel"]
+  targets, weights = batch["target_tokens"].ravel(), batch["target_weights"].ravel()
+  loss, metrics = _losses(hidden.reshape(-1, hidden.shape[-1]), kernel, targets, weights, objective.z_loss)
+  return loss, metrics | {"weight": jnp.sum(weights)}
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _losses(hidden, kernel, targets, weights, z_loss):
+  """The mean loss of tokens [N] whose logits are `hidden` [N, E] times `kernel` [E, V], and the metrics."""
+  return _losses_and_gradients(hidden, kernel, targets, weights, z_loss)[0]
+
+
+def _losses_and_gradients(hidden, kernel, targets, weights, z_loss):
+  kernel = kernel.astype(hidden.dtype)
+  shares = weights / jnp.maximum(jnp.sum(weights), 1e-9)
+
+  def chunk(gradient, tokens):
+    hidden, targets, shares = tokens
+    logits = jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)
+    log_z = jax.nn.logsumexp(logits, axis=-1)
+    right = jax.lax.broadcasted_iota(targets.dtype, logits.shape, 1) == targets[:, None]
+    of_targets = jnp.sum(jnp.where(right, logits, 0.0), axis=-1)
+    cross_entropy = log_z - of_targets
+    scale = (shares * (1 + 2 * z_loss * log_z))[:, None]
+    change = jnp.exp(logits - log_z[:, None]) * scale - jnp.where(right, shares[:, None], 0.0)
+    change = change.astype(hidden.dtype)
+    gradient += jnp.dot(hidden.T, change, preferred_element_type=jnp.float32)
+    found = {
+      "cross_entropy": cross_entropy,
+      "accuracy": of_targets >= jnp.max(logits, -1),
+      "loss": cross_entropy + z_loss * jnp.square(log_z),
+    }
+    return gradient, ({name: jnp.sum(values * shares) for name, values in found.items()}, change @ kernel.T)
+
+  chunks = jax.tree.map(lambda x: x.reshape(_CHUNKS, -1, *x.shape[1:]), (hidden, targets, shares))
+  gradient, (found, of_hidden) = jax.lax.scan(chunk, jnp.zeros(kernel.shape, jnp.float32), chunks)
+  metrics = {name: jnp.sum(values) for name, values in found.items()}
+  loss = metrics.pop("loss")
+  return (loss, metrics), (of_hidden.reshape(hidden.shape), gradient)
+
+
+def _backward(z_loss, gradients, given):
+  del z_loss
+  return *(x * given[0].astype(x.dtype) for x in gradients), None, None
+
+
+_losses.defvjp(_losses_and_gradients, _backward)
+_CHANGES = {
+  "plain": lambda: (),
+  "no_graphs": lambda: (),
+  "cudnn_attention": lambda: (
+    mock.patch.object(attention, "attend", functools.partial(attend, attention.attend)),
+  ),
+  "bfloat16_logits": lambda: (mock.patch.object(t5, "Dense", _dense),),
+  "chunked_loss": lambda: (
+    mock.patch.object(t5.Decoder, "logits", _hidden),
+    mock.patch.object(objectives.CaptionObjective, "loss", chunked_loss),
+  ),
+}
+"""Variant -> what is replaced while its step is traced."""
 
 
 def _peak(device: Any) -> int | None:
