@@ -26,7 +26,7 @@ SECTIONS = {
     "captions_per_image", "train_step", "tpu_step", "scan", "plan", "plan_lengths",
     "plan_captions_per_image", "plan_decode", "plan_gpus", "plan_node_exchanges", "plan_node",
   ),
-  "On one H100 or H200": ("gpu_goals", "gpu_training", "gpu_parts", "gpu_variants", "gpu_decoding", "gpu_runs"),
+  "On one H100 or H200": ("gpu_goals", "gpu_training", "gpu_parts", "gpu_decoding", "gpu_runs"),
   "Decoding": ("decoding", "decoding_beam", "decoding_vit_g", "plugs", "export"),
   "Serving": ("serve", "serving_attacks", "serving_memory"),
   "Data": ("permutation", "stream", "stream_cores", "data_wait", "bucket", "lengths", "lengths_k8", "parse_lines",
@@ -38,26 +38,6 @@ SECTIONS = {
   "Robustness": ("faults", "pairs", "fuzz", "doors", "kills", "bounds"),
 }  # fmt: skip
 """The order of the page. A result that is named here need not be there; one that is there must be named."""
-
-NOT_RUN = {
-  "On one H100 or H200": """\
-This has not been run yet: no GPU was at hand. So these figures are missing, with what is wanted of them:
-
-- training BB at K = 1, at least 1.3 times as fast as transformers' ViT and mT5 in PyTorch (bfloat16, SDPA,
-  torch.compile, Adafactor); at K = 8, at least as fast as the same with its pictures shared by hand, and 3 times as
-  fast as its usual way;
-- model flops at 512 captions, at least 45% of what a large bfloat16 product reaches;
-- memory within 10% of `xmcap plan --topology=h100`;
-- greedy decoding at least twice as fast as transformers' `generate`;
-- seconds to compile; milliseconds by part of the step; what cuDNN's attention, logits in bfloat16 and microbatches
-  gain;
-- the quickstart's training on a GPU, its captions beside the CPU's, and how long a GPU waits for data.
-
-`python benchmarks/gpu/carry.py FOLDER` collects what a machine without a network needs, and
-`python benchmarks/gpu/run.py OUT --carried=FOLDER` measures all of it there within ten minutes.
-""",
-}
-"""What a section says as long as it has no result."""
 
 _HEAD = """# Benchmarks
 
@@ -108,8 +88,6 @@ def page() -> str:
     here = [name for name in names if name in found]
     if here:
       parts += [f"## {section}\n", *(_part(found[name], PLOTS.get(name)) for name in here)]
-    elif section in NOT_RUN:
-      parts += [f"## {section}\n", NOT_RUN[section]]
   return "\n".join(parts)
 
 

@@ -20,8 +20,6 @@ from xmcap.planning.topologies import Topology
 from xmcap.training.reporting.chips import PEAK_FLOPS
 
 _FOLDER = pathlib.Path(__file__).parent / "measured"
-_PLANNED = ("plain", "microbatches")
-"""Variants of a step that run as they are planned."""
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -68,6 +66,7 @@ class _Memory(msgspec.Struct):
 class _Planned(msgspec.Struct):
   """What the planner said of the memory of such a step."""
 
+  variant: str
   captions: int
   captions_per_image: int
   tokens: int
@@ -111,7 +110,7 @@ def of(topology: Topology | GpuNode) -> dict[str, Any] | None:
     _rate("memory traffic", kind.bandwidth, copy),
   ]
   planned = {_key(one): one.memory.total for one in found.plan}
-  steps = [step for step in found.training if step.variant in _PLANNED]
+  steps = [step for step in found.training if _key(step) in planned]
   for step in steps:
     if step.peak_bytes and step.peak_is_own and (total := planned.get(_key(step))):
       terms.append(_relative(f"memory, {step.name}", (total, total), step.peak_bytes))
@@ -137,8 +136,8 @@ def text(found: Mapping[str, Any]) -> str:
   return said + Grid(heads, tuple(rows)).text()
 
 
-def _key(step: _Step | _Planned) -> tuple[int, ...]:
-  return step.captions, step.captions_per_image, step.tokens, step.microbatches
+def _key(step: _Step | _Planned) -> tuple[str | int, ...]:
+  return step.variant, step.captions, step.captions_per_image, step.tokens, step.microbatches
 
 
 def _rate(name: str, assumed: float, measured: float) -> dict[str, Any]:

@@ -55,12 +55,9 @@ class Part(NamedTuple):
 
 
 _ONE = "--tiny --captions=8 --ks=4 --steps=1"
-_TINY = "--tiny --steps=1 --cases " + " ".join(
-  f"{variant}:8:4"
-  for variant in (
-    "plain", "no_graphs", "cudnn_attention", "bfloat16_logits", "cudnn_attention+chunked_loss",
-  )
-)  # fmt: skip
+_TINY = "--tiny --steps=1 --cases default:8:4"
+_ABLATIONS = "--cases no_graphs:512:1 plain_attention:512:1 whole_loss:512:1 default:128:8 default:128:1"
+_FEW_ABLATIONS = "--tiny --steps=1 --cases no_graphs:8:4 plain_attention+whole_loss:8:4"
 _TRAINING = "gpu/training.py --device={out}/device.json"
 _DECODING = "decoding.py --pictures=32 --length=32 --dtype=bfloat16"
 _FEW = "decoding.py --pictures=1 --depth=1 --vit_depth=1 --vocabulary=512 --length=4 --repeats=1 --usual_languages=1"
@@ -70,13 +67,14 @@ _SMALLER = recipe.TINY | {"BATCH_SIZE": 8, "T5Config.vocab_size": 5_000}
 _QUICKSTART = "gpu/quickstart.py --data={data}"
 PARTS = {
   "device": Part(60, "gpu/device.py", "gpu/device.py --tiny"),
-  "compile": Part(280, "gpu/training.py --compile", f"gpu/training.py --compile {_TINY}", shares=True),
-  "peer_1": Part(340, "gpu/peer.py --captions=512 --ks=1", f"gpu/peer.py {_ONE}"),
-  "peer_8": Part(340, "gpu/peer.py --captions=512 --ks=8", None),
-  "peer_128": Part(340, "gpu/peer.py --captions=128 --ks 1 8", None),
-  "training": Part(180, _TRAINING, f"{_TRAINING} {_TINY}"),
+  "compile": Part(240, "gpu/training.py --compile", f"gpu/training.py --compile {_TINY}", shares=True),
+  "peer_1": Part(260, "gpu/peer.py --captions=512 --ks=1", f"gpu/peer.py {_ONE}"),
+  "peer_8": Part(260, "gpu/peer.py --captions=512 --ks=8", None),
+  "training": Part(80, _TRAINING, f"{_TRAINING} {_TINY}"),
   "decoding": Part(100, f"{_DECODING} --usual_languages=2", f"{_FEW} --dtype=bfloat16", shares=True),
   "quickstart": Part(100, _QUICKSTART, f"{_QUICKSTART} --tiny --steps=2", shares=True),
+  "ablations": Part(240, f"{_TRAINING} {_ABLATIONS}", f"{_TRAINING} {_FEW_ABLATIONS}"),
+  "peer_128": Part(260, "gpu/peer.py --captions=128 --ks 1 8", None),
   "decoding_float32": Part(70, "decoding.py --pictures=2 --repeats=1 --usual_languages=1", None, shares=True),
   "data_wait": Part(
     120,
@@ -87,7 +85,7 @@ PARTS = {
     120, f"{_DECODING} --usual_languages=1 --static_cache", f"{_FEW} --static_cache", shares=True
   ),
 }
-_BESIDE = ("compile", "peer_1", "peer_8", "peer_128")
+_BESIDE = ("compile", "peer_1", "peer_8")
 GROUPS = (("device",), _BESIDE, *((name,) for name in PARTS if name not in (*_BESIDE, "device")))
 _PLAN = "-m xmcap.cli plan --topology={topology}" + "".join(f" --gin_file={file}" for file in recipe.FILES)
 PLANS = {

@@ -7,20 +7,18 @@ encodes C / K pictures. All programs are compiled side by side and then measured
 since the device tells only its peak so far; each begins with the same state, so that first losses must agree.
 With --compile nothing is measured: the programs are in jax's cache for a process that begins with all of the memory.
 
-Variants are in this file, not in the model, until a GPU has shown what they gain; several are joined by "+":
-  no_graphs          without command buffers, which hide what a kernel belongs to; a profile tells the time by part
-  cudnn_attention    attention without a bias (all of the ViT's layers) by cuDNN's kernel
-  bfloat16_logits    logits accumulated in float32 and kept in bfloat16
-  chunked_loss       the loss of a quarter of the tokens at a time, with its gradient, so that logits are never kept
+Variants take something from the program, several are joined by "+"; `default` is the program as it is:
+  no_graphs          command buffers, which hide what a kernel belongs to: a profile tells the time by part
+  plain_attention    cuDNN's kernel in the ViT
+  whole_loss         the parts of the loss: the logits of all tokens at once
 """
 
 import concurrent.futures
-import contextlib
 import functools
+import math
 import pathlib
 import statistics
 import time
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -31,20 +29,16 @@ import parts
 import recipe
 
 from xmcap import configuration
-from xmcap.models import attention, t5
 from xmcap.planning import gpus
 from xmcap.planning import run as run_lib
 from xmcap.planning import step as step_lib
-from xmcap.training import objectives, sharding
+from xmcap.training import sharding, token_loss
 from xmcap.training.reporting import flops
 
-_BEST = "cudnn_attention+chunked_loss"
-CASES = (
-  "plain:128:8", "plain:128:1", "plain:512:8", "plain:512:1", "no_graphs:512:1",
-  "cudnn_attention:512:1", "chunked_loss:512:1", "bfloat16_logits:512:1", f"{_BEST}:512:1", f"{_BEST}:512:8",
-  f"{_BEST}+no_graphs:512:1",
-)  # fmt: skip
-_CHUNKS = 4
+CASES = ("default:512:8", "default:512:1")
+# Compilers of more programs slow down each other, and the peer's.
+_AT_ONCE = 4
+_MOST_BYTES = token_loss.MOST_BYTES
 _NO_GRAPHS = {"xla_gpu_enable_command_buffer": ""}
 
 
@@ -57,16 +51,19 @@ def main() -> None:
   arguments = parser.parse_args()
   product = recipe.read(arguments.device).get("product_tflops") if arguments.device else None
   found = []
-  with recipe.turn(alone=False), concurrent.futures.ThreadPoolExecutor(len(arguments.cases)) as pool:
+  with recipe.turn(alone=False), concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
     cases = [Case(case, arguments.tiny) for case in arguments.cases]
     programs = [pool.submit(case.compile, case.lower()) for case in cases]
   for case, program in zip(cases, programs, strict=True):
     try:
       compiled, compile_seconds = program.result()
-      measured = {"compile_seconds": compile_seconds}
-      if not arguments.compile:
+      if arguments.compile:
+        measured = {"compile_seconds": compile_seconds}
+      else:
         with recipe.turn(alone=True):
-          measured |= case.measure(compiled, arguments.steps, arguments.json.with_name(f"step_{len(found)}"))
+          measured = case.measure(
+            compiled, arguments.steps, arguments.json.with_name(f"{arguments.json.stem}_{len(found)}")
+          )
         measured["utilisation"] = product and measured["tflops"] / product
     except jax.errors.JaxRuntimeError as error:
       measured = {"error": str(error).partition("\n")[0][:300]}
@@ -85,7 +82,10 @@ class Case:
   def __init__(self, case: str, tiny: bool):
     self.variant, captions, captions_per_image = case.split(":")
     self.profiled = "no_graphs" in self.variant
-    configuration.parse(recipe.FILES, recipe.bindings(int(captions), int(captions_per_image), tiny))
+    given = recipe.bindings(int(captions), int(captions_per_image), tiny)
+    if "plain_attention" in self.variant:
+      given.append("ViTConfig.attention=plain")
+    configuration.parse(recipe.FILES, given)
     self.device = jax.devices()[0]
     self.topology = recipe.topology(self.device.device_kind)
     topology = gpus.parse(self.topology)
@@ -103,7 +103,9 @@ class Case:
 
   def lower(self) -> Any:
     """The step as it is traced, of the variant."""
-    with _changed(self.variant):
+    with mock.patch.object(
+      token_loss, "MOST_BYTES", math.inf if "whole_loss" in self.variant else _MOST_BYTES
+    ):
       self.plan, lowered = step_lib.lower(self.run, [self.device])
     return lowered
 
@@ -172,111 +174,6 @@ def _state(target: Any) -> Any:
     return make[kind](jax.random.key(0))
 
   return jax.tree.map(fresh, target)
-
-
-@contextlib.contextmanager
-def _changed(variant: str) -> Iterator[None]:
-  """The model as the variant has it, while it is traced."""
-  with contextlib.ExitStack() as changes:
-    for name in variant.split("+"):
-      for change in _CHANGES[name]():
-        changes.enter_context(change)
-    yield
-
-
-def attend(plain, query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None) -> jax.Array:
-  """`attention.attend` by cuDNN where it can: several queries and no bias. Elsewhere than on a GPU, by XLA."""
-  if bias is not None or query.shape[1] == 1 or query.dtype == jnp.float32:
-    return plain(query, key, value, bias)
-  with_cudnn = jax.default_backend() == "gpu"
-  return jax.nn.dot_product_attention(
-    query,
-    key.swapaxes(1, 2),
-    value.swapaxes(1, 2),
-    scale=1.0,
-    implementation="cudnn" if with_cudnn else "xla",
-  )
-
-
-def _dense(*arguments, out_dtype=None, **options):
-  """`layers.Dense` whose output has the dtype of the computation; products are accumulated in float32 anyway."""
-  del out_dtype
-  return _DENSE(*arguments, **options)
-
-
-_DENSE = t5.Dense
-_LOGITS = t5.Decoder.logits
-
-
-def _hidden(decoder, hidden: jax.Array) -> jax.Array:
-  """`Decoder.logits` that leaves the product to the loss."""
-  return _LOGITS(decoder, hidden) if decoder.is_initializing() else hidden
-
-
-def chunked_loss(objective, params, batch, rng, deterministic):
-  """`CaptionObjective.loss` of a model whose output is the input of the logits."""
-  inputs = batch["image"], batch["prompt_tokens"], batch["target_tokens"]
-  hidden = objective.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
-  kernel = params["decoder"]["logits_dense"]["kernel"]
-  targets, weights = batch["target_tokens"].ravel(), batch["target_weights"].ravel()
-  loss, metrics = _losses(hidden.reshape(-1, hidden.shape[-1]), kernel, targets, weights, objective.z_loss)
-  return loss, metrics | {"weight": jnp.sum(weights)}
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def _losses(hidden, kernel, targets, weights, z_loss):
-  """The mean loss of tokens [N] whose logits are `hidden` [N, E] times `kernel` [E, V], and the metrics."""
-  return _losses_and_gradients(hidden, kernel, targets, weights, z_loss)[0]
-
-
-def _losses_and_gradients(hidden, kernel, targets, weights, z_loss):
-  kernel = kernel.astype(hidden.dtype)
-  shares = weights / jnp.maximum(jnp.sum(weights), 1e-9)
-
-  def chunk(gradient, tokens):
-    hidden, targets, shares = tokens
-    logits = jnp.dot(hidden, kernel, preferred_element_type=jnp.float32)
-    log_z = jax.nn.logsumexp(logits, axis=-1)
-    right = jax.lax.broadcasted_iota(targets.dtype, logits.shape, 1) == targets[:, None]
-    of_targets = jnp.sum(jnp.where(right, logits, 0.0), axis=-1)
-    cross_entropy = log_z - of_targets
-    scale = (shares * (1 + 2 * z_loss * log_z))[:, None]
-    change = jnp.exp(logits - log_z[:, None]) * scale - jnp.where(right, shares[:, None], 0.0)
-    change = change.astype(hidden.dtype)
-    gradient += jnp.dot(hidden.T, change, preferred_element_type=jnp.float32)
-    found = {
-      "cross_entropy": cross_entropy,
-      "accuracy": of_targets >= jnp.max(logits, -1),
-      "loss": cross_entropy + z_loss * jnp.square(log_z),
-    }
-    return gradient, ({name: jnp.sum(values * shares) for name, values in found.items()}, change @ kernel.T)
-
-  chunks = jax.tree.map(lambda x: x.reshape(_CHUNKS, -1, *x.shape[1:]), (hidden, targets, shares))
-  gradient, (found, of_hidden) = jax.lax.scan(chunk, jnp.zeros(kernel.shape, jnp.float32), chunks)
-  metrics = {name: jnp.sum(values) for name, values in found.items()}
-  loss = metrics.pop("loss")
-  return (loss, metrics), (of_hidden.reshape(hidden.shape), gradient)
-
-
-def _backward(z_loss, gradients, given):
-  del z_loss
-  return *(x * given[0].astype(x.dtype) for x in gradients), None, None
-
-
-_losses.defvjp(_losses_and_gradients, _backward)
-_CHANGES = {
-  "plain": lambda: (),
-  "no_graphs": lambda: (),
-  "cudnn_attention": lambda: (
-    mock.patch.object(attention, "attend", functools.partial(attend, attention.attend)),
-  ),
-  "bfloat16_logits": lambda: (mock.patch.object(t5, "Dense", _dense),),
-  "chunked_loss": lambda: (
-    mock.patch.object(t5.Decoder, "logits", _hidden),
-    mock.patch.object(objectives.CaptionObjective, "loss", chunked_loss),
-  ),
-}
-"""Variant -> what is replaced while its step is traced."""
 
 
 def _peak(device: Any) -> int | None:

@@ -10,7 +10,7 @@ from xmcap.errors import XmcapError
 from xmcap.planning import topologies
 
 _STEP = {
-  "topology": "h100", "model": "bb", "variant": "plain", "microbatches": 1, "captions_per_image": 1, "captions": 128,
+  "topology": "h100", "model": "bb", "variant": "default", "microbatches": 1, "captions_per_image": 1, "captions": 128,
   "tokens": 32, "step_ms": 50.0, "model_tflop": 20.0, "xla_gb": 60.0, "peak_bytes": 10 << 30, "peak_is_own": True,
 }  # fmt: skip
 _MEASURED = {
@@ -20,14 +20,15 @@ _MEASURED = {
   },
   "training": [
     _STEP,
-    {**_STEP, "variant": "cudnn_attention", "step_ms": 40.0},
+    {**_STEP, "variant": "plain_attention", "step_ms": 40.0},
     # One that failed.
     {name: _STEP[name] for name in ("model", "variant", "microbatches", "captions_per_image", "tokens")}
     | {"captions": 512, "error": "RESOURCE_EXHAUSTED: out of memory"},
     {**_STEP, "captions_per_image": 8, "step_ms": 30.0, "xla_gb": None, "peak_is_own": False},
   ],
   "plan": [
-    {"captions_per_image": k, "captions": 128, "tokens": 32, "microbatches": 1, "memory": {"total": 9 << 30}}
+    {"captions_per_image": k, "captions": 128, "tokens": 32, "variant": "default", "microbatches": 1,
+     "memory": {"total": 9 << 30}}
     for k in (1, 8)
   ],
 }  # fmt: skip

@@ -1,12 +1,15 @@
-"""Attention with a bias: values and gradients of jax's own, dropout of weights laid on the values."""
+"""Attention: values and gradients of jax's own, cuDNN's kernel where it can be, dropout of weights on the values."""
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from xmcap.errors import UsageError
+from xmcap.models import attention as attention_lib
 from xmcap.models.attention import MASKED, MultiHeadAttention, attend
 
 ROWS, QUERIES, KEYS, HEADS, KV = 3, 5, 7, 2, 4
@@ -89,3 +92,63 @@ def test_dropout_takes_a_key_from_all_queries_and_makes_up_for_it():
   assert (kept == kept[:, :1]).all()
   assert 0 < kept[:, 0].sum() < ROWS * KEYS
   np.testing.assert_allclose(dropped[kept], weights[kept] / 0.6, rtol=1e-5)
+
+
+# ---- cuDNN's kernel -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cudnn(monkeypatch):
+  """XLA's attention in the place of cuDNN's, which is for GPUs alone; how often it was asked for."""
+  asked, theirs = [], jax.nn.dot_product_attention
+
+  def other(*arguments, implementation, **options):
+    asked.append(implementation)
+    return theirs(*arguments, implementation="xla", **options)
+
+  monkeypatch.setattr(jax.nn, "dot_product_attention", other)
+  return asked
+
+
+def test_the_kernel_is_given_what_the_plain_attention_is(cudnn):
+  given = [x.astype(jnp.bfloat16) for x in _inputs()]
+
+  def of(implementation):
+    def loss(*given):
+      return jnp.sum(jnp.sin(attend(*given, None, implementation).astype(jnp.float32)))
+
+    return attend(*given, None, implementation), *jax.grad(loss, range(3))(*given)
+
+  for kernel, plain in zip(of("cudnn"), of("plain"), strict=True):
+    assert kernel.shape == plain.shape and kernel.dtype == plain.dtype
+    np.testing.assert_allclose(kernel.astype(jnp.float32), plain.astype(jnp.float32), rtol=0.05, atol=0.03)
+  assert cudnn == ["cudnn", "cudnn"]
+
+
+@pytest.mark.parametrize(
+  ("dtype", "queries", "bias"), [(jnp.float32, 5, False), (jnp.bfloat16, 1, False), (jnp.bfloat16, 5, True)]
+)
+def test_what_the_kernel_cannot_do_stays_plain(cudnn, dtype, queries, bias):
+  query, key, value = (x.astype(dtype) for x in _inputs())
+  given = query[:, :queries], key, value, jnp.zeros((1, 1, 1, KEYS)) if bias else None
+  np.testing.assert_array_equal(attend(*given, "cudnn"), attend(*given))
+  assert not cudnn
+
+
+@pytest.mark.parametrize(
+  ("backend", "capability", "chosen"),
+  [("gpu", "9.0", "cudnn"), ("gpu", "8.0", "cudnn"), ("gpu", "7.5", "plain"), ("gpu", "gfx942", "plain"),
+   ("gpu", None, "plain"), ("tpu", None, "plain"), ("cpu", None, "plain")],
+)  # fmt: skip
+def test_auto_is_what_the_devices_have(monkeypatch, backend, capability, chosen):
+  device = types.SimpleNamespace(**({} if capability is None else {"compute_capability": capability}))
+  monkeypatch.setattr(jax, "default_backend", lambda: backend)
+  monkeypatch.setattr(jax, "local_devices", lambda: [device])
+  assert attention_lib.resolve("auto") == chosen
+  assert attention_lib.resolve("plain") == "plain"
+
+
+def test_cudnn_without_cuda_is_refused(monkeypatch):
+  monkeypatch.setattr(attention_lib, "cuda_installed", lambda: False)
+  with pytest.raises(UsageError, match="CUDA plugin is not installed"):
+    attention_lib.resolve("cudnn")

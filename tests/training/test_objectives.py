@@ -11,7 +11,8 @@ from xmcap.errors import UsageError
 from xmcap.families.tagging.vit_objective import TagObjective
 from xmcap.models.t5 import T5Config
 from xmcap.models.vit import ViTConfig
-from xmcap.training.objectives import CaptionObjective, token_losses
+from xmcap.training.objectives import CaptionObjective
+from xmcap.training.token_loss import token_losses
 
 VIT = ViTConfig(
   width=16, depth=1, mlp_dim=32, num_heads=2, patch_size=8, image_size=16, pool="map", dtype="float32"

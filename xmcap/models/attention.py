@@ -10,7 +10,13 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from xmcap.errors import UsageError
 from xmcap.models.layers import T5_ATTENTION_INIT, Dense, Dropout, Initializer, constrain
+from xmcap.platforms import cuda_installed
+
+IMPLEMENTATIONS = ("auto", "plain", "cudnn")
+_AMPERE = 8.0
+"""The compute capability from which on cuDNN has the kernel."""
 
 MASKED = -1e10
 """Added to the logits of masked positions."""
@@ -18,17 +24,48 @@ MASKED = -1e10
 _AXES = ("batch", "length", "heads", "kv")
 
 
-def attend(query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None) -> jax.Array:
+def resolve(implementation: str) -> str:
+  """`plain` or `cudnn`: of `auto`, cuDNN's kernel where the devices have it.
+
+  Raises:
+    UsageError: `cudnn` is asked for, and jax's CUDA plugin is not installed.
+  """
+  if implementation == "auto":
+    return "cudnn" if jax.default_backend() == "gpu" and _has_cudnn(jax.local_devices()[0]) else "plain"
+  if implementation == "cudnn" and not cuda_installed():
+    raise UsageError(
+      "attention = 'cudnn': jax's CUDA plugin is not installed: use auto, or install xmcap[cuda]"
+    )
+  return implementation
+
+
+def _has_cudnn(device: Any) -> bool:
+  # AMD's GPUs have names instead of numbers.
+  try:
+    return float(device.compute_capability) >= _AMPERE
+  except (AttributeError, ValueError):
+    return False
+
+
+def attend(
+  query: jax.Array, key: jax.Array, value: jax.Array, bias: jax.Array | None, implementation: str = "plain"
+) -> jax.Array:
   """Dot-product attention, with the softmax in float32.
 
   Args:
     query: [rows, queries, heads, kv].
     key, value: [rows, heads, keys, kv].
     bias: added to the logits; broadcastable to [rows, heads, queries, keys].
+    implementation: `plain`, or `cudnn` where it can be: cuDNN's kernel keeps no matrix of queries and keys, but has
+      neither float32 nor, here, a bias.
 
   Returns:
     An array of the shape and dtype of `query`.
   """
+  if implementation == "cudnn" and bias is None and query.shape[1] > 1 and query.dtype != jnp.float32:
+    # Its keys and values have the layout of the queries.
+    given = query, key.swapaxes(1, 2), value.swapaxes(1, 2)
+    return jax.nn.dot_product_attention(*given, scale=1.0, implementation="cudnn")
   logits = jnp.einsum("bqhd,bhkd->bhqk", query, key, preferred_element_type=jnp.float32)
   if bias is not None:
     logits += bias
@@ -47,6 +84,7 @@ class MultiHeadAttention(nn.Module):
     dropout_rate: dropout of the attention weights, with one mask for all queries.
     dtype: dtype of the activations.
     lora_rank: rank of the LoRA update of the query and value kernels; 0: none.
+    implementation: of the attention, one of `IMPLEMENTATIONS`.
   """
 
   num_heads: int
@@ -58,6 +96,7 @@ class MultiHeadAttention(nn.Module):
   dtype: Any = jnp.float32
   kernel_init: Initializer = T5_ATTENTION_INIT
   lora_rank: int = 0
+  implementation: str = "plain"
 
   def setup(self):
     def query_init(*args):
@@ -92,7 +131,7 @@ class MultiHeadAttention(nn.Module):
     deterministic: bool = True,
   ) -> jax.Array:  # fmt: skip
     """Attends with projected queries, keys and values; returns [rows, queries, out_features]."""
-    context = attend(query, key, self._dropped(value, deterministic), bias)
+    context = attend(query, key, self._dropped(value, deterministic), bias, resolve(self.implementation))
     return self.out(context.reshape(*context.shape[:-2], -1))
 
   def _dropped(self, value: jax.Array, deterministic: bool) -> jax.Array:

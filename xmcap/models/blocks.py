@@ -36,11 +36,12 @@ class Sizes(Protocol):
   def dtype(self) -> str: ...
 
 
-def attention(config: Sizes) -> MultiHeadAttention:
+def attention(config: Sizes, implementation: str = "plain") -> MultiHeadAttention:
   """Self-attention or pooling attention, with heads of width / num_heads."""
   return MultiHeadAttention(
     config.num_heads, config.width // config.num_heads, config.width, scaled=True, use_bias=True,
     dropout_rate=config.dropout_rate, dtype=resolve_dtype(config.dtype), kernel_init=VIT_KERNEL_INIT,
+    implementation=implementation,
   )  # fmt: skip
 
 

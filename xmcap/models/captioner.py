@@ -93,6 +93,15 @@ class Captioner(nn.Module):
   ) -> jax.Array:
     """The logits of each target token, float32 [B, K, T, V], given the picture, the prompt and the previous targets.
 
+    The arguments are those of `hidden`.
+    """
+    return self.logits(self.hidden(image, prompt_tokens, target_tokens, deterministic))
+
+  def hidden(
+    self, image: jax.Array, prompt_tokens: jax.Array, target_tokens: jax.Array, deterministic: bool = True
+  ) -> jax.Array:
+    """What `logits` takes: the decoder's output for each target token, [B, K, T, E].
+
     Args:
       image: [B, H, W, 3], values 0..255 (uint8 in training), or stored vectors as in `encode_image`.
       prompt_tokens: int32 [B, K, P], padded with 0; or [B, 1, P], one prompt that all captions of a picture share.
@@ -109,7 +118,11 @@ class Captioner(nn.Module):
     encoded, mask = (jnp.repeat(x, captions // prompts, axis=1) for x in (encoded, mask))
     rows = constrain(_flatten(targets), "batch", "length", "embed")
     hidden = self.decoder(rows, _flatten(encoded), _flatten(mask), deterministic)
-    return self.decoder.logits(hidden).reshape(*targets.shape[:-1], -1)
+    return hidden.reshape(targets.shape)
+
+  def logits(self, hidden: jax.Array) -> jax.Array:
+    """[..., E] -> float32 [..., V]. Of the parameters, only those of the logits are needed."""
+    return self.decoder.logits(hidden)
 
   def decode_step(
     self, tokens: jax.Array, position: jax.Array, cross: CrossCache, cache: SelfCache
@@ -119,7 +132,7 @@ class Captioner(nn.Module):
     `tokens`, int32 [rows, beams], are those of the previous position; 0 at the first.
     """
     hidden, cache = self.decoder.step(self.token_embedder(tokens), position, cross, cache)
-    return self.decoder.logits(hidden), cache
+    return self.logits(hidden), cache
 
   def decode_prefix(self, tokens: jax.Array, mask: jax.Array, cross: CrossCache) -> SelfCache:
     """The keys and values of given inputs of the decoder, int32 [rows, length], at the right of padding."""

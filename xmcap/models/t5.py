@@ -287,7 +287,7 @@ class Decoder(nn.Module):
     self.decoder_norm = _norm(self.config)
     dtype = resolve_dtype(self.config.dtype)
     axes = ("head_embed", "head_vocab")
-    self.logits_dense = Dense(self.config.vocab_size, axes, dtype=dtype, out_dtype=jnp.float32)
+    self.logits_dense = Dense(self.config.vocab_size, axes, dtype=dtype, accurate=True)
     self.dropout = Dropout(self.config.dropout_rate)
 
   def _causal_bias(self, length: int) -> jax.Array:

@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from xmcap.errors import UsageError
 from xmcap.models import blocks, limits, stacking
+from xmcap.models.attention import IMPLEMENTATIONS
 from xmcap.models.layers import (
   ACTIVATIONS,
   VIT_KERNEL_INIT,
@@ -53,6 +54,7 @@ class ViTConfig:
     remat: recompute a block's activations in the backward pass instead of storing them.
     scan: compile one block for all (see `stacking`).
     dtype: dtype of the activations: `auto`, `float32`, `bfloat16`.
+    attention: `plain`, or `cudnn`, cuDNN's kernel for NVIDIA's GPUs in bfloat16; `auto` is `cudnn` where there is one.
 
   Raises:
     UsageError: a field has the wrong type or is out of its limits, sizes do not divide, or a name is unknown.
@@ -75,13 +77,14 @@ class ViTConfig:
   remat: bool = False
   scan: bool = False
   dtype: str = "auto"
+  attention: str = "auto"
 
   def __post_init__(self):
     limits.check(self)
     # Gin passes lists, but the configuration has to be hashable.
     for name in ("image_mean", "image_std"):
       object.__setattr__(self, name, tuple(getattr(self, name)))
-    limits.check_names(self, pool=POOLS, activation=ACTIVATIONS)
+    limits.check_names(self, pool=POOLS, activation=ACTIVATIONS, attention=IMPLEMENTATIONS)
     if self.image_size % self.patch_size:
       raise UsageError(
         f"ViTConfig.image_size {self.image_size} is not divisible by patch_size {self.patch_size}"
@@ -115,7 +118,7 @@ class ViTLayer(nn.Module):
 
   def setup(self):
     self.attention_norm = blocks.norm(self.config)
-    self.attention = blocks.attention(self.config)
+    self.attention = blocks.attention(self.config, self.config.attention)
     self.mlp_norm = blocks.norm(self.config)
     self.mlp = blocks.Mlp(self.config)
     self.dropout = Dropout(self.config.dropout_rate)
@@ -136,7 +139,7 @@ class AttentionPooling(nn.Module):
   config: ViTConfig
 
   def setup(self):
-    self.attention = blocks.attention(self.config)
+    self.attention = blocks.attention(self.config, self.config.attention)
     self.mlp_norm = blocks.norm(self.config)
     self.mlp = blocks.Mlp(self.config)
 

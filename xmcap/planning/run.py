@@ -108,6 +108,9 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
     # 'auto' means bfloat16 on the chips, but would be float32 on this host's CPU.
     if option(kind, "dtype") == "auto":
       gin.bind_parameter(f"{kind.__name__}.dtype", "bfloat16")
+  if hasattr(image_config, "attention") and option(image_config, "attention") == "auto":
+    attention = "cudnn" if isinstance(topology, GpuNode) else "plain"
+    gin.bind_parameter(f"{image_config.__name__}.attention", attention)
   stream = _stream_options()
   captions_per_image = stream.pop("captions_per_image")
   arguments = run_arguments.Arguments()

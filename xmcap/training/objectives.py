@@ -11,8 +11,10 @@ import jax.numpy as jnp
 
 from xmcap.errors import UsageError
 from xmcap.models.captioner import Captioner
+from xmcap.models.layers import pieces
 from xmcap.models.parts import IMAGE, ImageConfig, image_tower
 from xmcap.models.t5 import T5Config
+from xmcap.training import token_loss
 
 Batch = Mapping[str, jax.Array]
 Metrics = dict[str, jax.Array]
@@ -105,44 +107,30 @@ class CaptionObjective:
       smoothing and z-loss), `accuracy` (of the next token, with teacher forcing) and `weight` (sum over tokens).
     """
     inputs = (self._pictures(batch), batch["prompt_tokens"], batch["target_tokens"])
-    outputs = self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng})
-    logits = cast(jax.Array, outputs)
+    hidden = cast(
+      jax.Array,
+      self.module.apply({"params": params}, *inputs, deterministic, rngs={"dropout": rng}, method="hidden"),
+    )
+    head = {"decoder": {"logits_dense": params["decoder"]["logits_dense"]}}
     targets, weights = batch["target_tokens"], batch["target_weights"]
+    logits = targets.size, self.module.t5.vocab_size
+    bytes_of_all = 4 * math.prod(logits) / pieces(logits, "batch", "logits")
+    parts = token_loss.parts_of(targets.shape[2], bytes_of_all)
+    loss, metrics = token_loss.summed(self._sums, parts, head, hidden, (targets, weights))
+    weight = jnp.sum(weights)
+    loss, metrics = jax.tree.map(lambda total: total / jnp.maximum(weight, 1e-9), (loss, metrics))
+    return loss, {**metrics, "weight": weight}
+
+  def _sums(
+    self, head: Any, hidden: jax.Array, targets: jax.Array, weights: jax.Array
+  ) -> tuple[jax.Array, Metrics]:
+    """The loss and the metrics of tokens, summed by weight, from the input of the logits and their parameters."""
+    logits = cast(jax.Array, self.module.apply({"params": head}, hidden, method="logits"))
     # A sum, as in t5x. The gradient of a gather would be a scatter, for which a TPU copies all of the logits' gradient.
     rows = jax.lax.broadcasted_iota(targets.dtype, logits.shape, logits.ndim - 1)
     of_targets = jnp.sum(jnp.where(rows == targets[..., None], logits, 0.0), axis=-1)
-    losses, cross_entropy = token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
+    losses, cross_entropy = token_loss.token_losses(logits, of_targets, self.label_smoothing, self.z_loss)
     # Not argmax: the softmax needs the maximum anyway, and XLA's argmax is slow on CPUs.
     right = of_targets >= jnp.max(logits, -1)
-    weight = jnp.sum(weights)
-
-    def mean(values):
-      return jnp.sum(values * weights) / jnp.maximum(weight, 1e-9)
-
-    metrics = {"cross_entropy": mean(cross_entropy), "accuracy": mean(right), "weight": weight}
-    return mean(losses), metrics
-
-
-def token_losses(
-  logits: jax.Array, of_targets: jax.Array, label_smoothing: float = 0.0, z_loss: float = 0.0
-) -> tuple[jax.Array, jax.Array]:
-  """Cross-entropy of each token, with and without smoothing and z-loss; t5x's `cross_entropy_with_logits`.
-
-  Args:
-    logits: [..., V]; computed in float32.
-    of_targets: [...], the logits of the target tokens.
-    label_smoothing: e; the target is 1 - e for the right token and e / (V - 1) for each other.
-    z_loss: weight of log(Z)^2.
-
-  Returns:
-    The loss and the plain cross-entropy of each token, both float32 [...].
-  """
-  logits = logits.astype(jnp.float32)
-  log_z = jax.nn.logsumexp(logits, axis=-1)
-  cross_entropy = loss = log_z - of_targets
-  if label_smoothing:
-    others = logits.shape[-1] - 1
-    right, wrong = 1.0 - label_smoothing, label_smoothing / others
-    entropy = -(right * math.log(right) + others * wrong * math.log(wrong))
-    loss = right * cross_entropy + wrong * (others * log_z - (jnp.sum(logits, -1) - of_targets)) - entropy
-  return loss + z_loss * jnp.square(log_z), cross_entropy
+    metrics = {"cross_entropy": jnp.sum(cross_entropy * weights), "accuracy": jnp.sum(right * weights)}
+    return jnp.sum(losses * weights), metrics

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from xmcap.errors import UsageError
 from xmcap.families.tagging.vit_tagger import Tagger
 from xmcap.models.parts import ImageConfig
-from xmcap.training.objectives import Batch, Metrics, token_losses
+from xmcap.training.objectives import Batch, Metrics
+from xmcap.training.token_loss import token_losses
 
 
 @gin.configurable

@@ -23,8 +23,7 @@ def step_flops(
   rematerialization repeats count twice.
   Otherwise each counts once, as model-flops utilisation is defined (Chowdhery et al. 2022, "PaLM", appendix B).
   """
-  if not remat:
-    objective = _without_remat(objective)
+  objective = _countable(objective, remat)
   learning, frozen = optimizer.split(params)
 
   def gradients(learning, frozen, batch, rng):
@@ -46,16 +45,20 @@ def ideal_seconds(
   return None if peak is None else step_flops(objective, optimizer, params, batch) / (peak * len(devices))
 
 
-def _without_remat(objective: Any) -> Any:
+def _countable(objective: Any, remat: bool) -> Any:
+  """The objective with all products in its jaxpr, and without those of `remat` unless they count."""
   module: Any = getattr(objective, "module", None)
   if not isinstance(module, nn.Module):
     return objective
-  configs = {field.name: getattr(module, field.name) for field in dataclasses.fields(module)}
-  configs = {name: config for name, config in configs.items() if getattr(config, "remat", False)}
+  # cuDNN's attention is one operation, whose products are not seen.
+  wanted = {"attention": "plain"} if remat else {"attention": "plain", "remat": False}
+  changed = {}
+  for field in dataclasses.fields(module):
+    config = getattr(module, field.name)
+    if changes := {name: value for name, value in wanted.items() if hasattr(config, name)}:
+      changed[field.name] = dataclasses.replace(config, **changes)
   objective = copy.copy(objective)
-  objective.module = module.clone(
-    **{name: dataclasses.replace(each, remat=False) for name, each in configs.items()}
-  )
+  objective.module = module.clone(**changed)
   return objective
 
 
