@@ -83,7 +83,7 @@ class Case:
     self.variant, captions, captions_per_image = case.split(":")
     self.profiled = "no_graphs" in self.variant
     given = recipe.bindings(int(captions), int(captions_per_image), tiny)
-    if "plain_attention" in self.variant:
+    if "plain_attention" in self.variant or jax.default_backend() == "cpu":
       given.append("ViTConfig.attention=plain")
     configuration.parse(recipe.FILES, given)
     self.device = jax.devices()[0]

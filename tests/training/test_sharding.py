@@ -34,6 +34,7 @@ MESHES = {
   "data 2 x fsdp 2 x model 2": {"data": 2, "fsdp": 2, "model": 2},
 }
 OF_CAPTIONS = ("data 2 x fsdp 2 x model 2",)  # the captioner takes long to compile
+IN_PARTS = "the loss of each position by itself"
 
 
 def specs(shape, axes, **rules):
@@ -229,7 +230,7 @@ def test_losses_of_ten_steps_equal_one_devices(eight_devices, mesh):
 @pytest.mark.slow
 def test_a_captioners_losses_equal_one_devices(tmp_path):
   found = trained(tmp_path, "captions")["losses"]
-  for mesh in OF_CAPTIONS:
+  for mesh in (*OF_CAPTIONS, IN_PARTS):
     assert_learns_alike(found, mesh)
 
 
@@ -300,6 +301,7 @@ def constrained():
 def main(folder, name):
   """Trains the toy or the captioner for ten steps on its meshes; reads the toy's checkpoints on another mesh each."""
   from tests.training.toy import ToyObjective, ToyStream
+  from xmcap.training import token_loss
   from xmcap.training.checkpoints.read import load_params
   from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.hooks import hooks
@@ -327,6 +329,8 @@ def main(folder, name):
   rule = adam if of_toy else lambda: adafactor(min_dim_size_to_factor=8)
   chosen = MESHES if of_toy else OF_CAPTIONS
   meshes = {"one": OneDevice(), **{mesh: Partitioning(**MESHES[mesh]) for mesh in chosen}}
+  if not of_toy:
+    meshes[IN_PARTS] = meshes[OF_CAPTIONS[0]]
   settings = {
     "objective": objective,
     "stream": stream,
@@ -341,7 +345,11 @@ def main(folder, name):
   for mesh, partitioning in meshes.items():
     model_dir = f"{folder}/{mesh}"
     seen = result["losses"][mesh] = []
-    with mock.patch.object(Progress, "report", lambda self, step, seen=seen: noted(report(self, step), seen)):
+    at_once = 1 if mesh == IN_PARTS else token_loss.MOST_BYTES
+    with (
+      mock.patch.object(Progress, "report", lambda self, step, seen=seen: noted(report(self, step), seen)),
+      mock.patch.object(token_loss, "MOST_BYTES", at_once),
+    ):
       state = train(model_dir, partitioning=partitioning, **settings).state
     if of_toy:
       wi = state.params["wi"]
