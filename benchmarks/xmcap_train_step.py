@@ -31,13 +31,19 @@ class Text(nn.Module):
     self.decoder = Decoder(self.t5)
 
   def __call__(self, image, prompt_tokens, target_tokens, deterministic=True):
+    return self.logits(self.hidden(image, prompt_tokens, target_tokens, deterministic))
+
+  def hidden(self, image, prompt_tokens, target_tokens, deterministic=True):
     inputs, targets = (x.reshape(-1, x.shape[-1]) for x in (prompt_tokens, target_tokens))
     mask = inputs != PAD_ID
     tokens = jnp.concatenate([inputs, shift_right(targets)], axis=-1)
     embedded, shifted = jnp.split(self.token_embedder(tokens), [inputs.shape[-1]], axis=1)
     encoded = self.encoder(embedded, mask, deterministic)
-    logits = self.decoder.logits(self.decoder(shifted, encoded, mask, deterministic))
-    return logits.reshape(*target_tokens.shape, -1)
+    hidden = self.decoder(shifted, encoded, mask, deterministic)
+    return hidden.reshape(*target_tokens.shape, -1)
+
+  def logits(self, hidden):
+    return self.decoder.logits(hidden)
 
 
 def _weights(path, shape):
