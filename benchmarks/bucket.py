@@ -25,6 +25,7 @@ from xmcap.files.range_cache import RecordCache
 from xmcap.training import loop
 from xmcap.training.hooks import hooks
 from xmcap.training.reporting.writers import Writers
+from xmcap.training.run import Start
 
 _CACHE = 16_000_000
 _REPOSITORY = pathlib.Path(__file__).parents[1]
@@ -37,7 +38,7 @@ def train(data_dir: str, steps: int) -> dict[str, float]:
   with tempfile.TemporaryDirectory() as model_dir:
     result = loop.train(
       model_dir=model_dir, stream=CaptionStream(), total_steps=steps, pretrained=(),
-      hooks=hooks(log_every=steps * 2 // 3), writers=Writers(tensorboard=False), say=lambda line: None,
+      hooks=hooks(log_every=steps * 2 // 3), writers=Writers(tensorboard=False), start=Start(say=lambda line: None),
     )  # fmt: skip
   return result.metrics
 

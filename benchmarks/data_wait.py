@@ -21,6 +21,7 @@ from xmcap.data.stream import CaptionStream
 from xmcap.training import loop
 from xmcap.training.hooks import hooks
 from xmcap.training.reporting.writers import Writers
+from xmcap.training.run import Start
 
 # Compiled as one layer: that takes a tenth of the time.
 _BB = (
@@ -51,7 +52,7 @@ def train(stream, steps: int) -> dict[str, float]:
   with tempfile.TemporaryDirectory() as model_dir:
     result = loop.train(
       model_dir=model_dir, stream=stream, total_steps=steps, hooks=hooks(log_every=max(1, steps * 2 // 3)),
-      pretrained=(), writers=Writers(tensorboard=False), say=lambda line: None,
+      pretrained=(), writers=Writers(tensorboard=False), start=Start(say=lambda line: None),
     )  # fmt: skip
   return result.metrics
 

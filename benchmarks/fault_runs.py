@@ -74,6 +74,7 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.reporting.writers import Writers
+  from xmcap.training.run import Start
   from xmcap.training.schedule import ConstantThenRsqrt
 
   hanging, write = threading.Event(), checksums.write
@@ -107,8 +108,9 @@ def _train(model_dir: str, total_steps: int, plan: Plan) -> int:
       result = train(
         model_dir, ToyObjective(4096), ToyStream(bad_steps=BAD_STEPS, on_batch=on_batch), total_steps,
         Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None)), hooks=hooks(log_every=50),
-        checkpoint=CheckpointPolicy(every=EVERY), writers=Writers(tensorboard=False), from_scratch=plan.from_scratch,
-        say=lambda line: print(line, flush=True), data_timeout=PATIENCE if "stalled source" in plan.events else 600,
+        checkpoint=CheckpointPolicy(every=EVERY), writers=Writers(tensorboard=False),
+        start=Start(plan.from_scratch, say=lambda line: print(line, flush=True)),
+        data_timeout=PATIENCE if "stalled source" in plan.events else 600,
       )  # fmt: skip
   except XmcapError as error:
     print("ERROR", str(error).split("\n  In call to configurable")[0], flush=True)

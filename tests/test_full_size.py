@@ -131,11 +131,12 @@ def _train(folder):
   from xmcap.training.loop import train
   from xmcap.training.objectives import CaptionObjective
   from xmcap.training.reporting.writers import Writers
+  from xmcap.training.run import Start
 
   lines = []
   result = train(
     f"{folder}/run", CaptionObjective(*_model(folder)), _Stream(), 1, writers=Writers(tensorboard=False),
-    say=lines.append, pretrained=[f"{folder}/xmcap-mt5", f"{folder}/xmcap-vit"],
+    start=Start(say=lines.append), pretrained=[f"{folder}/xmcap-mt5", f"{folder}/xmcap-vit"],
   )  # fmt: skip
   return {"lines": lines, "loss": result.metrics["loss"], "skipped": result.metrics["skipped"]}
 

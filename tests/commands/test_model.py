@@ -104,8 +104,9 @@ def test_the_three_options_of_processes_go_together(capsys, options):
 def test_what_a_start_is_allowed_reaches_the_run_the_dry_run_and_every_process(monkeypatch, capsys, given):
   asked = []
 
-  def noted(**arguments):
-    asked.append({name: arguments[name] for name in ("from_scratch", "other_data")})
+  def noted(start=None, **arguments):
+    allowed = vars(start) if start else arguments
+    asked.append({name: allowed[name] for name in ("from_scratch", "other_data")})
     return types.SimpleNamespace(finished=True, message="")
 
   monkeypatch.setattr(model_dir, "check_model_dir", lambda: None)

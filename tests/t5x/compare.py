@@ -23,6 +23,7 @@ from xmcap.training.hooks import hooks
 from xmcap.training.metrics import Progress
 from xmcap.training.objectives import CaptionObjective
 from xmcap.training.reporting.writers import Writers
+from xmcap.training.run import Start
 from xmcap.training.schedule import ConstantThenRsqrt
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import plan_state
@@ -43,7 +44,7 @@ def xmcap_losses(objective, stream, optimizer, run):
   Progress.report = noted
   loop.train(run, objective, stream, STEPS, optimizer, checkpoint=CheckpointPolicy(every=0),
              hooks=hooks(log_every=1), partitioning=Partitioning(data=4, model=2), writers=Writers(tensorboard=False),
-             say=lambda line: None)  # fmt: skip
+             start=Start(say=lambda line: None))  # fmt: skip
   return losses[:STEPS]
 
 

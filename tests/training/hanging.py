@@ -24,6 +24,7 @@ from xmcap.training.hosts import stopping, watch
 from xmcap.training.loop import train
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.reporting.writers import Writers
+from xmcap.training.run import Start
 from xmcap.training.schedule import ConstantThenRsqrt
 
 STEPS, LIMIT = 6, 8.0
@@ -67,7 +68,7 @@ def run(model_dir, where, hangs):
   return train(model_dir, ToyObjective(), stream, STEPS, optimizer, checkpoint=CheckpointPolicy(every=3),
                hooks=hooks(log_every=1, evaluators=[Evaluator(where, hangs)], eval_every=4), data_timeout=seconds,
                writers=Writers(tensorboard=False),
-               from_scratch=where == "scratch")  # fmt: skip
+               start=Start(from_scratch=where == "scratch"))  # fmt: skip
 
 
 def main(model_dir, where, who, port="", index="0"):

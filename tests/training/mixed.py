@@ -57,13 +57,14 @@ def run(root, model_dir, killed_at=-1):
   from xmcap.training.loop import train
   from xmcap.training.optimizer import Optimizer, adam
   from xmcap.training.reporting.writers import Writers
+  from xmcap.training.run import Start
   from xmcap.training.schedule import ConstantThenRsqrt
 
   lines = []
   optimizer = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
   result = train(
     str(model_dir), ToyObjective(), MixedStream(root, killed_at), STEPS, optimizer, hooks=hooks(log_every=4),
-    checkpoint=CheckpointPolicy(every=4), writers=Writers(tensorboard=False), say=lines.append,
+    checkpoint=CheckpointPolicy(every=4), writers=Writers(tensorboard=False), start=Start(say=lines.append),
   )  # fmt: skip
   return result, lines
 

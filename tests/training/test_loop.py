@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.reporting import metrics_file
 from xmcap.training.reporting.goodput import KINDS
 from xmcap.training.reporting.writers import Writers
+from xmcap.training.run import Start
 from xmcap.training.schedule import ConstantThenRsqrt
 
 OPTIMIZER = Optimizer(adam, ConstantThenRsqrt(learning_rate=1e-2, constant_steps=None))
@@ -33,10 +35,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(model_dir, total_steps=20, stream=None, tensorboard=False, **arguments):
-  """Trains the toy; `arguments` are those of `train` and of `hooks`."""
+  """Trains the toy; `arguments` are those of `train`, of `hooks` and of `Start`."""
   lines = []
   of_hooks = {name: arguments.pop(name) for name in signature(hooks).parameters if name in arguments}
-  settings = {"optimizer": OPTIMIZER, "writers": Writers(tensorboard), "say": lines.append,
+  of_start = {field.name: arguments.pop(field.name) for field in fields(Start) if field.name in arguments}
+  settings = {"optimizer": OPTIMIZER, "writers": Writers(tensorboard), "start": Start(say=lines.append, **of_start),
               "hooks": hooks(**{"log_every": 10, **of_hooks}), "checkpoint": CheckpointPolicy(every=7),
               **arguments}  # fmt: skip
   result = train(str(model_dir), ToyObjective(), stream or ToyStream(), total_steps, **settings)

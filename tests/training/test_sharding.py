@@ -309,6 +309,7 @@ def main(folder, name):
   from xmcap.training.metrics import Progress
   from xmcap.training.optimizer import adam
   from xmcap.training.reporting.writers import Writers
+  from xmcap.training.run import Start
   from xmcap.training.schedule import ConstantThenRsqrt
 
   assert len(jax.devices()) == 8
@@ -338,7 +339,7 @@ def main(folder, name):
     "optimizer": Optimizer(rule, ConstantThenRsqrt(learning_rate=1e-2)),
     "hooks": hooks(log_every=1),
     "writers": Writers(tensorboard=False),
-    "say": lambda line: None,
+    "start": Start(say=lambda line: None),
     "checkpoint": CheckpointPolicy(every=0),
   }
   names = list(meshes)

@@ -12,6 +12,7 @@ from xmcap.evaluation import model_dir
 from xmcap.reading import tag_files
 from xmcap.training import loop
 from xmcap.training.checkpoints import read
+from xmcap.training.run import Start
 
 KEYS = tuple(f"{index:016x}" for index in range(NUM_PICTURES))
 NAMES = {"en": [f"tag{n}" for n in range(6)], "zh": [f"标签{n}" for n in range(5)]}
@@ -49,7 +50,7 @@ def configure(place, run, name, languages, *more):
 @pytest.fixture(scope="module")
 def english(place):
   folder = configure(place, "tag_mono", "tag_en", ["en"])
-  assert loop.train(say=lambda line: None, begun=model_dir.write_model_dir).finished
+  assert loop.train(start=Start(say=lambda line: None, begun=model_dir.write_model_dir)).finished
   return folder
 
 
@@ -63,7 +64,7 @@ def test_a_cascade_trains_its_second_network_alone_and_tags_new_pictures(place, 
   folder = configure(
     place, "tag_cascade", "cascade", ["zh"], f"FIRST={{'en': '{root / 'en'}'}}", f"PRETRAINED='{english}'"
   )
-  run = loop.train(say=lambda line: None, begun=model_dir.write_model_dir)
+  run = loop.train(start=Start(say=lambda line: None, begun=model_dir.write_model_dir))
   assert run.finished and "validation/tags_p5" in run.metrics
   before, after = read.load_params(english, read.best_step(english)), read.load_params(folder, 4)
   for path, value in read.flat(before).items():
@@ -90,5 +91,5 @@ def test_a_cascade_trains_its_second_network_alone_and_tags_new_pictures(place, 
 
 def test_both_languages_share_a_hidden_layer(place):
   folder = configure(place, "tag_multitask", "both", ["en", "zh"])
-  assert loop.train(say=lambda line: None).finished
+  assert loop.train(start=Start(say=lambda line: None)).finished
   assert set(read.load_params(folder)["tags"]) == {"hidden", "en", "zh"}

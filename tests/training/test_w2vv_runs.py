@@ -20,6 +20,7 @@ from xmcap.families.word2visualvec.stream import WordStream
 from xmcap.models import model_json
 from xmcap.training import loop
 from xmcap.training.checkpoints import read
+from xmcap.training.run import Start
 
 KEYS = tuple(f"{index:016x}" for index in range(NUM_PICTURES))
 NUMBERS = [str(index) for index in range(NUM_PICTURES)]
@@ -54,7 +55,7 @@ def configure(place, name, *more):
 
 
 def train():
-  return loop.train(say=lambda line: None, begun=model_dir.write_model_dir)
+  return loop.train(start=Start(say=lambda line: None, begun=model_dir.write_model_dir))
 
 
 @pytest.fixture(scope="module")

@@ -88,6 +88,7 @@ def _train(arguments) -> None:
   from xmcap.files import addresses
   from xmcap.training import loop
   from xmcap.training.reporting import goodput
+  from xmcap.training.run import Start
 
   with hosts.joined(arguments, training=True):
     lock = contextlib.nullcontext()
@@ -98,7 +99,9 @@ def _train(arguments) -> None:
       lock = outputs.held(folder, arguments.prog, "MODEL_DIR", lease=_LOCK_SECONDS, bucket=True)
     with lock:
       model_dir.check_model_dir()
-      result = loop.train(begun=model_dir.write_model_dir, launched=goodput.process_start(), **allowed)
+      result = loop.train(
+        start=Start(**allowed, begun=model_dir.write_model_dir, launched=goodput.process_start())
+      )
   if not result.finished:
     if "SIGINT" in result.message:
       raise KeyboardInterrupt

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gin
@@ -26,13 +26,12 @@ from xmcap.training.optimizer import Optimizer
 from xmcap.training.reporting import flops
 from xmcap.training.reporting.goodput import Goodput
 from xmcap.training.reporting.writers import Writers
-from xmcap.training.run import Hook, Run
+from xmcap.training.run import Hook, Run, Start
 from xmcap.training.state import plan_state
 from xmcap.training.step import make_train_step
 
 
-# These belong to one start, not to the run's configuration.
-@gin.configurable(denylist=["from_scratch", "other_data", "begun", "say", "launched"])
+@gin.configurable(denylist=["start"])
 def train(
   model_dir: str = gin.REQUIRED,
   objective: Any = gin.REQUIRED,
@@ -50,11 +49,7 @@ def train(
   rng_impl: str | None = None,
   data_timeout: float = 600,
   compilation_cache: CompilationCache | None = None,
-  from_scratch: bool = False,
-  other_data: bool = False,
-  begun: Callable[[int], None] | None = None,
-  say: Callable[[str], None] | None = None,
-  launched: float | None = None,
+  start: Start | None = None,
 ) -> Run:
   """Trains a model, and resumes by itself: however a run ended, the same call continues from the newest checkpoint.
 
@@ -70,26 +65,25 @@ def train(
       which example is at a position, name -> JSON value.
     total_steps: length of the run, counted from step 0.
     optimizer, checkpoint, partitioning, writers, hooks, compilation_cache: None: as configured in gin.
-    initial_checkpoint, pretrained, from_scratch, other_data: see `start.starting_state`.
+    initial_checkpoint, pretrained: see `starting_state`.
     seed, microbatches, rng_impl: see `step.make_train_step`; the seed also initializes the parameters.
     data_timeout: seconds to wait for a batch before the run exits, to be restarted; 0: no limit.
-    begun: called with the first step once the starting state is restored.
-    say: prints a line of progress; by default to standard output, in process 0 only.
-    launched: when this start began, in seconds since 1970, for its goodput; None: now.
+    start: what belongs to this start alone; None: its defaults.
 
   Raises:
     UsageError: the configuration is inconsistent.
     XmcapError: the folder cannot be written, a checkpoint does not fit, or the loss stays non-finite.
     RestartError: the data source stalls, or another process of the run is lost.
   """
-  goodput = Goodput(launched)
+  start = start or Start()
+  goodput = Goodput(start.launched)
   # Made here because default arguments are evaluated before gin has read its files.
   optimizer = optimizer or Optimizer()
   checkpoint = checkpoint or CheckpointPolicy()
   partitioning = partitioning or sharding.Partitioning()
   writers = writers or Writers()
   hooks = make_hooks() if hooks is None else hooks
-  say = say or (functools.partial(print, flush=True) if jax.process_index() == 0 else lambda line: None)
+  say = start.say or (functools.partial(print, flush=True) if jax.process_index() == 0 else lambda line: None)
   if total_steps < 1 or microbatches < 1:
     raise UsageError("train: total_steps and microbatches must be at least 1")
   if stream.pictures % microbatches:
@@ -113,22 +107,28 @@ def train(
   watch.progress("restore", "the state that the run begins with")
   goodput.phase("restoring")
   state, origin = starting_state(
-    checkpoints, plan.create, plan.target, initial_checkpoint, pretrained, from_scratch, other_data, say
+    checkpoints,
+    plan.create,
+    plan.target,
+    initial_checkpoint,
+    pretrained,
+    start.from_scratch,
+    start.other_data,
+    say,
   )
-  start = int(state.step)
+  first = int(state.step)
   goodput.phase("starting")
   if jax.process_index() == 0:  # which writes the metrics
-    goodput.resume(model_dir, start, say)
-  if start > total_steps:
+    goodput.resume(model_dir, first, say)
+  if first > total_steps:
     raise UsageError(
-      f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, but the run is already at step {start:,} ({origin}): give "
+      f"train.total_steps (TOTAL_STEPS) is {total_steps:,}, but the run is already at step {first:,} ({origin}): give "
       "more steps, or another MODEL_DIR"
     )
   if hasattr(objective, "check"):
     with sharding.use(mesh, rules):
       objective.check(state.params, stream)
-  if begun:
-    begun(start)
+  start.begun(first)
   say(f"{plan.num_parameters:,} parameters on {sharding.described(mesh)}; {origin}")
 
   # ---- step --------------------------------------------------------------------------------------
@@ -142,15 +142,15 @@ def train(
   devices = mesh.devices.flatten().tolist()
   ideal_seconds = functools.partial(flops.ideal_seconds, objective, optimizer, plan.target.params, devices)
   lengths = getattr(stream, "target_lengths", ())
-  progress = Progress(total_steps, start, writers.open(model_dir, say), say, ideal_seconds, goodput, lengths)
+  progress = Progress(total_steps, first, writers.open(model_dir, say), say, ideal_seconds, goodput, lengths)
   progress.event(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
     device_kind=devices[0].device_kind,
   )  # fmt: skip
   # Markdown shows lines indented by four spaces verbatim.
   explained = "\n".join(f"    {line}" for line in configuration.explain().splitlines())
-  progress.show(start, {"configuration": explained}, {})
-  run = Run(model_dir, start, total_steps, state, feed, progress, checkpoints, say)
+  progress.show(first, {"configuration": explained}, {})
+  run = Run(model_dir, first, total_steps, state, feed, progress, checkpoints, say)
   with contextlib.ExitStack() as stack:
     stack.enter_context(progress)
     stack.callback(compilation_cache.close)
@@ -161,7 +161,7 @@ def train(
     for hook in hooks:
       stack.callback(hook.end)
       hook.begin(run)
-    feed.begin(start)  # last, as a hook measures how fast this host reads
+    feed.begin(first)  # last, as a hook measures how fast this host reads
     goodput.phase("steps")
 
     while run.step < total_steps and not stop.asked():

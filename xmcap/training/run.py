@@ -10,6 +10,24 @@ from xmcap.training.feed import Feed
 from xmcap.training.metrics import Progress
 
 
+@dataclasses.dataclass(frozen=True)
+class Start:
+  """What belongs to one start of a run, not to its configuration.
+
+  Attributes:
+    from_scratch, other_data: see `starting_state`.
+    begun: called with the first step once the starting state is restored.
+    say: prints a line of progress; None: to standard output, in process 0 only.
+    launched: when this start began, in seconds since 1970, for its goodput; None: now.
+  """
+
+  from_scratch: bool = False
+  other_data: bool = False
+  begun: Callable[[int], None] = lambda step: None
+  say: Callable[[str], None] | None = None
+  launched: float | None = None
+
+
 @dataclasses.dataclass
 class Run:
   """A run as its hooks see it after a step, and as it ended.

@@ -25,6 +25,7 @@ from xmcap.training.checkpoints.retention import CheckpointPolicy
 from xmcap.training.hooks import hooks
 from xmcap.training.optimizer import Optimizer, adam
 from xmcap.training.reporting.writers import Writers
+from xmcap.training.run import Start
 from xmcap.training.schedule import ConstantThenRsqrt
 
 
@@ -56,7 +57,7 @@ def run(request, base, teacher, tiny_dir, register):  # noqa: F811
     str(folder), AdapterObjective(VIT, t5, DUAL), taught(register(tiny_dir), teacher), 30, pretrained=str(base),
     optimizer=Optimizer(adam, ConstantThenRsqrt(learning_rate=0.01), frozen=["^(?!.*adapter)"]),
     checkpoint=CheckpointPolicy(every=0), writers=Writers(tensorboard=False), hooks=hooks(log_every=1),
-    say=lambda line: None,
+    start=Start(say=lambda line: None),
   )  # fmt: skip
   return dual.write_run(folder, f"{tiny_dir}/vocabulary.model", t5, save=False)
 
