@@ -63,16 +63,14 @@ class Split:
     tally: collections.Counter[str] = collections.Counter()
     pictures = self.wanted(shard)
     self._add_captions(self.places(shard), pictures, problems)
-    for picture in pictures:
+    for entry in pictures:
       tally["listed"] += 1
-      image = self._image(picture, problems, tally)
-      if image and not (picture.captions or picture.tags or picture.tags_by_language):
-        problems.add("no_captions", picture.key)
+      image = self._image(entry, problems, tally)
+      if image and not (entry.captions or entry.tags or entry.tags_by_language):
+        problems.add("no_captions", entry.key)
       elif image:
-        tally["captions"] += len(picture.captions)
-        yield Record(
-          picture.key, image, picture.captions, picture.tags, picture.locale, picture.tags_by_language
-        )
+        tally["captions"] += len(entry.captions)
+        yield Record(entry.key, image, entry.captions, entry.tags, entry.locale, entry.tags_by_language)
     result = {"tally": tally, "problems": problems.listed}
     files.write_text(_path(self.folder, self.name, shard, "result"), json.dumps(result, ensure_ascii=False))
 
@@ -93,30 +91,30 @@ class Split:
       return
     last = None
     for row in self.captions.captions(places):
-      picture = pictures[row.picture - places.start]
+      entry = pictures[row.picture - places.start]
       if row[:3] != last:
         last = row[:3]
-        picture.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
+        entry.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
       elif row.source != _HUMAN:  # English is in the lines of all languages
-        detail = f"{picture.key}, caption {row.number}, {_CODES[row.language]}"
+        detail = f"{entry.key}, caption {row.number}, {_CODES[row.language]}"
         problems.add("duplicate_line", f"{self.captions.name}, line {row.line:,}", detail)
 
-  def _image(self, picture: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
+  def _image(self, entry: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
     """Returns the bytes to store; b"" if there are none."""
     try:
-      data = self.pictures.find(picture)
+      data = self.pictures.find(entry)
     except KeyError:
       tally["missing"] += 1
-      problems.add("missing", picture.key, picture.where)
+      problems.add("missing", entry.key, entry.where)
       return b""
     except XmcapError as error:
       tally["broken"] += 1
-      problems.add("truncated", picture.key, str(error))
+      problems.add("truncated", entry.key, str(error))
       return b""
-    examined = picture_check.examine(data, picture.key, self.options.image_size, self.options.quality)
+    examined = picture_check.examine(data, entry.key, self.options.image_size, self.options.quality)
     tally["found" if examined.data else "broken"] += 1
     if examined.kind:
-      problems.add(examined.kind, picture.key, examined.what)
+      problems.add(examined.kind, entry.key, examined.what)
     return examined.data
 
 

@@ -176,10 +176,8 @@ def check(
     with files.whole(out / "check.jsonl") as lines:
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
-        label = f"{source.split}: records checked"
-        chunks = processes_lib.map_records(
-          _check_records, source, tags, max_characters, what=label, **options
-        )
+        noun = f"{source.split}: records checked"
+        chunks = processes_lib.map_records(_check_records, source, tags, max_characters, what=noun, **options)
         findings.append(_collected(source, chunks, lines))
         for find in _wrong_indexes(source, processes):
           findings[-1].add(find)
@@ -335,7 +333,5 @@ def _wrong_scripts(texts: Texts, split: str) -> Iterator[Find]:
     letters, own = scripts.count_letters([text for _, _, text in captions], language)
     for place in np.flatnonzero((letters >= _MIN_LETTERS) & (2 * own < letters)).tolist():
       index, key, text = captions[place]
-      detail = (
-        f"{own[place]} of {letters[place]} letters are {'/'.join(scripts.scripts_of(language))}: {text}"
-      )
-      yield Find(split, index, key, "wrong_script", shown(detail, _MAX_SHOWN), language)
+      note = f"{own[place]} of {letters[place]} letters are {'/'.join(scripts.scripts_of(language))}: {text}"
+      yield Find(split, index, key, "wrong_script", shown(note, _MAX_SHOWN), language)
