@@ -121,8 +121,8 @@ def _annotate(arguments) -> None:
   }
   inputs.check_pipes({f"{option}={path}": path for option, paths in read.items() for path in paths})
   procedure = _procedure(arguments)
-  found = picture_files.find(arguments.images)
-  keys = picture_files.keys(found, "key")
+  pictures = picture_files.find(arguments.images)
+  keys = picture_files.keys(pictures, "key")
   out = arguments.out
   shares, folders = {"": keys}, {"": out}
   if arguments.annotators:
@@ -130,10 +130,10 @@ def _annotate(arguments) -> None:
     folders = {name: f"{out}/{name}" for name in shares}
   pages = {name: f"{folder}/{annotation_page.PAGE}" for name, folder in folders.items()}
   assignment = f"{out}/{annotation_assignment.FILE}"
-  outputs.keep_apart({"--out": [*pages.values(), assignment]}, {**read, "--images": list(found)})
+  outputs.keep_apart({"--out": [*pages.values(), assignment]}, {**read, "--images": list(pictures)})
   suggested = _suggestions(arguments, procedure.rated_language or language.code, keys)
   items = {}
-  for key, (file, path) in zip(keys, found.items(), strict=True):
+  for key, (file, path) in zip(keys, pictures.items(), strict=True):
     read_picture = functools.partial(picture_files.read, file)
     sentences, tags = (suggested[option].get(key, []) for option in ("--sentences", "--tags"))
     rated = sentences[0] if procedure.ratings and sentences else ""
@@ -164,8 +164,8 @@ def _annotate(arguments) -> None:
     lacking = sum(not texts.get(key) for key in keys)
     if texts and lacking:
       print(f"{option}: no suggestion for {lacking:,} of {wording.count(len(items), 'picture')}")
-  given = f" --assignment={assignment}" if arguments.annotators else ""
-  print(f"when people have saved: xmcap human annotations FILE.jsonl{given} --out=DIR")
+  assignment_option = f" --assignment={assignment}" if arguments.annotators else ""
+  print(f"when people have saved: xmcap human annotations FILE.jsonl{assignment_option} --out=DIR")
 
 
 def _annotations(arguments) -> None:
@@ -181,19 +181,19 @@ def _annotations(arguments) -> None:
     annotation_ratings.evaluate(read),
     annotation_assignment.coverage(read, assigned),
   ]
-  findings = [each for each in every if each]
+  findings = [finding for finding in every if finding]
   out = arguments.out
   corpus = list(annotations.corpus_files(out, read))
-  results = [file for each in findings for file in each.files(out)]
+  results = [file for finding in findings for file in finding.files(out)]
   outputs.keep_apart(
     {"--out": [*results, *corpus]}, {"FILE": arguments.files, "--assignment": arguments.assignment}
   )
-  print("\n\n".join(each.terminal(out) for each in findings))
+  print("\n\n".join(finding.terminal(out) for finding in findings))
   with outputs.held(out, arguments.prog), outputs.together(out):
-    for each in findings:
-      each.write(out)
+    for finding in findings:
+      finding.write(out)
     annotations.write_corpus(out, read)
-  described = sum(each.described for each in read)
+  described = sum(of_file.described for of_file in read)
   print(f"\n{out}: {', '.join(path.name for path in corpus)}, {wording.count(described, 'sentence')}")
   if described:
     print(f"next: xmcap data build folder --captions={out}/captions.jsonl --images=IMAGES --out=DIR")

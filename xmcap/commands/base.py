@@ -118,10 +118,10 @@ def number(
   """Adds an option that is an integer from `least` to `most`; UsageError for any other value."""
 
   def parsed(value: str) -> int:
-    found = int(value) if re.fullmatch("-?[0-9]{1,30}", value) else None
-    if found is None or found < least or (most is not None and found > most):
+    integer = int(value) if re.fullmatch("-?[0-9]{1,30}", value) else None
+    if integer is None or integer < least or (most is not None and integer > most):
       raise UsageError(f"{name}={value}: give a number from {least}{'' if most is None else f' to {most:,}'}")
-    return found
+    return integer
 
   command.add_argument(name, type=parsed, metavar=metavar, help=help, default=default, **settings)
 
@@ -183,19 +183,19 @@ def overrides(arguments, rest: Sequence[str]) -> list[str]:
 
   Of several values of a NAME the last wins, as in t5x, and a line says so.
   """
-  found = []
+  bindings = []
   for word in rest:
     if hasattr(arguments, "gin_file") and word.startswith("--gin."):
-      found.append(word.removeprefix("--gin."))
+      bindings.append(word.removeprefix("--gin."))
       continue
     nearest = difflib.get_close_matches(word.split("=")[0], arguments.options, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     raise UsageError(f"{arguments.prog}: unknown argument {word}{hint} (see {arguments.prog} --help)")
-  last = {binding.partition("=")[0]: binding for binding in found}
-  for binding in found:
+  last = {binding.partition("=")[0]: binding for binding in bindings}
+  for binding in bindings:
     if (later := last[binding.partition("=")[0]]) != binding:
       say(f"xmcap: --gin.{binding} has no effect: --gin.{later} comes later and wins, as in t5x")
-  return found
+  return bindings
 
 
 def configure(arguments, model_dir: str = "", default: Sequence[str] = ()) -> bool:
@@ -264,15 +264,15 @@ def say(line: str) -> None:
 
 
 @contextlib.contextmanager
-def saying(what: str, every: float = 10) -> Iterator[None]:
+def saying(message: str, every: float = 10) -> Iterator[None]:
   """Prints what is being done, and then every so many seconds how long it has taken so far."""
   begun, ended = time.monotonic(), threading.Event()
 
   def repeat() -> None:
     while not ended.wait(every):
-      say(f"{what}: {time.monotonic() - begun:.0f} s so far")
+      say(f"{message}: {time.monotonic() - begun:.0f} s so far")
 
-  say(what)
+  say(message)
   teller = threading.Thread(target=repeat, daemon=True)
   teller.start()
   try:
@@ -282,9 +282,9 @@ def saying(what: str, every: float = 10) -> Iterator[None]:
     teller.join()
 
 
-def check_local(given: Mapping[str, str | Sequence[str] | None]) -> None:
+def check_local(options: Mapping[str, str | Sequence[str] | None]) -> None:
   """Checks that options name local paths: {"--images": path or paths}; UsageError for an address in a bucket."""
-  for option, paths in given.items():
+  for option, paths in options.items():
     for path in [paths] if isinstance(paths, str) else paths or ():
       if "://" in path:
         raise UsageError(

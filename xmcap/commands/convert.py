@@ -16,11 +16,11 @@ def add(commands) -> None:
     " pickles are refused.",
     extra="train",
   )  # fmt: skip
-  what = (
+  forms = (
     "a Hugging Face or OpenCLIP folder, or OWNER/NAME or OWNER/NAME@REVISION on the Hugging Face hub; a t5x checkpoint;"
     " a big_vision .npz; with --to=hf a run's folder, a checkpoint or converted weights"
   )
-  base.text(command, "--input", "PATH", what, required=True)
+  base.text(command, "--input", "PATH", forms, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
   source = "hf, t5x, big_vision or open_clip; default: detected from the content"
   base.text(command, "--from", "NAME", source, dest="format")
@@ -49,13 +49,13 @@ def _convert(arguments) -> None:
   inputs = {"--input": arguments.input, "--image_tower": arguments.image_tower}
   from xmcap.convert import hub
 
-  found: dict[str, hub.Snapshot] = {}
+  snapshots: dict[str, hub.Snapshot] = {}
   if arguments.to is None and arguments.part != "adapter":
     for option, value in inputs.items():
       if value and (snapshot := hub.find(option, value, arguments.format if option == "--input" else None)):
         base.say(f"{snapshot.repository} at commit {snapshot.commit} is in {snapshot.folder}")
-        found[option] = snapshot
-    inputs |= {option: snapshot.folder for option, snapshot in found.items()}
+        snapshots[option] = snapshot
+    inputs |= {option: snapshot.folder for option, snapshot in snapshots.items()}
     base.check_local(inputs)
   outputs.keep_apart({"--out": arguments.out}, inputs)
   with outputs.held(arguments.out, arguments.prog):
@@ -78,5 +78,5 @@ def _convert(arguments) -> None:
         arguments.part,
         inputs["--image_tower"],
       )
-    if found:
-      hub.record(arguments.out, found)
+    if snapshots:
+      hub.record(arguments.out, snapshots)

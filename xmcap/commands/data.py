@@ -51,16 +51,16 @@ def _select(arguments) -> None:
   outputs.keep_apart({"--out": arguments.out}, {"FILE": arguments.candidates, "--places": arguments.places})
   countries = selection.countries_of_languages(arguments.places)
   with outputs.held(arguments.out, arguments.prog, folder=False):
-    found = selection.select(
+    selected = selection.select(
       selection.read_candidates(arguments.candidates),
       arguments.languages or tuple(countries),
       arguments.count,
       arguments.seed,
       countries,
     )
-    selection.write(arguments.out, found)
-  print(selection.table(found))
-  print(f"{arguments.out}: {len(found.pictures):,} pictures")
+    selection.write(arguments.out, selected)
+  print(selection.table(selected))
+  print(f"{arguments.out}: {len(selected.pictures):,} pictures")
 
 
 def _add_check(actions) -> None:
@@ -93,11 +93,11 @@ def _check(arguments) -> None:
       pairs = shared.find(arguments.dir, arguments.against, out, **options)
       print(f"{shared.table(pairs)}\n\neach pair is in {os.path.join(out, 'shared.jsonl')}")
       return
-    found = check.check(arguments.dir, out=arguments.out, max_characters=arguments.max_characters, **options)
+    splits = check.check(arguments.dir, out=arguments.out, max_characters=arguments.max_characters, **options)
   listed = os.path.join(out, "check.jsonl")
-  pictures, bad = sum(split.pictures for split in found), sum(split.bad for split in found)
-  wrong = sum(split.counts["wrong_index"] for split in found)
-  print(*found, f"{pictures:,} records checked; findings are listed in {listed}", sep="\n\n")
+  pictures, bad = sum(split.pictures for split in splits), sum(split.bad for split in splits)
+  wrong = sum(split.counts["wrong_index"] for split in splits)
+  print(*splits, f"{pictures:,} records checked; findings are listed in {listed}", sep="\n\n")
   if bad:
     raise XmcapError(
       f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used (listed in {listed}): build the corpus again"
@@ -135,11 +135,11 @@ def _show(arguments) -> None:
     # argparse mistakes an override that contains a space for the folder.
     arguments.overrides.append(arguments.dir.removeprefix("--gin."))
     arguments.dir = None
-  given = {name: getattr(arguments, name) for name in _STREAM_OPTIONS if getattr(arguments, name) is not None}
+  named = {name: getattr(arguments, name) for name in _STREAM_OPTIONS if getattr(arguments, name) is not None}
   if bool(arguments.gin_file) == bool(arguments.dir):
     raise UsageError("xmcap data show needs either a corpus, DIR, or the gin files of a run, --gin_file=FILE")
-  if arguments.gin_file and given:
-    name = next(iter(given))
+  if arguments.gin_file and named:
+    name = next(iter(named))
     raise UsageError(f"--{name} is for DIR: with --gin_file write --gin.CaptionStream.{name}=VALUE")
   if arguments.overrides and not arguments.gin_file:
     raise UsageError(f"--gin.{arguments.overrides[0]} needs --gin_file")
@@ -150,7 +150,7 @@ def _show(arguments) -> None:
   read = {"--gin_file": arguments.gin_file, "--vocabulary": arguments.vocabulary}
   outputs.keep_apart({"--out": arguments.out}, read)
   if arguments.dir:
-    stream = show.stream_of(arguments.dir, count=arguments.count, **given)
+    stream = show.stream_of(arguments.dir, count=arguments.count, **named)
   else:
     stream = show.configured_stream()
   directories = [part.source.directory for part in stream.parts]
@@ -226,11 +226,11 @@ def _add_stats(actions) -> None:
 def _stats(arguments) -> None:
   from xmcap.corpora.checking import statistics, statistics_tables
 
-  found = statistics.statistics(
+  counted = statistics.statistics(
     arguments.dir,
     vocabulary=arguments.vocabulary,
     target_length=arguments.target_length,
     processes=arguments.processes,
     say=base.say,
   )
-  print(statistics_tables.text(found))
+  print(statistics_tables.text(counted))

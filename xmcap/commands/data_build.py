@@ -204,8 +204,8 @@ def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, Any]:
       return dict.fromkeys(parts, mirror)
 
   def find(option: str) -> pathlib.Path | None:
-    if given := getattr(arguments, option):
-      return pathlib.Path(given)
+    if path := getattr(arguments, option):
+      return pathlib.Path(path)
     return parts[option].find(release) if release else None
 
   if release and arguments.download:

@@ -71,7 +71,7 @@ def _build_held(arguments, trained: int) -> None:
   from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.files import files
 
-  given = Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
+  vocabulary = Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
   columns = Columns(
     arguments.image_column,
     tuple(filter(None, arguments.caption_columns.split(","))),
@@ -84,18 +84,18 @@ def _build_held(arguments, trained: int) -> None:
   own.write_references(report.out, report.splits)
   path = report.out / "vocabulary.model"
   if not path.exists():
-    if given is not None:
-      files.write_bytes(path, given.model)
+    if vocabulary is not None:
+      files.write_bytes(path, vocabulary.model)
     elif trained:
       try:
         train_on_records(str(report.out), str(path), trained)
       except UsageError as error:
         raise UsageError(f"--vocabulary={arguments.vocabulary}: {error}; the records are built") from None
-  elif given is not None and Vocabulary(str(path)).sha256 != given.sha256:
-    raise UsageError(f"{path} differs from {given.path}: remove it, or leave --vocabulary out")
-  held = records.read_languages(report.out)
-  print(f"languages: {' '.join(held)}")
-  for code in held:
+  elif vocabulary is not None and Vocabulary(str(path)).sha256 != vocabulary.sha256:
+    raise UsageError(f"{path} differs from {vocabulary.path}: remove it, or leave --vocabulary out")
+  codes = records.read_languages(report.out)
+  print(f"languages: {' '.join(codes)}")
+  for code in codes:
     if code not in languages.LANGUAGES:
       name = languages.get(code).english_name
       print(

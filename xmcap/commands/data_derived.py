@@ -58,13 +58,13 @@ def _vocabulary(arguments) -> None:
 
 def _oversample(text: str) -> dict[str, int]:
   """Parses `en:30,de:2`; UsageError for anything else."""
-  found = {}
+  times_of = {}
   for pair in filter(None, text.split(",")):
     code, _, times = pair.partition(":")
     if not times.isdecimal() or not 1 <= int(times[:5]) <= 1_000:
       raise UsageError(f"--oversample={text}: give CODE:TIMES with a number from 1 to 1000, such as en:30")
-    found[languages.get(code).code] = int(times)
-  return found
+    times_of[languages.get(code).code] = int(times)
+  return times_of
 
 
 def _add_labels(actions) -> None:
@@ -114,10 +114,10 @@ def _labels(arguments) -> None:
       english = openai_english.read(arguments.english)
       labels["en"] = [list(range(len(english.names))), list(english.names)]
       if arguments.prompts:
-        held = {**prompts.read_prompts(arguments.prompts), "en": english.templates}
-        files.write_text(beside, json.dumps(held, ensure_ascii=False) + "\n")
-        said += f"{beside}: prompts in {len(held):,} languages\n"
-    layout = {code.upper(): held for code, held in labels.items()}
+        templates = {**prompts.read_prompts(arguments.prompts), "en": english.templates}
+        files.write_text(beside, json.dumps(templates, ensure_ascii=False) + "\n")
+        said += f"{beside}: prompts in {len(templates):,} languages\n"
+    layout = {code.upper(): own for code, own in labels.items()}
     files.write_text(out, json.dumps(layout, ensure_ascii=False) + "\n")
   print(f"{said}{out}: {len(labels):,} languages")
 
@@ -129,8 +129,8 @@ def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   wnids = babel_labels.read_wnids(pathlib.Path(arguments.wnids))
   made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
   unknown = [name for name in made.labels if languages.of_wikipedia(name) is None]
-  known = ((name, held) for name, held in made.labels.items() if name not in unknown)
-  labels = languages.by_code(known, arguments.senses, languages.of_wikipedia)
+  kept = ((name, own) for name, own in made.labels.items() if name not in unknown)
+  labels = languages.by_code(kept, arguments.senses, languages.of_wikipedia)
   summary = babel_labels.summary(made.counts, made.labels.keys() - set(unknown))
   left_out = f"left out, because no language has this code: {', '.join(unknown)}\n" if unknown else ""
   return labels, f"{summary}\n{left_out}"
@@ -140,8 +140,8 @@ def _of_labels(arguments) -> tuple[dict[str, list[list]], str]:
   """Returns the labels of a file in the languages asked for, by code."""
   from xmcap.ranked import zero_shot
 
-  found = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
-  return {code: [held.indices.tolist(), list(held.names)] for code, held in found.items()}, ""
+  labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
+  return {code: [own.indices.tolist(), list(own.names)] for code, own in labels.items()}, ""
 
 
 def _add_tags(actions) -> None:
@@ -221,14 +221,14 @@ def _words(arguments) -> None:
   if arguments.vectors and len(arguments.languages) > 1:
     raise UsageError("--vectors has the words of one language: give one of --languages at a time")
   outputs.keep_apart({"--out": arguments.out}, {"DIR": arguments.dir, "--vectors": arguments.vectors})
-  found = word_vectors.count_words(
+  vocabularies = word_vectors.count_words(
     arguments.dir, arguments.split, arguments.languages, sources, arguments.least
   )
   out = pathlib.Path(arguments.out)
   rows, absent = [], 0
   with outputs.held(out, arguments.prog), outputs.together(out):
     files.make_folder(out)
-    for code, vocabulary in found.items():
+    for code, vocabulary in vocabularies.items():
       if arguments.vectors:
         made, absent = word_vectors.take(arguments.vectors, vocabulary)
         origin = {"vectors": arguments.vectors}
@@ -247,4 +247,4 @@ def _words(arguments) -> None:
   print(Grid(headings, tuple(rows)).text())
   if absent:
     print(f"{arguments.vectors} has no vector of {absent:,} words, whose vectors are zeros")
-  print(f"{out}: words and their vectors in {', '.join(found)}")
+  print(f"{out}: words and their vectors in {', '.join(vocabularies)}")

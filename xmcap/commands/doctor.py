@@ -46,12 +46,12 @@ def add(commands) -> None:
 
 def _doctor(arguments) -> None:
   with base.saying("looking around; jax and a bucket may take a minute"):
-    found = examine(arguments.bucket)
+    findings = examine(arguments.bucket)
   if arguments.json:
-    print(json.dumps(found, ensure_ascii=False, indent=2))
+    print(json.dumps(findings, ensure_ascii=False, indent=2))
   else:
-    print("\n".join(lines(found)))
-  if found.get("bucket", {}).get("refused"):
+    print("\n".join(lines(findings)))
+  if findings.get("bucket", {}).get("refused"):
     raise UsageError(f"{arguments.bucket}: a run cannot write there, see above")
 
 
@@ -66,7 +66,7 @@ def examine(bucket: str = "") -> dict[str, Any]:
 
   from xmcap import processes
 
-  found: dict[str, Any] = {
+  findings: dict[str, Any] = {
     "xmcap": {"version": __version__, "folder": os.path.dirname(os.path.dirname(os.path.abspath(__file__)))},
     "python": {"version": platform.python_version(), "executable": sys.executable},
     "system": f"{platform.platform()}",
@@ -87,8 +87,8 @@ def examine(bucket: str = "") -> dict[str, Any]:
     "chromium": _chromium(),
   }
   if bucket:
-    found["bucket"] = {"address": bucket, "refused": _refused(bucket)}
-  return found
+    findings["bucket"] = {"address": bucket, "refused": _refused(bucket)}
+  return findings
 
 
 def missing(extra: str) -> list[str]:
@@ -119,21 +119,21 @@ def device() -> dict[str, Any]:
     return {"problem": f"jax does not start: {terminal.shown(said[-1])}"}
 
 
-def lines(found: dict[str, Any]) -> Iterator[str]:
+def lines(findings: dict[str, Any]) -> Iterator[str]:
   """Yields the findings as lines of at most 80 columns."""
-  for label, text in _texts(found):
+  for label, text in _texts(findings):
     for number, part in enumerate(terminal.broken(terminal.shown(text, limit=None), _WIDTH - _LABEL)):
       yield f"{'' if number else label:<{_LABEL}}{part}"
 
 
-def _texts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-  yield "xmcap", f"{found['xmcap']['version']} in {found['xmcap']['folder']}"
-  yield "Python", f"{found['python']['version']}, {found['python']['executable']}"
-  yield "system", f"{found['system']}, text is {found['encoding']}"
-  yield "packages", _listed(found["packages"])
-  held = [name for name, absent in found["extras"].items() if not absent]
-  yield "extras", ", ".join(held) or "none"
-  lacking = {name: absent for name, absent in found["extras"].items() if absent}
+def _texts(findings: dict[str, Any]) -> Iterator[tuple[str, str]]:
+  yield "xmcap", f"{findings['xmcap']['version']} in {findings['xmcap']['folder']}"
+  yield "Python", f"{findings['python']['version']}, {findings['python']['executable']}"
+  yield "system", f"{findings['system']}, text is {findings['encoding']}"
+  yield "packages", _listed(findings["packages"])
+  installed = [name for name, absent in findings["extras"].items() if not absent]
+  yield "extras", ", ".join(installed) or "none"
+  lacking = {name: absent for name, absent in findings["extras"].items() if absent}
   if lacking:
     yield (
       "  without",
@@ -142,20 +142,20 @@ def _texts(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for name, absent in lacking.items()
       ),
     )
-  asked = found["device"]
+  asked = findings["device"]
   counts = {kind: asked["kinds"].count(kind) for kind in asked.get("kinds", ())}
   kinds = ", ".join(f"{count} x {kind}" for kind, count in counts.items())
   yield "device", asked.get("problem") or f"{asked['platform']}: {kinds}"
-  for line in found["nvidia"] or ():
+  for line in findings["nvidia"] or ():
     yield "NVIDIA", line
-  if found["settings"]:
-    yield "settings", ", ".join(f"{name}={value}" for name, value in found["settings"].items())
-  free = found["free_memory"]
-  yield "machine", f"{found['cores']} cores, {'unknown' if free is None else _size(free)} of memory free"
-  yield "disk", ", ".join(f"{_size(free)} free in {folder}" for folder, free in found["free_disk"].items())
-  yield "Java", found["java"] or "none: --tokenizer=ptb, METEOR and SPICE need it"
-  yield "Chromium", found["chromium"] or "none: only tests and pictures of pages need it"
-  if bucket := found.get("bucket"):
+  if findings["settings"]:
+    yield "settings", ", ".join(f"{name}={value}" for name, value in findings["settings"].items())
+  free = findings["free_memory"]
+  yield "machine", f"{findings['cores']} cores, {'unknown' if free is None else _size(free)} of memory free"
+  yield "disk", ", ".join(f"{_size(free)} free in {folder}" for folder, free in findings["free_disk"].items())
+  yield "Java", findings["java"] or "none: --tokenizer=ptb, METEOR and SPICE need it"
+  yield "Chromium", findings["chromium"] or "none: only tests and pictures of pages need it"
+  if bucket := findings.get("bucket"):
     yield (
       "bucket",
       f"{bucket['address']}: {bucket['refused'] or 'a run can write, read, list and delete here'}",
@@ -210,6 +210,6 @@ def _refused(address: str) -> str | None:
   try:
     buckets.check_writable(address)
   except Exception as error:  # which the report is about
-    known = error if isinstance(error, XmcapError) else extras.explained(error)
-    return str(known) if known else one_line(error)
+    explanation = error if isinstance(error, XmcapError) else extras.explained(error)
+    return str(explanation) if explanation else one_line(error)
   return None

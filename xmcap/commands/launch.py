@@ -86,9 +86,9 @@ def _command(arguments) -> list[str]:
   """
   words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
   if not words or words[0] not in _COMMANDS:
-    what = f"{ascii(words[0])} is not a command for many hosts" if words else "there is no command after --"
+    reason = f"{ascii(words[0])} is not a command for many hosts" if words else "there is no command after --"
     raise UsageError(
-      f"xmcap launch: {what}: give one of {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
+      f"xmcap launch: {reason}: give one of {', '.join(_COMMANDS)}, such as: -- train --gin_file=..."
     )
   variables = [text.partition("=")[0] for text in (*arguments.env, *getattr(arguments, "secret", ()))]
   for name in variables:
@@ -178,19 +178,19 @@ def _checked(arguments, place: Any) -> str:
     from xmcap.commands import launch_checks
 
     return launch_checks.check(arguments.parsers, words, place)
-  given = [word.split("=", 1)[1] for word in words if word.startswith(("--gin.MODEL_DIR=", "--model_dir="))]
-  return given[-1] if given else ""
+  folders = [word.split("=", 1)[1] for word in words if word.startswith(("--gin.MODEL_DIR=", "--model_dir="))]
+  return folders[-1] if folders else ""
 
 
 def _local(arguments) -> None:
   # -P: not the folder of the user, which may be a clone beside the installed package.
   program = [arguments.program] if arguments.program else [sys.executable, "-P", "-m", "xmcap.cli"]
   command = [*program, *_command(arguments)]
-  given = dict(options.check_text("env", text, "env").split("=", 1) for text in arguments.env)
+  env = dict(options.check_text("env", text, "env").split("=", 1) for text in arguments.env)
   if arguments.dry_run:
-    print(local.dry_run(command, arguments.processes, arguments.devices, given))
+    print(local.dry_run(command, arguments.processes, arguments.devices, env))
     return
-  code = local.run(command, arguments.processes, arguments.devices, arguments.restart, arguments.grace, given)
+  code = local.run(command, arguments.processes, arguments.devices, arguments.restart, arguments.grace, env)
   if code:
     raise _EndedError(
       f"the run ended with {local.exit_code_words(code)}: see the output of its processes above", code

@@ -114,8 +114,8 @@ def _eval(arguments, place: Place, folder: str, unseen: list[str]) -> str:
     import gin
 
     gin.clear_config()
-  if found := _located("--model_dir", arguments.model_dir, place, unseen):
-    _must_exist("--model_dir", arguments.model_dir, addresses.join(found, model_json.NAME))
+  if address := _located("--model_dir", arguments.model_dir, place, unseen):
+    _must_exist("--model_dir", arguments.model_dir, addresses.join(address, model_json.NAME))
   return arguments.model_dir
 
 
@@ -136,8 +136,8 @@ def _check_evaluators(place: Place, unseen: list[str]) -> None:
       name = name.removesuffix("/gin.macro")
       if parameter == "out_dir":
         _check_output(name, path, place, unseen)
-      elif found := _located(name, path, place, unseen):
-        _must_exist(name, path, found)
+      elif address := _located(name, path, place, unseen):
+        _must_exist(name, path, address)
 
 
 def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
@@ -170,17 +170,17 @@ def _gin_file(name: str, place: Place, folder: str) -> str:
   from xmcap import configuration
 
   # As the hosts look for it: in the folder of the command first.
-  own, found = configuration.gin_folder() / name, place.locate(name)
-  if found and addresses.is_file(found):
-    return str(_copied(name, found, pathlib.Path(folder))) if addresses.is_remote(found) else found
+  own, address = configuration.gin_folder() / name, place.locate(name)
+  if address and addresses.is_file(address):
+    return str(_copied(name, address, pathlib.Path(folder))) if addresses.is_remote(address) else address
   if own.is_file():
     return str(own)
   if place.folder == "" and not os.path.isabs(name):
     raise UsageError(
       f"--gin_file={name}: none of xmcap's own, and the hosts have no other: copy it into the folder of --files"
     )
-  if found:
-    raise UsageError(f"--gin_file={name}: no such file among xmcap's own, nor {found}")
+  if address:
+    raise UsageError(f"--gin_file={name}: no such file among xmcap's own, nor {address}")
   return name
 
 
@@ -230,12 +230,12 @@ def _check_mesh(place: Place) -> None:
   try:
     data, fsdp, _ = run["partitioning"]().sizes(place.devices, place.slices)
     if _selected("stream") == "CaptionStream":
-      batch, each = option(CaptionStream, "batch_size"), option(CaptionStream, "captions_per_image")
-      if each < 1 or batch % each:
+      batch, captions = option(CaptionStream, "batch_size"), option(CaptionStream, "captions_per_image")
+      if captions < 1 or batch % captions:
         raise UsageError(
-          f"BATCH_SIZE {batch:,} is not divisible by captions_per_image {each}: change one of them"
+          f"BATCH_SIZE {batch:,} is not divisible by captions_per_image {captions}: change one of them"
         )
-      run_arguments.check_batch(batch // each, data * fsdp, run["microbatches"]())
+      run_arguments.check_batch(batch // captions, data * fsdp, run["microbatches"]())
   except UsageError as error:
     raise UsageError(f"{place.name}: {error}") from None
 
@@ -248,35 +248,35 @@ def _check_inputs(place: Place, unseen: list[str], has_vocabulary: bool = False)
   from xmcap import configuration
   from xmcap.training.checkpoints import start
 
-  given = {name: configuration.macro(name) for name in _MACROS if configuration.has_macro(name)}
-  if given.get("DATA_DIR") and given.get("VOCABULARY") == "" and not has_vocabulary:
-    given["VOCABULARY"] = addresses.join(given["DATA_DIR"], "vocabulary.model")
-  named = [(name, value) for name, value in given.items() if isinstance(value, str) and value]
+  macros = {name: configuration.macro(name) for name in _MACROS if configuration.has_macro(name)}
+  if macros.get("DATA_DIR") and macros.get("VOCABULARY") == "" and not has_vocabulary:
+    macros["VOCABULARY"] = addresses.join(macros["DATA_DIR"], "vocabulary.model")
+  named = [(name, value) for name, value in macros.items() if isinstance(value, str) and value]
   pretrained = configuration.given("train", "pretrained") or ()
   named += [("PRETRAINED", path) for path, _ in start.folders_and_prefixes(pretrained)]
   seen = {}
   for name, path in named:
-    if found := _located(name, path, place, unseen):
-      _must_exist(name, path, found)
-      seen[path if name == "PRETRAINED" else name] = found
+    if address := _located(name, path, place, unseen):
+      _must_exist(name, path, address)
+      seen[path if name == "PRETRAINED" else name] = address
   return seen
 
 
 def _located(name: str, path: str, place: Place, unseen: list[str]) -> str | None:
-  found = place.locate(path)
-  if found is None:
+  address = place.locate(path)
+  if address is None:
     if place.folder == "" and not (addresses.is_remote(path) or os.path.isabs(path) or path.startswith("~")):
       raise UsageError(
         f"{name}={path}: a relative path, but the hosts run the command in an empty folder: give an address such as"
         " gs://BUCKET/FOLDER, or the folder of --files that has it"
       )
     unseen.append(f"{name}={path}")
-  return found
+  return address
 
 
-def _must_exist(name: str, path: str, found: str) -> None:
-  if not (addresses.is_file(found) or addresses.names(found) or addresses.folders(found)):
-    raise UsageError(f"{name}={path}: {found} does not exist: copy it there, or give another")
+def _must_exist(name: str, path: str, address: str) -> None:
+  if not (addresses.is_file(address) or addresses.names(address) or addresses.folders(address)):
+    raise UsageError(f"{name}={path}: {address} does not exist: copy it there, or give another")
 
 
 def _selected(argument: str) -> str:
@@ -321,11 +321,11 @@ def _shapes(objective: Any) -> Any:
   from xmcap.planning.run import option
 
   names = ("image_size", "captions_per_image", "prompt_length", "target_length")
-  size, each, prompt, target = (option(CaptionStream, name) for name in names)
+  size, captions, prompt, target = (option(CaptionStream, name) for name in names)
   row = {
     "image": np.zeros((1, size, size, 3), np.uint8),
-    "prompt_tokens": np.zeros((1, each, prompt), np.int32),
-    "target_tokens": np.zeros((1, each, target), np.int32),
-    "target_weights": np.zeros((1, each, target), np.float32),
+    "prompt_tokens": np.zeros((1, captions, prompt), np.int32),
+    "target_tokens": np.zeros((1, captions, target), np.int32),
+    "target_weights": np.zeros((1, captions, target), np.float32),
   }
   return jax.eval_shape(lambda key: objective.init(key, row)["params"], jax.random.key(0))

@@ -56,14 +56,14 @@ def _plan(arguments) -> None:
     return
   topology.devices()  # raises if their compiler is not installed
   plan = _search if arguments.search else _decode if arguments.decode else _step
-  what = (
+  activity = (
     "planning meshes" if arguments.search else f"compiling {'decoding' if arguments.decode else 'the step'}"
   )
   with contextlib.ExitStack() as stack:
     if arguments.json:
       outputs.keep_apart({"--json": arguments.json}, {"--gin_file": arguments.gin_file})
       stack.enter_context(outputs.held(arguments.json, arguments.prog, "--json", folder=False))
-    with base.saying(f"{what} for {topology.description}"):
+    with base.saying(f"{activity} for {topology.description}"):
       documents = plan(arguments, topology)
     if arguments.json:
       with whole_files.replacing(arguments.json) as temporary:
@@ -128,11 +128,11 @@ def _search(arguments, topology) -> list[dict]:
   from xmcap.data.stream import CaptionStream
   from xmcap.planning import host, report, run, search
 
-  given = arguments.captions_per_image or ""
+  text = arguments.captions_per_image or ""
   try:
-    captions = tuple(map(int, given.split(","))) if given else ()
+    captions = tuple(map(int, text.split(","))) if text else ()
   except ValueError:
-    raise UsageError(f"--captions_per_image={given}: give numbers, such as 2,4,8") from None
+    raise UsageError(f"--captions_per_image={text}: give numbers, such as 2,4,8") from None
   recipe = run.option(CaptionStream, "captions_per_image")
   host.check(run.of_gin(topology, scan=True), 1, base.say)
   plans, refused = search.search(topology, captions, print)

@@ -57,8 +57,8 @@ def _published(arguments) -> None:
     "xm3600": xm3600, "xm3600-draft": xm3600_draft, "babel-imagenet": babel_imagenet_prompts, "coco-cn": coco_cn,
     "thumb": thumb,
   }  # fmt: skip
-  found = papers[arguments.paper].recompute(arguments.results)
+  findings = papers[arguments.paper].recompute(arguments.results)
   if arguments.out:
     with outputs.held(arguments.out, arguments.prog):
-      found.write(arguments.out)
-  print(found.terminal(), end="")
+      findings.write(arguments.out)
+  print(findings.terminal(), end="")

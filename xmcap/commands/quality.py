@@ -48,10 +48,10 @@ def _quality(arguments) -> None:
 
   inputs.check_pipes({"--ratings": arguments.ratings, "--references": arguments.references})
   if arguments.ratings:
-    found = quality.evaluate(
+    evaluation = quality.evaluate(
       quality.read(arguments.ratings), arguments.resamples, arguments.seed, arguments.raters
     )
-    findings.show([found], arguments, {"--ratings": arguments.ratings})
+    findings.show([evaluation], arguments, {"--ratings": arguments.ratings})
     return
   if not arguments.out:
     raise UsageError("--references: name the file for the drawn captions with --out=FILE.jsonl")
@@ -78,6 +78,6 @@ def _choose(arguments) -> None:
   folders = {name: base.named_paths(f"--{name}", getattr(arguments, name)) for name in ("scores", "silver")}
   scores, silver = (rated_pairs.read_scores(of_set, arguments.metric) for of_set in folders.values())
   core = languages.parse(arguments.core) if arguments.core else ()
-  found = comparison_choice.choose(scores, silver, core, arguments.small)
+  choice = comparison_choice.choose(scores, silver, core, arguments.small)
   read = {f"--{name}": list(of_set.values()) for name, of_set in folders.items()}
-  findings.show([found], arguments, read)
+  findings.show([choice], arguments, read)

@@ -63,8 +63,8 @@ def _join(arguments) -> None:
   for rater, count in joined.rated.items():
     print(f"{terminal.shown(rater)}: {count:,} of {joined.items:,} items rated")
   for (rater, first), (count, changed) in joined.checked.items():
-    what = "her or his file is not there" if changed is None else f"{changed:,} changed"
-    print(f"{terminal.shown(rater)} checked {count:,} of the ratings of {terminal.shown(first)}: {what}")
+    outcome = "her or his file is not there" if changed is None else f"{changed:,} changed"
+    print(f"{terminal.shown(rater)} checked {count:,} of the ratings of {terminal.shown(first)}: {outcome}")
   if joined.unrated:
     print(f"{joined.unrated:,} of {joined.items:,} items were rated by nobody")
   if joined.equal:

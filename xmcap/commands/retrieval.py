@@ -98,11 +98,11 @@ def _top(arguments) -> None:
         f" in '{code}' of {arguments.sentences}; embed that file"
       )
     pictures = features.read(arguments.queries)
-    found = nearest.nearest(pictures.vectors, candidates, texts, arguments.k, arguments.similarity)
+    neighbours = nearest.nearest(pictures.vectors, candidates, texts, arguments.k, arguments.similarity)
     progress = Progress(base.say, "pictures", len(pictures.keys))
 
     def lines() -> Iterator[str]:
-      for number, (key, of_picture) in enumerate(zip(pictures.keys, found, strict=True), 1):
+      for number, (key, of_picture) in enumerate(zip(pictures.keys, neighbours, strict=True), 1):
         for text, score in of_picture:
           row = {"image/key": key, "language": code, "caption": text, "score": round(score, 6)}
           yield json.dumps(row, ensure_ascii=False) + "\n"
@@ -124,16 +124,16 @@ def _pool(path: str):
 
   if not os.path.isdir(path):
     return embedding_files.read(path)
-  held = features.read(path)
+  stored = features.read(path)
   # COCO-CN's annotation system takes the number in a sentence's id as that of its line, from 0.
-  places = {int(match[0]): row for row, key in enumerate(held.keys) if (match := re.search("[0-9]+$", key))}
-  if sorted(places) != list(range(len(held.keys))):
+  places = {int(match[0]): row for row, key in enumerate(stored.keys) if (match := re.search("[0-9]+$", key))}
+  if sorted(places) != list(range(len(stored.keys))):
     raise UsageError(
       f"{path}: its ids do not number the sentences from 0, as sent0, sent1, ...; give the embeddings as .npy in the "
       "order of the sentences"
     )
   rows = np.array([places[number] for number in range(len(places))])
-  return embedding_rows.taken(embedding_rows.stored(held.vectors, path), rows)
+  return embedding_rows.taken(embedding_rows.stored(stored.vectors, path), rows)
 
 
 def _check_name(out: str) -> None:

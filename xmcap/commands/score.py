@@ -182,10 +182,10 @@ def _say_pictures(arguments, statistics) -> None:
   from xmcap.pages.report import pictures
 
   keys = {key for of_language in statistics.values() for key in of_language.keys}
-  found = len(pictures.find_all(arguments.images, keys))
-  if found < len(keys):
+  count = len(pictures.find_all(arguments.images, keys))
+  if count < len(keys):
     base.say(
-      f"xmcap: {found:,} of {len(keys):,} pictures found in {arguments.images}: give the folder with KEY.jpg or KEY.png"
+      f"xmcap: {count:,} of {len(keys):,} pictures found in {arguments.images}: give the folder with KEY.jpg or KEY.png"
     )
 
 

@@ -177,8 +177,8 @@ def _retrieval(arguments) -> None:
   with outputs.held(arguments.out, arguments.prog):
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
     if arguments.preset:
-      retrieval_sets.check(arguments.preset, keys, {code: len(held.texts) for code, held in captions.items()})
-    of_languages = {code: held.texts for code, held in captions.items()}
+      retrieval_sets.check(arguments.preset, keys, {code: len(own.texts) for code, own in captions.items()})
+    of_languages = {code: own.texts for code, own in captions.items()}
     row_order.check_beside(arguments.pictures, arguments.texts, keys, of_languages)
     result = retrieval.score_retrieval(
       embedding_files.read(arguments.pictures),
@@ -196,9 +196,9 @@ def _matrix(arguments, depths: Sequence[int]) -> None:
   from xmcap.ranked import score_matrices
 
   of_embeddings = ("pictures", "captions", "texts", "languages", "preset", "baseline")
-  given = [f"--{name}" for name in of_embeddings if getattr(arguments, name)]
-  if given:
-    raise UsageError(f"--scores takes the place of embeddings; leave {', '.join(given)} out")
+  options = [f"--{name}" for name in of_embeddings if getattr(arguments, name)]
+  if options:
+    raise UsageError(f"--scores takes the place of embeddings; leave {', '.join(options)} out")
   if not arguments.language:
     raise UsageError("--scores names no language of its queries; give --language=CODE")
   _keep_apart(arguments, ("scores", "targets", "keys"), _SCORES)
@@ -222,9 +222,9 @@ def _correlation(arguments) -> None:
 
   with outputs.held(arguments.out, arguments.prog), outputs.together(arguments.out):
     points = tasks_correlation.points(arguments.zero_shot, arguments.retrieval, arguments.paper or "")
-    found = points.coefficients(arguments.bootstrap, arguments.seed)
-    points.write(arguments.out, found)
-  print(points.grid(found).text(), end="")
+    coefficients = points.coefficients(arguments.bootstrap, arguments.seed)
+    points.write(arguments.out, coefficients)
+  print(points.grid(coefficients).text(), end="")
 
 
 def _beside(arguments, result, keys: Sequence[str] = ()):
@@ -287,12 +287,12 @@ def _write(arguments, result, images: str | None = None) -> None:
 
 def _depths(text: str, allowed: Sequence[int]) -> tuple[int, ...]:
   """Returns the numbers that --k names; UsageError for one that is not allowed, or named twice."""
-  known = {str(k): k for k in allowed}
+  depths = {str(k): k for k in allowed}
   names = [part.strip() for part in text.split(",")]
-  unknown = [name for name in names if name not in known]
+  unknown = [name for name in names if name not in depths]
   if unknown or len(set(names)) < len(names):
-    raise UsageError(f"--k={text}: name some of {', '.join(known)}, each once")
-  return tuple(k for name, k in known.items() if name in names)
+    raise UsageError(f"--k={text}: name some of {', '.join(depths)}, each once")
+  return tuple(k for name, k in depths.items() if name in names)
 
 
 def _keep_apart(arguments, inputs, names) -> None:

@@ -46,17 +46,17 @@ def _tag(arguments) -> None:
 
   tagger = PictureTagger(arguments.model_dir, arguments.step)
   if arguments.features:
-    held = features.read(arguments.features)
+    file = features.read(arguments.features)
     if tagger.image_size is not None:
       raise UsageError(f"{arguments.model_dir} sees pictures: name them, and leave --features out")
-    if held.vectors.shape[1] != tagger.width:
+    if file.vectors.shape[1] != tagger.width:
       raise UsageError(
-        f"{arguments.features}: width {held.vectors.shape[1]}, but {arguments.model_dir} was trained on {tagger.width}"
+        f"{arguments.features}: width {file.vectors.shape[1]}, but {arguments.model_dir} was trained on {tagger.width}"
       )
-    keys, places = list(held.keys), {key: place for place, key in enumerate(held.keys)}
+    keys, places = list(file.keys), {key: place for place, key in enumerate(file.keys)}
 
     def load(key: str):
-      return held.vectors[places[key]]
+      return file.vectors[places[key]]
 
   elif tagger.image_size is None:
     raise UsageError(
@@ -65,8 +65,8 @@ def _tag(arguments) -> None:
   else:
     load = picture_files.Loader(dict(zip(keys, files, strict=True)), tagger.image_size)
     broken = load.broken
-  found = tagger(keys, load, arguments.languages or (), arguments.most)
-  tagged = ((key, tags) for key, tags in found if key not in broken)
+  predicted = tagger(keys, load, arguments.languages or (), arguments.most)
+  tagged = ((key, tags) for key, tags in predicted if key not in broken)
   if arguments.out:
     with outputs.held(arguments.out, arguments.prog, folder=False):
       _write(arguments.out, tagged, len(keys))

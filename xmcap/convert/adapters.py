@@ -21,15 +21,15 @@ def export(path: str, out: str) -> None:
   """
   place, folder = place_of(path), pathlib.Path(out)
   importing.check_free(folder, weights.PARAMS, model_json.NAME)
-  given = weights.open_weights(place)
-  model = exporting.read_model(place, given.where)
+  stored = weights.open_weights(place)
+  model = exporting.read_model(place, stored.where)
   part = "t5" if "text" not in model.parts else "text"
   config = model.config(part)
-  held = {name: tensor for name, tensor in weights.one_by_one(given.tensors).items() if "adapter" in name}
-  if not held or not isinstance(config, T5Config | TextConfig):
+  adapter = {name: tensor for name, tensor in weights.one_by_one(stored.tensors).items() if "adapter" in name}
+  if not adapter or not isinstance(config, T5Config | TextConfig):
     raise UsageError(f"{path}: no adapter found: give a run of runs/adapter.gin or adapter_pairs.gin")
-  outputs = unchanged(held, given.where)
+  outputs = unchanged(adapter, stored.where)
   importing.write(folder, {part: config}, outputs, "adapter")
   count = importing.count(outputs)
-  tower = sum(math.prod(tensor.shape) for tensor in given.tensors.values()) - count
+  tower = sum(math.prod(tensor.shape) for tensor in stored.tensors.values()) - count
   print(f"{folder}: an adapter of {count:,} parameters, {count / tower:.2%} of the tower's {tower:,}")

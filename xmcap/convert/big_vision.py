@@ -44,14 +44,14 @@ def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
   """
   tensors = read_npz(path)
   prefix = find_prefix(tensors, _ANCHOR, path)
-  found = find_vit(below(tensors, prefix), pool, str(path))
+  source = find_vit(below(tensors, prefix), pool, str(path))
   outside = {name: tensors[name] for name in tensors if not name.startswith(prefix)}
   may_drop = {
-    **found.may_drop,
+    **source.may_drop,
     r"head/(kernel|bias)": "the classifier",
     **{re.escape(name): "beside the ViT" for name in outside},
   }
-  return dataclasses.replace(found, tensors={**found.tensors, **outside}, may_drop=may_drop)
+  return dataclasses.replace(source, tensors={**source.tensors, **outside}, may_drop=may_drop)
 
 
 def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -90,14 +90,14 @@ def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Sou
 
   def pairs(paths: Iterable[str]) -> list[Pair]:
     with_token = config.num_patches < tensors[positions].shape[1]
-    found = position_pairs(pool, (positions, 1), ("cls", 2), with_token)
+    others = position_pairs(pool, (positions, 1), ("cls", 2), with_token)
     if "vit/map_head/probe" in paths:
-      found.append(Pair(("vit/map_head/probe",), (f"{head}probe",), leading_ones(1)))
+      others.append(Pair(("vit/map_head/probe",), (f"{head}probe",), leading_ones(1)))
     modules = {"patch_embedding": "embedding", "final_norm": "Transformer/encoder_norm"}
     modules |= block_modules("layers_{n}", [f"{_BLOCK}_{{n}}/{part}" for part in parts])
     pooling = ("MultiHeadDotProductAttention_0", "LayerNorm_0", "MlpBlock_0")
     modules |= block_modules("map_head", ["", *(f"{head or ''}{part}" for part in pooling)])
-    return module_pairs(paths, modules, "vit/", found, leaf(config.num_heads))
+    return module_pairs(paths, modules, "vit/", others, leaf(config.num_heads))
 
   return Source(
     "ViT of big_vision",
@@ -148,8 +148,8 @@ def _config(
 
 def numbering(tensors: Mapping[str, Tensor], block: str) -> tuple[str, ...]:
   """Returns the names of attention_norm, attention, mlp_norm and mlp in a block."""
-  found = (names for names in _NUMBERINGS if f"{block}_0/{names[-1]}/Dense_0/kernel" in tensors)
-  return next(found, _NUMBERINGS[0])
+  matching = (names for names in _NUMBERINGS if f"{block}_0/{names[-1]}/Dense_0/kernel" in tensors)
+  return next(matching, _NUMBERINGS[0])
 
 
 def block_modules(ours: str, parts: Sequence[str]) -> dict[str, str]:
@@ -166,7 +166,7 @@ def leaf(heads: int) -> Leaf:
   bias = reshaped(lambda shape: (heads, shape[0] // heads))
   out = reshaped(lambda shape: (heads, shape[0] // heads, shape[1]))
 
-  def of(module: str, name: str) -> tuple[str, Kind]:
+  def leaf_of(module: str, name: str) -> tuple[str, Kind]:
     kind = SAME
     if module.endswith("/attention/out"):
       kind = out if name == "kernel" else SAME
@@ -174,7 +174,7 @@ def leaf(heads: int) -> Leaf:
       kind = kernel if name == "kernel" else bias
     return f"/{name}", kind
 
-  return of
+  return leaf_of
 
 
 def read_npz(path: pathlib.Path) -> dict[str, Tensor]:

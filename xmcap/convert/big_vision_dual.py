@@ -48,10 +48,10 @@ def open_npz(path: pathlib.Path) -> Source:
   scalars = {"logit_scale": "t", "logit_bias": "b"}
 
   def pairs(paths: Mapping[str, Shape]) -> list[Pair]:
-    found = below("img/", vit.pairs(paths)) + below("txt/", _text_pairs(texts, text.num_heads, paths))
-    found += [Pair((ours,), (theirs,), leading_ones(1)) for ours, theirs in scalars.items() if ours in paths]
+    others = below("img/", vit.pairs(paths)) + below("txt/", _text_pairs(texts, text.num_heads, paths))
+    others += [Pair((ours,), (theirs,), leading_ones(1)) for ours, theirs in scalars.items() if ours in paths]
     modules = {"image_head": "img/head", "text_head": "txt/head"}
-    return module_pairs(paths, modules, others=found, leaf=lambda _, name: (f"/{name}", SAME))
+    return module_pairs(paths, modules, others=others, leaf=lambda _, name: (f"/{name}", SAME))
 
   return Source(
     "two towers of big_vision",

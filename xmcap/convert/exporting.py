@@ -51,13 +51,13 @@ def export(path: str, out: str, part: str | None = None, say: Callable[[str], No
     raise UsageError(
       f"{path}: --to=hf takes a run's folder, one of its checkpoints, or weights that xmcap converted"
     )
-  given = weights.open_weights(place)
-  model = read_model(place, given.where)
+  stored = weights.open_weights(place)
+  model = read_model(place, stored.where)
   write(
-    given.tensors, {"t5": model.config("t5"), IMAGE: model.image_config()}, given.where, folder, part, say
+    stored.tensors, {"t5": model.config("t5"), IMAGE: model.image_config()}, stored.where, folder, part, say
   )
-  taken = {"t5": T5_PARAMS, IMAGE: (IMAGE,)}.get(part or "all", given.parts())
-  if left := [name for name in given.parts() if name not in taken]:
+  taken = {"t5": T5_PARAMS, IMAGE: (IMAGE,)}.get(part or "all", stored.parts())
+  if left := [name for name in stored.parts() if name not in taken]:
     say(f"left out because of --part={part}: {', '.join(left)}")
 
 
@@ -71,15 +71,15 @@ def write(
 ) -> None:
   """Does the same for stacked parameters {path: tensor} from `where`, and the `configs` of both parts."""
   parts = _split(weights.one_by_one(tensors), where)
-  wanted = [name for name in ("t5", IMAGE) if parts[name]] if part in (None, "all") else [part]
-  whole = len(wanted) == 2
+  chosen = [name for name in ("t5", IMAGE) if parts[name]] if part in (None, "all") else [part]
+  whole = len(chosen) == 2
   # Everything is checked before anything is written.
   folders = {}
-  for name in wanted:
+  for name in chosen:
     config = configs[name]
     if not parts[name]:
-      held = sorted({path.split("/")[0] for path in tensors})
-      raise UsageError(f"--part={name}: {where} has no {name}; it has {', '.join(held)}")
+      roots = sorted({path.split("/")[0] for path in tensors})
+      raise UsageError(f"--part={name}: {where} has no {name}; it has {', '.join(roots)}")
     if config is None:
       raise UsageError(f"{where}: its {model_json.NAME} does not describe a {name}")
     target = folder / name if whole else folder

@@ -33,7 +33,7 @@ def open_dual(path: pathlib.Path) -> Source:
   name = hf_dual.MODEL_TYPES.get(str(config.get("model_type")))
   classes = config.get("architectures")
   # Some published files spell MetaCLIP2Model.
-  if name is None or (classes is not None and [str(held).lower() for held in classes] != [name.lower()]):
+  if name is None or (classes is not None and [str(text).lower() for text in classes] != [name.lower()]):
     raise UsageError(f"{path / CONFIG}: no model of two towers: give {', '.join(hf_dual.MODELS)}")
   towers = hf_dual.MODELS[name]
   # transformers 5 renames the layers of AltCLIP's image tower.
@@ -67,9 +67,9 @@ def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
   name = next((name for name in classes if name in (*hf_t5.CLASSES, *hf_vit.CLASSES)), None)
   model_type = config.get("model_type")
   if classes and name is None or model_type not in (*hf_t5.DEFAULTS, *hf_vit.MODEL_TYPES):
-    known = ", ".join((*hf_t5.CLASSES, *hf_vit.CLASSES))
-    found = shown(", ".join(classes), 60) if classes else f"model_type {shown(repr(model_type), 60)}"
-    raise UsageError(f"{path / CONFIG}: {found} is not among what xmcap converts: {known}")
+    supported = ", ".join((*hf_t5.CLASSES, *hf_vit.CLASSES))
+    variant = shown(", ".join(classes), 60) if classes else f"model_type {shown(repr(model_type), 60)}"
+    raise UsageError(f"{path / CONFIG}: {variant} is not among what xmcap converts: {supported}")
   tensors = read_tensors(path)
   with reading_fields(path / CONFIG):
     if model_type in hf_t5.DEFAULTS:
@@ -93,14 +93,14 @@ def _processor(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _open_t5(
-  path: pathlib.Path, given: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]
+  path: pathlib.Path, settings: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]
 ) -> Source:
   where = str(path / CONFIG)
-  config, scaled = hf_t5.read_config(given, where), hf_t5.is_scaled(given, where)
+  config, scaled = hf_t5.read_config(settings, where), hf_t5.is_scaled(settings, where)
   embedding = hf_t5.embedding_of(tensors, str(path))
   tied = hf_t5.HEAD not in tensors and embedding in tensors
   # transformers 4 did not tie them, and began new ones.
-  if tied and given["model_type"] == "t5" and not scaled and "scale_decoder_outputs" not in given:
+  if tied and settings["model_type"] == "t5" and not scaled and "scale_decoder_outputs" not in settings:
     raise UsageError(
       f"{path}: no tensor {hf_t5.HEAD}: {CONFIG} says that the logits are not tied to the embedding"
     )
@@ -117,19 +117,19 @@ def _open_t5(
 
 def _open_vit(
   path: pathlib.Path,
-  given: Mapping[str, Any],
+  settings: Mapping[str, Any],
   name: str | None,
   tensors: Mapping[str, Tensor],
   pool: str | None,
 ) -> Source:
-  family = hf_vit.CLASSES[name] if name else hf_vit.MODEL_TYPES[given["model_type"]]
+  family = hf_vit.CLASSES[name] if name else hf_vit.MODEL_TYPES[settings["model_type"]]
   processor = _processor(path)
-  config = hf_vit.read_config(family, given, processor, str(path / CONFIG), pool)
-  found = [name for name in tensors if name.endswith(family.anchor) and not name.startswith("text_model.")]
-  if len(found) != 1:
-    what = f"tensors {', '.join(found)}" if found else f"no tensor {family.anchor}"
-    raise UsageError(f"{path}: {what}: not one {family.model}, which {CONFIG} says it is")
-  prefix = found[0].removesuffix(family.anchor)
+  config = hf_vit.read_config(family, settings, processor, str(path / CONFIG), pool)
+  anchors = [name for name in tensors if name.endswith(family.anchor) and not name.startswith("text_model.")]
+  if len(anchors) != 1:
+    reason = f"tensors {', '.join(anchors)}" if anchors else f"no tensor {family.anchor}"
+    raise UsageError(f"{path}: {reason}: not one {family.model}, which {CONFIG} says it is")
+  prefix = anchors[0].removesuffix(family.anchor)
   if config.pool == "tok" and not family.token:
     raise UsageError(
       f"--pool=tok: {family.model} has no class token; use one of {', '.join(p for p in POOLS if p != 'tok')}"
@@ -171,12 +171,12 @@ def read_tensors(path: pathlib.Path, weights: str = WEIGHTS) -> dict[str, Tensor
       raise UsageError(f"{index}: the shard {shard} is absent: fetch it too")
   tensors = {}
   for shard in shards:
-    held, wanted = read_safetensors(path / shard), {name for name in files if files[name] == shard}
-    for name in wanted - held.keys():
+    stored, names = read_safetensors(path / shard), {name for name in files if files[name] == shard}
+    for name in names - stored.keys():
       raise UsageError(f"{path / shard}: no tensor {name}, which {index.name} places there")
-    for name in held.keys() - wanted:
-      raise UsageError(f"{path / shard}: tensor {name} {held[name].shape} is not in {index.name}")
-    tensors |= held
+    for name in stored.keys() - names:
+      raise UsageError(f"{path / shard}: tensor {name} {stored[name].shape} is not in {index.name}")
+    tensors |= stored
   return tensors
 
 

@@ -107,7 +107,7 @@ MODEL_TYPES = {
 
 def read_config(
   towers: Towers,
-  given: Mapping[str, Any],
+  settings: Mapping[str, Any],
   processor: Mapping[str, Any],
   tokenizer: Described,
   where: str,
@@ -117,8 +117,8 @@ def read_config(
 
   UsageError if our towers do not support the variant.
   """
-  vit = hf_vit.read_config(towers.vision, given, processor, where, None)
-  values = text_values(towers, given)
+  vit = hf_vit.read_config(towers.vision, settings, processor, where, None)
+  values = text_values(towers, settings)
   fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()} | dict(towers.text)
   fields["activation"] = hf_vit.activation(values, f"{where}: text_config")
   fields["max_length"] = values["max_position_embeddings"]
@@ -133,7 +133,7 @@ def read_config(
     fields["max_length"] = min(fields["max_length"], tokenizer.most)
   fields |= _of_tokenizer(towers, values, tokenizer, where)
   text = make_config(TextConfig, where, fields, _FIELDS | _ENDS | {"max_length": "max_position_embeddings"})
-  width = given.get("projection_dim", towers.width)
+  width = settings.get("projection_dim", towers.width)
   if towers is _SIGLIP:
     width = values.get("projection_size") or text.width
     if width != vit.width:
@@ -183,9 +183,9 @@ def _of_tokenizer(
   return fields | {"pad_id": pad_id, "end_id": 1 if tokenizer.end_id is None else tokenizer.end_id}
 
 
-def text_values(towers: Towers, given: Mapping[str, Any]) -> dict[str, Any]:
+def text_values(towers: Towers, config: Mapping[str, Any]) -> dict[str, Any]:
   """Returns the text_config of a config.json, completed with transformers' defaults."""
-  return {**towers.defaults, **(given.get("text_config") or {}), **(given.get("text_config_dict") or {})}
+  return {**towers.defaults, **(config.get("text_config") or {}), **(config.get("text_config_dict") or {})}
 
 
 def dual_pairs(

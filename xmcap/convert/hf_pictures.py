@@ -27,11 +27,11 @@ def place(folder: pathlib.Path) -> str:
   return str(folder / (PROCESSOR if (folder / PROCESSOR).is_file() else WHOLE_PROCESSOR))
 
 
-def resize(given: Mapping[str, Any], image_size: int, usual: str, where: str) -> str:
+def resize(settings: Mapping[str, Any], image_size: int, usual: str, where: str) -> str:
   """Returns `resize` of DualConfig.
 
   Args:
-    given: fields of an image processor; empty if there is none.
+    settings: fields of an image processor; empty if there is none.
     image_size: side of the pictures that the tower sees.
     usual: the `resize` of the processor's class, for fields that are missing.
     where: the file, for messages.
@@ -39,24 +39,24 @@ def resize(given: Mapping[str, Any], image_size: int, usual: str, where: str) ->
   Raises:
     UsageError: the processor does something that xmcap does not.
   """
-  if not given:
+  if not settings:
     return usual
   for step in _STEPS:
-    if not given.get(step, True):
+    if not settings.get(step, True):
       raise UsageError(f"{where}: {step} is false: xmcap always does it")
-  for name, value in given.items():
+  for name, value in settings.items():
     if name.startswith("do_") and name not in _KNOWN_STEPS and value:
       raise UsageError(f"{where}: {shown(name, 60)}: a step that xmcap does not have")
-  factor = given.get("rescale_factor", 1 / 255)
+  factor = settings.get("rescale_factor", 1 / 255)
   if not isinstance(factor, int | float) or not abs(factor * 255 - 1) <= 1e-6:
     raise UsageError(f"{where}: rescale_factor is {shown(repr(factor), 40)}: xmcap has 1/255")
-  number = given.get("resample", 3)
+  number = settings.get("resample", 3)
   if number not in _FILTERS:
     raise UsageError(
       f"{where}: resample is {shown(repr(number), 40)}: xmcap has 2 (bilinear) and 3 (bicubic)"
     )
-  cropped = bool(given.get("do_center_crop", "_crop" in usual))
-  size, crop = given.get("size", image_size), given.get("crop_size", image_size)
+  cropped = bool(settings.get("do_center_crop", "_crop" in usual))
+  size, crop = settings.get("size", image_size), settings.get("crop_size", image_size)
   # Files of 2021 have one number, which CLIP's processor takes for the short side.
   short = size if isinstance(size, int) and "_crop" in usual else _side(size, "shortest_edge")
   square, crop = _side(size, "height", "width"), _side(crop, "height", "width")
@@ -66,7 +66,7 @@ def resize(given: Mapping[str, Any], image_size: int, usual: str, where: str) ->
   if square == image_size and short != image_size and (not cropped or crop == image_size):
     return "bicubic" if number == 3 else "bilinear_square"
   raise UsageError(
-    f"{where}: size {shown(repr(given.get('size')), 60)}, crop_size {shown(repr(given.get('crop_size')), 60)},"
+    f"{where}: size {shown(repr(settings.get('size')), 60)}, crop_size {shown(repr(settings.get('crop_size')), 60)},"
     f" do_center_crop {cropped}: xmcap resizes to the tower's {image_size} x {image_size}, or the short side to"
     f" {image_size} and crops the centre"
   )

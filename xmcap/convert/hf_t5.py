@@ -87,7 +87,7 @@ MODULES = {
 """Our module -> theirs."""
 
 
-def is_scaled(given: Mapping[str, Any], where: str) -> bool:
+def is_scaled(settings: Mapping[str, Any], where: str) -> bool:
   """Whether transformers multiplies the decoder's output by d_model**-0.5 before the logits.
 
   The first T5 does. transformers 4 decides by `tie_word_embeddings`, which defaults to true for T5 and to false for
@@ -96,11 +96,11 @@ def is_scaled(given: Mapping[str, Any], where: str) -> bool:
   Raises:
     UsageError: the two versions of transformers give this mT5 other logits.
   """
-  if given["model_type"] == "t5":
-    scaled = given.get("scale_decoder_outputs")
-    return given.get("tie_word_embeddings") is not False if scaled is None else bool(scaled)
-  version = str(given.get("transformers_version", "5"))
-  if given.get("tie_word_embeddings") and not version.startswith("5"):
+  if settings["model_type"] == "t5":
+    scaled = settings.get("scale_decoder_outputs")
+    return settings.get("tie_word_embeddings") is not False if scaled is None else bool(scaled)
+  version = str(settings.get("transformers_version", "5"))
+  if settings.get("tie_word_embeddings") and not version.startswith("5"):
     raise UsageError(
       f"{where}: tie_word_embeddings true of transformers {shown(version, 20)}, which scales an mT5's logits by"
       " d_model**-0.5, as transformers 5 does not: set it to false, or remove transformers_version, for no scale"
@@ -110,13 +110,13 @@ def is_scaled(given: Mapping[str, Any], where: str) -> bool:
 
 def embedding_of(tensors: Mapping[str, Tensor], where: str) -> str:
   """Returns the name of the embedding; UsageError if its copies differ, since our stacks share one."""
-  found = [name for name in EMBEDDINGS if name in tensors]
-  for copy in found[1:]:
-    if not np.array_equal(tensors[copy].read(), tensors[found[0]].read()):
+  names = [name for name in EMBEDDINGS if name in tensors]
+  for copy in names[1:]:
+    if not np.array_equal(tensors[copy].read(), tensors[names[0]].read()):
       raise UsageError(
-        f"{tensors[copy].where}: {copy} differs from {found[0]}: xmcap's stacks share one embedding"
+        f"{tensors[copy].where}: {copy} differs from {names[0]}: xmcap's stacks share one embedding"
       )
-  return found[0] if found else EMBEDDINGS[0]
+  return names[0] if names else EMBEDDINGS[0]
 
 
 def t5_pairs(
@@ -148,9 +148,9 @@ _SCALED_TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], _scale
 _SCALED = Kind(lambda ours: [ours[0][::-1]], lambda theirs, _: [_scaled(theirs[0])], added=(0,))
 
 
-def read_config(given: Mapping[str, Any], where: str) -> T5Config:
+def read_config(settings: Mapping[str, Any], where: str) -> T5Config:
   """Returns our configuration of the T5 in a config.json; UsageError if our T5 does not support the variant."""
-  values = {**DEFAULTS[given["model_type"]], **given}
+  values = {**DEFAULTS[settings["model_type"]], **settings}
   mlp = values["feed_forward_proj"]
   if not isinstance(mlp, str) or mlp not in _ACTIVATIONS:
     raise UsageError(
@@ -158,7 +158,7 @@ def read_config(given: Mapping[str, Any], where: str) -> T5Config:
     )
   activation, gated = _ACTIVATIONS[mlp]
   # transformers lets fields of later releases overrule feed_forward_proj.
-  said = given.get("dense_act_fn"), given.get("is_gated_act")
+  said = settings.get("dense_act_fn"), settings.get("is_gated_act")
   if said[0] not in (None, _NAMES[activation]) or said[1] not in (None, gated):
     raise UsageError(
       f"{where}: dense_act_fn {shown(repr(said[0]), 40)}, is_gated_act {shown(repr(said[1]), 40)}: not those of"

@@ -123,14 +123,14 @@ def read_config(
   where: str,
   pool: str,
   max_length: int | None,
-  given: Mapping[str, Any],
+  settings: Mapping[str, Any],
 ) -> TextConfig:
   """Returns our configuration of the encoder below `prefix`, from the shapes of its tensors.
 
   Args:
     pool: as in TextConfig.
     max_length: largest number of pieces of a text; None: the number of positions.
-    given: the fields of config.json, for the number of heads; if it is missing, heads are 64 wide.
+    settings: the fields of config.json, for the number of heads; if it is missing, heads are 64 wide.
 
   Raises:
     UsageError: a tensor is missing or has another rank, or a size is out of its limits.
@@ -149,7 +149,7 @@ def read_config(
     max_length = min(rows, max_length or rows)
   fields |= dict(
     vocab_size=vocab_size, width=width, depth=count_layers(tensors, prefix + layers), mlp_dim=mlp_dim, pool=pool,
-    max_length=max_length, num_heads=given.get(encoder.heads) or max(1, width // _HEAD_WIDTH),
+    max_length=max_length, num_heads=settings.get(encoder.heads) or max(1, width // _HEAD_WIDTH),
   )  # fmt: skip
   return make_config(TextConfig, where, fields, {"num_heads": encoder.heads})
 

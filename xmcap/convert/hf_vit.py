@@ -177,7 +177,7 @@ def vit_pairs(family: Family, config: ViTConfig, paths: Collection[str], prefix:
 
 
 def read_config(
-  family: Family, given: Mapping[str, Any], processor: Mapping[str, Any], where: str, pool: str | None
+  family: Family, settings: Mapping[str, Any], processor: Mapping[str, Any], where: str, pool: str | None
 ) -> ViTConfig:
   """Returns our configuration of the ViT in a config.json and, unless empty, a preprocessor_config.json.
 
@@ -185,9 +185,9 @@ def read_config(
   """
   values = {
     **family.defaults,
-    **given,
-    **(given.get("vision_config") or {}),
-    **(given.get("vision_config_dict") or {}),
+    **settings,
+    **(settings.get("vision_config") or {}),
+    **(settings.get("vision_config_dict") or {}),
   }
   if not values.get("qkv_bias", True) or values["num_channels"] != 3:
     raise UsageError(
@@ -210,7 +210,7 @@ def read_config(
   return make_config(ViTConfig, where, fields, FIELDS | beside)
 
 
-def _one_side(value: Any, what: str) -> Any:
+def _one_side(value: Any, name: str) -> Any:
   """Returns the side of a square that is given as one number or as a pair."""
   sides = list(value.values()) if isinstance(value, dict) else value
   if not isinstance(sides, list):
@@ -218,7 +218,7 @@ def _one_side(value: Any, what: str) -> Any:
   if len(sides) == 2 and sides[0] == sides[1]:
     return sides[0]
   raise UsageError(
-    f"{what} is {shown(repr(value), 60)}; xmcap's pictures and patches are square: one number, or twice the same"
+    f"{name} is {shown(repr(value), 60)}; xmcap's pictures and patches are square: one number, or twice the same"
   )
 
 

@@ -66,8 +66,8 @@ def find(option: str, value: str, format_name: str | None = None) -> Snapshot | 
     ) from None
   try:
     try:
-      found = huggingface_hub.HfApi().model_info(repository, revision=revision)
-      commit, names = found.sha, [file.rfilename for file in found.siblings or ()]
+      model = huggingface_hub.HfApi().model_info(repository, revision=revision)
+      commit, names = model.sha, [file.rfilename for file in model.siblings or ()]
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError):
       raise
     except Exception:
@@ -80,8 +80,8 @@ def find(option: str, value: str, format_name: str | None = None) -> Snapshot | 
     chosen = needed(names, format_name)
     if not any(name.endswith(".safetensors") for name in chosen):
       pickles = [name for name in names if name.endswith(_PICKLES)]
-      held = f"only {shown(pickles[0])}, a pickle, which could run code" if pickles else "no safetensors"
-      raise UsageError(f"{option}={value}: {repository} holds {held}: give a repository with safetensors")
+      content = f"only {shown(pickles[0])}, a pickle, which could run code" if pickles else "no safetensors"
+      raise UsageError(f"{option}={value}: {repository} holds {content}: give a repository with safetensors")
     folder = huggingface_hub.snapshot_download(repository, revision=commit, allow_patterns=chosen)
   except errors.GatedRepoError:
     raise UsageError(
@@ -107,9 +107,9 @@ def needed(names: Sequence[str], format_name: str | None = None) -> list[str]:
 
   Shards are taken where there is their index, else the whole file.
   """
-  held = set(names)
-  of_open_clip = _OPEN_CLIP in held and (
-    format_name == "open_clip" or not {"config.json", "modules.json"} & held
+  present = set(names)
+  of_open_clip = _OPEN_CLIP in present and (
+    format_name == "open_clip" or not {"config.json", "modules.json"} & present
   )
   stem = "open_clip_model" if of_open_clip else "model"
   chosen = {name for name in names if _BESIDE.fullmatch(name) and not name.endswith(".index.json")}
@@ -118,15 +118,15 @@ def needed(names: Sequence[str], format_name: str | None = None) -> list[str]:
     shards = [
       name for name in names if re.fullmatch(rf"{re.escape(folder)}{stem}-\d+-of-\d+\.safetensors", name)
     ]
-    chosen |= {index, *shards} if index in held else {f"{folder}{stem}.safetensors"} & held
+    chosen |= {index, *shards} if index in present else {f"{folder}{stem}.safetensors"} & present
   return sorted(chosen)
 
 
-def record(out: str, found: Mapping[str, Snapshot]) -> None:
+def record(out: str, snapshots: Mapping[str, Snapshot]) -> None:
   """Writes `source.json` into the folder `out`: option -> repository and commit."""
   sources = {
     option.lstrip("-"): {"repository": snapshot.repository, "commit": snapshot.commit}
-    for option, snapshot in found.items()
+    for option, snapshot in snapshots.items()
   }
   files.write_text(pathlib.Path(out, SOURCE), json.dumps(sources, indent=2) + "\n")
 

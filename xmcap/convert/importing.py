@@ -85,8 +85,8 @@ def convert(
     )
     return
   tower = "T5" if "t5" in configs else "ViT"
-  given = f"--gin.PRETRAINED=\"['{folder}']\""
-  print(f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin {given} ...")
+  option = f"--gin.PRETRAINED=\"['{folder}']\""
+  print(f"next, the {tower} of bb, bg or lg: xmcap train --gin_file=models/bb.gin {option} ...")
   print("  (a list: a ViT's folder and a T5's go together)")
   if tower == "ViT":
     print(f"or frozen, for your own pictures: xmcap features --model_dir={folder} ... (docs/own_data.md)")

@@ -73,8 +73,8 @@ def open_pair(path: pathlib.Path, images: Source) -> Source:
   left = [name for pair in theirs if pair not in of_images for name in pair.theirs]
 
   def pairs(paths: Collection[str]) -> list[Pair]:
-    found = below(_IMAGE, of_images) + hf_text.encoder_pairs(encoder, text.tensors, text.prefix, paths)
-    return module_pairs(paths, {"text_head": text.head}, others=found)
+    others = below(_IMAGE, of_images) + hf_text.encoder_pairs(encoder, text.tensors, text.prefix, paths)
+    return module_pairs(paths, {"text_head": text.head}, others=others)
 
   return Source(
     f"{encoder.name} and the image tower of {images.kind}",
@@ -114,8 +114,8 @@ def _open_sentence_transformer(path: pathlib.Path) -> _Text:
   ]:
     raise UsageError(f"{path / folders[1] / hf.CONFIG}: xmcap has pooling_mode_mean_tokens alone")
   place = path / folders[0]
-  given, where = hf.read_json(place / hf.CONFIG), str(place / hf.CONFIG)
-  activation = given.get("activation", given.get("hidden_act", "gelu"))
+  settings, where = hf.read_json(place / hf.CONFIG), str(place / hf.CONFIG)
+  activation = settings.get("activation", settings.get("hidden_act", "gelu"))
   if activation != "gelu":
     raise UsageError(
       f"{where}: the activation is {shown(repr(activation), 40)}; xmcap has gelu for these encoders"
@@ -124,7 +124,7 @@ def _open_sentence_transformer(path: pathlib.Path) -> _Text:
   encoder = hf_text.recognise(tensors, "", where)
   limits = place / "sentence_bert_config.json"
   most = hf.read_json(limits).get("max_seq_length") if limits.is_file() else None
-  config = hf_text.read_config(encoder, tensors, "", where, "mean", most, given)
+  config = hf_text.read_config(encoder, tensors, "", where, "mean", most, settings)
   if len(kinds) == 3:
     dense = hf.read_json(path / folders[2] / hf.CONFIG)
     if not str(dense.get("activation_function")).endswith(".Identity"):

@@ -112,16 +112,16 @@ def open_folder(path: pathlib.Path) -> Source:
   )
 
 
-def _check_fields(given: Mapping[str, Any], known: Collection[str], where: str) -> None:
-  for name, value in given.items():
-    if name not in known and value:
+def _check_fields(cfg: Mapping[str, Any], supported: Collection[str], where: str) -> None:
+  for name, value in cfg.items():
+    if name not in supported and value:
       raise UsageError(
         f"{where}: {shown(name, 60)} {shown(repr(value), 60)}: a variant that xmcap does not have"
       )
 
 
-def _activation(given: Mapping[str, Any], quick: bool, where: str) -> str:
-  arguments = given.get("act_kwargs") or {}
+def _activation(cfg: Mapping[str, Any], quick: bool, where: str) -> str:
+  arguments = cfg.get("act_kwargs") or {}
   if quick and not arguments:
     return "quick_gelu"
   if arguments not in ({}, {"approximate": "tanh"}, {"approximate": "none"}):
@@ -129,8 +129,8 @@ def _activation(given: Mapping[str, Any], quick: bool, where: str) -> str:
   return "gelu_tanh" if arguments.get("approximate") == "tanh" else "gelu"
 
 
-def _epsilon(given: Mapping[str, Any]) -> float:
-  return (given.get("norm_kwargs") or {}).get("eps", 1e-5)
+def _epsilon(cfg: Mapping[str, Any]) -> float:
+  return (cfg.get("norm_kwargs") or {}).get("eps", 1e-5)
 
 
 def _resize(preprocess: Mapping[str, Any], where: str) -> str:
@@ -144,9 +144,9 @@ def _resize(preprocess: Mapping[str, Any], where: str) -> str:
   return _RESIZES[mode, filter_name]
 
 
-def _cleaning(given: Mapping[str, Any], where: str) -> str:
+def _cleaning(cfg: Mapping[str, Any], where: str) -> str:
   """Returns `cleaning` of TextConfig, of a text_cfg with a tokenizer of transformers."""
-  arguments = given.get("tokenizer_kwargs") or {}
+  arguments = cfg.get("tokenizer_kwargs") or {}
   _check_fields({**arguments, "clean": ""}, set(), f"{where}: text_cfg.tokenizer_kwargs")
   clean = arguments.get("clean", "whitespace")
   if clean not in _CLEANINGS:
@@ -160,16 +160,16 @@ def _read_vit(
   model: Mapping[str, Any], preprocess: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
 ) -> tuple[ViTConfig, str]:
   """Returns the configuration of the image tower, and its head."""
-  given, kind = model["vision_cfg"], "ViT of OpenCLIP"
+  cfg, kind = model["vision_cfg"], "ViT of OpenCLIP"
   fields: dict[str, Any] = dict(
     image_mean=preprocess.get("mean") or hf_vit.CLIP_MEAN, image_std=preprocess.get("std") or hf_vit.CLIP_STD
   )
-  timm = given.get("timm_model_name")
+  timm = cfg.get("timm_model_name")
   if timm:
-    _check_fields(given, _TIMM_FIELDS, f"{where}: vision_cfg")
-    arguments = given.get("timm_model_kwargs") or {}
+    _check_fields(cfg, _TIMM_FIELDS, f"{where}: vision_cfg")
+    arguments = cfg.get("timm_model_kwargs") or {}
     _check_fields(arguments, _TIMM_ARGUMENTS, f"{where}: vision_cfg.timm_model_kwargs")
-    if "siglip" not in timm or given.get("timm_pool") != "map" or given.get("timm_proj") != "none":
+    if "siglip" not in timm or cfg.get("timm_pool") != "map" or cfg.get("timm_proj") != "none":
       raise UsageError(
         f"{where}: of timm's towers xmcap has SigLIP's alone, with timm_pool 'map' and timm_proj 'none'"
       )
@@ -179,21 +179,21 @@ def _read_vit(
     activation = "gelu_tanh" if "giantopt" in timm else "gelu"
     fields |= dict(pool="map", norm_epsilon=1e-6, num_heads=heads, activation=activation)
   else:
-    _check_fields({**given, "pool_type": ""}, _VIT_FIELDS, f"{where}: vision_cfg")
-    if isinstance(given.get("layers"), list) or given.get("pool_type", "tok") != "tok":
+    _check_fields({**cfg, "pool_type": ""}, _VIT_FIELDS, f"{where}: vision_cfg")
+    if isinstance(cfg.get("layers"), list) or cfg.get("pool_type", "tok") != "tok":
       raise UsageError(
         f"{where}: vision_cfg: a ResNet, or a pool_type other than tok, which xmcap does not have"
       )
     patch, blocks, inner = "visual.conv1.weight", "visual.transformer.resblocks.", "mlp.c_fc.weight"
     width = shape_of(tensors, patch, 4, where, kind)[0]
-    activation = _activation(given, bool(model.get("quick_gelu")), f"{where}: vision_cfg")
+    activation = _activation(cfg, bool(model.get("quick_gelu")), f"{where}: vision_cfg")
     fields |= dict(
-      pool="tok", pre_norm=True, patch_bias=False, norm_epsilon=_epsilon(given), activation=activation,
-      num_heads=width // (given.get("head_width") or 64),
+      pool="tok", pre_norm=True, patch_bias=False, norm_epsilon=_epsilon(cfg), activation=activation,
+      num_heads=width // (cfg.get("head_width") or 64),
     )  # fmt: skip
   fields |= dict(
     width=width, depth=count_layers(tensors, blocks), patch_size=shape_of(tensors, patch, 4, where, kind)[-1],
-    mlp_dim=shape_of(tensors, f"{blocks}0.{inner}", 2, where, kind)[0], image_size=given.get("image_size", 224),
+    mlp_dim=shape_of(tensors, f"{blocks}0.{inner}", 2, where, kind)[0], image_size=cfg.get("image_size", 224),
   )  # fmt: skip
   return make_config(ViTConfig, where, fields), "none" if timm else "linear"
 
@@ -202,50 +202,50 @@ def _read_text(
   model: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str, tokenizer: Described
 ) -> tuple[TextConfig, str]:
   """Returns the configuration of OpenCLIP's own text tower, and its head."""
-  given, kind = model["text_cfg"], "text tower of OpenCLIP"
-  _check_fields({**given, "text_arch": ""}, _TEXT_FIELDS, f"{where}: text_cfg")
-  pool = given.get("pool_type", "argmax")
-  if given.get("text_arch", "clip") != "clip" or pool not in _POOLS:
+  cfg, kind = model["text_cfg"], "text tower of OpenCLIP"
+  _check_fields({**cfg, "text_arch": ""}, _TEXT_FIELDS, f"{where}: text_cfg")
+  pool = cfg.get("pool_type", "argmax")
+  if cfg.get("text_arch", "clip") != "clip" or pool not in _POOLS:
     raise UsageError(f"{where}: text_cfg: xmcap has text_arch clip and pool_type {', '.join(_POOLS)}")
   prefix = _text_prefix(tensors)
   vocab_size, width = shape_of(tensors, f"{prefix}token_embedding.weight", 2, where, kind)
   blocks = f"{prefix}transformer.resblocks."
   fields = dict(
     vocab_size=vocab_size, width=width, depth=count_layers(tensors, blocks),
-    mlp_dim=shape_of(tensors, f"{blocks}0.mlp.c_fc.weight", 2, where, kind)[0], num_heads=given.get("heads", 8),
+    mlp_dim=shape_of(tensors, f"{blocks}0.mlp.c_fc.weight", 2, where, kind)[0], num_heads=cfg.get("heads", 8),
     max_length=shape_of(tensors, f"{prefix}positional_embedding", 2, where, kind)[0], pool=_POOLS[pool],
-    causal=not given.get("no_causal_mask"), mask_padding=False, norm_epsilon=_epsilon(given),
-    activation=_activation(given, bool(model.get("quick_gelu")), f"{where}: text_cfg"),
-    cleaning=_cleaning(given, where),
+    causal=not cfg.get("no_causal_mask"), mask_padding=False, norm_epsilon=_epsilon(cfg),
+    activation=_activation(cfg, bool(model.get("quick_gelu")), f"{where}: text_cfg"),
+    cleaning=_cleaning(cfg, where),
   )  # fmt: skip
   if pool == "eos":
-    fields["end_id"] = given["eos_id"]
+    fields["end_id"] = cfg["eos_id"]
   if pool == "last":  # SigLIP attends to its padding; SigLIP 1 pads with the id that ends a text
     gemma = tokenizer.gemma if tokenizer.files else vocab_size == _GEMMA_ROWS
     usual = (0 if gemma else 1) if tokenizer.pad_id is None else tokenizer.pad_id
     fields |= dict(
-      pad_id=given.get("pad_id", usual), end_id=1 if tokenizer.end_id is None else tokenizer.end_id
+      pad_id=cfg.get("pad_id", usual), end_id=1 if tokenizer.end_id is None else tokenizer.end_id
     )
-  head = "none" if given.get("proj_type") == "none" else "linear_bias" if given.get("proj_bias") else "linear"
+  head = "none" if cfg.get("proj_type") == "none" else "linear_bias" if cfg.get("proj_bias") else "linear"
   return make_config(TextConfig, where, fields, {"num_heads": "text_cfg.heads"}), head
 
 
 def _read_encoder(
-  given: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
+  cfg: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
 ) -> tuple[TextConfig, str]:
   """Returns the configuration of a text tower of transformers, and its head."""
-  _check_fields(given, _HF_FIELDS, f"{where}: text_cfg")
+  _check_fields(cfg, _HF_FIELDS, f"{where}: text_cfg")
   encoder = hf_text.recognise(tensors, _ENCODER, where)
-  pooler = given.get("hf_pooler_type", "mean_pooler")
+  pooler = cfg.get("hf_pooler_type", "mean_pooler")
   # In BERT and XLM-R this pooler reads another layer above the first token.
   layer_above = pooler == "cls_pooler" and encoder.types
-  head = given.get("hf_proj_type", "mlp")
+  head = cfg.get("hf_proj_type", "mlp")
   if pooler not in _POOLERS or layer_above or head not in _HF_HEADS:
     raise UsageError(
       f"{where}: text_cfg: hf_pooler_type {shown(repr(pooler), 40)}, hf_proj_type {shown(repr(head), 40)} with "
       f"{encoder.name}: xmcap has mean_pooler and cls_last_hidden_state_pooler (M2M100: cls_pooler), mlp and linear"
     )
-  length, heads = given.get("context_length", _CONTEXT), given.get("hf_model_config") or {}
+  length, heads = cfg.get("context_length", _CONTEXT), cfg.get("hf_model_config") or {}
   config = hf_text.read_config(encoder, tensors, _ENCODER, where, _POOLERS[pooler], length, heads)
   return config, _HF_HEADS[head]
 

@@ -170,10 +170,10 @@ def joined_pairs(
   """
   pairs = []
   for path in paths:
-    found = re.fullmatch(rf"(.*/attention)/{parts[0]}/(kernel|bias)", path)
-    if not found:
+    match = re.fullmatch(rf"(.*/attention)/{parts[0]}/(kernel|bias)", path)
+    if not match:
       continue
-    attention, name = found.groups()
+    attention, name = match.groups()
     template, n = _template(attention)
     if template in modules:
       ours = tuple(f"{attention}/{part}/{name}" for part in parts)
@@ -214,16 +214,16 @@ def make_outputs(
     our_shapes = [tuple(shapes[name]) for name in pair.ours]
     ours = pair.ours, our_shapes
     theirs = pair.theirs, [tuple(shape) for shape in pair.kind.their_shapes(our_shapes)]
-    (given, given_shapes), (made, made_shapes) = (ours, theirs) if export else (theirs, ours)
+    (read, read_shapes), (made, made_shapes) = (ours, theirs) if export else (theirs, ours)
     change = pair.kind.to_theirs if export else pair.kind.to_ours
-    used |= set(given)
+    used |= set(read)
     tensors = [
-      _given(source, name, wanted, where, asked_by) for name, wanted in zip(given, given_shapes, strict=True)
+      _given(source, name, shape, where, asked_by) for name, shape in zip(read, read_shapes, strict=True)
     ]
     dtypes = [tensors[min(i, len(tensors) - 1)].dtype for i in range(len(made))]
     for i in () if export else pair.kind.added:
       dtypes[i] = np.dtype(np.float32)
-    outputs.append(_output(made, made_shapes, dtypes, given, tensors, change))
+    outputs.append(_output(made, made_shapes, dtypes, read, tensors, change))
   dropped = {}
   for name in source:
     if name in used:
@@ -244,12 +244,12 @@ def unchanged(tensors: Mapping[str, Tensor], where: str) -> list[Output]:
   return make_outputs(pairs, tensors, shapes, where, "the checkpoint asks")[0]
 
 
-def _given(source: Mapping[str, Tensor], name: str, wanted: Shape, where: str, asked_by: str) -> Tensor:
+def _given(source: Mapping[str, Tensor], name: str, shape: Shape, where: str, asked_by: str) -> Tensor:
   if name not in source:
-    raise UsageError(f"{where}: no tensor {name}, which {asked_by} for with shape {wanted}")
+    raise UsageError(f"{where}: no tensor {name}, which {asked_by} for with shape {shape}")
   tensor = source[name]
-  if tensor.shape != wanted:
-    raise UsageError(f"{tensor.where}: tensor {name} has shape {tensor.shape}, and {asked_by} for {wanted}")
+  if tensor.shape != shape:
+    raise UsageError(f"{tensor.where}: tensor {name} has shape {tensor.shape}, and {asked_by} for {shape}")
   if tensor.dtype not in FLOATS:
     raise UsageError(
       f"{tensor.where}: tensor {name} {tensor.shape} is {tensor.dtype}, not float32, float16 or bfloat16: quantised"
@@ -260,11 +260,11 @@ def _given(source: Mapping[str, Tensor], name: str, wanted: Shape, where: str, a
 
 def _output(names, shapes, dtypes, read: Sequence[str], tensors: Sequence[Tensor], change) -> Output:
   def make():
-    given = []
+    inputs = []
     for name, tensor in zip(read, tensors, strict=True):
-      given.append(tensor.read())
-      check_finite(name, given[-1], tensor.where)
-    arrays = change(given, shapes)
+      inputs.append(tensor.read())
+      check_finite(name, inputs[-1], tensor.where)
+    arrays = change(inputs, shapes)
     return [np.asarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=True)]
 
   return Output(names, shapes, dtypes, make, tensors[0].group)

@@ -40,33 +40,33 @@ def open_source(
   """
   if format_name is not None and format_name not in FORMATS:
     raise UsageError(f"--from={format_name}: unknown; use one of {', '.join(FORMATS)}")
-  found, place = _recognise(pathlib.Path(path), format_name)
-  if format_name not in (None, found):
+  kind, place = _recognise(pathlib.Path(path), format_name)
+  if format_name not in (None, kind):
     raise UsageError(
-      f"{place}: holds the format {found}, not {format_name}: leave --from out, or give --from={found}"
+      f"{place}: holds the format {kind}, not {format_name}: leave --from out, or give --from={kind}"
     )
   if dual:
-    return _open_dual(found, place, pool, image_tower)
-  if found == "open_clip":
+    return _open_dual(kind, place, pool, image_tower)
+  if kind == "open_clip":
     raise UsageError(f"{place}: a model of two towers: give --part=dual")
-  if found == "t5x":
+  if kind == "t5x":
     source = t5x.open_checkpoint(place)
   else:
-    source = hf.open_folder(place, pool) if found == "hf" else big_vision.open_npz(place, pool)
+    source = hf.open_folder(place, pool) if kind == "hf" else big_vision.open_npz(place, pool)
   if pool is not None and not isinstance(source.config, ViTConfig):
     raise UsageError(f"--pool={pool}: {place} is a T5, which has no pooling")
   return source
 
 
-def _open_dual(found: str, place: pathlib.Path, pool: str | None, image_tower: str | None) -> Source:
-  if pool is not None or found == "t5x":
+def _open_dual(kind: str, place: pathlib.Path, pool: str | None, image_tower: str | None) -> Source:
+  if pool is not None or kind == "t5x":
     raise UsageError("--part=dual: takes a model of two towers (hf, big_vision, open_clip), and no --pool")
   if image_tower is not None:
     return m_clip.open_pair(place, open_source(image_tower, dual=True))
-  if found == "hf" and m_clip.is_folder(place):
+  if kind == "hf" and m_clip.is_folder(place):
     raise UsageError(f"{place}: a text tower alone: name the folder of its CLIP with --image_tower")
   opened = {"hf": hf.open_dual, "big_vision": big_vision_dual.open_npz, "open_clip": open_clip.open_folder}
-  return opened[found](place)
+  return opened[kind](place)
 
 
 def place_of(path: str) -> pathlib.Path | epath.Path:
@@ -84,7 +84,7 @@ def is_xmcap(path: pathlib.Path | epath.Path) -> bool:
   )
 
 
-def _recognise(path: pathlib.Path, wanted: str | None) -> tuple[str, pathlib.Path]:
+def _recognise(path: pathlib.Path, format_name: str | None) -> tuple[str, pathlib.Path]:
   if not path.exists():
     raise UsageError(f"{path}: no such file or folder")
   if path.is_file():
@@ -92,7 +92,7 @@ def _recognise(path: pathlib.Path, wanted: str | None) -> tuple[str, pathlib.Pat
     if big_vision.is_file(path):
       return "big_vision", path
   # Folders of the Hugging Face hub often hold a model in both forms.
-  elif open_clip.is_folder(path) and (wanted == "open_clip" or not hf.is_folder(path)):
+  elif open_clip.is_folder(path) and (format_name == "open_clip" or not hf.is_folder(path)):
     return "open_clip", path
   elif hf.is_folder(path) or m_clip.is_folder(path):
     return "hf", path

@@ -41,9 +41,9 @@ def find(path: pathlib.Path) -> pathlib.Path | None:
   """Finds a t5x checkpoint: `path` itself, or the newest `checkpoint_N` in a run's folder; None if there is none."""
   if is_checkpoint(path):
     return path
-  found = [folder for folder in path.glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d+", folder.name)]
+  folders = [folder for folder in path.glob("checkpoint_*") if re.fullmatch(r"checkpoint_\d+", folder.name)]
   return max(
-    filter(is_checkpoint, found), key=lambda folder: int(folder.name.partition("_")[2]), default=None
+    filter(is_checkpoint, folders), key=lambda folder: int(folder.name.partition("_")[2]), default=None
   )
 
 
@@ -94,11 +94,11 @@ def _one_by_one(tensors: Mapping[str, Tensor], path: pathlib.Path) -> dict[str, 
   Follows t5x.examples.scalable_t5.network: layers lie along axis 1 (`param_scan_axis`), and each has a relative
   position bias of its own. Ours share one, so that all must be the same.
   """
-  last, found = LastRead(), {}
+  last, unstacked = LastRead(), {}
   for name, tensor in tensors.items():
     stack = re.fullmatch(rf"{_TARGET}(encoder|decoder)/\1/(?!layers/)(.+)", name)
     if not stack:
-      found[name] = tensor
+      unstacked[name] = tensor
       continue
     part, inside = stack.groups()
     layers = last.slices(name, tensor, _scan_axis(tensors, part))
@@ -109,10 +109,10 @@ def _one_by_one(tensors: Mapping[str, Tensor], path: pathlib.Path) -> dict[str, 
           f"{path}: each layer of its {part} has a relpos_bias of its own, as scalable_t5 and umT5 train them:"
           " xmcap's layers share one"
         )
-      found[f"{_TARGET}{part}/{inside}"] = layers[0]
+      unstacked[f"{_TARGET}{part}/{inside}"] = layers[0]
     else:
-      found |= {f"{_TARGET}{part}/layers_{n}/{inside}": layer for n, layer in enumerate(layers)}
-  return found
+      unstacked |= {f"{_TARGET}{part}/layers_{n}/{inside}": layer for n, layer in enumerate(layers)}
+  return unstacked
 
 
 def _scan_axis(tensors: Mapping[str, Tensor], part: str) -> int:

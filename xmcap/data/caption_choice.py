@@ -59,9 +59,9 @@ class Layout:
     """
     rounds, ranks = [], []
     for rank in range(self.counts.max()):
-      held = order[(self.counts > rank)[order]].reshape(len(order), -1)
-      rounds.append(held)
-      ranks += [rank] * held.shape[1]
+      present = order[(self.counts > rank)[order]].reshape(len(order), -1)
+      rounds.append(present)
+      ranks += [rank] * present.shape[1]
       if len(ranks) >= count:
         break
     if not ranks:
@@ -103,11 +103,11 @@ class Drawing:
     self.seed = seed
     self.languages = tuple(languages)
     self.captions_per_image = captions_per_image
-    self._weights = [np.array([held.get(code, 0.0) for code in self.languages]) for held in weights]
+    self._weights = [np.array([own.get(code, 0.0) for code in self.languages]) for own in weights]
     self._columns = [
-      {code: column for column, code in enumerate(self.languages) if code in held} for held in weights
+      {code: column for column, code in enumerate(self.languages) if code in own} for own in weights
     ]
-    self._sources = [frozenset(source.encode() for source in held) for held in sources]
+    self._sources = [frozenset(source.encode() for source in own) for own in sources]
     self._count_power = count_power
     self._layouts: dict[tuple[int, bytes], Layout] = {}
 
@@ -120,16 +120,16 @@ class Drawing:
     layout = self._layouts.get((part, key))
     if layout is None:
       languages, chosen = [code.decode() for code in codes], self._sources[part]
-      found = []
+      pivots = []
       if self.pivot:
-        found = pivots_of(languages, [source.decode() for source in sources], self.pivot)
+        pivots = pivots_of(languages, [source.decode() for source in sources], self.pivot)
         # A caption without a pair counts as one in no language.
-        languages = [code if own != NO_PIVOT else "" for code, own in zip(languages, found, strict=True)]
+        languages = [code if own != NO_PIVOT else "" for code, own in zip(languages, pivots, strict=True)]
       if chosen:
         # A caption of another source counts as one in no language.
         pairs = zip(languages, sources, strict=True)
         languages = [code if source in chosen else "" for code, source in pairs]
-      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power, found)
+      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power, pivots)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[part, key] = layout
     return layout
@@ -148,16 +148,16 @@ class Drawing:
     return captions
 
   def read(
-    self, source: RecordSource | MixedSource, positions: np.ndarray, found: Places
+    self, source: RecordSource | MixedSource, positions: np.ndarray, pictures: Places
   ) -> Iterator[tuple[int, Columns, list[int], list[int]]]:
     """Reads the records at positions one by one.
 
     Yields (corpus, record, columns [K] of its captions, their places [K]). A picture without a caption in these
     languages has the column after the last language, and no places.
     """
-    drawn = self.at(positions, found)
-    records = source.iterate(found.indices, parse_columns)
-    for row, (part, record) in enumerate(zip(found.parts.tolist(), records, strict=True)):
+    drawn = self.at(positions, pictures)
+    records = source.iterate(pictures.indices, parse_columns)
+    for row, (part, record) in enumerate(zip(pictures.parts.tolist(), records, strict=True)):
       layout = self.layout(part, record.layout, record.languages, record.sources)
       (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       yield part, record, columns, places if columns[0] < len(self.languages) else []
@@ -173,15 +173,15 @@ def pivots_of(codes: Sequence[str], sources: Sequence[str], pivot: str) -> list[
   pivots = [place for place, code in enumerate(codes) if code == pivot]
   if len(pivots) == 1:
     return pivots * len(codes)
-  found = [place if code == pivot else NO_PIVOT for place, code in enumerate(codes)]
+  pivot_of = [place if code == pivot else NO_PIVOT for place, code in enumerate(codes)]
   groups = _groups(codes, sources, pivot)
   # A pivot without any translation is a sign of another order, such as all captions of a language in succession.
   if all(len(group) > 1 and sum(codes[place] == pivot for place in group) == 1 for group in groups):
     for group in groups:
       own = next(place for place in group if codes[place] == pivot)
       for place in group:
-        found[place] = own
-  return found
+        pivot_of[place] = own
+  return pivot_of
 
 
 def _groups(codes: Sequence[str], sources: Sequence[str], pivot: str) -> list[list[int]]:

@@ -86,12 +86,12 @@ def _enciphered(seed: int, epoch: int, indices: np.ndarray, size: int) -> np.nda
   last = size if (size - 1) & (size - 2) == 0 else size - 1
   width = max(8, (last.bit_length() + 1) // 2)
   keys = _round_keys((bits(seed, "order", np.array([epoch]), 3)[0] >> np.uint64(32)).tolist(), width)
-  found = indices.astype(np.uint64)
-  walking = np.arange(len(found))
+  enciphered = indices.astype(np.uint64)
+  walking = np.arange(len(enciphered))
   while walking.size:
-    found[walking] = moved = _simon(found[walking], keys, width)
+    enciphered[walking] = moved = _simon(enciphered[walking], keys, width)
     walking = walking[moved >= size]
-  return found.astype(np.int64)
+  return enciphered.astype(np.int64)
 
 
 def _simon(values: np.ndarray, keys: Sequence[int], width: int) -> np.ndarray:
@@ -112,12 +112,12 @@ def _simon(values: np.ndarray, keys: Sequence[int], width: int) -> np.ndarray:
 def _round_keys(keys: Sequence[int], width: int) -> list[int]:
   """Expands three numbers to a key for each round (section 3.2 of the SIMON paper, with three words)."""
   mask = 2**width - 1
-  held = [key & mask for key in keys]
-  for number in range(_ROUNDS - len(held)):
-    twice = held[-1] | (held[-1] << width)
+  words = [key & mask for key in keys]
+  for number in range(_ROUNDS - len(words)):
+    twice = words[-1] | (words[-1] << width)
     constant = 0xFFFFFFFC ^ (_CONSTANTS >> number & 1 if number < width else 0)
-    held.append((constant ^ held[-3] ^ (twice >> 3) ^ (twice >> 4)) & mask)
-  return held
+    words.append((constant ^ words[-3] ^ (twice >> 3) ^ (twice >> 4)) & mask)
+  return words
 
 
 @functools.lru_cache(maxsize=8)

@@ -40,11 +40,11 @@ def optional_formats() -> tuple[str, ...]:
   Both read the size from the header without decoding. If the coded picture is larger than the header says, libheif
   refuses it, but libavif decodes it up to its own limit of 16384 x 16384 pixels.
   """
-  found = ["AVIF"] if features.check("avif") else []
+  formats = ["AVIF"] if features.check("avif") else []
   with contextlib.suppress(ImportError):
     importlib.import_module("pillow_heif").register_heif_opener(thumbnails=False)
-    found.append("HEIF")
-  return tuple(found)
+    formats.append("HEIF")
+  return tuple(formats)
 
 
 def other_format(data: bytes) -> str:
@@ -68,8 +68,8 @@ def has_too_many_scans(data: bytes) -> bool:
   if np.count_nonzero(codes[marks + 1] == _SCAN[1]) <= MAX_SCANS:
     return False
   scans, place = 0, 2
-  while found := _MARKER.search(data, place):
-    place = found.end()
+  while marker := _MARKER.search(data, place):
+    place = marker.end()
     kind = data[place - 1]
     if kind == _END:
       break

@@ -41,7 +41,7 @@ class _Budget:
     self._changed = threading.Condition()
 
   @contextlib.contextmanager
-  def held(self, pixels: int) -> Iterator[None]:
+  def reserved(self, pixels: int) -> Iterator[None]:
     """Waits until there is room for a picture, and takes it for the block."""
     with self._changed:
       self._changed.wait_for(lambda: not self._used or self._used + pixels <= self._most)
@@ -108,7 +108,7 @@ def _opened(
         wrong = f"a JPEG of more than {image_formats.MAX_SCANS} scans"
       else:
         _scale_transparent_colour(image)
-        with _BUDGET.held(width * height):
+        with _BUDGET.reserved(width * height):
           yield image
   except (XmcapError, MemoryError):  # running out of memory is not the picture's fault
     raise

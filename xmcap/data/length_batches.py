@@ -57,7 +57,7 @@ class LayoutCodes(NamedTuple):
   sources: tuple[bytes, ...]
 
   @classmethod
-  def of(cls, text: str) -> "LayoutCodes":
+  def parse(cls, text: str) -> "LayoutCodes":
     """Reads the text of a layout, such as `en/human de/mt`."""
     pairs = [pair.split(b"/") for pair in text.encode().split()]
     return cls(text.encode(), tuple(code for code, _ in pairs), tuple(source for _, source in pairs))
@@ -91,12 +91,12 @@ def index_of(source: RecordSource, vocabulary: Vocabulary) -> LengthIndex:
   If a large source has none, or the index is outdated or damaged, UsageError gives the command that makes it.
   """
   splits = list(dict.fromkeys(stretch.split for stretch in source.stretches))
-  found = [counted for split in splits if (counted := read(source, split, vocabulary)) is not None]
-  if len(found) == len(splits):
-    sizes = [len(layout_of) for _, layout_of, _ in found]
+  indexes = [counted for split in splits if (counted := read(source, split, vocabulary)) is not None]
+  if len(indexes) == len(splits):
+    sizes = [len(layout_of) for _, layout_of, _ in indexes]
     first_of = dict(zip(splits, np.cumsum([0, *sizes]).tolist(), strict=False))
     places = [np.arange(part.count) + part.first + first_of[part.split] for part in source.stretches]
-    counted = found[0] if len(found) == 1 else _merged(found)
+    counted = indexes[0] if len(indexes) == 1 else _merged(indexes)
     chosen = np.concatenate(places)
     return _index(counted, chosen if source.chosen is None else chosen[source.chosen])
   if len(source) > SMALL:
@@ -113,7 +113,7 @@ def _index(counted: Counted, chosen: np.ndarray) -> LengthIndex:
   layouts, layout_of, pieces = counted
   sizes = _sizes(layouts)[layout_of]
   starts = np.cumsum(sizes) - sizes
-  return LengthIndex(list(map(LayoutCodes.of, layouts)), layout_of[chosen], starts[chosen], pieces)
+  return LengthIndex(list(map(LayoutCodes.parse, layouts)), layout_of[chosen], starts[chosen], pieces)
 
 
 def read(source: RecordSource, split: str, vocabulary: Vocabulary) -> Counted | None:
@@ -163,9 +163,9 @@ def write(
     source = RecordSource(directory, split)
     if split not in source.sizes or len(source) != sum(source.sizes[split]["shard_lengths"]):
       raise UsageError(f"--splits: '{split}' is a part of a split: give whole splits")
-    what = f"{split}: records counted for the index"
+    noun = f"{split}: records counted for the index"
     parts = processes_lib.map_records(
-      _count, source, vocabulary, chunk=_CHUNK, processes=processes, what=what, say=say
+      _count, source, vocabulary, chunk=_CHUNK, processes=processes, what=noun, say=say
     )
     layouts, layout_of, pieces = _merged(parts)
     folder = pathlib.Path(folder_of(directory, split, vocabulary))
@@ -310,25 +310,25 @@ class Buckets:
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: pieces of the longest drawn caption of each picture, including EOS; 0 if there is none."""
-    found = self._order.at(positions)
-    drawn = self._drawing.at(positions, found)
+    pictures = self._order.at(positions)
+    drawn = self._drawing.at(positions, pictures)
     longest = np.zeros(len(positions), np.int64)
     for part, index in enumerate(self._indexes):
-      of_part = np.flatnonzero(found.parts == part)
-      indices = found.indices[of_part] - self._order.starts[part]
+      of_part = np.flatnonzero(pictures.parts == part)
+      indices = pictures.indices[of_part] - self._order.starts[part]
       layouts = index.layout_of[indices]
       by_layout = np.argsort(layouts, kind="stable")
       for group in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):
         if not group.size:
           continue
         rows, layout = of_part[group], index.layouts[int(layouts[group[0]])]
-        held = self._drawing.layout(part, *layout)
-        columns, places = drawn(rows, held)
+        choices = self._drawing.layout(part, *layout)
+        columns, places = drawn(rows, choices)
         if columns[0, 0] < len(self._drawing.languages):  # otherwise there is no caption in these languages
           starts = index.starts[indices[group], None]
           pieces = index.lengths[starts + places].astype(np.int64)
           if self._drawing.pivot:
-            own = held.pivots[places]
+            own = choices.pivots[places]
             # Both lengths count an EOS; the separator takes the place of one.
             pivot = index.lengths[starts + own].astype(np.int64)
             pieces = pivot + self._prompts[columns] + np.where(own == places, 1, pieces)

@@ -108,8 +108,8 @@ def open_parts(
   records.check_sources(sources, f"{where}.sources")
   parts = []
   for name, part in registered.named.items():
-    held = [code for code in part.rates if code in chosen]
-    if not held:
+    codes = [code for code in part.rates if code in chosen]
+    if not codes:
       raise UsageError(
         f"{where}.languages: {name}, a part of {registered.name}, has none of {' '.join(chosen)}: "
         "use a mixture without it"
@@ -120,8 +120,8 @@ def open_parts(
         f"{where}.sources: {name}, a part of {registered.name}, has only {', '.join(part.sources)}: "
         "use a mixture without it"
       )
-    given = weights if isinstance(weights, str) else {code: weights[code] for code in held}
-    of_part = _weights_of(part.rates, held, given, where)
+    asked = weights if isinstance(weights, str) else {code: weights[code] for code in codes}
+    of_part = _weights_of(part.rates, codes, asked, where)
     tempered = {code: of_part[code] ** (1 / temperature) for code in languages_lib.ordered(of_part)}
     prefix = f"{name}/" if len(registered.parts) > 1 else ""
     parts.append(StreamPart(name, part.source(split), tempered, both, prefix))
@@ -137,30 +137,30 @@ def _weights_of(
 ) -> dict[str, float]:
   """Returns code -> weight above 0 of each language to draw; 1 for `count`, as each picture has its own weights."""
   _check_held(languages, rates, f"{where}.languages")
-  held = dict.fromkeys(languages or rates, 1.0)
+  weight_of = dict.fromkeys(languages or rates, 1.0)
   if isinstance(weights, Mapping):
-    _check_held(weights, held, f"{where}.language_weights")
+    _check_held(weights, weight_of, f"{where}.language_weights")
     bad = [code for code, weight in weights.items() if not 0 <= weight < math.inf]
     if bad:
       raise UsageError(
         f"{where}.language_weights: '{bad[0]}' has {weights[bad[0]]}: give a number of at least 0"
       )
-    held = {code: float(weight) for code, weight in weights.items() if weight}
+    weight_of = {code: float(weight) for code, weight in weights.items() if weight}
   elif weights == "rates":
-    held = {code: rates[code] for code in held}
+    weight_of = {code: rates[code] for code in weight_of}
   elif weights not in _WEIGHTS:
     raise UsageError(
       f"{where}.language_weights is {weights!r}: give {', '.join(_WEIGHTS)}, or weights by language"
     )
-  if not held:
+  if not weight_of:
     raise UsageError(f"{where}.language_weights are all 0: nothing can be drawn")
-  return held
+  return weight_of
 
 
-def _check_held(codes: Iterable[str], held: Mapping[str, float], what: str) -> None:
-  absent = [code for code in codes if code not in held]
+def _check_held(codes: Iterable[str], available: Mapping[str, float], name: str) -> None:
+  absent = [code for code in codes if code not in available]
   if absent:
-    raise UsageError(f"{what}: '{absent[0]}' is not one of the available languages: {' '.join(held)}")
+    raise UsageError(f"{name}: '{absent[0]}' is not one of the available languages: {' '.join(available)}")
 
 
 def parts_of(stream: Any) -> Sequence[StreamPart]:

@@ -89,9 +89,9 @@ def _read_back(path: pathlib.Path, count: int, num_bytes: int) -> str:
     index = range_index.RangeIndex.of_file(path)
   except (RuntimeError, IndexError, ValueError) as error:
     return one_line(error)
-  found, found_bytes = len(index.rows), int(index.rows["length"].sum())
-  if (found, found_bytes) != (count, num_bytes):
-    return f"another file, of {found:,} records and {found_bytes:,} bytes"
+  rows, size = len(index.rows), int(index.rows["length"].sum())
+  if (rows, size) != (count, num_bytes):
+    return f"another file, of {rows:,} records and {size:,} bytes"
   files.write_bytes(path.with_name(path.name + range_index.SUFFIX), index.to_bytes())
   return ""
 

@@ -218,8 +218,8 @@ class RecordSource:
       )
     self.dataset = info.name
     if any(part.split("[")[0].strip() not in info.splits for part in split.split("+")):
-      known = ", ".join(sorted(info.splits)) or "none"
-      raise UsageError(f"{directory} has no split '{split}'; its splits: {known}")
+      names = ", ".join(sorted(info.splits)) or "none"
+      raise UsageError(f"{directory} has no split '{split}'; its splits: {names}")
     try:
       parts = info.parts(split)
     except ValueError as error:
@@ -228,18 +228,18 @@ class RecordSource:
       raise UsageError(f"split '{split}' of {directory} is empty")
     counts = [part.count for part in parts]
     names = [info.splits[part.split].files[part.shard] for part in parts]
-    starts = {name: [0, *itertools.accumulate(known.shard_lengths)] for name, known in info.splits.items()}
+    starts = {name: [0, *itertools.accumulate(own.shard_lengths)] for name, own in info.splits.items()}
     self.stretches = [
       Stretch(part.split, starts[part.split][part.shard] + part.skip, part.count) for part in parts
     ]
     self.sizes = {}
     for name in dict.fromkeys(stretch.split for stretch in self.stretches):
-      known = info.splits[name]
-      self.sizes[name] = {"shard_lengths": list(known.shard_lengths), "bytes": known.num_bytes}
+      own = info.splits[name]
+      self.sizes[name] = {"shard_lengths": list(own.shard_lengths), "bytes": own.num_bytes}
     self._ends = np.cumsum(counts, dtype=np.int64)
     self._shifts = np.array([part.skip for part in parts], np.int64) - (self._ends - counts)
-    held = set(addresses.names(directory))
-    absent = sorted(set(names) - held)
+    present = set(addresses.names(directory))
+    absent = sorted(set(names) - present)
     if absent:
       raise XmcapError(
         f"{addresses.join(directory, absent[0])} is missing ({len(absent)} of {len(names)} files): "
@@ -248,7 +248,7 @@ class RecordSource:
     self.files = [addresses.join(directory, name) for name in names]
     if addresses.is_remote(directory):
       for name, path in zip(names, self.files, strict=True):
-        if name + range_index.SUFFIX not in held:
+        if name + range_index.SUFFIX not in present:
           raise remote.without_index(path, self.directory)
       self._files: Any = remote.RemoteRecordFiles(self.files, self.directory)
     else:

@@ -187,13 +187,13 @@ def register_built(name: str, data_dir: str, vocabulary: str = "") -> Registered
 def _settle(own: RegisteredCorpus) -> RegisteredCorpus:
   """Registers own pictures with their present languages and splits, again if these have changed."""
   directory = own.location().data_dir
-  found = dataclasses.replace(
+  settled = dataclasses.replace(
     own, languages=records.read_languages(directory), splits=tuple(records.splits(directory))
   )
-  held = REGISTERED.get(own.name)
-  if held and (held.corpus.languages, held.corpus.splits) == (found.languages, found.splits):
-    return held.corpus
-  return _register(found)
+  earlier = REGISTERED.get(own.name)
+  if earlier and (earlier.corpus.languages, earlier.corpus.splits) == (settled.languages, settled.splits):
+    return earlier.corpus
+  return _register(settled)
 
 
 def register_part(
@@ -219,11 +219,11 @@ def register_part(
 
 def register(registered: "Registration") -> None:
   """Registers a mixture, in place of one with its name."""
-  held = REGISTERED.get(registered.name)
+  earlier = REGISTERED.get(registered.name)
   REGISTERED[registered.name] = registered
   for mirror in _MIRRORS:
-    if held:
-      mirror.remove(held)
+    if earlier:
+      mirror.remove(earlier)
     mirror.add(registered)
 
 
@@ -325,12 +325,12 @@ def registration(name: str, others: Sequence[str] = ()) -> Registration:
   """Looks up a registered mixture or task; UsageError if there is none. `others` are more known names, to suggest."""
   if name in OWN:
     _settle(OWN[name])
-  own = next((held for held in REGISTERED.values() if name in held.names), None)
+  own = next((registered for registered in REGISTERED.values() if name in registered.names), None)
   if own is None:
-    found = next(filter(None, (mirror.find(name) for mirror in _MIRRORS)), None)
-    if found is None:
-      raise _unknown(name, [*others, *(known for held in REGISTERED.values() for known in held.names)])
-    return found
+    mirrored = next(filter(None, (mirror.find(name) for mirror in _MIRRORS)), None)
+    if mirrored is None:
+      raise _unknown(name, [*others, *(other for entry in REGISTERED.values() for other in entry.names)])
+    return mirrored
   if not own.is_corpus:
     return own
   of_one = {code: 1.0 for code, task in own.corpus.task_names.items() if task == name}
@@ -339,18 +339,18 @@ def registration(name: str, others: Sequence[str] = ()) -> Registration:
 
 def of_parts(mixture: str, parts: Sequence[CorpusPart]) -> Registration:
   """Returns a mixture or task of parts without the languages that have the rate 0; XmcapError if all have."""
-  held = []
+  kept = []
   for part in parts:
     codes = languages_lib.ordered(code for code, rate in part.rates.items() if rate)
     if codes:
-      held.append(dataclasses.replace(part, rates={code: float(part.rates[code]) for code in codes}))
-  if not held:
+      kept.append(dataclasses.replace(part, rates={code: float(part.rates[code]) for code in codes}))
+  if not kept:
     raise XmcapError(f"'{mixture}' gives every language the rate 0: nothing can be drawn")
-  return Registration(mixture, tuple(held))
+  return Registration(mixture, tuple(kept))
 
 
-def _unknown(mixture: str, known: Sequence[str]) -> UsageError:
+def _unknown(mixture: str, names: Sequence[str]) -> UsageError:
   """Returns the error for an unknown mixture."""
-  nearest = difflib.get_close_matches(mixture, sorted(known), n=1, cutoff=0.4)
+  nearest = difflib.get_close_matches(mixture, sorted(names), n=1, cutoff=0.4)
   hint = f"did you mean '{nearest[0]}'?" if nearest else "import the module that registers it"
   return UsageError(f"no seqio mixture or task is named '{mixture}': {hint}")

@@ -87,28 +87,28 @@ def _settle(name: str) -> None:
     parts = _PYTHON[name]
   else:
     return
-  held = corpora.REGISTERED.get(name)
-  if name in corpora.OWN or (held and held.is_corpus):
+  earlier = corpora.REGISTERED.get(name)
+  if name in corpora.OWN or (earlier and earlier.is_corpus):
     raise _taken(name)
-  found = Registration(name, tuple(_resolved(name, part) for part in parts))
-  if found != held:
-    found.places()
-    corpora.register(found)
+  settled = Registration(name, tuple(_resolved(name, part) for part in parts))
+  if settled != earlier:
+    settled.places()
+    corpora.register(settled)
 
 
 def _parsed(name: str, parts: Sequence[Part | Mapping[str, Any]]) -> Sequence[Part]:
   """Returns the parts of a mixture; UsageError if one has a wrong type."""
   try:
-    found = [
+    parsed = [
       part if isinstance(part, Part) else msgspec.convert(part, Part) for part in msgspec.convert(parts, list)
     ]
   except msgspec.ValidationError as error:
     raise UsageError(
       f"mixture '{name}': {one_line(error)}: give a list of dictionaries as in docs/data.md"
     ) from None
-  if not found:
+  if not parsed:
     raise UsageError(f"mixture '{name}' is empty: give at least one corpus")
-  return found
+  return parsed
 
 
 def _resolved(name: str, part: Part) -> CorpusPart:

@@ -173,18 +173,18 @@ class CaptionStream(PictureStream):
     # The longest one that a prompt begins with, since tags may follow.
     lengths = sorted({len(prompt) for prompt in codes}, reverse=True)
     rows = prompt_tokens.reshape(-1, prompt_tokens.shape[-1])
-    found = [next(codes[tuple(row[:n])] for n in lengths if tuple(row[:n]) in codes) for row in rows]
-    return np.array(found).reshape(prompt_tokens.shape[:-1])
+    of_rows = [next(codes[tuple(row[:n])] for n in lengths if tuple(row[:n]) in codes) for row in rows]
+    return np.array(of_rows).reshape(prompt_tokens.shape[:-1])
 
   def texts(self, positions: np.ndarray) -> list[dict[str, str]]:
     """Returns {language: its first drawn caption} of the pictures at N positions, int64 [N]."""
-    found = []
+    texts = []
     for _, record, languages, places in self._drawing.read(self.source, positions, self.order.at(positions)):
       # Beyond its captions, a picture's columns are padding.
       codes = [self.languages[column] for column in languages[: len(places)]]
       pairs = zip(codes, (record.texts[place].decode() for place in places), strict=True)
-      found.append(dict(reversed(list(pairs))))
-    return found
+      texts.append(dict(reversed(list(pairs))))
+    return texts
 
   def signature(self) -> dict[str, Any]:
     weights = [dict(part.weights) for part in self.parts]

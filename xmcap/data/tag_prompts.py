@@ -74,15 +74,15 @@ def read(*paths: str, language: str = "") -> Tags:
 
   `language` is that of files of text, which name none.
   """
-  found: dict[str, dict[str, list[str]]] = {}
+  tags: dict[str, dict[str, list[str]]] = {}
   for path in paths:
     for code, of_language in tag_files.read(path, language or None).items():
       for key, scores in of_language.items():
-        held = found.setdefault(key, {})
-        if code in held:
+        of_picture = tags.setdefault(key, {})
+        if code in of_picture:
           raise UsageError(f"{path}: '{shown(key)}' has '{code}' tags in another file too: keep one")
-        held[code] = sorted(scores, key=lambda tag, scores=scores: -scores[tag])
-  return found
+        of_picture[code] = sorted(scores, key=lambda tag, scores=scores: -scores[tag])
+  return tags
 
 
 def own_tags(parts: Sequence[StreamPart]) -> Tags:
@@ -186,9 +186,9 @@ class PromptTags:
 
   def _ids(self, key: str, code: str, vocabulary: Vocabulary) -> list[int]:
     tags = self._tags[key].get(self._language or code, ())[: self._most]
-    found: list[int] = []
+    ids: list[int] = []
     for tag in tags:
       if tag not in self._tokens:
         self._tokens[tag] = vocabulary.encode(tag)
-      found += self._tokens[tag]
-    return found
+      ids += self._tokens[tag]
+    return ids

@@ -157,8 +157,8 @@ def train_on_records(
     raise UsageError(
       f"{directory}, split '{split}': no captions in {' '.join(absent)} to oversample: leave it out"
     )
-  held = f" in {' '.join(languages)}" if languages else ""
-  origin = f"{directory}, split '{split}'{held}"
+  in_languages = f" in {' '.join(languages)}" if languages else ""
+  origin = f"{directory}, split '{split}'{in_languages}"
   return _train(sentences, origin, out_model, size, span_words, codes)
 
 
@@ -269,8 +269,8 @@ class Vocabulary:
   def decode(self, ids: Sequence[int] | np.ndarray) -> str:
     """Returns the text of ids up to the first EOS, without padding; ids of rows without a piece become unknown."""
     kept = itertools.takewhile(lambda token: token != EOS_ID, np.asarray(ids, np.int64).tolist())
-    known = range(self.size)
-    return self.processor.decode([token if token in known else UNK_ID for token in kept if token != PAD_ID])
+    rows = range(self.size)
+    return self.processor.decode([token if token in rows else UNK_ID for token in kept if token != PAD_ID])
 
   def has_language_piece(self, language: str) -> bool:
     """Whether the model has the LangId piece of a language."""

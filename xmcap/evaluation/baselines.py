@@ -68,11 +68,11 @@ class Baselines:
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     nearest = _Nearest(list(references), read_bytes, self._vectors)
     for start in range(0, len(self.source), _AT_ONCE):
-      found = self.source.read(range(start, min(start + _AT_ONCE, len(self.source))))
-      for record in found:
+      pictures = self.source.read(range(start, min(start + _AT_ONCE, len(self.source))))
+      for record in pictures:
         for caption in record.captions:
           counts[caption.language][caption.text] += 1
-      nearest.look_at(start, found)
+      nearest.look_at(start, pictures)
     best = {
       language: min(counter, key=lambda text: (-counter[text], text)) for language, counter in counts.items()
     }
@@ -107,9 +107,9 @@ class _Nearest:
     self._distance = np.full(len(keys), np.inf, np.float32)
     self.places = np.zeros(len(keys), np.int64)
 
-  def look_at(self, start: int, found: Sequence[records.Record]) -> None:
+  def look_at(self, start: int, pictures: Sequence[records.Record]) -> None:
     """Compares the training pictures from number `start` on."""
-    vectors = self._vectors_of({record.key: record.image for record in found})
+    vectors = self._vectors_of({record.key: record.image for record in pictures})
     # |q - v|^2 without |q|^2, which is the same for every candidate.
     candidates = (vectors**2).sum(axis=1) - 2 * self._queries @ vectors.T
     best = candidates.argmin(axis=1)

@@ -108,15 +108,15 @@ class PictureCaptioner:
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, str]]:  # fmt: skip
     """Returns the best caption of each picture as {language: text}; arguments and errors as in `candidates`."""
-    found = self.best(pictures, languages, **options)
-    return [{code: one.text for code, one in of_picture.items()} for of_picture in found]
+    best = self.best(pictures, languages, **options)
+    return [{code: one.text for code, one in of_picture.items()} for of_picture in best]
 
   def best(
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, Candidate]]:  # fmt: skip
     """Returns the first of the `candidates` of each picture as {language: candidate}."""
-    found = self.candidates(pictures, languages, **options)
-    return [{code: candidates[0] for code, candidates in of_picture.items()} for of_picture in found]
+    ranked = self.candidates(pictures, languages, **options)
+    return [{code: candidates[0] for code, candidates in of_picture.items()} for of_picture in ranked]
 
   def candidates(
     self,
@@ -160,13 +160,13 @@ class PictureCaptioner:
       return []
     rng = predictor.key_on(self._params, seed)
     starts = range(0, len(pictures), self.batch_size)
-    found: list[dict[str, list[Candidate]]] = []
+    candidates: list[dict[str, list[Candidate]]] = []
     loaded = prefetch((self._job(pictures, start) for start in starts), processes.available_cores(), depth=2)
     for start in starts:
       of_batch = codes[start : start + self.batch_size]
       rows = max(pad_to, *map(len, of_batch)) * repeated
-      found += self._decoded(generate, next(loaded), of_batch, repeated, rows, rng, start, prompt_tags)
-    return found
+      candidates += self._decoded(generate, next(loaded), of_batch, repeated, rows, rng, start, prompt_tags)
+    return candidates
 
   def load(self, picture: Picture, key: str = "") -> np.ndarray:
     """The picture as the model sees it, uint8 [image_size, image_size, 3]; it may be passed instead of the picture."""
@@ -198,23 +198,23 @@ class PictureCaptioner:
     if isinstance(languages, str):
       raise UsageError(f"languages={languages!r}: give a list of codes, such as ['{languages[:20]}']")
     if languages and not any(isinstance(codes, str) for codes in languages):
-      each = [tuple(codes) for codes in languages]
+      by_picture = [tuple(codes) for codes in languages]
     else:
-      each = [tuple(languages)] * count
-    if len(each) != count:
+      by_picture = [tuple(languages)] * count
+    if len(by_picture) != count:
       raise UsageError(
-        f"languages for {len(each)} pictures, but {count} pictures: give one list of codes for each"
+        f"languages for {len(by_picture)} pictures, but {count} pictures: give one list of codes for each"
       )
-    for codes in dict.fromkeys(each):
+    for codes in dict.fromkeys(by_picture):
       if not codes or len(set(codes)) < len(codes):
         raise UsageError(f"languages={list(codes)}: give at least one code, and each once")
       for code in codes:
         languages_lib.get(code)
-    foreign = {code for codes in each for code in codes} - {*self.languages, *self._foreign}
+    foreign = {code for codes in by_picture for code in codes} - {*self.languages, *self._foreign}
     if foreign:
       self._foreign |= foreign
       logging.warning(languages_lib.trained_on(self.languages, languages_lib.ordered(foreign)))
-    return each
+    return by_picture
 
   def _read_tags(
     self, tags: Sequence[Mapping[str, Sequence[str]]] | None, codes: Sequence[Sequence[str]]
@@ -230,11 +230,11 @@ class PictureCaptioner:
     if len(tags) != len(codes) or not all(isinstance(of_picture, Mapping) for of_picture in tags):
       raise UsageError(f"tags={str(tags)[:60]}: give {{language: tags}} of each of the {len(codes)} pictures")
     keys = [str(number) for number in range(len(tags))]
-    found = PromptTags(dict(zip(keys, tags, strict=True)), "tags", self.tags.language, self.tags.most)
+    prompts = PromptTags(dict(zip(keys, tags, strict=True)), "tags", self.tags.language, self.tags.most)
     for key, of_picture in zip(keys, codes, strict=True):
-      found.check([key], of_picture)
-      found.check_length(self.vocabulary, of_picture, self.tags.prompt_length, "prompt_length", [key])
-    return found
+      prompts.check([key], of_picture)
+      prompts.check_length(self.vocabulary, of_picture, self.tags.prompt_length, "prompt_length", [key])
+    return prompts
 
   def _searching(self, search: Any, n: int) -> Any:
     if isinstance(search, str):
@@ -283,16 +283,16 @@ class PictureCaptioner:
     means = np.full(scores.shape, None)
     if isinstance(generate.search, Greedy):
       means = predictor.mean_probabilities(tokens, scores)
-    found = []
+    candidates = []
     for of_picture, row_tokens, row_scores, row_means in zip(codes, tokens, scores, means, strict=False):
-      found.append({})
+      candidates.append({})
       for place, code in enumerate(of_picture):
         own = slice(place * repeated, (place + 1) * repeated)
         of_code = row_tokens[own]
         if self._marks is not None:
           of_code = self._marks.split(of_code, predictor.prompts_of(self.vocabulary, [code]))[1]
-        found[-1][code] = self._candidates(of_code, row_scores[own], row_means[own])
-    return found
+        candidates[-1][code] = self._candidates(of_code, row_scores[own], row_means[own])
+    return candidates
 
   def _candidates(self, tokens: np.ndarray, scores: np.ndarray, means: np.ndarray) -> list[Candidate]:
     """The candidates of one picture and language, from tokens [..., T], scores and means [...]; best first."""
@@ -302,10 +302,10 @@ class PictureCaptioner:
       means.reshape(-1).tolist(),
       strict=True,
     )
-    held = [
+    candidates = [
       Candidate(self.vocabulary.decode(row), *of_row) for row, *of_row in rows if of_row[0] > IMPOSSIBLE / 2
     ]
-    return sorted(held, key=lambda candidate: -candidate.score)
+    return sorted(candidates, key=lambda candidate: -candidate.score)
 
 
 def load_captioner(

@@ -136,10 +136,10 @@ class CaptionEvaluator:
       baselines_lib.check_protocol(beside, settled.protocol)
     # Only of the primary metric, of which the table shows differences.
     self.beside = baselines_lib.read_baseline(beside, score_table.primary(settled.metrics)) if beside else {}
-    held = self.records.references if self.records else _read_references(references, languages)
-    baselines_lib.check_pictures(beside, held)
-    keys = subsets.choose(subset, held)[0] if subset else tuple(held)
-    self.references = subsets.take(held, keys[: limit or None])
+    by_picture = self.records.references if self.records else _read_references(references, languages)
+    baselines_lib.check_pictures(beside, by_picture)
+    keys = subsets.choose(subset, by_picture)[0] if subset else tuple(by_picture)
+    self.references = subsets.take(by_picture, keys[: limit or None])
     present = {code for captions in self.references.values() for code in captions}
     self.languages = tuple(languages) or tuple(sorted(present))
     if not present:
@@ -192,15 +192,15 @@ class CaptionEvaluator:
     numbers = numbers[jax.process_index() :: jax.process_count()] if is_shared else numbers
     share = [keys[number] for number in numbers]
     own_tags = self.records.tags if self.records else None
-    found = self.predictor(params, share, self._pixels, self.languages, numbers, own_tags)
+    captioned = self.predictor(params, share, self._pixels, self.languages, numbers, own_tags)
     progress = Progress(_say, f"pictures decoded in {len(self.languages)} languages", len(share))
     predictions = {}
-    for done, (key, captions) in enumerate(found, 1):
+    for done, (key, captions) in enumerate(captioned, 1):
       predictions[key] = {code: captions[code] for code in self.languages if code in self.references[key]}
       if done < len(share):  # the scores follow the last picture
         progress(done)
-    held = getattr(self.predictor, "stabilizers", {})
-    stabilizers = {key: {code: held[key][code] for code in predictions[key]} for key in held}
+    of_predictor = getattr(self.predictor, "stabilizers", {})
+    stabilizers = {key: {code: of_predictor[key][code] for code in predictions[key]} for key in of_predictor}
     if is_shared:
       predictions, stabilizers = _gathered(predictions), _gathered(stabilizers)
     # Captions of a model that runs here: none is a request that failed.
@@ -249,7 +249,7 @@ class CaptionEvaluator:
         out,
         images_dir=images_dir,
         read_picture=read,
-        baselines={name: held.table for name, held in trivial.items()},
+        baselines={name: baseline.table for name, baseline in trivial.items()},
       )
       files.remove(out / _DECODED)
     print(result.table.terminal(self.out_dir), flush=True)
@@ -284,11 +284,11 @@ def _gathered(predictions: predictions_lib.Predictions) -> predictions_lib.Predi
   lengths = np.asarray(multihost_utils.process_allgather(np.array(len(mine))))
   padded = np.zeros(int(lengths.max()), np.uint8)
   padded[: len(mine)] = mine
-  found = {}
+  gathered = {}
   rows = np.asarray(multihost_utils.process_allgather(padded))
   for row, length in zip(rows, lengths.reshape(-1), strict=True):
-    found |= json.loads(row[:length].tobytes())
-  return found
+    gathered |= json.loads(row[:length].tobytes())
+  return gathered
 
 
 def _say(line: str) -> None:

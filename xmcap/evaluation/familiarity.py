@@ -55,9 +55,9 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
       return ""
     return f"{NAME} is not written for {len(keys)} pictures, it takes {FEWEST}: {lacks}"
   kept = [keys[place] for place in np.linspace(0, len(keys) - 1, min(len(keys), _MOST)).astype(int)]
-  known = {code: [round(probabilities[key, code], 3) for key in kept] for code in codes}
+  rounded = {code: [round(probabilities[key, code], 3) for key in kept] for code in codes}
   try:
-    text = json.dumps({"format": "xmcap.familiar", "version": 2, "probabilities": known}) + "\n"
+    text = json.dumps({"format": "xmcap.familiar", "version": 2, "probabilities": rounded}) + "\n"
     files.write_anywhere(path, text.encode())
   except Exception as error:  # Google's, for a bucket that may only be read
     reason = error.strerror if isinstance(error, OSError) else refusals.explained(error, os.fspath(model_dir))
@@ -73,26 +73,26 @@ def read(model_dir: str | os.PathLike) -> Known:
   if not file.exists():
     return {}
   try:
-    known = msgspec.convert(small_json.read(file), _File).probabilities
+    familiar = msgspec.convert(small_json.read(file), _File).probabilities
   except (ValueError, OSError) as error:
     raise UsageError(
       f"{file}: cannot be read ({one_line(error)}): remove it, or run xmcap eval again"
     ) from None
-  if len({len(column) for column in known.values()}) != 1:
+  if len({len(column) for column in familiar.values()}) != 1:
     raise UsageError(f"{file}: the languages have different pictures: remove it, or run xmcap eval again")
-  return known
+  return familiar
 
 
-def unlike(known: Known, probabilities: Mapping[str, float | None]) -> str:
+def unlike(familiar: Known, probabilities: Mapping[str, float | None]) -> str:
   """A warning if a picture's captions are less probable than those of 98% of the known pictures; else "".
 
   `probabilities` has the mean token probability of the caption in each language; None with another search than greedy.
   """
-  found = {code: mean for code, mean in probabilities.items() if mean is not None and code in known}
-  if not found:
+  means = {code: mean for code, mean in probabilities.items() if mean is not None and code in familiar}
+  if not means:
     return ""
-  mean = math.fsum(found.values()) / len(found)
-  limit = float(np.quantile(np.mean([known[code] for code in found], axis=0), _SHARE))
+  mean = math.fsum(means.values()) / len(means)
+  limit = float(np.quantile(np.mean([familiar[code] for code in means], axis=0), _SHARE))
   if mean >= limit:
     return ""
   return (

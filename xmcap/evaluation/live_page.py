@@ -62,16 +62,16 @@ class LivePage(Hook):
     self.predictor, self.out, self.every, self.title, self.note = predictor, out, every, title, note
     source = records.RecordSource(data_dir, split)
     self.codes = tuple(languages) or _first_languages(source)
-    held = ((record, _by_language(record)) for record in source)
-    whole = ((record, captions) for record, captions in held if captions.keys() >= set(self.codes))
-    found = list(itertools.islice(whole, pictures))
-    if not found:
+    pairs = ((record, _by_language(record)) for record in source)
+    whole = ((record, captions) for record, captions in pairs if captions.keys() >= set(self.codes))
+    chosen = list(itertools.islice(whole, pictures))
+    if not chosen:
       raise UsageError(
         f"LivePage: no picture of {data_dir}, split '{split}', has captions in {' '.join(self.codes)}: give"
         " LivePage.languages"
       )
-    self.references = {record.key: captions for record, captions in found}
-    self._files = {record.key: record.image for record, _ in found}
+    self.references = {record.key: captions for record, captions in chosen}
+    self._files = {record.key: record.image for record, _ in chosen}
     self._history: list[tuple[int, dict[str, dict[str, str]]]] = []
     self._has_failed = False
 
@@ -89,22 +89,22 @@ class LivePage(Hook):
     load = functools.partial(_pixels, self._files, self.predictor.image_size)
     try:
       with watch.during("evaluation", f"a look at step {run.step}"):
-        found = dict(self.predictor(run.state.params, list(self._files), load, self.codes))
+        captions = dict(self.predictor(run.state.params, list(self._files), load, self.codes))
     except EvaluationStopped:
       run.evaluation_stopped = True
       return
-    self._history.append((run.step, found))
-    run.say("\n".join(self._lines(run, found)))
+    self._history.append((run.step, captions))
+    run.say("\n".join(self._lines(run, captions)))
     self._write(run)
     run.progress.beside("evaluating", time.monotonic() - began)
 
-  def _lines(self, run: Run, found: dict[str, dict[str, str]]) -> list[str]:
+  def _lines(self, run: Run, captions: dict[str, dict[str, str]]) -> list[str]:
     """The lines for the terminal: a caption, and after it in brackets what a person wrote if that differs."""
     lines = [f"step {run.step}/{run.total_steps}  captions so far (in brackets what a person wrote):"]
     room = max(20, (shutil.get_terminal_size().columns - _LABELS) // 2)
     for number, (key, references) in enumerate(self.references.items(), 1):
       for code in self.codes:
-        caption, label = found[key][code], f"picture {number}" if code == self.codes[0] else ""
+        caption, label = captions[key][code], f"picture {number}" if code == self.codes[0] else ""
         wrong = "" if caption in references[code] else f"  ({terminal.shown(references[code][0], room - 4)})"
         lines.append(f"  {label:<10} {code:<4} {terminal.shown(caption or '-', room)}{wrong}")
     return lines
@@ -162,7 +162,7 @@ class LivePage(Hook):
   def _earlier(self, key: str) -> str:
     """How the caption in the first language came about: each step at which it changed."""
     code = self.codes[0]
-    steps = [(step, found[key][code]) for step, found in self._history]
+    steps = [(step, captions[key][code]) for step, captions in self._history]
     changed = [step for before, step in itertools.pairwise([(0, ""), *steps]) if before[1] != step[1]]
     spoken = {"lang": code, "dir": languages.get(code).direction}
     items = "".join(
@@ -173,10 +173,10 @@ class LivePage(Hook):
 
 
 def _by_language(record: records.Record) -> dict[str, list[str]]:
-  found: dict[str, list[str]] = {}
+  texts: dict[str, list[str]] = {}
   for caption in record.captions:
-    found.setdefault(caption.language, []).append(caption.text)
-  return found
+    texts.setdefault(caption.language, []).append(caption.text)
+  return texts
 
 
 def _first_languages(source: records.RecordSource) -> tuple[str, ...]:

@@ -43,8 +43,8 @@ class LossEvaluator:
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     count = self.num_batches * self.stream.pictures or len(self.stream.source)
-    found = batches_of(self.stream, count, self._loss, sharded, f"{self.prefix}loss")
-    measured = [{**metrics, "loss": loss} for loss, metrics in found]
+    batches = batches_of(self.stream, count, self._loss, sharded, f"{self.prefix}loss")
+    measured = [{**metrics, "loss": loss} for loss, metrics in batches]
     weights = [float(metrics.pop("weight")) for metrics in measured]
     for name in measured[0]:
       total = sum(float(metrics[name]) * weight for metrics, weight in zip(measured, weights, strict=True))

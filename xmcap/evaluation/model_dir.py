@@ -116,7 +116,7 @@ def _model(objective: Any) -> model_json.Model:
   configs = parts.of_module(getattr(objective, "module", None))
   fields = {name: model_json.of_config(config) for name, config in configs.items()}
   of_captions = {"tags": _tags_in_prompt(), "stabilizer": _stabilizer()}
-  fields |= {name: given for name, given in of_captions.items() if given is not None}
+  fields |= {name: own for name, own in of_captions.items() if own is not None}
   # By its full name, because a run that decodes nothing may not have imported Predictor.
   bound = gin.get_bindings("xmcap.evaluation.predictor.Predictor")
   search = model_json.of_search(bound["search"]) if "search" in bound else None
@@ -142,8 +142,8 @@ def _tags_in_prompt() -> dict[str, Any] | None:
 
 def _stabilizer(of: str = "xmcap.data.stream.CaptionStream") -> dict[str, Any] | None:
   """The fields of the `Stabilizer` of the captions that the run learns, or decodes; None if they have none."""
-  found = gin.get_bindings(of).get("stabilizer")
-  return None if found is None else model_json.of_config(found)
+  bound = gin.get_bindings(of).get("stabilizer")
+  return None if bound is None else model_json.of_config(bound)
 
 
 def parse(
@@ -187,11 +187,11 @@ def bind(model: model_json.Model) -> None:
 
   Earlier files win over its mixture and its decoding, because another run may train the model on other data.
   """
-  for config, given in (
+  for config, settings in (
     *((part.config_name, model.parts.get(name)) for name, part in parts.PARTS.items() if part.gin),
     ("Predictor", _unbound("Predictor", model.decoding)),
   ):
-    for name, value in (given or {}).items():
+    for name, value in (settings or {}).items():
       if name == "image_size":
         # As in the gin files of models: the streams use this macro too.
         _bind_macro("IMAGE_SIZE", value)
@@ -208,19 +208,19 @@ def bind(model: model_json.Model) -> None:
   if model.mixture and not configuration.has_macro("MIXTURE"):
     _bind_macro("MIXTURE", model.mixture)
   if model.search and _unbound("Predictor", {"search": model.search}):
-    search, given = model.search
-    for name, value in given.items():
+    search, settings = model.search
+    for name, value in settings.items():
       gin.bind_parameter(f"{search}.{name}", value)
     gin.parse_config(f"Predictor.search = @{search}()")
 
 
-def _unbound(configurable: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _unbound(configurable: str, settings: Mapping[str, Any]) -> dict[str, Any]:
   """The arguments that nothing has bound so far."""
   try:
     bound = gin.get_bindings(configurable, resolve_references=False)
   except ValueError:  # not imported yet, so no file has bound it
     bound = {}
-  return {name: value for name, value in given.items() if name not in bound}
+  return {name: value for name, value in settings.items() if name not in bound}
 
 
 def _bind_macro(name: str, value: Any) -> None:
@@ -260,8 +260,8 @@ def evaluate(
   first = jax.process_index() == 0
   out_dirs = [getattr(evaluator, "out_dir", "") for evaluator in evaluators]
   local = [out_dir for out_dir in out_dirs if out_dir and not addresses.is_remote(out_dir)]
-  held = [("out_dir", out_dir, True) for out_dir in local if first]
-  with outputs.held_all(held, "xmcap eval"):
+  locks = [("out_dir", out_dir, True) for out_dir in local if first]
+  with outputs.held_all(locks, "xmcap eval"):
     params, model = load_params(model_dir, step), _read_model(model_dir)
     for evaluator in evaluators:
       predictor = getattr(evaluator, "predictor", None) if first else None
@@ -308,12 +308,12 @@ def caption_files(
   trained = model.languages
   if trained and (others := [code for code in codes if code not in trained]):
     _warn(languages.trained_on(trained, others))
-  params, known = load_params(model_dir, step), familiarity.read(model_dir)
+  params, familiar = load_params(model_dir, step), familiarity.read(model_dir)
   for key, captions in predictor(params, list(pictures), load, codes):
     if key in load.broken:
       continue
     means = {code: predictor.probabilities.get((key, code)) for code in codes}
-    if warning := familiarity.unlike(known, means):
+    if warning := familiarity.unlike(familiar, means):
       _warn(terminal.shown(f"{pictures[key]}: {warning}", limit=None))
     yield pictures[key], captions
 

@@ -13,7 +13,7 @@ from xmcap.training.hosts import join as hosts
 
 
 def make(
-  paths: Sequence[pathlib.Path], make_part: Callable[[int], Mapping[str, Any]], what: str, say: Say
+  paths: Sequence[pathlib.Path], make_part: Callable[[int], Mapping[str, Any]], label: str, say: Say
 ) -> None:
   """Writes the files of all parts that are not there, in rounds of one part for each process.
 
@@ -23,17 +23,17 @@ def make(
   Args:
     paths: the file of each part, `.npz`.
     make_part: number of a part -> its arrays by name.
-    what: names the parts in lines of progress, such as `parts embedded`.
+    label: names the parts in lines of progress, such as `parts embedded`.
     say: takes these lines.
   """
   count = jax.process_count()
   own = range(len(paths))[jax.process_index() :: count]
-  progress = Progress(say, what, len(own))
+  progress = Progress(say, label, len(own))
   for turn in range(-(-len(paths) // count)):
     if turn < len(own) and not (path := paths[own[turn]]).exists():
       arrays = make_part(own[turn])
       with files.whole(path) as file:
         np.savez(file, **arrays)
-    hosts.barrier(what)
+    hosts.barrier(label)
     if turn < len(own):
       progress(turn + 1)

@@ -30,11 +30,11 @@ def find(names: Sequence[str]) -> dict[str, str]:
   Raises:
     UsageError: a name matches nothing, or a folder has no pictures.
   """
-  found: dict[str, str] = {}
+  path_of: dict[str, str] = {}
   for name in names:
     for file, path in _files(name):
-      found.setdefault(file, path)
-  return found
+      path_of.setdefault(file, path)
+  return path_of
 
 
 def check(file: str) -> None:
@@ -79,28 +79,28 @@ class Loader:
       return np.zeros((self._size, self._size, 3), np.uint8)
 
 
-def keys(found: Mapping[str, str], kind: str) -> list[str]:
+def keys(path_of: Mapping[str, str], kind: str) -> list[str]:
   """Returns the key of each file; UsageError if two files would have the same key.
 
   The kinds are `key` (as in a corpus of own pictures), `stem` (the file's name without folder and suffix) and `path`.
   """
   if kind == "path":
-    return list(found)
-  stems = [archives.split_suffix(os.path.basename(path))[0] for path in found.values()]
+    return list(path_of)
+  stems = [archives.split_suffix(os.path.basename(path))[0] for path in path_of.values()]
   if kind == "key":
     stems = list(map(keys_lib.normal, stems))
     count = collections.Counter(stems)
     own = [
       stem if count[stem] == 1 and keys_lib.is_safe(stem) else keys_lib.hashed(stem, path)
-      for stem, path in zip(stems, found.values(), strict=True)
+      for stem, path in zip(stems, path_of.values(), strict=True)
     ]
     count = collections.Counter(own)  # files in several folders may have the same relative path
     return [
       key if count[key] == 1 else keys_lib.hashed(stem, file)
-      for key, stem, file in zip(own, stems, found, strict=True)
+      for key, stem, file in zip(own, stems, path_of, strict=True)
     ]
   count = collections.Counter(stems)
-  repeated = [file for file, stem in zip(found, stems, strict=True) if count[stem] > 1]
+  repeated = [file for file, stem in zip(path_of, stems, strict=True) if count[stem] > 1]
   if repeated:
     raise UsageError(
       f"{wording.count(len(repeated), 'picture')} with the same name as another ({wording.first_few(repeated)}): "
@@ -114,18 +114,18 @@ def _files(name: str) -> Iterator[tuple[str, str]]:
   path = epath.Path(name)
   if path.is_dir():
     inside = sorted(os.fspath(file) for file in path.iterdir())
-    found = [file for file in inside if file.lower().endswith(_ENDINGS) and not epath.Path(file).is_dir()]
-    if not found:
+    files = [file for file in inside if file.lower().endswith(_ENDINGS) and not epath.Path(file).is_dir()]
+    if not files:
       raise UsageError(f"{name}: no pictures in this folder: name one with {', '.join(_ENDINGS)} files")
-    yield from ((file, os.path.basename(file)) for file in found)
+    yield from ((file, os.path.basename(file)) for file in files)
   elif glob.has_magic(name) and not path.exists():
     # Folders that match are skipped, because the pattern may match their contents too.
-    found = [file for file in sorted(glob.glob(name, recursive=True)) if not os.path.isdir(file)]
-    if not found:
+    files = [file for file in sorted(glob.glob(name, recursive=True)) if not os.path.isdir(file)]
+    if not files:
       raise UsageError(f"{name}: no file matches: name a JPEG or PNG file, a folder, or another pattern")
     parts = pathlib.Path(name).parts
     top = os.path.join("", *itertools.takewhile(lambda part: not glob.has_magic(part), parts))
-    yield from ((file, pathlib.Path(os.path.relpath(file, top or ".")).as_posix()) for file in found)
+    yield from ((file, pathlib.Path(os.path.relpath(file, top or ".")).as_posix()) for file in files)
   elif not path.exists():
     raise UsageError(f"{name}: cannot be read (no such file): name a JPEG or PNG file, or a folder of them")
   else:

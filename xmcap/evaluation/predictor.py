@@ -143,13 +143,13 @@ class Predictor:
     width = max(plain.shape[1], tags.width(keys, self.vocabulary, codes))
     padded = np.pad(plain, [(0, 0), (0, width - plain.shape[1])])
 
-    def of(positions: np.ndarray) -> np.ndarray:
+    def prompts_at(positions: np.ndarray) -> np.ndarray:
       shape = (len(positions), len(codes))
       batch, languages = np.broadcast_to(padded, (*shape, width)), np.broadcast_to(np.array(codes), shape)
       of_batch = [keys[int(position)] for position in positions]
       return tags.extend(batch, of_batch, languages, self.vocabulary)
 
-    return of
+    return prompts_at
 
   def _decoded(
     self, params: Any, keys: Sequence[str], load: Callable, prompts: Callable, row_ids: np.ndarray
@@ -166,7 +166,7 @@ class Predictor:
     def loading(positions: np.ndarray) -> Job[np.ndarray, np.ndarray]:
       unique, rows = np.unique(positions[fed], return_inverse=True)
       calls = [functools.partial(load, keys[position]) for position in unique]
-      return Job(calls, lambda found: np.stack(found)[rows])
+      return Job(calls, lambda pictures: np.stack(pictures)[rows])
 
     images = prefetch(map(loading, batches), processes.available_cores(), depth=2)
     with contextlib.closing(images):
@@ -198,13 +198,13 @@ def mean_probabilities(tokens: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def check_params(captioner: Captioner, params: Any) -> None:
   """Raises XmcapError if the parameters belong to another model; the message names the first difference."""
-  found = flat(params)
-  for path, leaf in found.items():
+  arrays = flat(params)
+  for path, leaf in arrays.items():
     dtype = getattr(leaf, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
       raise XmcapError(f"the parameters: {path} is not an array of floats: fetch or copy the model again")
-  wanted = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
-  check_same(wanted, found, "the parameters", allow_extra=True)
+  shapes = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
+  check_same(shapes, arrays, "the parameters", allow_extra=True)
 
 
 def key_on(sharded: sharded_params.ShardedParams, seed: int = 0) -> jax.Array:

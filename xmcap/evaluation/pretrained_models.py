@@ -28,7 +28,7 @@ Locate = Callable[[str], str | None]
 
 
 def bind(
-  given: start.Pretrained,
+  pretrained: start.Pretrained,
   named: Sequence[str],
   say: Callable[[str], None],
   locate: Locate = lambda path: path,
@@ -38,7 +38,7 @@ def bind(
   Call it when the gin files have been parsed: it says which of their values change.
 
   Args:
-    given: `train.pretrained`.
+    pretrained: `train.pretrained`.
     named: the gin files of the command; a `model.json` among them is stronger for its parts.
     say: prints a line for each folder that changes values.
     locate: finds the folders here. A folder that is gone since the run began is replaced by the run's own `model.json`.
@@ -51,7 +51,7 @@ def bind(
   of_weights = {name for name, part in parts.PARTS.items() if part.of_weights}
   of_weights -= {name for model in explicit for name in model.parts}
   bindings: dict[str, Any] = {}
-  for folder, prefix in start.folders_and_prefixes(given):
+  for folder, prefix in start.folders_and_prefixes(pretrained):
     if prefix not in (None, "", parts.IMAGE):
       continue
     file = _model_file(folder, locate)

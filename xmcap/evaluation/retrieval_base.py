@@ -34,11 +34,11 @@ class RetrievalBase(SplitEvaluator):
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
     count = min(self.num_pictures or len(self.stream.source), len(self.stream.source))
-    found = self._embedded(sharded, count)
-    keys = [str(number) for number in range(len(found.pictures))]
-    depths = [k for k in DEPTHS if all(k <= len(held.images) for held in found.captions.values())]
-    options = {"similarity": found.similarity, "is_ordered": True, **self.options}
-    result = retrieval.score_retrieval(found.pictures, keys, found.captions, found.texts, depths, **options)
+    split = self._embedded(sharded, count)
+    keys = [str(number) for number in range(len(split.pictures))]
+    depths = [k for k in DEPTHS if all(k <= len(captions.images) for captions in split.captions.values())]
+    options = {"similarity": split.similarity, "is_ordered": True, **self.options}
+    result = retrieval.score_retrieval(split.pictures, keys, split.captions, split.texts, depths, **options)
     if self.writes:
       self.write(result)
     yield from self.rows(result.table)

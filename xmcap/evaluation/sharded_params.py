@@ -44,8 +44,8 @@ class ShardedParams:
     """
     placed = sharding.put_batch(batch, self.mesh, rows, fed)
     with self.computing():
-      found = compiled(self.params, placed)
-    return jax.device_get(jax.device_put(found, self.replicated))
+      arrays = compiled(self.params, placed)
+    return jax.device_get(jax.device_put(arrays, self.replicated))
 
   @property
   def groups(self) -> int:

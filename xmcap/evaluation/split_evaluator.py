@@ -39,8 +39,8 @@ def of_split(
   stream: Any, count: int, compiled: Callable[[Any, Any], Any], sharded: ShardedParams, name: str
 ) -> tuple[np.ndarray, ...]:
   """Returns the arrays [B, ...] of all batches, joined; the arguments are those of `batches_of`."""
-  found = batches_of(stream, count, compiled, sharded, name)
-  return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+  batches = batches_of(stream, count, compiled, sharded, name)
+  return tuple(np.concatenate(arrays) for arrays in zip(*batches, strict=True))
 
 
 class SplitEvaluator:

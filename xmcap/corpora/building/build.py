@@ -63,8 +63,8 @@ class Corpus(abc.ABC):
   def plan(self, options: Options) -> plans.Plan:
     """Returns what identifies a build of this corpus; UsageError if a part is missing."""
     inputs = {}
-    given = {name: path for name, path in self.paths().items() if path is not None}
-    for name, path in given.items():
+    paths = {name: path for name, path in self.paths().items() if path is not None}
+    for name, path in paths.items():
       try:
         status = path.stat()
       except OSError as error:
@@ -148,15 +148,15 @@ def build(
         stopped = error  # what was found until then is still listed
     if stopped is not None:
       raise stopped
-    found = {"problems": problems.counts, "first_problems": problems.examples}
-    return {"splits": counts, **found, **corpus.recognised(work)}
+    troubles = {"problems": problems.counts, "first_problems": problems.examples}
+    return {"splits": counts, **troubles, **corpus.recognised(work)}
 
-  about, held = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
+  about, existed = plans.carry_out(out, corpus.plan(options), make, corpus.RENEWED)
   if vocabulary is not None:
     length_batches.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
-  return Report(out, about["splits"], problems, held, corpus.WHAT)
+  return Report(out, about["splits"], problems, existed, corpus.WHAT)
 
 
 def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str, int]]:

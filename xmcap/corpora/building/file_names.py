@@ -36,15 +36,15 @@ class Part:
 
 def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.Path]:
   """Returns the parts of a release in a folder; UsageError names a missing one."""
-  found = {}
+  paths = {}
   for role, part in parts.items():
     path = part.find(folder)
     if path is not None:
-      found[role] = path
+      paths[role] = path
     elif not part.optional:
       names = " or ".join(part.names)
       raise UsageError(f"{folder} has no {names}: put the release there, or give its --manual_dir")
-  return found
+  return paths
 
 
 def _translations(name: str) -> Part:

@@ -176,9 +176,9 @@ class Pictures:
     for (stem,) in self._database.execute(f"SELECT stem FROM pictures ORDER BY {_ORDER}"):
       yield _text(stem)
 
-  def find(self, wanted: Wanted) -> bytes:
+  def find(self, picture: Wanted) -> bytes:
     """Returns the bytes of a picture, by URL if it has one and URLs are known, else by name; raises as `read`."""
-    return self.by_url(wanted.url) if wanted.url and self.has_urls else self.read(wanted.name)
+    return self.by_url(picture.url) if picture.url and self.has_urls else self.read(picture.name)
 
   def read(self, key: str) -> bytes:
     """Returns the bytes of a picture; KeyError if there is none, XmcapError if it cannot be read.
@@ -235,11 +235,11 @@ class ByPath(Pictures):
 
   BY_NAME = False
 
-  def find(self, wanted: Wanted) -> bytes:
+  def find(self, picture: Wanted) -> bytes:
     """Returns the bytes of a picture; raises as `read`."""
-    if not wanted.name:
-      raise KeyError(wanted.where)
-    return self._first("number = CAST(? AS INTEGER)", wanted.name)
+    if not picture.name:
+      raise KeyError(picture.where)
+    return self._first("number = CAST(? AS INTEGER)", picture.name)
 
   def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
     """Returns the number and path of a picture; None if there is none, or if it is ambiguous.
@@ -257,20 +257,20 @@ class ByPath(Pictures):
     ends = ["/".join(parts[start:]) for start in range(max(0, len(parts) - _MAX_DEPTH), len(parts))]
     stem = archives.split_suffix(parts[-1])[0]
     for inside in ends:
-      if found := self._one(_OF_PATH, archives.split_suffix(inside)[0], inside):
-        return found
+      if picture := self._one(_OF_PATH, archives.split_suffix(inside)[0], inside):
+        return picture
     for inside in ends[:-1]:
       base = archives.split_suffix(inside)[0]
-      if found := self._one("base = ?", base) or self._only(self._folded_paths(inside)):
-        return found
+      if picture := self._one("base = ?", base) or self._only(self._folded_paths(inside)):
+        return picture
     named = self._two("number, path", "stem = ?", stem)
     return self._only(named or self._folded_paths(ends[-1]) or self._folded_stems(stem))
 
   def alike(self, path: str) -> list[str]:
     """Returns two pictures that have the last part of a path as their name, in any folder and spelling; else []."""
     parts = _parts(path)
-    found = self._folded_stems(archives.split_suffix(parts[-1])[0]) if parts else []
-    return sorted(_text(path) for _, path in found)[:2] if len(found) > 1 else []
+    pictures = self._folded_stems(archives.split_suffix(parts[-1])[0]) if parts else []
+    return sorted(_text(path) for _, path in pictures)[:2] if len(pictures) > 1 else []
 
   def paths(self) -> Iterator[tuple[int, str]]:
     """Yields (number, path) of every picture, in order."""
@@ -303,7 +303,7 @@ def _parts(path: str) -> list[str]:
 
 def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[File]:
   """Returns the files of places; a folder with .tar files at its top level stands for those files."""
-  found: list[File] = []
+  listed: list[File] = []
   for place in [os.path.abspath(os.fspath(place)) for place in places]:
     kind = archives.kind_of(place)
     try:
@@ -312,9 +312,9 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
       raise UsageError(f"{place}: {error.strerror}: give a readable folder") from None
     tars = [name for name in names if name.endswith(".tar") and not name.startswith(".")]
     tars = [File(SHARD, path) for name in tars if os.path.isfile(path := os.path.join(place, name))]
-    unpacked = str(folder / f"unpacked-{len(found):05d}.tar") if kind == PACKED_TAR else ""
-    found += tars or [File(kind, place, unpacked)]
-  return found
+    unpacked = str(folder / f"unpacked-{len(listed):05d}.tar") if kind == PACKED_TAR else ""
+    listed += tars or [File(kind, place, unpacked)]
+  return listed
 
 
 def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_name: bool) -> None:
@@ -341,15 +341,15 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_n
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
 
 
-def _row(number: int, file: File, found: Found, by_name: bool) -> tuple[int | bytes | None, ...]:
-  folder, _, name = found.path.rpartition("/")
+def _row(number: int, file: File, picture: Found, by_name: bool) -> tuple[int | bytes | None, ...]:
+  folder, _, name = picture.path.rpartition("/")
   tail = f"{folder.rpartition('/')[2] or file.name}/{name}"
-  base, stem = archives.split_suffix(found.path)[0], archives.split_suffix(name)[0]
-  place = found.path if file.kind == FOLDER else ""
+  base, stem = archives.split_suffix(picture.path)[0], archives.split_suffix(name)[0]
+  place = picture.path if file.kind == FOLDER else ""
   spelt = [
-    None if by_name or (text := _folded(name)) == name else _bytes(text) for name in (found.path, stem)
+    None if by_name or (text := _folded(name)) == name else _bytes(text) for name in (picture.path, stem)
   ]
-  return number, *map(_bytes, (base, tail, stem, place)), *spelt, _bytes(found.path), *found[1:]
+  return number, *map(_bytes, (base, tail, stem, place)), *spelt, _bytes(picture.path), *picture[1:]
 
 
 def _folded(name: str) -> str:

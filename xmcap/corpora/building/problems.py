@@ -86,32 +86,32 @@ class Problems:
     self.examples: dict[str, list[tuple[str, str]]] = {}
     self.listed: list[tuple[str, str, str]] = []
 
-  def add(self, kind: str, where: str, what: str = "") -> None:
-    """Counts a problem at a place (file and line, or the picture's key); `what` is an optional description.
+  def add(self, kind: str, where: str, detail: str = "") -> None:
+    """Counts a problem at a place (file and line, or the picture's key); `detail` is an optional description.
 
     XmcapError if the kind's rule is `skip` and `on_bad` is `stop`, or if there are too many to list.
     """
-    where, what = shown(where, _MAX_CHARACTERS), shown(what, _MAX_CHARACTERS)
+    where, detail = shown(where, _MAX_CHARACTERS), shown(detail, _MAX_CHARACTERS)
     if KINDS[kind].rule == "skip" and self.on_bad == "stop":
-      what = f"{what or KINDS[kind].text} ({kind})"
-      raise XmcapError(f"{where}: {what}: fix it, or skip such problems with --on_bad=skip")
+      detail = f"{detail or KINDS[kind].text} ({kind})"
+      raise XmcapError(f"{where}: {detail}: fix it, or skip such problems with --on_bad=skip")
     self.counts[kind] = self.counts.get(kind, 0) + 1
     examples = self.examples.setdefault(kind, [])
     if len(examples) < _EXAMPLES:
-      examples.append((where, what))
+      examples.append((where, detail))
     if self._file is not None:
-      row = json.dumps({"kind": kind, "where": where, "what": what}, ensure_ascii=False)
+      row = json.dumps({"kind": kind, "where": where, "what": detail}, ensure_ascii=False)
       self._file.write(f"{row}\n".encode())
       return
-    self.listed.append((kind, where, what))
+    self.listed.append((kind, where, detail))
     if len(self.listed) > self._most:
       too_many = f"more than {self._most:,} problems, the last of the kind {kind}"
       raise XmcapError(f"{where}: {too_many}: give the files as they were published")
 
   def extend(self, listed: Iterable[tuple[str, str, str]]) -> None:
     """Adds the problems of another list."""
-    for kind, where, what in listed:
-      self.add(kind, where, what)
+    for kind, where, detail in listed:
+      self.add(kind, where, detail)
 
   def in_brief(self) -> str:
     """Returns every kind that occurred, most frequent first, with its first place, as one line."""
@@ -124,7 +124,7 @@ class Problems:
     lines = []
     for kind in filter(self.counts.get, KINDS):
       done = "used" if KINDS[kind].rule == "use" else "left out"
-      where, what = self.examples[kind][0]
-      first = where + (f": {what}" if what else "")
+      where, detail = self.examples[kind][0]
+      first = where + (f": {detail}" if detail else "")
       lines.append(f"{self.counts[kind]:>12,}  {kind}: {KINDS[kind].text}; {done}. First: {first}")
     return "\n".join(lines)

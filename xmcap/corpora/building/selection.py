@@ -85,12 +85,12 @@ def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, f
     UsageError: the file is malformed.
   """
   if path is None:
-    return {code: frozenset(held.split()) for code, held in _places()["languages"].items()}
-  found: dict[str, set[str]] = collections.defaultdict(set)
+    return {code: frozenset(places.split()) for code, places in _places()["languages"].items()}
+  countries: dict[str, set[str]] = collections.defaultdict(set)
   for where, row in _rows(path, ("language", "country")):
     languages_lib.check(row["language"], where)
-    found[row["language"]].add(_country(row["country"], where))
-  return {code: frozenset(held) for code, held in found.items()}
+    countries[row["language"]].add(_country(row["country"], where))
+  return {code: frozenset(own) for code, own in countries.items()}
 
 
 def read_candidates(path: str | os.PathLike) -> Candidates:
@@ -103,11 +103,11 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
     UsageError: no such columns, an unknown language, country or continent, a key twice, or no picture.
   """
   continents = {name.lower(): name for name in _places()["continents"]}
-  continent_of = {code: name for name, held in _places()["continents"].items() for code in held.split()}
+  continent_of = {code: name for name, members in _places()["continents"].items() for code in members.split()}
   keys: list[str] = []
   place_of: list[int] = []
   places: dict[Place, int] = {}
-  known: dict[tuple[str, ...], int] = {}  # cells -> index of the place
+  index_of: dict[tuple[str, ...], int] = {}  # cells -> index of the place
   seen: set[str] = set()
   for where, row in _rows(path, ()):
     if not keys:
@@ -121,7 +121,7 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
       )
     seen.add(key)
     cells = tuple(row.get(name, "") for name in ("languages", "country", "continent"))
-    if cells not in known:
+    if cells not in index_of:
       codes, country, continent = cells
       for code in codes.split():
         languages_lib.check(code, where)
@@ -137,9 +137,9 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
       place = Place(
         frozenset(codes.split()), country, continents.get(continent.lower()) or continent_of.get(country, "")
       )
-      known[cells] = places.setdefault(place, len(places))
+      index_of[cells] = places.setdefault(place, len(places))
     keys.append(key)
-    place_of.append(known[cells])
+    place_of.append(index_of[cells])
   if not keys:
     raise UsageError(f"{path}: contains no picture below the header")
   return Candidates(keys, np.array(place_of, np.int32), list(places))
@@ -166,12 +166,12 @@ def select(
     raise UsageError(
       f"no country is known for {', '.join(lacking)}: give --places=FILE with language and country"
     )
-  wanted = count * len(codes)
-  if len(candidates.keys) < wanted:
+  needed = count * len(codes)
+  if len(candidates.keys) < needed:
     raise UsageError(
       f"{wording.count(len(candidates.keys), 'picture')} for {wording.count(len(codes), 'language')} of "
       f"{count:,} each: "
-      f"{wanted:,} are needed"
+      f"{needed:,} are needed"
     )
   has_areas = any(place.languages for place in candidates.places)
   near = {code: _near(candidates.places, code, countries) for code in codes}  # [levels, places]
@@ -198,7 +198,7 @@ def select(
 def _near(places: Sequence[Place], code: str, countries: Mapping[str, frozenset[str]]) -> np.ndarray:
   """Returns for each of `LEVELS` whether each place is so near to a language, bool [levels, places]."""
   own = countries[code]
-  continents = {name for name, held in _places()["continents"].items() if own & set(held.split())}
+  continents = {name for name, members in _places()["continents"].items() if own & set(members.split())}
   return np.array(
     [
       [code in place.languages for place in places],
@@ -246,8 +246,8 @@ def _rows(path: str | os.PathLike, required: Sequence[str]) -> Iterator[tuple[st
 def write(path: str | os.PathLike, selection: Selection) -> None:
   """Writes CSV with image/key, image/locale (the language), level, country and continent."""
   rows = (
-    (each.key, each.language, each.level, each.place.country, each.place.continent)
-    for each in selection.pictures
+    (picture.key, picture.language, picture.level, picture.place.country, picture.place.continent)
+    for picture in selection.pictures
   )
   headings = ("image/key", "image/locale", "level", "country", "continent")
   files.write_text(path, grid.write_csv(headings, list(rows)))
@@ -255,8 +255,8 @@ def write(path: str | os.PathLike, selection: Selection) -> None:
 
 def table(selection: Selection) -> str:
   """Returns for each language its pool and the pictures of each level, in the order of selection."""
-  counts = collections.Counter((each.language, each.level) for each in selection.pictures)
-  order = dict.fromkeys(each.language for each in selection.pictures)
+  counts = collections.Counter((picture.language, picture.level) for picture in selection.pictures)
+  order = dict.fromkeys(picture.language for picture in selection.pictures)
   lines = [
     (code, f"{selection.pools[code]:,}", *(f"{counts[code, level]:,}" for level in LEVELS)) for code in order
   ]

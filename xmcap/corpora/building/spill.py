@@ -60,10 +60,10 @@ class Spilled:
     rows: list[CaptionRow] = []
     for chunk in range(self.chunks):
       with databases.reading(_path(self.folder, self.split, chunk)) as database:
-        found = database.execute(
+        cursor = database.execute(
           "SELECT * FROM captions WHERE picture >= ? AND picture < ?", (places.start, places.stop)
         )
-        rows.extend(map(CaptionRow._make, found))
+        rows.extend(map(CaptionRow._make, cursor))
     return sorted(rows)
 
 
@@ -91,8 +91,8 @@ def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
         total += _collect(_path(work.folder, split, chunks - 1), work.problems)
         shown(int(share * size))
     except Killed:
-      what = f"a process that read {path.name} was killed, perhaps out of memory"
-      raise XmcapError(f"{what}: start again with fewer --processes") from None
+      reason = f"a process that read {path.name} was killed, perhaps out of memory"
+      raise XmcapError(f"{reason}: start again with fewer --processes") from None
   files.write_text(done, json.dumps({"chunks": chunks, "lines": total}))
   return Spilled(path.name, work.folder, split, chunks, total)
 

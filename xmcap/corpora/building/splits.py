@@ -63,14 +63,14 @@ class Split:
     tally: collections.Counter[str] = collections.Counter()
     pictures = self.wanted(shard)
     self._add_captions(self.places(shard), pictures, problems)
-    for wanted in pictures:
+    for entry in pictures:
       tally["listed"] += 1
-      image = self._image(wanted, problems, tally)
-      if image and not (wanted.captions or wanted.tags or wanted.tags_by_language):
-        problems.add("no_captions", wanted.key)
+      image = self._image(entry, problems, tally)
+      if image and not (entry.captions or entry.tags or entry.tags_by_language):
+        problems.add("no_captions", entry.key)
       elif image:
-        tally["captions"] += len(wanted.captions)
-        yield Record(wanted.key, image, wanted.captions, wanted.tags, wanted.locale, wanted.tags_by_language)
+        tally["captions"] += len(entry.captions)
+        yield Record(entry.key, image, entry.captions, entry.tags, entry.locale, entry.tags_by_language)
     result = {"tally": tally, "problems": problems.listed}
     files.write_text(_path(self.folder, self.name, shard, "result"), json.dumps(result, ensure_ascii=False))
 
@@ -91,41 +91,41 @@ class Split:
       return
     last = None
     for row in self.captions.captions(places):
-      wanted = pictures[row.picture - places.start]
+      entry = pictures[row.picture - places.start]
       if row[:3] != last:
         last = row[:3]
-        wanted.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
+        entry.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
       elif row.source != _HUMAN:  # English is in the lines of all languages
-        what = f"{wanted.key}, caption {row.number}, {_CODES[row.language]}"
-        problems.add("duplicate_line", f"{self.captions.name}, line {row.line:,}", what)
+        detail = f"{entry.key}, caption {row.number}, {_CODES[row.language]}"
+        problems.add("duplicate_line", f"{self.captions.name}, line {row.line:,}", detail)
 
-  def _image(self, wanted: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
+  def _image(self, entry: Wanted, problems: Problems, tally: collections.Counter[str]) -> bytes:
     """Returns the bytes to store; b"" if there are none."""
     try:
-      data = self.pictures.find(wanted)
+      data = self.pictures.find(entry)
     except KeyError:
       tally["missing"] += 1
-      problems.add("missing", wanted.key, wanted.where)
+      problems.add("missing", entry.key, entry.where)
       return b""
     except XmcapError as error:
       tally["broken"] += 1
-      problems.add("truncated", wanted.key, str(error))
+      problems.add("truncated", entry.key, str(error))
       return b""
-    picture = picture_check.examine(data, wanted.key, self.options.image_size, self.options.quality)
-    tally["found" if picture.data else "broken"] += 1
-    if picture.kind:
-      problems.add(picture.kind, wanted.key, picture.what)
-    return picture.data
+    examined = picture_check.examine(data, entry.key, self.options.image_size, self.options.quality)
+    tally["found" if examined.data else "broken"] += 1
+    if examined.kind:
+      problems.add(examined.kind, entry.key, examined.what)
+    return examined.data
 
 
-def write(work: Work, name: str, wanted: Iterable[Wanted], pictures: Pictures, lines: int = 0) -> Split:
+def write(work: Work, name: str, listing: Iterable[Wanted], pictures: Pictures, lines: int = 0) -> Split:
   """Writes the list of a split's pictures; they are searched for in `pictures`."""
-  size, count, left = work.options.shard_pictures, 0, iter(wanted)
+  size, count, left = work.options.shard_pictures, 0, iter(listing)
   while of_shard := list(itertools.islice(left, size)):
     files.write_bytes(_path(work.folder, name, count // size, "listing"), msgspec.json.encode(of_shard))
     count += len(of_shard)
   return Split(name, work.folder, work.options, pictures, count, lines)
 
 
-def _path(folder: pathlib.Path, split: str, shard: int, what: str) -> pathlib.Path:
-  return folder / f"{split}-{shard:05d}.{what}.json"
+def _path(folder: pathlib.Path, split: str, shard: int, kind: str) -> pathlib.Path:
+  return folder / f"{split}-{shard:05d}.{kind}.json"

@@ -70,8 +70,8 @@ class Labels:
     first = f"{len(self.counts):,} labels; training pictures a label: {span}"
     lines = []
     for split in dict.fromkeys(split for _, split, _ in self.pictures):
-      held = [len(labels) for _, of, labels in self.pictures if of == split]
-      lines.append((split, f"{len(held):,}", f"{sum(held) / len(held):.2f}", f"{held.count(0):,}"))
+      sizes = [len(labels) for _, of, labels in self.pictures if of == split]
+      lines.append((split, f"{len(sizes):,}", f"{sum(sizes) / len(sizes):.2f}", f"{sizes.count(0):,}"))
     grid = Grid(("split", "pictures", "labels/picture", "without one"), tuple(lines))
     return f"{first}\n\n{grid.text()}"
 
@@ -97,8 +97,8 @@ def make(
   Raises:
     UsageError: no picture is in the split `train`, or none has a label.
   """
-  found = [(picture.key, picture.split, _candidates(picture, language, source)) for picture in pictures]
-  train = [of_picture for _, split, of_picture in found if split == TRAIN]
+  candidates = [(picture.key, picture.split, _candidates(picture, language, source)) for picture in pictures]
+  train = [of_picture for _, split, of_picture in candidates if split == TRAIN]
   if not train and given is None:
     raise UsageError(f"no picture is in the split {TRAIN}: give the labels by --labels=FILE")
   counts = collections.Counter(label for of_picture in train for label in of_picture)
@@ -110,7 +110,7 @@ def make(
   places = {label: place for place, label in enumerate(chosen)}
   labelled = [
     (key, split, sorted(of_picture & places.keys(), key=places.__getitem__))
-    for key, split, of_picture in found
+    for key, split, of_picture in candidates
   ]
   if not any(labels for _, _, labels in labelled):
     raise UsageError(
@@ -136,11 +136,11 @@ def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
 
 
 def _candidates(picture: Annotated, language: str, source: str) -> set[str]:
-  found = set(picture.tags.get(language, ())) if source == "human" else set()
+  candidates = set(picture.tags.get(language, ())) if source == "human" else set()
   for sentence in picture.sentences:
     if (sentence.language, sentence.source) == (language, source):
-      found |= _of_chinese(sentence) if language == "zh" else _of_other(sentence.text, language)
-  return found
+      candidates |= _of_chinese(sentence) if language == "zh" else _of_other(sentence.text, language)
+  return candidates
 
 
 def _of_chinese(sentence: Sentence) -> set[str]:

@@ -31,9 +31,9 @@ def gather(
   """
   if path.name in names and path.is_file():
     return {path.name: path}
-  found = _gathered(path, names, folder, problems)
-  if found or not path.is_dir():
-    return found
+  paths = _gathered(path, names, folder, problems)
+  if paths or not path.is_dir():
+    return paths
   packed = sorted(entry for entry in path.iterdir() if entry.name.endswith(_SUFFIXES) and entry.is_file())
   packed = [entry for entry in packed if not entry.name.startswith(".")]
   if len(packed) > 1:
@@ -51,7 +51,7 @@ def _gathered(
   def role_of(inside: str) -> str:
     return "file" if os.path.basename(inside) in names or _is_apple_double(inside) else ""
 
-  found: dict[str, Found] = {}
+  entries: dict[str, Found] = {}
   for entry in sorted(tar_files.search(file, role_of), key=lambda entry: entry[0]):  # folders have no order
     if isinstance(entry, Trouble):
       problems.add(*entry)
@@ -59,18 +59,18 @@ def _gathered(
       name = os.path.basename(entry.path)
       if _is_apple_double(entry.path):
         problems.add("apple_double", f"{path.name}: {shown(entry.path)}")
-      elif name in found:
-        both = f"{shown(found[name].path)} and {shown(entry.path)}"
+      elif name in entries:
+        both = f"{shown(entries[name].path)} and {shown(entry.path)}"
         raise UsageError(f"{path}: {both} have one name: name the folder of one version")
       else:
-        found[name] = entry
+        entries[name] = entry
   if kind == FOLDER:
-    return {name: path / entry.path for name, entry in found.items()}
-  for name, entry in found.items():
+    return {name: path / entry.path for name, entry in entries.items()}
+  for name, entry in entries.items():
     if entry.size > archives.MAX_BYTES:
       raise XmcapError(f"{name}: over {archives.MAX_BYTES >> 20} MB: give the release as it was published")
     files.write_bytes(folder / name, archives.read(file, entry))
-  return {name: folder / name for name in found}
+  return {name: folder / name for name in entries}
 
 
 def _is_apple_double(inside: str) -> bool:

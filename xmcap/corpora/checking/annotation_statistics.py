@@ -105,17 +105,17 @@ def tables(directory: str | os.PathLike) -> list[str]:
     total.add(picture)
   counts = [*of_split.values(), total]
   shown = [_sentences(counts), _lengths(counts), _tags(counts)]
-  found = {(name, of.split): number for of in counts for name, number in of.quantities().items()}
+  numbers = {(name, of.split): number for of in counts for name, number in of.quantities().items()}
   if total.words.total() == total.sentences["human"]:  # all are segmented; jieba would make other labels
     try:
       labels = tag_labels.make(pictures, LANGUAGE)
       shown.append(f"labels on {tag_labels.LEAST} or more training pictures: {labels.table()}")
-      found["labels", "train"] = len(labels.counts)
+      numbers["labels", "train"] = len(labels.counts)
     except UsageError:
-      found["labels", "train"] = 0
+      numbers["labels", "train"] = 0
   names = ("coco_cn.json", "coco_cn_text.json")
   if any(addresses.is_file(addresses.join(directory, name)) for name in names):
-    shown.append(_compared(found, "1805") if len(of_split) > 1 else _compared(found, "icap2020"))
+    shown.append(_compared(numbers, "1805") if len(of_split) > 1 else _compared(numbers, "icap2020"))
   return shown
 
 
@@ -162,11 +162,11 @@ def _span(numbers: collections.Counter[int]) -> tuple[str, str, str]:
   return f"{min(numbers)}", f"{mean:.2f}", f"{max(numbers)}"
 
 
-def _compared(found: dict[tuple[str, str], int], version: str) -> str:
+def _compared(numbers: dict[tuple[str, str], int], version: str) -> str:
   rows = []
   published = PUBLISHED if version == "1805" else PUBLISHED_EXTENSION
   for (name, split), expected in published.items():
-    number = found.get((name, split), 0)
+    number = numbers.get((name, split), 0)
     difference = f"{number - expected:+,}" if number != expected else "0"
     rows.append((name, split, f"{number:,}", f"{expected:,}", difference))
   grid = Grid(("", "split", "found", "published", "difference"), tuple(rows), num_labels=2)

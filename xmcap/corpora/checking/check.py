@@ -120,10 +120,10 @@ class SplitFindings:
       name = f"{'ERROR' if kind in ERRORS else 'warning':<7} {kind}"
       lines.append(f"  {self.counts[kind]:>10,}  {name}: {KINDS[kind]}")
       if kind in self.by_language:
-        found = self.by_language[kind].most_common(_MAX_LANGUAGES)
-        more = len(self.by_language[kind]) - len(found)
+        common = self.by_language[kind].most_common(_MAX_LANGUAGES)
+        more = len(self.by_language[kind]) - len(common)
         tail = f" and {more} more languages" if more else ""
-        lines.append(f"{'':14}{', '.join(f'{code} {count:,}' for code, count in found)}{tail}")
+        lines.append(f"{'':14}{', '.join(f'{code} {count:,}' for code, count in common)}{tail}")
       first = self.first[kind]
       language = f" ({first.language})" if first.language else ""
       lines.append(f"{'':14}first: {shown(first.key)}{language}: {shown(first.what)}")
@@ -171,24 +171,24 @@ def check(
   has_tags = addresses.is_file(addresses.join(directory, "tags.txt"))
   tags = frozenset(records.read_tags(directory)) if has_tags else None
   files.make_folder(out)
-  found = []
+  findings = []
   with outputs.together(out):
     with files.whole(out / "check.jsonl") as lines:
       for source in sources:
         options = {"chunk": _CHUNK, "processes": processes, "say": say}
-        what = f"{source.split}: records checked"
-        chunks = processes_lib.map_records(_check_records, source, tags, max_characters, what=what, **options)
-        found.append(_collected(source, chunks, lines))
+        noun = f"{source.split}: records checked"
+        chunks = processes_lib.map_records(_check_records, source, tags, max_characters, what=noun, **options)
+        findings.append(_collected(source, chunks, lines))
         for find in _wrong_indexes(source, processes):
-          found[-1].add(find)
+          findings[-1].add(find)
           lines.write(_line(find))
     about = {
       "directory": str(directory),
-      "bad": sum(split.bad for split in found),
-      "splits": [split.as_json() for split in found],
+      "bad": sum(split.bad for split in findings),
+      "splits": [split.as_json() for split in findings],
     }
     files.write_text(out / "check.json", json.dumps(about, ensure_ascii=False, indent=1) + "\n")
-  return found
+  return findings
 
 
 def _collected(
@@ -197,7 +197,7 @@ def _collected(
   """Sums up the chunks of a split, and writes their findings."""
   total = SplitFindings(source.split)
   first: dict[str, int] = {}
-  for found, finds, keys in chunks:
+  for part, finds, keys in chunks:
     for index, key in enumerate(keys, total.pictures):
       if key and (earlier := first.setdefault(key, index)) != index:
         finds.append(Find(source.split, index, key, "repeated_key", f"record {earlier:,} has the same key"))
@@ -206,11 +206,11 @@ def _collected(
     for find in finds:
       total.add(find)
       lines.write(_line(find))
-    total.pictures += found.pictures
-    total.captions += found.captions
-    total.bytes += found.bytes
-    total.formats += found.formats
-    if sides := [side for side in (*total.sides, *found.sides) if side]:
+    total.pictures += part.pictures
+    total.captions += part.captions
+    total.bytes += part.bytes
+    total.formats += part.formats
+    if sides := [side for side in (*total.sides, *part.sides) if side]:
       total.sides = min(sides), max(sides)
   return total
 
@@ -225,15 +225,15 @@ def _wrong_indexes(source: RecordSource, processes: int | None) -> Iterator[Find
   with processes_lib.pool(min(processes or processes_lib.available_cores(), len(indexed))) as pool:
     for path, wrong in zip(indexed, pool.map(range_index.is_wrong, indexed), strict=True):
       if wrong:
-        what = "the index is damaged, or of another file"
-        yield Find(source.split, source.files.index(path), os.path.basename(path), "wrong_index", what)
+        detail = "the index is damaged, or of another file"
+        yield Find(source.split, source.files.index(path), os.path.basename(path), "wrong_index", detail)
 
 
 def _check_records(
   source: RecordSource, indices: range, tags: frozenset[str] | None, max_characters: int
 ) -> tuple[SplitFindings, list[Find], list[str]]:
   """Checks the records at some indices, in any process; returns totals, findings, and keys ("" if damaged)."""
-  found = SplitFindings(source.split, len(indices))
+  totals = SplitFindings(source.split, len(indices))
   finds: list[Find] = []
   keys: list[str] = []
   texts: Texts = {}
@@ -244,23 +244,23 @@ def _check_records(
         keys.append("")
         continue
       keys.append(record.key)
-      found.captions += len(record.captions)
-      found.bytes += len(record.image)
+      totals.captions += len(record.captions)
+      totals.bytes += len(record.image)
       problems = [
         *_in_record(record),
-        *_in_picture(record, found),
+        *_in_picture(record, totals),
         *(("unknown_tag", tag, "") for tag in record.tags if tags is not None and tag not in tags),
         *_in_captions(record.captions, max_characters),
       ]
       finds += [
-        Find(source.split, index, record.key, kind, shown(what, _MAX_SHOWN), language)
-        for kind, what, language in problems
+        Find(source.split, index, record.key, kind, shown(detail, _MAX_SHOWN), language)
+        for kind, detail, language in problems
       ]
       for language, text in dict.fromkeys((caption.language, caption.text) for caption in record.captions):
         if text.strip() and languages.is_known(language):
           texts.setdefault(language, []).append((index, record.key, text))
   finds += _wrong_scripts(texts, source.split)
-  return found, finds, keys
+  return totals, finds, keys
 
 
 def _read(source: RecordSource, indices: Sequence[int]) -> Iterator[tuple[int, Record | XmcapError]]:
@@ -284,16 +284,16 @@ def _in_record(record: Record) -> Iterator[Problem]:
     yield "invalid", str(error), ""
 
 
-def _in_picture(record: Record, found: SplitFindings) -> Iterator[Problem]:
+def _in_picture(record: Record, totals: SplitFindings) -> Iterator[Problem]:
   try:
     height, width, _ = images.decode(record.image, record.key).shape
   except XmcapError as error:
     yield "broken_picture", str(error), ""
     return
   with Image.open(io.BytesIO(record.image)) as image:
-    found.formats[image.format] += 1
-  smallest, largest = found.sides if any(found.sides) else (height, height)
-  found.sides = min(smallest, height, width), max(largest, height, width)
+    totals.formats[image.format] += 1
+  smallest, largest = totals.sides if any(totals.sides) else (height, height)
+  totals.sides = min(smallest, height, width), max(largest, height, width)
 
 
 def _in_captions(captions: Sequence[Caption], max_characters: int) -> Iterator[Problem]:
@@ -329,9 +329,9 @@ def _odd_character(text: str) -> str:
 def _wrong_scripts(texts: Texts, split: str) -> Iterator[Find]:
   from xmcap.scoring.health import scripts  # only the check needs it
 
-  for language, held in texts.items():
-    letters, own = scripts.count_letters([text for _, _, text in held], language)
+  for language, captions in texts.items():
+    letters, own = scripts.count_letters([text for _, _, text in captions], language)
     for place in np.flatnonzero((letters >= _MIN_LETTERS) & (2 * own < letters)).tolist():
-      index, key, text = held[place]
-      what = f"{own[place]} of {letters[place]} letters are {'/'.join(scripts.scripts_of(language))}: {text}"
-      yield Find(split, index, key, "wrong_script", shown(what, _MAX_SHOWN), language)
+      index, key, text = captions[place]
+      note = f"{own[place]} of {letters[place]} letters are {'/'.join(scripts.scripts_of(language))}: {text}"
+      yield Find(split, index, key, "wrong_script", shown(note, _MAX_SHOWN), language)

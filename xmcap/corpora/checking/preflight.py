@@ -41,9 +41,9 @@ def read_split(stream: Any) -> SplitSample:
   """
   captions: dict[str, list[str]] = {}
   is_stored = bool(getattr(stream, "features", ""))
-  found = [_read_part(part, captions, None if is_stored else stream.image_size) for part in parts_of(stream)]
-  missing = tuple(dict.fromkeys(language for _, of_part in found for language in of_part))
-  return SplitSample(len(stream.source), sum(looked for looked, _ in found), captions, missing)
+  parts = [_read_part(part, captions, None if is_stored else stream.image_size) for part in parts_of(stream)]
+  missing = tuple(dict.fromkeys(language for _, of_part in parts for language in of_part))
+  return SplitSample(len(stream.source), sum(looked for looked, _ in parts), captions, missing)
 
 
 def _read_part(
@@ -55,7 +55,7 @@ def _read_part(
   """
   source, missing = part.source, list(part.weights)
   seen: set[int] = set()
-  held: set[str] = set()
+  languages: set[str] = set()
   for size in (_SAMPLE, _LARGER_SAMPLE):
     new = [index for index in records.spread(source, size).tolist() if index not in seen]
     seen.update(new)
@@ -65,8 +65,8 @@ def _read_part(
         images.load(record.image, record.key, image_size)
       for caption in part.captions(record):
         captions.setdefault(caption.language, []).append(caption.text)
-        held.add(caption.language)
-    missing = [language for language in part.weights if language not in held]
+        languages.add(caption.language)
+    missing = [language for language in part.weights if language not in languages]
     if not missing:
       break
   return len(seen), missing

@@ -116,14 +116,14 @@ def find(
   return counts
 
 
-def table(found: Sequence[SharedCounts]) -> str:
+def table(counts: Sequence[SharedCounts]) -> str:
   """Formats the rows as a table for the terminal."""
-  if not found:
+  if not counts:
     return "no picture is in another corpus"
   heads = ("split", "is in", "split of it", "pictures", "by id", "by bytes")
   rows = tuple(
     (row.split, row.other, row.other_split, f"{row.pictures:,}", f"{row.by_id:,}", f"{row.by_bytes:,}")
-    for row in found
+    for row in counts
   )
   return Grid(heads, rows, num_labels=3).text().rstrip()
 
@@ -138,10 +138,10 @@ def _fill(
 ) -> None:
   for split in splits or records.splits(directory) or ["train"]:  # of no corpus the first split says so
     source = RecordSource(directory, split)
-    what = f"{directory}, {split}: pictures hashed"
+    label = f"{directory}, {split}: pictures hashed"
     number = 0
     for rows in processes_lib.map_records(
-      _hashes, source, chunk=_CHUNK, processes=processes, what=what, say=say
+      _hashes, source, chunk=_CHUNK, processes=processes, what=label, say=say
     ):
       numbered = [(corpus, split, place, *row) for place, row in enumerate(rows, number)]
       database.executemany("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?)", numbered)
@@ -152,6 +152,6 @@ def _hashes(source: RecordSource, indices: range) -> list[tuple[str, str, bytes]
   """Key, id and hash of records."""
   rows = []
   for record in source.iterate(indices, parse_columns):
-    known = record.key[-12:] if _COCO_ID.fullmatch(record.key) else record.key
-    rows.append((record.key, known, hashlib.sha256(record.image).digest()))
+    identity = record.key[-12:] if _COCO_ID.fullmatch(record.key) else record.key
+    rows.append((record.key, identity, hashlib.sha256(record.image).digest()))
   return rows

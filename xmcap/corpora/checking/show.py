@@ -93,11 +93,11 @@ def stream_of(
   split = split or ("train" if "train" in names else next(iter(names), "train"))
   source = RecordSource(directory, split)
   sample = source.read(records.spread(source, _SAMPLE))
-  held = {caption.language for record in sample for caption in record.captions}
+  codes = {caption.language for record in sample for caption in record.captions}
   if not vocabulary and not addresses.is_file(addresses.join(directory, "vocabulary.model")):
     raise UsageError(f"{directory} has no vocabulary.model: give one with --vocabulary=PATH")
   name = next(_names)
-  registry.register_corpus(name, languages=languages_lib.ordered(held), splits=names)
+  registry.register_corpus(name, languages=languages_lib.ordered(codes), splits=names)
   with gin.unlock_config():
     gin.bind_parameter(f"{name}.data_dir", str(directory))
     gin.bind_parameter(f"{name}.vocabulary", str(vocabulary))
@@ -122,11 +122,11 @@ def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> 
   stream = stream.resized(count)
   batch = stream.batch(step)
   positions = np.arange(count, dtype=np.int64) + step * count
-  held = stream.source.read(stream.indices(positions))
+  drawn = stream.source.read(stream.indices(positions))
   languages = {tuple(stream.vocabulary.prompt(code)): code for code in stream.languages}
   shown = []
   for record, pixels, prompts, targets in zip(
-    held, batch["image"], batch["prompt_tokens"], batch["target_tokens"], strict=True
+    drawn, batch["image"], batch["prompt_tokens"], batch["target_tokens"], strict=True
   ):
     with Image.open(io.BytesIO(record.image)) as image:
       size = image.size
@@ -178,8 +178,8 @@ def pieces(vocabulary: Vocabulary, ids: Sequence[int], kind: str = "text") -> It
   special = {EOS_ID: "end", UNK_ID: "unknown"}
   processor = vocabulary.processor
   for token in ids:
-    known = special.get(token, "byte" if processor.is_byte(token) else kind)
-    yield Piece(processor.id_to_piece(token), known)
+    role = special.get(token, "byte" if processor.is_byte(token) else kind)
+    yield Piece(processor.id_to_piece(token), role)
 
 
 def configured_stream() -> CaptionStream:

@@ -149,11 +149,11 @@ def statistics(
     with addresses.local_copy(path) as copy:
       release = references.read_references(copy)
     name = f"{os.path.basename(folder)} (release)"
-    held = (
+    pictures = (
       Record(key, b"", [Caption(code, text, source="") for code, texts in own.items() for text in texts])
       for key, own in release.items()
     )
-    rows += _rows(name, [_count(held, model)])
+    rows += _rows(name, [_count(pictures, model)])
     images[name], published_as[name] = len(release), "xm3600" if papers.is_xm3600(release) else ""
   if not images:
     raise UsageError(f"{directory} has no corpus (neither dataset_info.json nor captions.jsonl): build one")
@@ -179,10 +179,10 @@ def _count(images: Iterable[Record], vocabulary: Vocabulary | None) -> dict[str,
   """Counts captions and tags by language."""
   rows: dict[str, Row] = {}
   for record in images:
-    held = collections.Counter(caption.language for caption in record.captions)
-    for language in (*held, *record.tags_by_language):
+    counts = collections.Counter(caption.language for caption in record.captions)
+    for language in (*counts, *record.tags_by_language):
       rows.setdefault(language, Row("", language))
-    for language, number in held.items():
+    for language, number in counts.items():
       row = rows[language]
       row.images += 1
       row.once += number == 1

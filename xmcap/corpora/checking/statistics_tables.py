@@ -26,19 +26,19 @@ _SIZES = {
 }
 
 
-def text(found: Statistics) -> str:
+def text(statistics: Statistics) -> str:
   """Returns a table per split, and another one that compares it with published figures, if there are any."""
   tables = []
-  for split, images in found.images.items():
-    rows = [row for row in found.rows if row.split == split]
+  for split, images in statistics.images.items():
+    rows = [row for row in statistics.rows if row.split == split]
     captioned = [row for row in rows if row.captions]
-    tables.append(_counts(split, images, captioned, found.target_length))
+    tables.append(_counts(split, images, captioned, statistics.target_length))
     if tagged := [row for row in rows if row.tagged]:
       tables.append(_tags(split, tagged))
-    corpus = found.published.get(split, "")
+    corpus = statistics.published.get(split, "")
     if expected := figures(corpus, split.split(" (")[0]):
       tables.append(_compared(split, corpus, rows, expected))
-  return "\n".join([*tables, *found.annotations]).rstrip()
+  return "\n".join([*tables, *statistics.annotations]).rstrip()
 
 
 def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
@@ -115,12 +115,12 @@ def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, M
   return f"{split} compared with {source}: found, published, difference{note}\n\n{table.text()}"
 
 
-def _difference(found: float, expected: float, mean: bool) -> str:
+def _difference(counted: float, expected: float, mean: bool) -> str:
   form = ",.1f" if mean else ",.0f"
   # Published means have one decimal, so the found mean is rounded before subtracting.
-  difference = round(found, 1) - expected if mean else found - expected
+  difference = round(counted, 1) - expected if mean else counted - expected
   signed = "0" if abs(difference) < 0.05 else f"{difference:+{form}}"
-  return f"{found:{form}}  {expected:{form}}  {signed}"
+  return f"{counted:{form}}  {expected:{form}}  {signed}"
 
 
 def _name(row: Row) -> str:

@@ -22,9 +22,9 @@ from xmcap.reading import archives
 def is_beside(root: pathlib.Path) -> bool:
   """Whether a folder has a picture with a text of the same name, at any depth."""
   for _, names in _folders(root):
-    found = {archives.split_suffix(name) for name in names}
+    parts = {archives.split_suffix(name) for name in names}
     if any(
-      (stem, f".{plain}") in found for stem, suffix in found if _is_picture(suffix) for plain in text_of.PLAIN
+      (stem, f".{plain}") in parts for stem, suffix in parts if _is_picture(suffix) for plain in text_of.PLAIN
     ):
       return True
   return False
@@ -61,7 +61,7 @@ def _texts(
   folder: str, names: list[str], pictures: Mapping[str, list[str]], problems: Problems
 ) -> dict[str, list[tuple[str, str, str]]]:
   """Returns picture's name -> (language or "", suffix, name) of its texts; the first of two alike counts."""
-  found: dict[str, dict[tuple[str, bool], tuple[str, str, str]]] = collections.defaultdict(dict)
+  texts: dict[str, dict[tuple[str, bool], tuple[str, str, str]]] = collections.defaultdict(dict)
   for name in names:
     whole, _, suffix = name.rpartition(".")
     suffix = suffix.lower()
@@ -71,9 +71,9 @@ def _texts(
     if stem not in pictures:
       if suffix in text_of.PLAIN:
         problems.add("missing", _joined(folder, name), "no picture of this name beside it")
-    elif found[stem].setdefault((middle, suffix == "json"), (middle, suffix, name))[2] != name:
+    elif texts[stem].setdefault((middle, suffix == "json"), (middle, suffix, name))[2] != name:
       problems.add("ambiguous", _joined(folder, name), "another text of the same picture: keep one")
-  return {stem: list(of_stem.values()) for stem, of_stem in found.items()}
+  return {stem: list(of_stem.values()) for stem, of_stem in texts.items()}
 
 
 def _folders(root: pathlib.Path) -> Iterator[tuple[str, list[str]]]:

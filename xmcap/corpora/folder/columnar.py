@@ -64,8 +64,8 @@ def _packed(
   for where, values, (name, folder, split) in placed:
     cell = values.get(table.picture)
     data, named = _picture(cell)
-    held = values.get(table.key) if table.key else None
-    own = str(held) if isinstance(held, int | str) and held != "" else named
+    key = values.get(table.key) if table.key else None
+    own = str(key) if isinstance(key, int | str) and key != "" else named
     if data and is_shared and own:
       name = packed.once(own, name, data, where)
     elif data:

@@ -49,10 +49,10 @@ def parse(fields: Mapping[str, Any], where: str, table: Table, problems: Problem
   picture = one(fields.get(table.picture)).strip() if table.picture else ""
   if not picture:
     cell = fields.get(table.picture)
-    what = f"'{table.picture}' does not name one picture" if table.picture else "no column names the picture"
+    flaw = f"'{table.picture}' does not name one picture" if table.picture else "no column names the picture"
     if isinstance(cell, list) and len(cell) > 1:
-      what = f"'{table.picture}' has {len(cell)} pictures: give each a row of its own, with its own captions"
-    problems.add("missing_field", where, what)
+      flaw = f"'{table.picture}' has {len(cell)} pictures: give each a row of its own, with its own captions"
+    problems.add("missing_field", where, flaw)
     return None
   columns = list(table.captions_of(fields))
   if not columns:

@@ -97,8 +97,8 @@ class Folder(build.Corpus):
 
 def _seen(work: Work) -> str:
   """Returns every kind of problem, for a message, and where all are listed."""
-  found = work.problems.in_brief()
-  return f": {found}; {work.folder.parent / 'problems.jsonl'} lists them" if found else ": there are none"
+  brief = work.problems.in_brief()
+  return f": {brief}; {work.folder.parent / 'problems.jsonl'} lists them" if brief else ": there are none"
 
 
 def find(path: pathlib.Path) -> list[pathlib.Path]:
@@ -119,17 +119,17 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
   if not path.is_dir():
     raise UsageError(f"{path} does not exist: give the captions")
   path = hub_folders.tables(path)
-  found = _below(path, "metadata.*", _METADATA)
-  if others := {file.name for file in found} - {file.name for file in found[:1]}:
-    raise UsageError(f"{path}: contains {found[0].name} and {min(others)}: keep one kind, or give the file")
-  if found:
-    return found
+  sources = _below(path, "metadata.*", _METADATA)
+  if others := {file.name for file in sources} - {file.name for file in sources[:1]}:
+    raise UsageError(f"{path}: contains {sources[0].name} and {min(others)}: keep one kind, or give the file")
+  if sources:
+    return sources
   for name in _TABLES:
     if (path / name).is_file():
       return [path / name]
   for suffix in (TAR, *columnar.SUFFIXES):
-    if found := _below(path, f"*{suffix}"):
-      return found
+    if sources := _below(path, f"*{suffix}"):
+      return sources
   if beside.is_beside(path):
     return [path]
   if (text := path / _TEXT).is_file():

@@ -59,19 +59,19 @@ def recognise(
       letters. The message has the columns and what mends it.
   """
   rows = iter(rows)
-  held: list[Placed] = []
+  sample: list[Placed] = []
   size = 0
   for row in itertools.islice(rows, _SAMPLE_ROWS):
-    held.append(row)
+    sample.append(row)
     size += sum(map(_size, row.fields.values()))
     if size > _SAMPLE_BYTES:
       break
   profiles: dict[str, Profile] = {}
-  for row in held:
+  for row in sample:
     for name, value in itertools.islice(row.fields.items(), MOST_COLUMNS):
       profiles.setdefault(name, Profile()).add(value)
-  where = held[0].where if held else source
-  return decide(profiles, columns, source, where, picture=picture, keyed=keyed), itertools.chain(held, rows)
+  where = sample[0].where if sample else source
+  return decide(profiles, columns, source, where, picture=picture, keyed=keyed), itertools.chain(sample, rows)
 
 
 def decide(
@@ -85,8 +85,8 @@ def decide(
 ) -> Table:
   """Returns the table for columns of these names and values, as `recognise`; `where`: place of the first row."""
   roles: dict[str, Column] = {}
-  found = {str(name).strip().casefold(): name for name in reversed(list(profiles))}
-  named = _Names(profiles, found, where or source)
+  by_folded = {str(name).strip().casefold(): name for name in reversed(list(profiles))}
+  named = _Names(profiles, by_folded, where or source)
   split = named.asked(columns.split)
   if split:
     roles[split] = Column(split, SPLIT, why="--splits=column:")
@@ -100,8 +100,8 @@ def decide(
   why = "--language_column" if language else "usual name"
   language = language or next((name for name in named.usual(LANGUAGES) if name not in roles), "")
   if columns.captions:
-    for given in columns.captions:
-      code, name = _asked_caption(given, named)
+    for element in columns.captions:
+      code, name = _asked_caption(element, named)
       roles[name] = Column(name, CAPTION, code, "--caption_columns")
   else:
     roles |= _captions(profiles, named, roles, language, columns.default_language)
@@ -131,15 +131,15 @@ class _Names:
   """The columns of a source by name, whatever its case: `found` has the names in lower case."""
 
   profiles: Mapping[str, Profile]
-  found: Mapping[str, str]
+  by_folded: Mapping[str, str]
   where: str
 
   def asked(self, name: str) -> str:
     """Returns the column of a name; UsageError if there is none."""
     if not name or name in self.profiles:
       return name
-    if name.strip().casefold() in self.found:
-      return self.found[name.strip().casefold()]
+    if name.strip().casefold() in self.by_folded:
+      return self.by_folded[name.strip().casefold()]
     if not self.profiles:
       return name
     there = shown(", ".join(map(str, self.profiles)))
@@ -147,7 +147,7 @@ class _Names:
 
   def usual(self, names: Sequence[str]) -> list[str]:
     """Returns the columns that have one of these names, in the order of the names."""
-    return [self.found[name] for name in names if name in self.found]
+    return [self.by_folded[name] for name in names if name in self.by_folded]
 
 
 def _picture(named: _Names, source: str) -> tuple[str, str]:
@@ -155,14 +155,14 @@ def _picture(named: _Names, source: str) -> tuple[str, str]:
   profiles, usual = named.profiles, named.usual(PICTURES)
   for kind in (kinds.EMBEDDED, kinds.PICTURE_FILES):
     of_kind = [name for name, profile in profiles.items() if profile.kinds[kind] and profile.most == kind]
-    known = [name for name in usual if name in of_kind]
-    if known and (known[0].lower() == "image" or len(known) == 1 or _are_alike(known, profiles)):
-      others = f", and not {shown(', '.join(name for name in of_kind if name != known[0]), 40)}"
-      return known[0], f"usual name, {kind}" + (others if len(of_kind) > 1 else "")
-    if known or (of_kind and (kind == kinds.EMBEDDED or not usual)):
+    fitting = [name for name in usual if name in of_kind]
+    if fitting and (fitting[0].lower() == "image" or len(fitting) == 1 or _are_alike(fitting, profiles)):
+      others = f", and not {shown(', '.join(name for name in of_kind if name != fitting[0]), 40)}"
+      return fitting[0], f"usual name, {kind}" + (others if len(of_kind) > 1 else "")
+    if fitting or (of_kind and (kind == kinds.EMBEDDED or not usual)):
       if len(of_kind) == 1:
         return of_kind[0], f"the only column of {kind}"
-      several = shown(", ".join(known if len(known) > 1 else of_kind))
+      several = shown(", ".join(fitting if len(fitting) > 1 else of_kind))
       raise UsageError(
         f"{source}: several columns have {kind} ({several}): choose one with --image_column={shown(of_kind[0])}"
       )
@@ -176,11 +176,11 @@ def _are_alike(names: Sequence[str], profiles: Mapping[str, Profile]) -> bool:
   return all(profiles[name].names and profiles[name].names == profiles[names[0]].names for name in names)
 
 
-def _asked_caption(given: str, named: _Names) -> tuple[str, str]:
+def _asked_caption(element: str, named: _Names) -> tuple[str, str]:
   """Returns code and column of an element of --caption_columns; the code is "" if nothing says the language."""
-  written, equals, name = given.partition("=")
+  written, equals, name = element.partition("=")
   if not equals:
-    return language_in(given) or languages.canonical(given) or "", named.asked(given)
+    return language_in(element) or languages.canonical(element) or "", named.asked(element)
   code = languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
   return code, named.asked(name)
 

@@ -73,11 +73,11 @@ class Rule:
       last = list(self.intervals)[-1]  # the shares may sum to a little less than 1
       return next((name for name, (start, end) in self.intervals.items() if start <= place < end), last)
     name = said.strip() if self.column else _in_path(said or path)
-    found = _split(name)
-    if not _NAME.fullmatch(found) or (not self.column and found not in _KNOWN):
+    split = _split(name)
+    if not _NAME.fullmatch(split) or (not self.column and split not in _KNOWN):
       unknown = f"'{shown(name or said or path, 40)}' is not a split"
       raise UsageError(f"{where}: {unknown}: name it train, validation or test, or give --splits={SHARES}")
-    return found
+    return split
 
   def distance(self, key: str, split: str) -> float:
     """Returns how far the hash of a key is outside the interval of a split."""
@@ -87,8 +87,8 @@ class Rule:
 
 def ordered(names: Iterable[str]) -> list[str]:
   """Returns the names of splits in order: train, validation, test, then others."""
-  held = set(names)
-  return [*(name for name in _KNOWN if name in held), *sorted(held - {*_KNOWN})]
+  distinct = set(names)
+  return [*(name for name in _KNOWN if name in distinct), *sorted(distinct - {*_KNOWN})]
 
 
 def is_name(text: str) -> bool:

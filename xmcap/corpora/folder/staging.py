@@ -76,8 +76,8 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
       if lacks := table.lacks():
         _add_missed(table, problems)
         work.problems.extend(problems.listed)
-        found = work.problems.in_brief()
-        raise UsageError(lacks + (f"; also {found}" if found else ""))
+        brief = work.problems.in_brief()
+        raise UsageError(lacks + (f"; also {brief}" if brief else ""))
       for row in rows:
         try:
           database.execute("INSERT INTO rows VALUES (NULL, ?)", (msgspec.json.encode(row),))
@@ -111,8 +111,8 @@ def _check_letters(
 
 def _add_missed(table: Table, problems: Problems) -> None:
   for column in table.missed:
-    what = f"'{column.name}' {column.why}: {table.option_for_all()}"
-    problems.add("unread_column", posixpath.basename(table.source), what)
+    detail = f"'{column.name}' {column.why}: {table.option_for_all()}"
+    problems.add("unread_column", posixpath.basename(table.source), detail)
 
 
 def columns(work: Work) -> dict[str, Any]:
@@ -186,54 +186,54 @@ def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], dict[st
   counts: collections.Counter[str] = collections.Counter()
   with (
     databases.reading(work.folder / _ROWS_FILE) as rows,
-    databases.writing(work.folder / _FILE, _GATHERED) as held,
+    databases.writing(work.folder / _FILE, _GATHERED) as database,
   ):
     for number, data in rows.execute("SELECT id, row FROM rows ORDER BY id"):
       row = _ROW.decode(data)
       counts.update({caption.language for caption in row.captions})
       try:
-        _add(held, number, row, pictures, work.problems)
+        _add(database, number, row, pictures, work.problems)
       except UnicodeEncodeError:
         work.problems.add("bad_utf8", row.where, _NOT_UTF8)
     for number, path in pictures.paths():
-      named = held.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
+      named = database.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
       if not named and archives.split_suffix(path)[1]:
         work.problems.add("no_captions", path, "no line names it")
-    for identity, key, path, place, split, usable in held.execute(_TO_SETTLE):
-      safe = _key(held, key, path or identity, identity)
+    for identity, key, path, place, split, usable in database.execute(_TO_SETTLE):
+      safe = _key(database, key, path or identity, identity)
       if safe != key:
         work.problems.add("renamed_key", path or place, f"its key is {safe}")
       split = rule.split_of(safe, path, split, place)
-      held.execute("INSERT INTO settled VALUES (?, ?, ?, ?)", (identity, safe, split, usable))
-    _fill_empty(held, rule)
-    names = [name for (name,) in held.execute("SELECT DISTINCT split FROM settled")]
+      database.execute("INSERT INTO settled VALUES (?, ?, ?, ?)", (identity, safe, split, usable))
+    _fill_empty(database, rule)
+    names = [name for (name,) in database.execute("SELECT DISTINCT split FROM settled")]
   return split_choice.ordered(names), {code: counts[code] for code in languages.ordered(counts)}
 
 
 def wanted(work: Work, split: str) -> Iterator[Wanted]:
   """Yields the pictures of a split with their captions, in the order of first occurrence."""
-  with databases.reading(work.folder / _FILE) as held:
-    for identity, number, key, place, locale in held.execute(_WANTED, (split,)):
-      captions = list(_captions(held, identity, key, work.problems))
+  with databases.reading(work.folder / _FILE) as database:
+    for identity, number, key, place, locale in database.execute(_WANTED, (split,)):
+      captions = list(_captions(database, identity, key, work.problems))
       yield Wanted(key, place, "" if number is None else str(number), locale=locale, captions=captions)
 
 
 def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, problems: Problems) -> None:
-  found = pictures.resolve(row.picture, row.archive)
-  if found is None and (alike := pictures.alike(row.picture)):
+  picture = pictures.resolve(row.picture, row.archive)
+  if picture is None and (alike := pictures.alike(row.picture)):
     problems.add("same_name", row.where, f"{row.picture} may be {' or '.join(alike)}")
     return
-  identity = f"?{row.picture}" if found is None else f"#{found[0]}"
-  path = "" if found is None else posixpath.join(os.path.basename(row.archive), found[1])
+  identity = f"?{row.picture}" if picture is None else f"#{picture[0]}"
+  path = "" if picture is None else posixpath.join(os.path.basename(row.archive), picture[1])
   name = (row.key or path or row.picture).replace("\\", "/").rstrip("/").rpartition("/")[2]
   key = keys.normal(archives.split_suffix(name)[0])
-  place = row.where if found else f"{row.where} ({row.picture})"
-  held = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
-  if held is None:
-    values = (identity, found and found[0], number, key, path, place, row.split, row.locale)
+  place = row.where if picture else f"{row.where} ({row.picture})"
+  earlier = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
+  if earlier is None:
+    values = (identity, picture and picture[0], number, key, path, place, row.split, row.locale)
     database.execute("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-  elif row.split and held[0] != row.split:
-    problems.add("other_split", row.where, f"'{row.split}', not '{held[0]}'")
+  elif row.split and earlier[0] != row.split:
+    problems.add("other_split", row.where, f"'{row.split}', not '{earlier[0]}'")
   captions = msgspec.json.encode(row.captions)
   database.execute("INSERT INTO captions VALUES (?, ?, ?)", (identity, number, captions))
 
@@ -269,8 +269,8 @@ def _captions(database: sqlite3.Connection, identity: str, key: str, problems: P
   """Yields the captions of a picture, without those that an earlier line gave."""
   seen: dict[tuple[str, str], int] = {}
   lines = database.execute("SELECT id, captions FROM captions WHERE identity = ? ORDER BY id", (identity,))
-  for number, held in lines:
-    for caption in _CAPTIONS.decode(held):
+  for number, encoded in lines:
+    for caption in _CAPTIONS.decode(encoded):
       first = seen.setdefault((caption.language, caption.text), number)
       if first == number:  # within a line, two people may have written the same
         yield caption

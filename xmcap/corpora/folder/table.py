@@ -157,11 +157,11 @@ class Table:
       return ""
     begin = f"{self.source}: none of its lines can be used"
     if not self.picture:
-      wanted = f"one such as {', '.join(PICTURES[:4])}: give --image_column=NAME"
-      return f"{begin}: no column names the picture; {_listed(self)}: wanted is {wanted}"
-    wanted = f"{CAPTIONS[0]}, {CAPTIONS[2]}, or a language such as en, Thai or caption_en"
+      advice = f"one such as {', '.join(PICTURES[:4])}: give --image_column=NAME"
+      return f"{begin}: no column names the picture; {_listed(self)}: wanted is {advice}"
+    advice = f"{CAPTIONS[0]}, {CAPTIONS[2]}, or a language such as en, Thai or caption_en"
     option = f"give {self.option_for_all() if self.missed else '--caption_columns=NAME or LANGUAGE=NAME'}"
-    return f"{begin}: no column with captions; {_listed(self)}: wanted is {wanted}: {option}"
+    return f"{begin}: no column with captions; {_listed(self)}: wanted is {advice}: {option}"
 
   def lines(self) -> list[str]:
     """Returns the table for the user, a line per column: name, role with language, reason."""
@@ -180,13 +180,13 @@ class Table:
   def option_for_all(self) -> str:
     """Returns the option that reads the columns with captions and those that look like captions."""
     says_language = self.language or self.asked.default_language
-    wanted = [
+    elements = [
       column.name
       if says_language and not column.language
       else f"{column.language or 'LANGUAGE'}={column.name}"
       for column in (*self.captions, *self.missed)
     ]
-    return f"--caption_columns={shlex.quote(shown(','.join(wanted), None))}"
+    return f"--caption_columns={shlex.quote(shown(','.join(elements), None))}"
 
   def as_json(self) -> dict[str, Any]:
     """Returns the table for the JSON file of a corpus."""

@@ -33,12 +33,12 @@ def read(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Placed]:
 def _of_lines(path: pathlib.Path, name: str) -> Iterator[Placed]:
   """Reads the texts of Flickr8k and Flickr30k, as `xmcap score` does: lines with a key, or a table."""
   with Input(path) as source:
-    held = rows.of(source)
-    if held.ordered:
+    content = rows.of(source)
+    if content.ordered:
       raise UsageError(
         f"{path}: captions without their pictures: write NAME.jpg, a tab and a caption on each line"
       )
-    for number, row in held.rows:
+    for number, row in content.rows:
       key = row.pop(layouts.LINE_KEY, None)
       yield Placed(f"{name}, line {number}", row if key is None else {"image": key, **row})
 
@@ -93,8 +93,8 @@ def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> 
     elif (file_name := names.get(id)) is None:
       first = images[0].get("id") if images and isinstance(images[0], dict) else None
       kind, other = type(written).__name__, type(first).__name__
-      what = f"image_id {shown(written, 40)} ({kind}) is not among the images, such as {shown(first, 40)} ({other})"
-      problems.add("unknown_id", where, what)
+      detail = f"image_id {shown(written, 40)} ({kind}) is not among the images, such as {shown(first, 40)} ({other})"
+      problems.add("unknown_id", where, detail)
     else:
       rest = {key: value for key, value in annotation.items() if key not in ("id", "image_id")}
       yield Placed(where, {"file_name": file_name, **rest})
@@ -159,8 +159,8 @@ def _of_table(path: pathlib.Path, name: str, problems: Problems) -> Iterator[Pla
           yield Placed(where, dict(zip(names, cells, strict=True)))
   except csv.Error as error:
     mark = "a quotation mark opens here and is not closed: close it, or double it if it is part of the text"
-    what = mark if "unexpected end" in str(error) else f"{error}: fix the quotes"
-    raise UsageError(f"{path}, line {begin:,}: {what}") from None
+    reason = mark if "unexpected end" in str(error) else f"{error}: fix the quotes"
+    raise UsageError(f"{path}, line {begin:,}: {reason}") from None
   except OSError as error:
     raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
 

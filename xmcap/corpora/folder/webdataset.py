@@ -33,12 +33,12 @@ class _Sample:
 
   def pictures(self, named: str) -> list[str]:
     """Returns the suffixes of its pictures: all those that follow the key, or `named`, directly."""
-    found = [suffix for suffix in self.paths if _is_picture(suffix)]
+    suffixes = [suffix for suffix in self.paths if _is_picture(suffix)]
     if named:
       return [suffix for suffix in self.paths if suffix == named] or [
-        suffix for suffix in found if suffix.rpartition(".")[0] == named
+        suffix for suffix in suffixes if suffix.rpartition(".")[0] == named
       ]
-    return [suffix for suffix in found if "." not in suffix]
+    return [suffix for suffix in suffixes if "." not in suffix]
 
   def joined(self) -> list[str]:
     """Returns the suffixes of pictures of another name, with texts of that name: `05.png` with `05.txt`."""
@@ -55,8 +55,8 @@ def read(
   paths: list[pathlib.Path], columns: Columns, source: str, problems: Problems
 ) -> tuple[Table, Iterator[Row]]:
   """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
-  found = _placed(paths, columns.image.lower(), problems)
-  table, placed = recognise(found, columns, source, picture=text_of.IMAGE)
+  rows = _placed(paths, columns.image.lower(), problems)
+  table, placed = recognise(rows, columns, source, picture=text_of.IMAGE)
   return table, _rows(placed, table, problems)
 
 
@@ -79,7 +79,7 @@ def _rows(placed: Iterator[Placed], table: Table, problems: Problems) -> Iterato
 
 def _picture(sample: _Sample, named: str, where: str, problems: Problems) -> str:
   """Returns the path of a sample's picture; "" if it has none or several, which is a problem."""
-  found = sample.pictures(named)
+  suffixes = sample.pictures(named)
   name = sample.key.rpartition("/")[2]
   joined = [] if named else sample.joined()
   if joined:
@@ -89,18 +89,18 @@ def _picture(sample: _Sample, named: str, where: str, problems: Problems) -> str
     )
   if sample.wrong:
     problems.add("ambiguous", where, sample.wrong)
-  elif len(found) > 1:
-    several = f"several pictures ({_few(f'{name}.{suffix}' for suffix in found)})"
-    problems.add("ambiguous", where, f"{several}: name one with --image_column=NAME, such as {found[0]}")
-  elif found:
-    return sample.paths[found[0]]
+  elif len(suffixes) > 1:
+    several = f"several pictures ({_few(f'{name}.{suffix}' for suffix in suffixes)})"
+    problems.add("ambiguous", where, f"{several}: name one with --image_column=NAME, such as {suffixes[0]}")
+  elif suffixes:
+    return sample.paths[suffixes[0]]
   elif not joined:
-    what = f"no picture {f'{name}.{named}' if named else f'{name}.jpg, .png, ...'}"
+    lack = f"no picture {f'{name}.{named}' if named else f'{name}.jpg, .png, ...'}"
     hint = "the files of a sample must follow each other"
     if others := [suffix for suffix in sample.paths if _is_picture(suffix)]:
       middle = others[0].rpartition(".")[0] or others[0]
       hint = f"if {name}.{others[0]} is the picture, give --image_column={middle}"
-    problems.add("missing", where, f"{what} beside {_few(sample.paths)}: {hint}")
+    problems.add("missing", where, f"{lack} beside {_few(sample.paths)}: {hint}")
   return ""
 
 
@@ -130,8 +130,8 @@ def _samples(path: pathlib.Path, problems: Problems, alone: bool) -> Iterator[_S
         _add(sample, inside, suffix.lower(), file, member, f"{path.name}: {key}", problems)
   except tar_files.DAMAGE as error:
     if alone and sample is None:  # the search, which reports damage, would not be reached
-      what = f"not a complete tar file ({archives.reason_of(error)})"
-      raise XmcapError(f"{path}: {what}: download it again") from None
+      reason = f"not a complete tar file ({archives.reason_of(error)})"
+      raise XmcapError(f"{path}: {reason}: download it again") from None
   if sample is not None:
     yield sample
 

@@ -49,17 +49,17 @@ class BabelImagenet(build.Corpus):
     class_of = read_classes(self.classes) if self.classes else {}
     listed = list(_wanted(pictures, class_of, work))
     wnids = (
-      babel_labels.read_wnids(self.wnids) if self.wnids else sorted({wanted.tags[0] for wanted in listed})
+      babel_labels.read_wnids(self.wnids) if self.wnids else sorted({picture.tags[0] for picture in listed})
     )
-    highest = max(int(held.indices[-1]) for held in labels.values())
+    highest = max(int(names.indices[-1]) for names in labels.values())
     if highest >= len(wnids):
       source = f"{self.wnids or self.images} has only {len(wnids)} classes"
       raise UsageError(f"{self.labels}: class {highest}, but {source}: give all of them with --wnids")
-    known = set(wnids)
-    for wanted in listed:
-      if wanted.tags[0] not in known:
-        what = f"its class {wanted.tags[0]} is not in {self.wnids}"
-        raise UsageError(f"{wanted.where}: {what}: give a list that contains it")
+    classes = set(wnids)
+    for picture in listed:
+      if picture.tags[0] not in classes:
+        reason = f"its class {picture.tags[0]} is not in {self.wnids}"
+        raise UsageError(f"{picture.where}: {reason}: give a list that contains it")
     out = work.folder.parent
     record_writer.write_tags(out, wnids)
     for name, path in (("labels.json", self.labels), ("prompts.json", self.prompts)):
@@ -74,21 +74,21 @@ def read_classes(path: pathlib.Path) -> dict[str, str]:
 
   They are separated by white space or a comma; the rest of the line is ignored, as in Kaggle's LOC_val_solution.csv.
   """
-  found: dict[str, str] = {}
+  classes: dict[str, str] = {}
   with Input(path) as source:
     for number, line in source.lines():
       name, wnid, *_ = [*line.replace(",", " ").split(), "", ""]
       if babel_labels.WNID.fullmatch(wnid):
-        found[archives.split_suffix(name)[0]] = wnid
+        classes[archives.split_suffix(name)[0]] = wnid
       elif number > 1:  # the first may be a header
         raise UsageError(f"{path}, line {number}: not a name and a class such as n01751748")
-  return found
+  return classes
 
 
 def _wanted(pictures: ByPath, class_of: dict[str, str], work: Work) -> Iterator[Wanted]:
   """Yields the pictures sorted by path, with the class given by a line or by the name of their folder."""
   taken: set[str] = set()
-  for number, path in sorted(pictures.paths(), key=lambda found: found[1]):
+  for number, path in sorted(pictures.paths(), key=lambda picture: picture[1]):
     place = pathlib.PurePosixPath(path)
     stem = archives.split_suffix(place.name)[0]
     wnid = class_of.get(stem) or (place.parent.name if babel_labels.WNID.fullmatch(place.parent.name) else "")

@@ -30,14 +30,14 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 def read_wnids(path: pathlib.Path) -> list[str]:
   """Reads one wnid per line, in the order of the classes; UsageError names an invalid or repeated line."""
-  found: dict[str, int] = {}
+  line_of: dict[str, int] = {}
   with Input(path) as source:
     for number, line in source.lines():
       wnid = line.split()[0]
-      if not WNID.fullmatch(wnid) or wnid in found:
+      if not WNID.fullmatch(wnid) or wnid in line_of:
         raise UsageError(f"{path}, line {number}: not a class such as n01440764, or a repeated one")
-      found[wnid] = number
-  return list(found)
+      line_of[wnid] = number
+  return list(line_of)
 
 
 class Sense(NamedTuple):
@@ -71,17 +71,17 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
   UsageError if there are no English senses of the classes.
   """
   place = {wnid[1:]: index for index, wnid in enumerate(wnids)}
-  found: dict[str, list[list[Sense]]] = {}
+  by_language: dict[str, list[list[Sense]]] = {}
   for sense in senses:
     index = place.get(_offset(sense.synset))
     if index is not None:
-      found.setdefault(sense.language.upper(), [[] for _ in wnids])[index].append(sense)
-  if _ENGLISH not in found:
+      by_language.setdefault(sense.language.upper(), [[] for _ in wnids])[index].append(sense)
+  if _ENGLISH not in by_language:
     raise UsageError("there are no English senses of these classes, which are needed as the filter: add them")
-  english = {sense.lemma.lower() for of_class in found[_ENGLISH] for sense in of_class} | _ACCENTED
+  english = {sense.lemma.lower() for of_class in by_language[_ENGLISH] for sense in of_class} | _ACCENTED
   labels: dict[str, list[list]] = {}
   counts: dict[str, tuple[int, ...]] = {}
-  for language, classes in found.items():
+  for language, classes in by_language.items():
     own = classes
     if language != _ENGLISH:
       own = [[sense for sense in of_class if sense.lemma.lower() not in english] for of_class in classes]

@@ -94,8 +94,8 @@ def read_karpathy(path: pathlib.Path) -> dict[str, list[_Image]]:
       raise UsageError(f"{path}: image {image.cocoid} occurs twice, or is not a valid id: give another file")
     seen.add(image.cocoid)
   splits = {split: [image for image in images if image.split in names] for split, names in _SPLITS.items()}
-  for split, found in splits.items():
-    if not found:
+  for split, of_split in splits.items():
+    if not of_split:
       raise UsageError(f"{path} has no images for the split {split}: give Karpathy's dataset_coco.json")
   return splits
 

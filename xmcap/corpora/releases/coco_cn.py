@@ -69,11 +69,11 @@ class CocoCn(build.Corpus):
 
   def read(self, work: Work) -> coco_cn_lines.Release:
     """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""
-    found = text_archive.gather(self.release, coco_cn_lines.NAMES, work.folder / "text", work.problems)
-    if len(found) > 1 and found.pop(coco_cn_lines.EXTENSION, None):
+    paths = text_archive.gather(self.release, coco_cn_lines.NAMES, work.folder / "text", work.problems)
+    if len(paths) > 1 and paths.pop(coco_cn_lines.EXTENSION, None):
       work.say(f"{coco_cn_lines.EXTENSION} is not read: build it apart, with --release={self.release}/...")
     labels = read_labels(self.labels) if self.labels else None
-    release = coco_cn_lines.read(found, self.release, work.problems, labels)
+    release = coco_cn_lines.read(paths, self.release, work.problems, labels)
     sizes = [f"{len(pictures):,} pictures for {split}" for split, pictures in release.pictures.items()]
     work.say(f"COCO-CN, version {release.version}: {', '.join(sizes)}")
     _add_english(release, self.english, work.problems)
@@ -123,15 +123,15 @@ def write_tag_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]
 
 def read_labels(path: str | os.PathLike) -> list[str]:
   """Reads labels, one a line; UsageError names a line that repeats one, or a file without any."""
-  found: dict[str, int] = {}
+  line_of: dict[str, int] = {}
   with Input(path) as source:
     for number, label in source.lines():
-      if label in found:
-        raise UsageError(f"{path}, line {number}: '{label}' is on line {found[label]} already: keep one")
-      found[label] = number
-  if not found:
+      if label in line_of:
+        raise UsageError(f"{path}, line {number}: '{label}' is on line {line_of[label]} already: keep one")
+      line_of[label] = number
+  if not line_of:
     raise UsageError(f"{path} has no labels: give a file with one a line")
-  return list(found)
+  return list(line_of)
 
 
 def _wanted(picture: Annotated) -> Wanted:

@@ -74,7 +74,7 @@ class Release:
 
 
 def read(
-  found: Mapping[str, pathlib.Path],
+  by_name: Mapping[str, pathlib.Path],
   where: pathlib.Path,
   problems: Problems,
   labels: Collection[str] | None = None,
@@ -82,14 +82,14 @@ def read(
   """Reads the files of a release, named as they were published.
 
   Args:
-    found: name -> file, of `NAMES`; the extension alone, or the others.
+    by_name: name -> file, of `NAMES`; the extension alone, or the others.
     where: the release, for messages.
     labels: tags outside these are counted, and used; None: any tag is right.
 
   Raises:
     UsageError: a file that each version has is missing, or a file cannot be read.
   """
-  paths, version = _paths(found, where)
+  paths, version = _paths(by_name, where)
   reader = _Reader(paths, problems)
   # First of all, as the sentences of the extension list its pictures.
   sentences = [sorted(reader.sentences(source).items(), key=lambda item: item[0]) for source in _HEADS]
@@ -104,15 +104,15 @@ def read(
   return Release(version, by_split, reader.lines)
 
 
-def _paths(found: Mapping[str, pathlib.Path], where: pathlib.Path) -> tuple[dict[str, pathlib.Path], str]:
+def _paths(by_name: Mapping[str, pathlib.Path], where: pathlib.Path) -> tuple[dict[str, pathlib.Path], str]:
   """Returns role -> file, and the version."""
-  if list(found) == [EXTENSION]:
-    return {"human": found[EXTENSION]}, "icap2020"
+  if list(by_name) == [EXTENSION]:
+    return {"human": by_name[EXTENSION]}, "icap2020"
   paths: dict[str, pathlib.Path] = {}
   for role, names in _NAMES.items():
-    given = [found[name] for name in names if name in found]
-    if given:
-      paths[role] = given[0]
+    present = [by_name[name] for name in names if name in by_name]
+    if present:
+      paths[role] = present[0]
     elif role in _REQUIRED:
       raise UsageError(
         f"{where} has no {' or '.join(names)}: give the folder or archive of a whole version, or {EXTENSION}"
@@ -151,20 +151,20 @@ class _Reader:
     seen: set[str] = set()
     for where, line in self._lines(split):
       if not _ID.fullmatch(line):
-        what = f"no id such as COCO_val2014_000000000042: {shown(line, 80)}"
-        self._problems.add("missing_field", where, what)
-      elif (held := self.split_of.setdefault(line, split)) != split:
-        self._problems.add("other_split", where, f"{line} is in {held}")
+        detail = f"no id such as COCO_val2014_000000000042: {shown(line, 80)}"
+        self._problems.add("missing_field", where, detail)
+      elif (earlier := self.split_of.setdefault(line, split)) != split:
+        self._problems.add("other_split", where, f"{line} is in {earlier}")
       elif line in seen:
         self._problems.add("duplicate_line", where, line)
       seen.add(line)
 
   def sentences(self, source: str) -> dict[_Place, Sentence]:
     """Returns the sentences of a source of `records.SOURCES`; if only their words are given, these joined."""
-    found: dict[_Place, Sentence] = {}
+    sentences: dict[_Place, Sentence] = {}
     for where, place, text in self._places(source, source):
       if text := line_check.usable(text, where, self._problems):
-        found[place] = Sentence(LANGUAGE, source, text)
+        sentences[place] = Sentence(LANGUAGE, source, text)
     for where, place, text in self._places(f"{source}_words", source):
       tagged = [split_word(token) for token in text.split()]
       words, parts = [word for word, _ in tagged], [part for _, part in tagged]
@@ -173,17 +173,17 @@ class _Reader:
           self._problems.add("no_part_of_speech", where, word)
       if not words:
         self._problems.add("empty_caption", where)
-      elif place in found:
-        found[place].words, found[place].parts = words, parts
+      elif place in sentences:
+        sentences[place].words, sentences[place].parts = words, parts
       elif source in self._paths:
         self._problems.add("no_sentence", where, f"{place[0]}, sentence {place[1]}")
       elif text := line_check.usable(joined(words), where, self._problems):
-        found[place] = Sentence(LANGUAGE, source, text, words, parts)
-    return found
+        sentences[place] = Sentence(LANGUAGE, source, text, words, parts)
+    return sentences
 
   def tags(self, labels: Collection[str] | None) -> dict[str, list[str]]:
     """Returns id -> tags, as they were given: some are repeated, some are odd."""
-    found: dict[str, list[str]] = {}
+    tags_of: dict[str, list[str]] = {}
     for where, line in self._lines("tags"):
       key, *tags = line.split()
       if not _ID.fullmatch(key) or not tags:
@@ -192,17 +192,17 @@ class _Reader:
         self._problems.add("missing_field", where, f"a tagger's scores among the tags: {shown(line, 80)}")
       elif key not in self.split_of:
         self._problems.add("unknown_id", where, key)
-      elif key in found:
+      elif key in tags_of:
         self._problems.add("duplicate_line", where, key)
       else:
         usable = (line_check.usable(tag, where, self._problems) for tag in tags)
-        found[key] = [tag for tag in usable if tag]
-        for tag in found[key]:
+        tags_of[key] = [tag for tag in usable if tag]
+        for tag in tags_of[key]:
           if tag_files.is_number(tag):
             self._problems.add("number_tag", where, tag)
           if labels is not None and tag not in labels:
             self._problems.add("unknown_tag", where, tag)
-    return {key: tags for key, tags in found.items() if tags}
+    return {key: tags for key, tags in tags_of.items() if tags}
 
   def _places(self, role: str, source: str) -> Iterator[tuple[str, _Place, str]]:
     """Yields where, place and the rest of the lines of a file, if the release has it; each place once."""

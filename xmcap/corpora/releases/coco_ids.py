@@ -19,7 +19,7 @@ def number(name: str) -> int | None:
 
 def read(paths: Iterable[str | os.PathLike]) -> dict[int, str]:
   """Reads files with one id per line: id -> its file and line. UsageError names a line that is not an id."""
-  found: dict[int, str] = {}
+  place_of: dict[int, str] = {}
   for path in paths:
     with Input(path) as source:
       for line, text in source.lines():
@@ -27,5 +27,5 @@ def read(paths: Iterable[str | os.PathLike]) -> dict[int, str]:
         if image is None:
           hint = "give one a line, and each list by itself, as joined lists may merge two ids"
           raise UsageError(f"{path}, line {line}: {shown(text, 80)} is no id such as 296735: {hint}")
-        found.setdefault(image, f"{os.path.basename(path)}, line {line}")
-  return found
+        place_of.setdefault(image, f"{os.path.basename(path)}, line {line}")
+  return place_of

@@ -79,21 +79,21 @@ class Parser(abc.ABC):
         continue
       if row.id not in places:
         places[row.id] = self.find(row.id)
-      found = places[row.id]
+      place = places[row.id]
       language = _TARGETS.get(row.trg_lang)
       if language is None:
         problems.add("unknown_language", where, repr(row.trg_lang)[:40])
-      elif found is None:
+      elif place is None:
         problems.add("unknown_id", where, repr(row.id)[:40])
-      if found is None or found[0] == LEFT_OUT:
+      if place is None or place[0] == LEFT_OUT:
         continue
       if language is not None and (caption := line_check.usable(row.translation_tokenized, where, problems)):
-        rows.append(CaptionRow(*found, language, MT, number, caption))
-      if english.get(found) is None:
+        rows.append(CaptionRow(*place, language, MT, number, caption))
+      if english.get(place) is None:
         # Only the first bad occurrence counts as a problem, because the lines of other languages repeat it.
-        known = problems if found not in english else Problems()
-        original = line_check.usable(row.caption_tokenized, where, known)
-        english[found] = CaptionRow(*found, ENGLISH, HUMAN, number, original) if original else None
+        counted = problems if place not in english else Problems()
+        original = line_check.usable(row.caption_tokenized, where, counted)
+        english[place] = CaptionRow(*place, ENGLISH, HUMAN, number, original) if original else None
     rows += [row for row in english.values() if row is not None]
     return rows, text.count(b"\n") + bool(text and not text.endswith(b"\n"))
 

@@ -53,7 +53,7 @@ class Xm3600(build.Corpus):
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}: give the published file")
     work.say(f"{self.captions.name}: {split.count:,} images with captions")
-    keys = {wanted.key for shard in range(split.shards) for wanted in split.wanted(shard)}
+    keys = {picture.key for shard in range(split.shards) for picture in split.wanted(shard)}
     for name in dict.fromkeys(split.pictures.names()):  # a folder may contain all of Open Images
       if name not in keys:
         work.problems.add("no_captions", name, "no line of captions names it")
@@ -104,11 +104,11 @@ def parse_row(row: dict[str, Any], where: str, problems: Problems) -> Wanted | N
 
 def captions_of(row: dict, where: str, problems: Problems) -> Iterator[Caption]:
   """Yields the usable captions of a line."""
-  for language, texts, given in layouts.released(row, where, problems.add):
-    tokenized = layouts.texts(given)
-    if given is not None and (tokenized is None or len(tokenized) != len(texts)):
-      what = f"'{language}': caption/tokenized lacks an entry for each caption; not used"
-      problems.add("missing_field", where, what)
+  for language, texts, raw in layouts.released(row, where, problems.add):
+    tokenized = layouts.texts(raw)
+    if raw is not None and (tokenized is None or len(tokenized) != len(texts)):
+      detail = f"'{language}': caption/tokenized lacks an entry for each caption; not used"
+      problems.add("missing_field", where, detail)
       tokenized = None
     for text, tokens in zip(texts, tokenized or [""] * len(texts), strict=True):
       if text := line_check.usable(text, f"{where}, '{language}'", problems):

@@ -108,10 +108,10 @@ class RangeIndex:
 
   def record(self, position: int, data: bytes) -> bytes:
     """Returns a record from the bytes of its range; ValueError if they are not those of the indexed file."""
-    found = _content(data, self.range_of(position)[0])
-    if google_crc32c.value(found) != self.rows[position]["crc32c"]:
+    content = _content(data, self.range_of(position)[0])
+    if google_crc32c.value(content) != self.rows[position]["crc32c"]:
       raise ValueError("its checksum is not that of the index")
-    return found
+    return content
 
 
 class NoRangesError(XmcapError):
@@ -140,8 +140,8 @@ def write(address: addresses.Address) -> None:
 
 def write_absent(paths: Sequence[str], *, processes: int | None = None, say: Say | None = None) -> int:
   """Calls `write` for the files that have no index, several at a time (None: one per core); returns their number."""
-  held = {folder: set(addresses.names(folder)) for folder in set(map(addresses.parent, paths))}
-  absent = [path for path in paths if os.path.basename(path) + SUFFIX not in held[addresses.parent(path)]]
+  names_in = {folder: set(addresses.names(folder)) for folder in set(map(addresses.parent, paths))}
+  absent = [path for path in paths if os.path.basename(path) + SUFFIX not in names_in[addresses.parent(path)]]
   progress = Progress(say or (lambda line: None), "files of records indexed", len(absent))
   with processes_lib.pool(min(processes or processes_lib.available_cores(), len(absent))) as pool:
     for done, _ in enumerate(pool.map(write, absent), 1):

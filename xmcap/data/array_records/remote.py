@@ -51,9 +51,9 @@ class RemoteRecordFiles:
     try:
       begun.extend(itertools.islice(waiting, _AHEAD))
       while begun:
-        file, found = begun[0]
+        file, stretch = begun[0]
         try:
-          record = parse(self._record(file, found))
+          record = parse(self._record(file, stretch))
         except ValueError as error:
           raise local.damaged(self._files[file], error, self._directory) from None
         begun.popleft()
@@ -69,14 +69,14 @@ class RemoteRecordFiles:
       raise self._stale(file, f"it has {len(index.rows):,} records")
     return _Range(self._files[file], index, version, position, cache)
 
-  def _record(self, file: int, found: "_Range") -> bytes:
+  def _record(self, file: int, stretch: "_Range") -> bytes:
     try:
-      return found.record()
+      return stretch.record()
     except FileNotFoundError:
       raise self._missing(file) from None
     except (ValueError, ShortObjectError):
       raise XmcapError(
-        f"{self._files[file]}: record {found.position:,} is damaged, or another than when the file was indexed: "
+        f"{self._files[file]}: record {stretch.position:,} is damaged, or another than when the file was indexed: "
         f"copy the file and its index again, or build {self._directory} again"
       ) from None
 
@@ -148,10 +148,10 @@ class _Range:
       self._read.cancel()
 
   def _accepted(self, data: bytes) -> bytes:
-    found = self._index.record(self.position, data)
+    record = self._index.record(self.position, data)
     if self._cache is not None:
       self._cache.put(self._key, data)
-    return found
+    return record
 
 
 def _checked(read: Read, check: Callable[[bytes], T]) -> T:

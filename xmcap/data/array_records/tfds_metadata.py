@@ -84,22 +84,22 @@ class Metadata:
   name: str
   splits: Mapping[str, Split]
 
-  def parts(self, wanted: str) -> list[Part]:
+  def parts(self, text: str) -> list[Part]:
     """Returns the parts of files that make up a split, or a sum of parts of splits such as `train[:10%]+test[5:]`.
 
     ValueError if TFDS would not accept it; percentages are rounded as there, to the closest record.
     """
-    asked = [wanted] if wanted in self.splits else re.split(r"\s*\+\s*", wanted)
+    asked = [text] if text in self.splits else re.split(r"\s*\+\s*", text)
     return [part for one in asked for part in self._parts(one)]
 
-  def _parts(self, wanted: str) -> Iterator[Part]:
-    if wanted in self.splits:
-      name, selector = wanted, None
+  def _parts(self, text: str) -> Iterator[Part]:
+    if text in self.splits:
+      name, selector = text, None
     else:
-      form = re.fullmatch(r"([\w-]+)(?:\[([\d\w%:.-]+)\])?", wanted)
+      form = re.fullmatch(r"([\w-]+)(?:\[([\d\w%:.-]+)\])?", text)
       if form is None:
         raise ValueError(
-          f"'{wanted}' is not a part of a split: write it as train, train[:1000] or train[10%:20%]"
+          f"'{text}' is not a part of a split: write it as train, train[:1000] or train[10%:20%]"
         )
       name, selector = form.groups()
     if name not in self.splits:
@@ -196,7 +196,7 @@ def _names(template: str, dataset: str, split: str, file_format: str, shards: in
 def _name(template: str, dataset: str, split: str, file_format: str, shard: int, shards: int) -> str:
   digits = max(5, len(str(shards)))
   index, of = f"{shard:0{digits}d}", f"{shards:0{digits}d}"
-  known = {
+  fields = {
     "DATASET": dataset,
     "SPLIT": split,
     "FILEFORMAT": file_format,
@@ -206,9 +206,9 @@ def _name(template: str, dataset: str, split: str, file_format: str, shard: int,
   }
   # Not str.format, which can be told to make a string of any length.
   parts = re.split(r"\{([^{}]*)\}", template)
-  if unknown := [name for name in parts[1::2] if not known.get(name)]:
+  if unknown := [name for name in parts[1::2] if not fields.get(name)]:
     raise ValueError(f"Could not format template {template}: {{{unknown[0]}}} is unknown")
-  return "".join(known[part] if place % 2 else part for place, part in enumerate(parts))
+  return "".join(fields[part] if place % 2 else part for place, part in enumerate(parts))
 
 
 def info_json(

@@ -66,10 +66,10 @@ class AdapterObjective:
     """
     tokens = batch["target_tokens"][:, 0]
     present = jnp.any(batch["target_weights"][:, 0] > 0, axis=-1)
-    given = {"params": params}
+    variables = {"params": params}
     text = cast(
       jax.Array,
-      self.module.apply(given, tokens, deterministic, method="embed_texts", rngs={"dropout": rng}),
+      self.module.apply(variables, tokens, deterministic, method="embed_texts", rngs={"dropout": rng}),
     )
     teacher = batch["teacher_text"]
     weight = jnp.sum(present.astype(jnp.float32))

@@ -93,8 +93,8 @@ class TextEmbedder(EmbedsTexts):
     del tokenized
     encoded, cut = self.text_input.encode_all(texts, language)
     lengths = np.array([len(ids) for ids in encoded])
-    known = lengths > self.text_input.added
-    for place in np.flatnonzero(~known).tolist():
+    usable = lengths > self.text_input.added
+    for place in np.flatnonzero(~usable).tolist():
       if texts[place].strip():
         raise UsageError(
           f"text {first + place} ('{shown(texts[place])}'): the tokenizer finds nothing in it; leave it out"
@@ -113,9 +113,9 @@ class TextEmbedder(EmbedsTexts):
       chosen = [encoded[place] for place in order[start : start + self.batch_size]]
       parts.append(self._batch({"tokens": self._padded(chosen)})[: len(chosen)])
     embedded = np.concatenate(parts)
-    found = np.empty_like(embedded)
-    found[order] = embedded
-    return found, known
+    vectors = np.empty_like(embedded)
+    vectors[order] = embedded
+    return vectors, usable
 
   def _padded(self, encoded: Sequence[Sequence[int]]) -> np.ndarray:
     """The ids of texts in ascending order of length, int32 [batch_size, T]."""
@@ -155,18 +155,18 @@ def adapted(texts: TextEmbedder, folder: str, code: str) -> TextEmbedder:
   if not isinstance(config, T5Config | TextConfig) or config.adapter == "none":
     raise UsageError(f"{path}: holds no adapter: give the output of `convert --part=adapter`")
   module: Any = tower(texts.module.vit, config, texts.module.dual)
-  held = stacking.flatten(weights.read_all(path))
-  wanted = jax.eval_shape(
+  adapter = stacking.flatten(weights.read_all(path))
+  shapes = jax.eval_shape(
     lambda: module.init(jax.random.key(0), jax.numpy.ones((1, 8), int), method="embed_texts")["params"]
   )
   sharded = texts.sharded
   base = stacking.flatten(sharded.params)
-  for name, leaf in stacking.flatten(wanted).items():
-    found = held.get(name, base.get(name))
-    if found is None or found.shape != leaf.shape:
-      shape = "is missing" if found is None else f"has shape {found.shape}, but {leaf.shape} in the tower"
+  for name, leaf in stacking.flatten(shapes).items():
+    array = adapter.get(name, base.get(name))
+    if array is None or array.shape != leaf.shape:
+      shape = "is missing" if array is None else f"has shape {array.shape}, but {leaf.shape} in the tower"
       raise UsageError(f"{path}: {name} {shape}: this adapter belongs to another tower")
-  params = merge(sharded.params, jax.device_put(stacking.nested(held), sharded.replicated))
+  params = merge(sharded.params, jax.device_put(stacking.nested(adapter), sharded.replicated))
   return TextEmbedder(
     module,
     sharded_params.ShardedParams(params, sharded.mesh, sharded.rules),

@@ -28,19 +28,19 @@ _TABLE: dict[str, str] = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], str
 
 
 @functools.lru_cache
-def find(language: str, known: Collection[str]) -> str:
+def find(language: str, codes: Collection[str]) -> str:
   """NLLB's code for a language, English for one that it does not have.
 
   As in Babel-ImageNet's reference, Norwegian is Nynorsk, Chinese has traditional letters and Kurdish is Sorani.
 
   Args:
     language: a code of ISO 639, or one of NLLB itself.
-    known: NLLB's codes, a frozenset: those that a tokenizer has.
+    codes: NLLB's codes, a frozenset: those that a tokenizer has.
   """
-  if language in known:
+  if language in codes:
     return language
   code = _TABLE.get(language.lower())
   if code is None and re.fullmatch("[a-z]{3}", language):
-    of_language = [name for name in known if name.startswith(f"{language}_")]
+    of_language = [name for name in codes if name.startswith(f"{language}_")]
     code = of_language[0] if len(of_language) == 1 else None
-  return code if code is not None and code in known else ENGLISH
+  return code if code is not None and code in codes else ENGLISH

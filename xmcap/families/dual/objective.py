@@ -103,22 +103,22 @@ class ContrastiveObjective:
     outputs = self.module.apply(
       {"params": params}, batch["image"], tokens, deterministic, rngs={"dropout": rng}
     )
-    found = cast(Embeddings, outputs)
+    embeddings = cast(Embeddings, outputs)
     rows = Rows(
-      found.image,
+      embeddings.image,
       jnp.any(present, axis=1),
-      found.text.reshape(-1, found.text.shape[-1]),
+      embeddings.text.reshape(-1, embeddings.text.shape[-1]),
       present.reshape(-1),
       _hashes(tokens).reshape(-1),
     )
-    losses = spread(self.losses, self.mask_equal)(rows, found.scale, found.bias)
+    losses = spread(self.losses, self.mask_equal)(rows, embeddings.scale, embeddings.bias)
     weight = jnp.sum(present.astype(jnp.float32))
     count = jnp.maximum(weight, 1e-9)
-    own = jnp.einsum("be,bke->bk", found.image, found.text)
+    own = jnp.einsum("be,bke->bk", embeddings.image, embeddings.text)
     metrics = {
       "similarity": jnp.sum(own * present) / count,
-      "scale": found.scale,
-      "bias": found.bias,
+      "scale": embeddings.scale,
+      "bias": embeddings.bias,
       "weight": weight,
     }
     return jnp.sum(losses) / count, metrics
@@ -214,8 +214,8 @@ def _pairs(
   own = (picture[None] == jnp.arange(len(rows.image))[:, None]) & (turn == 0)
   counts = rows.image_present[:, None] & present[None]
   if mask_equal:
-    known = rows.same.reshape(len(rows.image), captions)
-    equal = jnp.any(known[:, :, None] == same[None, None], axis=1)
+    own_ids = rows.same.reshape(len(rows.image), captions)
+    equal = jnp.any(own_ids[:, :, None] == same[None, None], axis=1)
     counts &= own | ~equal
   return own, counts
 

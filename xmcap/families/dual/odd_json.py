@@ -34,11 +34,11 @@ def oddity(values: Any) -> str:
   for part in _parts(values.get("post_processor"), "processors"):
     if part.get("type") != "TemplateProcessing":
       continue
-    known, added = part.get("special_tokens"), 0
+    special, added = part.get("special_tokens"), 0
     for name in _template(part):
-      if not isinstance(known, Mapping) or name not in known:
+      if not isinstance(special, Mapping) or name not in special:
         return f"its template adds {shown(name, 40)}, which it does not define"
-      ids = known[name].get("ids") if isinstance(known[name], Mapping) else None
+      ids = special[name].get("ids") if isinstance(special[name], Mapping) else None
       added += len(ids) if isinstance(ids, list) else 1
     if added > _MOST_ADDED:
       return f"its template adds {added:,} tokens to a text"

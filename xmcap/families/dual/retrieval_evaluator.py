@@ -43,20 +43,20 @@ class RetrievalEvaluator(RetrievalBase):
   ):
     if pictures < 1:
       raise UsageError(f"RetrievalEvaluator.pictures is {pictures}: give at least 1")
-    each = len(stream.languages)
+    captions = len(stream.languages)
     # Unlike in training, every picture has a caption in every language, all padded to one length.
     module: Any = embedder.configured_tower()
     stream = dataclasses.replace(
-      stream, captions_per_image=each, batch_size=pictures * each, target_lengths=(), bucket_window=1,
+      stream, captions_per_image=captions, batch_size=pictures * captions, target_lengths=(), bucket_window=1,
       resize=module.dual.resize,
     )  # fmt: skip
     super().__init__(stream, num_pictures, bootstrap, out_dir, title, name)
     self._module, self._tokenizer = module, embedder.converted_tokenizer(module.text)
 
     def embed(params, batch):
-      found = module.apply({"params": params}, batch["image"], batch["target_tokens"])
+      embeddings = module.apply({"params": params}, batch["image"], batch["target_tokens"])
       present = (batch["target_weights"] > 0).any(axis=-1)
-      return found.image, found.text, batch["prompt_tokens"], present
+      return embeddings.image, embeddings.text, batch["prompt_tokens"], present
 
     def embed_images(params, batch):
       image = module.apply({"params": params}, batch["image"], method="embed_images")
@@ -91,8 +91,8 @@ class RetrievalEvaluator(RetrievalBase):
     of_pictures = self.stream.first(count)[0].texts(kept)
     texts_of = embedder.TextEmbedder(self._module, sharded, tokenizer)
     captions, texts = {}, {}
-    for code in sorted({code for held in of_pictures for code in held}):
-      pictures = np.array([row for row, held in enumerate(of_pictures) if code in held])
+    for code in sorted({code for of_picture in of_pictures for code in of_picture}):
+      pictures = np.array([row for row, of_picture in enumerate(of_pictures) if code in of_picture])
       chosen = texts_of.all([of_pictures[row][code] for row in pictures], code)
       captions[code] = retrieval.Captions(pictures, ("",) * len(pictures))
       texts[code] = lambda chosen=chosen: chosen

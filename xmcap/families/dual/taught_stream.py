@@ -149,8 +149,8 @@ class PairStream:
   def signature(self) -> dict[str, Any]:
     """Returns the settings that determine the pair at a position."""
     texts = digests.of_texts(self._texts.texts)
-    held = {"pairs": texts, "language": self.language, "batch_size": self.pictures, "seed": self.seed}
-    return {"stream": type(self).__name__, **held, "length": self._length}
+    settings = {"pairs": texts, "language": self.language, "batch_size": self.pictures, "seed": self.seed}
+    return {"stream": type(self).__name__, **settings, "length": self._length}
 
   def resized(self, pictures: int) -> Self:
     """Returns the stream with another number of pairs per batch, for trials."""
@@ -193,14 +193,14 @@ class PairStream:
   def _check_teacher(self, english: retrieval.Captions) -> None:
     """Refuses embeddings of other texts: counts may agree by chance."""
     path = pathlib.Path(self.teacher, "embeddings.json")
-    held = jsonl.read_document(
+    about = jsonl.read_document(
       path,
       _Embedded,
       "not a folder of xmcap embed",
       f"run xmcap embed --captions={self.pairs} --languages=en",
     )
-    wanted = [1, digests.of_json({"en": english.texts})]
-    if held.options.captions != wanted:
+    expected = [1, digests.of_json({"en": english.texts})]
+    if about.options.captions != expected:
       raise UsageError(
         f"{self.teacher}: holds embeddings of other texts than the English ones of {self.pairs}: run xmcap embed "
         f"--captions={self.pairs} --languages=en"

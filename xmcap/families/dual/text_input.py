@@ -88,7 +88,7 @@ class TokenizerJson:
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     encoded = self._tokenizer.encode_batch([self._clean(text) for text in texts])
-    return [found.ids for found in encoded], sum(bool(found.overflowing) for found in encoded)
+    return [encoding.ids for encoding in encoded], sum(bool(encoding.overflowing) for encoding in encoded)
 
 
 class NllbPieces:
@@ -110,7 +110,7 @@ class NllbPieces:
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     first = self._tokenizer.token_to_id(nllb_languages.find(language, self._languages))
     most = self.max_length - self.added
-    encoded = [found.ids for found in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+    encoded = [row.ids for row in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
     return [[first, *ids[:most], self._end] for ids in encoded], _count_longer(encoded, most)
 
 
@@ -168,8 +168,8 @@ class Guarded:
     longer = 0
     with tokenizer_files.one_line_for(f"{self._folder}: its tokenizer cannot split texts", silently):
       for few in _few(texts):
-        found, cut = self._tokenizer.encode_all(few, language)
-        encoded += [ids[: self.max_length] for ids in found]
+        of_few, cut = self._tokenizer.encode_all(few, language)
+        encoded += [ids[: self.max_length] for ids in of_few]
         longer += cut
     return encoded, longer
 
@@ -201,11 +201,11 @@ def of_folder(folder: str | os.PathLike, config: T5Config | TextConfig, longest:
     check_rows(vocabulary, config.vocab_size)
     return OwnPieces(vocabulary, most, fixed=getattr(config, "pool", "") == "last")
   if isinstance(config, TextConfig):
-    found = open_pretrained(pathlib.Path(folder), config)
-    if found is not None:
-      return found
-  known = f"{VOCABULARY}, {tokenizer_files.TOKENIZER}, {tokenizer_files.SIGLIP} (SigLIP's)"
-  raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {known}")
+    text_input = open_pretrained(pathlib.Path(folder), config)
+    if text_input is not None:
+      return text_input
+  names = f"{VOCABULARY}, {tokenizer_files.TOKENIZER}, {tokenizer_files.SIGLIP} (SigLIP's)"
+  raise UsageError(f"{folder}: no tokenizer of its text tower: put one of these files there: {names}")
 
 
 def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | None:
@@ -213,11 +213,11 @@ def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | Non
 
   UsageError if they are damaged, or disagree with the configuration on the padding or on the end of a text.
   """
-  found = tokenizer_files.describe(folder)
-  model, path = found.model(), folder / TOKENIZER
+  described = tokenizer_files.describe(folder)
+  model, path = described.model(), folder / TOKENIZER
   # Before there was a field for it, the pooling told how texts are cleaned.
   last = config.pool == "last"
-  if model is not None and (last or found.kind or not path.is_file()):
+  if model is not None and (last or described.kind or not path.is_file()):
     cleaning = ("plain" if last else "none") if config.cleaning == "auto" else config.cleaning
     tokenizer = SiglipPieces(model, config.max_length, config.pad_id, cleaning, last)
   elif not path.is_file():
@@ -226,19 +226,19 @@ def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | Non
     return NllbPieces(path, config.max_length, config.pad_id)
   else:
     cleaning = ("canonical" if last else "none") if config.cleaning == "auto" else config.cleaning
-    most, template = config.max_length, found.template if found.gemma else None
+    most, template = config.max_length, described.template if described.gemma else None
     tokenizer = TokenizerJson(path, most, config.pad_id, cleaning, last, template)
   guarded = Guarded(tokenizer, folder)
-  _check(guarded, found, config, folder)
+  _check(guarded, described, config, folder)
   return guarded
 
 
-def _check(tokenizer: TextInput, found: Described, config: TextConfig, folder: pathlib.Path) -> None:
+def _check(tokenizer: TextInput, described: Described, config: TextConfig, folder: pathlib.Path) -> None:
   # Padding that is masked, or that follows all tokens that the output sees, changes nothing.
   matters = config.pool == "last" or config.mask_padding or config.positions != "learned"
-  if matters and found.pad_id is not None and found.pad_id != config.pad_id:
+  if matters and described.pad_id is not None and described.pad_id != config.pad_id:
     raise UsageError(
-      f"{folder}: its tokenizer pads with id {found.pad_id}, and the text tower with {config.pad_id} (pad_id of"
+      f"{folder}: its tokenizer pads with id {described.pad_id}, and the text tower with {config.pad_id} (pad_id of"
       f" {model_json.NAME}): put the tokenizer there that the tower was trained with"
     )
   if config.pool == "end" or (config.pool == "last" and config.cleaning != "auto"):
@@ -253,12 +253,12 @@ def _check(tokenizer: TextInput, found: Described, config: TextConfig, folder: p
 def _template(tokenizer: Any, template: tuple[str, str], path: pathlib.Path) -> Any:
   import tokenizers
 
-  known = {token: tokenizer.token_to_id(token) for token in template if token}
-  if None in known.values():
-    missing = next(token for token in known if known[token] is None)
+  id_of = {token: tokenizer.token_to_id(token) for token in template if token}
+  if None in id_of.values():
+    missing = next(token for token in id_of if id_of[token] is None)
     raise UsageError(f"{path}: has no token {missing!r}, which {tokenizer_files.CONFIG} adds to texts")
   single = " ".join(part for part in (template[0], "$A", template[1]) if part)
-  return tokenizers.processors.TemplateProcessing(single=single, special_tokens=list(known.items()))
+  return tokenizers.processors.TemplateProcessing(single=single, special_tokens=list(id_of.items()))
 
 
 def _plain(text: str) -> str:

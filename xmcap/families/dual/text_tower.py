@@ -203,8 +203,8 @@ class TextTower(nn.Module):
     if self.config.pool == "mean":
       return jnp.sum(x * present[..., None], axis=1) / jnp.maximum(jnp.sum(present, axis=1, keepdims=True), 1)
     if self.config.pool in ("end", "highest"):
-      found = tokens == self.config.end_id if self.config.pool == "end" else tokens
-      place = jnp.argmax(found, axis=1)
+      marks = tokens == self.config.end_id if self.config.pool == "end" else tokens
+      place = jnp.argmax(marks, axis=1)
       return jnp.take_along_axis(x, place[:, None, None], axis=1)[:, 0]
     return x[:, 0] if self.config.pool == "first" else x[:, -1]
 

@@ -60,41 +60,41 @@ class Described:
 
   def model(self) -> pathlib.Path | None:
     """The SentencePiece model to read the texts with, or None; SigLIP's class reads no tokenizer.json."""
-    found = next((file for file in self.files if file.name in MODELS), None)
+    model = next((file for file in self.files if file.name in MODELS), None)
     has_json = any(file.name == TOKENIZER for file in self.files)
-    return None if has_json and self.kind not in ("", "SiglipTokenizer") else found
+    return None if has_json and self.kind not in ("", "SiglipTokenizer") else model
 
 
 def describe(folder: pathlib.Path) -> Described:
   """Describes the tokenizer in a folder; UsageError if its files are damaged or contradict each other."""
   files = tuple(folder / name for name in (TOKENIZER, *MODELS, CONFIG, _MAP) if (folder / name).is_file())
-  given = {**_object(folder / _MAP), **_object(folder / CONFIG)}
-  kind = str(given.get("tokenizer_class") or "").removesuffix("Fast")
-  most = given.get("model_max_length")
-  found = Described(
-    files, kind, kind in ("GemmaTokenizer", "Siglip2Tokenizer"), left=given.get("padding_side") == "left",
+  about = {**_object(folder / _MAP), **_object(folder / CONFIG)}
+  kind = str(about.get("tokenizer_class") or "").removesuffix("Fast")
+  most = about.get("model_max_length")
+  described = Described(
+    files, kind, kind in ("GemmaTokenizer", "Siglip2Tokenizer"), left=about.get("padding_side") == "left",
     most=int(most) if isinstance(most, int | float) and 0 < most < _LONGEST else None,
-    lower=bool(given.get("do_lower_case", True)),
+    lower=bool(about.get("do_lower_case", True)),
   )  # fmt: skip
-  pad, end, begin = (_token(given.get(f"{name}_token")) for name in ("pad", "eos", "bos"))
-  if any(given.get(name) is not None for name in _FLAGS):
-    shown_flags = [token if given.get(flag) else "" for token, flag in zip((begin, end), _FLAGS, strict=True)]
-    found = dataclasses.replace(found, template=(shown_flags[0], shown_flags[1]))
-  model = found.model()
+  pad, end, begin = (_token(about.get(f"{name}_token")) for name in ("pad", "eos", "bos"))
+  if any(about.get(name) is not None for name in _FLAGS):
+    shown_flags = [token if about.get(flag) else "" for token, flag in zip((begin, end), _FLAGS, strict=True)]
+    described = dataclasses.replace(described, template=(shown_flags[0], shown_flags[1]))
+  model = described.model()
   if model is not None:
-    return _of_model(found, read_pieces(model), pad)
-  return _of_json(found, folder, given, pad, end) if (folder / TOKENIZER).is_file() else found
+    return _of_model(described, read_pieces(model), pad)
+  return _of_json(described, folder, about, pad, end) if (folder / TOKENIZER).is_file() else described
 
 
-def _of_model(found: Described, pieces: Any, pad: str) -> Described:
+def _of_model(described: Described, pieces: Any, pad: str) -> Described:
   end_id, begin_id = pieces.eos_id(), pieces.bos_id()
   # Gemma's models begin texts, and pad with a token of their own; T5's do not begin them, and SigLIP pads with the end.
-  gemma = found.gemma or (not found.kind and begin_id >= 0)
+  gemma = described.gemma or (not described.kind and begin_id >= 0)
   pad_id = pieces.piece_to_id(pad) if pad else pieces.pad_id() if gemma else end_id
-  return dataclasses.replace(found, gemma=gemma, pad_id=pad_id, end_id=end_id)
+  return dataclasses.replace(described, gemma=gemma, pad_id=pad_id, end_id=end_id)
 
 
-def _of_json(found: Described, folder: pathlib.Path, given: Any, pad: str, end: str) -> Described:
+def _of_json(described: Described, folder: pathlib.Path, about: Any, pad: str, end: str) -> Described:
   path = folder / TOKENIZER
   tokenizer, padding = _read(path)
   pad_id = tokenizer.token_to_id(pad) if pad else None
@@ -103,13 +103,13 @@ def _of_json(found: Described, folder: pathlib.Path, given: Any, pad: str, end: 
     raise UsageError(
       f"{path}: pads with id {own}, and {CONFIG} names {shown(pad, 40)}, id {pad_id}: fetch both again"
     )
-  left = found.left if given.get("padding_side") else padding.get("direction") == "Left"
-  gemma = found.gemma or (
-    not found.kind and type(tokenizer.model).__name__ == "BPE" and tokenizer.model.byte_fallback
+  left = described.left if about.get("padding_side") else padding.get("direction") == "Left"
+  gemma = described.gemma or (
+    not described.kind and type(tokenizer.model).__name__ == "BPE" and tokenizer.model.byte_fallback
   )
   end_id = tokenizer.token_to_id(end) if end else None
   return dataclasses.replace(
-    found, gemma=gemma, pad_id=own if pad_id is None else pad_id, end_id=end_id, left=left
+    described, gemma=gemma, pad_id=own if pad_id is None else pad_id, end_id=end_id, left=left
   )
 
 
@@ -119,7 +119,7 @@ def read_tokenizer(path: pathlib.Path) -> Any:
 
 
 @contextlib.contextmanager
-def one_line_for(what: str, silently: bool = True) -> Iterator[None]:
+def one_line_for(message: str, silently: bool = True) -> Iterator[None]:
   """Turns the library's errors and panics, which Rust also prints unless `silently`, into a UsageError."""
   with quiet.silenced() if silently else contextlib.nullcontext():
     try:
@@ -129,7 +129,7 @@ def one_line_for(what: str, silently: bool = True) -> Iterator[None]:
     except BaseException as error:  # a panic is no Exception; the library raises nothing more special
       if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise
-      raise UsageError(f"{what} ({one_line(error)}): fetch it again") from None
+      raise UsageError(f"{message} ({one_line(error)}): fetch it again") from None
 
 
 def _read(path: pathlib.Path) -> tuple[Any, dict[str, Any]]:

@@ -60,7 +60,7 @@ class ZeroShotEvaluator(SplitEvaluator):
     super().__init__(embedder_lib.resizing(stream, module), bootstrap, out_dir, title, name)
     self.options["fixed_classes"] = fixed_classes
     self.labels = zero_shot.read_labels(labels, tuple(languages) or None, logging.warning)
-    if (highest := max(int(held.indices[-1]) for held in self.labels.values())) >= len(stream.tags):
+    if (highest := max(int(names.indices[-1]) for names in self.labels.values())) >= len(stream.tags):
       raise UsageError(
         f"{labels}: class {highest}, but the corpus has {len(stream.tags)} tags: give the labels of this corpus"
       )
@@ -89,9 +89,9 @@ class ZeroShotEvaluator(SplitEvaluator):
     embedder = embedder_lib.TextEmbedder(self.module, sharded, self.text_input)
     # All texts are embedded first, because all processes have to embed the same texts in the same order.
     embedded = {}
-    for code, held in self.labels.items():
+    for code, of_language in self.labels.items():
       adapted = embedder_lib.adapted(embedder, self.adapters, code)
-      embedded[code] = adapted.ensemble(held.names, self.prompts.get(code, prompts_lib.ALONE), code)
+      embedded[code] = adapted.ensemble(of_language.names, self.prompts.get(code, prompts_lib.ALONE), code)
     texts = {code: functools.partial(np.asarray, names) for code, names in embedded.items()}
     result = zero_shot.score_zero_shot(
       images, targets, self.labels, texts, prompts=self.prompts_name, keys=keys, **self.options

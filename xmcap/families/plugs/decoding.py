@@ -39,7 +39,7 @@ class _Since(struct.PyTreeNode):
 def giving_language(step: Step, separator: int) -> Any:
   """A step over `_Given` and `_Since` that continues a separator with the LangId, and forbids EOS before it."""
 
-  def given(tokens, position, cross, cache):
+  def constrained(tokens, position, cross, cache):
     since = cache.since.reshape(tokens.shape)
     since = jnp.where(since > 0, since + 1, (tokens == separator).astype(jnp.int32))
     logits, inner = step(tokens, position, cross.cross, cache.cache)
@@ -51,7 +51,7 @@ def giving_language(step: Step, separator: int) -> Any:
     excluded = (must & (ids != token[..., None])) | ((since == 0)[..., None] & (ids == EOS_ID))
     return jnp.where(excluded, _EXCLUDED, logits), _Since(inner, since.reshape(cache.since.shape))
 
-  return given
+  return constrained
 
 
 def _ending_with(step: Step, separator: int) -> Step:
@@ -129,11 +129,11 @@ def two_phases(
 
   short = cross.replace(relpos_bias=cross.relpos_bias[:, :, :length, :length])
   of_stabilizer = jax.tree.map(lambda x: x[:, :, :length], cache)
-  found, scores = first.run(_ending_with(step, marks.separator), short, of_stabilizer, length, keys[0])
+  decoded, scores = first.run(_ending_with(step, marks.separator), short, of_stabilizer, length, keys[0])
   # The separator, for the search's EOS; at the last position if there is none.
-  is_end = (found == EOS_ID) | (jnp.arange(length) == length - 1)
+  is_end = (decoded == EOS_ID) | (jnp.arange(length) == length - 1)
   end = jnp.argmax(is_end, axis=1)[:, None]
-  stabilizers = jnp.where(jnp.arange(length) == end, marks.separator, found)
+  stabilizers = jnp.where(jnp.arange(length) == end, marks.separator, decoded)
 
   # All inputs before the separator, aligned to the right: T5 sees only distances, so that all rows can go on from the
   # same position.

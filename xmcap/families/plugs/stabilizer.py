@@ -132,8 +132,8 @@ class Marks:
 
     count = xp.sum(prompts != PAD_ID, axis=-1, keepdims=True)
     following = after(end + 1)[..., :width]
-    wanted = prompts[..., : following.shape[-1]]
-    matches = xp.all((following == wanted) | (wanted == PAD_ID), axis=-1, keepdims=True)
+    expected = prompts[..., : following.shape[-1]]
+    matches = xp.all((following == expected) | (expected == PAD_ID), axis=-1, keepdims=True)
     captions = after(end + 1 + xp.where(matches, count, 0))
     pivot = xp.asarray([*self.pivot, *[PAD_ID] * (width - len(self.pivot))][:width])
     is_pivot = xp.all(prompts == pivot, axis=-1, keepdims=True) & (count == len(self.pivot))

@@ -119,8 +119,8 @@ class LabelTagger(nn.Module):
 
 def columns(sizes: Sequence[tuple[str, int]]) -> dict[str, slice]:
   """Language code -> its columns among the logits or labels of all languages."""
-  found, start = {}, 0
+  slices, start = {}, 0
   for code, size in sizes:
-    found[code] = slice(start, start + size)
+    slices[code] = slice(start, start + size)
     start += size
-  return found
+  return slices

@@ -69,32 +69,32 @@ def read_pictures(
   """
   columns: dict[str, list[int]] = {}
   unknown: collections.Counter[str] = collections.Counter()
-  known: dict[str, frozenset[str]] = {}
+  listed: dict[str, frozenset[str]] = {}
   start = 0
   for folder, (code, of_language) in zip(folders.values(), names.items(), strict=True):
     places = {name: start + number for number, name in enumerate(of_language)}
     start += len(of_language)
     tags = {}
     for split in splits:
-      found = _read(folder, f"{split}.jsonl", tag_files.read)
-      if code not in found:
+      by_code = _read(folder, f"{split}.jsonl", tag_files.read)
+      if code not in by_code:
         raise UsageError(
-          f"{addresses.join(folder, f'{split}.jsonl')}: has tags in {', '.join(found)}, not in '{code}': name the "
+          f"{addresses.join(folder, f'{split}.jsonl')}: has tags in {', '.join(by_code)}, not in '{code}': name the "
           "folder of each language"
         )
-      tags |= found[code]
+      tags |= by_code[code]
     if not any(tag in places for of_picture in tags.values() for tag in of_picture):
       raise UsageError(
         f"{folder}: no picture of {' '.join(splits)} has a label of labels.txt: make the labels again"
       )
-    known[code] = frozenset(tags)
+    listed[code] = frozenset(tags)
     for key, of_picture in tags.items():
-      held = [places[tag] for tag in of_picture if tag in places]
-      columns.setdefault(key, []).extend(held)
-      if len(held) < len(of_picture):
-        unknown[key] += len(of_picture) - len(held)
-  as_arrays = {key: np.array(held, np.int32) for key, held in columns.items()}
-  return PictureLabels(as_arrays, known, dict(unknown))
+      indices = [places[tag] for tag in of_picture if tag in places]
+      columns.setdefault(key, []).extend(indices)
+      if len(indices) < len(of_picture):
+        unknown[key] += len(of_picture) - len(indices)
+  as_arrays = {key: np.array(numbers, np.int32) for key, numbers in columns.items()}
+  return PictureLabels(as_arrays, listed, dict(unknown))
 
 
 def _read(folder, name, read):

@@ -58,16 +58,16 @@ class PictureTagger:
           "the run's folder"
         )
     params = picture_features.read_params(model_dir, step)
-    found = read.flat(params)
+    arrays = read.flat(params)
     module = LabelTagger(vit, tagger)
     self.image_size = None if module.vit is None else module.vit.image_size
     # The first layer says how wide the features were; if it is absent, the comparison names it.
-    first = np.shape(found.get("tags/hidden/kernel", np.zeros((1, 1))))
+    first = np.shape(arrays.get("tags/hidden/kernel", np.zeros((1, 1))))
     self.width = first[0] if first else 1
     size = self.image_size
     inputs = (1, self.width) if size is None else (1, size, size, 3)
-    wanted = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros(inputs, jnp.float32))
-    read.check_same(read.flat(wanted["params"]), found, f"the parameters of {model_dir}")
+    shapes = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros(inputs, jnp.float32))
+    read.check_same(read.flat(shapes["params"]), arrays, f"the parameters of {model_dir}")
     self._parts = columns(tagger.sizes)
     self._sharded = sharded_params.for_evaluation(params, jax.local_devices())
 
@@ -100,12 +100,12 @@ class PictureTagger:
     size = self._sharded.rounded(min(_AT_ONCE, max(1, len(keys))))
     batches = picture_features.in_batches(keys, load, self._compute, self._sharded, size)
     for key, row in zip(keys, itertools.chain.from_iterable(batches), strict=True):
-      found = {}
+      tags = {}
       for code in languages or self.names:
         scores = row[self._parts[code]]
         best = np.argsort(-scores, kind="stable")[:most]
-        found[code] = named(self.names[code], scores[best], best)
-      yield key, found
+        tags[code] = named(self.names[code], scores[best], best)
+      yield key, tags
 
 
 def named(names: Sequence[str], scores: np.ndarray, places: np.ndarray) -> dict[str, float]:

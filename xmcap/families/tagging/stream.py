@@ -46,7 +46,7 @@ class LabelStream(PictureStream):
       **super().signature(),
       "labels": {code: of_texts(names) for code, names in self.names.items()},
       "labels_of_pictures": of_texts(
-        f"{key} {' '.join(map(str, held))}" for key, held in sorted(self.truth.columns.items())
+        f"{key} {' '.join(map(str, indices))}" for key, indices in sorted(self.truth.columns.items())
       ),
     }
 

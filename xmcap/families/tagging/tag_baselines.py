@@ -37,14 +37,14 @@ def nearest_picture(
     count: number of predicted tags; fewer if a language has fewer.
   """
   nearest: list[int] = _nearest(_normalized(train_vectors), _normalized(vectors)).tolist()
-  found: Scores = {}
+  scores: Scores = {}
   for code, of_language in train.items():
     frequent = _frequent(of_language)
-    found[code] = {}
+    scores[code] = {}
     for key, place in zip(keys, nearest, strict=True):
       own = of_language.get(train_keys[place], ())
-      found[code][key] = _ranked([*dict.fromkeys([*own, *frequent])][:count])
-  return found
+      scores[code][key] = _ranked([*dict.fromkeys([*own, *frequent])][:count])
+  return scores
 
 
 def _frequent(of_language: Mapping[str, Sequence[str]]) -> list[str]:

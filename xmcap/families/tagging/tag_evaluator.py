@@ -112,15 +112,15 @@ class TagEvaluator(SplitEvaluator):
         key: picture_tags.named(names, of_picture, numbers)
         for key, of_picture, numbers in zip(keys, scores, places, strict=False)
       }
-    found = {"": _of_pictures(predictions, truth)}
+    by_tagger = {"": _of_pictures(predictions, truth)}
     if self.baselines is not None:
       for name, predicted in self._baselines(sharded, keys, vectors[:count], truth).items():
-        found[name] = _of_pictures(predicted, truth)
+        by_tagger[name] = _of_pictures(predicted, truth)
     results = {
-      name: tags_lib.score_tags(truth, predicted, **self.options) for name, predicted in found.items()
+      name: tags_lib.score_tags(truth, predicted, **self.options) for name, predicted in by_tagger.items()
     }
     if self.writes:
-      self._write(found, results)
+      self._write(by_tagger, results)
     for name, result in results.items():
       yield from self.rows(result.table, f"{name}/" if name else "")
 
@@ -139,7 +139,7 @@ class TagEvaluator(SplitEvaluator):
     nearest = tag_baselines.nearest_picture(train, train_keys, train_vectors[kept], keys, vectors, _MOST)
     return {"most_frequent": frequent, "nearest_picture": nearest}
 
-  def _write(self, found: Mapping[str, tag_files.Scores], results: Mapping[str, System]) -> None:
+  def _write(self, by_tagger: Mapping[str, tag_files.Scores], results: Mapping[str, System]) -> None:
     result = results[""]
     primary, beside = result.table.primary, {}
     for name, of_baseline in results.items():
@@ -149,7 +149,7 @@ class TagEvaluator(SplitEvaluator):
         beside[heading] = score_table.column(result.table.rows, scores)
     table = dataclasses.replace(result.table, beside=beside)
     with addresses.local_folder(self.out_dir) as out, outputs.together(out):
-      for name, predicted in found.items():
+      for name, predicted in by_tagger.items():
         file = f"baseline_{name}.jsonl" if name else PREDICTIONS
         tag_files.write(out / file, predicted)
       page.write_results(out, dataclasses.replace(result, table=table))
@@ -189,10 +189,10 @@ def _of_pictures(scores: tag_files.Scores, truth: tag_baselines.Tags) -> tag_fil
 def _truth(stream: Any, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
   """Language code -> image key -> labels, of those pictures that the language's file of labels lists."""
   parts = columns([(code, len(names)) for code, names in stream.names.items()])
-  found: dict[str, dict[str, list[str]]] = {}
+  truth: dict[str, dict[str, list[str]]] = {}
   for code, part in parts.items():
     names, listed = stream.names[code], stream.truth.known[code]
-    found[code] = {
+    truth[code] = {
       key: [
         names[place - part.start]
         for place in stream.truth.columns[key].tolist()
@@ -201,4 +201,4 @@ def _truth(stream: Any, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
       for key in keys
       if key in listed
     }
-  return found
+  return truth

@@ -54,8 +54,8 @@ class TagNames:
     fed = sharding.process_rows(sharded.mesh, size)
     # The batch is padded with its last picture.
     pixels = np.stack([load(keys[min(int(row), len(keys) - 1)]) for row in fed])
-    found = sharded.compute(self._compute, {"image": pixels}, size, fed)
-    for key, slots in zip(keys, found, strict=False):
+    rows = sharded.compute(self._compute, {"image": pixels}, size, fed)
+    for key, slots in zip(keys, rows, strict=False):
       tags = [self._tags[slot - 1] for slot in slots.tolist() if slot]
       yield key, {code: ", ".join(self._name(tag, code) for tag in tags) for code in codes}
 

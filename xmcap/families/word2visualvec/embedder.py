@@ -37,16 +37,16 @@ class WordEmbedder(EmbedsTexts):
   ) -> tuple[np.ndarray, np.ndarray]:
     encoded = self.words.encode(language, texts, tokenized)
     self.cut += sum(len(numbers) > _LONGEST for numbers in encoded)
-    found = []
+    parts = []
     for start in range(0, len(encoded), self.batch_size):
       stopping.evaluation_batch(f"text {first + start}")
       part = encoded[start : start + self.batch_size]
       numbers = np.zeros((self.batch_size, _LONGEST), np.int32)
-      for row, held in zip(numbers, part, strict=False):
-        row[: len(held)] = held[:_LONGEST] + 1
+      for row, of_text in zip(numbers, part, strict=False):
+        row[: len(of_text)] = of_text[:_LONGEST] + 1
       embedded = self._batch({"words": numbers, "vectors": self.words.look_up(numbers)})
-      found.append(embedded[: len(part)])
-    return np.concatenate(found), np.array([len(numbers) > 0 for numbers in encoded])
+      parts.append(embedded[: len(part)])
+    return np.concatenate(parts), np.array([len(numbers) > 0 for numbers in encoded])
 
 
 class FeatureEmbedder:
@@ -89,14 +89,14 @@ class FeatureEmbedder:
       UsageError: as `features.read`; or a picture has none, or they have another width than the model predicts.
     """
     del read
-    found = features_lib.of_keys(self._stored, paths, self._features, "the pictures to embed")
-    if found.shape[1] != self._width:
+    vectors = features_lib.of_keys(self._stored, paths, self._features, "the pictures to embed")
+    if vectors.shape[1] != self._width:
       raise UsageError(
-        f"{self._features}: vectors of {found.shape[1]:,} numbers, but the model predicts {self._width:,}: give those"
+        f"{self._features}: vectors of {vectors.shape[1]:,} numbers, but the model predicts {self._width:,}: give those"
         " of the model that it was trained on"
       )
-    lengths = np.sqrt(np.sum(np.square(found, dtype=np.float64), axis=1, keepdims=True))
-    return (found / np.maximum(lengths, _SHORTEST)).astype(np.float32)
+    lengths = np.sqrt(np.sum(np.square(vectors, dtype=np.float64), axis=1, keepdims=True))
+    return (vectors / np.maximum(lengths, _SHORTEST)).astype(np.float32)
 
   @functools.cached_property
   def _stored(self) -> features_lib.Features:
@@ -105,8 +105,8 @@ class FeatureEmbedder:
 
 def _check_shapes(folder: epath.Path, module: Word2VisualVec, params: Any, width: int) -> None:
   words, vectors = np.zeros((1, 1), np.int32), np.zeros((1, 1, width), np.float32)
-  wanted = jax.eval_shape(lambda: module.init(jax.random.key(0), words, vectors)["params"])
-  if jax.tree.map(np.shape, wanted) != jax.tree.map(np.shape, params):
+  shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), words, vectors)["params"])
+  if jax.tree.map(np.shape, shapes) != jax.tree.map(np.shape, params):
     raise UsageError(
       f"{folder}: its words or {model_json.NAME} do not fit its parameters: copy the whole folder of the run again"
     )

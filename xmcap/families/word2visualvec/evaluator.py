@@ -63,11 +63,11 @@ class WordRetrievalEvaluator(RetrievalBase):
     for code, stream in self._streams.items():
       name = f"{self.prefix}retrieval in '{code}'"
       image, text, weights = of_split(stream, count, self._embed, sharded, name)
-      held = np.flatnonzero(weights > 0)
-      if held.size:
-        captions[code] = retrieval.Captions(held, ("",) * len(held))
-        texts[code] = lambda chosen=text[held]: chosen
-        shortest = min(shortest, *(np.linalg.norm(x[held], axis=1).min() for x in (image, text)))
+      captioned = np.flatnonzero(weights > 0)
+      if captioned.size:
+        captions[code] = retrieval.Captions(captioned, ("",) * len(captioned))
+        texts[code] = lambda chosen=text[captioned]: chosen
+        shortest = min(shortest, *(np.linalg.norm(x[captioned], axis=1).min() for x in (image, text)))
     if not captions:
       raise UsageError(
         f"split '{self.stream.split}' has no caption in {', '.join(self._streams)} from these sources: choose others"

@@ -65,8 +65,8 @@ class Gru(nn.Module):
     kernel = parameter("kernel", nn.initializers.orthogonal(), (self.width, 3 * self.width), axes)
     bias = parameter("bias", nn.initializers.zeros, (self.width,), axes[1:])
 
-    def step(state: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-      gates, there = given
+    def step(state: jax.Array, inputs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+      gates, there = inputs
       reset_x, update_x, new_x = jnp.split(gates, 3, axis=-1)
       reset_h, update_h, new_h = jnp.split(state @ kernel, 3, axis=-1)
       reset, update = nn.sigmoid(reset_x + reset_h), nn.sigmoid(update_x + update_h)

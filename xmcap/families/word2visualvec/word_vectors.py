@@ -73,7 +73,7 @@ def count_words(
     for caption in record.captions:
       if caption.language in texts and (not sources or caption.source in sources):
         texts[caption.language].append((caption.text, caption.text_tokenized))
-  found = {}
+  vocabularies = {}
   for code, pairs in texts.items():
     where = f"{directory}, split '{split}'"
     if not pairs:
@@ -86,8 +86,8 @@ def count_words(
     if not kept:
       rare = f"no word occurs {least} times in {count(len(pairs), 'caption')}"
       raise UsageError(f"{where}: the vocabulary of '{code}' is empty: {rare}: choose a smaller --least")
-    found[code] = Vocabulary(kept, captions)
-  return found
+    vocabularies[code] = Vocabulary(kept, captions)
+  return vocabularies
 
 
 def train(vocabulary: Vocabulary, width: int = WIDTH, epochs: int = EPOCHS, seed: int = 0) -> Features:
@@ -136,23 +136,23 @@ def take(path: str | os.PathLike, vocabulary: Vocabulary) -> tuple[Features, int
     raise UsageError(f"{path}: a .bin file is word2vec's binary form or a pickle: {hint}")
   tensor_files.refuse_pickle(path)
   if path.suffix == _SAFETENSORS:
-    held = features.read(path)
-    place = {word: row for row, word in enumerate(held.keys)}
-    found = {word: held.vectors[place[word]] for word in vocabulary.counts if word in place}
-    width = held.vectors.shape[1]
+    stored = features.read(path)
+    place = {word: row for row, word in enumerate(stored.keys)}
+    vector_of = {word: stored.vectors[place[word]] for word in vocabulary.counts if word in place}
+    width = stored.vectors.shape[1]
   else:
-    found, width = _read_text(path, vocabulary)
-  if not found:
+    vector_of, width = _read_text(path, vocabulary)
+  if not vector_of:
     words_of = count(len(vocabulary.counts), "word")
     raise UsageError(f"{path}: has a vector of none of {words_of}: give vectors of this language")
   zeros = np.zeros(width, np.float32)
-  vectors = np.stack([found.get(word, zeros) for word in vocabulary.counts]).astype(np.float32)
-  return Features(tuple(vocabulary.counts), vectors), len(vocabulary.counts) - len(found)
+  vectors = np.stack([vector_of.get(word, zeros) for word in vocabulary.counts]).astype(np.float32)
+  return Features(tuple(vocabulary.counts), vectors), len(vocabulary.counts) - len(vector_of)
 
 
 def _read_text(path: pathlib.Path, vocabulary: Vocabulary) -> tuple[dict[str, np.ndarray], int]:
   """Returns word -> vector, only for the words of the vocabulary, and the width."""
-  found: dict[str, np.ndarray] = {}
+  vector_of: dict[str, np.ndarray] = {}
   width = 0
   with Input(path) as source:
     for number, line in source.raw_lines():
@@ -163,16 +163,16 @@ def _read_text(path: pathlib.Path, vocabulary: Vocabulary) -> tuple[dict[str, np
       word, *numbers = line.split()
       width = width or len(numbers)
       if len(numbers) != width or not width:
-        what = f"{count(len(numbers), 'number')}, but {width} in the lines before"
-        raise UsageError(f"{where}: {what}: give a word and its numbers, separated by single spaces")
+        reason = f"{count(len(numbers), 'number')}, but {width} in the lines before"
+        raise UsageError(f"{where}: {reason}: give a word and its numbers, separated by single spaces")
       try:
         text = word.decode()
-        if text not in vocabulary.counts or text in found:
+        if text not in vocabulary.counts or text in vector_of:
           continue
         vector = np.array(numbers, dtype="S").astype(np.float32)
       except (UnicodeDecodeError, ValueError):
         raise UsageError(f"{where}: not a word and numbers in UTF-8: mend or remove it") from None
       if not np.isfinite(vector).all():
         raise UsageError(f"{where}: the vector of '{shown(text)}' holds NaN or infinity: mend or remove it")
-      found[text] = vector
-  return found, width
+      vector_of[text] = vector
+  return vector_of, width

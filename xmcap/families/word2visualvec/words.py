@@ -77,11 +77,11 @@ class Words:
 
   @functools.cached_property
   def _numbers(self) -> dict[str, dict[str, int]]:
-    found, start = {}, 0
+    numbers, start = {}, 0
     for code, words in self.by_language.items():
-      found[code] = {word: start + number for number, word in enumerate(words)}
+      numbers[code] = {word: start + number for number, word in enumerate(words)}
       start += len(words)
-    return found
+    return numbers
 
 
 def split(language: str, texts: Sequence[str], tokenized: Sequence[str] = ()) -> list[list[str]]:
@@ -94,14 +94,14 @@ def split(language: str, texts: Sequence[str], tokenized: Sequence[str] = ()) ->
     texts: the captions.
     tokenized: the words of each caption, joined by spaces; "" for a caption that the release does not split.
   """
-  given = [text.strip() for text in tokenized] or [""] * len(texts)
-  found = [text.split() for text in normalization.Normalizer(language)(given)]
-  plain = [place for place, text in enumerate(given) if not text]
+  joined = [text.strip() for text in tokenized] or [""] * len(texts)
+  tokens = [text.split() for text in normalization.Normalizer(language)(joined)]
+  plain = [place for place, text in enumerate(joined) if not text]
   if plain:
     split_plain = tokenizers.get("default", language).tokenize([texts[place] for place in plain])
     for place, words in zip(plain, split_plain, strict=True):
-      found[place] = words
-  return found
+      tokens[place] = words
+  return tokens
 
 
 def write(folder: pathlib.Path, language: str, words: Features, about: Mapping[str, str]) -> None:
@@ -119,7 +119,7 @@ def read(folder: str | os.PathLike, languages: Sequence[str]) -> Words:
   """
   if isinstance(languages, str) or not languages:
     raise UsageError(f"languages of words are {languages!r}: give their codes, as in ('zh',)")
-  found: dict[str, Features] = {}
+  vectors: dict[str, Features] = {}
   contents = {}
   for name in languages:
     code = languages_lib.get(name).code
@@ -128,15 +128,15 @@ def read(folder: str | os.PathLike, languages: Sequence[str]) -> Words:
       raise UsageError(f"{path}: no such file: {_HINT}")
     with addresses.local_copy(path) as copy:
       contents[code] = pathlib.Path(copy).read_bytes()
-      held = features.read(copy)
+      stored = features.read(copy)
       _check_splitter(copy, path, code)
-      found[code] = Features(held.keys, np.array(held.vectors))
-  widths = {code: held.vectors.shape[1] for code, held in found.items()}
+      vectors[code] = Features(stored.keys, np.array(stored.vectors))
+  widths = {code: own.vectors.shape[1] for code, own in vectors.items()}
   if len(set(widths.values())) > 1:
     listed = ", ".join(f"{width} in '{code}'" for code, width in widths.items())
     raise UsageError(f"{folder}: word vectors of different widths ({listed}): make them with one --width")
-  words = {code: held.keys for code, held in found.items()}
-  return Words(words, np.concatenate([held.vectors for held in found.values()]), contents)
+  words = {code: own.keys for code, own in vectors.items()}
+  return Words(words, np.concatenate([own.vectors for own in vectors.values()]), contents)
 
 
 def copy_to(folder: epath.Path, words: Words) -> None:
