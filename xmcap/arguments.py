@@ -78,7 +78,7 @@ def _fitted(value: Any, hint: Any) -> Any:
     if isinstance(value, _SCALARS[kind]) and (kind is bool or not isinstance(value, bool)):
       return kind(value)
   elif kind in (Mapping, dict) and (is_deep or isinstance(value, Mapping)):
-    return value if is_deep else {_fitted(key, str): _fitted(held, parts[1]) for key, held in value.items()}
+    return value if is_deep else {_fitted(key, str): _fitted(inner, parts[1]) for key, inner in value.items()}
   elif kind in (Sequence, Collection) and not is_deep:
     if isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping):
       return [_fitted(item, parts[0]) for item in value]

@@ -76,11 +76,11 @@ def main(argv: list[str] | None = None) -> int:
     if isinstance(error, FileNotFoundError) and _is_folder_gone():
       _report("the working folder was removed: change to another one (cd), and start again")
       return UsageError.exit_code
-    known = extras.explained(error) or refusals.explained(error) or paths.explained(error)
-    if known is None:
+    failure = extras.explained(error) or refusals.explained(error) or paths.explained(error)
+    if failure is None:
       raise
-    _report(str(known), "restart needed" if isinstance(known, RestartError) else "error")
-    return known.exit_code
+    _report(str(failure), "restart needed" if isinstance(failure, RestartError) else "error")
+    return failure.exit_code
   except KeyboardInterrupt:
     print("xmcap: stopped by the keyboard", file=sys.stderr)
     return _STOPPED

@@ -121,12 +121,12 @@ def check_names(
 
 def _check_parameter(override: str, name: str, parameter: str, closed: bool) -> None:
   """UsageError for an unknown parameter and, if all configurables are xmcap's (`closed`), an unknown configurable."""
-  known = gin_names.read()
-  if name not in known:
+  parameters_of = gin_names.read()
+  if name not in parameters_of:
     if closed and name not in ("macro", "constant", "singleton"):
       raise _no_configurable(override, name)
     return
-  parameters = known[name]
+  parameters = parameters_of[name]
   if parameters is not None and parameter not in parameters:
     hint = _did_you_mean(parameter, parameters)
     raise UsageError(
@@ -146,8 +146,8 @@ def _text_with_includes(path: pathlib.Path, folders: Sequence[str], depth: int =
   except (OSError, UnicodeDecodeError):
     return ""
   for name in _INCLUDE.findall(text) if depth else ():
-    found = _look_up(name, folders)
-    text += _text_with_includes(found, folders, depth - 1) if found else ""
+    included = _look_up(name, folders)
+    text += _text_with_includes(included, folders, depth - 1) if included else ""
   return text
 
 
@@ -156,19 +156,19 @@ def _look_up(file: str, folders: Sequence[str]) -> pathlib.Path | None:
 
 
 def _find(file: str, folders: Sequence[str]) -> pathlib.Path:
-  found = _look_up(file, folders)
-  if found is None:
-    known = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
+  located = _look_up(file, folders)
+  if located is None:
+    names = [str(path.relative_to(gin_folder())) for path in gin_folder().rglob("*.gin")]
     looked = ", ".join(str(folder) or "." for folder in folders)
-    raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, known)}")
-  return found
+    raise UsageError(f"--gin_file={file}: no such file in {looked}{_did_you_mean(file, names)}")
+  return located
 
 
 def _undefined(override: str, name: str, defined: Iterable[str]) -> UsageError:
-  known = sorted(defined)
-  hint = _did_you_mean(name, known) or "."
+  names = sorted(defined)
+  hint = _did_you_mean(name, names) or "."
   return UsageError(
-    f"--gin.{override}: no gin file defines {name}{hint} Defined: {', '.join(known) or 'none'}"
+    f"--gin.{override}: no gin file defines {name}{hint} Defined: {', '.join(names) or 'none'}"
   )
 
 
@@ -232,12 +232,12 @@ def explain_defaults() -> str:
     if not gin_config._REGISTRY.matching_selectors(name):
       continue
     function = gin_config._REGISTRY.get_match(name).wrapped
-    given = gin.get_bindings(name, resolve_references=False)
+    values = gin.get_bindings(name, resolve_references=False)
     defaults = inspect.signature(function).parameters
     lines += [
       f"# {name}.{one} = {defaults[one].default!r}"
       for one in parameters
-      if one not in given and defaults[one].default not in (gin.REQUIRED, inspect.Parameter.empty)
+      if one not in values and defaults[one].default not in (gin.REQUIRED, inspect.Parameter.empty)
     ]
   return "\n".join(["# Defaults that no file sets:", "# " + "=" * 98, *lines]) + "\n" if lines else ""
 
@@ -247,26 +247,26 @@ def bindings() -> dict[str, str]:
 
   Objects that cannot be written in gin syntax are left out, as in `explain`.
   """
-  found = {}
+  texts = {}
   for (scope, selector), parameters in gin_config._CONFIG.items():
     short = gin_config._REGISTRY.minimal_selector(selector)
     for parameter, value in parameters.items():
       name = scope if selector == "gin.macro" else f"{scope}/{short}.{parameter}".lstrip("/")
       text = gin_config._format_value(value)
       if text is not None:
-        found[name] = text
-  return found
+        texts[name] = text
+  return texts
 
 
 def _parse_file(file: str, folders: Sequence[str]) -> None:
-  found = _find(file, folders)
-  with _explained(str(found)):
+  path = _find(file, folders)
+  with _explained(str(path)):
     # An `include` is searched in the same folders.
     for folder in reversed(folders):
       if folder and folder not in gin_config._LOCATION_PREFIXES:
         gin.add_config_file_search_path(folder)
     with _no_packages():
-      gin.parse_config_file(str(found.resolve()))
+      gin.parse_config_file(str(path.resolve()))
 
 
 @contextlib.contextmanager
@@ -298,8 +298,8 @@ def _macros() -> set[str]:
   return {scope for scope, selector in gin_config._CONFIG if selector == "gin.macro"}
 
 
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-  nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+def _did_you_mean(name: str, names: Iterable[str]) -> str:
+  nearest = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
   return f"; did you mean {nearest[0]}?" if nearest else ""
 
 

@@ -32,16 +32,16 @@ def read() -> Parameters:
     for text in texts:
       if re.search(rf"^class {name}\b", text, re.MULTILINE):
         classes |= {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
-  found = dict.fromkeys(_corpora())
+  parameters = dict.fromkeys(_corpora())
   for node in nodes:
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
       marks = [mark for mark in node.decorator_list if ast.unparse(mark).startswith(_MARK)]
       if marks:
-        known = _of_class(node, classes) if isinstance(node, ast.ClassDef) else _of_function(node)
+        arguments = _of_class(node, classes) if isinstance(node, ast.ClassDef) else _of_function(node)
         # Names in the decorator's arguments are in its denylist.
         denied = set(re.findall(r"'(\w+)'", ast.unparse(marks[0])))
-        found[node.name] = None if known is None else frozenset(known - denied)
-  return found
+        parameters[node.name] = None if arguments is None else frozenset(arguments - denied)
+  return parameters
 
 
 def _corpora() -> list[str]:
@@ -64,8 +64,8 @@ def _of_class(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> set[st
   """The arguments of `__init__`, or the fields of a dataclass and its bases."""
   for part in node.body:
     if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-      found = _of_function(part)
-      return None if found is None else found - {"self"}
+      arguments = _of_function(part)
+      return None if arguments is None else arguments - {"self"}
   own = set()
   if any("dataclass" in ast.unparse(mark) for mark in node.decorator_list):
     for part in node.body:

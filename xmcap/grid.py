@@ -83,7 +83,7 @@ class Grid:
     spare = [self.headings.index(heading) for heading in self.spare if heading in self.headings]
     numbers = range(self.num_labels, len(self.headings))
     for i in dict.fromkeys((*spare, *reversed(numbers))):
-      if _total(least[each] for each in widths) <= limit or len(widths) <= self.num_labels + 1:
+      if _total(least[column] for column in widths) <= limit or len(widths) <= self.num_labels + 1:
         break
       del widths[i]
     while _total(widths.values()) > limit:

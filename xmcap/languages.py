@@ -181,10 +181,10 @@ def named(text: str) -> str | None:
 
 def _named_twice(folded: str) -> str | None:
   """Returns the language of `NAME (CODE)`, `NAME CODE` or `NAME / NAME`; None if the parts contradict each other."""
-  found = _TWO.fullmatch(folded) if len(folded) <= _LONGEST_NAME else None
-  if found is None:
+  match = _TWO.fullmatch(folded) if len(folded) <= _LONGEST_NAME else None
+  if match is None:
     return None
-  first, inner, last = found.groups()
+  first, inner, last = match.groups()
   one, other = named(first), named(inner or last)
   if inner and (one is None or other is None):
     return _names().get(f"{inner} {first}") or one or other
@@ -213,8 +213,8 @@ def variety_of(code: str) -> str | None:
 
 def ordered(codes) -> list[str]:
   """Returns the distinct codes in the order of the table, then other languages sorted by tag."""
-  held = set(codes)
-  return [*(code for code in LANGUAGES if code in held), *sorted(held - LANGUAGES.keys())]
+  distinct = set(codes)
+  return [*(code for code in LANGUAGES if code in distinct), *sorted(distinct - LANGUAGES.keys())]
 
 
 def _folded(text: str) -> str:
@@ -327,15 +327,15 @@ def by_code(
   Raises:
     UsageError: a language is unknown, or occurs twice.
   """
-  found: dict[str, T] = {}
+  by_language: dict[str, T] = {}
   for name, value in named:
     code = code_of(name)
     if code is None:
       raise UsageError(f"{where}: {unknown(name)}")
-    if code in found:
+    if code in by_language:
       raise UsageError(f"{where}: the language '{code}' occurs twice; keep one")
-    found[code] = value
-  return found
+    by_language[code] = value
+  return by_language
 
 
 def choose(

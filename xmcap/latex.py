@@ -31,12 +31,12 @@ class Style:
   columns: tuple[str, ...] = ()
   scale: int = 1
 
-  def check(self, known: Collection[str]) -> None:
+  def check(self, names: Collection[str]) -> None:
     """Raises UsageError if a column is not among the known ones, or is named twice."""
     for name in self.columns:
-      if name not in known or self.columns.count(name) > 1:
-        what = "is named twice" if name in known else "is no column of the table"
-        raise UsageError(f"--columns: '{shown(name)}' {what}; there are {', '.join(known)}")
+      if name not in names or self.columns.count(name) > 1:
+        reason = "is named twice" if name in names else "is no column of the table"
+        raise UsageError(f"--columns: '{shown(name)}' {reason}; there are {', '.join(names)}")
 
   def chosen(self, default: Sequence[str]) -> tuple[str, ...]:
     """Returns the names of the columns to show, those of the labels first."""

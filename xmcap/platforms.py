@@ -48,15 +48,15 @@ def choose() -> None:
 
 def free_memory() -> int | None:
   """Bytes of memory that this process may still take: of the host, and of its container; None if nothing says so."""
-  found = []
+  amounts = []
   # Missing files: no Linux, or no container. A limit that is no number: `max`, which is none.
   with contextlib.suppress(OSError, KeyError, ValueError):
-    found.append(1024 * _fields("/proc/meminfo")["MemAvailable:"])
+    amounts.append(1024 * _fields("/proc/meminfo")["MemAvailable:"])
   with contextlib.suppress(OSError, KeyError, ValueError):
     limit, used = (int(pathlib.Path(_CGROUP, name).read_text()) for name in ("memory.max", "memory.current"))
     # The container's count has pages of files in it, which the kernel gives back.
-    found.append(limit - used + _fields(f"{_CGROUP}/memory.stat")["file"])
-  return min(found, default=None)
+    amounts.append(limit - used + _fields(f"{_CGROUP}/memory.stat")["file"])
+  return min(amounts, default=None)
 
 
 def _fields(path: str) -> dict[str, int]:
@@ -79,8 +79,8 @@ def keep_memory() -> None:
 
 def _plugins() -> list[str]:
   """Names of jax's plugins, without importing them."""
-  found = importlib.util.find_spec("jax_plugins")
-  return [module.name for module in pkgutil.iter_modules(found.submodule_search_locations)] if found else []
+  spec = importlib.util.find_spec("jax_plugins")
+  return [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations)] if spec else []
 
 
 def _may_have_tpu() -> bool:

@@ -14,8 +14,8 @@ class Progress:
   out the first call, whose work was slower than the rest, because it compiles or starts workers, or an earlier run's.
   """
 
-  def __init__(self, say: Say, what: str, total: int, unit: str = ""):
-    self._say, self._what, self._total, self._unit = say, what, total, unit
+  def __init__(self, say: Say, label: str, total: int, unit: str = ""):
+    self._say, self._label, self._total, self._unit = say, label, total, unit
     self._said = time.monotonic()
     self._first: tuple[float, int] | None = None  # when the first call was, and what was done then
 
@@ -29,7 +29,7 @@ class Progress:
     scale, unit = (1e6, " MB") if self._unit == "bytes" else (1, "")
     began, before = self._first
     rate = (done - before) / max(now - began, 1e-9)
-    line = f"{self._what}: {done / scale:,.0f} of {self._total / scale:,.0f}{unit}"
+    line = f"{self._label}: {done / scale:,.0f} of {self._total / scale:,.0f}{unit}"
     if rate > 0 and done < self._total:
       line += f", {rate / scale:,.1f}{unit} a second, {duration((self._total - done) / rate)} left"
     self._say(line)

@@ -17,14 +17,14 @@ def count(number: int, noun: str) -> str:
   return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def check_counts(number: int, noun: str, wanted: int, of: str) -> None:
+def check_counts(number: int, noun: str, expected: int, of: str) -> None:
   """Raises UsageError if there is not one `noun` for each `of`."""
-  if number != wanted:
-    raise UsageError(f"{count(number, noun)} for {count(wanted, of)}; give one for each")
+  if number != expected:
+    raise UsageError(f"{count(number, noun)} for {count(expected, of)}; give one for each")
 
 
-def unknown_name(noun: str, name: str, known: Collection[str]) -> UsageError:
+def unknown_name(noun: str, name: str, names: Collection[str]) -> UsageError:
   """Returns the error about a name that is not known; it suggests the nearest one."""
-  nearest = difflib.get_close_matches(name.lower(), known, n=1)
+  nearest = difflib.get_close_matches(name.lower(), names, n=1)
   hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
-  return UsageError(f"unknown {noun} '{shown(name)}'; {hint}: {', '.join(known)}")
+  return UsageError(f"unknown {noun} '{shown(name)}'; {hint}: {', '.join(names)}")

@@ -75,9 +75,9 @@ def take_step(
   metrics = jax.device_get(metrics)
   loss = float(metrics["loss"])
   norms = {name.removeprefix(_GRADIENT): norm for name, norm in metrics.items() if name.startswith(_GRADIENT)}
-  for what, value in {"loss": loss, **{f"gradient of {part}": norm for part, norm in norms.items()}}.items():
+  for name, value in {"loss": loss, **{f"gradient of {part}": norm for part, norm in norms.items()}}.items():
     if not np.isfinite(value):
-      raise XmcapError(f"the {what} of the first step is {value}: check the weights, and train in float32")
+      raise XmcapError(f"the {name} of the first step is {value}: check the weights, and train in float32")
   for part, norm in norms.items():
     if norm == 0:
       raise XmcapError(f"the gradient of {part} is {norm} in the first step, so {part} would not learn")
@@ -93,16 +93,16 @@ def compile_times(model_dir: str, lengths: Sequence[int]) -> str:
     rows = metrics_file.read(model_dir)
   except Exception:  # object stores raise many types; the check of the folder reports them
     rows = []
-  found: dict[str, float] = {}
+  seconds_of: dict[str, float] = {}
   for row in filter(None, rows):
     compiled = {name: value for name, value in row.items() if name.startswith(metrics_file.COMPILE_SECONDS)}
     for name, seconds in compiled.items():
       if metrics_file.is_number(seconds):
-        found[name.removeprefix(metrics_file.COMPILE_SECONDS)] = seconds
-  if found:
-    names = sorted(found, key=lambda name: (len(name), name))
+        seconds_of[name.removeprefix(metrics_file.COMPILE_SECONDS)] = seconds
+  if seconds_of:
+    names = sorted(seconds_of, key=lambda name: (len(name), name))
     of = {name: f"targets of {name}" if name.isdecimal() else "its batch" for name in names}
-    return "the last run here took " + ", ".join(f"{found[name]:.1f} s for {of[name]}" for name in names)
+    return "the last run here took " + ", ".join(f"{seconds_of[name]:.1f} s for {of[name]}" for name in names)
   several = ", ".join(map(str, lengths))
   return f"each length of targets ({several}) is compiled when it first comes" if len(lengths) > 1 else ""
 
@@ -128,8 +128,8 @@ def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tup
   for language, name, value in rows:
     if not np.isfinite(value):
       raise XmcapError(f"{name}{f' of {language}' if language else ''} is {value}")
-  found = summarise(rows)
-  return "  ".join(f"{name} {value:.4f}" for name, value in found.items()), found
+  summary = summarise(rows)
+  return "  ".join(f"{name} {value:.4f}" for name, value in summary.items()), summary
 
 
 def _has_pictures(objective: Any) -> bool:

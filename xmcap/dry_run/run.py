@@ -64,9 +64,9 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   def weights() -> tuple[str, Any]:
     settings = None if stream is None else settings_lib.of_run(stream)
     own = starting_state.ReadOnlyCheckpoints(run["model_dir"](), settings, from_scratch)
-    given = {name: run[name]() for name in ("initial_checkpoint", "pretrained")}
+    begins = {name: run[name]() for name in ("initial_checkpoint", "pretrained")}
     said = {"from_scratch": from_scratch, "other_data": other_data, "say": say}
-    return starting_state.make(model, own, vocabulary.peek(), **given, **said)
+    return starting_state.make(model, own, vocabulary.peek(), **begins, **said)
 
   state = report.ask("weights", weights, model=model)
 
@@ -84,13 +84,13 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
   after = report.ask("step", step, model=model, vocabulary=text_fits)
   measured: dict[str, float] = {}
   for name, evaluator in evaluators.items():
-    found = report.ask(
+    metrics = report.ask(
       name,
       lambda evaluator=evaluator: first_step.evaluate(evaluator, after.params, model, _PICTURES),
       data=evaluator,
       step=after,
     )
-    measured |= found or {}
+    measured |= metrics or {}
   best = getattr(run["checkpoint"].peek(), "best_metric", None)
   if best is not None and after is not None and None not in evaluators.values():
     report.ask("best checkpoint", lambda: _best(best, measured))
@@ -173,10 +173,10 @@ def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: A
       evaluators[name] = made()
       continue
     # A few pictures may lack a rare language, so that is reported but not an error.
-    found = report.ask(
+    sample = report.ask(
       f"data of {name}", lambda stream=stream: _read_split(stream, splits, all_languages=False)
     )
-    evaluators[name] = made() if found is not None else None
+    evaluators[name] = made() if sample is not None else None
   return evaluators
 
 
@@ -229,10 +229,10 @@ def _steps(run: Arguments, stream: Any) -> tuple[str, int]:
 def _data_of_steps(stream: Any, total: int, parts: int) -> list[str]:
   """Describes the batches, and how much of the data `total` steps see."""
   captions, examples = epochs.batch_size(stream), epochs.examples(stream)
-  each = getattr(stream, "captions_per_image", 0)
-  kind = "captions" if each else "pictures"
+  per_picture = getattr(stream, "captions_per_image", 0)
+  kind = "captions" if per_picture else "pictures"
   batch = f"batches of {captions:,} {kind}" + (
-    f", {each} for each of {stream.pictures:,} pictures" if each else ""
+    f", {per_picture} for each of {stream.pictures:,} pictures" if per_picture else ""
   )
   said = [batch + (f", in {parts} microbatches" if parts > 1 else "")]
   if len(getattr(stream, "target_lengths", ())) > 1:
@@ -250,6 +250,6 @@ def _data_of_steps(stream: Any, total: int, parts: int) -> list[str]:
 
 def _best(name: str, measured: Mapping[str, float]) -> tuple[str, bool]:
   if name not in measured:
-    known = ", ".join(sorted(measured)) or "nothing"
-    raise UsageError(f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {known}")
+    names = ", ".join(sorted(measured)) or "nothing"
+    raise UsageError(f"CheckpointPolicy.best_metric is {name!r}, but the evaluators measured {names}")
   return f"by {name}", True

@@ -53,8 +53,8 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
     XmcapError: a name or shape does not match, or a parameter holds NaN or infinity.
   """
   if vocabulary is not None and not read.steps_in(own.directory):
-    given = begins["pretrained"] or begins["initial_checkpoint"] or ()
-    for folder, prefix in start.folders_and_prefixes(given):
+    weights = begins["pretrained"] or begins["initial_checkpoint"] or ()
+    for folder, prefix in start.folders_and_prefixes(weights):
       if not prefix or prefix.split("/")[0] in T5_PARAMS:
         _check_same_vocabulary(folder, vocabulary)
   state, origin = start.starting_state(own, plan.create, plan.target, **begins)
@@ -66,21 +66,21 @@ def make(plan: StatePlan, own: ReadOnlyCheckpoints, vocabulary: Any, **begins: A
   return origin, state
 
 
-def _check_same_vocabulary(given: str, vocabulary: Any) -> None:
+def _check_same_vocabulary(path: str, vocabulary: Any) -> None:
   """Checks that text weights belong to this vocabulary: by the file in a run's folder, else by the number of rows."""
-  folder = pathlib.Path(given)
+  folder = pathlib.Path(path)
   # `folder` may be a run's folder, its `checkpoints`, or one checkpoint.
   files = [above / model_dir.VOCABULARY for above in (folder, *folder.absolute().parents[:2])]
   other = next((file for file in files if file.is_file()), None)
   if other is not None:
     if other.read_bytes() != vocabulary_lib.read_model(vocabulary.path):
       raise UsageError(
-        f"{given}: trained with a different vocabulary from {vocabulary.path}: give --gin.VOCABULARY={other}"
+        f"{path}: trained with a different vocabulary from {vocabulary.path}: give --gin.VOCABULARY={other}"
       )
     return
-  embedding = open_weights(given).tensors.get("token_embedder/embedding")
+  embedding = open_weights(path).tensors.get("token_embedder/embedding")
   if embedding is not None and embedding.shape[0] - vocabulary.size >= vocabulary_lib.ROW_MULTIPLE:
     raise UsageError(
-      f"{given}: its embedding has {embedding.shape[0]:,} rows, but {vocabulary.path} has {vocabulary.size:,} tokens: "
+      f"{path}: its embedding has {embedding.shape[0]:,} rows, but {vocabulary.path} has {vocabulary.size:,} tokens: "
       "give the vocabulary of these weights, --gin.VOCABULARY=PATH"
     )

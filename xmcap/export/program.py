@@ -117,19 +117,19 @@ def load(folder: str, step: int | None = None) -> Program:
   """
   predictor = Predictor()
   step = best_step(folder) if step is None else step
-  given = flat(model_dir.load_params(folder, step))
+  arrays = flat(model_dir.load_params(folder, step))
   captioner = predictor.captioner
-  wanted = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
-  check_same(wanted, given, folder, allow_extra=True)
-  params = {path: np.asarray(given[path], np.float32) for path in wanted}
+  shapes = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
+  check_same(shapes, arrays, folder, allow_extra=True)
+  params = {path: np.asarray(arrays[path], np.float32) for path in shapes}
   return Program(predictor.generator, predictor.vocabulary, params, _prompts(predictor, folder), step)
 
 
 def _prompts(predictor: Predictor, folder: str) -> dict[str, list[int]]:
   """The prompts of all languages that the vocabulary supports."""
   pieces = sentencepiece_model(predictor.vocabulary).pieces
-  given = [piece.piece for piece in pieces if piece.type == piece.Type.USER_DEFINED]
-  codes = [name[1] for name in map(_LANGUAGE_PIECE.fullmatch, given) if name]
+  tokens = [piece.piece for piece in pieces if piece.type == piece.Type.USER_DEFINED]
+  codes = [name[1] for name in map(_LANGUAGE_PIECE.fullmatch, tokens) if name]
   # A vocabulary without LangId tokens is mT5's, where the prompt is the code as text.
   codes = codes or [code for code in languages.LANGUAGES if UNK_ID not in predictor.vocabulary.prompt(code)]
   if not codes:

@@ -51,8 +51,8 @@ class CaptionModule(tf.Module):
 
     def caption(image, languages, *seed):
       rows = self.languages.lookup(languages)
-      known = tf.debugging.assert_non_negative(rows, f"unknown language; give one of {', '.join(codes)}")
-      with tf.control_dependencies([known]):
+      assertion = tf.debugging.assert_non_negative(rows, f"unknown language; give one of {', '.join(codes)}")
+      with tf.control_dependencies([assertion]):
         prompts = tf.gather(self.prompts, rows)
       params = {path.replace(".", "/"): variable for path, variable in self.params.items()}
       tokens, scores = run(params, image, prompts, *seed)

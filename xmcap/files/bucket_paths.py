@@ -57,32 +57,32 @@ class _CloudStorage(backend.Backend):
 
   def isdir(self, path: Any) -> bool:
     bucket, key = _parts(path)
-    found = self._client.list_blobs(bucket, prefix=key and f"{key}/", max_results=1)
-    return next(iter(found), None) is not None or (not key and self._client.bucket(bucket).exists())
+    blobs = self._client.list_blobs(bucket, prefix=key and f"{key}/", max_results=1)
+    return next(iter(blobs), None) is not None or (not key and self._client.bucket(bucket).exists())
 
   def listdir(self, path: Any) -> list[str]:
     bucket, key = _parts(path)
     prefix = key and f"{key}/"
-    found = self._client.list_blobs(bucket, prefix=prefix, delimiter="/")
-    names = {blob.name for blob in found} | {name.rstrip("/") for name in found.prefixes}
+    blobs = self._client.list_blobs(bucket, prefix=prefix, delimiter="/")
+    names = {blob.name for blob in blobs} | {name.rstrip("/") for name in blobs.prefixes}
     if prefix and not names:
       raise FileNotFoundError(f"{path} is missing")
     return sorted(name[len(prefix) :] for name in names if name != prefix)
 
   def glob(self, path: Any) -> list[str]:
     bucket, key = _parts(path)
-    found = [f"gs://{bucket}"]
+    matches = [f"gs://{bucket}"]
     for part in key.split("/"):
       if any(letter in part for letter in "*?["):
-        found = [
+        matches = [
           f"{folder}/{name}"
-          for folder in found
+          for folder in matches
           if self.isdir(folder)
           for name in fnmatch.filter(self.listdir(folder), part)
         ]
       else:
-        found = [f"{folder}/{part}" for folder in found]
-    return [one for one in found if self.exists(one)]
+        matches = [f"{folder}/{part}" for folder in matches]
+    return [one for one in matches if self.exists(one)]
 
   def walk(
     self, top: Any, *, top_down: bool = True, on_error: Callable[[OSError], object] | None = None

@@ -59,10 +59,10 @@ def explaining(address: str = "") -> Iterator[None]:
   except XmcapError:
     raise
   except Exception as error:  # each library raises its own types
-    known = refusals.explained(error, address)
-    if known is None:
+    refusal = refusals.explained(error, address)
+    if refusal is None:
       raise
-    raise known from error
+    raise refusal from error
 
 
 def _bucket_and_folder(address: str) -> tuple[str, str]:
@@ -95,9 +95,9 @@ def _check(bucket_name: str, prefix: str, name: str) -> None:
   blob.upload_from_string(data, **limits)
   try:
     blob.upload_from_string(data, **limits)
-    if (found := blob.download_as_bytes(**limits)) != data:
+    if (content := blob.download_as_bytes(**limits)) != data:
       raise XmcapError(
-        f"gs://{bucket_name}/{name}: {one_line(Exception(repr(found)))} was read after {data!r} was written"
+        f"gs://{bucket_name}/{name}: {one_line(Exception(repr(content)))} was read after {data!r} was written"
       )
   finally:
     blob.delete(**limits)

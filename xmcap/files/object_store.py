@@ -126,8 +126,8 @@ def _tried(address: str, ask: Callable[[Any, float], T], done: str = "read") -> 
       reason = one_line(error)
       if "OUT_OF_RANGE" in reason:
         raise ShortObjectError(f"{address} is shorter than it should be: copy it again") from None
-      if isinstance(known := refusals.explained(error, address), UsageError):
-        raise known from None
+      if isinstance(refusal := refusals.explained(error, address), UsageError):
+        raise refusal from None
       if isinstance(error, UsageError | PermissionError) or reason.startswith(_FINAL):
         raise XmcapError(
           f"{address} cannot be {done} ({reason}): check its name and your permissions"
@@ -159,10 +159,10 @@ class _TensorStore:
     return self._store(bucket).read(key, byte_range=None if whole else part)
 
   def finish(self, future, timeout: float) -> bytes:
-    found = future.result(timeout=timeout)
-    if found.state == "missing":
+    result = future.result(timeout=timeout)
+    if result.state == "missing":
       raise FileNotFoundError
-    return found.value
+    return result.value
 
   def exists(self, address: str, timeout: float) -> bool:
     bucket, key = _parts(address)
@@ -178,10 +178,10 @@ class _TensorStore:
     prefix = key.rstrip("/") + "/" if key else ""
     # "0" follows "/".
     keys = self._tensorstore.KvStore.KeyRange(prefix, prefix[:-1] + "0") if prefix else None
-    found = self._store(bucket).list(keys, strip_prefix_length=len(prefix)).result(timeout=timeout)
-    if not found and self._driver == "gcs":
+    listed = self._store(bucket).list(keys, strip_prefix_length=len(prefix)).result(timeout=timeout)
+    if not listed and self._driver == "gcs":
       _check_list(bucket, prefix, timeout)
-    parts = [name.partition("/") for name in map(bytes.decode, found) if name]
+    parts = [name.partition("/") for name in map(bytes.decode, listed) if name]
     return {name for name, slash, _ in parts if bool(slash) == folders}
 
   def _opened(self, bucket: str):
@@ -236,10 +236,10 @@ class _Fsspec:
   def names(self, folder: str, folders: bool, timeout: float) -> set[str]:
     listed = self._pool.submit(lambda: list(self._system.ls(folder, detail=True)))
     try:
-      found = listed.result(timeout=timeout)
+      entries = listed.result(timeout=timeout)
     except FileNotFoundError:
       return set()
-    chosen = [str(entry["name"]) for entry in found if (entry["type"] == "directory") == folders]
+    chosen = [str(entry["name"]) for entry in entries if (entry["type"] == "directory") == folders]
     return {name.rstrip("/").rpartition("/")[2] for name in chosen}
 
   def _read(self, address: str, part: slice) -> bytes:

@@ -69,9 +69,9 @@ def read_orbax(path: str | os.PathLike) -> dict[str, Tensor]:
     raise _damaged(folder, error) from None
 
   def read(keys: tuple[str, ...]) -> np.ndarray:
-    wanted = unflatten_dict({keys: 0})
+    item = unflatten_dict({keys: 0})
     as_numpy = unflatten_dict({keys: ocp.RestoreArgs(restore_type=np.ndarray)})
-    arguments = ocp.args.PyTreeRestore(item=wanted, restore_args=as_numpy, partial_restore=True)
+    arguments = ocp.args.PyTreeRestore(item=item, restore_args=as_numpy, partial_restore=True)
     try:
       restored = handler.restore(folder, args=arguments)
     except Exception as error:
@@ -117,8 +117,8 @@ def check_claim_of(folder: Any, tree: Any) -> None:
     # Whole chunks are allocated, however little of one belongs to the array.
     chunk = getattr(getattr(leaf, "storage", None), "chunk_shape", None) or ()
     claimed += max(math.prod(leaf.shape), math.prod(chunk)) * np.dtype(leaf.dtype).itemsize
-  held = sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file())
-  check_claim(claimed, held, str(folder))
+  size = sum(file.stat().st_size for file in pathlib.Path(folder).rglob("*") if file.is_file())
+  check_claim(claimed, size, str(folder))
 
 
 def _is_array(leaf: Any) -> bool:

@@ -210,10 +210,10 @@ def _same(path: str, other: str) -> bool:
   if "://" in path or "://" in other:
     return path.rstrip("/") == other.rstrip("/")
   try:
-    found, seen = os.stat(path), os.stat(other)
+    status, seen = os.stat(path), os.stat(other)
   except (OSError, ValueError):
     return os.path.realpath(path) == os.path.realpath(other)
-  return os.path.samestat(found, seen) and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+  return os.path.samestat(status, seen) and (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
 
 
 def _lock_of(path: str | os.PathLike, folder: bool) -> str | None:
@@ -240,8 +240,8 @@ def _put_right(lock: str) -> None:
   journal = _journal_of(place, not name)
   whole_files.carry_out(journal)
   # In a folder all incomplete files belong to the output; beside a file only its own and that of its journal do.
-  for known in (name, journal.name) if name else ("",):
-    whole_files.clear(pathlib.Path(folder), known)
+  for base in (name, journal.name) if name else ("",):
+    whole_files.clear(pathlib.Path(folder), base)
 
 
 def _take_patiently(lock: str, path: str, command: str, option: str, lease: float) -> None:

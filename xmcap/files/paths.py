@@ -17,9 +17,9 @@ _SCHEME = re.compile(rf"([\w.+-]*)://|(?:{'|'.join(_STORES)}):/?")
 def check_scheme(address: str | os.PathLike) -> None:
   """Raises UsageError for an address such as g://BUCKET or gs:/BUCKET, whose scheme no store has."""
   text = os.fsdecode(address)
-  found = _SCHEME.match(text)
-  if found and found[1] not in _STORES and not _is_of_fsspec(found[1]):
-    raise UsageError(f"{shown(text)}: {_unknown(found[0])}")
+  scheme = _SCHEME.match(text)
+  if scheme and scheme[1] not in _STORES and not _is_of_fsspec(scheme[1]):
+    raise UsageError(f"{shown(text)}: {_unknown(scheme[0])}")
 
 
 def explained(error: BaseException) -> UsageError | None:

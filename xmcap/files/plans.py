@@ -36,12 +36,12 @@ def carry_out(
   """
   path, work_dir = out / f"{plan['corpus']}.json", out / WORK
   # NAME.json has no modification times of inputs: they belong to this machine, not to the release.
-  inputs = {role: {**given} for role, given in plan["inputs"].items()}
-  for given in inputs.values():
-    given.pop("modified", None)
+  inputs = {role: {**entry} for role, entry in plan["inputs"].items()}
+  for entry in inputs.values():
+    entry.pop("modified", None)
   lasting = {**plan, "inputs": inputs}
   about = _read(path, out)
-  held = about is not None
+  existed = about is not None
   if about is not None:
     if differs := _difference(about, lasting):
       raise UsageError(f"{out} contains {differs}: remove it, or choose another folder")
@@ -58,7 +58,7 @@ def carry_out(
     files.remove_incomplete(out)
     files.write_text(path, json.dumps(about, ensure_ascii=False, indent=1) + "\n")
   shutil.rmtree(work_dir, ignore_errors=True)
-  return about, held
+  return about, existed
 
 
 def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = False) -> None:
@@ -69,11 +69,11 @@ def begin(out: pathlib.Path, work_dir: pathlib.Path, plan: Plan, anew: bool = Fa
   if out.exists() and not out.is_dir():
     raise UsageError(f"{out} is a file: choose a folder to build in")
   path = work_dir / _PLAN
-  held = _read(path, out)
-  if held is None and out.exists() and (others := _others(out, work_dir)):
+  earlier = _read(path, out)
+  if earlier is None and out.exists() and (others := _others(out, work_dir)):
     foreign = f"{others[0]}, which does not belong to {plan['corpus']}"
     raise UsageError(f"{out} contains {foreign}: choose a new or empty folder")
-  begun = held if held is not None and held.get("layout") == _LAYOUT else None
+  begun = earlier if earlier is not None and earlier.get("layout") == _LAYOUT else None
   differs = "" if begun is None else _difference(begun, plan)
   if differs and not anew:
     raise UsageError(f"{out} has an unfinished {differs}: remove it, or choose another folder")
@@ -112,14 +112,14 @@ def _read(path: pathlib.Path, out: pathlib.Path) -> dict[str, Any] | None:
     raise XmcapError(f"cannot read {path}: {one_line(error)}; remove {out} and build again") from None
 
 
-def _difference(held: Plan, wanted: Plan) -> str:
-  """Returns `CORPUS with SETTING=HELD, not WANTED` for the first setting that differs; "" if none does."""
-  has, wants = _settings(held), _settings(wanted)
+def _difference(old: Plan, new: Plan) -> str:
+  """Returns `CORPUS with SETTING=OLD, not NEW` for the first setting that differs; "" if none does."""
+  has, wants = _settings(old), _settings(new)
   for name in {**wants, **has}:
     if name == "on_bad" and has.get(name) == "stop":
       continue  # until it stops, such a build makes the same files as one that skips
     if has.get(name) != wants.get(name):
-      return f"{wanted['corpus']} with {name}={_as_text(has.get(name))}, not {_as_text(wants.get(name))}"
+      return f"{new['corpus']} with {name}={_as_text(has.get(name))}, not {_as_text(wants.get(name))}"
   return ""
 
 

@@ -43,13 +43,13 @@ def explained(error: BaseException, address: str = "") -> XmcapError | None:
 
   `address` is what was asked for; without it, the error's message must name the bucket.
   """
-  found: BaseException | None = error
-  while found is not None:
-    if isinstance(found, XmcapError):
+  cause: BaseException | None = error
+  while cause is not None:
+    if isinstance(cause, XmcapError):
       return None
-    if (bucket := _bucket(found, address)) and (known := _explained(found, bucket)):
-      return known
-    found = found.__cause__ or found.__context__
+    if (bucket := _bucket(cause, address)) and (refusal := _explained(cause, bucket)):
+      return refusal
+    cause = cause.__cause__ or cause.__context__
   return None
 
 
@@ -75,8 +75,8 @@ def _explained(error: BaseException, bucket: str) -> XmcapError | None:
   text = " ".join(str(error).split())
   if type(error).__module__.startswith("google.auth"):
     return UsageError(f"gs://{bucket}: no valid credentials for it ({one_line(error)}): {LOGIN}")
-  found = _STATUS.search(text)
-  status = next(filter(None, found.groups()), "") if found else ""
+  match = _STATUS.search(text)
+  status = next(filter(None, match.groups()), "") if match else ""
   status = {"PERMISSION_DENIED": "403", "UNAUTHENTICATED": "401"}.get(status, status)
   permission = _PERMISSION.search(text)
   done = _DONE.search(text)

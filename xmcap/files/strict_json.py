@@ -27,8 +27,8 @@ def parse(raw: bytes, where: str, constants: bool = False) -> Any:
       # JSON can spell an unpaired surrogate, which UTF-8 cannot encode; here the error still knows the line.
       json.dumps(value, ensure_ascii=False).encode("utf-8")
   except json.JSONDecodeError as error:
-    what = f"{error.msg.removesuffix(' at')} at {_place(text, error.pos)}"
-    raise UsageError(f"{where}: broken JSON ({what}); mend or remove it") from error
+    reason = f"{error.msg.removesuffix(' at')} at {_place(text, error.pos)}"
+    raise UsageError(f"{where}: broken JSON ({reason}); mend or remove it") from error
   except UnicodeEncodeError as error:
     half = f"\\u{ord(error.object[error.start]):04x}"
     raise UsageError(f"{where}: unpaired surrogate ({half}); write the whole character") from error
@@ -86,10 +86,10 @@ def filled_lines(block: bytes, before: int) -> Iterator[tuple[int, bytes]]:
   Blank lines cost nothing: a small archive may hold a billion of them.
   """
   number, counted = before + 1, 0
-  for found in _FILLED.finditer(block):
-    number += block.count(b"\n", counted, found.start())
-    counted = found.start()
-    yield number, block[block.rfind(b"\n", 0, counted) + 1 : found.end()]
+  for match in _FILLED.finditer(block):
+    number += block.count(b"\n", counted, match.start())
+    counted = match.start()
+    yield number, block[block.rfind(b"\n", 0, counted) + 1 : match.end()]
 
 
 def decode(raw: bytes, where: str) -> str:

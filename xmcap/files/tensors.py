@@ -80,11 +80,11 @@ def is_file_name(name: str) -> bool:
   return plain and name not in ("", ".", "..") and pathlib.PurePath(name).name == name
 
 
-def check_claim(claimed: int, held: int, where: str) -> None:
-  """Raises UsageError if files of `held` bytes, perhaps compressed, claim far more array bytes than they could hold."""
-  if claimed > _LARGEST_RATIO * held + _ALWAYS_FINE:
+def check_claim(claimed: int, size: int, where: str) -> None:
+  """Raises UsageError if files of `size` bytes, perhaps compressed, claim far more array bytes than they could hold."""
+  if claimed > _LARGEST_RATIO * size + _ALWAYS_FINE:
     raise UsageError(
-      f"{where}: claims {claimed:,} bytes of arrays, but its files have only {held:,} bytes: fetch or copy it again"
+      f"{where}: claims {claimed:,} bytes of arrays, but its files have only {size:,} bytes: fetch or copy it again"
     )
 
 
@@ -179,7 +179,7 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
     with safe_open(path, "np") as file:
       names = file.keys()
       entries = {name: file.get_slice(name) for name in names}
-      found = {name: (entry.get_dtype(), tuple(entry.get_shape())) for name, entry in entries.items()}
+      headers = {name: (entry.get_dtype(), tuple(entry.get_shape())) for name, entry in entries.items()}
   except (SafetensorError, ValueError, OSError) as error:
     reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")[:160]
     raise UsageError(f"{path}: not a complete safetensors file ({reason}): fetch or copy it again") from None
@@ -190,7 +190,7 @@ def read_safetensors(path: str | os.PathLike) -> dict[str, Tensor]:
       return file.get_tensor(name)
 
   tensors = {}
-  for name, (dtype, shape) in found.items():
+  for name, (dtype, shape) in headers.items():
     check_name(name, str(path))
     if dtype not in _DTYPES:
       raise UsageError(

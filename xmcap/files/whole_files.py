@@ -153,8 +153,8 @@ def clear(folder: pathlib.Path, name: str = "") -> None:
   """Removes incomplete files and folders of ended processes: those of one name, or all in a folder."""
   with contextlib.suppress(OSError), os.scandir(folder) as entries:
     for entry in entries:
-      found = _INCOMPLETE.fullmatch(entry.name)
-      if not found or name not in ("", found[1]) or _alive(int(found[2])):
+      match = _INCOMPLETE.fullmatch(entry.name)
+      if not match or name not in ("", match[1]) or _alive(int(match[2])):
         continue
       if entry.is_dir(follow_symlinks=False):
         shutil.rmtree(entry, ignore_errors=True)
@@ -186,8 +186,8 @@ def _read(journal: pathlib.Path) -> _Journal | None:
     if not all(map(_is_name, [*content.renamed, *content.removed])):
       raise ValueError("names")
     for name, temporary in content.renamed.items():
-      found = _INCOMPLETE.fullmatch(temporary)
-      if not found or found[1] != name:
+      match = _INCOMPLETE.fullmatch(temporary)
+      if not match or match[1] != name:
         raise ValueError("names")
     return content
   except FileNotFoundError:

@@ -36,12 +36,12 @@ def is_restartable(code: int) -> bool:
   return code == RestartError.exit_code or code < 0 or code > 128
 
 
-def environment(devices: int, given: Mapping[str, str]) -> dict[str, str]:
-  """Returns `given` with variables for `devices` simulated CPU devices; 0: the real devices."""
-  variables = {**given, "PYTHONUNBUFFERED": "1"}
+def environment(devices: int, env: Mapping[str, str]) -> dict[str, str]:
+  """Returns `env` with variables for `devices` simulated CPU devices; 0: the real devices."""
+  variables = {**env, "PYTHONUNBUFFERED": "1"}
   if devices:
     flag = f"--xla_force_host_platform_device_count={devices}"
-    variables["XLA_FLAGS"] = f"{given.get('XLA_FLAGS', '')} {flag}".strip()
+    variables["XLA_FLAGS"] = f"{env.get('XLA_FLAGS', '')} {flag}".strip()
     variables["JAX_PLATFORMS"] = "cpu"
     # XLA's CPU threads wait in a collective for those of the other devices. By default there are as many threads as
     # devices; with two collectives at a time, all may wait for one that has no thread left.

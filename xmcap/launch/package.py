@@ -38,8 +38,8 @@ class Package:
   def __post_init__(self):
     check_fields(self)
     self._check_index()
-    for given in self.secret:
-      self._check_secret(given)
+    for secret in self.secret:
+      self._check_secret(secret)
     if not self.install or self.install.startswith("-") or not self.install.isprintable():
       raise UsageError(
         f"--install={ascii(self.install[:80])[1:-1]}: give a wheel (dist/xmcap-0.1.0-py3-none-any.whl) or an argument"
@@ -63,7 +63,7 @@ class Package:
 
   def secrets(self) -> list[tuple[str, str]]:
     """Returns (variable, source) of each secret; a source is `sm://...` or a file here."""
-    return [(found[1], found[2]) for given in self.secret if (found := _SECRET.fullmatch(given))]
+    return [(match[1], match[2]) for secret in self.secret if (match := _SECRET.fullmatch(secret))]
 
   def script_arguments(self) -> list[str]:
     """Returns the arguments of `tpu_vm_install.sh`; the second one identifies what is installed."""
@@ -77,8 +77,8 @@ class Package:
 
   def _parts(self) -> tuple[str, str]:
     """Returns the file of a wheel and its extras in brackets, "" if it has none."""
-    found = re.fullmatch(rf"(.*\.whl){_EXTRAS}", self.install)
-    return (found[1], found[2] or "") if found else (self.install, "")
+    match = re.fullmatch(rf"(.*\.whl){_EXTRAS}", self.install)
+    return (match[1], match[2] or "") if match else (self.install, "")
 
   def _check_index(self) -> None:
     if not self.index_url:
@@ -94,12 +94,12 @@ class Package:
         " and give --secret=UV_INDEX=FILE"
       )
 
-  def _check_secret(self, given: str) -> None:
-    found = _SECRET.fullmatch(given)
-    if not found:
+  def _check_secret(self, secret: str) -> None:
+    match = _SECRET.fullmatch(secret)
+    if not match:
       # It may be the secret itself, so it is not repeated.
       raise UsageError("--secret: give NAME=FILE or NAME=sm://SECRET")
-    name, source = found.groups()
+    name, source = match.groups()
     if source.startswith("sm://"):
       if not _IN_MANAGER.fullmatch(source):
         raise UsageError(

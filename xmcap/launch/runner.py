@@ -20,8 +20,8 @@ def say(text: str) -> None:
   print(f"xmcap launch: {terminal.shown(text, limit=None)}", file=sys.stderr, flush=True)
 
 
-def run(argv: Sequence[str], given: str = "", dry_run: bool = False) -> None:
-  """Runs a command with this terminal, or prints it; `given` is its standard input.
+def run(argv: Sequence[str], stdin: str = "", dry_run: bool = False) -> None:
+  """Runs a command with this terminal, or prints it; `stdin` is its standard input.
 
   Raises:
     XmcapError: it failed.
@@ -31,7 +31,7 @@ def run(argv: Sequence[str], given: str = "", dry_run: bool = False) -> None:
     print(quoting.shown(argv))
     return
   # With an empty input, a command that prompts does not wait forever.
-  encoded = given.encode("utf-8", "surrogateescape")
+  encoded = stdin.encode("utf-8", "surrogateescape")
   try:
     code = subprocess.run(argv, check=False, input=encoded).returncode
   except OSError as error:

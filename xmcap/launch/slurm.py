@@ -77,7 +77,7 @@ def submit(job: BatchJob, command: Sequence[str], dry_run: bool = False) -> None
   if dry_run:
     print(f"{quoting.words(['sbatch', *job.sbatch])} <<'{_END}'\n{text}{_END}")
     return
-  runner.run(["sbatch", *job.sbatch], given=text)
+  runner.run(["sbatch", *job.sbatch], stdin=text)
   runner.say(
     f"see its state with squeue; the output goes to {job.log} (%x is {job.name}, %j the number of the job)"
   )

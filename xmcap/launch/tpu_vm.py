@@ -224,8 +224,8 @@ class TpuVmRun:
   def _attempt(self, first: bool) -> Outcome:
     """Installs, starts and follows the run; if the slice goes away at any point, the outcome is `again`."""
     try:
-      for what, argv in self.preparation():
-        runner.say(what)
+      for label, argv in self.preparation():
+        runner.say(label)
         runner.run(argv)
     except XmcapError:
       if first and self._state()[0] in _READY:
@@ -267,8 +267,8 @@ class TpuVmRun:
     """Returns (host, state, exit code) of each worker, or None if not all of them answer."""
     answer = runner.capture(self._vm.ssh("status"))
     lines = [line.split() for line in answer.stdout.decode("utf-8", "replace").splitlines()]
-    found = [(line[1], line[2], line[3]) for line in lines if len(line) == 4 and line[0] == "xmcap-status"]
-    return found if answer.returncode == 0 and found else None
+    workers = [(line[1], line[2], line[3]) for line in lines if len(line) == 4 and line[0] == "xmcap-status"]
+    return workers if answer.returncode == 0 and workers else None
 
   def _print_log(self) -> None:
     """Prints the new whole lines in the log of worker 0."""
@@ -319,21 +319,21 @@ def delete(vm: TpuVm, dry_run: bool = False) -> None:
   }
   if dry_run:
     print(
-      runner.listing([(f"delete the {what}, if there is one", one.delete()) for what, one in kinds.items()])
+      runner.listing([(f"delete the {kind}, if there is one", one.delete()) for kind, one in kinds.items()])
     )
     return
-  found = 0
-  for what, one in kinds.items():
+  deleted = 0
+  for kind, one in kinds.items():
     state, complaint = _described(one.describe())
     if state == _UNKNOWN:
       raise XmcapError(
-        f"gcloud cannot tell whether there is a {what} {vm.name}, which may cost money: {complaint}"
+        f"gcloud cannot tell whether there is a {kind} {vm.name}, which may cost money: {complaint}"
       )
     if state != _ABSENT:
-      found += 1
+      deleted += 1
       runner.run(one.delete())
-      runner.say(f"the {what} {vm.name} is deleted")
-  if not found:
+      runner.say(f"the {kind} {vm.name} is deleted")
+  if not deleted:
     runner.say(f"there is neither a queued resource nor a TPU VM {vm.name} in {vm.project}, {vm.zone}")
 
 

@@ -64,8 +64,8 @@ def attend(
   """
   if implementation == "cudnn" and bias is None and query.shape[1] > 1 and query.dtype != jnp.float32:
     # Its keys and values have the layout of the queries.
-    given = query, key.swapaxes(1, 2), value.swapaxes(1, 2)
-    return jax.nn.dot_product_attention(*given, scale=1.0, implementation="cudnn")
+    operands = query, key.swapaxes(1, 2), value.swapaxes(1, 2)
+    return jax.nn.dot_product_attention(*operands, scale=1.0, implementation="cudnn")
   logits = jnp.einsum("bqhd,bhkd->bhqk", query, key, preferred_element_type=jnp.float32)
   if bias is not None:
     logits += bias

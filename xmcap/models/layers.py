@@ -72,16 +72,16 @@ def mesh_axes(
   """
   of_axis = dict(zip(axes, shape, strict=True))
   dividing = []
-  for logical, wanted in rules:
+  for logical, physical in rules:
     if logical not in of_axis:
       continue
-    names = (wanted,) if isinstance(wanted, str) else tuple(wanted or ())
+    names = (physical,) if isinstance(physical, str) else tuple(physical or ())
     while of_axis[logical] % math.prod(sizes[name] for name in names):
       names = names[:-1]
     dividing.append((logical, names))
-  found = spmd.logical_to_mesh_axes(tuple(axes), tuple(dividing))
-  assert found is not None  # as `axes` is not
-  return [(names,) if isinstance(names, str) else tuple(names or ()) for names in found]
+  assigned = spmd.logical_to_mesh_axes(tuple(axes), tuple(dividing))
+  assert assigned is not None  # as `axes` is not
+  return [(names,) if isinstance(names, str) else tuple(names or ()) for names in assigned]
 
 
 def _mesh_axes(shape: tuple[int, ...], axes: tuple[str | None, ...]) -> list[tuple[str, ...]]:

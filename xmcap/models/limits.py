@@ -45,23 +45,23 @@ class FieldError(UsageError):
 
 def check(config: Any) -> None:
   """Checks each field of a dataclass against its annotation; raises FieldError for the first wrong one."""
-  for field, wanted in typing.get_type_hints(type(config), include_extras=True).items():
+  for field, hint in typing.get_type_hints(type(config), include_extras=True).items():
     value = getattr(config, field)
     try:
       # A number that gin computed may be a numpy scalar.
-      msgspec.convert(value.item() if isinstance(value, np.generic) else value, wanted)
+      msgspec.convert(value.item() if isinstance(value, np.generic) else value, hint)
     except msgspec.ValidationError as error:
       reason = str(error).partition(" - at ")[0].replace("Expected", "give").replace("`", "")
       raise FieldError(type(config).__name__, field, f"is {shown(repr(value), 60)}: {reason}") from None
 
 
-def check_names(config: Any, **known: Collection[str]) -> None:
+def check_names(config: Any, **allowed: Collection[str]) -> None:
   """Raises UsageError unless each given field has one of its known values."""
-  for field, names in known.items():
-    given = getattr(config, field)
-    if given not in names:
+  for field, names in allowed.items():
+    value = getattr(config, field)
+    if value not in names:
       raise UsageError(
-        f"unknown {type(config).__name__}.{field} {given[:40]!r}: use one of {', '.join(names)}"
+        f"unknown {type(config).__name__}.{field} {value[:40]!r}: use one of {', '.join(names)}"
       )
 
 

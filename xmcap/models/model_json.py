@@ -106,8 +106,8 @@ class Model:
 
   def config(self, part: str) -> Any:
     """The configuration of one of `PARTS`, or None."""
-    given = self.parts.get(part)
-    return None if given is None else _made(load(PARTS[part].config), given)
+    fields = self.parts.get(part)
+    return None if fields is None else _made(load(PARTS[part].config), fields)
 
   def image_config(self) -> ImageConfig | None:
     """The configuration of the image tower, or None."""
@@ -129,8 +129,8 @@ class Model:
 
   def searching(self) -> Any:
     """The search that the file names; greedy search if it names none."""
-    name, given = self.search or ("Greedy", {})
-    return _made(load(_SEARCHES[name]), given)
+    name, fields = self.search or ("Greedy", {})
+    return _made(load(_SEARCHES[name]), fields)
 
 
 def without_tags(hint: str) -> str:
@@ -151,8 +151,8 @@ def of_config(config: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
 def of_search(search: Any) -> tuple[str, dict[str, Any]] | None:
   """The name and fields of a search, for `Model`; None if its class is not xmcap's."""
   name = type(search).__name__
-  known = _SEARCHES.get(name)
-  return (name, of_config(search)) if known and load(known) is type(search) else None
+  place = _SEARCHES.get(name)
+  return (name, of_config(search)) if place and load(place) is type(search) else None
 
 
 def as_text(model: Model) -> str:
@@ -234,26 +234,26 @@ def parse(raw: bytes, where: str) -> Model:
   return Model(parts, mixture, decoding, search, tuple(dict.fromkeys(codes)))
 
 
-def _checked(config: type, given: Fields, where: str, part: str) -> Fields:
+def _checked(config: type, values: Fields, where: str, part: str) -> Fields:
   """Returns the given fields if they make a valid configuration; UsageError names the wrong field."""
   fields = dataclasses.fields(config)
-  _check_names(given, [field.name for field in fields], where, f"{part}.")
+  _check_names(values, [field.name for field in fields], where, f"{part}.")
   for field in fields:
-    if field.default is dataclasses.MISSING and field.name not in given:
+    if field.default is dataclasses.MISSING and field.name not in values:
       raise UsageError(f"{where}: {part}.{field.name} is missing")
   try:
-    made = _made(config, given)
+    made = _made(config, values)
   except limits.FieldError as error:
     raise UsageError(f"{where}: {part}.{error.field} {error.reason}") from None
   except UsageError as error:
     # Gin appends the chain of callers on further lines.
     raise UsageError(f"{where}: {str(error).splitlines()[0]}") from None
-  return {name: getattr(made, name) for name in given}
+  return {name: getattr(made, name) for name in values}
 
 
-def _made(config: type, given: Fields) -> Any:
+def _made(config: type, fields: Fields) -> Any:
   """Makes a configuration with the class's defaults for all other fields, ignoring gin's bindings."""
-  values = {field.name: field.default for field in dataclasses.fields(config)} | dict(given)
+  values = {field.name: field.default for field in dataclasses.fields(config)} | dict(fields)
   # By position, because gin evaluates the binding of an argument that is given by name.
   return config(*values.values())
 
@@ -264,9 +264,9 @@ def _object(value: Any, where: str, name: str) -> Fields:
   return value
 
 
-def _check_names(values: Fields, known: Any, where: str, prefix: str) -> None:
+def _check_names(values: Fields, names: Any, where: str, prefix: str) -> None:
   for name in values:
-    if name not in known:
+    if name not in names:
       raise UsageError(
-        f"{where}: {prefix}{shown(name, 60)} is not a field of a {NAME}; the fields are {', '.join(known)}"
+        f"{where}: {prefix}{shown(name, 60)} is not a field of a {NAME}; the fields are {', '.join(names)}"
       )

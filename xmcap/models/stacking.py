@@ -89,8 +89,8 @@ def one_by_one(path: str, count: int, layer: Callable[[int], _Leaf]) -> dict[str
 
   The path is like `encoder/layers/mlp/wi_0/kernel`; `layer(n)` returns the parameter of layer n.
   """
-  found = _STACKED.fullmatch(path)
-  return {} if not found else {f"{found[1]}{LAYERS}_{n}/{found[2]}": layer(n) for n in range(count)}
+  match = _STACKED.fullmatch(path)
+  return {} if not match else {f"{match[1]}{LAYERS}_{n}/{match[2]}": layer(n) for n in range(count)}
 
 
 def joined(leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf]) -> dict[str, _Leaf]:
@@ -102,11 +102,11 @@ def joined(leaves: Mapping[str, _Leaf], join: Callable[[str, list[_Leaf]], _Leaf
   stacks: dict[str, dict[int, _Leaf]] = {}
   result: dict[str, _Leaf] = {}
   for path, leaf in leaves.items():
-    found = _ONE.fullmatch(path)
-    if not found:
+    match = _ONE.fullmatch(path)
+    if not match:
       result[path] = leaf
     else:
-      stacks.setdefault(f"{found[1]}{LAYERS}/{found[3]}", {})[int(found[2])] = leaf
+      stacks.setdefault(f"{match[1]}{LAYERS}/{match[3]}", {})[int(match[2])] = leaf
   for path, layers in stacks.items():
     missing = set(range(len(layers))) - set(layers)
     if missing:

@@ -39,8 +39,8 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
     XmcapError: the configuration is incomplete, or the compiler fails for another reason.
   """
   run = run_lib.of_gin(topology, scan=False, microbatches=1)
-  wanted = ("search", "max_length", "batch_size", "cache_dtype", "stabilizer")
-  search, max_length, pictures, cache_dtype, stabilizer = (run_lib.option(Predictor, name) for name in wanted)
+  names = ("search", "max_length", "batch_size", "cache_dtype", "stabilizer")
+  search, max_length, pictures, cache_dtype, stabilizer = (run_lib.option(Predictor, name) for name in names)
   devices = topology.devices()
   of_host = [device for device in devices if device.process_index == devices[0].process_index]
   placed = sharded_params.for_evaluation({}, of_host)

@@ -99,11 +99,11 @@ class GpuNode:
   @property
   def allowed(self) -> float:
     """Bytes of a GPU's memory that jax uses; see "GPU memory allocation" in jax's documentation."""
-    given = os.environ.get("XLA_CLIENT_MEM_FRACTION") or os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+    fraction = os.environ.get("XLA_CLIENT_MEM_FRACTION") or os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
     try:
-      return self.kind.memory * (float(given) if given else 0.75)
+      return self.kind.memory * (float(fraction) if fraction else 0.75)
     except ValueError:
-      raise UsageError(f"XLA_CLIENT_MEM_FRACTION={given}: give a number, such as 0.9") from None
+      raise UsageError(f"XLA_CLIENT_MEM_FRACTION={fraction}: give a number, such as 0.9") from None
 
   def devices(self) -> list:
     """The devices to compile for, none of which is attached. See `absent_devices`."""

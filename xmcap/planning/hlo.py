@@ -85,8 +85,8 @@ class Module:
       if header := _HEADER.match(line):
         instructions = self.functions.setdefault(header[2], [])
         self.main = header[2] if header[1] else self.main
-      elif found := _INSTRUCTION.match(line):
-        root, name, shape, operation, rest = found.groups()
+      elif match := _INSTRUCTION.match(line):
+        root, name, shape, operation, rest = match.groups()
         instructions.append(Instruction(name, shape, operation, rest, root is not None))
 
   @property
@@ -111,16 +111,16 @@ class Module:
 
   def exchanges(self) -> dict[str, dict[str, int]]:
     """The collectives of a chip by kind, such as `all-gather` or `BETWEEN_SLICES`: `count`, and total `bytes`."""
-    found: dict[str, dict[str, int]] = {}
+    totals: dict[str, dict[str, int]] = {}
     for one in self.collectives():
-      all_of_kind = found.setdefault(one.kind, {"count": 0, "bytes": 0})
+      all_of_kind = totals.setdefault(one.kind, {"count": 0, "bytes": 0})
       all_of_kind["count"] += one.count
       all_of_kind["bytes"] += one.bytes
-    return found
+    return totals
 
   def collectives(self) -> list[Collective]:
     """The collectives of a chip in execution order."""
-    found = []
+    collectives = []
     beside: dict[str, dict[str, tuple[int, int]]] = {}
     for times, function, instruction in self._executed(self.main):
       if kind := _exchange_kind(instruction, function):
@@ -129,8 +129,8 @@ class Module:
         work = (times * count for count in beside[function].get(instruction.name, (0, 0)))
         dtypes = {dtype: times * size for dtype, size in _exchanged(instruction).items()}
         size = sum(dtypes.values())
-        found.append(Collective(kind, times, size, _group(instruction.rest), dtypes, *work))
-    return found
+        collectives.append(Collective(kind, times, size, _group(instruction.rest), dtypes, *work))
+    return collectives
 
   def _beside(self, function: str) -> dict[str, tuple[int, int]]:
     """Start of an exchange -> kernels that are issued before its end, and operations of their matrix products.
@@ -138,7 +138,7 @@ class Module:
     Exchanges run one after the other: what is computed during several counts for the one that started first.
     """
     shapes = {one.name: one.shape for lines in self.functions.values() for one in lines}
-    found: dict[str, tuple[int, int]] = {}
+    work_of: dict[str, tuple[int, int]] = {}
     running: dict[str, list[int]] = {}
     for one in self.functions[function]:
       if _exchange_kind(one, function):
@@ -148,12 +148,12 @@ class Module:
         started = _OPERAND.search(one.rest)
         if started and started[1] in running:
           kernels, flops = running.pop(started[1])
-          found[started[1]] = kernels, flops
+          work_of[started[1]] = kernels, flops
       elif running and one.operation not in _FREE:
         for work in running.values():
           work[0] += 1
         next(iter(running.values()))[1] += self._flops(one, shapes)
-    return found
+    return work_of
 
   def _flops(self, instruction: Instruction, shapes: Mapping[str, str]) -> int:
     """Operations of the matrix products of an instruction and of the functions that it calls."""
@@ -183,7 +183,7 @@ class Module:
     assert condition is not None, loop.rest
     lines = self.functions.get(condition[1], [])
     texts = [f"{line.shape} {line.operation}({line.rest}" for line in lines]
-    limits = [found[1] for text in texts if (found := _LIMIT.search(text))]
+    limits = [match[1] for text in texts if (match := _LIMIT.search(text))]
     counts = any(line.root and "direction=LT" in line.rest for line in lines)
     return int(limits[0]) if counts and len(limits) == 1 else unknown
 
@@ -193,8 +193,8 @@ def array_bytes(shape: str) -> list[int]:
   sizes = []
   for dtype, dims in _ARRAY.findall(shape):
     bits = re.search(r"\d+", dtype)
-    each = _BYTES.get(dtype) or (int(bits[0]) / 8 if bits else 0)
-    sizes.append(int(each * math.prod(int(size) for size in dims.split(",") if size)))
+    width = _BYTES.get(dtype) or (int(bits[0]) / 8 if bits else 0)
+    sizes.append(int(width * math.prod(int(size) for size in dims.split(",") if size)))
   return sizes
 
 
@@ -288,9 +288,9 @@ def _group(rest: str) -> tuple[int, ...]:
 
 def _iota(text: str) -> np.ndarray:
   """`[4,2]T(1,0)`, a transposed count from 0, or numbers one by one: int [N]."""
-  found = re.match(r"\[([\d,]+)\](?:T\(([\d,]+)\))?", text)
-  if found is None:
+  match = re.match(r"\[([\d,]+)\](?:T\(([\d,]+)\))?", text)
+  if match is None:
     return np.array(text.split(","), int)
-  shape = [int(size) for size in found[1].split(",")]
+  shape = [int(size) for size in match[1].split(",")]
   array = np.arange(math.prod(shape)).reshape(shape)
-  return (array.transpose([int(axis) for axis in found[2].split(",")]) if found[2] else array).reshape(-1)
+  return (array.transpose([int(axis) for axis in match[2].split(",")]) if match[2] else array).reshape(-1)

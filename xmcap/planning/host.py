@@ -34,10 +34,10 @@ def check(run: Run, programs: int, say: Callable[[str], None]) -> None:
   needed, free = needed_bytes(run, programs), platforms.free_memory()
   minutes = needed_minutes(run, programs)
   said = f"about {needed / 1e9:.0f} GB of this host's memory"
-  what = "a program" if programs == 1 else f"{programs} programs, one for each length of the targets,"
+  noun = "a program" if programs == 1 else f"{programs} programs, one for each length of the targets,"
   of_free = "" if free is None else f", of {free / 1e9:.0f} GB free"
   long = f"{minutes:.0f} minutes" if minutes >= 2 else "a minute"
-  say(f"compiling {what} needs {said}{of_free}, and about {long} on 2 cores")
+  say(f"compiling {noun} needs {said}{of_free}, and about {long} on 2 cores")
   if free is not None and free < 0.9 * needed:
     way = (
       "" if run.variant.scan else ", or --gin.ViTConfig.scan=True --gin.T5Config.scan=True, which need less"

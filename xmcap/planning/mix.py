@@ -41,7 +41,7 @@ def plan_mix(
   run: Run,
   topology: Topology,
   longest: Mapping[str, Any],
-  given: Mapping[int, float] | None,
+  mix: Mapping[int, float] | None,
   say: Callable[[str], None],
 ) -> dict[str, Any] | None:
   """Plans the steps for a run's other target lengths; None if it has only one.
@@ -49,7 +49,7 @@ def plan_mix(
   Args:
     run, longest: the run with its longest targets, and its plan.
     topology: the chips.
-    given: length -> share of steps; None: the shares in the run's data, if its index of lengths can be read.
+    mix: length -> share of steps; None: the shares in the run's data, if its index of lengths can be read.
     say: called with a line about each plan.
 
   Returns:
@@ -60,12 +60,12 @@ def plan_mix(
   *shorter, last = lengths()
   if not shorter:
     return None
-  shares, found = given, dict[str, Any]()
-  if given is None:
+  shares, summary = mix, dict[str, Any]()
+  if mix is None:
     try:
       shares = Arguments()["stream"]().mix_of_lengths(_STEPS)
     except XmcapError as error:
-      found["why_unknown"] = str(error)
+      summary["why_unknown"] = str(error)
   plans: dict[int, Mapping[str, Any]] = {}
   for number, length in enumerate(shorter, 2):
     say(f"length {number} of {len(shorter) + 1}: targets of {length} tokens")
@@ -74,6 +74,6 @@ def plan_mix(
   plans[last] = longest
   for name in ("step_seconds", "exposed_seconds"):
     seconds = {length: plan["estimate"][name] for length, plan in plans.items()}
-    found[name] = {str(length): value for length, value in seconds.items()}
-    found[f"mean_{name}"] = shares and sum(share * seconds[length] for length, share in shares.items())
-  return {**found, "shares": shares and {str(length): share for length, share in shares.items()}}
+    summary[name] = {str(length): value for length, value in seconds.items()}
+    summary[f"mean_{name}"] = shares and sum(share * seconds[length] for length, share in shares.items())
+  return {**summary, "shares": shares and {str(length): share for length, share in shares.items()}}

@@ -24,7 +24,7 @@ def exchanges(collectives: Iterable[Collective], node: GpuNode) -> dict[str, dic
     the rate of the links, and `hidden_seconds` of those. An exchange of several types counts once in `total`, and its
     seconds are divided by bytes.
   """
-  found: dict[str, dict[str, float]] = {}
+  by_type: dict[str, dict[str, float]] = {}
   total = dict.fromkeys(_SUMS, 0.0)
   for one in collectives:
     size = len(one.group) or node.chips
@@ -39,12 +39,12 @@ def exchanges(collectives: Iterable[Collective], node: GpuNode) -> dict[str, dic
         "seconds": seconds * share,
         "hidden_seconds": hidden * share,
       }
-      row = found.setdefault(f"{one.kind} {dtype}", dict.fromkeys(_SUMS, 0.0))
+      row = by_type.setdefault(f"{one.kind} {dtype}", dict.fromkeys(_SUMS, 0.0))
       for name, value in values.items():
         row[name] += value
         total[name] += 0 if name == "count" else value
     total["count"] += one.count
-  return {**dict(sorted(found.items())), "total": total} if found else {}
+  return {**dict(sorted(by_type.items())), "total": total} if by_type else {}
 
 
 def arithmetic_seconds(model_flops: float, node: GpuNode) -> float:

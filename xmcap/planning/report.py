@@ -123,8 +123,8 @@ def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
   rows.append(("links of the slice", "", _ms(estimate["links_seconds"])))
   if topology.slices > 1:
     rows.append(("network between slices", "", _ms(estimate["network_seconds"])))
-  known = _ms(estimate["schedule_seconds"]) if estimate["schedule_seconds"] else "unknown"
-  rows.append(("schedule of the compiler", f"{plan['estimated_cycles'] / 1e6:.1f} million cycles", known))
+  schedule = _ms(estimate["schedule_seconds"]) if estimate["schedule_seconds"] else "unknown"
+  rows.append(("schedule of the compiler", f"{plan['estimated_cycles'] / 1e6:.1f} million cycles", schedule))
   foot = (
     ("step, communication hidden", f"bound by {estimate['bound']}", _ms(estimate["step_seconds"])),
     ("step, communication exposed", "computing and communication", _ms(estimate["exposed_seconds"])),
@@ -132,14 +132,14 @@ def _step(plan: Plan, topology: Topology | GpuNode) -> Grid:
   return Grid(("a step, per chip", "amount", "ms"), tuple(rows), foot)
 
 
-def _exchanges(found: Mapping[str, Mapping[str, float]]) -> Grid:
+def _exchanges(exchanges: Mapping[str, Mapping[str, float]]) -> Grid:
   def row(name: str) -> tuple[str, ...]:
-    one = found[name]
+    one = exchanges[name]
     seconds = one["seconds"], one["hidden_seconds"]
     sizes = (f"{one[part] / 1e6:,.1f}" for part in ("bytes", "overlapped_bytes"))
     return name, f"{one['count']:,.0f}", *sizes, *map(_ms, seconds)
 
-  rows = tuple(row(name) for name in found if name != "total")
+  rows = tuple(row(name) for name in exchanges if name != "total")
   heads = ("between GPUs, a step of each", "number", "MB", "overlapped MB", "ms of the links", "hidden ms")
   return Grid(heads, rows, (row("total"),))
 
@@ -176,22 +176,22 @@ def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -
   if steps is None:
     return (("hours", "unknown: the number of steps depends on the data", ""),)
   hours = [steps * seconds / 3600 for seconds in both]
-  chip_hours = [each * plan["chips"] for each in hours]
+  chip_hours = [span * plan["chips"] for span in hours]
   rows = (
     ("steps", f"{steps:,}", ""),
-    ("hours", *(f"{each:,.2f}" for each in hours)),
-    ("chip-hours", *(f"{each:,.0f}" for each in chip_hours)),
+    ("hours", *(f"{span:,.2f}" for span in hours)),
+    ("chip-hours", *(f"{span:,.0f}" for span in chip_hours)),
   )
   if price is None:
     return rows
-  return (*rows, (f"cost at {price:g} per chip-hour", *(f"{each * price:,.0f}" for each in chip_hours)))
+  return (*rows, (f"cost at {price:g} per chip-hour", *(f"{span * price:,.0f}" for span in chip_hours)))
 
 
 def _cores(pictures: float, topology: Topology) -> str:
   """The cores that read so many pictures a second, of those that a host has."""
   needed = workers.cores_for(pictures)
-  held = topology.chip.host_cores
-  return f"{needed:,} of {held} of a host" + ("" if needed <= held else ": too few; raise captions_per_image")
+  own = topology.chip.host_cores
+  return f"{needed:,} of {own} of a host" + ("" if needed <= own else ": too few; raise captions_per_image")
 
 
 def _feeding(rows_by_host: Sequence[Sequence[int]]) -> str:

@@ -145,13 +145,13 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
 
 def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
   """Gin bindings, parameter -> value, for fields of a `Variant`."""
-  found = {}
+  bound = {}
   for name, value in changes.items():
     values = _REMAT[value] if name == "remat" else (value, value)
     towers = bound_image_config(), T5Config
     names = _PARAMETERS.get(name) or [f"{config.__name__}.{name}" for config in towers]
-    found |= zip(names, values, strict=False)
-  return found
+    bound |= zip(names, values, strict=False)
+  return bound
 
 
 def option(kind: type, argument: str) -> Any:
@@ -170,5 +170,5 @@ def _stream_options() -> dict[str, Any]:
       f"xmcap plan: train.stream is {bound}: only a run on @CaptionStream() can be planned; add a run's gin file, "
       "such as --gin_file=runs/train_coco35l.gin"
     )
-  wanted = ("batch_size", "captions_per_image", "prompt_length", "target_length", "image_size")
-  return {name: option(CaptionStream, name) for name in wanted}
+  names = ("batch_size", "captions_per_image", "prompt_length", "target_length", "image_size")
+  return {name: option(CaptionStream, name) for name in names}

@@ -94,11 +94,11 @@ def meshes(topology: Topology) -> Iterator[dict[str, int]]:
   to `data`, to `fsdp`, or to both with `fsdp` in one plane of the slice. Only `data`, which communicates little, spans
   slices.
   """
-  each = topology.chips // topology.slices
+  chips = topology.chips // topology.slices
   for model in (1, 2, 4):
-    if each % model:
+    if chips % model:
       continue
-    rest = each // model
+    rest = chips // model
     plane = math.gcd(rest, math.prod(sorted(topology.shape)[:2]))
     for fsdp in sorted({1, plane, rest}, reverse=True):
       yield {"data": topology.chips // (fsdp * model), "fsdp": fsdp, "model": model}

@@ -142,8 +142,8 @@ def explained(error: Exception, variant: Variant, topology: Topology | GpuNode) 
   """Converts the compiler's error to `DoesNotFit`, or to an XmcapError of one line."""
   if "RESOURCE_EXHAUSTED" in str(error):
     sizes = re.findall(r"([\d.]+)([KMGT])", str(error))
-    found = [float(number) * 2 ** (10 * ("KMGT".index(unit) + 1)) for number, unit in sizes]
-    return DoesNotFit(variant, max(found, default=topology.allowed), topology.allowed)
+    amounts = [float(number) * 2 ** (10 * ("KMGT".index(unit) + 1)) for number, unit in sizes]
+    return DoesNotFit(variant, max(amounts, default=topology.allowed), topology.allowed)
   return XmcapError(f"the compiler cannot compile this program for {topology.name}: {one_line(error)}")
 
 

@@ -144,33 +144,33 @@ class _Captions:
     if asked.stream:
       return StreamingResponse(_lines(captions, warning, service.model), media_type=_JSON_LINES)
     async with contextlib.aclosing(captions):
-      found = {code: caption async for code, caption in captions}
-    answer = {"search": asked.name, "captions": {code: found[code].text for code in asked.languages}}
-    warnings = filter(None, (warning, service.model.unlike(found)))
+      by_code = {code: caption async for code, caption in captions}
+    answer = {"search": asked.name, "captions": {code: by_code[code].text for code in asked.languages}}
+    warnings = filter(None, (warning, service.model.unlike(by_code)))
     return JSONResponse({**answer, "warning": warning} if (warning := "; ".join(warnings)) else answer)
 
   def _asked(self, request: Request) -> _Asked:
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
       raise Refused(403, "requests from pages of another origin are not allowed: use this server's own page")
-    given = dict(request.query_params)
-    if unknown := sorted(set(given) - {*_PARAMETERS}):
+    query = dict(request.query_params)
+    if unknown := sorted(set(query) - {*_PARAMETERS}):
       raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
     model = self._service.model
-    codes = model.codes(given["languages"]) if "languages" in given else model.unasked
-    name = given.get("search", next(iter(model.searches)))
+    codes = model.codes(query["languages"]) if "languages" in query else model.unasked
+    name = query.get("search", next(iter(model.searches)))
     if name not in model.searches:
       raise Refused(400, f"unknown search {name[:40]!r}: give one of {', '.join(model.searches)}")
     search = model.searches[name]
     of_draws = {
-      part: _number(given, part, *limits) for part, limits in openapi.OF_DRAWS.items() if part in given
+      part: _number(query, part, *limits) for part, limits in openapi.OF_DRAWS.items() if part in query
     }
     if of_draws and name not in model.drawing:
       drawing = ", ".join(model.drawing) or "this server has none"
       raise Refused(400, f"{next(iter(of_draws))}: only for a search that samples captions ({drawing})")
     if "temperature" in of_draws:
       search = dataclasses.replace(search, temperature=of_draws["temperature"])
-    stream = given.get("stream", "false")
+    stream = query.get("stream", "false")
     if stream not in ("true", "false"):
       raise Refused(400, "stream: give true or false")
     self._service.start.check(name)
@@ -181,13 +181,13 @@ def _nothing() -> None:
   pass
 
 
-def _number(given: Mapping[str, str], name: str, kind: type, least: float, most: float) -> Any:
+def _number(query: Mapping[str, str], name: str, kind: type, least: float, most: float) -> Any:
   try:
-    value = kind(given[name])
+    value = kind(query[name])
   except ValueError:
     value = math.nan
   if not least <= value <= most:
-    raise Refused(400, f"{name}={given[name][:40]}: give a number from {least:,} to {most:,}")
+    raise Refused(400, f"{name}={query[name][:40]}: give a number from {least:,} to {most:,}")
   return value
 
 
@@ -196,15 +196,15 @@ async def _lines(captions, warning: str, model: Model) -> AsyncIterator[str]:
 
   An error becomes the last line, since the status has already been sent.
   """
-  found = {}
+  by_code = {}
   async with contextlib.aclosing(captions):
     if warning:
       yield json.dumps({"warning": warning}) + "\n"
     try:
       async for code, caption in captions:
-        found[code] = caption
+        by_code[code] = caption
         yield json.dumps({"language": code, "caption": caption.text}, ensure_ascii=False) + "\n"
-      if warning := model.unlike(found):
+      if warning := model.unlike(by_code):
         yield json.dumps({"warning": warning}) + "\n"
     except Refused as error:
       yield json.dumps({"error": str(error)}) + "\n"

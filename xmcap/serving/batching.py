@@ -124,14 +124,14 @@ class Batcher:
     try:
       while left:
         try:
-          found = await asyncio.wait_for(job.results.get(), job.arrived + seconds - clock())
+          answer = await asyncio.wait_for(job.results.get(), job.arrived + seconds - clock())
         except TimeoutError:
           raise Refused(504, f"timed out after {seconds:g} s with {left} captions missing") from None
-        if isinstance(found, Refused):
-          raise found
-        for pair in found:
+        if isinstance(answer, Refused):
+          raise answer
+        for pair in answer:
           yield pair
-        left -= len(found)
+        left -= len(answer)
     finally:
       with contextlib.suppress(ValueError):
         self._jobs.remove(job)
@@ -183,7 +183,7 @@ class Batcher:
     seed = random.getrandbits(31) if seed is None else seed
     call = functools.partial(self.captioner.best, pictures, codes, search=search, seed=seed, pad_to=pad_to)
     try:
-      found = await loop.run_in_executor(self._device, call)
+      captioned = await loop.run_in_executor(self._device, call)
     except Exception as error:  # a failed call must not end the server
       logging.error("a call of %d pictures failed: %s", len(batch), one_line(error), exc_info=error)
       for job in batch:
@@ -192,7 +192,7 @@ class Batcher:
       return
     self._observe(len(batch), sum(map(len, languages)), loop.time() - began)
     # A padded call has more rows than jobs, and more captions than requested.
-    for job, codes, captions in zip(batch, languages, found, strict=False):
+    for job, codes, captions in zip(batch, languages, captioned, strict=False):
       job.results.put_nowait([(code, captions[code]) for code in codes])
       if not job.languages:
         job.decoded()

@@ -42,8 +42,8 @@ class Model:
   @property
   def untrained(self) -> tuple[str, ...]:
     """Further languages that requests may name, with a warning."""
-    known = self.own or self.offered
-    return tuple(code for code in self.chosen or languages.LANGUAGES if code not in known)
+    own = self.own or self.offered
+    return tuple(code for code in self.chosen or languages.LANGUAGES if code not in own)
 
   @property
   def unasked(self) -> tuple[str, ...]:
@@ -63,14 +63,14 @@ class Model:
       if not self.trained:
         raise Refused(400, f"the model was trained on none of {', '.join(self.offered)}: name some of them")
       return self.trained
-    known = (*self.trained, *self.untrained)
+    allowed = (*self.trained, *self.untrained)
     try:
       codes = languages.parse(text)
     except UsageError as error:
       raise Refused(400, str(error)) from None
-    if others := [code for code in codes if code not in known]:
+    if others := [code for code in codes if code not in allowed]:
       raise Refused(
-        400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(known)}"
+        400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(allowed)}"
       )
     return codes
 
@@ -79,7 +79,7 @@ class Model:
     others = [code for code in codes if code not in self.own]
     return languages.trained_on(self.own, others) if self.own and others else ""
 
-  def unlike(self, found: Mapping[str, Any]) -> str:
+  def unlike(self, candidates: Mapping[str, Any]) -> str:
     """What it warns of for a picture, from its candidates {language: `Candidate`}: that it may be unfamiliar; or ""."""
-    warning = familiarity.unlike(self.known, {code: one.probability for code, one in found.items()})
+    warning = familiarity.unlike(self.known, {code: one.probability for code, one in candidates.items()})
     return f"the picture {warning}" if warning else ""

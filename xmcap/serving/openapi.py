@@ -28,7 +28,7 @@ def document(model: Model, limits: Limits) -> Mapping[str, Any]:
   """OpenAPI 3.1 of a server."""
   searches = list(model.searches)
   picture = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}
-  what = "one language" if len(model.offered) == 1 else f"{len(model.offered)} languages"
+  noun = "one language" if len(model.offered) == 1 else f"{len(model.offered)} languages"
   pictures = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "application/octet-stream")
   captions = {
     "summary": "Captions a picture",
@@ -71,7 +71,7 @@ def document(model: Model, limits: Limits) -> Mapping[str, Any]:
   }
   return {
     "openapi": "3.1.0",
-    "info": {"title": "xmcap", "version": __version__, "description": f"Captions of pictures in {what}"},
+    "info": {"title": "xmcap", "version": __version__, "description": f"Captions of pictures in {noun}"},
     "paths": {
       "/v1/captions": {"post": captions},
       "/v1/model": {

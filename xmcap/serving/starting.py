@@ -49,8 +49,8 @@ class Start:
   def check(self, search: str) -> None:
     """Refused while the search has no programs."""
     if search not in self.searches:
-      what = f"search {search} is being compiled" if self._began else "the model is being loaded"
-      raise Refused(503, f"{what}: try again soon")
+      reason = f"search {search} is being compiled" if self._began else "the model is being loaded"
+      raise Refused(503, f"{reason}: try again soon")
 
   def state(self) -> Mapping[str, Any]:
     """How far the start is, for the page."""

@@ -186,9 +186,9 @@ def factor_rules() -> Mapping[str | None, Any]:
   They apply to parameters of more than two dimensions. With these rules the second moments of the patch kernel are not
   factored, as in optax.
   """
-  known = adafactor.standard_logical_factor_rules()
+  rules = adafactor.standard_logical_factor_rules()
   uncut = dict.fromkeys((None, *_UNCUT_AXES), adafactor.FactorDim.NONE)
-  return flax.core.freeze({**known, **uncut, **{own: known[same] for own, same in _OF_HEAD.items()}})
+  return flax.core.freeze({**rules, **uncut, **{own: rules[same] for own, same in _OF_HEAD.items()}})
 
 
 class Partitioner(partitioning.PjitPartitioner):

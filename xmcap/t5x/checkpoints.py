@@ -46,17 +46,17 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
   folder = pathlib.Path(out).absolute()
   importing.check_free(folder, "checkpoint_0")
   model_dir.parse(run)
-  given = weights.open_weights(run)
+  stored = weights.open_weights(run)
   variables = variable_shapes(bound_image_config()(), T5Config())
-  wanted = flat(variables["params"])
-  check_same(wanted, given.tensors, given.where)
+  shapes = flat(variables["params"])
+  check_same(shapes, stored.tensors, stored.where)
   optimizer = adafactor.Adafactor(logical_factor_rules=t5x_adapter.factor_rules())
   state = jax.eval_shape(
     lambda tree: train_state.FlaxOptimTrainState.create(optimizer, tree).state_dict(),
     flax.core.freeze(variables),
   )
   tree = {
-    "target": stacking.nested({path: given.tensors[path].read() for path in wanted}),
+    "target": stacking.nested({path: stored.tensors[path].read() for path in shapes}),
     "state": jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), flax.core.unfreeze(state["state"])),
   }
   importing.make_folder(folder)
@@ -65,7 +65,7 @@ def to_t5x(run: str, out: str, say: Callable[[str], None] = print) -> pathlib.Pa
   with ocp.CheckpointManager(folder, options=options, item_handlers=handlers) as manager:
     manager.save(0, args=ocp.args.Composite(state=ocp.args.PyTreeSave(tree)))
   checkpoint = folder / "checkpoint_0"
-  say(f"{given.where}: {len(wanted)} parameters, now in {checkpoint}")
+  say(f"{stored.where}: {len(shapes)} parameters, now in {checkpoint}")
   say(f"next: --gin.INITIAL_CHECKPOINT_PATH='\"{checkpoint}\"'")
   return checkpoint
 
@@ -80,18 +80,18 @@ def from_t5x(path: str, out: str, say: Callable[[str], None] = print) -> pathlib
   """
   folder = pathlib.Path(out)
   importing.check_free(folder, weights.PARAMS)
-  found = t5x_reader.find(pathlib.Path(path))
-  if found is None:
+  place = t5x_reader.find(pathlib.Path(path))
+  if place is None:
     raise UsageError(f"{path}: no t5x checkpoint found (looked for checkpoint_N)")
-  params = t5x_reader.parameters(t5x_reader.read(found))
+  params = t5x_reader.parameters(t5x_reader.read(place))
   for part in CAPTIONER_PARAMS:
     if not any(name.startswith(f"{part}/") for name in params):
-      raise UsageError(f"{found}: not a captioner, as it has no {part}: for a T5 alone use `xmcap convert`")
-  outputs = unchanged(weights.one_by_one(params), str(found))
+      raise UsageError(f"{place}: not a captioner, as it has no {part}: for a T5 alone use `xmcap convert`")
+  outputs = unchanged(weights.one_by_one(params), str(place))
   importing.make_folder(folder)
   size = write_safetensors(folder / weights.PARAMS, outputs, {"format": "xmcap", "source": "t5x"})
   say(
-    f"{found}: {len(outputs)} parameters, {importing.count(outputs):,} numbers; the optimizer state is left out"
+    f"{place}: {len(outputs)} parameters, {importing.count(outputs):,} numbers; the optimizer state is left out"
   )
   say(f"{folder / weights.PARAMS}: {size / 1e6:,.1f} MB; next: --gin.PRETRAINED={folder}")
   return folder
@@ -103,10 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
   parser.add_argument("to", choices=("to_t5x", "from_t5x"))
   parser.add_argument("--input", required=True, metavar="DIR", help="a run of xmcap or of t5x")
   parser.add_argument("--out", required=True, metavar="DIR", help="the new folder")
-  given = parser.parse_args(arguments)
+  options = parser.parse_args(arguments)
   terminal.guard()
   try:
-    {"to_t5x": to_t5x, "from_t5x": from_t5x}[given.to](given.input, given.out)
+    {"to_t5x": to_t5x, "from_t5x": from_t5x}[options.to](options.input, options.out)
   except XmcapError as error:
     print(f"xmcap: {terminal.shown(error, limit=None)}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1

@@ -63,9 +63,9 @@ class Feed:
     """Stops reading ahead, unless a read hangs."""
     if self._stalled:
       return
-    for each in (self._batches, self.stream):
-      if hasattr(each, "close"):
-        each.close()
+    for reader in (self._batches, self.stream):
+      if hasattr(reader, "close"):
+        reader.close()
 
   def _wait_for(self, read: Callable[[], Any], when: str) -> Any:
     result = futures.Future()

@@ -129,18 +129,18 @@ class Starving(Hook):
     waiting = run.metrics.get("waiting_for_data")
     if waiting is None or self.warned:
       return
-    wanted = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
+    demand = len(run.feed.rows) * run.metrics["steps_per_second"] / max(1 - waiting, 0.01)
     if self._reads and not self._compared:
       self._compared = True
-      enough = "enough" if self._reads >= MARGIN * wanted else f"too few: {MARGIN:g} times as many are safe"
-      run.say(f"the devices take {wanted:,.0f} pictures a second of the {self._reads:,.0f}: {enough}")
+      enough = "enough" if self._reads >= MARGIN * demand else f"too few: {MARGIN:g} times as many are safe"
+      run.say(f"the devices take {demand:,.0f} pictures a second of the {self._reads:,.0f}: {enough}")
     if waiting < self.limit:
       return
     self.warned = True
     reads = f", and this host read {self._reads:,.0f} at the start" if self._reads else ""
     logging.warning(
       f"step {run.step}: the device waits for data {waiting:.0%} of the time; it could train on"
-      f" {wanted:,.0f} pictures a second{reads}: give the host more cores (the stream's `workers`), store smaller"
+      f" {demand:,.0f} pictures a second{reads}: give the host more cores (the stream's `workers`), store smaller"
       " pictures, or use more captions per picture (captions_per_image)"
     )
 
@@ -195,10 +195,10 @@ class Evaluate(Hook):
   def _show_samples(self, run: Run) -> None:
     """Writes the pictures and captions of evaluators that have `samples`."""
     for number, evaluator in enumerate(self.evaluators):
-      if found := getattr(evaluator, "samples", None):
+      if samples := getattr(evaluator, "samples", None):
         name = getattr(evaluator, "prefix", "").rstrip("/") or f"evaluator_{number}"
-        texts = {f"captions/{name}/{place}": text for place, text in found["texts"].items()}
-        run.progress.show(run.step, texts, {f"captions/{name}": found["images"]})
+        texts = {f"captions/{name}/{place}": text for place, text in samples["texts"].items()}
+        run.progress.show(run.step, texts, {f"captions/{name}": samples["images"]})
 
   def _failure(self, run: Run, evaluator: Any, error: Exception) -> XmcapError:
     """Saves what can be saved, and returns the error that ends the run in place of an evaluator's error."""

@@ -184,8 +184,8 @@ def train(
   watch.progress("")
 
   # Each process counts the examples that its stream left out since this start.
-  for what, count in total_over_hosts("left out", getattr(stream, "lost", {})).items():
-    say(f"left out: {count:,} {what}")
+  for kind, count in total_over_hosts("left out", getattr(stream, "lost", {})).items():
+    say(f"left out: {count:,} {kind}")
   if run.finished:
     run.message = f"finished at step {run.step}"
   else:

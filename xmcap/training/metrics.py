@@ -47,9 +47,9 @@ class Pace:
     """Counts time in which the device was idle for want of data."""
     self._waited += seconds
 
-  def beside(self, what: str, seconds: float) -> None:
+  def beside(self, activity: str, seconds: float) -> None:
     """Takes the time of one of `BESIDE` out of the rates and out of the step during which it was spent."""
-    self._beside[what] += seconds
+    self._beside[activity] += seconds
     self._last_done += seconds
 
   def take(self) -> tuple[float, dict[str, float], dict[str, float]]:
@@ -70,7 +70,7 @@ class Pace:
       "steps_per_second": len(steps) / training,
     }
     shares = {"waiting_for_data": min(1.0, self._waited / whole)}
-    shares.update({what: seconds / whole for what, seconds in self._beside.items()})
+    shares.update({activity: seconds / whole for activity, seconds in self._beside.items()})
     self._start_over(now)
     return training, speed, shares
 
@@ -163,10 +163,10 @@ class Progress:
     )
     return f"{which}, for {shapes['target_tokens'][-1]} tokens"
 
-  def beside(self, what: str, seconds: float) -> None:
+  def beside(self, activity: str, seconds: float) -> None:
     """Counts seconds that were spent on one of `BESIDE` instead of training."""
-    self.pace.beside(what, seconds)
-    self._goodput.spend(what, seconds)
+    self.pace.beside(activity, seconds)
+    self._goodput.spend(activity, seconds)
 
   def _write(self, step: int, values: Mapping[str, float]) -> None:
     self._writer.scalars(step, {**values, **self._goodput.shares()})
@@ -190,13 +190,13 @@ class Progress:
     those of the last step, because fetching them for every step would be slow.
     """
     self._throttle(ahead=0)
-    means = [{name: value for name, value in each.items() if not _is_latest(name)} for each in self._pending]
+    means = [{name: value for name, value in row.items() if not _is_latest(name)} for row in self._pending]
     means, latest = jax.device_get((means, self._pending[-1]))
     training, speed, shares = self.pace.take()
-    train = {name: _finite_mean([each[name] for each in means]) for name in means[-1]}
-    train["skipped_in_a_row"] = max(float(each["skipped_in_a_row"]) for each in means)
+    train = {name: _finite_mean([row[name] for row in means]) for name in means[-1]}
+    train["skipped_in_a_row"] = max(float(row["skipped_in_a_row"]) for row in means)
     train |= {name: float(value) for name, value in latest.items() if _is_latest(name)}
-    speed |= self._rates([float(each.get("weight", 0)) for each in means], training)
+    speed |= self._rates([float(row.get("weight", 0)) for row in means], training)
     memory = device_memory()
     self._say(self._line(step, train, speed, shares))
     groups = {"train": train, "speed": speed, "time": shares, "memory": memory}
@@ -216,7 +216,7 @@ class Progress:
     if captions:
       # The weight is 1 for each target token that is not padding.
       rates.update(captions_per_second=captions / seconds, tokens_per_second=sum(weights) / seconds)
-    ideal = [known for shapes in self._batches if (known := self._ideal[shapes]) is not None]
+    ideal = [of_batch for shapes in self._batches if (of_batch := self._ideal[shapes]) is not None]
     if len(ideal) == len(self._batches):
       rates["mfu"] = sum(ideal) / seconds
     return rates
@@ -260,12 +260,12 @@ class Progress:
     """Writes Markdown and pictures, uint8 [N, H, W, 3], by name, to the writers that can show them."""
     self._writer.show(step, texts, images)
 
-  def event(self, what: str, **facts: Any) -> None:
+  def event(self, kind: str, **facts: Any) -> None:
     """Records that the run started or ended, and its goodput until then; see `metrics_file`."""
-    if what != "started":
+    if kind != "started":
       self._write(self._step, {})
-    self._writer.event(self._step, what, **facts)
-    if what == "started":
+    self._writer.event(self._step, kind, **facts)
+    if kind == "started":
       self._write(self._step, {})
 
 
@@ -285,8 +285,8 @@ def summarise(rows: Sequence[tuple[str, str, float]]) -> dict[str, float]:
     by_name.setdefault(name, {})[language] = float(value)
   summary = {}
   for name, values in by_name.items():
-    given = [values[language] for language in ("", "mean") if language in values]
-    summary[name] = given[0] if given else float(np.mean(list(values.values())))
+    overall = [values[language] for language in ("", "mean") if language in values]
+    summary[name] = overall[0] if overall else float(np.mean(list(values.values())))
   return summary
 
 
@@ -297,9 +297,9 @@ def device_memory() -> dict[str, float]:
   """
   stats = [device.memory_stats() or {} for device in jax.local_devices()]
   used = [
-    (each["peak_bytes_in_use"] / each["bytes_limit"], float(each["peak_bytes_in_use"]))
-    for each in stats
-    if each.get("bytes_limit") and "peak_bytes_in_use" in each
+    (of_device["peak_bytes_in_use"] / of_device["bytes_limit"], float(of_device["peak_bytes_in_use"]))
+    for of_device in stats
+    if of_device.get("bytes_limit") and "peak_bytes_in_use" in of_device
   ]
   return dict(zip(("peak_share", "peak_bytes"), max(used), strict=True)) if used else {}
 

@@ -71,10 +71,10 @@ class CaptionObjective:
       own = cast(jax.Array, own)[:, 0].astype(jnp.float32)
       return jnp.max(jnp.linalg.norm(own - stored, axis=1) / jnp.linalg.norm(own, axis=1))
 
-    found = float(jax.jit(difference)(params[IMAGE], pixels, stored))
-    if not found < _DIFFERENCE:
+    gap = float(jax.jit(difference)(params[IMAGE], pixels, stored))
+    if not gap < _DIFFERENCE:
       raise UsageError(
-        f"{stream.features}: not the vectors of this run's ViT (they differ by {found:.0%} of their length): make them"
+        f"{stream.features}: not the vectors of this run's ViT (they differ by {gap:.0%} of their length): make them"
         " with `xmcap features --model_dir=WEIGHTS` and start from --gin.PRETRAINED=WEIGHTS"
       )
 

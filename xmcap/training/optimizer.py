@@ -192,18 +192,18 @@ def _factors(
   decided, seen = set(), set()
 
   def factor_of(*names: str) -> float:
-    found = [index for index, (pattern, _) in enumerate(rules) if any(map(pattern.search, names))]
-    seen.update(found)
-    decided.update(found[:1])
-    return rules[found[0]][1] if found else 1.0
+    matches = [index for index, (pattern, _) in enumerate(rules) if any(map(pattern.search, names))]
+    seen.update(matches)
+    decided.update(matches[:1])
+    return rules[matches[0]][1] if matches else 1.0
 
   factors = {}
   for path, leaf in stacking.flatten(params).items():
     layers = stacking.one_by_one(path, np.shape(leaf)[0] if np.ndim(leaf) else 0, lambda n: n)
-    each = [factor_of(path, name) for name in layers] or [factor_of(path)]
+    own = [factor_of(path, name) for name in layers] or [factor_of(path)]
     # A single number where possible, which costs nothing in the compiled step.
-    same = len(set(each)) == 1
-    factors[path] = each[0] if same else np.array(each, np.float32).reshape(-1, *[1] * (np.ndim(leaf) - 1))
+    same = len(set(own)) == 1
+    factors[path] = own[0] if same else np.array(own, np.float32).reshape(-1, *[1] * (np.ndim(leaf) - 1))
   for index, (pattern, _) in enumerate(rules):
     # For `frozen` the order of the patterns does not matter, so a match is enough.
     if option and index not in (seen if option == "frozen" else decided):

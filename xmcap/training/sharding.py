@@ -140,8 +140,8 @@ def fast_domains(devices: Sequence[Any]) -> int:
     getattr(device, "slice_index", None) for device in devices if device.platform in ("tpu", "gpu")
   )
   if len(set(sizes.values())) > 1:
-    found = ", ".join(str(size) for _, size in sorted(sizes.items()))
-    raise UsageError(f"the slices or nodes have {found} devices: a mesh needs the same number from each")
+    counts = ", ".join(str(size) for _, size in sorted(sizes.items()))
+    raise UsageError(f"the slices or nodes have {counts} devices: a mesh needs the same number from each")
   return len(sizes) or 1
 
 
@@ -161,7 +161,7 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
   flax's collection of that name, `{..., NAME_axes: AxisMetadata}`.
   """
   names = stacking.flatten(partitioning.get_axis_names(params_axes or {}))
-  known = {logical for logical, _ in rules}
+  logical_axes = {logical for logical, _ in rules}
   usable = rules
   if isinstance(mesh, Mesh) and fast_domains(mesh.devices.flatten().tolist()) > 1:
     usable = [(logical, _without_data(axes)) for logical, axes in rules]
@@ -173,14 +173,14 @@ def parameter_shardings(params: Any, params_axes: Any, mesh: Mesh, rules: Rules)
       raise XmcapError(
         f"parameter {name} {param.shape}: its logical axes are {axes}: make it with param_with_axes"
       )
-    unknown = [axis for axis in axes if axis is not None and axis not in known]
+    unknown = [axis for axis in axes if axis is not None and axis not in logical_axes]
     if unknown:
       raise XmcapError(
         f"parameter {name}: no rule for the logical axis {unknown[0]!r}: add it to Partitioning.extra_rules"
       )
     kept = layers.mesh_axes(param.shape, axes, usable, mesh.shape)
-    wanted = layers.mesh_axes([mesh.size] * len(axes), axes, usable, mesh.shape)  # every axis divides that
-    for logical, some, whole in zip(axes, kept, wanted, strict=True):
+    possible = layers.mesh_axes([mesh.size] * len(axes), axes, usable, mesh.shape)  # every axis divides that
+    for logical, some, whole in zip(axes, kept, possible, strict=True):
       if len(some) < len(whole):
         dimension = f"parameter {name} {param.shape}: {logical}"
         parts, most = axis_size(mesh, some), axis_size(mesh, whole)
@@ -254,11 +254,11 @@ def process_rows(mesh: Mesh, rows: int, process_index: int | None = None) -> np.
       f" (nearest batch: {groups * max(1, round(rows / groups)):,} pictures)"
     )
   owners = np.array([device.process_index for device in mesh.devices.flat]).reshape(groups, -1)
-  held = np.flatnonzero((owners == process_index).any(axis=1))
-  if not held.size:
+  owned = np.flatnonzero((owners == process_index).any(axis=1))
+  if not owned.size:
     raise UsageError(f"process {process_index} holds no device of the mesh: change Partitioning")
   size = rows // groups
-  return (held[:, None] * size + np.arange(size)).reshape(-1)
+  return (owned[:, None] * size + np.arange(size)).reshape(-1)
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:

@@ -37,15 +37,15 @@ class StatePlan:
     """Bytes of parameters and optimizer state together, as in a checkpoint."""
     return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(self.target))
 
-  def create(self, given: Collection[str] = ()) -> TrainState:
+  def create(self, paths: Collection[str] = ()) -> TrainState:
     """Makes a fresh state directly on the mesh, in one compiled function: no host ever holds a full copy.
 
-    Parameters whose paths are in `given` are zeros, because they will be replaced: random initialization of a large
+    Parameters whose paths are in `paths` are zeros, because they will be replaced: random initialization of a large
     model takes a minute to compile.
     """
 
     def fresh(path: Sequence[Any], leaf: jax.Array) -> jax.Array:
-      return jnp.zeros_like(leaf) if path_name(path) in given else leaf
+      return jnp.zeros_like(leaf) if path_name(path) in paths else leaf
 
     def init(rng: jax.Array) -> TrainState:
       state = self._init(rng)[0]

@@ -54,9 +54,9 @@ def _with_gradients(sums: Sums, parts: int, params: Any, hidden: jax.Array, toke
   return values, (of_params, jnp.moveaxis(of_hidden, 0, 2).reshape(hidden.shape))
 
 
-def _backward(sums: Sums, parts: int, gradients: Any, given: tuple[jax.Array, Any]):
+def _backward(sums: Sums, parts: int, gradients: Any, cotangents: tuple[jax.Array, Any]):
   del sums, parts  # the gradients of the metrics are not used
-  scaled = jax.tree.map(lambda gradient: gradient * given[0].astype(gradient.dtype), gradients)
+  scaled = jax.tree.map(lambda gradient: gradient * cotangents[0].astype(gradient.dtype), gradients)
   return *scaled, None
 
 

@@ -152,9 +152,9 @@ class Beam:
     cache = jax.tree.map(lambda x: x.reshape(count, self.beams, *x.shape[1:]), cache)
     best, candidates = top_tokens(logits, min(2 * self.beams, logits.shape[-1]))
     scores = best - jax.nn.logsumexp(logits, axis=-1, keepdims=True) + rows.live_scores[..., None]
-    each = candidates.shape[-1]
-    scores, index = top(scores.reshape(count, -1), min(2 * self.beams, self.beams * each))
-    parents = index // each
+    width = candidates.shape[-1]
+    scores, index = top(scores.reshape(count, -1), min(2 * self.beams, self.beams * width))
+    parents = index // width
     token = jnp.take_along_axis(candidates.reshape(count, -1), index, axis=1)
     tokens = jnp.take_along_axis(rows.live_tokens, parents[..., None], axis=1)
     tokens = lax.dynamic_update_slice_in_dim(tokens, token[..., None], position + 1, axis=2)

@@ -62,8 +62,8 @@ def generate(captioner, search, max_length, cache_dtype, marks, params, image, p
     captioner.apply, {"params": {**params, "decoder": stacking.unstack(params["decoder"])}}
   )
   batch, languages, _ = prompt_tokens.shape
-  given = marks if marks is not None and marks.stabilizer.is_consistent else None
-  prompts = prompt_tokens if given is None else jnp.full((batch, 1, 1), PAD_ID, jnp.int32)
+  consistent = marks if marks is not None and marks.stabilizer.is_consistent else None
+  prompts = prompt_tokens if consistent is None else jnp.full((batch, 1, 1), PAD_ID, jnp.int32)
   rows = batch * prompts.shape[1]
   encoded, mask = apply(apply(image, method="encode_image"), prompts, method="encode")
   encoded, mask = encoded.reshape(rows, *encoded.shape[2:]), mask.reshape(rows, -1)
@@ -71,13 +71,13 @@ def generate(captioner, search, max_length, cache_dtype, marks, params, image, p
   if cache_dtype is not None:
     cross, cache = cross.astype(cache_dtype), cache.astype(cache_dtype)
   keys = _row_keys(rng, row_ids, prompt_tokens)
-  if given is None:
+  if consistent is None:
     step = functools.partial(apply, method="decode_step")
-    found = search.run(step, cross, cache, max_length, keys)
+    decoded = search.run(step, cross, cache, max_length, keys)
   else:
     both = jax.vmap(jax.random.fold_in, (None, 0))(rng, row_ids), keys
-    found = given.search(apply, search, cross, cache, prompt_tokens, max_length, both)
-  tokens, scores = (leaf.reshape(batch, languages, *leaf.shape[1:]) for leaf in found)
+    decoded = consistent.search(apply, search, cross, cache, prompt_tokens, max_length, both)
+  tokens, scores = (leaf.reshape(batch, languages, *leaf.shape[1:]) for leaf in decoded)
   return tokens, scores
 
 

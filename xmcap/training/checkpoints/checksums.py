@@ -78,7 +78,7 @@ def _read(file: epath.Path) -> Sums:
 def _write(folder: epath.Path, name: str, names: Iterable[str]) -> None:
   names = sorted(names)
   with futures.ThreadPoolExecutor(_READERS) as readers:
-    sums = readers.map(lambda each: _sum(folder / each), names)
+    sums = readers.map(lambda file: _sum(folder / file), names)
     (folder / name).write_text(json.dumps(dict(zip(names, sums, strict=True)), indent=0))
 
 
@@ -87,11 +87,11 @@ def _compare(file: epath.Path, size: int, crc: int) -> str | None:
     length = file.stat().length
     if length != size:
       return f"{file} has {length:,} bytes, but had {size:,} when it was written"
-    found = _sum(file)[1]
+    actual = _sum(file)[1]
   except (FileNotFoundError, NotADirectoryError):
     return f"{file} is missing"
-  if found != crc:
-    return f"{file} has changed since it was written (CRC-32 {found:08x}, was {crc:08x})"
+  if actual != crc:
+    return f"{file} has changed since it was written (CRC-32 {actual:08x}, was {crc:08x})"
   return None
 
 

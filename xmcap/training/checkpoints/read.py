@@ -83,8 +83,8 @@ def _verify(path: epath.Path, names: Sequence[str], shared: bool) -> bool:
     damage = next(filter(None, (checksums.difference(path / name, *share) for name in summed)), "")
   except OSError as error:
     trouble = f"{path}: cannot be read now ({error.strerror or one_line(error)}): start again later"
-  for kind, found in ((CheckpointDamaged, damage), (XmcapError, trouble)):
-    reports = hosts.agree(f"check of checkpoint {path.name}", found) if shared else [found]
+  for kind, message in ((CheckpointDamaged, damage), (XmcapError, trouble)):
+    reports = hosts.agree(f"check of checkpoint {path.name}", message) if shared else [message]
     if report := next(filter(None, reports), ""):
       raise kind(report)
   if len(summed) < len(names):
@@ -139,8 +139,8 @@ def first_readable(folder: str | os.PathLike, read: Callable[[epath.Path], Any])
 
 def notes(root: epath.Path) -> dict[int, retention.Note]:
   """The notes of evaluations in a folder of checkpoints, by step."""
-  found = {step: retention.read_note(root / str(step)) for step in steps_in(root)}
-  return {step: note for step, note in found.items() if note is not None}
+  by_step = {step: retention.read_note(root / str(step)) for step in steps_in(root)}
+  return {step: note for step, note in by_step.items() if note is not None}
 
 
 def best_step(model_dir: str | os.PathLike) -> int | None:
@@ -227,22 +227,22 @@ def flat(tree: Any) -> dict[str, Any]:
 
 
 def check_same(
-  wanted: Mapping[str, Any], given: Mapping[str, Any], where: str, allow_extra: bool = False
+  model: Mapping[str, Any], checkpoint: Mapping[str, Any], where: str, allow_extra: bool = False
 ) -> None:
   """Compares the {path: leaf} of a model and of a checkpoint; XmcapError names the first difference."""
-  for path, leaf in wanted.items():
+  for path, leaf in model.items():
     shape = tuple(leaf.shape)
-    if path in given:
-      if tuple(given[path].shape) == shape:
+    if path in checkpoint:
+      if tuple(checkpoint[path].shape) == shape:
         continue
       raise XmcapError(
-        f"{where}: {path} has shape {tuple(given[path].shape)}, but {shape} in this model: "
+        f"{where}: {path} has shape {tuple(checkpoint[path].shape)}, but {shape} in this model: "
         "use the configuration it was trained with, or another model_dir"
       )
     raise XmcapError(
       f"{where}: {path} {shape} of this model is missing: use the configuration it was trained with"
     )
-  extra = sorted(set(given) - set(wanted))
+  extra = sorted(set(checkpoint) - set(model))
   if extra and not allow_extra:
     raise XmcapError(
       f"{where}: {extra[0]} (and {len(extra) - 1} more) is not in this model or its optimizer: use the configuration "

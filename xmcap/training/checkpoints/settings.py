@@ -39,8 +39,8 @@ def of_run(stream: Any) -> Settings:
   A stream without `signature()` is identified by its type and its pictures per batch. Raises UsageError if a process
   has different data from process 0.
   """
-  known = {"stream": type(stream).__name__, "pictures": stream.pictures}
-  data = json.dumps(stream.signature() if hasattr(stream, "signature") else known, sort_keys=True)
+  signature = {"stream": type(stream).__name__, "pictures": stream.pictures}
+  data = json.dumps(stream.signature() if hasattr(stream, "signature") else signature, sort_keys=True)
   digests = hosts.agree("data of the run", hashlib.sha256(data.encode()).hexdigest())
   others = [number for number, digest in enumerate(digests) if digest != digests[0]]
   if others:

@@ -144,21 +144,21 @@ def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str 
   def below(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not prefix or f"{path}/".startswith(f"{prefix.rstrip('/')}/")]
 
-  wanted = below(model)
-  extra = sorted(set(below(weights.tensors)) - set(wanted))
+  needed = below(model)
+  extra = sorted(set(below(weights.tensors)) - set(needed))
   if prefix is None:
     if extra:
       raise XmcapError(
         f"{weights.where}: {extra[0]} {weights.tensors[extra[0]].shape} (and {len(extra) - 1} more) is not in this"
         f" model: {weights.hint}, or name the part to take, as in ('{folder}', '{weights.parts()[0]}')"
       )
-    return {path: weights.tensors[path] for path in wanted if path in weights.tensors}
-  if not wanted:
+    return {path: weights.tensors[path] for path in needed if path in weights.tensors}
+  if not needed:
     parts = sorted({path.split("/")[0] for path in model})
     raise UsageError(
       f"train.pretrained: this model has no parameters below {prefix!r}; its parts are {', '.join(parts)}"
     )
-  for path in wanted:
+  for path in needed:
     if path not in weights.tensors:
       shape = tuple(model[path].shape)
       raise XmcapError(f"{weights.where}: {path} {shape} of this model is missing: {weights.hint}")
@@ -166,7 +166,7 @@ def _taken(weights: Weights, model: Mapping[str, Any], folder: str, prefix: str 
     logging.warning(
       "%s: %d parameters below %r are not in this model: %s ...", folder, len(extra), prefix, extra[0]
     )
-  return {path: weights.tensors[path] for path in wanted}
+  return {path: weights.tensors[path] for path in needed}
 
 
 def _fitted(path: str, tensor: Tensor, shape: tuple[int, ...], weights: Weights) -> tuple[Tensor, str]:

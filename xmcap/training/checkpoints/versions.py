@@ -20,13 +20,13 @@ _PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "optax", "orbax-checkpoint", "te
 
 def here() -> dict[str, str]:
   """Name -> version of what may change a run's numbers, as far as it is installed."""
-  found = {"python": platform.python_version(), "xmcap": __version__}
+  versions = {"python": platform.python_version(), "xmcap": __version__}
   for name in _PACKAGES:
     try:
-      found[name] = importlib.metadata.version(name)
+      versions[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
       continue
-  return found
+  return versions
 
 
 def keep(model_dir: epath.Path, step: int, say: Callable[[str], None] = print) -> None:

@@ -61,8 +61,8 @@ def open_weights(folder: str | os.PathLike) -> Weights:
 
 def read_all(folder: str | os.PathLike) -> dict[str, Any]:
   """Reads all parameters of a folder (see `open_weights`) as nested dicts of float32 arrays."""
-  held = open_weights(folder).tensors
-  return stacking.nested({path: np.asarray(tensor.read(), np.float32) for path, tensor in held.items()})
+  tensors = open_weights(folder).tensors
+  return stacking.nested({path: np.asarray(tensor.read(), np.float32) for path, tensor in tensors.items()})
 
 
 def stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -181,21 +181,21 @@ class Checkpoints:
         file.unlink()
 
   @contextlib.contextmanager
-  def _writing(self, what: str) -> Iterator[None]:
-    with watch.during("checkpoint", what), self._explained(what):
+  def _writing(self, label: str) -> Iterator[None]:
+    with watch.during("checkpoint", label), self._explained(label):
       yield
 
   @contextlib.contextmanager
-  def _explained(self, what: str) -> Iterator[None]:
+  def _explained(self, label: str) -> Iterator[None]:
     try:
       yield
     except Exception as error:  # TensorStore and Google's client have their own types
-      if known := refusals.explained(error, str(self.directory)) or hosts.as_lost(error):
-        raise known from error
+      if refusal := refusals.explained(error, str(self.directory)) or hosts.as_lost(error):
+        raise refusal from error
       if not isinstance(error, OSError | ValueError | RuntimeError):
         raise
       raise XmcapError(
-        f"{what} in {self.directory}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
+        f"{label} in {self.directory}: writing failed ({one_line(error)}): is the disk full, or the folder read-only?"
         " Earlier checkpoints are kept"
       ) from error
 

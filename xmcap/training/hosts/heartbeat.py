@@ -114,7 +114,7 @@ class Heartbeat:
           f"lost {self._describe(silent)}: no sign of life for {self._lost:g} s; start the run again to resume from its"
           " newest checkpoint",
         )
-      states = {number: watch_lib.State(**each["state"]) for number, each in words.items() if "state" in each}
+      states = {number: watch_lib.State(**word["state"]) for number, word in words.items() if "state" in word}
       if state.hangs and self._index in watch_lib.behind(states):
         self._hang(state)
 

@@ -76,22 +76,22 @@ class Hosts:
     """Names processes: `process 3 (HOST)`, ..."""
     return ", ".join(f"process {number} ({self.names[number]})" for number in numbers)
 
-  def barrier(self, what: str) -> None:
-    """Waits for all processes; on a timeout, RestartError names `what` and the missing processes."""
+  def barrier(self, name: str) -> None:
+    """Waits for all processes; on a timeout, RestartError names `name` and the missing processes."""
     seconds = self.timeouts.barrier
-    self._turns[what] += 1
+    self._turns[name] += 1
     try:
-      self._client.wait_at_barrier(f"xmcap/{what}/{self._turns[what]}", int(seconds * 1000))
+      self._client.wait_at_barrier(f"xmcap/{name}/{self._turns[name]}", int(seconds * 1000))
     except jax.errors.JaxRuntimeError as error:
       raise RestartError(
-        f"{what}: waited {seconds:g} s for {self.missing(str(error))}; the others are there"
+        f"{name}: waited {seconds:g} s for {self.missing(str(error))}; the others are there"
       ) from error
 
-  def agree(self, what: str, mine: str) -> list[str]:
+  def agree(self, name: str, mine: str) -> list[str]:
     """Returns every process's `mine`, by process number; all must call this. Raises as `barrier`."""
-    folder = f"xmcap/said/{what}/{self._turns[what]}/"
+    folder = f"xmcap/said/{name}/{self._turns[name]}/"
     self._client.key_value_set(f"{folder}{self.index}", mine)
-    self.barrier(what)
+    self.barrier(name)
     said = {int(key.rsplit("/", 1)[1]): said for key, said in self._client.key_value_dir_get(folder)}
     return [said[number] for number in range(len(self.names))]
 
@@ -117,23 +117,23 @@ def current() -> Hosts | None:
   return _current
 
 
-def agree(what: str, mine: str) -> list[str]:
+def agree(name: str, mine: str) -> list[str]:
   """`Hosts.agree`; with one process, `[mine]`."""
-  return _current.agree(what, mine) if _current else [mine]
+  return _current.agree(name, mine) if _current else [mine]
 
 
-def total(what: str, mine: Mapping[str, int]) -> dict[str, int]:
+def total(name: str, mine: Mapping[str, int]) -> dict[str, int]:
   """Sums counts by name over all processes; all must call this."""
   counts = collections.Counter()
-  for said in agree(what, json.dumps(dict(mine))):
+  for said in agree(name, json.dumps(dict(mine))):
     counts.update(json.loads(said))
   return dict(counts)
 
 
-def barrier(what: str) -> None:
+def barrier(name: str) -> None:
   """`Hosts.barrier`; with one process, nothing."""
   if _current:
-    _current.barrier(what)
+    _current.barrier(name)
 
 
 def check_folder(directory: epath.Path) -> None:

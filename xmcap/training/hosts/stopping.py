@@ -65,12 +65,12 @@ class Stop:
 _current: Stop | None = None
 
 
-def evaluation_batch(what: str) -> None:
+def evaluation_batch(label: str) -> None:
   """Marks progress (`watch.py`) before each batch of an evaluation; EvaluationStopped if the run was asked to stop.
 
-  All processes must call this the same number of times; `what` names the batch, as in `batch 7 of LossEvaluator`.
+  All processes must call this the same number of times; `label` names the batch, as in `batch 7 of LossEvaluator`.
   """
-  watch.progress("evaluation", what)
+  watch.progress("evaluation", label)
   if _current is not None and _current.asked():
     raise EvaluationStopped
 
@@ -104,8 +104,8 @@ def metadata_server() -> str | None:
 
   Pods on GKE have TPUs but no such server; they set TPU_SKIP_MDS_QUERY.
   """
-  if given := os.environ.get("GCE_METADATA_HOST"):
-    return given
+  if address := os.environ.get("GCE_METADATA_HOST"):
+    return address
   if jax.default_backend() == "tpu" and "TPU_SKIP_MDS_QUERY" not in os.environ:
     return os.environ.get("GCE_METADATA_IP", "metadata.google.internal")
   return None

@@ -62,31 +62,31 @@ class HangLimits:
 class _Mark(NamedTuple):
   count: int
   phase: str
-  what: str
+  label: str
   thread: int | None
 
 
 _mark = _Mark(0, "", "", threading.main_thread().ident)
 
 
-def progress(phase: str, what: str = "") -> None:
+def progress(phase: str, label: str = "") -> None:
   """Marks progress of the calling thread in a phase of `HangLimits`.
 
   Two more have no limit here: `data`, which has its own (`train.data_timeout`), and "", which is not watched.
   """
   global _mark
-  _mark = _Mark(_mark.count + 1, phase, what or phase, threading.get_ident())
+  _mark = _Mark(_mark.count + 1, phase, label or phase, threading.get_ident())
 
 
 @contextlib.contextmanager
-def during(phase: str, what: str = "") -> Iterator[None]:
+def during(phase: str, label: str = "") -> Iterator[None]:
   """Marks a phase on entry, and the previous one again on exit."""
   before = _mark
-  progress(phase, what)
+  progress(phase, label)
   try:
     yield
   finally:
-    progress(before.phase, before.what)
+    progress(before.phase, before.label)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Watch:
     self._count, self._last = mark.count, now
     frame = sys._current_frames().get(mark.thread or 0)
     return State(
-      mark.count, mark.phase, mark.what, round(self._seconds, 1), self._limits.get(mark.phase, 0.0),
+      mark.count, mark.phase, mark.label, round(self._seconds, 1), self._limits.get(mark.phase, 0.0),
       _module(frame).startswith(_WAITS), _location(frame),
     )  # fmt: skip
 

@@ -96,9 +96,9 @@ class TensorBoard:
   def __init__(self, log_dir: str):
     self._files = EventFiles(log_dir)
 
-  def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
+  def event(self, step: int, kind: str, facts: Mapping[str, Any]) -> None:
     """Says at the start of a run that what an earlier run wrote after this step is void."""
-    if what == "started":
+    if kind == "started":
       session = _protos().SessionLog(status=_protos().SessionLog.START)
       self._files.write([_protos().Event(wall_time=time.time(), step=step + 1, session_log=session)])
 

@@ -51,11 +51,11 @@ def _countable(objective: Any, remat: bool) -> Any:
   if not isinstance(module, nn.Module):
     return objective
   # cuDNN's attention is one operation, whose products are not seen.
-  wanted = {"attention": "plain"} if remat else {"attention": "plain", "remat": False}
+  settings = {"attention": "plain"} if remat else {"attention": "plain", "remat": False}
   changed = {}
   for field in dataclasses.fields(module):
     config = getattr(module, field.name)
-    if changes := {name: value for name, value in wanted.items() if hasattr(config, name)}:
+    if changes := {name: value for name, value in settings.items() if hasattr(config, name)}:
       changed[field.name] = dataclasses.replace(config, **changes)
   objective = copy.copy(objective)
   objective.module = module.clone(**changed)

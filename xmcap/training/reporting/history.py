@@ -58,12 +58,12 @@ class RunHistory:
 
   def best(self, name: str) -> tuple[float, int] | None:
     """Returns the best value of a metric and the first step with it, or None."""
-    found = [(value, step) for step, value in zip(*self.curve(name), strict=True) if value is not None]
-    if not found:
+    points = [(value, step) for step, value in zip(*self.curve(name), strict=True) if value is not None]
+    if not points:
       return None
     if name.rpartition("/")[2] in _LOWER_IS_BETTER:
-      return min(found)
-    return max(found, key=lambda pair: (pair[0], -pair[1]))
+      return min(points)
+    return max(points, key=lambda pair: (pair[0], -pair[1]))
 
 
 def names_of(runs: Sequence[RunHistory]) -> list[str]:
@@ -88,18 +88,18 @@ def read_runs(folders: Sequence[str], now: float | None = None) -> tuple[list[Ru
   `now`, in seconds since 1970, decides whether a run is silent; None: the current time. Returns the runs, and a line
   about each folder that was left out. Raises UsageError if there are no runs at all.
   """
-  found, left_out = [], []
+  gathered, left_out = [], []
   for folder in map(epath.Path, folders):
     runs = [folder]
     if not (folder / FILE).exists():
       below = sorted(folder.iterdir()) if folder.is_dir() else []
-      runs = [each for each in below if (each / FILE).exists()]
-    found += runs
+      runs = [path for path in below if (path / FILE).exists()]
+    gathered += runs
     if not runs:
       left_out.append(f"{folder}: no {FILE}: give the MODEL_DIR of a run, or a folder of runs")
-  if not found:
+  if not gathered:
     raise UsageError("; ".join(left_out))
-  unique = list(dict.fromkeys(os.fspath(path).rstrip("/") for path in found))
+  unique = list(dict.fromkeys(os.fspath(path).rstrip("/") for path in gathered))
   now = time.time() if now is None else now
   names = _short_names(unique)
   return [_read(name, folder, now) for name, folder in zip(names, unique, strict=True)], left_out
@@ -109,7 +109,7 @@ def _short_names(folders: Sequence[str]) -> list[str]:
   """Returns the shortest trailing parts of paths that tell all of them apart."""
   parts = [folder.replace("://", "/").split("/") for folder in folders]
   for count in range(1, max(map(len, parts)) + 1):
-    names = ["/".join(each[-count:]) for each in parts]
+    names = ["/".join(part[-count:]) for part in parts]
     if len(set(names)) == len(names):
       break
   return names

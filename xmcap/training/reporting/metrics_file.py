@@ -100,9 +100,9 @@ class MetricsFile:
     if not self._is_remote or time.monotonic() - self._last >= self._every:
       self.close()
 
-  def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
+  def event(self, step: int, kind: str, facts: Mapping[str, Any]) -> None:
     """Adds a line for the start or end of the run."""
-    self.scalars(step, {"event": what, **facts})
+    self.scalars(step, {"event": kind, **facts})
 
   def close(self) -> None:
     """Writes the remaining lines."""

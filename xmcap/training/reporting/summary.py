@@ -29,8 +29,8 @@ class RunColumn:
 
   def best(self, run: RunHistory) -> str:
     """Returns the best value of a metric and its step if it is not the last value, else ""."""
-    found = run.best(self.name) if self.is_metric else None
-    return "" if found is None or number(found[0]) == self.text(run) else f"{number(found[0])} @ {found[1]:,}"
+    best = run.best(self.name) if self.is_metric else None
+    return "" if best is None or number(best[0]) == self.text(run) else f"{number(best[0])} @ {best[1]:,}"
 
 
 def _metrics(runs: Sequence[RunHistory]) -> list[str]:

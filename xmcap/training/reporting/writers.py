@@ -70,8 +70,8 @@ class AllWriters:
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     self._thread.submit(self._each, "scalars", step, values)
 
-  def event(self, step: int, what: str, **facts: Any) -> None:
-    self._thread.submit(self._each, "event", step, what, facts)
+  def event(self, step: int, kind: str, **facts: Any) -> None:
+    self._thread.submit(self._each, "event", step, kind, facts)
 
   def show(self, step: int, texts: Mapping[str, str], images: Mapping[str, Any]) -> None:
     self._thread.submit(self._each, "show", step, texts, images)
@@ -124,9 +124,9 @@ class WeightsAndBiases:
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     self._run.log({"step": step, **{name: value for name, value in values.items() if math.isfinite(value)}})
 
-  def event(self, step: int, what: str, facts: Mapping[str, Any]) -> None:
+  def event(self, step: int, kind: str, facts: Mapping[str, Any]) -> None:
     """Stores the facts of the start as the run's configuration."""
-    if what == "started":
+    if kind == "started":
       self._run.config.update(dict(facts), allow_val_change=True)
 
   def close(self) -> None:
