@@ -67,8 +67,12 @@ def main():
     class Head:
       """What `CaptionObjective` asks of a captioner: here the pictures are the decoder's output."""
 
-      def apply(self, variables, image, prompts, targets, deterministic, rngs, decoder=decoder):
-        return decoder.apply(variables, image, method="logits")
+      t5 = config
+
+      def apply(self, variables, hidden, *others, method, decoder=decoder, **options):
+        if method == "hidden":
+          return hidden
+        return decoder.apply({"params": variables["params"]["decoder"]}, hidden, method=method)
 
     objective = CaptionObjective.__new__(CaptionObjective)
     objective.module, objective.label_smoothing, objective.z_loss = Head(), 0.1, 1e-4
@@ -78,18 +82,20 @@ def main():
       "target_weights": np.ones(targets.shape, np.float32),
     }  # fmt: skip
     variables = decoder.init(jax.random.key(0), hidden, method="logits")
-    params = variables["params"]
+    params, axes = ({"decoder": variables[kind]} for kind in ("params", "params_axes"))
     step = jax.value_and_grad(
       lambda params, batch, objective=objective: objective.loss(params, batch, jax.random.key(0), True)[0]
     )
     one = jax.jit(step)(params, batch)
-    places = sharding.parameter_shardings(params, variables["params_axes"], mesh, rules)
+    places = sharding.parameter_shardings(params, axes, mesh, rules)
     placed = jax.device_put(params, places), jax.device_put(batch, sharding.batch_sharding(mesh))
     with sharding.use(mesh, rules):
       compiled = jax.jit(step, out_shardings=(None, places)).lower(*placed).compile()
       many = compiled(*placed)
       logits = jax.jit(
-        lambda params, hidden, decoder=decoder: decoder.apply({"params": params}, hidden, method="logits")
+        lambda params, hidden, decoder=decoder: decoder.apply(
+          {"params": params["decoder"]}, hidden, method="logits"
+        )
       )(placed[0], placed[1]["image"])
     differences = jax.tree.map(lambda a, b: float(jnp.max(jnp.abs(np.asarray(a) - np.asarray(b)))), one, many)
     exchanged = [each.bytes // each.count for each in hlo.Module(compiled.as_text()).collectives()]
@@ -97,7 +103,7 @@ def main():
     result[name] = {
       "difference": max(jax.tree.leaves(differences)),
       "largest": max(exchanged),
-      "shard": list(many[1]["logits_dense"]["kernel"].addressable_shards[0].data.shape),
+      "shard": list(many[1]["decoder"]["logits_dense"]["kernel"].addressable_shards[0].data.shape),
       "logits": [shard[0], shard[-1]],
     }
   print(json.dumps(result))
