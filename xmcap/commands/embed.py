@@ -61,8 +61,8 @@ def _embed(arguments) -> None:
     "adapters",
     "features",
   )
-  given = {f"--{name}": value for name in named if (value := getattr(arguments, name))}
-  outputs.keep_apart({"--out": arguments.out}, given)
+  inputs_by_option = {f"--{name}": value for name in named if (value := getattr(arguments, name))}
+  outputs.keep_apart({"--out": arguments.out}, inputs_by_option)
   platforms.choose()
   inputs = _inputs(arguments)
   from xmcap.evaluation import embed
@@ -83,10 +83,10 @@ def _inputs(arguments):
 
   codes = None if arguments.languages == languages.EVERY else arguments.languages
   reads_words = _reads_words(arguments)
-  keys, captions, labels, templates, found, more = (), {}, {}, {}, {}, {}
+  keys, captions, labels, templates, images, more = (), {}, {}, {}, {}, {}
   if arguments.corpus:
     of_corpus = embed.of_corpus(arguments.corpus, arguments.split, codes or ())
-    captions, found = of_corpus.captions, of_corpus.pictures
+    captions, images = of_corpus.captions, of_corpus.pictures
     more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized}
   if arguments.captions:
     keys, captions = retrieval.read_captions(arguments.captions, codes, arguments.language)
@@ -97,23 +97,23 @@ def _inputs(arguments):
   if arguments.prompts:
     templates = prompts.read_prompts(arguments.prompts)
   if arguments.images and keys:
-    held = pictures.find_all(arguments.images, keys)
-    missing = [key for key in keys if key not in held]
+    files = pictures.find_all(arguments.images, keys)
+    missing = [key for key in keys if key not in files]
     if missing:
       raise UsageError(
         f"{arguments.images}: no pictures of {wording.first_few(missing)}, which {arguments.captions} has captions of"
       )
-    found = {key: str(held[key]) for key in keys}
+    images = {key: str(files[key]) for key in keys}
   elif arguments.images:
     paths = picture_files.find([arguments.images])
-    found = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
+    images = dict(zip(picture_files.keys(paths, "key"), paths, strict=True))
   if reads_words and arguments.features:
     # The keys of the pictures take the place of their files.
-    found = {key: key for key in found or keys or features.read(arguments.features).keys}
+    images = {key: key for key in images or keys or features.read(arguments.features).keys}
     more["features"] = arguments.features
   elif reads_words:
-    found = {}
-  return embed.Inputs(found, captions, labels, templates, prefix=arguments.prefix, **more)
+    images = {}
+  return embed.Inputs(images, captions, labels, templates, prefix=arguments.prefix, **more)
 
 
 def _predictions(paths, codes, language):
@@ -126,8 +126,10 @@ def _predictions(paths, codes, language):
     for of_image in read_predictions(path, language).values():
       for code, text in of_image.items():
         texts.setdefault(code, {}).update({text: None} if text.strip() else {})
-  found = {code: tuple(held) for code in languages.ordered(texts) if (held := texts[code])}
-  return languages.choose(found, codes, ", ".join(paths), "predictions")
+  by_language = {
+    code: tuple(of_language) for code in languages.ordered(texts) if (of_language := texts[code])
+  }
+  return languages.choose(by_language, codes, ", ".join(paths), "predictions")
 
 
 def _reads_words(arguments) -> bool:

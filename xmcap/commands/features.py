@@ -40,8 +40,8 @@ def _features(arguments) -> None:
     raise UsageError(
       f"--out={arguments.out}: give a name with .safetensors, or --format=bigfile for a folder"
     )
-  given = {"--model_dir": arguments.model_dir, "--corpus": arguments.corpus, "PICTURES": arguments.pictures}
-  outputs.keep_apart({"--out": arguments.out}, given)
+  inputs = {"--model_dir": arguments.model_dir, "--corpus": arguments.corpus, "PICTURES": arguments.pictures}
+  outputs.keep_apart({"--out": arguments.out}, inputs)
   platforms.choose()
   pictures, read = _pictures(arguments)
   from xmcap.evaluation import picture_features

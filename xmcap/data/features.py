@@ -49,9 +49,9 @@ def read(path: str | os.PathLike) -> Features:
     UsageError: the files are absent, damaged or of another form, are pickles, contradict each other in size, repeat a
       key, hold NaN or infinity, or have a vector whose squares float32 cannot sum.
   """
-  found = _open(path)
-  _check(found, str(path))
-  return found
+  features = _open(path)
+  _check(features, str(path))
+  return features
 
 
 def _open(path: str | os.PathLike) -> Features:
@@ -172,7 +172,7 @@ def _check(features: Features, where: str) -> None:
     embedding_rows.release(vectors)
     if not whole.all():
       row = start + int(whole.argmin())
-      what = "is longer than 1.8e19, whose square float32 does not hold: scale the vectors"
+      fault = "is longer than 1.8e19, whose square float32 does not hold: scale the vectors"
       if not np.isfinite(vectors[row]).all():
-        what = "holds NaN or infinity: make it again"
-      raise UsageError(f"{where}: the vector of '{shown(keys[row])}' (row {row:,}) {what}")
+        fault = "holds NaN or infinity: make it again"
+      raise UsageError(f"{where}: the vector of '{shown(keys[row])}' (row {row:,}) {fault}")

@@ -103,15 +103,17 @@ class Inputs:
     """Counts and hashes that identify these inputs."""
     texts = {
       "pictures": list(self.pictures),
-      "captions": {code: held.texts for code, held in self.captions.items()},
-      "labels": {code: held.names for code, held in self.labels.items()},
+      "captions": {code: texts_of_kind.texts for code, texts_of_kind in self.captions.items()},
+      "labels": {code: texts_of_kind.names for code, texts_of_kind in self.labels.items()},
       "prompts": dict(self.prompts),
     }
     if self.predictions:
-      texts["predictions"] = {code: list(held) for code, held in self.predictions.items()}
+      texts["predictions"] = {code: list(texts_of_kind) for code, texts_of_kind in self.predictions.items()}
     if any(any(words) for words in self.tokenized.values()):
       texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
-    return {name: [len(held), digests.of_json(held)] for name, held in texts.items()}
+    return {
+      name: [len(texts_of_kind), digests.of_json(texts_of_kind)] for name, texts_of_kind in texts.items()
+    }
 
 
 def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
@@ -126,14 +128,14 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
   for number, record in enumerate(source.iterate(range(len(source)), parse_columns)):
     pictures[record.key] = str(number)
     of_record = [code.decode() for code in record.languages]
-    for code, found in texts.items():
+    for code, of_language in texts.items():
       if code not in of_record:
         raise UsageError(f"{directory}, split '{split}': picture '{record.key}' has no caption in '{code}'")
       place = of_record.index(code)
-      found.append(record.texts[place].decode())
+      of_language.append(record.texts[place].decode())
       tokenized[code].append(record.tokenized[place].decode() if record.tokenized else "")
   places = np.arange(len(pictures))
-  captions = {code: Captions(places, tuple(found)) for code, found in texts.items()}
+  captions = {code: Captions(places, tuple(of_language)) for code, of_language in texts.items()}
   return Inputs(pictures, captions, read=lambda number: source[int(number)].image, tokenized=tokenized)
 
 
@@ -259,7 +261,7 @@ def _outputs(inputs: Inputs) -> list[list[_Part]]:
   counts = {
     ("pictures", ""): len(inputs.pictures),
     **{place: len(texts) for place, texts in _texts(inputs).items()},
-    **{("labels", code): len(held.names) for code, held in inputs.labels.items()},
+    **{("labels", code): len(classes.names) for code, classes in inputs.labels.items()},
   }
   return [
     [_Part(kind, code, start, min(start + _PART[kind], count)) for start in range(0, count, _PART[kind])]
@@ -271,8 +273,8 @@ def _outputs(inputs: Inputs) -> list[list[_Part]]:
 def _texts(inputs: Inputs) -> dict[tuple[str, str], Sequence[str]]:
   """Returns (folder, language code) -> captions, for captions and predictions."""
   return {
-    **{(vectors.CAPTIONS, code): held.texts for code, held in inputs.captions.items()},
-    **{(vectors.PREDICTIONS, code): held for code, held in inputs.predictions.items()},
+    **{(vectors.CAPTIONS, code): captions.texts for code, captions in inputs.captions.items()},
+    **{(vectors.PREDICTIONS, code): captions for code, captions in inputs.predictions.items()},
   }
 
 
@@ -299,10 +301,10 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
   def make_part(number: int) -> dict[str, Any]:
     part = parts[number]
     if part.kind == "pictures":
-      found, cut, unread = made.pictures(paths[part.start : part.stop], inputs.read), 0, 0
+      embeddings, cut, unread = made.pictures(paths[part.start : part.stop], inputs.read), 0, 0
     else:
-      found, cut, unread = _embed_texts(part, inputs, made, adapters)
-    return {"embeddings": found, "cut": cut, "unread": unread}
+      embeddings, cut, unread = _embed_texts(part, inputs, made, adapters)
+    return {"embeddings": embeddings, "cut": cut, "unread": unread}
 
   parts_lib.make([part.path(work_dir) for part in parts], make_part, "parts embedded", say)
 
@@ -315,13 +317,13 @@ def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> 
     if part.kind != "labels":
       captions = [f"{inputs.prefix}{text}" for text in _texts(inputs)[part.kind, part.code][rows]]
       words = inputs.tokenized.get(part.code, ()) if part.kind == vectors.CAPTIONS else ()
-      found = texts.all(captions, part.code, words[rows])
+      embeddings = texts.all(captions, part.code, words[rows])
     else:
       names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
-      found = texts.ensemble(names, prompts, part.code)
+      embeddings = texts.ensemble(names, prompts, part.code)
   except UsageError as error:
     raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
-  return found, texts.cut - cut, texts.unread - unread
+  return embeddings, texts.cut - cut, texts.unread - unread
 
 
 def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tuple[int, int]:
@@ -334,15 +336,15 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tu
     files.remove_incomplete(path.parent)
     with files.whole(path) as file:
       for part in parts:
-        with np.load(part.path(work_dir)) as held:
-          found = held["embeddings"]
-          cut += int(held["cut"])
-          unread += int(held["unread"])
+        with np.load(part.path(work_dir)) as arrays:
+          embeddings = arrays["embeddings"]
+          cut += int(arrays["cut"])
+          unread += int(arrays["unread"])
         if part.start == 0:
-          shape = parts[-1].stop, *found.shape[1:]
-          about = {"descr": found.dtype.str, "fortran_order": False, "shape": shape}
+          shape = parts[-1].stop, *embeddings.shape[1:]
+          about = {"descr": embeddings.dtype.str, "fortran_order": False, "shape": shape}
           np.lib.format.write_array_header_1_0(file, about)
-        file.write(np.ascontiguousarray(found).data)
+        file.write(np.ascontiguousarray(embeddings).data)
     if texts := _texts(inputs).get((kind, code)):
       with files.whole(path.with_suffix(".jsonl")) as file:
         file.writelines(msgspec.json.encode({"caption": text}) + b"\n" for text in texts)

@@ -90,8 +90,8 @@ class PictureEncoder:
     def compute(params, batch):
       image = batch["image"].reshape(-1, self._size, self._size, 3)
       tokens: Any = module.apply({"params": params}, image)
-      found = jnp.mean(tokens.astype(jnp.float32), axis=1)
-      return jnp.mean(found.reshape(len(batch["image"]), -1, found.shape[-1]), axis=1)
+      vectors = jnp.mean(tokens.astype(jnp.float32), axis=1)
+      return jnp.mean(vectors.reshape(len(batch["image"]), -1, vectors.shape[-1]), axis=1)
 
     self._compute = jax.jit(compute)
 
@@ -120,8 +120,8 @@ class PictureEncoder:
         bad.add(picture)
         return np.zeros((self._crops, self._size, self._size, 3), np.uint8)
 
-    found = in_batches(pictures, load, self._compute, self._sharded, self._batch_size)
-    vectors = np.concatenate(list(found))
+    batches = in_batches(pictures, load, self._compute, self._sharded, self._batch_size)
+    vectors = np.concatenate(list(batches))
     return vectors, np.array([picture not in bad for picture in pictures])
 
 
@@ -257,14 +257,14 @@ def _configs(model_dir: str) -> tuple[ImageConfig, Any]:
 
 
 def _tower(folder: epath.Path) -> Any:
-  held = weights.open_weights(folder)
+  model = weights.open_weights(folder)
   tower = {
     path.removeprefix(_TOWER): np.asarray(tensor.read(), np.float32)
-    for path, tensor in held.tensors.items()
+    for path, tensor in model.tensors.items()
     if path.startswith(_TOWER)
   }
   if not tower:
     raise UsageError(
-      f"{held.where} has {', '.join(held.parts())}, but no '{IMAGE}': give a model with an image tower"
+      f"{model.where} has {', '.join(model.parts())}, but no '{IMAGE}': give a model with an image tower"
     )
   return stacking.nested(tower)

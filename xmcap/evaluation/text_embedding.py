@@ -55,9 +55,9 @@ class EmbedsTexts(abc.ABC):
     """
     pairs = list(zip(texts, tokenized or itertools.repeat(""), strict=False))
     place = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
-    embedded, known = map(np.concatenate, zip(*self._windows(place, language), strict=True))
+    embedded, is_read = map(np.concatenate, zip(*self._windows(place, language), strict=True))
     rows = [place[pair] for pair in pairs]
-    self.unread += int((~known[rows]).sum())
+    self.unread += int((~is_read[rows]).sum())
     return embedded[rows]
 
   def ensemble(self, names: Sequence[str], templates: Sequence[str], language: str = "") -> np.ndarray:

@@ -62,16 +62,16 @@ def choose(
   share a name with an earlier emoji in any language, or whose small picture looks like an earlier one. UsageError if
   there are fewer than `count` such emoji.
   """
-  found = candidates(names, optional)
-  order = np.argsort(np.arange(1, len(found) + 1) * _GOLDEN_RATIO % 1, kind="stable").tolist()
-  order.sort(key=lambda index: found[index][0] not in preferred)
+  candidate_names = candidates(names, optional)
+  order = np.argsort(np.arange(1, len(candidate_names) + 1) * _GOLDEN_RATIO % 1, kind="stable").tolist()
+  order.sort(key=lambda index: candidate_names[index][0] not in preferred)
   taken: dict[str, set[str]] = {language: set() for language in names}
   thumbnails: list[np.ndarray] = []
   chosen: list[Emoji] = []
   for index in order:
     if len(chosen) == count:
       break
-    character, own = found[index]
+    character, own = candidate_names[index]
     if any(name.casefold() in taken[language] for language, name in own.items()):
       continue
     picture = pictures.draw(character)
@@ -105,12 +105,14 @@ def described(chosen: Sequence[Emoji]) -> list[dict[str, Any]]:
 
 def candidates(names: Names, optional: Collection[str]) -> list[tuple[str, dict[str, str]]]:
   """Returns (emoji, language -> name) of what `choose` chooses from, in the order of the code points."""
-  found = []
+  named_emoji = []
   for character in sorted(names["en"]):
     if not _PICTOGRAPH.fullmatch(character):
       continue
-    own = {language: held[character] for language, held in names.items() if character in held}
+    own = {
+      language: of_language[character] for language, of_language in names.items() if character in of_language
+    }
     named = all(language in own for language in names if language not in optional)
     if named and not any(_LIST_MARKS.search(name) for name in own.values()):
-      found.append((character, own))
-  return found
+      named_emoji.append((character, own))
+  return named_emoji

@@ -153,16 +153,16 @@ def _pattern(parts: dict[str, str]) -> ListPattern:
 
 def _xml_patterns(path: pathlib.Path) -> dict[str, dict[str, str]]:
   """Returns list type -> part -> pattern, with the part "alias" -> list type if the file has one."""
-  found: dict[str, dict[str, str]] = {}
+  patterns: dict[str, dict[str, str]] = {}
   for element in _parsed(path).iter("listPattern"):
-    parts = found.setdefault(element.get("type", "standard"), {})
+    parts = patterns.setdefault(element.get("type", "standard"), {})
     for part in element:
       if part.tag == "alias":
         target = re.search(r"@type='([^']+)'", part.get("path", ""))
         parts["alias"] = target.group(1) if target else "standard"
       elif part.text != _INHERIT:
         parts[part.get("type", "")] = part.text or ""
-  return found
+  return patterns
 
 
 def _resolve(kind: str, own: dict, root: dict) -> ListPattern:

@@ -30,12 +30,12 @@ class Combinations:
     """(split, size) -> combinations of a held-out split, each in ascending order of the classes."""
     for size in _HELD_OUT_SIZES:
       total = math.comb(num_emoji, size)
-      wanted = [
+      counts = [
         max(1, min(int(total * share), math.ceil(pictures[split] / len(_HELD_OUT_SIZES))))
         for split, share in _HELD_OUT.items()
       ]
-      ranks = self._rng("assignment", size).choice(total, sum(wanted), replace=False, shuffle=True)
-      for split, part in zip(_HELD_OUT, np.split(ranks, np.cumsum(wanted)[:-1]), strict=True):
+      ranks = self._rng("assignment", size).choice(total, sum(counts), replace=False, shuffle=True)
+      for split, part in zip(_HELD_OUT, np.split(ranks, np.cumsum(counts)[:-1]), strict=True):
         self.held_out[split, size] = [_unrank(int(rank), size) for rank in part]
     self._taken = {classes for part in self.held_out.values() for classes in part}
 

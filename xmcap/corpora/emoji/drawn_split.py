@@ -47,12 +47,12 @@ class Captioner:
   def references(self, scene: list[int]) -> list[Caption]:
     """Returns one or two captions per language, the standard one first."""
     plain = self._join(scene, self.plain)
-    found = []
+    captions = []
     for caption in self.captions(scene):
-      found.append(caption)
+      captions.append(caption)
       if plain.get(caption.language, caption.text) != caption.text:
-        found.append(dataclasses.replace(caption, text=plain[caption.language]))
-    return found
+        captions.append(dataclasses.replace(caption, text=plain[caption.language]))
+    return captions
 
   def _join(self, scene: list[int], patterns: dict[str, ListPattern]) -> dict[str, str]:
     joined = {}
@@ -121,12 +121,12 @@ class DrawnSplit:
 
   def _tags_by_language(self, scene: list[int]) -> dict[str, list[str]]:
     """Returns tags in the languages that have keywords for all emoji of the scene."""
-    found = {}
+    tags = {}
     for language, keywords in self.keywords.items():
-      held = [words for emoji in scene if (words := keywords[emoji]) is not None]
-      if len(held) == len(scene):
-        found[language] = list(dict.fromkeys(word for words in held for word in words))
-    return found
+      words_of_emoji = [words for emoji in scene if (words := keywords[emoji]) is not None]
+      if len(words_of_emoji) == len(scene):
+        tags[language] = list(dict.fromkeys(word for words in words_of_emoji for word in words))
+    return tags
 
   def _draw(self, shard: int) -> tuple[list[list[int]], int, np.random.Generator]:
     start = shard * self.shard_records

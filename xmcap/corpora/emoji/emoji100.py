@@ -67,15 +67,15 @@ def build(
 
   def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     say("looking for names and pictures of emoji")
-    found = artists_lib.find(cache)
-    chosen = emoji_choice.choose(found.cldr.names, artists_lib.Common(found), num_emoji + num_held_out)
-    say(f"{num_emoji} emoji and {num_held_out} held out, in {len(found.cldr.names)} languages")
-    names = {code: [emoji.names[code] for emoji in chosen] for code in found.cldr.names}
+    artists = artists_lib.find(cache)
+    chosen = emoji_choice.choose(artists.cldr.names, artists_lib.Common(artists), num_emoji + num_held_out)
+    say(f"{num_emoji} emoji and {num_held_out} held out, in {len(artists.cldr.names)} languages")
+    names = {code: [emoji.names[code] for emoji in chosen] for code in artists.cldr.names}
     tags = [emoji.tag for emoji in chosen]
-    captioner = drawn_split.Captioner(names, found.cldr.standard, found.cldr.plain)
+    captioner = drawn_split.Captioner(names, artists.cldr.standard, artists.cldr.plain)
     renderers = {
       artist: scenes.Renderer(_drawn(drawn, chosen), options.image_size, options.scene)
-      for artist, drawn in found.pictures.items()
+      for artist, drawn in artists.pictures.items()
     }
     noto = renderers[artists_lib.ARTISTS[0]]
     draw = Combinations(num_emoji, options.pictures, seed).draw
@@ -118,7 +118,7 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
   case. Languages with fewer than two remaining classes are left out.
   """
   english = {names["en"][index].casefold() for index in classes}
-  found = {}
+  by_language = {}
   for code in ("en", *(code for code in names if code != "en")):
     own = [
       (index, names[code][index])
@@ -126,8 +126,8 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
       if code == "en" or names[code][index].casefold() not in english
     ]
     if len(own) > 1:
-      found[code.upper()] = [[index for index, _ in own], [name for _, name in own]]
-  return found
+      by_language[code.upper()] = [[index for index, _ in own], [name for _, name in own]]
+  return by_language
 
 
 def _drawn(pictures: emoji_pictures.Pictures, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:

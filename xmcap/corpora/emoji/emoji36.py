@@ -61,11 +61,11 @@ def build(
 
   def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     say("looking for names and pictures of emoji")
-    found = emoji_sources.find(options.source, cache)
-    chosen = emoji_choice.choose(found.cldr.names, found.pictures, options.num_emoji, _OPTIONAL)
-    say(f"{options.num_emoji} emoji ({found.way})")
+    source = emoji_sources.find(options.source, cache)
+    chosen = emoji_choice.choose(source.cldr.names, source.pictures, options.num_emoji, _OPTIONAL)
+    say(f"{options.num_emoji} emoji ({source.way})")
     names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
-    captioner = Captioner(names, found.cldr.standard, found.cldr.plain)
+    captioner = Captioner(names, source.cldr.standard, source.cldr.plain)
     renderer = scenes.Renderer([emoji.picture for emoji in chosen], options.image_size, options.scene)
     draw = Combinations(options.num_emoji, options.pictures, options.seed).draw
     tags = [emoji.tag for emoji in chosen]
@@ -76,7 +76,7 @@ def build(
     written = drawn_split.write_records(out, (train, validation), work_dir, processes, say)
     drawn_split.write_released(out, (validation, test), say)
     drawn_split.write_beside(out, (train,), written, VERSION, _DESCRIPTION)
-    return {"way": found.way, "emoji": emoji_choice.described(chosen)}
+    return {"way": source.way, "emoji": emoji_choice.described(chosen)}
 
   planned = options.plan("num_emoji", "source")
   return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)

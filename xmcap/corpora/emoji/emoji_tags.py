@@ -84,16 +84,16 @@ def build(
   def make(out: pathlib.Path, work_dir: pathlib.Path, say: Say) -> dict[str, Any]:
     dictionary = cedict.find()  # at once, if it is not installed
     say("looking for names, keywords and pictures of emoji")
-    found = emoji_sources.find(options.source, cache)
-    chosen = choose(found, options.num_emoji)
-    say(f"{options.num_emoji} emoji ({found.way}); translating their names")
+    source = emoji_sources.find(options.source, cache)
+    chosen = choose(source, options.num_emoji)
+    say(f"{options.num_emoji} emoji ({source.way}); translating their names")
     characters = [emoji.character for emoji in chosen]
-    translated = translation.translate(found.cldr, characters, cedict.read(dictionary))
+    translated = translation.translate(source.cldr, characters, cedict.read(dictionary))
     renderer = scenes.Renderer([emoji.picture for emoji in chosen], options.image_size, options.scene)
     counts = {"train": options.num_human, "validation": options.num_val, "test": options.num_test}
     draw = functools.partial(_draw, Combinations(options.num_emoji, counts, options.seed))
     tags = [emoji.tag for emoji in chosen]
-    people, machine, keywords = _texts(found.cldr, chosen, translated)
+    people, machine, keywords = _texts(source.cldr, chosen, translated)
     splits = [
       DrawnSplit(
         NAME, name, count, _RECORDS_IN_SHARD, options.seed, tags, machine if name == MT else people, renderer, draw,
@@ -107,7 +107,7 @@ def build(
     say(f"labels in {len(labels)} languages: {min(labels.values())} to {max(labels.values())}")
     drawn_split.write_beside(out, splits[:2], written, VERSION, _DESCRIPTION)
     return {
-      "way": found.way,
+      "way": source.way,
       "emoji": emoji_choice.described(chosen),
       "keywords": {
         code: len({word for words in own for word in words or ()}) for code, own in keywords.items()
@@ -123,15 +123,15 @@ def build(
   return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)
 
 
-def choose(found: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
+def choose(source: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
   """Returns emoji with a name and keywords in all languages but the optional ones; UsageError if there are too few.
 
   Those come first that share a keyword with another candidate in each of these languages.
   """
-  keywords = found.cldr.keywords
+  keywords = source.cldr.keywords
   names = {
     code: {emoji: name for emoji, name in own.items() if emoji in keywords[code]}
-    for code, own in found.cldr.names.items()
+    for code, own in source.cldr.names.items()
   }
   candidates = [emoji for emoji, _ in emoji_choice.candidates(names, _OPTIONAL)]
   codes = [code for code in names if code not in _OPTIONAL]
@@ -144,7 +144,7 @@ def choose(found: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
     for emoji in candidates
     if all(any(counts[code][word] > 1 for word in keywords[code][emoji]) for code in codes)
   }
-  return emoji_choice.choose(names, found.pictures, count, _OPTIONAL, shared)
+  return emoji_choice.choose(names, source.pictures, count, _OPTIONAL, shared)
 
 
 def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int) -> dict[str, int]:
@@ -153,7 +153,7 @@ def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int)
   Returns language -> number of labels; UsageError if no language has any.
   """
   pictures = [picture for split in splits for picture in split.annotated()]
-  found = {}
+  counts_of_labels = {}
   for code in languages.LANGUAGES:
     tagged = [picture for picture in pictures if code in picture.tags]
     counts = collections.Counter(
@@ -162,17 +162,17 @@ def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int)
     if max(counts.values(), default=0) < least:
       continue
     made = tag_labels.make(tagged, code, least=least)
-    found[code] = len(made.counts)
+    counts_of_labels[code] = len(made.counts)
     files.make_folder(folder / code)
     files.write_text(folder / code / "labels.txt", "".join(f"{label}\n" for label in made.counts))
     for split in dict.fromkeys(split for _, split, _ in made.pictures):
       rows = ((key, code, labels) for key, of, labels in made.pictures if of == split)
       write_tag_lines(folder / code / f"{split}.jsonl", rows)
-  if not found:
+  if not counts_of_labels:
     raise UsageError(
       f"least={least}: no tag is on so many pictures of train; choose fewer, or a larger num_human"
     )
-  return found
+  return counts_of_labels
 
 
 def _draw(

@@ -97,8 +97,8 @@ class DrawnOptions:
     if self.difficulty not in DIFFICULTIES:
       raise UsageError(f"unknown difficulty '{self.difficulty}': choose {', '.join(DIFFICULTIES)}")
     changes = {field.name: getattr(self, field.name) for field in dataclasses.fields(SceneOptions)}
-    given = {name: value for name, value in changes.items() if value is not None}
-    return dataclasses.replace(DIFFICULTIES[self.difficulty], **given)
+    changed = {name: value for name, value in changes.items() if value is not None}
+    return dataclasses.replace(DIFFICULTIES[self.difficulty], **changed)
 
   @property
   def pictures(self) -> dict[str, int]:

@@ -53,7 +53,7 @@ def translate(cldr: Cldr, emoji: Sequence[str], chinese: Mapping[str, str]) -> d
     chinese: English word or phrase in small letters -> Chinese word.
   """
   names = [_english(cldr.names["en"][one]) for one in emoji]
-  found = {}
+  translated = {}
   for code in cldr.names:
     if code == "en":
       continue
@@ -62,21 +62,21 @@ def translate(cldr: Cldr, emoji: Sequence[str], chinese: Mapping[str, str]) -> d
     space = " " if languages.get(code).spaces else ""
     glosses = [list(_glosses(words, dictionary, longest)) for words in names]
     texts = [_joined([text for text, _ in of_name], space) for of_name in glosses]
-    found[code] = Translated(
+    translated[code] = Translated(
       texts,
       words=sum(map(len, names)),
       unknown=sum(not is_known for of_name in glosses for _, is_known in of_name),
       same=sum(text == cldr.names[code].get(one) for text, one in zip(texts, emoji, strict=True)),
     )
-  return found
+  return translated
 
 
 def _learned(cldr: Cldr, code: str) -> dict[str, str]:
   """Returns the dictionary of a language, learned from names and keywords."""
   segment = segmenters.load(code) if code in segmenters.SEGMENTERS else _split
   english, other = [], []
-  for held, repeats in ((cldr.names, _NAME_REPEATS), (cldr.keywords, 1)):
-    texts, own = held["en"], held[code]
+  for texts_by_language, repeats in ((cldr.names, _NAME_REPEATS), (cldr.keywords, 1)):
+    texts, own = texts_by_language["en"], texts_by_language[code]
     both = [emoji for emoji in texts if emoji in own]
     pairs = [[_text(of[emoji]) for emoji in both] for of in (texts, own)]
     english += [_english(text) for text in pairs[0]] * repeats
