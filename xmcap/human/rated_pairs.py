@@ -76,11 +76,11 @@ class DeltaCorrelations(Findings):
     """Returns one sheet: a row per coefficient and group, with value and interval for each difference."""
     columns = [SheetColumn("coefficient"), SheetColumn("languages"), SheetColumn("n", format=",")]
     ends = ("low", "high") if self.resamples else ()
-    for delta in dict.fromkeys(delta for _, _, delta, _ in correlation.each(self.cells)):
+    for delta in dict.fromkeys(delta for _, _, delta, _ in correlation.flat(self.cells)):
       columns += [SheetColumn(delta, format=".2f")]
       columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ends]
     rows: dict[tuple[str, str], list[Cell]] = {}
-    for group, name, _, cell in correlation.each(self.cells):
+    for group, name, _, cell in correlation.flat(self.cells):
       row = rows.setdefault((group, name), [correlation.OF_SIGNS[name], group, self.points[group]])
       row += [cell.value, *(getattr(cell, end) for end in ends)]
     how = "in both directions" if self.directions == "both" else "once"
@@ -176,7 +176,7 @@ def correlate(
     notes.append(
       f"low, high: 95% bootstrap interval, {resamples:,} resamples of the comparisons, seed {seed}"
     )
-  if undefined := [" ".join(place) for *place, cell in correlation.each(cells) if cell.value is None]:
+  if undefined := [" ".join(place) for *place, cell in correlation.flat(cells) if cell.value is None]:
     notes.append(
       f"no coefficient (-) for {len(undefined)} cells with a constant series or a single comparison: "
       f"{wording.first_few(undefined)}"

@@ -122,7 +122,7 @@ def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
     columns.append(SheetColumn(result.name, metric.heading, shown))
   rows = [[system, *(result.scores[system] for result in results)] for system in results[0].scores]
   scores = Sheet("thumb_scores", "Scores of the systems", columns, rows)
-  cells = [cell for result in results for *_, cell in correlation.each(result.correlations)]
+  cells = [cell for result in results for *_, cell in correlation.flat(result.correlations)]
   ends = ("low", "high") if any(cell.low is not None for cell in cells) else ()
   columns = [
     SheetColumn("metric"), SheetColumn("captions_of", "captions of"), SheetColumn("n", format=","),
