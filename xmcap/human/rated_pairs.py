@@ -103,19 +103,19 @@ def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
     if group == ALL and len(groups) > 1:
       raise UsageError(f"--comparisons={ALL}={path}: '{ALL}' stands for all groups; give it another name")
     columns, rows = fields.read_csv(path, _COLUMNS)
-    given = _deltas(columns)
-    names = names or given
-    if not given or set(given) != set(names):
+    deltas = _deltas(columns)
+    names = names or deltas
+    if not deltas or set(deltas) != set(names):
       previous = f"those of the previous file ({', '.join(names)})"
-      wanted = previous if names else "one or more, such as delta_cider"
-      raise UsageError(f"{path}, line 1: difference columns: {', '.join(given) or 'none'}; give {wanted}")
+      expected = previous if names else "one or more, such as delta_cider"
+      raise UsageError(f"{path}, line 1: difference columns: {', '.join(deltas) or 'none'}; give {expected}")
     if not rows:
       raise UsageError(f"{path}: no comparison below the header; add some")
     for line, row in rows:
       where = f"{path}, line {line}"
       pair = _pair(row, names, group, where)
-      what = f"'{shown(pair.m1)}' and '{shown(pair.m2)}' in {pair.language} were compared"
-      fields.once(seen, (*sorted((pair.m1, pair.m2)), pair.language), where, what)
+      event = f"'{shown(pair.m1)}' and '{shown(pair.m2)}' in {pair.language} were compared"
+      fields.once(seen, (*sorted((pair.m1, pair.m2)), pair.language), where, event)
       pairs.append(pair)
   return pairs
 
