@@ -61,7 +61,7 @@ BUDGETS = {
   "files": 2_580,
   "papers": 110,
   "reading": 4_810,
-  "scoring": 9_430,
+  "scoring": 9_435,
   "models": 2_690,
   "data": 5_460,
   "pages": 1_870,

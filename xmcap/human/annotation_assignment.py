@@ -84,7 +84,7 @@ def write(path: str | os.PathLike, language: str, assigned: Mapping[str, Sequenc
 
 def read(paths: Iterable[str | os.PathLike]) -> list[Assigned]:
   """Reads assignments, such as one a language; UsageError names file and line."""
-  found: dict[Assigned, None] = {}
+  assignments: dict[Assigned, None] = {}
   for path in paths:
     for number, row in jsonl.read(path):
       where = f"{path}, line {number}"
@@ -95,8 +95,8 @@ def read(paths: Iterable[str | os.PathLike]) -> list[Assigned]:
           f"{where}: no assignment ({shown(error)}); give the file that xmcap human annotate wrote"
         ) from None
       languages.check(assigned.language, where)
-      found[assigned] = None
-  return list(found)
+      assignments[assigned] = None
+  return list(assignments)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,28 +142,28 @@ class CoverageFindings(Findings):
 
 def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) -> CoverageFindings:
   """Returns what is done; a note says which assigned pictures lack captions, because they are missing or skipped."""
-  wanted = {(each.language, each.annotator, each.key) for each in assigned}
+  assigned_places = {(assignment.language, assignment.annotator, assignment.key) for assignment in assigned}
   described, skipped = set(), set()
-  for each in annotations:
-    place = (each.language, each.annotator, each.key)
-    if each.described:
+  for annotation in annotations:
+    place = (annotation.language, annotation.annotator, annotation.key)
+    if annotation.described:
       described.add(place)
-    elif each.skipped:
+    elif annotation.skipped:
       skipped.add(place)
   done, notes = [], []
-  known = wanted | described | skipped
-  for code in languages.ordered(language for language, _, _ in known):
-    names = sorted({name for language, name, _ in known if language == code})
+  all_places = assigned_places | described | skipped
+  for code in languages.ordered(language for language, _, _ in all_places):
+    names = sorted({name for language, name, _ in all_places if language == code})
     rows = [(name, {name}) for name in names] + ([(ALL, set(names))] if len(names) > 1 else [])
     for name, people in rows:
       own, told, left = (
         {place for place in places if place[0] == code and place[1] in people}
-        for places in (wanted, described, skipped)
+        for places in (assigned_places, described, skipped)
       )
       counts = (len(own), len(own - told - left), len((told | left) - own))
-      share, missing, others = counts if wanted else (None, None, None)
+      share, missing, others = counts if assigned_places else (None, None, None)
       done.append(Done(code, name, share, len(told), len(left), missing, others))
-    planned = Counter(key for language, _, key in wanted if language == code)
+    planned = Counter(key for language, _, key in assigned_places if language == code)
     sentences = Counter(key for language, _, key in described if language == code)
     none = sum(not sentences[key] for key in planned)
     fewer = sum(0 < sentences[key] < planned[key] for key in planned)

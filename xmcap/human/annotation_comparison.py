@@ -133,38 +133,38 @@ def compare(by_language: Iterable[tuple[str, Sequence[Annotation]]], resamples: 
   """Returns the tables of (language, its annotations); the intervals are of resampled pictures."""
   tables: dict[str, list] = {field.name: [] for field in dataclasses.fields(Comparison)}
   for language, annotations in by_language:
-    described = [each for each in annotations if each.described]
+    described = [annotation for annotation in annotations if annotation.described]
     tables["tags"] += _tags(language, described)
     tables["places"] += _places(language, described)
     sentences = [
       _Sentence(
-        each.key,
-        each.begun_from is not None,
-        len(each.caption),
-        tuple(Levenshtein.distance(text, each.caption) for text in each.suggested.sentences),
+        annotation.key,
+        annotation.begun_from is not None,
+        len(annotation.caption),
+        tuple(Levenshtein.distance(text, annotation.caption) for text in annotation.suggested.sentences),
       )
-      for each in described
-      if each.suggested.sentences
+      for annotation in described
+      if annotation.suggested.sentences
     ]
     tables["distances"] += _histogram(language, sentences)
     for kind, begun in ((BEGUN, True), (OWN, False)):
-      if chosen := [each for each in sentences if each.begun == begun]:
+      if chosen := [sentence for sentence in sentences if sentence.begun == begun]:
         tables["compared"].append(_compared(language, kind, chosen, resamples, seed))
   return Comparison(**{name: tuple(rows) for name, rows in tables.items()})
 
 
 def _tags(language: str, described: Sequence[Annotation]) -> list[AcceptedTags]:
-  tagged = [each for each in described if each.suggested.tags]
-  counts = collections.Counter(len(set(each.suggested.tags) & set(each.tags)) for each in tagged)
-  most = max((len(set(each.suggested.tags)) for each in tagged), default=-1)
+  tagged = [entry for entry in described if entry.suggested.tags]
+  counts = collections.Counter(len(set(entry.suggested.tags) & set(entry.tags)) for entry in tagged)
+  most = max((len(set(entry.suggested.tags)) for entry in tagged), default=-1)
   return [AcceptedTags(language, n, counts[n], 100 * counts[n] / len(tagged)) for n in range(most + 1)]
 
 
 def _places(language: str, described: Sequence[Annotation]) -> list[Place]:
   shown, used = (collections.defaultdict(collections.Counter) for _ in range(2))
-  for each in described:
-    chosen = {"tags": each.tags, "sentences": [each.begun_from]}
-    for kind, suggested in (("tags", each.suggested.tags), ("sentences", each.suggested.sentences)):
+  for entry in described:
+    chosen = {"tags": entry.tags, "sentences": [entry.begun_from]}
+    for kind, suggested in (("tags", entry.suggested.tags), ("sentences", entry.suggested.sentences)):
       for place, text in enumerate(suggested, 1):
         shown[place][kind] += 1
         used[place][kind] += text in chosen[kind]
@@ -184,7 +184,7 @@ def _places(language: str, described: Sequence[Annotation]) -> list[Place]:
 def _histogram(language: str, sentences: Sequence[_Sentence]) -> list[Distances]:
   """The first row is of distance 0, the others of five characters each, up to the largest distance."""
   counts: collections.Counter[tuple[int, bool]] = collections.Counter(
-    (-(-min(each.distances) // _BIN), each.begun) for each in sentences
+    (-(-min(sentence.distances) // _BIN), sentence.begun) for sentence in sentences
   )
   most = max((number for number, _ in counts), default=-1)
   return [
@@ -198,17 +198,17 @@ def _histogram(language: str, sentences: Sequence[_Sentence]) -> list[Distances]
 def _compared(
   language: str, kind: str, sentences: Sequence[_Sentence], resamples: int, seed: int
 ) -> Compared:
-  nearest = [min(each.distances) for each in sentences]
-  low, high = _interval([each.key for each in sentences], nearest, resamples, seed)
+  nearest = [min(sentence.distances) for sentence in sentences]
+  low, high = _interval([sentence.key for sentence in sentences], nearest, resamples, seed)
   return Compared(
     language,
     kind,
     len(sentences),
-    statistics.fmean(each.characters for each in sentences),
+    statistics.fmean(sentence.characters for sentence in sentences),
     statistics.fmean(nearest),
     low,
     high,
-    statistics.fmean(statistics.fmean(each.distances) for each in sentences),
+    statistics.fmean(statistics.fmean(sentence.distances) for sentence in sentences),
     100 * statistics.fmean(distance == 0 for distance in nearest),
   )
 

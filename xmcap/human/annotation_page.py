@@ -64,33 +64,33 @@ def read_sentences(paths: Sequence[str | os.PathLike], language: str) -> Suggest
   Files are JSONL of image/key, language and caption, with as many lines a picture as need be, or what else
   `read_references` reads. UsageError as there, and for a file without a sentence in the language.
   """
-  found = []
+  suggestions = []
   for path in paths:
     read = read_references(path, [language], language)
-    found.append({key: of_picture[language] for key, of_picture in read.items() if of_picture})
-    _check_some(found[-1], path, "sentence", language)
-  return _merged(found)
+    suggestions.append({key: of_picture[language] for key, of_picture in read.items() if of_picture})
+    _check_some(suggestions[-1], path, "sentence", language)
+  return _merged(suggestions)
 
 
 def read_tags(paths: Sequence[str | os.PathLike], language: str, say: Say = lambda line: None) -> Suggestions:
   """Reads up to five different tags a picture, the best first, as `tag_files.read` does; else as sentences."""
-  found = []
+  suggestions = []
   for path in paths:
     read = tag_files.read(path, language, say=say).get(language, {})
-    found.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
-    _check_some(found[-1], path, "tag", language)
-  return _merged(found)
+    suggestions.append({key: sorted(tags, key=lambda tag: -tags[tag]) for key, tags in read.items() if tags})
+    _check_some(suggestions[-1], path, "tag", language)
+  return _merged(suggestions)
 
 
-def _check_some(found: Suggestions, path: str | os.PathLike, noun: str, language: str) -> None:
-  if not found:
+def _check_some(suggestions: Suggestions, path: str | os.PathLike, noun: str, language: str) -> None:
+  if not suggestions:
     raise UsageError(f"{path}: no {noun} in {language}; give a file that has some, or another --language")
 
 
-def _merged(found: Sequence[Suggestions]) -> Suggestions:
+def _merged(of_files: Sequence[Suggestions]) -> Suggestions:
   merged: Suggestions = {}
-  for key in dict.fromkeys(itertools.chain.from_iterable(found)):
-    turns = itertools.zip_longest(*(of_file.get(key, []) for of_file in found), fillvalue="")
+  for key in dict.fromkeys(itertools.chain.from_iterable(of_files)):
+    turns = itertools.zip_longest(*(of_file.get(key, []) for of_file in of_files), fillvalue="")
     texts = (" ".join(text.split()) for turn in turns for text in turn)
     merged[key] = list(dict.fromkeys(filter(None, texts)))[:_MOST_SUGGESTIONS]
   return merged

@@ -77,8 +77,7 @@ class RatingFindings(Findings):
       SheetColumn("seconds", format=".0f"),
     ]
     rows = [
-      [each.language, each.annotator, each.rated, *each.shares, each.same, each.seconds]
-      for each in self.ratings
+      [own.language, own.annotator, own.rated, *own.shares, own.same, own.seconds] for own in self.ratings
     ]
     sheets = [Sheet("caption_ratings", "Ratings of machine captions", columns, rows)]
     if self.agreement:
@@ -94,22 +93,20 @@ class RatingFindings(Findings):
 
   def as_json(self) -> dict[str, Any]:
     """Returns the fields, the shares by value; nothing is resampled."""
-    ratings = [
-      {**vars(each), "shares": dict(zip(RATINGS, each.shares, strict=True))} for each in self.ratings
-    ]
+    ratings = [{**vars(own), "shares": dict(zip(RATINGS, own.shares, strict=True))} for own in self.ratings]
     return {"ratings": ratings, "agreement": self.agreement, "notes": self.notes}
 
 
 def evaluate(annotations: Iterable[Annotation]) -> RatingFindings | None:
   """Returns the figures, of annotations as `annotation_report.evaluate` takes them; None if no caption is rated."""
-  rated = [(each, each.rated) for each in annotations if each.rated and each.rated.rating]
+  rated = [(entry, entry.rated) for entry in annotations if entry.rated and entry.rated.rating]
   if not rated:
     return None
   ratings: list[CaptionRatings] = []
   agreements: list[RatingAgreement] = []
-  for code in languages.ordered(each.language for each, _ in rated):
+  for code in languages.ordered(entry.language for entry, _ in rated):
     of_language = [pair for pair in rated if pair[0].language == code]
-    names = sorted({each.annotator for each, _ in of_language})
+    names = sorted({entry.annotator for entry, _ in of_language})
     ratings += [
       _ratings(code, name, [pair for pair in of_language if pair[0].annotator == name]) for name in names
     ]
@@ -121,9 +118,9 @@ def evaluate(annotations: Iterable[Annotation]) -> RatingFindings | None:
 
 def _ratings(language: str, annotator: str, rated: Sequence[tuple[Annotation, Rated]]) -> CaptionRatings:
   same = [
-    _words(each.caption) == _words(caption.caption)
-    for each, caption in rated
-    if each.described and caption.language == language
+    _words(entry.caption) == _words(caption.caption)
+    for entry, caption in rated
+    if entry.described and caption.language == language
   ]
   return CaptionRatings(
     language,
@@ -133,14 +130,14 @@ def _ratings(language: str, annotator: str, rated: Sequence[tuple[Annotation, Ra
       100 * sum(caption.rating == value for _, caption in rated) / len(rated) for value in RATINGS
     ),
     same=100 * sum(same) / len(same) if same else None,
-    seconds=statistics.median(annotation_report.seconds(each, "open_rating") for each, _ in rated),
+    seconds=statistics.median(annotation_report.seconds(entry, "open_rating") for entry, _ in rated),
   )
 
 
 def _agreement(language: str, rated: Sequence[tuple[Annotation, Rated]]) -> list[RatingAgreement]:
   units: dict[tuple[str, str], list[str]] = {}  # picture and caption -> ratings
-  for each, caption in rated:
-    units.setdefault((each.key, caption.caption), []).append(caption.rating)
+  for annotation, caption in rated:
+    units.setdefault((annotation.key, caption.caption), []).append(caption.rating)
   several = [unit for unit in units.values() if len(unit) > 1]
   equal = agreement.equal_share([list(map(RATINGS.index, unit)) for unit in several])
   if equal is None:

@@ -109,12 +109,12 @@ def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> Annotation
   work: list[Work] = []
   agreement: list[TagAgreement] = []
   by_language: dict[str, list[Annotation]] = {}
-  for each in annotations:
-    by_language.setdefault(each.language, []).append(each)
+  for entry in annotations:
+    by_language.setdefault(entry.language, []).append(entry)
   by_language = {code: by_language[code] for code in languages.ordered(by_language)}
   for code, of_language in by_language.items():
-    names = sorted({each.annotator for each in of_language})
-    work += [_work(code, name, [each for each in of_language if each.annotator == name]) for name in names]
+    names = sorted({entry.annotator for entry in of_language})
+    work += [_work(code, name, [entry for entry in of_language if entry.annotator == name]) for name in names]
     if len(names) > 1:
       work.append(_work(code, ALL, of_language))
     agreement += _agreement(code, of_language)
@@ -141,26 +141,26 @@ def seconds(annotation: Annotation, screen: Literal["open", "open_rating"] = "op
 
 
 def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> Work:
-  described = [each for each in annotations if each.described]
-  tagged = [each for each in described if each.suggested.tags]
+  described = [annotation for annotation in annotations if annotation.described]
+  tagged = [annotation for annotation in described if annotation.suggested.tags]
   distances_begun, distances_own = [], []
-  for each in described:
-    copied = each.begun_from
+  for annotation in described:
+    copied = annotation.begun_from
     if copied is not None:
-      distances_begun.append(Levenshtein.distance(copied, each.caption))
-    elif each.suggested.sentences:
-      texts = each.suggested.sentences
-      distances_own.append(min(Levenshtein.distance(text, each.caption) for text in texts))
+      distances_begun.append(Levenshtein.distance(copied, annotation.caption))
+    elif annotation.suggested.sentences:
+      texts = annotation.suggested.sentences
+      distances_own.append(min(Levenshtein.distance(text, annotation.caption) for text in texts))
   return Work(
     language,
     annotator,
     pictures=len(annotations),
-    skipped=sum(bool(each.skipped) for each in annotations),
+    skipped=sum(bool(annotation.skipped) for annotation in annotations),
     sentences=len(described),
-    characters=_mean(len(each.caption) for each in described),
-    tags=_mean(len(set(each.tags)) for each in described),
-    recommended=_mean(len(set(each.suggested.tags)) for each in tagged),
-    accepted=_mean(len(set(each.suggested.tags) & set(each.tags)) for each in tagged),
+    characters=_mean(len(annotation.caption) for annotation in described),
+    tags=_mean(len(set(annotation.tags)) for annotation in described),
+    recommended=_mean(len(set(annotation.suggested.tags)) for annotation in tagged),
+    accepted=_mean(len(set(annotation.suggested.tags) & set(annotation.tags)) for annotation in tagged),
     begun=100 * len(distances_begun) / len(described) if described else None,
     distance_begun=_mean(distances_begun),
     distance_own=_mean(distances_own),
@@ -170,9 +170,9 @@ def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> W
 
 def _agreement(language: str, annotations: Sequence[Annotation]) -> list[TagAgreement]:
   tags: dict[str, dict[str, set[str]]] = {}  # annotator -> key -> tags
-  for each in annotations:
-    if each.described:
-      tags.setdefault(each.annotator, {})[each.key] = set(each.tags)
+  for annotation in annotations:
+    if annotation.described:
+      tags.setdefault(annotation.annotator, {})[annotation.key] = set(annotation.tags)
   rows, everything = [], []
   for first, second in itertools.combinations(sorted(tags), 2):
     pairs = [(tags[first][key], tags[second][key]) for key in tags[first] if key in tags[second]]

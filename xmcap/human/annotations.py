@@ -119,7 +119,7 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
   Raises:
     UsageError: a line is no annotation, a language is unknown, or there is no annotation; names file and line.
   """
-  held: dict[tuple[str, str, str], Annotation] = {}
+  latest: dict[tuple[str, str, str], Annotation] = {}
   replaced = 0
   for path in paths:
     for number, row in jsonl.read(path):
@@ -131,16 +131,16 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
       for code in filter(None, (annotation.language, annotation.rated and annotation.rated.language)):
         languages.check(code, where)
       place = (annotation.key, annotation.language, annotation.annotator)
-      earlier = held.get(place)
+      earlier = latest.get(place)
       # A page saves all that it holds, so its later files repeat what the earlier ones had.
       replaced += earlier is not None and earlier != annotation
       if earlier is None or annotation.last_time >= earlier.last_time:
-        held[place] = annotation
-  if not held:
+        latest[place] = annotation
+  if not latest:
     raise UsageError(
       f"{', '.join(map(str, paths))}: no annotation in it; save on the page, then give what it saved"
     )
-  return list(held.values()), replaced
+  return list(latest.values()), replaced
 
 
 def corpus_files(
@@ -153,13 +153,13 @@ def corpus_files(
   `LANGUAGE.tsv` what COCO-CN's tool exports: image, user, sentence, tags. Pictures that were skipped, or have no
   sentence, are in none.
   """
-  described = [each for each in annotations if each.described]
-  found = {pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described))}
-  if any(each.tags for each in described):
-    found[pathlib.Path(out, "tags.jsonl")] = _jsonl(_tags(described))
-  for code in languages.ordered(each.language for each in described):
-    found[pathlib.Path(out, f"{code}.tsv")] = _tsv([each for each in described if each.language == code])
-  return found
+  described = [entry for entry in annotations if entry.described]
+  by_path = {pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described))}
+  if any(entry.tags for entry in described):
+    by_path[pathlib.Path(out, "tags.jsonl")] = _jsonl(_tags(described))
+  for code in languages.ordered(entry.language for entry in described):
+    by_path[pathlib.Path(out, f"{code}.tsv")] = _tsv([entry for entry in described if entry.language == code])
+  return by_path
 
 
 def write_corpus(out: str | os.PathLike, annotations: Iterable[Annotation]) -> None:
@@ -178,8 +178,8 @@ def _caption(annotation: Annotation) -> dict[str, object]:
 
 def _tags(described: Iterable[Annotation]) -> Iterator[dict[str, object]]:
   votes: dict[tuple[str, str], collections.Counter[str]] = {}
-  for each in described:
-    votes.setdefault((each.key, each.language), collections.Counter()).update(dict.fromkeys(each.tags, 1))
+  for entry in described:
+    votes.setdefault((entry.key, entry.language), collections.Counter()).update(dict.fromkeys(entry.tags, 1))
   for (key, language), counter in votes.items():
     yield {"image/key": key, "language": language, "tags": [tag for tag, _ in counter.most_common()]}
 
@@ -189,6 +189,6 @@ def _jsonl(rows: Iterable[dict[str, object]]) -> Iterator[str]:
 
 
 def _tsv(described: Iterable[Annotation]) -> Iterator[str]:
-  for each in described:
-    cells = (each.key, each.annotator, each.caption, ", ".join(each.tags))
+  for annotation in described:
+    cells = (annotation.key, annotation.annotator, annotation.caption, ", ".join(annotation.tags))
     yield "\t".join(" ".join(cell.split()) for cell in cells) + "\n"

@@ -75,8 +75,8 @@ def choose(scores: Scores, silver: Scores, core: Collection[str] = (), small: fl
     raise UsageError("a comparison needs two systems: give --scores=NAME=DIR and --silver=NAME=DIR for each")
   if odd := set(systems) ^ set(silver):
     raise UsageError(f"system '{shown(min(odd))}' must be in both --scores and --silver")
-  held = [set(of_system) for of_system in (*scores.values(), *silver.values())]
-  shared = set.intersection(*held)
+  of_systems = [set(of_system) for of_system in (*scores.values(), *silver.values())]
+  shared = set.intersection(*of_systems)
   if absent := sorted(set(core) - shared):
     raise UsageError(
       f"no scores in {', '.join(absent)}: score every system on both sets, or leave it out of --core"
@@ -92,7 +92,7 @@ def choose(scores: Scores, silver: Scores, core: Collection[str] = (), small: fl
       if why:
         chosen.append(ChosenPair(m1, m2, code, "CORE" if code in core else "EXT", why, delta, other))
   return ChosenPairs(
-    tuple(chosen), len(pairs) * len(codes), notes=_notes(chosen, set.union(*held) - shared, small)
+    tuple(chosen), len(pairs) * len(codes), notes=_notes(chosen, set.union(*of_systems) - shared, small)
   )
 
 

@@ -31,7 +31,7 @@ def text(row: Mapping[str, Any], name: str, where: str, blank: bool = False) -> 
 def texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
   """Returns a non-empty list of strings of a row; UsageError if it is anything else."""
   value = row.get(name)
-  if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+  if not isinstance(value, list) or not value or not all(isinstance(string, str) for string in value):
     raise UsageError(f"{where}: '{name}' must be a list of one or more strings")
   return value
 
@@ -71,10 +71,10 @@ def rows(
       raise UsageError(f"{path}: contains no ratings; each line must have {', '.join(required)}")
 
 
-def once(seen: dict[Any, str], key: Hashable, where: str, what: str) -> None:
+def once(seen: dict[Any, str], key: Hashable, where: str, event: str) -> None:
   """Records the place of a key; UsageError with both places if the key occurred before."""
   if key in seen:
-    raise UsageError(f"{where}: {what} before ({seen[key]}); keep one")
+    raise UsageError(f"{where}: {event} before ({seen[key]}); keep one")
   seen[key] = where
 
 

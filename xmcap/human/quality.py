@@ -116,12 +116,12 @@ def draw(references: References, pictures: int, seed: int = 0) -> Iterator[dict[
 
   keys = sorted(references, key=lambda key: drawn("picture", key))
   for code in languages.ordered(code for of_picture in references.values() for code in of_picture):
-    held = [key for key in keys if references[key].get(code)][:pictures]
-    if len(held) < pictures:
+    chosen = [key for key in keys if references[key].get(code)][:pictures]
+    if len(chosen) < pictures:
       raise UsageError(
-        f"{code}: only {wording.count(len(held), 'picture')} with a caption; draw fewer than {pictures:,}"
+        f"{code}: only {wording.count(len(chosen), 'picture')} with a caption; draw fewer than {pictures:,}"
       )
-    for key in held:
+    for key in chosen:
       captions = references[key][code]
       place = int.from_bytes(drawn("caption", key, code)[:8]) % len(captions)
       yield {"image/key": key, "language": code, "caption": captions[place]}
@@ -145,8 +145,8 @@ def read(paths: joining.Paths) -> list[QualityRating]:
     system, caption = (
       fields.text(row, name, where, blank=True) if name in row else "" for name in ("system", "caption")
     )
-    what = f"'{shown(rater)}' rated the caption of image '{shown(key)}' in {language}"
-    fields.once(seen, (system, language, key, caption, rater), where, what)
+    event = f"'{shown(rater)}' rated the caption of image '{shown(key)}' in {language}"
+    fields.once(seen, (system, language, key, caption, rater), where, event)
     ratings.append(QualityRating(system, language, key, caption, rater, _level(row, where)))
   return ratings
 
@@ -155,7 +155,7 @@ def _level(row: Mapping[str, Any], where: str) -> int:
   value = row.get("quality")
   if isinstance(value, str):
     words = "-".join(value.upper().replace("_", " ").replace("-", " ").split())
-    level = {**LEVELS, **_OTHER_WORDS, **{str(each): each for each in LEVELS.values()}}.get(words)
+    level = {**LEVELS, **_OTHER_WORDS, **{str(number): number for number in LEVELS.values()}}.get(words)
   else:
     level = fields.number(row, "quality", where)
   if level is None or level not in LEVELS.values():
@@ -203,10 +203,10 @@ def evaluate(
 
 def median_level(levels: Sequence[int]) -> int:
   """Returns the level of a caption from the ratings of it, one or more."""
-  known = sorted(level for level in levels if level != _UNKNOWN)
-  if 2 * len(known) < len(levels):
+  known_levels = sorted(level for level in levels if level != _UNKNOWN)
+  if 2 * len(known_levels) < len(levels):
     return _UNKNOWN
-  return known[(len(known) - 1) // 2]
+  return known_levels[(len(known_levels) - 1) // 2]
 
 
 def _quality(
@@ -219,7 +219,7 @@ def _quality(
     # Drawing captions with replacement is the same as drawing how many of them are good.
     drawn = np.random.default_rng(seed).binomial(len(levels), good / 100, size=resamples)
     low, high = resampling.interval(100 * drawn / len(levels))
-  known = [[level for level in ratings if level != _UNKNOWN] for ratings in captions]
+  known_levels = [[level for level in ratings if level != _UNKNOWN] for ratings in captions]
   return Quality(
     system, language, len(captions), good,
     100 * float((levels >= LEVELS["MEDIUM"]).mean()),
@@ -227,5 +227,5 @@ def _quality(
     100 * float((levels == _UNKNOWN).mean()),
     low, high, sum(map(len, captions)),
     agreement.equal_share(captions),
-    agreement.krippendorff_alpha(known, squared=True),
+    agreement.krippendorff_alpha(known_levels, squared=True),
   )  # fmt: skip

@@ -76,11 +76,11 @@ class DeltaCorrelations(Findings):
     """Returns one sheet: a row per coefficient and group, with value and interval for each difference."""
     columns = [SheetColumn("coefficient"), SheetColumn("languages"), SheetColumn("n", format=",")]
     ends = ("low", "high") if self.resamples else ()
-    for delta in dict.fromkeys(delta for _, _, delta, _ in correlation.each(self.cells)):
+    for delta in dict.fromkeys(delta for _, _, delta, _ in correlation.flat(self.cells)):
       columns += [SheetColumn(delta, format=".2f")]
       columns += [SheetColumn(f"{delta}_{end}", end, ".2f") for end in ends]
     rows: dict[tuple[str, str], list[Cell]] = {}
-    for group, name, _, cell in correlation.each(self.cells):
+    for group, name, _, cell in correlation.flat(self.cells):
       row = rows.setdefault((group, name), [correlation.OF_SIGNS[name], group, self.points[group]])
       row += [cell.value, *(getattr(cell, end) for end in ends)]
     how = "in both directions" if self.directions == "both" else "once"
@@ -103,19 +103,19 @@ def read(groups: Mapping[str, str | os.PathLike]) -> list[RatedPair]:
     if group == ALL and len(groups) > 1:
       raise UsageError(f"--comparisons={ALL}={path}: '{ALL}' stands for all groups; give it another name")
     columns, rows = fields.read_csv(path, _COLUMNS)
-    given = _deltas(columns)
-    names = names or given
-    if not given or set(given) != set(names):
+    deltas = _deltas(columns)
+    names = names or deltas
+    if not deltas or set(deltas) != set(names):
       previous = f"those of the previous file ({', '.join(names)})"
-      wanted = previous if names else "one or more, such as delta_cider"
-      raise UsageError(f"{path}, line 1: difference columns: {', '.join(given) or 'none'}; give {wanted}")
+      expected = previous if names else "one or more, such as delta_cider"
+      raise UsageError(f"{path}, line 1: difference columns: {', '.join(deltas) or 'none'}; give {expected}")
     if not rows:
       raise UsageError(f"{path}: no comparison below the header; add some")
     for line, row in rows:
       where = f"{path}, line {line}"
       pair = _pair(row, names, group, where)
-      what = f"'{shown(pair.m1)}' and '{shown(pair.m2)}' in {pair.language} were compared"
-      fields.once(seen, (*sorted((pair.m1, pair.m2)), pair.language), where, what)
+      event = f"'{shown(pair.m1)}' and '{shown(pair.m2)}' in {pair.language} were compared"
+      fields.once(seen, (*sorted((pair.m1, pair.m2)), pair.language), where, event)
       pairs.append(pair)
   return pairs
 
@@ -176,7 +176,7 @@ def correlate(
     notes.append(
       f"low, high: 95% bootstrap interval, {resamples:,} resamples of the comparisons, seed {seed}"
     )
-  if undefined := [" ".join(place) for *place, cell in correlation.each(cells) if cell.value is None]:
+  if undefined := [" ".join(place) for *place, cell in correlation.flat(cells) if cell.value is None]:
     notes.append(
       f"no coefficient (-) for {len(undefined)} cells with a constant series or a single comparison: "
       f"{wording.first_few(undefined)}"

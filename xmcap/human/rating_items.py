@@ -93,14 +93,14 @@ def residue_note(
     for code in of_picture if languages is None else of_picture.keys() & languages:
       of_languages[code].append(of_picture[code])
       people[code] += references.get(key, {}).get(code, ())
-  found: dict[str, list[Finding]] = {}
-  for held in residual(of_languages, people).values():
-    for finding in held.findings:
-      found.setdefault(finding.kind, []).append(finding)
-  kinds = [kind for kind in residue.KINDS if kind in found]
+  by_kind: dict[str, list[Finding]] = {}
+  for own in residual(of_languages, people).values():
+    for finding in own.findings:
+      by_kind.setdefault(finding.kind, []).append(finding)
+  kinds = [kind for kind in residue.KINDS if kind in by_kind]
   parts = [
-    f"{sum(one.count for one in found[kind]):,} have {_NOUNS.get(kind) or FORMS[kind].noun}, such as "
-    f"'{shown(found[kind][0].examples[0], limit=60)}'"
+    f"{sum(one.count for one in by_kind[kind]):,} have {_NOUNS.get(kind) or FORMS[kind].noun}, such as "
+    f"'{shown(by_kind[kind][0].examples[0], limit=60)}'"
     for kind in kinds
   ]
   total = wording.count(sum(map(len, of_languages.values())), "caption")
@@ -150,7 +150,7 @@ def best_tags(scores: Scores, top: int, name: str) -> Texts:
 
   Raises UsageError if a picture has fewer, as precision at `top` would not be defined; `name` is the system.
   """
-  found: dict[str, dict[str, Sequence[str]]] = {}
+  best: dict[str, dict[str, Sequence[str]]] = {}
   for code, of_language in scores.items():
     for key, tags in of_language.items():
       if len(tags) < top:
@@ -158,8 +158,8 @@ def best_tags(scores: Scores, top: int, name: str) -> Texts:
           f"system '{shown(name)}' has {wording.count(len(tags), 'tag')} of '{shown(key)}' in '{code}'; predict "
           f"{top} or more for each picture, or choose fewer by --top"
         )
-      found.setdefault(key, {})[code] = sorted(tags, key=lambda tag: -tags[tag])[:top]
-  return found
+      best.setdefault(key, {})[code] = sorted(tags, key=lambda tag: -tags[tag])[:top]
+  return best
 
 
 def _side_by_side(key: str, systems: Mapping[str, Any], content: str) -> Iterable[RatingItem]:
@@ -195,8 +195,8 @@ def _in_languages(
       }
       if kept:
         chosen[name][key] = kept
-  found = {code for predictions in chosen.values() for captions in predictions.values() for code in captions}
-  absent = [code for code in languages or () if code not in found]
+  codes = {code for predictions in chosen.values() for captions in predictions.values() for code in captions}
+  absent = [code for code in languages or () if code not in codes]
   if absent:
     raise UsageError(f"no prediction in {', '.join(absent)}: ask for other languages with --languages")
   return chosen
@@ -207,12 +207,12 @@ def _check_same(systems: Mapping[str, Texts]) -> None:
     name: {(code, key) for key, captions in predictions.items() for code in captions}
     for name, predictions in systems.items()
   }
-  wanted = set().union(*pairs.values())
-  for name, given in pairs.items():
-    missing = [f"{code} {key}" for code, key in sorted(wanted - given)]
+  every = set().union(*pairs.values())
+  for name, own in pairs.items():
+    missing = [f"{code} {key}" for code, key in sorted(every - own)]
     if missing:
       raise UsageError(
-        f"system '{shown(name)}' lacks {len(missing):,} of {len(wanted):,} captions or lists of tags that others have "
+        f"system '{shown(name)}' lacks {len(missing):,} of {len(every):,} captions or lists of tags that others have "
         f"({wording.first_few(missing)}); give every system the same pictures and languages"
       )
 

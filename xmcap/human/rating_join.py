@@ -122,13 +122,13 @@ def write_rows(path: str | os.PathLike, rows: Iterable[Mapping[str, Any]]) -> No
 
 def _checks(of_items: Mapping[str, Mapping[str, _Rating]]) -> dict[tuple[str, str], tuple[int, int | None]]:
   counts: dict[tuple[str, str], tuple[int, int | None]] = {}
-  for found in of_items.values():
-    for rating in found.values():
+  for ratings in of_items.values():
+    for rating in ratings.values():
       if rating.checks:
         number, changed = counts.get((rating.rater, rating.checks), (0, 0))
-        first = found.get(rating.checks)
-        known = None if first is None or changed is None else changed + (first.answer != rating.answer)
-        counts[rating.rater, rating.checks] = (number + 1, known)
+        first = ratings.get(rating.checks)
+        num_changed = None if first is None or changed is None else changed + (first.answer != rating.answer)
+        counts[rating.rater, rating.checks] = (number + 1, num_changed)
   return counts
 
 
@@ -167,7 +167,7 @@ def _thumb_rows(item: RatingItem, rating: _Rating) -> list[dict[str, Any]]:
 
 def _read_key(path: str | os.PathLike) -> tuple[Protocol, dict[str, RatingItem]]:
   """Returns the protocol and item id -> item; the captions of pairs are not in the key."""
-  known = dict(PROTOCOLS)
+  protocols = dict(PROTOCOLS)
   protocol: Protocol | None = None
   items: dict[str, RatingItem] = {}
   seen: dict[Hashable, str] = {}
@@ -175,16 +175,16 @@ def _read_key(path: str | os.PathLike) -> tuple[Protocol, dict[str, RatingItem]]
     where = f"{path}, line {number}"
     if "rubric" in row:
       rubric = rating_protocols.parse(row["rubric"], where)
-      known[rubric.name] = rubric
+      protocols[rubric.name] = rubric
       continue
     id, name, key, language = (
       fields.text(row, field, where) for field in ("item", "protocol", "image/key", "language")
     )
     languages.check(language, where)
     fields.once(seen, id, where, f"item '{shown(id)}' was in the key")
-    if name not in known or protocol not in (None, known[name]):
+    if name not in protocols or protocol not in (None, protocols[name]):
       raise UsageError(f"{where}: protocol '{shown(name)}'; all lines must be of one, as they were written")
-    protocol = known[name]
+    protocol = protocols[name]
     captions = ()
     if protocol.shows == "pair":
       systems = [fields.text(row, side, where) for side in ("left", "right")]
@@ -201,8 +201,8 @@ def _answer(row: Mapping[str, Any], criterion: Criterion, where: str) -> float:
   value = row.get(criterion.name, criterion.default)
   offered = [choice for choice, _ in criterion.choices]
   if isinstance(value, bool) or not isinstance(value, int | float) or value not in offered:
-    given = "missing" if value is None else shown(json.dumps(value))
+    answer = "missing" if value is None else shown(json.dumps(value))
     raise UsageError(
-      f"{where}: '{criterion.name}' is {given}, not one of {', '.join(f'{v:g}' for v in offered)}"
+      f"{where}: '{criterion.name}' is {answer}, not one of {', '.join(f'{v:g}' for v in offered)}"
     )
   return value

@@ -74,8 +74,8 @@ def fill_page(
   allowed = "'self' file:" if link else "data:"
   script = "\n".join(parts)
   head = elements.page_head(title, css + style, script, allowed)
-  held = elements.script_json("data", data)
-  return head + string.Template(template).substitute(data=held, script=elements.inline("script", script))
+  element = elements.script_json("data", data)
+  return head + string.Template(template).substitute(data=element, script=elements.inline("script", script))
 
 
 def _picture_sources(
@@ -84,11 +84,11 @@ def _picture_sources(
   """Returns the `src` of each picture; [] without a folder."""
   if images_dir is None:
     return []
-  found = pictures.find_all(images_dir, keys)
+  paths = pictures.find_all(images_dir, keys)
   if link_from is None:
-    sources = {key: pictures.data_uri(path) for key, path in found.items()}
+    sources = {key: pictures.data_uri(path) for key, path in paths.items()}
   else:
-    sources = {key: urllib.parse.quote(os.path.relpath(path, link_from)) for key, path in found.items()}
+    sources = {key: urllib.parse.quote(os.path.relpath(path, link_from)) for key, path in paths.items()}
   missing = [key for key in keys if not sources.get(key)]
   if missing:
     raise UsageError(

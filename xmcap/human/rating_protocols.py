@@ -95,8 +95,8 @@ def parse(content: Any, where: str | os.PathLike) -> Protocol:
   hint = "give name, title, task and criteria, as docs/scoring.md shows"
   protocol = jsonl.convert(content, Protocol, where, "not a rubric", hint)
 
-  def refuse(what: str) -> UsageError:
-    return UsageError(f"{where}: {what}")
+  def refuse(reason: str) -> UsageError:
+    return UsageError(f"{where}: {reason}")
 
   if not _NAME.fullmatch(protocol.name):
     raise refuse(f"the name '{shown(protocol.name)}' must be letters, digits and _, and begin with a letter")
@@ -112,15 +112,15 @@ def parse(content: Any, where: str | os.PathLike) -> Protocol:
       raise refuse(f"criterion '{name}' is there twice; keep one")
   for criterion in protocol.criteria:
     values = [value for value, _ in criterion.choices]
-    what = f"criterion '{criterion.name}'"
+    label = f"criterion '{criterion.name}'"
     if len(values) < 2 or len(set(values)) < len(values) or not all(map(_is_small, values)):
-      raise refuse(f"{what}: give two or more choices with different values, none above {_LARGEST:g}")
+      raise refuse(f"{label}: give two or more choices with different values, none above {_LARGEST:g}")
     if not 0 <= criterion.first_key <= 10 - len(values):
       raise refuse(
-        f"{what}: {len(values)} choices from key {criterion.first_key} on do not fit the keys 0 to 9"
+        f"{label}: {len(values)} choices from key {criterion.first_key} on do not fit the keys 0 to 9"
       )
     if criterion.default is not None and criterion.default not in values:
-      raise refuse(f"{what}: the default {criterion.default:g} is none of its choices")
+      raise refuse(f"{label}: the default {criterion.default:g} is none of its choices")
   if not any(criterion.default is None for criterion in protocol.criteria):
     raise refuse("one criterion or more must have no default, or nobody could tell what was rated")
   for name, weight in protocol.total.items():

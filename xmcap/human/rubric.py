@@ -115,10 +115,10 @@ class RubricFindings(Findings):
     for name in self.systems[0].means:
       columns += [SheetColumn(name, format=".2f"), SheetColumn(f"{name}_sd", "\u00b1", ".2f")]
     rows: list[list[Cell]] = []
-    for each in self.systems:
-      pairs = zip(each.means.values(), each.deviations.values(), strict=True)
+    for own in self.systems:
+      pairs = zip(own.means.values(), own.deviations.values(), strict=True)
       rows.append(
-        [each.language, each.system, each.pictures, each.ratings, *itertools.chain.from_iterable(pairs)]
+        [own.language, own.system, own.pictures, own.ratings, *itertools.chain.from_iterable(pairs)]
       )
     title = f"Ratings by {self.protocol}: means and standard deviations"
     sheets = [Sheet("rubric_means", title, columns, rows)]
@@ -184,32 +184,32 @@ def read(paths: joining.Paths) -> RubricRatings:
 
 
 @checked
-def evaluate(found: RubricRatings) -> RubricFindings:
+def evaluate(joined: RubricRatings) -> RubricFindings:
   """Returns the figures about ratings; UsageError if a rater rated a picture for only some of the systems."""
   systems: list[SystemRatings] = []
   tags: list[JudgedTags] = []
   agreements: list[CriterionAgreement] = []
   notes = [
-    f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in found.ratings}):,}"
+    f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in joined.ratings}):,}"
   ]
-  for code, of_language in _grouped(found.ratings, lambda rating: rating.language):
+  for code, of_language in _grouped(joined.ratings, lambda rating: rating.language):
     by_system = _grouped(of_language, lambda rating: rating.system)
     _check_same(code, by_system)
-    systems += [_of_system(code, name, rows, found.criteria) for name, rows in by_system]
+    systems += [_of_system(code, name, rows, joined.criteria) for name, rows in by_system]
     rated = _rated(of_language)
     agreements += [
-      _agreement(code, name, [[values[number] for values in given.values()] for given in rated.values()])
-      for number, name in enumerate(found.criteria)
+      _agreement(code, name, [[values[number] for values in votes.values()] for votes in rated.values()])
+      for number, name in enumerate(joined.criteria)
     ]
-    if found.of_tags:
+    if joined.of_tags:
       tags += [judged for by in _BY for judged in _judged(code, by, by_system, rated)]
-  if found.of_tags:
+  if joined.of_tags:
     notes.append(
       "relevant by all, any: a tag counts as relevant if all, or any, of those who judged it gave a value above 0 for "
-      f"{found.criteria[0]}; recall is over the relevant tags of all systems; pictures without one are left out"
+      f"{joined.criteria[0]}; recall is over the relevant tags of all systems; pictures without one are left out"
     )
   return RubricFindings(
-    protocol=found.protocol,
+    protocol=joined.protocol,
     systems=tuple(systems),
     tags=tuple(tags),
     agreement=tuple(agreements),
@@ -220,8 +220,8 @@ def evaluate(found: RubricRatings) -> RubricFindings:
 def _rated(ratings: Iterable[RubricRating]) -> dict[tuple[str, str], dict[str, tuple[float, ...]]]:
   """Returns (key, text) -> rater -> values; a text of several systems was rated once for all of them."""
   rated: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
-  for each in ratings:
-    rated.setdefault((each.key, each.text), {})[each.rater] = each.values
+  for rating in ratings:
+    rated.setdefault((rating.key, rating.text), {})[rating.rater] = rating.values
   return rated
 
 
@@ -229,19 +229,19 @@ def _grouped(
   ratings: Iterable[RubricRating], name: Callable[[RubricRating], str]
 ) -> list[tuple[str, list[RubricRating]]]:
   groups: dict[str, list[RubricRating]] = {}
-  for each in ratings:
-    groups.setdefault(name(each), []).append(each)
+  for rating in ratings:
+    groups.setdefault(name(rating), []).append(rating)
   return sorted(groups.items())
 
 
 def _check_same(code: str, by_system: Sequence[tuple[str, Sequence[RubricRating]]]) -> None:
-  pictures = {system: {(each.key, each.rater) for each in rows} for system, rows in by_system}
-  wanted = set().union(*pictures.values())
-  for system, given in pictures.items():
-    missing = sorted(f"{shown(key)} by {shown(rater)}" for key, rater in wanted - given)
+  pictures = {system: {(rating.key, rating.rater) for rating in rows} for system, rows in by_system}
+  every = set().union(*pictures.values())
+  for system, rated in pictures.items():
+    missing = sorted(f"{shown(key)} by {shown(rater)}" for key, rater in every - rated)
     if missing:
       raise UsageError(
-        f"'{code}': '{shown(system)}' lacks {len(missing):,} of {len(wanted):,} rated pictures that others have "
+        f"'{code}': '{shown(system)}' lacks {len(missing):,} of {len(every):,} rated pictures that others have "
         f"({wording.first_few(missing)}); rate the same pictures for every system"
       )
 
@@ -249,9 +249,9 @@ def _check_same(code: str, by_system: Sequence[tuple[str, Sequence[RubricRating]
 def _of_system(
   code: str, system: str, rows: Sequence[RubricRating], criteria: Sequence[str]
 ) -> SystemRatings:
-  columns = dict(zip(criteria, zip(*(each.values for each in rows), strict=True), strict=True))
+  columns = dict(zip(criteria, zip(*(rating.values for rating in rows), strict=True), strict=True))
   return SystemRatings(
-    code, system, len({each.key for each in rows}), len(rows),
+    code, system, len({rating.key for rating in rows}), len(rows),
     {name: statistics.fmean(values) for name, values in columns.items()},
     {name: statistics.stdev(values) if len(values) > 1 else None for name, values in columns.items()},
   )  # fmt: skip
@@ -270,13 +270,13 @@ def _judged(
   rated: dict[tuple[str, str], dict[str, tuple[float, ...]]],
 ) -> list[JudgedTags]:
   relevant: dict[str, set[str]] = {}
-  for (key, tag), given in rated.items():
+  for (key, tag), votes in rated.items():
     of_picture = relevant.setdefault(key, set())
-    if _BY[by](values[0] > 0 for values in given.values()):
+    if _BY[by](values[0] > 0 for values in votes.values()):
       of_picture.add(tag)
   judged = []
   for system, rows in by_system:
-    tags = {key: {each.text for each in of_key} for key, of_key in _grouped(rows, lambda each: each.key)}
+    tags = {key: {row.text for row in of_key} for key, of_key in _grouped(rows, lambda row: row.key)}
     scores = []
     for key, own in tags.items():
       if relevant[key]:

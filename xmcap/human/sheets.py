@@ -48,7 +48,7 @@ class Sheet:
     cls, name: str, title: str, columns: Sequence[SheetColumn], objects: Sequence[object]
   ) -> "Sheet":
     """Makes a sheet with a row for each object; the columns have the names of its attributes."""
-    return cls(name, title, columns, [[getattr(each, column.name) for column in columns] for each in objects])
+    return cls(name, title, columns, [[getattr(row, column.name) for column in columns] for row in objects])
 
   def terminal(self, out: str | os.PathLike = "") -> str:
     """Returns the table for a terminal below its title; `out` is the folder where it is written."""
@@ -92,9 +92,9 @@ class Findings(abc.ABC):
 
   def as_json(self) -> dict[str, Any]:
     """Returns the fields; nested dataclasses become JSON objects."""
-    found = {name: value for name, value in vars(self).items() if name not in ("resamples", "seed", "notes")}
+    fields = {name: value for name, value in vars(self).items() if name not in ("resamples", "seed", "notes")}
     bootstrap = {"resamples": self.resamples, "seed": self.seed, "level": self.level}
-    return {**found, "bootstrap": bootstrap, "notes": self.notes}
+    return {**fields, "bootstrap": bootstrap, "notes": self.notes}
 
   def terminal(self, out: str | os.PathLike = "") -> str:
     """Returns all sheets and notes as text; `out` is the folder where they are written."""

@@ -121,12 +121,12 @@ def read(paths: joining.Paths) -> list[SxsRating]:
     languages.check(language, where)
     if left == right:
       raise UsageError(f"{where}: '{shown(left)}' is on both sides; name two systems")
-    what = (
+    event = (
       f"'{shown(rater)}' rated '{shown(left)}' against '{shown(right)}' in {language} on image '{shown(key)}'"
     )
     rating = _rating(row, where)
     if not equal:
-      fields.once(seen, (key, language, rater, *sorted((left, right))), where, what)
+      fields.once(seen, (key, language, rater, *sorted((left, right))), where, event)
     elif rating:
       raise UsageError(f"{where}: 'rating' is {rating}, but the captions are equal; rate them 0")
     ratings.append(SxsRating(key, language, rater, left, right, rating, equal))

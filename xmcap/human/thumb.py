@@ -81,19 +81,19 @@ class ThumbFindings(Findings):
     columns += [SheetColumn(name, format=".2f" if name in ("P", "R") else ".3f") for name in MEASURES]
     ends = ("low", "high") if self.resamples else ()
     columns += [SheetColumn(name, format=".2f") for name in ("total", *ends)]
-    rows = [[each.name, *each.means.values(), *each.intervals.get("total", ())] for each in self.systems]
+    rows = [[own.name, *own.means.values(), *own.intervals.get("total", ())] for own in self.systems]
     means = Sheet("thumb_means", f"Means over {self.images:,} images", columns, rows)
 
     names = ("best", "strictly_best", "worst", "strictly_worst")
     columns = [SheetColumn("system"), *(SheetColumn(name, name.replace("_", " "), ",") for name in names)]
-    rows = [[each.name, *(getattr(each, name) for name in names)] for each in self.systems]
+    rows = [[own.name, *(getattr(own, name) for name in names)] for own in self.systems]
     best = Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
     columns = [SheetColumn("measure"), SheetColumn("value", format="g")]
-    columns += [SheetColumn(each.name, format=",") for each in self.systems]
+    columns += [SheetColumn(system.name, format=",") for system in self.systems]
     rows = [
       [measure, value, *counts]
-      for measure, found in self.histograms.items()
-      for value, counts in found.items()
+      for measure, by_value in self.histograms.items()
+      for value, counts in by_value.items()
     ]
     sheets = [means, best, Sheet("thumb_histograms", "Ratings with each value", columns, rows)]
     if self.agreement:
@@ -112,7 +112,7 @@ class ThumbFindings(Findings):
 
   def _texts(self) -> dict[str, str]:
     """Adds the drawing of the histograms to the files."""
-    drawn = thumb_histograms.svg([each.name for each in self.systems], self.histograms)
+    drawn = thumb_histograms.svg([system.name for system in self.systems], self.histograms)
     return {**super()._texts(), "thumb_histograms.svg": f"{drawn}\n"}
 
 
@@ -170,7 +170,7 @@ def _count_extremes(ratings: ThumbRatings, sign: int) -> tuple[np.ndarray, np.nd
 
 
 def _histograms(ratings: ThumbRatings) -> dict[str, dict[float, list[int]]]:
-  found: dict[str, dict[float, list[int]]] = {}
+  histograms: dict[str, dict[float, list[int]]] = {}
   for number, measure in enumerate(MEASURES):
     counts = [
       collections.Counter(
@@ -182,14 +182,16 @@ def _histograms(ratings: ThumbRatings) -> dict[str, dict[float, list[int]]]:
       for system in ratings.systems
     ]
     used = sorted(set().union(*counts), reverse=True)
-    found[measure] = {value: [of_system[value] for of_system in counts] for value in used}
-  return found
+    histograms[measure] = {value: [of_system[value] for of_system in counts] for value in used}
+  return histograms
 
 
 def _kappas(ratings: ThumbRatings) -> tuple[Kappa, ...]:
   kappas = []
   for first, second in itertools.combinations(ratings.annotators, 2):
-    captions = [each.ratings for each in ratings.captions.values() if {first, second} <= each.ratings.keys()]
+    captions = [
+      rated.ratings for rated in ratings.captions.values() if {first, second} <= rated.ratings.keys()
+    ]
     for number, measure in enumerate(MEASURES if captions else ()):
       a, b = ([of_caption[name][number] for of_caption in captions] for name in (first, second))
       plain, weighted = (agreement.cohen_kappa(a, b, squared) for squared in (False, True))

@@ -122,7 +122,7 @@ def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
     columns.append(SheetColumn(result.name, metric.heading, shown))
   rows = [[system, *(result.scores[system] for result in results)] for system in results[0].scores]
   scores = Sheet("thumb_scores", "Scores of the systems", columns, rows)
-  cells = [cell for result in results for *_, cell in correlation.each(result.correlations)]
+  cells = [cell for result in results for *_, cell in correlation.flat(result.correlations)]
   ends = ("low", "high") if any(cell.low is not None for cell in cells) else ()
   columns = [
     SheetColumn("metric"), SheetColumn("captions_of", "captions of"), SheetColumn("n", format=","),
@@ -142,9 +142,9 @@ def sheets(results: Sequence[MetricResult]) -> list[Sheet]:
 
 def _words_of(names: Sequence[str], tokenizer: str) -> dict[str, str]:
   """Returns metric -> its tokeniser, in the order of the columns of a table."""
-  given = [name.strip().partition(":") for part in names for name in part.split(",")]
-  own = {name: words or tokenizer for part, _, words in given for name in metrics.parse(part)}
-  return {name: own[name] for name in metrics.parse(",".join(part for part, *_ in given))}
+  chosen = [name.strip().partition(":") for part in names for name in part.split(",")]
+  own = {name: words or tokenizer for part, _, words in chosen for name in metrics.parse(part)}
+  return {name: own[name] for name in metrics.parse(",".join(part for part, *_ in chosen))}
 
 
 def _corpora(
@@ -197,8 +197,8 @@ def _correlations(
   """Returns coefficient -> target -> correlation of scores [S, I] with the ratings of the given systems."""
   pooled = scores[systems].ravel()
   images = np.arange(len(pooled)).reshape(len(systems), -1).T
-  found = {}
+  cells = {}
   for target in _TARGETS:
     rated = ratings.measures[target][systems].ravel()
-    found[target] = correlation.correlate(pooled, rated, images, resamples if target == "total" else 0, seed)
-  return correlation.by_coefficient(found)
+    cells[target] = correlation.correlate(pooled, rated, images, resamples if target == "total" else 0, seed)
+  return correlation.by_coefficient(cells)

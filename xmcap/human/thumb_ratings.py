@@ -93,24 +93,24 @@ def read(paths: joining.Paths, language: str | None = None) -> ThumbRatings:
   for where, row in fields.rows(paths, ("SYS", "seg_id", "hyp", *MEASURES)):
     system, key = (fields.text(row, name, where) for name in ("SYS", "seg_id"))
     text = fields.text(row, "hyp", where, blank=True)
-    given = tuple(name for name in ("language", "annotator") if name in row)
+    present = tuple(name for name in ("language", "annotator") if name in row)
     code, annotator = (
-      fields.text(row, name, where) if name in given else "" for name in ("language", "annotator")
+      fields.text(row, name, where) if name in present else "" for name in ("language", "annotator")
     )
     if code:
       languages.check(code, where)
     values = _values(row, where)
     if not seen:
-      optional = given
-    if given != optional:
-      odd = min(set(given) ^ set(optional))
+      optional = present
+    if present != optional:
+      odd = min(set(present) ^ set(optional))
       raise UsageError(f"{where}: some lines have '{odd}' and others do not; give it to all or none")
-    what = f"caption of '{shown(system)}' for image '{shown(key)}'"
-    fields.once(seen, (system, key, code, annotator), where, f"the {what} was rated")
+    label = f"caption of '{shown(system)}' for image '{shown(key)}'"
+    fields.once(seen, (system, key, code, annotator), where, f"the {label} was rated")
     caption = captions.setdefault((system, key, code), RatedCaption(text, {}))
     if caption.text != text:
       raise UsageError(
-        f"{where}: the {what} differs from an earlier line; a system has one caption per image"
+        f"{where}: the {label} differs from an earlier line; a system has one caption per image"
       )
     caption.ratings[annotator] = values
   path = joining.named(joining.listed(paths))
@@ -161,16 +161,16 @@ def read_references(
   return references
 
 
-def _language(path: str | os.PathLike, found: set[str], asked: str | None) -> str:
+def _language(path: str | os.PathLike, codes: set[str], asked: str | None) -> str:
   """Returns the language of the lines to keep; "" if lines have none."""
-  if found == {""}:
+  if codes == {""}:
     return ""
-  listed = " ".join(sorted(found))
-  if asked is None and len(found) > 1:
+  listed = " ".join(sorted(codes))
+  if asked is None and len(codes) > 1:
     raise UsageError(f"{path}: ratings of captions in {listed}; choose one with --language=CODE")
-  if asked is not None and asked not in found:
+  if asked is not None and asked not in codes:
     raise UsageError(f"{path}: no ratings of captions in '{asked}'; there are: {listed}")
-  return asked or found.pop()
+  return asked or codes.pop()
 
 
 def _values(row: Mapping[str, Any], where: str) -> tuple[float, ...]:
@@ -182,9 +182,9 @@ def _values(row: Mapping[str, Any], where: str) -> tuple[float, ...]:
     if name not in ("P", "R") and value > 0:
       raise UsageError(f"{where}: '{name}' is {value:g}; a penalty is 0 or less, such as {-value:g}")
   if _TOTAL in row:
-    given, computed = fields.number(row, _TOTAL, where), total(list(values.values()))
-    if abs(given - computed) > _TOLERANCE:
+    stated, computed = fields.number(row, _TOTAL, where), total(list(values.values()))
+    if abs(stated - computed) > _TOLERANCE:
       raise UsageError(
-        f"{where}: '{_TOTAL}' is {given:g}, but (P + R) / 2 + Fl + Con + Inc is {computed:g}; correct one of them"
+        f"{where}: '{_TOTAL}' is {stated:g}, but (P + R) / 2 + Fl + Con + Inc is {computed:g}; correct one of them"
       )
   return tuple(values.values())

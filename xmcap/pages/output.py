@@ -124,13 +124,13 @@ def score_files(
     tokenized = tokenizers.get(tokenizer, "en").needs_tokenized
     if options.judges_languages:
       health.begin()
-    held = read_references(references, None, language, tokenized, key, MAX_CAPTION)
-    baselines_lib.check_pictures(baseline, held)
+    captions = read_references(references, None, language, tokenized, key, MAX_CAPTION)
+    baselines_lib.check_pictures(baseline, captions)
     # What --clean removes may be what makes a caption too long.
     longest = None if options.clean else MAX_CAPTION
-    predicted = predictions_lib.read_predictions(predictions, language, held, key, longest)
+    predicted = predictions_lib.read_predictions(predictions, language, captions, key, longest)
     try:
-      result = score_captions(held, predicted, options)
+      result = score_captions(captions, predicted, options)
     except predictions_lib.Unmatched as error:
       names = map(joining.named, (predictions, references))
       raise UsageError(f"{', scored against '.join(names)}: {error}") from None
@@ -235,9 +235,9 @@ def health_grid(of_language: Mapping[str, health.Health], names: Sequence[str] =
       (
         code,
         languages_lib.get(code).english_name,
-        *(health.MEASURES[name].format(getattr(held, name)) for name in names),
+        *(health.MEASURES[name].format(getattr(own, name)) for name in names),
       )
-      for code, held in of_language.items()
+      for code, own in of_language.items()
     ),
     num_labels=2,
   )
@@ -263,13 +263,13 @@ def health_text(of_language: Mapping[str, health.Health], written: bool = True) 
   return f"{text}{more}all other measures: health.csv, report.html\n" if written else text
 
 
-def _is_above(name: str, held: health.Health) -> bool:
-  value = getattr(held, name)
+def _is_above(name: str, own: health.Health) -> bool:
+  value = getattr(own, name)
   if not health.MEASURES[name].percent:
     return name == "length_ratio"
   return (
     not name.endswith("_references")
-    and (value or 0) > (getattr(held, f"{name}_references", 0) or 0) + _NOTABLE
+    and (value or 0) > (getattr(own, f"{name}_references", 0) or 0) + _NOTABLE
   )
 
 
@@ -277,5 +277,5 @@ def health_csv(of_language: Mapping[str, health.Health]) -> str:
   """Returns the health of each language as CSV in full precision; unknown values are empty."""
   return grid.write_csv(
     ["language", *health.MEASURES, "most_frequent_caption"],
-    [[code, *held.as_dict().values(), held.most_frequent_caption] for code, held in of_language.items()],
+    [[code, *own.as_dict().values(), own.most_frequent_caption] for code, own in of_language.items()],
   )

@@ -39,14 +39,14 @@ def write(
   from xmcap.pages.report import pictures as pictures_lib
 
   pictures_lib.check(pictures, images_dir)
-  held = read_references(references, language=language)
+  captions = read_references(references, language=language)
   names = joining.named(joining.listed(references))
   results = {}
   for name, system in systems.items():
     path = pathlib.Path(folders[name], "predictions.jsonl")
-    predicted, _ = failed_requests.split(held, read_predictions(path))
-    _check_scored(system, held, predicted, names, path)
-    scored = subsets.take(held, image_keys(system.statistics))
+    predicted, _ = failed_requests.split(captions, read_predictions(path))
+    _check_scored(system, captions, predicted, names, path)
+    scored = subsets.take(captions, image_keys(system.statistics))
     results[name] = Result(system.table, system.statistics, scored, predicted)
   report.write_report(
     pathlib.Path(out) / "report.html",

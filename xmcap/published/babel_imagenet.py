@@ -140,8 +140,8 @@ def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Row:
     if code not in _NOT_CORRELATED
   ]
   coefficient = float(np.corrcoef(np.array(pairs).T)[0, 1])
-  what = f"{folder} (n {len(pairs)})"
-  return Row("Pearson, text to picture and accuracy", what, _PRINTED_CORRELATIONS[folder], coefficient)
+  label = f"{folder} (n {len(pairs)})"
+  return Row("Pearson, text to picture and accuracy", label, _PRINTED_CORRELATIONS[folder], coefficient)
 
 
 def _printed(name: str) -> Cells:

@@ -25,8 +25,8 @@ def recompute(results: str | os.PathLike) -> Findings:
   Raises:
     UsageError: there are no result files, or one is malformed.
   """
-  found = babel_imagenet.recompute(results)
-  return Findings(found.paper, (*found.rows, *gains(results)), found.absent)
+  findings = babel_imagenet.recompute(results)
+  return Findings(findings.paper, (*findings.rows, *gains(results)), findings.absent)
 
 
 def gains(results: str | os.PathLike) -> Iterator[Row]:
@@ -41,5 +41,5 @@ def gains(results: str | os.PathLike) -> Iterator[Row]:
       both = [code for code in members if code in label and code in prompted]
       if both:
         gain = float(np.mean([prompted[code] - label[code] for code in both]))
-        what = f"{model}, {group} ({len(both)} languages), gain by prompts"
-        yield Row("Figure 5", what, "", gain, reason="a figure prints no numbers")
+        heading = f"{model}, {group} ({len(both)} languages), gain by prompts"
+        yield Row("Figure 5", heading, "", gain, reason="a figure prints no numbers")

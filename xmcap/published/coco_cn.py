@@ -70,8 +70,8 @@ def recompute(results: str | os.PathLike) -> Findings:
   if not folders["outputs"].is_dir():
     folders = dict.fromkeys(_FOLDERS, pathlib.Path(results))
   paths = {system: folders["outputs"] / f"result_{stem}.txt" for stem, system in _SYSTEMS.items()}
-  held = {system: path for system, path in paths.items() if path.is_file()}
-  if not held or not (folders["references"] / _REFERENCES).is_file():
+  present = {system: path for system, path in paths.items() if path.is_file()}
+  if not present or not (folders["references"] / _REFERENCES).is_file():
     raise UsageError(
       f"{results}: no outputs of COCO-CN, such as {_REFERENCES} and result_seqlearn.txt; give the repository "
       "COCO-CN-Results-Viewer, or a folder that has its files"
@@ -80,17 +80,17 @@ def recompute(results: str | os.PathLike) -> Findings:
   printed = {row["training"]: row for row in papers.read("cococn_table8_captioning_auto")}
   hint = "fetch it again from COCO-CN-Results-Viewer"
   rows, of_pictures = [], {name: [] for name in _OF_PICTURES}
-  for system, path in held.items():
+  for system, path in present.items():
     pictures = jsonl.read_document(path, _File, "no results of COCO-CN", hint).pictures
     predictions = {key: {"zh": picture.caption[0].caption} for key, picture in pictures.items()}
     result = score(references, predictions, metrics=tuple(_METRICS), tokenizer="split")
     for name, (column, heading, factor) in _METRICS.items():
       recomputed = factor * result.table.rows["zh"][name]
-      what = f"{system}, {heading}"
-      rows.append(Row("Table 8", what, printed[system][column], recomputed, reason=_OF_FILES))
+      label = f"{system}, {heading}"
+      rows.append(Row("Table 8", label, printed[system][column], recomputed, reason=_OF_FILES))
     for name in _OF_PICTURES:
       of_pictures[name] += _pictures(system, name, pictures, result)
-  absent = tuple(f"{path} ({system})" for system, path in paths.items() if system not in held)
+  absent = tuple(f"{path} ({system})" for system, path in paths.items() if system not in present)
   return Findings("COCO-CN", (*rows, *itertools.chain.from_iterable(of_pictures.values())), absent)
 
 

@@ -65,8 +65,8 @@ def recompute(results: str | os.PathLike, resamples: int = 1000) -> Findings:
   )
   by_name = {result.name: result for result in scored}
   metrics = {name: (by_name[name.partition(":")[0]], *of) for name, of in _METRICS.items()}
-  found = thumb.evaluate(ratings, resamples=resamples)
-  systems = {system.name: system for system in found.systems}
+  findings = thumb.evaluate(ratings, resamples=resamples)
+  systems = {system.name: system for system in findings.systems}
   rows = (*_table_2(systems, metrics), *_table_3(systems), *_table_4(metrics))
   absent = (
     "Tables 2 and 4, SPICE (xmcap score --metrics=spice)",
@@ -106,7 +106,7 @@ def _table_4(metrics: dict) -> Iterator[Row]:
         )
 
 
-def _row(table: str, what: str, printed: str, computed: float) -> Row:
-  last = what.rsplit(", ", 1)[-1]
-  reason = _REASONS.get((table, what)) or _REASONS.get((table, last), "")
-  return Row(table, what, printed, computed, reason=reason)
+def _row(table: str, label: str, printed: str, computed: float) -> Row:
+  last = label.rsplit(", ", 1)[-1]
+  reason = _REASONS.get((table, label)) or _REASONS.get((table, last), "")
+  return Row(table, label, printed, computed, reason=reason)

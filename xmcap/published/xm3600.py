@@ -93,13 +93,13 @@ def _sessions() -> Iterator[Row]:
     for split, score in by_split.items():
       scores[split].setdefault(model, {})[language] = score
   chosen = comparison_choice.choose(scores["xm3600"], scores["coco_dev"], _CORE, _SMALL).pairs
-  held = {(frozenset((pair.m1, pair.m2)), pair.lang) for pair in chosen}
+  sessions = {(frozenset((pair.m1, pair.m2)), pair.lang) for pair in chosen}
   for group, name, printed in (
     ("O_CORE", "xm3600_table5_core_sxs", "24"),
     ("O_EXT", "xm3600_table7_ext_sxs", "41"),
   ):
     rated = {(frozenset((row["m1"], row["m2"])), row["lang"]) for row in papers.read(name)}
-    yield Row("Section 3.3", f"{group}, rated sessions that the rule chooses", printed, len(rated & held))
+    yield Row("Section 3.3", f"{group}, rated sessions that the rule chooses", printed, len(rated & sessions))
 
 
 def _differences() -> Iterator[Row]:
@@ -108,8 +108,8 @@ def _differences() -> Iterator[Row]:
     for row in papers.read(name):
       for split in ("xm3600", "coco_dev"):
         m1, m2 = (scores[row[model], row["lang"]][split] for model in ("m1", "m2"))
-        what = f"{row['m2']} {row['m1']} {row['lang']}, {split}"
-        yield Row(table, what, row[f"delta_cider_{split}"], m1 - m2, _OF_A_DIFFERENCE)
+        label = f"{row['m2']} {row['m1']} {row['lang']}, {split}"
+        yield Row(table, label, row[f"delta_cider_{split}"], m1 - m2, _OF_A_DIFFERENCE)
 
 
 def _correlations() -> Iterator[Row]:
@@ -119,8 +119,8 @@ def _correlations() -> Iterator[Row]:
     for split in ("xm600", "xm3600", "coco_dev"):
       value = of_group[f"cider_{split}"].value
       assert value is not None  # no column is constant
-      what = f"{row['coefficient']} {row['langs']}, {split}"
-      yield Row("Table 6", what, row[split], value, reason=_ROUNDED_PAIRS)
+      label = f"{row['coefficient']} {row['langs']}, {split}"
+      yield Row("Table 6", label, row[split], value, reason=_ROUNDED_PAIRS)
 
 
 def _scores() -> dict[tuple[str, str], dict[str, float]]:

@@ -44,13 +44,13 @@ def with_baseline(system: S, baseline: str | os.PathLike, keys: Iterable[str] = 
   if name != PAPER:
     column = {f"{name} ({_SOURCE})": score_table.column(table.rows, cells[name])}
     note = f"{score_table.OF_COLUMNS}{name} ({_SOURCE}): Table {number}, as printed"
-    held = dataclasses.replace(table, beside={**table.beside, **column}, notes=(*table.notes, note))
-    return dataclasses.replace(system, table=held)
+    with_column = dataclasses.replace(table, beside={**table.beside, **column}, notes=(*table.notes, note))
+    return dataclasses.replace(system, table=with_column)
   shown = {*table.means, *(table.rows if len(table.rows) <= _MOST_COLUMNS else ("en",))}
   rows: list[dict[str, str | float]] = []
   for model, scores in cells.items():
-    held = {place: score for place, score in score_table.column(table.rows, scores).items() if place in shown}
-    rows.append({"model": model, "paper": _SOURCE, "table": number, **held})
+    row = {place: score for place, score in score_table.column(table.rows, scores).items() if place in shown}
+    rows.append({"model": model, "paper": _SOURCE, "table": number, **row})
   note = (
     f"rows of {_SOURCE}: the printed scores, and their means over the languages of this table; M-CLIP's are of the "
     "dot product, so compare with care"
@@ -83,9 +83,9 @@ def _cells(table: score_table.Table, keys: Iterable[str]) -> tuple[Cells, str]:
   name = retrieval_sets.recognise(keys)
   cells = retrieval(name) if name else {}
   if not cells or table.primary != "t2i_r1":
-    known = ", ".join(held.title for held in retrieval_sets.SETS.values() if held.table)
+    titles = ", ".join(own.title for own in retrieval_sets.SETS.values() if own.table)
     raise UsageError(
-      f"--baseline: the paper has R@1 on the pictures of {known}; these are others, or R@1 is not scored: leave it out"
+      f"--baseline: the paper has R@1 on the pictures of {titles}; these are others, or R@1 is not scored: leave it out"
     )
   return cells, retrieval_sets.SETS[name].number
 

@@ -37,6 +37,6 @@ def nearest(
   for scores in score_matrices.similarities(queries, candidates, similarity):
     last = np.partition(scores, -count, axis=1)[:, -count]
     for row, least in zip(scores, last, strict=True):
-      found = np.flatnonzero(row >= least)
-      found = found[np.argsort(-row[found], kind="stable")][:count]
-      yield [(texts[int(places[place])], float(row[place])) for place in found]
+      best = np.flatnonzero(row >= least)
+      best = best[np.argsort(-row[best], kind="stable")][:count]
+      yield [(texts[int(places[place])], float(row[place])) for place in best]

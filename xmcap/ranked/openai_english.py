@@ -34,10 +34,10 @@ def read(path: str | os.PathLike) -> English:
   except (SyntaxError, ValueError, RecursionError):
     raise UsageError(f"{path}: not Python; give benchmark/data/babel_imagenet.py of Babel-ImageNet") from None
   lists = [
-    found for statement in body if isinstance(statement, ast.Assign) and (found := _texts(statement.value))
+    texts for statement in body if isinstance(statement, ast.Assign) and (texts := _texts(statement.value))
   ]
-  templates = [held for held in lists if all(text.count(prompts.PLACE) == 1 for text in held)]
-  names = [held for held in lists if len(held) == NAMES and held not in templates]
+  templates = [texts for texts in lists if all(text.count(prompts.PLACE) == 1 for text in texts)]
+  names = [texts for texts in lists if len(texts) == NAMES and texts not in templates]
   if len(names) != 1 or len(templates) != 1:
     raise UsageError(
       f"{path}: has {len(names)} lists of 1,000 names and {len(templates)} of templates with {{}}, not one of each; "
@@ -60,6 +60,6 @@ def _texts(value: ast.expr) -> tuple[str, ...]:
   """Returns the texts of a literal list or tuple of texts; () for anything else."""
   if not isinstance(value, ast.List | ast.Tuple):
     return ()
-  held = [element.value for element in value.elts if isinstance(element, ast.Constant)]
-  texts = tuple(text for text in held if isinstance(text, str))
+  constants = [element.value for element in value.elts if isinstance(element, ast.Constant)]
+  texts = tuple(text for text in constants if isinstance(text, str))
   return texts if len(texts) == len(value.elts) else ()

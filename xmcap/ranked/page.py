@@ -41,9 +41,9 @@ def write_results(
   table = result.table
   table.write(out)
   write_statistics(pathlib.Path(out, STATISTICS_FILE), result.statistics)
-  found = result if isinstance(result, ZeroShot) else None
-  if found:
-    files.write_text(pathlib.Path(out, "classes.csv"), found.classes_csv())
+  zero_shot = result if isinstance(result, ZeroShot) else None
+  if zero_shot:
+    files.write_text(pathlib.Path(out, "classes.csv"), zero_shot.classes_csv())
   title = table.title or next(title for count, title in _TITLES.items() if count in table.counts)
   images = int(max(row["images"] for row in table.rows.values()))
   counts = f"{wording.count(images, 'image')}, {wording.count(len(table.rows), 'language')}"
@@ -56,9 +56,9 @@ def write_results(
     sections_html={
       "languages": scores.chart_section(table),
       "table": scores.table_section(table),
-      "means": _means(table) if found else "",
-      "classes": _classes(found) if found else "",
-      "pictures": _examples(found, images_dir) if found and images_dir else "",
+      "means": _means(table) if zero_shot else "",
+      "classes": _classes(zero_shot) if zero_shot else "",
+      "pictures": _examples(zero_shot, images_dir) if zero_shot and images_dir else "",
       "reading": notes.reading(table, ()),
     },
     data_html=elements.script_json("report-data", captions.described(table, [_SYSTEM]))
@@ -78,15 +78,15 @@ def _means(table: score_table.Table) -> str:
   return elements.section("means", "Languages of each mean", f'<dl class="entries">{items}</dl>')
 
 
-def _classes(found: ZeroShot) -> str:
+def _classes(result: ZeroShot) -> str:
   """Returns the heat map of languages and the classes whose scores differ most between languages."""
-  codes = list(found.table.rows)
-  names = _names(found)
+  codes = list(result.table.rows)
+  names = _names(result)
   classes = np.array(sorted(names))
   top1 = np.full((len(classes), len(codes)), np.nan)
   images = np.zeros(len(classes), np.int64)
   for column, code in enumerate(codes):
-    of_language = found.classes[code]
+    of_language = result.classes[code]
     rows = np.searchsorted(classes, of_language.labels.indices)
     top1[rows, column] = of_language.top1
     images[rows] = np.maximum(images[rows], of_language.images)
@@ -94,8 +94,8 @@ def _classes(found: ZeroShot) -> str:
   in_several = np.count_nonzero(~np.isnan(top1), axis=1) > 1
   spread[in_several] = np.nanstd(top1[in_several], axis=1)
   chosen = np.sort(np.argsort(-spread, kind="stable")[:_MAX_CLASSES])
-  mean = list(found.table.means)[-1]
-  of_all = [*(found.table.rows[code]["top1"] for code in codes), found.table.means[mean]["top1"]]
+  mean = list(result.table.means)[-1]
+  of_all = [*(result.table.rows[code]["top1"] for code in codes), result.table.means[mean]["top1"]]
   data: dict[str, Any] = {
     "regions": [
       {"code": names[index], "name": f"{index}", "images": count}
@@ -121,22 +121,22 @@ def _classes(found: ZeroShot) -> str:
 
 def _with_mean(shares: np.ndarray) -> list[float | None]:
   """Returns the shares of a class in each language, then their mean; None if unknown."""
-  known = shares[~np.isnan(shares)]
-  mean = float(known.mean()) if len(known) else math.nan
+  scored = shares[~np.isnan(shares)]
+  mean = float(scored.mean()) if len(scored) else math.nan
   return [None if math.isnan(share) else round(share, 5) for share in [*shares.tolist(), mean]]
 
 
-def _examples(found: ZeroShot, folder: str | os.PathLike) -> str:
+def _examples(result: ZeroShot, folder: str | os.PathLike) -> str:
   """Returns pictures with their predicted classes in some languages; "" if the folder has none of the pictures."""
-  classified = np.logical_or.reduce([classes >= 0 for classes in found.predicted.values()])
-  keys = sorted(found.keys[place] for place in np.flatnonzero(classified).tolist())
+  classified = np.logical_or.reduce([classes >= 0 for classes in result.predicted.values()])
+  keys = sorted(result.keys[place] for place in np.flatnonzero(classified).tolist())
   step = max(1, len(keys) // _MAX_EXAMPLES)
   cards = []
   for key, path in pictures_lib.find_all(folder, keys[::step][:_MAX_EXAMPLES]).items():
     uri = pictures_lib.data_uri(path)
     if uri is not None:
       picture = f'<img src="{uri}" alt="" loading="lazy">'
-      cards.append(elements.tag("figure", f"{picture}<figcaption>{_guesses(found, key)}</figcaption>"))
+      cards.append(elements.tag("figure", f"{picture}<figcaption>{_guesses(result, key)}</figcaption>"))
   if not cards:
     return ""
   note = f"{wording.count(len(cards), 'picture')} of {len(keys):,}, evenly spaced. A tick marks a correct prediction."
@@ -145,14 +145,14 @@ def _examples(found: ZeroShot, folder: str | os.PathLike) -> str:
   )
 
 
-def _guesses(found: ZeroShot, key: str) -> str:
-  place = found.keys.index(key)
-  codes = [code for code in found.predicted if found.predicted[code][place] >= 0]
+def _guesses(result: ZeroShot, key: str) -> str:
+  place = result.keys.index(key)
+  codes = [code for code in result.predicted if result.predicted[code][place] >= 0]
   codes = sorted(codes, key=lambda code: code != "en")[:: max(1, len(codes) // _MAX_GUESSES)][:_MAX_GUESSES]
   lines = []
   for code in codes:
-    name = found.classes[code].labels.names[found.predicted[code][place]]
-    hit = found.statistics[code].image_scores("top1")[found.statistics[code].keys.index(key)]
+    name = result.classes[code].labels.names[result.predicted[code][place]]
+    hit = result.statistics[code].image_scores("top1")[result.statistics[code].keys.index(key)]
     mark = "\u2713" if hit == 1 else "\u00b7"
     text = elements.tag("bdi", elements.escape(name), lang=code, dir=languages.get(code).direction)
     lines.append(
@@ -161,10 +161,10 @@ def _guesses(found: ZeroShot, key: str) -> str:
   return f"<code>{elements.escape(key)}</code><ul>{''.join(lines)}</ul>"
 
 
-def _names(found: ZeroShot) -> dict[int, str]:
+def _names(result: ZeroShot) -> dict[int, str]:
   """Returns class -> name: in English, or else in the first language that has it."""
   names: dict[int, str] = {}
-  for code in sorted(found.classes, key=lambda code: code != "en"):
-    labels = found.classes[code].labels
+  for code in sorted(result.classes, key=lambda code: code != "en"):
+    labels = result.classes[code].labels
     names = dict(zip(labels.indices.tolist(), labels.names, strict=True)) | names
   return names

@@ -91,13 +91,13 @@ def rank(queries: Embeddings, candidates: Embeddings, right: np.ndarray, counts:
   Raises:
     UsageError: a product is not finite.
   """
-  held = candidates[:] if isinstance(candidates, embedding_rows.Stored) else candidates.copy()
-  found, place, copies = distinct_rows(held)
-  distinct = held[: len(found)]
+  embeddings = candidates[:] if isinstance(candidates, embedding_rows.Stored) else candidates.copy()
+  firsts, place, copies = distinct_rows(embeddings)
+  distinct = embeddings[: len(firsts)]
   # Rows change places in a few columns at a time: a second copy of a large file would be too much.
-  for start in range(0, held.shape[1], _COLUMNS):
+  for start in range(0, embeddings.shape[1], _COLUMNS):
     columns = slice(start, start + _COLUMNS)
-    distinct[:, columns] = held[found, columns]
+    distinct[:, columns] = embeddings[firsts, columns]
   ends = np.cumsum(counts)
   rows = embedding_rows.at_once(_CELLS, distinct)
   parts = []
@@ -122,7 +122,7 @@ def rank(queries: Embeddings, candidates: Embeddings, right: np.ndarray, counts:
         _counted(scores > best[:, None], copies),
         _counted(scores == best[:, None], copies),
         np.bincount(query[of_right == best[query]], minlength=stop - start),
-        found[scores.argmax(axis=1)],
+        firsts[scores.argmax(axis=1)],
         gains / _GAINS[np.minimum(counts[start:stop], NDCG_DEPTH)],
       )
     )

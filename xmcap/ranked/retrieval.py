@@ -97,31 +97,31 @@ def score_retrieval(
     embedded = texts[code]()
     where = f"texts of {code}"
     embedding_files.check_width(where, embedded, "pictures", pictures)
-    held = captions[code]
-    if len(embedded.shape) != 2 or len(embedded) != len(held.texts):
+    own = captions[code]
+    if len(embedded.shape) != 2 or len(embedded) != len(own.texts):
       raise UsageError(
-        f"{where}: shape {list(embedded.shape)} for {wording.count(len(held.texts), 'caption')}; embed the captions of "
+        f"{where}: shape {list(embedded.shape)} for {wording.count(len(own.texts), 'caption')}; embed the captions of "
         "the file, in its order"
       )
     whole = embedded = embedding_rows.prepared(embedded, similarity, where)
     if per_image == "first":
-      chosen = np.unique(held.images, return_index=True)[1]
-      embedded, held = (
+      chosen = np.unique(own.images, return_index=True)[1]
+      embedded, own = (
         embedding_rows.taken(embedded, chosen),
-        Captions(held.images[chosen], tuple(held.texts[i] for i in chosen.tolist())),
+        Captions(own.images[chosen], tuple(own.texts[i] for i in chosen.tolist())),
       )
-    counted[code] = held
-    statistics[code], ranked = _of_language(code, pictures, keys, held.images, embedded, depths)
-    shares = [float(found.hits(1).mean()) for found in ranked.values()]
+    counted[code] = own
+    statistics[code], ranked = _of_language(code, pictures, keys, own.images, embedded, depths)
+    shares = [float(of_direction.hits(1).mean()) for of_direction in ranked.values()]
     if not is_ordered and row_order.is_near_chance(shares, len(statistics[code].keys)):
       order, better = _better_order(pictures, captions[code], whole)
       said = (
         f"{shares[0]:.1%}, and {better:.1%} in that order" if order else f"{shares[0]:.1%}, {shares[1]:.1%}"
       )
       doubts.setdefault(order, []).append(f"{code} {said}")
-    for direction, found in ranked.items():
-      tied += found.undecided
-      medians[direction].append(f"{code} {np.median(found.expected()):g}")
+    for direction, of_direction in ranked.items():
+      tied += of_direction.undecided
+      medians[direction].append(f"{code} {np.median(of_direction.expected()):g}")
   parts = {
     "similarity": similarity,
     "languages": " ".join(statistics),
@@ -138,13 +138,13 @@ def score_retrieval(
   }
   notes = row_order.notes(doubts)
   notes += [
-    f"median rank, {_DIRECTIONS[direction]}: {', '.join(found)}" for direction, found in medians.items()
+    f"median rank, {_DIRECTIONS[direction]}: {', '.join(cells)}" for direction, cells in medians.items()
   ]
   notes += ranks.ties_note(tied)
   if empty := [
     f"{code} {count:,}"
-    for code, held in counted.items()
-    if (count := sum(not text.strip() for text in held.texts))
+    for code, own in counted.items()
+    if (count := sum(not text.strip() for text in own.texts))
   ]:
     notes.append(f"captions that are empty, and count as texts without words: {', '.join(empty)}")
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
@@ -195,11 +195,11 @@ def _written(content: Any, keys: Sequence[str], images: np.ndarray) -> np.ndarra
   return order if is_known and (order != np.arange(len(order))).any() else None
 
 
-def _better_order(pictures: Embeddings, held: Captions, texts: Embeddings) -> tuple[str, float]:
+def _better_order(pictures: Embeddings, captions: Captions, texts: Embeddings) -> tuple[str, float]:
   """Returns the order in which R@1 text to image is not near chance, and it; "" if no usual one is."""
-  used, place = np.unique(held.images, return_inverse=True)
-  candidates, one = embedding_rows.taken(pictures, used), np.ones(len(held.images), np.int64)
-  for name, rows in row_order.others(held.images, held.written):
+  used, place = np.unique(captions.images, return_inverse=True)
+  candidates, one = embedding_rows.taken(pictures, used), np.ones(len(captions.images), np.int64)
+  for name, rows in row_order.others(captions.images, captions.written):
     ranked = ranks.rank(embedding_rows.taken(texts, rows), candidates, place.reshape(-1), one)
     share = float(ranked.hits(1).mean())
     if not row_order.is_near_chance([share / 2], len(used)):
@@ -251,16 +251,16 @@ def _references(path: str | os.PathLike, language: str | None) -> tuple[tuple[st
 
 def _pairs(path: str | os.PathLike, content: object) -> tuple[tuple[str, ...], dict[str, _Pairs]]:
   hint = 'write {"images": [...], "captions": {"de": [[...], ...]}}'
-  held = jsonl.convert(content, _PairsFile, path, "not a file of captions", hint)
-  keys = tuple(map(str, held.images))
+  file = jsonl.convert(content, _PairsFile, path, "not a file of captions", hint)
+  keys = tuple(map(str, file.images))
   if len(set(keys)) < len(keys):
     raise UsageError(f"{path}: an image key occurs twice; give each image its own key")
-  for name, lists in held.captions.items():
+  for name, lists in file.captions.items():
     if len(lists) != len(keys):
       raise UsageError(
         f"{path}, '{name}': {len(lists):,} lists of captions for {wording.count(len(keys), 'image')}; give one for each"
       )
-  by_code = languages_lib.by_code(held.captions.items(), path)
+  by_code = languages_lib.by_code(file.captions.items(), path)
   return keys, {
     code: [(image, text) for image, texts in enumerate(lists) for text in texts]
     for code, lists in by_code.items()

@@ -48,14 +48,14 @@ _OF_COCO = re.compile(r"COCO_(?:train|val)2014_0*([0-9]+)")
 def name_of(key: str) -> str:
   """Returns the name of a picture without its suffix; of one of COCO its number."""
   stem = re.sub(r"\.(jpe?g|png)$", "", key, flags=re.IGNORECASE)
-  found = _OF_COCO.fullmatch(stem)
-  return found[1] if found else stem
+  match = _OF_COCO.fullmatch(stem)
+  return match[1] if match else stem
 
 
 def recognise(keys: Iterable[str]) -> str:
   """Returns the name of the set with exactly these pictures; "" if there is none."""
   pictures = digests.of_images(map(name_of, keys))
-  return next((name for name, held in SETS.items() if held.pictures == pictures), "")
+  return next((name for name, own in SETS.items() if own.pictures == pictures), "")
 
 
 def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:
@@ -69,15 +69,15 @@ def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:
   Raises:
     UsageError: pictures are missing, are others, or a language has another number of captions.
   """
-  held, keys = SETS[name], [*map(name_of, keys)]
-  if digests.of_images(keys) != held.pictures:
-    count = wording.count(int(held.pictures.partition("#")[0]), "picture")
+  own, keys = SETS[name], [*map(name_of, keys)]
+  if digests.of_images(keys) != own.pictures:
+    count = wording.count(int(own.pictures.partition("#")[0]), "picture")
     raise UsageError(
-      f"--preset={name}: {held.title} has {count}; these {len(keys):,} are not the same: give its own file of captions"
+      f"--preset={name}: {own.title} has {count}; these {len(keys):,} are not the same: give its own file of captions"
     )
   for code, number in captions.items():
-    wanted = held.captions.get(code, held.captions.get("", number))
-    if number != wanted:
+    expected = own.captions.get(code, own.captions.get("", number))
+    if number != expected:
       raise UsageError(
-        f"--preset={name}: {held.title} has {wording.count(wanted, 'caption')} in '{code}', but there are {number:,}"
+        f"--preset={name}: {own.title} has {wording.count(expected, 'caption')} in '{code}', but there are {number:,}"
       )

@@ -47,10 +47,10 @@ def check_beside(
 
 
 def _check(path: pathlib.Path, own: Sequence[object], expected: Sequence[str]) -> None:
-  for line, (text, wanted) in enumerate(itertools.zip_longest(own, expected, fillvalue="nothing"), 1):
-    if text != wanted:
+  for line, (text, scored) in enumerate(itertools.zip_longest(own, expected, fillvalue="nothing"), 1):
+    if text != scored:
       raise UsageError(
-        f"{path}, line {line:,}: the row is of '{shown(str(text))}', but '{shown(str(wanted))}' is scored there: embed "
+        f"{path}, line {line:,}: the row is of '{shown(str(text))}', but '{shown(str(scored))}' is scored there: embed "
         "pictures and captions in the order of --captions, the captions picture by picture"
       )
 

@@ -118,10 +118,10 @@ def similarities(
   """
   embedding_files.check_width("queries", queries, "candidates", candidates)
   queries = embedding_rows.prepared(queries, similarity, "queries")
-  held = embedding_rows.prepared(candidates, similarity, "candidates")[:]
-  rows = embedding_rows.at_once(_CELLS, held)
+  prepared = embedding_rows.prepared(candidates, similarity, "candidates")[:]
+  rows = embedding_rows.at_once(_CELLS, prepared)
   starts = range(0, len(queries), rows)
-  return (embedding_rows.products(queries[first : first + rows], held, first) for first in starts)
+  return (embedding_rows.products(queries[first : first + rows], prepared, first) for first in starts)
 
 
 def write(path: str | os.PathLike, shape: tuple[int, int], chunks: Iterable[np.ndarray]) -> None:
@@ -166,10 +166,10 @@ def score_matrix(
       f"{matrix.path}: R@{max(depths)} needs {max(depths)} candidates or more, and there are {width}; choose fewer by "
       "--k"
     )
-  found = np.concatenate(
+  places = np.concatenate(
     [ranks(chunk, targets[first : first + len(chunk)]) for first, chunk in matrix.chunks()]
   )
-  values = {"mrr": 1 / found[:, None]} | {f"recall_{k}": found[:, None] <= k for k in depths}
+  values = {"mrr": 1 / places[:, None]} | {f"recall_{k}": places[:, None] <= k for k in depths}
   statistics = {code: Statistics.of(keys, values, width)}
   parts = {
     "similarity": "given",
@@ -181,7 +181,7 @@ def score_matrix(
     "candidates": str(width),
   }
   notes = [
-    f"median rank {np.median(found):g} of {width:,} candidates; where scores tie, the worst rank counts"
+    f"median rank {np.median(places):g} of {width:,} candidates; where scores tie, the worst rank counts"
   ]
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return System(table, statistics)

@@ -32,22 +32,22 @@ class Points:
     values = np.array([row[2:] for row in self.rows])
     return correlation.correlate(values[:, 0], values[:, 1], None, resamples, seed)
 
-  def write(self, out: str | os.PathLike, found: dict[str, correlation.Correlation]) -> None:
+  def write(self, out: str | os.PathLike, cells: dict[str, correlation.Correlation]) -> None:
     """Writes `points.csv`, with a row per point, and `correlation.csv` and `.md` into a folder."""
     files.write_text(
       pathlib.Path(out, "points.csv"), grid.write_csv(["model", "language", "top1", "t2i_r1"], self.rows)
     )
-    table = self.grid(found)
-    rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in found.items()]
+    table = self.grid(cells)
+    rows = [[name, cell.value, cell.low, cell.high, len(self.rows)] for name, cell in cells.items()]
     csv = grid.write_csv(["coefficient", "value", "low", "high", "points"], rows)
     files.write_forms(out, "correlation", csv=csv, md=table.markdown())
 
-  def grid(self, found: dict[str, correlation.Correlation]) -> grid.Grid:
+  def grid(self, cells: dict[str, correlation.Correlation]) -> grid.Grid:
     """Returns the coefficients as a table."""
     return grid.Grid(
       ("", "value", "points"),
       tuple(
-        (correlation.COEFFICIENTS[name], _shown(cell), f"{len(self.rows):,}") for name, cell in found.items()
+        (correlation.COEFFICIENTS[name], _shown(cell), f"{len(self.rows):,}") for name, cell in cells.items()
       ),
     )
 
@@ -75,8 +75,8 @@ def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") 
   if paper:
     recalls = babel_baselines.retrieval(paper)
     if not recalls:
-      known = ", ".join(name for name, held in retrieval_sets.SETS.items() if held.table)
-      raise UsageError(f"--paper={paper}: the paper has no scores on it; there are {known}")
+      choices = ", ".join(name for name, own in retrieval_sets.SETS.items() if own.table)
+      raise UsageError(f"--paper={paper}: the paper has no scores on it; there are {choices}")
     accuracies = babel_baselines.zero_shot()
     rows += [
       (model, code, accuracies[model][code], recall)

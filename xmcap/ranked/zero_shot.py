@@ -73,12 +73,12 @@ class ZeroShot(System):
   def classes_csv(self) -> str:
     """Returns CSV with a row per language and class: index, name, pictures, top-1, most frequent wrong prediction."""
     rows = []
-    for code, held in self.classes.items():
-      names = held.labels.names
+    for code, own in self.classes.items():
+      names = own.labels.names
       for place, name in enumerate(names):
-        other = names[held.confused[place]] if held.confused[place] >= 0 else ""
-        top1 = None if np.isnan(held.top1[place]) else float(held.top1[place])
-        rows.append([code, int(held.labels.indices[place]), name, int(held.images[place]), top1, other])
+        other = names[own.confused[place]] if own.confused[place] >= 0 else ""
+        top1 = None if np.isnan(own.top1[place]) else float(own.top1[place])
+        rows.append([code, int(own.labels.indices[place]), name, int(own.images[place]), top1, other])
     return grid.write_csv(["language", "class", "label", "images", "top1", "confused_with"], rows)
 
 
@@ -202,19 +202,19 @@ def read_labels(
   lists = jsonl.read_document(path, dict[str, tuple[list[int], list[str]]], "not a file of labels", hint)
   codes = {name: languages_lib.of_wikipedia(name) for name in lists}
   paper = babel_imagenet_languages.classes()
-  wanted = None if languages is None or tuple(languages) == languages_lib.EVERY else set(languages)
+  kept = None if languages is None or tuple(languages) == languages_lib.EVERY else set(languages)
   if languages is None and paper.keys() <= set(codes.values()):
-    wanted = {*paper, "en"}
-    if left_out := len(lists) - sum(code in wanted for code in codes.values()):
+    kept = {*paper, "en"}
+    if left_out := len(lists) - sum(code in kept for code in codes.values()):
       say(
         f"{path}: {left_out:,} of its {len(lists):,} languages are left out, which are not the paper's 100; name them "
         f"by --languages, or --languages={languages_lib.EVERY[0]}"
       )
-  named = {name: held for name, held in lists.items() if wanted is None or codes[name] in wanted}
+  named = {name: own for name, own in lists.items() if kept is None or codes[name] in kept}
   labels = languages_lib.by_code(named.items(), path, languages_lib.of_wikipedia)
-  labels = {code: _labels(*held, f"{path}, '{code}'") for code, held in labels.items()}
+  labels = {code: _labels(*own, f"{path}, '{code}'") for code, own in labels.items()}
   return (
-    labels if languages is None or wanted is None else languages_lib.choose(labels, languages, path, "labels")
+    labels if languages is None or kept is None else languages_lib.choose(labels, languages, path, "labels")
   )
 
 
@@ -236,13 +236,13 @@ def read_targets(path: str | os.PathLike, of: str = "class") -> np.ndarray:
     if len(values) and not 0 <= int(values.min()) <= int(values.max()) < _MAX_INDEX:
       raise UsageError(f"{path}: an index is out of range; count from 0")
     return values.astype(np.int64)
-  found = []
+  indices = []
   with Input(path) as source:
     for number, line in source.lines():
       if not (line.isascii() and line.isdecimal() and len(line) < 7):
         raise UsageError(f"{path}, line {number}: '{shown(line)}' is not a {of} index; write one per line")
-      found.append(int(line))
-  return np.array(found, np.int64)
+      indices.append(int(line))
+  return np.array(indices, np.int64)
 
 
 def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
@@ -273,7 +273,7 @@ def _check(pictures, targets, keys, labels, texts) -> None:
   if len(set(keys)) < len(keys):
     raise UsageError("two pictures have the same key; give each its own")
   embedding_files.check_languages(labels, texts, "labels")
-  highest = max(int(held.indices[-1]) for held in labels.values())
+  highest = max(int(own.indices[-1]) for own in labels.values())
   if int(targets.max()) > highest:
     raise UsageError(
       f"picture {int(targets.argmax())}: class {int(targets.max())} is out of range; the labels end at {highest}"
@@ -316,7 +316,7 @@ def _by_class(labels: Labels, place: np.ndarray, hits: np.ndarray, first: np.nda
 
 
 def _shared_names(labels: Mapping[str, Labels]) -> list[str]:
-  counts = [len(held.names) - len(set(held.names)) for held in labels.values()]
+  counts = [len(own.names) - len(set(own.names)) for own in labels.values()]
   if not any(counts):
     return []
   num_languages = sum(count > 0 for count in counts)

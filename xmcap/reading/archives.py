@@ -253,25 +253,25 @@ def _place_in_zip(file: io.FileIO, info: zipfile.ZipInfo) -> tuple[int, int, int
   return info.header_offset + _LOCAL_HEADER + names, size, packed, info.CRC
 
 
-def read(file: File, found: Found) -> bytes:
+def read(file: File, place: Found) -> bytes:
   """Returns the bytes of a picture; XmcapError names it if the archive has changed or is damaged."""
   try:
     if file.kind == FOLDER:
-      with open(os.path.join(file.path, found.path), "rb") as opened:
+      with open(os.path.join(file.path, place.path), "rb") as opened:
         return opened.read(MAX_BYTES)
-    size = found.packed or found.size
+    size = place.packed or place.size
     with open(file.unpacked or file.path, "rb", buffering=0) as opened:
-      data = os.pread(opened.fileno(), min(size, MAX_BYTES), found.offset)
+      data = os.pread(opened.fileno(), min(size, MAX_BYTES), place.offset)
     if len(data) < min(size, MAX_BYTES):
       raise OSError("it is truncated")
-    if found.packed:
-      data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, min(found.size + 1, MAX_BYTES))
-    if file.kind == ZIP and max(size, found.size) < MAX_BYTES and zlib.crc32(data) != found.crc:
+    if place.packed:
+      data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, min(place.size + 1, MAX_BYTES))
+    if file.kind == ZIP and max(size, place.size) < MAX_BYTES and zlib.crc32(data) != place.crc:
       raise OSError("its checksum is wrong")
     return data
   except (OSError, OverflowError, zlib.error) as error:
-    what = f"{file.describe(found.path)}: has changed since the search, or is damaged ({reason_of(error)})"
-    raise XmcapError(f"{what}: download it again") from None
+    message = f"{file.describe(place.path)}: has changed since the search, or is damaged ({reason_of(error)})"
+    raise XmcapError(f"{message}: download it again") from None
 
 
 def reason_of(error: BaseException) -> str:

@@ -85,7 +85,7 @@ def _of_parquet(path: str | os.PathLike, but: Collection[str]) -> Iterator[Any]:
     names = _chosen(file.schema_arrow.names, but)
     for place, group in enumerate(parquet_footer.row_groups(path)):
       sizes = [of_column for name, of_column in group.columns.items() if name not in but]
-      packed, size = (sum(each) for each in zip(*sizes, strict=True)) if sizes else (0, 0)
+      packed, size = (sum(numbers) for numbers in zip(*sizes, strict=True)) if sizes else (0, 0)
       if size > _RATIO * packed + _AT_ONCE:
         raise _TooLargeError(f"its row group would be {size >> 20:,} MB: write smaller row groups")
       _check_rows(group.rows, size)

@@ -48,21 +48,21 @@ def nested(
   plain: Callable[[Any], T],
 ) -> dict[str, dict[str, T]]:
   """Returns a dictionary of dictionaries as plain ones; functions return a plain name or value, or raise `Wrong`."""
-  found: dict[str, dict[str, T]] = {}
+  by_outer: dict[str, dict[str, T]] = {}
   place: tuple = ()
   try:
     for outer, items in _items(value):
       place = (outer,)
-      if (plain_name := first(outer)) in found:
+      if (plain_name := first(outer)) in by_outer:
         raise Wrong(f"must be given once, and '{plain_name}' is there as a string and as a number")
-      of_outer = found[plain_name] = {}
+      of_outer = by_outer[plain_name] = {}
       for inner, item in _items(items):
         place = (outer, inner)
         of_outer[second(inner)] = plain(item)
   except Wrong as error:
     where = "".join(f"[{shown(repr(part))}]" for part in place)
     raise UsageError(f"{name}{where}: {error}; the form is {form}") from None
-  return found
+  return by_outer
 
 
 def plain_key(value: Any) -> str:
@@ -112,7 +112,7 @@ def check_lengths(
 
   Those that were read from files with a limit, their `longest`, are known to be short enough.
   """
-  if all((getattr(held, "longest", None) or math.inf) <= MAX_CAPTION for held in (references, predictions)):
+  if all((getattr(side, "longest", None) or math.inf) <= MAX_CAPTION for side in (references, predictions)):
     return
   flat = itertools.chain.from_iterable
   all_texts = flat(flat(of_image.values() for of_image in references.values()))

@@ -80,11 +80,11 @@ def layout(
       next(iter(file_names), "") if keys else "",
     )
   names = shown(", ".join(first)) or "empty"
-  wanted = "captions" if role == "references" else "a caption"
+  noun = "captions" if role == "references" else "a caption"
   is_row = ordered and any(map(_OF_A_ROW.fullmatch, first))
   cure = "put a line of names above it" if is_row else "rename or remove columns"
   raise UsageError(
-    f"{where}: the columns are '{names}'; wanted are 'caption' ({wanted}), one of {', '.join(KEYS[:3])}, id, and "
+    f"{where}: the columns are '{names}'; wanted are 'caption' ({noun}), one of {', '.join(KEYS[:3])}, id, and "
     f"'language' or --language=CODE; {cure}"
   )
 

@@ -123,9 +123,9 @@ def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) 
 
 def check_width(name: str, embeddings: Embeddings, other: str, others: Embeddings) -> None:
   """Raises UsageError if the embeddings differ in width."""
-  width, wanted = embeddings.shape[-1], others.shape[-1]
-  if width != wanted:
-    raise UsageError(f"{name}: width {width}, but {other}: width {wanted}; take embeddings of one model")
+  width, other_width = embeddings.shape[-1], others.shape[-1]
+  if width != other_width:
+    raise UsageError(f"{name}: width {width}, but {other}: width {other_width}; take embeddings of one model")
 
 
 def map_npy(path: str | os.PathLike) -> np.ndarray:

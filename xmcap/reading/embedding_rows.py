@@ -43,14 +43,14 @@ class Stored:
 
   def __getitem__(self, rows: Chosen) -> np.ndarray:
     count = len(range(*rows.indices(len(self)))) if isinstance(rows, slice) else len(rows)
-    found = np.empty((*self.shape[:-2], count, self.shape[-1]), np.float32)
+    embeddings = np.empty((*self.shape[:-2], count, self.shape[-1]), np.float32)
     start = 0
     for block in self.blocks(rows):
-      held = self._read(block)
-      stop = start + held.shape[-2]
-      found[..., start:stop, :] = held
+      part = self._read(block)
+      stop = start + part.shape[-2]
+      embeddings[..., start:stop, :] = part
       start = stop
-    return found
+    return embeddings
 
   def __array__(self, dtype=None, copy=None) -> np.ndarray:
     if copy is False:
@@ -73,9 +73,9 @@ def stored(array: np.ndarray, where: str) -> Stored:
   """Returns embeddings in memory, or mapped there, of any float type; pages of a mapped file are given back."""
 
   def read(rows: Chosen) -> np.ndarray:
-    found = finite(array[..., rows, :], where, rows)
+    block = finite(array[..., rows, :], where, rows)
     release(array)
-    return found
+    return block
 
   return Stored(array.shape, read)
 
@@ -86,15 +86,15 @@ def finite(array: np.ndarray, where: str, rows: Chosen = slice(None)) -> np.ndar
   `rows` are their numbers in `where`, for the message.
   """
   with np.errstate(over="ignore"):
-    found = np.array(array, np.float32, order="C")
-  whole = np.isfinite(found).all(axis=-1)
+    block = np.array(array, np.float32, order="C")
+  whole = np.isfinite(block).all(axis=-1)
   if not whole.all():
     place = tuple(np.argwhere(~whole)[0])
-    what = "a number above 3.4e38, the largest of float32; scale the embeddings"
+    fault = "a number above 3.4e38, the largest of float32; scale the embeddings"
     if not np.isfinite(array[place]).all():
-      what = "NaN or infinity; embed it again"
-    raise UsageError(f"{where}, row {_number(rows, place[-1])}: holds {what}")
-  return found
+      fault = "NaN or infinity; embed it again"
+    raise UsageError(f"{where}, row {_number(rows, place[-1])}: holds {fault}")
+  return block
 
 
 def release(array: np.ndarray) -> None:
@@ -114,10 +114,10 @@ def normalized(embeddings: np.ndarray, where: str, rows: Chosen = slice(None)) -
   bad = ~((lengths >= TINY) & np.isfinite(lengths))
   if bad.any():
     place = int(np.flatnonzero(bad)[0])
-    what = "an embedding with NaN or infinity; embed it again"
+    fault = "an embedding with NaN or infinity; embed it again"
     if lengths.reshape(-1)[place] < TINY:
-      what = "an embedding of length 0; fix it, or use --similarity=dot"
-    raise UsageError(f"{where}, row {_number(rows, place)}: {what}")
+      fault = "an embedding of length 0; fix it, or use --similarity=dot"
+    raise UsageError(f"{where}, row {_number(rows, place)}: {fault}")
   return np.divide(wide, lengths, out=wide).astype(np.float32)
 
 
@@ -137,11 +137,11 @@ def prepared(embeddings: Embeddings, similarity: str, where: str) -> Embeddings:
   source = embeddings if isinstance(embeddings, Stored) else stored(embeddings, where)
 
   def read(rows: Chosen) -> np.ndarray:
-    found = source[rows]
-    if found.ndim == 2:
-      return normalized(found, where, rows) if similarity == "cosine" else found
-    total = np.zeros(found.shape[1:])
-    for prompt in found:
+    block = source[rows]
+    if block.ndim == 2:
+      return normalized(block, where, rows) if similarity == "cosine" else block
+    total = np.zeros(block.shape[1:])
+    for prompt in block:
       total += normalized(prompt, where, rows) if similarity == "cosine" else prompt
     return normalized(total, f"{where}, mean of prompts", rows)
 

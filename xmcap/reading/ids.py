@@ -49,16 +49,16 @@ def code_of_name(path: str | os.PathLike) -> str | None:
   """Returns the language code in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
   if code := language_suffix(path):
     return code
-  found = _NAME.fullmatch(split_name(path)[0])
-  return found[1] if found and found[1] in languages.LANGUAGES else None
+  match = _NAME.fullmatch(split_name(path)[0])
+  return match[1] if match and match[1] in languages.LANGUAGES else None
 
 
 def check_parts(paths: Iterable[str | os.PathLike]) -> None:
   """Raises UsageError if of the files of a language, CODE-00000-of-00003 and so on, some are not among these."""
   parts: dict[tuple[str, str], list[str | os.PathLike]] = {}
   for path in paths:
-    if (found := _NAME.fullmatch(split_name(path)[0])) and found["parts"]:
-      parts.setdefault((found[1], found["parts"]), []).append(path)
+    if (match := _NAME.fullmatch(split_name(path)[0])) and match["parts"]:
+      parts.setdefault((match[1], match["parts"]), []).append(path)
   for (code, count), of_language in parts.items():
     if len(of_language) != int(count):
       raise UsageError(
@@ -73,8 +73,8 @@ class Namer:
     codes: each code as written -> the code of the language.
   """
 
-  def __init__(self, what: str, key: str | None = None):
-    self._what = what
+  def __init__(self, noun: str, key: str | None = None):
+    self._noun = noun
     self._key = pattern(key)
     self._notes: dict[str, dict[tuple[str, ...], None]] = {}
     self._counts: dict[tuple[str, str], int] = {}
@@ -89,9 +89,9 @@ class Namer:
         text = _NOTES[text].format(len(names), ", ".join(map(" -> ".join, names)))
       elif text in _NOTES:
         text = text.format(*next(iter(names)))
-      lines.append(f"{self._what}: {text}")
+      lines.append(f"{self._noun}: {text}")
     counted = [f"{wording.count(number, noun)} {text}" for (noun, text), number in self._counts.items()]
-    return lines + [f"{self._what}: {text}" for text in counted]
+    return lines + [f"{self._noun}: {text}" for text in counted]
 
   def note(self, text: str, *names: str) -> None:
     """Adds a note once; `names` are those of a text in `_NOTES`."""
@@ -106,15 +106,15 @@ class Namer:
     """Returns the language of a code in a file; notes a code of another scheme, and raises UsageError for none."""
     if not isinstance(written, str):
       raise UsageError(f"{where}: 'language' is not a string; give a code such as en")
-    found = self.codes.get(written)
-    if found is None:
-      found = written if languages.is_known(written) else languages.canonical(written)
-      if found is None:
+    code = self.codes.get(written)
+    if code is None:
+      code = written if languages.is_known(written) else languages.canonical(written)
+      if code is None:
         raise UsageError(f"{where}: {languages.unknown(written)}")
-      self.codes[written] = found
-      if found != written:
-        self.note("language '{}' is read as '{}'", shown(written), found)
-    return found
+      self.codes[written] = code
+      if code != written:
+        self.note("language '{}' is read as '{}'", shown(written), code)
+    return code
 
   def files(self, folder: pathlib.Path, language: str | None = None) -> list[tuple[str, pathlib.Path]]:
     """Returns (language, file) for a folder with one file per language, or the parts of one, by name.
@@ -125,11 +125,11 @@ class Namer:
       entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
     except OSError as error:
       raise UsageError(f"{folder}: cannot be read ({error.strerror or error})") from error
-    found: dict[pathlib.Path, str] = {}
+    codes: dict[pathlib.Path, str] = {}
     for entry in entries:
       stem, ending = split_name(entry)
       code = code_of_name(entry) or languages.canonical(stem)
-      is_only = code not in found.values() or "-of-" in stem
+      is_only = code not in codes.values() or "-of-" in stem
       if code is None or not (
         is_only
         and (ending in SUFFIXES or language_suffix(entry))
@@ -137,16 +137,16 @@ class Namer:
         and language in (None, code)
       ):
         raise UsageError(
-          f"{folder}: {shown(entry.name)} is not the only file of {self._what} in {language or 'a language'} (CODE"
+          f"{folder}: {shown(entry.name)} is not the only file of {self._noun} in {language or 'a language'} (CODE"
           f"{', '.join(SUFFIXES)}); remove it"
         )
       if code_of_name(entry) is None:
         self.code(stem, str(entry))
-      found[entry] = code
-    if not found:
-      raise UsageError(f"{folder}: contains no {self._what}; give a file per language, such as en.jsonl")
-    check_parts(found)
-    return [(code, entry) for entry, code in found.items()]
+      codes[entry] = code
+    if not codes:
+      raise UsageError(f"{folder}: contains no {self._noun}; give a file per language, such as en.jsonl")
+    check_parts(codes)
+    return [(code, entry) for entry, code in codes.items()]
 
   def named(
     self,
@@ -154,7 +154,7 @@ class Namer:
     items: Iterable[tuple[int | str, str, object, T]],
     language: str | None,
     says: str = "",
-    known: Collection[str] = (),
+    keys: Collection[str] = (),
   ) -> Iterator[tuple[int | str, str, str, T]]:
     """Yields (number, key, language, rest) for (number, id, code or None, rest).
 
@@ -163,7 +163,7 @@ class Namer:
       items: the rows of the file.
       language: of rows without one; None: as the ids or the file's name say.
       says: where `language` comes from, if rows must agree with it.
-      known: keys that are used as they are, though they end in a code.
+      keys: keys that are used as they are, though they end in a code.
     """
     items = iter(items)
     first = next(items, None)
@@ -178,7 +178,7 @@ class Namer:
     if self._key is not None:
       items = self._matched(source, list(items))
     elif first[2] is None:
-      items = self._split(list(items), known)
+      items = self._split(list(items), keys)
     if language is None and isinstance(items, list) and all(item[2] is None for item in items):
       language = self.of_name(source.path)
     if language is not None:
@@ -208,12 +208,12 @@ class Namer:
   def _matched(self, source: Rows, items: list) -> list:
     """Applies `--key` to the ids; those of references may be keys already, but then all of them."""
     assert self._key is not None
-    found = [self._key.fullmatch(item[1]) for item in items]
-    if not any(found) and self._what == "references":
+    matches = [self._key.fullmatch(item[1]) for item in items]
+    if not any(matches) and self._noun == "references":
       return items
     matched = []
     group = next(n for n in range(1, self._key.groups + 1) if n != self._key.groupindex.get("language"))
-    for item, match in zip(items, found, strict=True):
+    for item, match in zip(items, matches, strict=True):
       if match is None or not match[group]:
         raise UsageError(
           f"{source.where(item[0])}: --key={shown(self._key.pattern)} does not match the id '{shown(item[1])}'; it "
@@ -229,12 +229,12 @@ class Namer:
       matched.append((item[0], match[group], item[2] if written is None else written, item[3]))
     return matched
 
-  def _split(self, items: list, known: Collection[str]) -> list:
+  def _split(self, items: list, keys: Collection[str]) -> list:
     """Takes a code off ids that all end in one, as big_vision's do."""
     split = []
     for number, key, written, rest in items:
       match = _KEY_CODE.fullmatch(key)
-      if match is None or match[2] not in languages.LANGUAGES or written is not None or key in known:
+      if match is None or match[2] not in languages.LANGUAGES or written is not None or key in keys:
         return items
       split.append((number, match[1], match[2], rest))
     self.note("ids are KEY_CODE, as in big_vision; --key='(.*)' takes them whole")

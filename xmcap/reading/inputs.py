@@ -98,9 +98,9 @@ class Input:
         self._file = io.BytesIO(self._whole().decode("utf-16").encode())
         self._first = self._file.read(_BLOCK)
       self.head = self._first.removeprefix(codecs.BOM_UTF8)
-      for what, magic in _FOREIGN.items():
+      for message, magic in _FOREIGN.items():
         if re.match(magic, self.head):
-          raise UsageError(f"{self.name}: {what}")
+          raise UsageError(f"{self.name}: {message}")
       self._opened = stack.pop_all()
 
   def __enter__(self) -> "Input":
@@ -135,14 +135,14 @@ class Input:
 
   def distinct_lines(self) -> dict[str, int]:
     """Returns stripped text -> line number for lines that are not blank; UsageError if a text is repeated."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, text in self.lines():
-      if text in found:
+      if text in numbers:
         raise UsageError(
-          f"{self.name}, line {number}: '{shown(text)}' is already on line {found[text]}; keep one"
+          f"{self.name}, line {number}: '{shown(text)}' is already on line {numbers[text]}; keep one"
         )
-      found[text] = number
-    return found
+      numbers[text] = number
+    return numbers
 
   def document(self) -> Any:
     """Returns the single JSON value of the file, of at most MAX_DOCUMENT bytes."""

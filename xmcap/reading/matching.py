@@ -46,7 +46,7 @@ def in_order(
   for code, of_language in without_key.items():
     if references is None:
       raise UsageError(f"{source.name}: captions without keys; give CSV with 'image/key', or JSONL")
-    keys = [key for key, held in references.items() if held.get(code)]
+    keys = [key for key, of_image in references.items() if of_image.get(code)]
     if len(keys) != len(of_language):
       raise UsageError(
         f"{source.name}: {wording.count(len(of_language), 'caption')} in {code} without keys, but the references have "
@@ -71,12 +71,12 @@ def align(
   language, such as pt-BR, is read as the language if only that has references. All are noted.
   """
   if any(languages.variety_of(code) for code in namer.codes.values() if code not in languages.LANGUAGES):
-    held = {code for of_image in references.values() for code in of_image}
+    codes = {code for of_image in references.values() for code in of_image}
     predicted = {code for of_image in predictions.values() for code in of_image}
     of_variety = {
       code: base
-      for code in sorted(predicted - held)
-      if (base := languages.variety_of(code)) is not None and base in held and base not in predicted
+      for code in sorted(predicted - codes)
+      if (base := languages.variety_of(code)) is not None and base in codes and base not in predicted
     }
     if len(set(of_variety.values())) == len(of_variety):
       for code, base in of_variety.items():

@@ -30,7 +30,7 @@ def row_groups(path: str | os.PathLike) -> list[RowGroup]:
       raise ValueError(f"no footer, or one of over {_MOST >> 20} MB")
     file.seek(end - 8 - length)
     footer = _Compact(file.read(length)).value(_STRUCT)
-  found = []
+  groups = []
   for group in footer[4]:
     columns: dict[str, tuple[int, int]] = {}
     for chunk in group[1]:
@@ -38,8 +38,8 @@ def row_groups(path: str | os.PathLike) -> list[RowGroup]:
       name = about[3][0].decode()
       packed, size = columns.get(name, (0, 0))
       columns[name] = packed + _size(about[7]), size + _size(about[6])
-    found.append(RowGroup(_size(group[3]), columns))
-  return found
+    groups.append(RowGroup(_size(group[3]), columns))
+  return groups
 
 
 def _size(value: Any) -> int:
@@ -75,9 +75,9 @@ class _Compact:
     self._depth += 1
     if self._depth > _DEPTH:
       raise ValueError("a footer that is nested too deeply")
-    found = self._list() if kind in (9, 10) else self._struct() if kind == _STRUCT else self._map(kind)
+    nested = self._list() if kind in (9, 10) else self._struct() if kind == _STRUCT else self._map(kind)
     self._depth -= 1
-    return found
+    return nested
 
   def _struct(self) -> dict[int, Any]:
     fields: dict[int, Any] = {}

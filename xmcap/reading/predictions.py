@@ -116,19 +116,19 @@ def _read(
   limit = math.inf if longest is None else longest
   heads, width = failed_requests.HEADS, failed_requests.WIDTH
   with rows.opened(path) as source:
-    held = rows.of(source)
-    known = () if references is None else references
-    items = matching.in_order(held, _items(held, namer, language, names), language, says, references, namer)
-    for number, key, code, caption in namer.named(held, items, language, says, known):
+    table = rows.of(source)
+    keys = () if references is None else references
+    items = matching.in_order(table, _items(table, namer, language, names), language, says, references, namer)
+    for number, key, code, caption in namer.named(table, items, language, says, keys):
       num_read += 1
       num_keys += caption == key
       num_filled += caption != ""
       if caption[:width] in heads:
         caption = failed_requests.judged(caption)
       if type(caption) is not str:
-        caption = _unusual(caption, f"{code} {shown(key)}", held.place.format(number), cut)
+        caption = _unusual(caption, f"{code} {shown(key)}", table.place.format(number), cut)
       elif len(caption) > limit:
-        lengths.see(key, {code: [caption]}, held.place, number)
+        lengths.see(key, {code: [caption]}, table.place, number)
       captions = predictions.get(key)
       if captions is None:
         captions = predictions[key] = {}
@@ -140,12 +140,12 @@ def _read(
         elif first == caption:
           num_same += 1
         else:
-          differing.append(f"{code} {shown(key)}, {held.place.format(number)}")
+          differing.append(f"{code} {shown(key)}, {table.place.format(number)}")
       captions[code] = caption
-  lengths.refuse(f"{held.name}: ", ", or what a model left there with --clean")
+  lengths.refuse(f"{table.name}: ", ", or what a model left there with --clean")
   if differing:
     raise UsageError(
-      f"{held.name}: {wording.count(len(differing), 'prediction')} given twice, with another caption "
+      f"{table.name}: {wording.count(len(differing), 'prediction')} given twice, with another caption "
       f"({wording.first_few(differing)}); keep one per image and language"
     )
   namer.tally(num_same, "prediction", "given twice with the same caption; counted once")
@@ -155,14 +155,14 @@ def _read(
       f"{wording.count(len(cut), 'answer')} cut off at the limit of tokens ({wording.first_few(cut)})"
     )
   if not num_read:
-    raise UsageError(f"{held.name}: contains no predictions; give JSONL of captions, or COCO results")
+    raise UsageError(f"{table.name}: contains no predictions; give JSONL of captions, or COCO results")
   if num_read > 1 and not num_filled:
     raise UsageError(
-      f"{held.name}: all {num_read:,} captions are empty; name the column with the captions 'caption'"
+      f"{table.name}: all {num_read:,} captions are empty; name the column with the captions 'caption'"
     )
   if num_read > 1 and num_keys * 2 > num_read:
     raise UsageError(
-      f"{held.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
+      f"{table.name}: {num_keys:,} of {num_read:,} captions are the key of their image; give the captions instead"
     )
 
 
@@ -273,26 +273,26 @@ def match_references(
   """
   check_missing(missing)
   _refuse_foreign(references, predictions)
-  held = {language for captions in references.values() for language, texts in captions.items() if texts}
+  codes = {language for captions in references.values() for language, texts in captions.items() if texts}
   if languages is None:
-    scored = tuple(sorted(held))
+    scored = tuple(sorted(codes))
     predicted = set().union(*predictions.values())
   else:
     scored = predicted = tuple(sorted({languages_lib.get(code).code for code in languages}))
   if not scored:
     raise Unmatched("no language to score: the references have no captions")
-  absent = sorted(set(predicted) - held)
+  absent = sorted(set(predicted) - codes)
   if absent:
-    named = ", ".join(_with_relative(code, held) for code in absent)
+    named = ", ".join(_with_relative(code, codes) for code in absent)
     raise Unmatched(f"no references in {named}: choose other --languages, or add references")
   _refuse_differing(references, predictions, scored, missing, failed or {})
   return scored
 
 
-def _with_relative(code: str, held: Collection[str]) -> str:
+def _with_relative(code: str, codes: Collection[str]) -> str:
   """Returns a code, with the language among those held of which it is a variety."""
   base = languages_lib.variety_base(code)
-  if base not in held:
+  if base not in codes:
     return code
   # `read_predictions` takes the others for the language, if it knows the references.
   how = "read the predictions with references=" if languages_lib.variety_of(code) else "in another script"
@@ -343,14 +343,14 @@ def _refuse_differing(
   lacking = list(_missing(references, predictions, scored)) if missing == "refuse" else []
   unanswered = [(code, key, failed[key][code]) for code, key in lacking if code in failed.get(key, {})]
   absent = [(code, key) for code, key in lacking if code not in failed.get(key, {})]
-  wanted = frozenset(scored)
+  codes = frozenset(scored)
   rejected = getattr(references, "rejected", ())
   extra = []
   for key, captions in predictions.items():
     if key in rejected:
       continue
     of_image = references.get(key, {})
-    extra += [(code, key) for code in wanted.intersection(captions) if not of_image.get(code)]
+    extra += [(code, key) for code in codes.intersection(captions) if not of_image.get(code)]
   extra.sort()
   if not (lacking or extra):
     return
@@ -384,11 +384,11 @@ def _missing(
   references: ReferenceMapping, predictions: Predictions, languages: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
   """Yields (language, image key) with references but no prediction, in the order of the references."""
-  wanted = set(languages)
+  codes = set(languages)
   for key, captions in references.items():
-    given = predictions.get(key, {})
+    predicted = predictions.get(key, {})
     for language, texts in captions.items():
-      if texts and language in wanted and language not in given:
+      if texts and language in codes and language not in predicted:
         yield language, key
 
 

@@ -57,7 +57,7 @@ class References(Captions):
 def read(
   source: rows.Rows,
   language: str | None,
-  wanted: set[str] | None,
+  codes: set[str] | None,
   tokenized: bool,
   references: References,
   namer: ids.Namer,
@@ -71,7 +71,7 @@ def read(
   if first is not None:
     source.rows = itertools.chain((first,), source.rows)
     if _is_release(first[1]):
-      _read_release(source, wanted, tokenized, references, lengths)
+      _read_release(source, codes, tokenized, references, lengths)
       return
     layout = _layout(source, first, language, namer)
     references.numbered = not layout.key
@@ -82,9 +82,9 @@ def read(
       if locale:
         set_locale(references.locales, key, locale, source.where(number))
       lengths.see(key, {code: texts}, source.place, number)
-      add(references, key, {code: texts} if texts else {}, wanted)
+      add(references, key, {code: texts} if texts else {}, codes)
       if tokenized:
-        add(references.tokenized, key, {code: words} if words else {}, wanted)
+        add(references.tokenized, key, {code: words} if words else {}, codes)
     if rejected:
       without = {key for key in rejected if not references.get(key)}
       references.rejected |= without
@@ -170,7 +170,7 @@ def _is_release(row: dict[str, Any]) -> bool:
 
 def _read_release(
   source: rows.Rows,
-  wanted: set[str] | None,
+  codes: set[str] | None,
   tokenized: bool,
   references: References,
   lengths: captions_lib.Lengths,
@@ -187,21 +187,21 @@ def _read_release(
     set_locale(references.locales, key, row.get("image/locale", ""), where)
     captions, words = _released(row, tokenized, where)
     lengths.see(key, captions, source.place, number)
-    add(references, key, captions, wanted)
+    add(references, key, captions, codes)
     if tokenized:
-      add(references.tokenized, key, words, wanted)
+      add(references.tokenized, key, words, codes)
 
 
-def add(held: Captions, key: str, captions: dict[str, list[str]], wanted: set[str] | None) -> None:
-  """Adds captions of an image by language, of those `wanted`; None: all."""
-  if wanted is None and key not in held:
-    held[key] = captions
+def add(images: Captions, key: str, captions: dict[str, list[str]], codes: set[str] | None) -> None:
+  """Adds captions of an image by language, of those `codes`; None: all."""
+  if codes is None and key not in images:
+    images[key] = captions
     return
-  of_image = held.setdefault(key, {})
+  of_image = images.setdefault(key, {})
   for code, texts in captions.items():
     if code in of_image:
       of_image[code].extend(texts)
-    elif wanted is None or code in wanted:
+    elif codes is None or code in codes:
       of_image[code] = texts
 
 
@@ -209,27 +209,27 @@ def set_locale(locales: dict[str, str], key: str, locale: Any, where: str) -> No
   """Adds the region of an image; UsageError if it is no text, or another one is known."""
   if not isinstance(locale, str):
     raise UsageError(f"{where}: image/locale must be a string")
-  known = locales.get(key, "")
-  if locale and known and locale != known:
+  earlier = locales.get(key, "")
+  if locale and earlier and locale != earlier:
     raise UsageError(
-      f"{where}: image/locale is '{shown(locale)}', but '{shown(known)}' on an earlier line of this image; keep one"
+      f"{where}: image/locale is '{shown(locale)}', but '{shown(earlier)}' on an earlier line of this image; keep one"
     )
-  locales[key] = known or locale
+  locales[key] = earlier or locale
 
 
 def _released(row: dict[str, Any], tokenized: bool, where: str) -> tuple[dict, dict]:
   """Returns the captions of a line of the release, and the tokenised ones if requested."""
   captions, words = {}, {}
-  for code, texts, given in layouts.released(row, where):
+  for code, texts, tokens in layouts.released(row, where):
     if texts:
       captions[code] = texts
       if tokenized:
-        words[code] = _words(given, texts, f"{where}: '{code}'")
+        words[code] = _words(tokens, texts, f"{where}: '{code}'")
   return captions, words
 
 
-def _words(given: Any, texts: list[str], where: str) -> list[str]:
-  words = layouts.texts(_listed(given))
+def _words(tokens: Any, texts: list[str], where: str) -> list[str]:
+  words = layouts.texts(_listed(tokens))
   if words is None or len(words) != len(texts):
     raise UsageError(
       f"{where}: caption/tokenized must have an entry for each caption ({len(texts)}); complete it, or choose another "

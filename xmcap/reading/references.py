@@ -49,13 +49,13 @@ def read_references(
     UsageError: the file cannot be read, is malformed (the message names the line), has no images or too long captions,
       or needs `language`; two files have the same captions, or texts differ in the number of lines.
   """
-  wanted = None if languages is None else {languages_lib.get(code).code for code in languages}
+  codes = None if languages is None else {languages_lib.get(code).code for code in languages}
   default = None if language is None else languages_lib.get(language).code
   namer = ids.Namer("references", key)
   paths = joining.listed(path)
   names = [part.name if isinstance(part, Input) else str(part) for part in paths]
   with uncollected():
-    parts = [_read(part, default, wanted, tokenized, namer, longest) for part in paths]
+    parts = [_read(part, default, codes, tokenized, namer, longest) for part in paths]
     references = _joined(names, parts, namer) if len(parts) > 1 else parts[0]
     _check_empty(joining.named(names), references, namer)
   references.notes, references.longest = tuple(namer.notes), longest
@@ -65,7 +65,7 @@ def read_references(
 def _read(
   path: str | os.PathLike | Input,
   language: str | None,
-  wanted: set[str] | None,
+  codes: set[str] | None,
   tokenized: bool,
   namer: ids.Namer,
   longest: int | None,
@@ -79,7 +79,7 @@ def _read(
     lengths = captions_lib.Lengths(longest)
     with rows.opened(part) as source:
       name = source.name
-      reference_rows.read(rows.of(source), code, wanted, tokenized, references, namer, lengths)
+      reference_rows.read(rows.of(source), code, codes, tokenized, references, namer, lengths)
     lengths.refuse(f"{name}: ")
   if not references:
     raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
@@ -140,9 +140,9 @@ def of_split(references: References, predictions: Mapping[str, Any]) -> Referenc
   if len(splits) != 1 or splits == {""}:
     return references
   (split,) = splits
-  held = {key: value for key, value in references.items() if references.splits.get(key) == split}
-  note = f"references: {len(held):,} images of the split '{split}', of {len(references):,}"
-  return References(held, notes=[*references.notes, note])
+  chosen = {key: value for key, value in references.items() if references.splits.get(key) == split}
+  note = f"references: {len(chosen):,} images of the split '{split}', of {len(references):,}"
+  return References(chosen, notes=[*references.notes, note])
 
 
 def _check_empty(name: str, references: References, namer: ids.Namer) -> None:

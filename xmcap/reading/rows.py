@@ -133,12 +133,12 @@ def _of_text(source: Input, notes: list[str]) -> Iterator[tuple[int, dict[str, A
 def _of_keyed_text(source: Input) -> Iterator[tuple[int, dict[str, str]]]:
   """Reads lines that begin with a key: KEY#N, as Flickr8k's, Flickr30k's and COCO-CN's, or the name of a picture."""
   for number, line in source.lines():
-    found = _KEYED.fullmatch(line)
-    if found is None:
+    match = _KEYED.fullmatch(line)
+    if match is None:
       raise UsageError(
         f"{source.name}, line {number}: no key as on the first lines: write KEY#0, a tab and the caption"
       )
-    yield number, {layouts.LINE_KEY: found[1], "caption": found[2] or ""}
+    yield number, {layouts.LINE_KEY: match[1], "caption": match[2] or ""}
 
 
 def _of_csv(source: Input, delimiter: str, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -59,8 +59,8 @@ def take(references: References, keys: Collection[str]) -> References:
   """Returns the references of the chosen images, in their old order."""
   chosen = set(keys)
 
-  def of_chosen(held: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in held.items() if key in chosen}
+  def of_chosen(by_key: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in by_key.items() if key in chosen}
 
   return References(of_chosen(references), of_chosen(references.locales), of_chosen(references.tokenized))
 
@@ -88,10 +88,10 @@ def _drawn(spec: str, keys: Collection[str]) -> tuple[tuple[str, ...], str]:
   return tuple(sorted(sorted(keys, key=rank)[:_SIZE])), label
 
 
-def _read_keys(path: str, known: Mapping[str, object]) -> Iterable[str]:
+def _read_keys(path: str, references: Mapping[str, object]) -> Iterable[str]:
   with Input(path) as source:
     lines = source.distinct_lines()
-  unknown = [f"'{shown(key)}' on line {number}" for key, number in lines.items() if key not in known]
+  unknown = [f"'{shown(key)}' on line {number}" for key, number in lines.items() if key not in references]
   if unknown:
     raise UsageError(
       f"{path}: {wording.count(len(unknown), 'key')} not among the images of the references "

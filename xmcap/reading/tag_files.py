@@ -46,26 +46,26 @@ def read(
       tags that are numbers, which may be scores.
   """
   default = None if language is None else languages_lib.get(language).code
-  found: Scores = {}
+  scores: Scores = {}
   with Input(path) as source:
     rows = _of_json(source, default) if source.head.lstrip()[:1] == b"{" else _of_text(source, default, say)
     for where, code, key, tags in rows:
-      of_language = found.setdefault(code, {})
+      of_language = scores.setdefault(code, {})
       if key in of_language:
         raise UsageError(f"{where}: '{shown(key)}' is given twice in '{code}'; keep one line")
       of_language[key] = tags
-  if not found:
+  if not scores:
     raise UsageError(f"{path}: no tags in it; {_HINT}")
-  return languages_lib.choose(found, languages, path, "tags")
+  return languages_lib.choose(scores, languages, path, "tags")
 
 
 def read_vocabulary(path: str | os.PathLike) -> tuple[str, ...]:
   """Reads tags, one per line, in the order of the file; UsageError if there are none, or if one is repeated."""
   with Input(path) as source:
-    found = tuple(source.distinct_lines())
-  if not found:
+    tags = tuple(source.distinct_lines())
+  if not tags:
     raise UsageError(f"{path}: no tag in it; write one per line")
-  return found
+  return tags
 
 
 def is_number(word: str) -> bool:

@@ -71,8 +71,8 @@ def search_tar(file: File, role_of: RoleOf = archives.role_of) -> Iterator[Entry
   except DAMAGE as error:
     if file.kind != SHARD:
       raise _not_whole(file.path, error) from None
-    what = f"the rest of the tar file is lost ({reason_of(error)})"
-    yield Trouble("truncated", os.path.basename(file.path), what)
+    message = f"the rest of the tar file is lost ({reason_of(error)})"
+    yield Trouble("truncated", os.path.basename(file.path), message)
 
 
 def _not_whole(path: str, error: Exception) -> XmcapError:

@@ -156,7 +156,7 @@ class COCOEvalCap:
 
   def _add_spice(self, tokens: metrics.Corpus, images: Sequence[Hashable]) -> None:
     try:
-      found = spice.details(tokens)
+      details = spice.details(tokens)
     except XmcapError as error:
       print(f"xmcap: SPICE is left out: {shown(str(error), limit=None)}", file=sys.stderr)
       return
@@ -164,11 +164,11 @@ class COCOEvalCap:
     scores = [
       {
         category: {name: _float(value) for name, value in of_category.items()}
-        for category, of_category in each.items()
+        for category, of_category in of_image.items()
       }
-      for each in found
+      for of_image in details
     ]
-    self._add("SPICE", np.mean([each["All"]["f"] for each in scores]), scores, images)
+    self._add("SPICE", np.mean([of_image["All"]["f"] for of_image in scores]), scores, images)
 
 
 def _corpora(
@@ -182,20 +182,20 @@ def _corpora(
   of_images = [list(itertools.islice(flat, count)) for count in counts]
   tokens, words = (
     metrics.Corpus(
-      [text.split(at) for text in hypotheses], [[text.split(at) for text in each] for each in of_images]
+      [text.split(at) for text in hypotheses], [[text.split(at) for text in texts] for texts in of_images]
     )
     for at in (" ", None)
   )
   return tokens, words
 
 
-def _captions(of: Captions, image: Hashable, what: str) -> list[str]:
+def _captions(of: Captions, image: Hashable, noun: str) -> list[str]:
   """Returns the captions of an image."""
   annotations = of.imgToAnns.get(image) or ()
-  captions: list[Any] = [each.get("caption") if isinstance(each, Mapping) else each for each in annotations]
+  captions: list[Any] = [note.get("caption") if isinstance(note, Mapping) else note for note in annotations]
   for caption in captions:
     if not isinstance(caption, str):
-      raise UsageError(f"image {shown(str(image))}: a {what} is {shown(repr(caption))}; it must be a text")
+      raise UsageError(f"image {shown(str(image))}: a {noun} is {shown(repr(caption))}; it must be a text")
   return captions
 
 
@@ -203,14 +203,14 @@ def _check(images: Sequence[Hashable], references: Sequence[list[str]], results:
   """Raises UsageError unless each image has one or more references and one result."""
   if not images:
     raise UsageError("params['image_id'] names no image: give ids of images that have references and results")
-  for what, wrong in (
+  for fault, wrong in (
     ("no reference", [str(image) for image, texts in zip(images, references, strict=True) if not texts]),
     ("no result", [str(image) for image, texts in zip(images, results, strict=True) if not texts]),
     ("several results", [str(image) for image, texts in zip(images, results, strict=True) if len(texts) > 1]),
   ):
     if wrong:
       raise UsageError(
-        f"{what} for {wording.count(len(wrong), 'image')} ({wording.first_few(wrong)}); give one result for "
+        f"{fault} for {wording.count(len(wrong), 'image')} ({wording.first_few(wrong)}); give one result for "
         "each image, or score only the images of the results: params['image_id'] = cocoRes.getImgIds()"
       )
 

@@ -71,7 +71,7 @@ class Tokenized:
   def references(self) -> tuple[tuple[str, ...], ...]:
     """The words of each image's references, joined by spaces."""
     of_images = zip(self._joined, self.order, strict=True)
-    return tuple([tuple([held[1 + place] for place in places]) for held, places in of_images])
+    return tuple([tuple([texts[1 + place] for place in places]) for texts, places in of_images])
 
   @functools.cached_property
   def _joined(self) -> list[list[str]]:
@@ -151,11 +151,11 @@ def score_language(
   health = marks = None
   if options.health and vocabularies is not None and verdicts is not None:
     # Health is that of the captions as they were given.
-    given = corpus
+    raw_corpus = corpus
     if scored is not captions:
       texts = metrics_lib.interleave(captions.hypotheses, references)
-      given, _ = _corpus(tokenizer, captions, references, texts, None)
-    health = health_lib.measure(language, texts, given.ngrams, vocabularies, verdicts)
+      raw_corpus, _ = _corpus(tokenizer, captions, references, texts, None)
+    health = health_lib.measure(language, texts, raw_corpus.ngrams, vocabularies, verdicts)
     marks = health_lib.marks(captions.keys, captions.hypotheses)
   return Scored(
     statistics=Statistics(tuple(captions.keys), values, sum(map(len, references))),
@@ -220,11 +220,11 @@ def _words_in_order(
     [captions.hypotheses[place] for place in captions.order],
     [captions.references[place] for place in captions.order],
   )
-  held = sorted(zip(captions.order, hypotheses, references, strict=True), key=lambda of_image: of_image[0])
+  rows = sorted(zip(captions.order, hypotheses, references, strict=True), key=lambda of_image: of_image[0])
   # Equal captions may have other words, so the words are ordered as their captions are, not sorted themselves.
-  return [words for _, words, _ in held], [
+  return [words for _, words, _ in rows], [
     [words[i] for i in sorted(range(len(texts)), key=texts.__getitem__)]
-    for texts, (_, _, words) in zip(captions.references, held, strict=True)
+    for texts, (_, _, words) in zip(captions.references, rows, strict=True)
   ]
 
 
@@ -253,11 +253,11 @@ def _order_hash(captions: Captions) -> str:
 
 def _order(captions: Captions, ranked: Sequence[Sequence]) -> tuple[tuple[int, ...], ...]:
   """Returns for each image the index of each reference after sorting; `ranked` are the sorted references."""
-  given: Sequence[Sequence] = captions.references
+  unsorted: Sequence[Sequence] = captions.references
   if captions.tokenized:
-    given = _pairs(captions)
-    ranked = list(map(sorted, given))
-  return tuple([tuple(map(of_image.index, texts)) for of_image, texts in zip(ranked, given, strict=True)])
+    unsorted = _pairs(captions)
+    ranked = list(map(sorted, unsorted))
+  return tuple([tuple(map(of_image.index, texts)) for of_image, texts in zip(ranked, unsorted, strict=True)])
 
 
 def notes_on_words(of_language: Mapping[str, Scored], tokenizer: str) -> list[str]:

@@ -55,8 +55,8 @@ def score(
 
 def _by_key(lists: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
   """Returns image key -> language code -> item; the keys sort by index, so statistics keep the given order."""
-  held: dict[str, dict[str, Any]] = {}
+  by_key: dict[str, dict[str, Any]] = {}
   for code, items in lists.items():
     for place, item in enumerate(items):
-      held.setdefault(f"{place:09}", {})[code] = item
-  return held
+      by_key.setdefault(f"{place:09}", {})[code] = item
+  return by_key

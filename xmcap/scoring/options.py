@@ -201,10 +201,10 @@ class ScoringOptions:
 
 
 def metric_names(
-  names: str | Sequence[str], known: Mapping[str, metrics_lib.Metric] = metrics_lib.CAPTION_METRICS
+  names: str | Sequence[str], metrics: Mapping[str, metrics_lib.Metric] = metrics_lib.CAPTION_METRICS
 ) -> tuple[str, ...]:
   """Returns the named metrics in the order of the columns of a table; UsageError as `metrics.parse`."""
-  return metrics_lib.parse(",".join(_names("metrics", names, known)), known)
+  return metrics_lib.parse(",".join(_names("metrics", names, metrics)), metrics)
 
 
 def check_count(name: str, value: Any, highest: int) -> None:
@@ -213,8 +213,8 @@ def check_count(name: str, value: Any, highest: int) -> None:
     raise UsageError(f"--{name}: must be a whole number from 0 to {highest:,}")
 
 
-def _names(option: str, names: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+def _names(option: str, names: str | Sequence[str], choices: Iterable[str]) -> tuple[str, ...]:
   names = tuple(part.strip() for part in names.split(",")) if isinstance(names, str) else tuple(names)
   if not names or not all(isinstance(name, str) for name in names):
-    raise UsageError(f"{option}: {shown(repr(names))} is not a list of names; there are {', '.join(known)}")
+    raise UsageError(f"{option}: {shown(repr(names))} is not a list of names; there are {', '.join(choices)}")
   return names

@@ -72,8 +72,8 @@ class _TableFile(msgspec.Struct):
 def read_table(path: str | os.PathLike) -> score_table.Table:
   """Reads `table.json` without published scores and notes about them; UsageError if it is malformed."""
   outputs.settle(os.path.dirname(path))
-  held = jsonl.read_document(path, _TableFile, "not a table of xmcap score", "score again")
-  for code, row in held.languages.items():
+  content = jsonl.read_document(path, _TableFile, "not a table of xmcap score", "score again")
+  for code, row in content.languages.items():
     languages_lib.check(code, str(path))
     for name in means_lib.COUNTS:
       if not isinstance(row.get(name, 0), int):
@@ -81,12 +81,12 @@ def read_table(path: str | os.PathLike) -> score_table.Table:
           f"{path}: not a table of xmcap score ({code}: {name} is not an integer); score again"
         )
   try:
-    signature = Signature.parse(held.signature)
+    signature = Signature.parse(content.signature)
   except UsageError as error:
     raise UsageError(f"{path}: {error}") from None
   rows = {
     code: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
-    for code, row in held.languages.items()
+    for code, row in content.languages.items()
   }
   names = [row.keys() - {*means_lib.COUNTS} for row in rows.values()]
   if names.count(names[0]) < len(names) or not names[0] or not names[0] <= metrics.METRICS.keys():
@@ -94,17 +94,17 @@ def read_table(path: str | os.PathLike) -> score_table.Table:
       f"{path}: languages differ in their metrics, or a metric is unknown to this version; score again"
     )
   rows = {
-    code: {name: _unscaled(name, value, held.scale) for name, value in row.items()}
+    code: {name: _unscaled(name, value, content.scale) for name, value in row.items()}
     for code, row in rows.items()
   }
   intervals: dict[str, dict[str, score_table.Interval]] = {}
-  for name, row in {**held.languages, **held.means}.items():
+  for name, row in {**content.languages, **content.means}.items():
     for metric, cell in row.items():
       if isinstance(cell, _Interval):
-        low, high = (_unscaled(metric, end, held.scale) for end in (cell.low, cell.high))
+        low, high = (_unscaled(metric, end, content.scale) for end in (cell.low, cell.high))
         intervals.setdefault(name, {})[metric] = low, high
   table = score_table.Table.of_rows(
-    str(signature), rows, held.title, intervals=intervals, notes=tuple(held.notes), scale=held.scale
+    str(signature), rows, content.title, intervals=intervals, notes=tuple(content.notes), scale=content.scale
   )
   return dataclasses.replace(table, notes=table.own_notes)
 

@@ -95,23 +95,23 @@ class Vectors:
       UsageError: a picture or caption has no vector, or a file is malformed; vectors differ in width, have no length or
         have NaN or infinity; or a caption has two different ones, or all captions have the same.
     """
-    given = [place for place, text in enumerate(hypotheses) if text.strip()]
-    kept = [[text for text in references[place] if text.strip()] for place in given]
+    filled = [place for place, text in enumerate(hypotheses) if text.strip()]
+    kept = [[text for text in references[place] if text.strip()] for place in filled]
     if "references" not in compared:
-      kept = [[] for _ in given]
-    found = {name: np.zeros(len(keys)) for name in ("picture", "largest", "mean")}
-    if not given:
-      return metrics.Cosines(**found)
-    wanted = {hypotheses[place] for place in given}
-    captions = _Captions(self._folder, language, wanted.union(*kept), self.card.model)
+      kept = [[] for _ in filled]
+    cosines = {name: np.zeros(len(keys)) for name in ("picture", "largest", "mean")}
+    if not filled:
+      return metrics.Cosines(**cosines)
+    distinct = {hypotheses[place] for place in filled}
+    captions = _Captions(self._folder, language, distinct.union(*kept), self.card.model)
     pictures = _Pictures(self._folder, keys) if "pictures" in compared else None
     if pictures is not None:
       embedding_files.check_width(pictures.where, pictures.array, captions.where[0], captions.arrays[0])
     for part in _blocks([len(texts) + 2 for texts in kept], captions.width):
-      places = np.array(given[part])
-      own = captions.take([hypotheses[place] for place in given[part]])
+      places = np.array(filled[part])
+      own = captions.take([hypotheses[place] for place in filled[part]])
       if pictures is not None:
-        found["picture"][places] = _products(own, pictures.take([keys[place] for place in given[part]]))
+        cosines["picture"][places] = _products(own, pictures.take([keys[place] for place in filled[part]]))
       counts = np.array([len(texts) for texts in kept[part]])
       if counts.any():
         rows = np.repeat(np.arange(len(own)), counts)
@@ -119,9 +119,9 @@ class Vectors:
         of_references = _products(own[rows], others)
         some = np.flatnonzero(counts)
         starts = (np.cumsum(counts) - counts)[some]
-        found["largest"][places[some]] = np.maximum.reduceat(of_references, starts)
-        found["mean"][places[some]] = np.add.reduceat(of_references, starts) / counts[some]
-    return metrics.Cosines(**found)
+        cosines["largest"][places[some]] = np.maximum.reduceat(of_references, starts)
+        cosines["mean"][places[some]] = np.add.reduceat(of_references, starts) / counts[some]
+    return metrics.Cosines(**cosines)
 
   def signature(self, chosen: Iterable[str]) -> dict[str, str]:
     """Returns the parts of a signature for those of the named metrics that compare vectors."""
@@ -166,8 +166,8 @@ def read(
       f"{named[0]} compares embeddings: give their folder with --vectors=DIR (docs/scoring.md)"
     )
   if vectors and not named:
-    known = ", ".join(name for name, metric in metrics.CAPTION_METRICS.items() if metric.compares)
-    raise UsageError(f"--vectors: no metric of --metrics compares embeddings; add one of {known}")
+    names = ", ".join(name for name, metric in metrics.CAPTION_METRICS.items() if metric.compares)
+    raise UsageError(f"--vectors: no metric of --metrics compares embeddings; add one of {names}")
   if named and not health and not zero:
     raise UsageError(
       f"{named[0]} does not see the language, so language fidelity must stand beside it: leave --no_health out "
@@ -181,7 +181,7 @@ def read(
 class _Pictures:
   """The vectors of pictures."""
 
-  def __init__(self, folder: pathlib.Path, wanted: Sequence[str]):
+  def __init__(self, folder: pathlib.Path, scored_keys: Sequence[str]):
     self.where = str(folder / embedding_files.PICTURES)
     if not (folder / embedding_files.PICTURES).is_file():
       raise UsageError(
@@ -189,7 +189,7 @@ class _Pictures:
       )
     keys, self.array = embedding_files.map_pictures(folder)
     self._place = {key: row for row, key in enumerate(keys)}
-    missing = [key for key in wanted if key not in self._place]
+    missing = [key for key in scored_keys if key not in self._place]
     if missing:
       raise UsageError(
         f"{self.where}: no vectors of {wording.count(len(missing), 'picture')} ({wording.first_few(missing)}); "
@@ -204,21 +204,21 @@ class _Pictures:
 class _Captions:
   """The vectors of the wanted captions of a language, mapped from one or several files."""
 
-  def __init__(self, folder: pathlib.Path, language: str, wanted: Collection[str], model: str):
+  def __init__(self, folder: pathlib.Path, language: str, texts: Collection[str], model: str):
     self.where: list[str] = []
     self.arrays: list[np.ndarray] = []
     self._place: dict[str, tuple[int, int]] = {}
     for file in filter(None, (_find(folder / name, language) for name in _FOLDERS)):
-      self._add(file, wanted)
-    missing = [text for text in wanted if text not in self._place]
+      self._add(file, texts)
+    missing = [text for text in texts if text not in self._place]
     if missing:
       first = wording.first_few([f"'{text}'" for text in sorted(missing)])
       raise UsageError(
-        f"{folder}: no vectors of {len(missing):,} of {wording.count(len(wanted), 'caption')} in '{language}' "
+        f"{folder}: no vectors of {len(missing):,} of {wording.count(len(texts), 'caption')} in '{language}' "
         f"({first}); "
         f"embed the captions that are scored, with {shown(model)}"
       )
-    self._check_unlike(sorted(wanted)[:_COPIES], language, model)
+    self._check_unlike(sorted(texts)[:_COPIES], language, model)
 
   @property
   def width(self) -> int:
@@ -227,15 +227,15 @@ class _Captions:
 
   def take(self, texts: Sequence[str]) -> np.ndarray:
     """Returns float64 [len(texts), D], of length 1."""
-    found = np.empty((len(texts), self.width))
+    vectors = np.empty((len(texts), self.width))
     file, row = np.array([self._place[text] for text in texts]).T
     for number, array in enumerate(self.arrays):
       own = np.flatnonzero(file == number)
       if len(own):
-        found[own] = _take(array, row[own], self.where[number])
-    return found
+        vectors[own] = _take(array, row[own], self.where[number])
+    return vectors
 
-  def _add(self, path: pathlib.Path, wanted: Collection[str]) -> None:
+  def _add(self, path: pathlib.Path, texts: Collection[str]) -> None:
     array, number, copies, count = embedding_files.map_rows(path), len(self.arrays), [], 0
     lines = path.with_suffix(".jsonl")
     if not lines.is_file():
@@ -248,7 +248,7 @@ class _Captions:
       text = row.get("caption")
       if not isinstance(text, str):
         raise UsageError(f'{lines}, line {line}: must have "caption", the text that the row is of')
-      if text in wanted:
+      if text in texts:
         if text in self._place:
           copies.append((text, count))
         else:
@@ -307,10 +307,10 @@ def _products(embeddings: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def _blocks(counts: Sequence[int], width: int) -> Iterable[slice]:
   """Yields slices of images whose `counts` vectors have about `_CELLS` numbers; at least one image each."""
-  start = held = 0
+  start = total = 0
   for stop, count in enumerate(counts):
-    if held and (held + count) * width > _CELLS:
+    if total and (total + count) * width > _CELLS:
       yield slice(start, stop)
-      start, held = stop, 0
-    held += count
+      start, total = stop, 0
+    total += count
   yield slice(start, len(counts))

@@ -158,8 +158,8 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
   images = [places[key] for key in keys]
   of_references: list[Sequence[str] | None] = [None] * len(keys)
   if code in first.words:
-    held = first.words[code].references
-    of_references = [held[i] for i in _places(keys, first.statistics[code].keys)]
+    texts = first.words[code].references
+    of_references = [texts[i] for i in _places(keys, first.statistics[code].keys)]
   columns: list[Sequence] = [[first.references[key][code] for key in keys], of_references]
   scores, faults = [], []
   for system in systems:
@@ -208,7 +208,7 @@ def _faults(system: Result, code: str, order: Sequence[int]) -> dict[str, list[i
   }
 
 
-def _places(wanted: Sequence[str], among: Sequence[str]) -> list[int]:
+def _places(keys: Sequence[str], among: Sequence[str]) -> list[int]:
   """Returns the index of each string in `among`; -1 if absent."""
   place = {text: i for i, text in enumerate(among)}
-  return [place.get(text, -1) for text in wanted]
+  return [place.get(text, -1) for text in keys]

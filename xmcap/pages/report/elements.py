@@ -150,12 +150,12 @@ def section(name: str, title: str, body_html: str, note_html: str = "", controls
 
 def language(code: str) -> dict[str, str]:
   """Returns what scripts need to know about a language."""
-  known = languages.get(code)
+  entry = languages.get(code)
   return {
-    "code": known.code,
-    "name": known.english_name,
-    "native": known.native_name,
-    "direction": known.direction,
+    "code": entry.code,
+    "name": entry.english_name,
+    "native": entry.native_name,
+    "direction": entry.direction,
   }
 
 

@@ -14,11 +14,11 @@ _WEAKEST = 0.02  # a weaker tint would only mark noise
 
 def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
   """Returns the section for system -> language code -> health of its captions; "" if there is none."""
-  known = [(name, of_languages) for name, of_languages in healths.items() if of_languages]
-  if not known:
+  measured = [(name, of_languages) for name, of_languages in healths.items() if of_languages]
+  if not measured:
     return ""
   panels = {
-    str(i): elements.table_holder(f"Health: {name}", id=f"health-{i}") for i, (name, _) in enumerate(known)
+    str(i): elements.table_holder(f"Health: {name}", id=f"health-{i}") for i, (name, _) in enumerate(measured)
   }
   explanations = "".join(
     elements.tag(
@@ -28,13 +28,13 @@ def section(healths: Mapping[str, Mapping[str, Health]]) -> str:
     )
     for name, measure in MEASURES.items()
   )
-  systems = [(str(i), name) for i, (name, _) in enumerate(known)]
+  systems = [(str(i), name) for i, (name, _) in enumerate(measured)]
   return elements.section(
     "health",
     "Health of the captions",
     elements.panels("system", panels)
     + f'<details class="explanations"><summary>Definitions</summary><dl class="entries">{explanations}</dl></details>'
-    + elements.script_json("health-data", [data(of_languages) for _, of_languages in known]),
+    + elements.script_json("health-data", [data(of_languages) for _, of_languages in measured]),
     "Faults of captions that overlap with references does not show. A stronger tint means a larger share, minus the "
     "share of the references where that is measured.",
     elements.choice("health-system", "System", systems, buttons=False),

@@ -133,8 +133,8 @@ def _groups(result: Result) -> str:
     title = notes.group_name(kind, value)
     count = {"text": str(scores["languages"]), "value": scores["languages"]}
     numbers = [
-      {"text": result.table.shown(each.name, scores[each.name]), "value": scores[each.name]}
-      for each in metrics
+      {"text": result.table.shown(metric.name, scores[metric.name]), "value": scores[metric.name]}
+      for metric in metrics
     ]
     rows.append([{"text": title, "head": True}, count, *numbers])
   values = elements.script_json("groups-data", {"headings": headings, "rows": rows})

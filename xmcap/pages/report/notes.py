@@ -137,7 +137,7 @@ def notices(table: score_table.Table, others: Others, name: str = "") -> str:
   `name` is the name of the system of `table`, if its notes must be distinguished from those of other systems.
   """
   of_systems = note_order.by_text(
-    (system, note) for system, held in [(name, table), *others] for note in held.notes
+    (system, note) for system, own in [(name, table), *others] for note in own.notes
   )
   names = {
     note: ", ".join(f"<b>{escape(system)}</b>" for system in named if system) for named, note in of_systems
@@ -198,11 +198,11 @@ def _differences(table: score_table.Table, other: score_table.Table) -> list[str
     return []
   shared = tuple(metric for metric in table.metrics if metric in other.metrics)
   try:
-    found = Signature.parse(table.signature).differences(Signature.parse(other.signature), shared)
+    differing = Signature.parse(table.signature).differences(Signature.parse(other.signature), shared)
   except UsageError:
     return ["its signature is not from xmcap"]
   # Long values are shown only at the end of the page.
-  return [text if ":" in text else f"{text}, see How to reproduce" for text in shortened(found)]
+  return [text if ":" in text else f"{text}, see How to reproduce" for text in shortened(differing)]
 
 
 def _signature(signature: str) -> str:

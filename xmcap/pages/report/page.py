@@ -54,7 +54,7 @@ def write_report(
   shown_already = {tables_beside.heading(other, table.primary) for other in baselines}
   beside = [heading for heading in table.beside if heading not in shown_already]
   keys = captions.keys_of(first)
-  found = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
+  chosen = pictures_lib.choose(pictures, keys, images_dir, path, read_picture)
   counts = f"{wording.count(len(keys), 'image')}, {wording.count(len(table.rows), 'language')}"
   header = notes.header(title, counts, table.signature)
   elements.write_page(
@@ -68,11 +68,11 @@ def write_report(
       "differences": differences.section(comparison) if comparison else "",
       "health": health_table.section({key: result.health for key, result in systems.items()}),
       "regions" if first.slices.regions else "groups": heat_map.section(systems, baseline),
-      "captions": captions.section(systems, keys, found, baseline),
+      "captions": captions.section(systems, keys, chosen, baseline),
       "reading": notes.reading(table, others),
     },
     data_html=elements.script_json("scores-data", scores.data(table, others, name, beside, baseline)),
     script=elements.resources(*_SCRIPTS),
-    images=found.sources,
-    more_data_html=captions.blocks(systems, keys, found, processes),
+    images=chosen.sources,
+    more_data_html=captions.blocks(systems, keys, chosen, processes),
   )

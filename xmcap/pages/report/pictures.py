@@ -89,12 +89,12 @@ def choose(
   if mode == "none" or images_dir is None:
     return ReportPictures({"kind": "none"}, "'none'")
   folder = pathlib.Path(images_dir)
-  found = find_all(folder, keys)
+  paths = find_all(folder, keys)
   if mode == "embed":
-    return _embedded(keys, [found[key].read_bytes if key in found else None for key in keys])
+    return _embedded(keys, [paths[key].read_bytes if key in paths else None for key in keys])
   address = urllib.parse.quote(os.path.relpath(folder, pathlib.Path(report).parent))
   of = [
-    urllib.parse.quote(found[key].relative_to(folder).as_posix()) if key in found else _NONE for key in keys
+    urllib.parse.quote(paths[key].relative_to(folder).as_posix()) if key in paths else _NONE for key in keys
   ]
   data = {"kind": "link", "folder": f"{address}/", "of": of}
   # 'self' is for a report that is viewed through a server; it does not cover local files.
@@ -122,9 +122,9 @@ def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pa
   no such name matches the one file of another spelling, as `matching.bare` compares them.
   """
   folder, keys = pathlib.Path(images_dir), list(keys)
-  found = {key: path for key in keys if (path := find(folder, key))}
-  missing = [key for key in keys if key not in found and ".." not in key]
-  wanted = set(filter(_is_name, missing))
+  by_key = {key: path for key in keys if (path := find(folder, key))}
+  missing = [key for key in keys if key not in by_key and ".." not in key]
+  stems = set(filter(_is_name, missing))
   spelled: dict[str, list[str]] = {}
   for key in missing:
     spelled.setdefault(matching.bare(key), []).append(key)
@@ -135,17 +135,17 @@ def find_all(images_dir: str | os.PathLike, keys: Iterable[str]) -> dict[str, pa
       if suffix.lower() in _SUFFIXES:
         path = pathlib.Path(parent, f"{stem}{suffix}")
         inside = path.relative_to(folder).as_posix()
-        for key in {stem, keys_lib.normal(stem), keys_lib.hashed(stem, inside)} & wanted:
+        for key in {stem, keys_lib.normal(stem), keys_lib.hashed(stem, inside)} & stems:
           deeper.setdefault(key, []).append(path)
         if len(alike := spelled.get(matching.bare(path.name), ())) == 1:
           others.setdefault(alike[0], []).append(path)
-  return found | {key: paths[0] for key, paths in (others | deeper).items() if len(paths) == 1}
+  return by_key | {key: paths[0] for key, paths in (others | deeper).items() if len(paths) == 1}
 
 
 def data_uri(path: pathlib.Path) -> str | None:
   """Returns a picture as a data URI, scaled down if large; None if it cannot be decoded."""
-  found = thumbnail(path.read_bytes, _MAX_SIDE, quality=82)
-  return None if found is None else f"data:image/jpeg;base64,{base64.b64encode(found).decode('ascii')}"
+  jpeg = thumbnail(path.read_bytes, _MAX_SIDE, quality=82)
+  return None if jpeg is None else f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode('ascii')}"
 
 
 def thumbnail(read: Callable[[], bytes], side: int, quality: int = 74) -> bytes | None:
@@ -191,8 +191,8 @@ def _embedded(keys: Sequence[str], readers: Sequence[Callable[[], bytes] | None]
   blocks = tuple("\n".join(lines[i : i + _PER_BLOCK]) for i in range(0, len(lines), _PER_BLOCK))
   note = _missing_note(keys, of)
   if left_out := of.count(_NOT_EMBEDDED):
-    held = f"{len(embedded):,} pictures are in this file, evenly spaced; {left_out:,} are left out"
-    note = f"{held}, as all of them would take more than {BUDGET // 2**20} MB. {note}".strip()
+    sentence = f"{len(embedded):,} pictures are in this file, evenly spaced; {left_out:,} are left out"
+    note = f"{sentence}, as all of them would take more than {BUDGET // 2**20} MB. {note}".strip()
   return ReportPictures({"kind": "embed", "perBlock": _PER_BLOCK, "of": of}, "data:", blocks, note)
 
 

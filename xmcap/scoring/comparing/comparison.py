@@ -112,14 +112,14 @@ class Comparison:
   def terminal(self, out: str | os.PathLike = "") -> str:
     """Returns the differences as text for a terminal; `out` is the folder where they are written."""
     rest = os.path.join(out, "comparison.md") if out else ""
-    parts = [f"{shown(title, limit=None)}\n{held.text(rest)}" for title, held in self._grids()]
+    parts = [f"{shown(title, limit=None)}\n{table.text(rest)}" for title, table in self._grids()]
     title = [shown(self.title, limit=None)] if self.title else []
     lines = [shown(line, limit=None) for line in self._explanation()]
     return "\n".join([*title, *parts, *lines, note_order.terminal(self.notes, rest)])
 
   def as_markdown(self) -> str:
     """Returns the differences as Markdown."""
-    parts = [f"### {grid.markdown_text(title)}\n\n{held.markdown()}" for title, held in self._grids()]
+    parts = [f"### {grid.markdown_text(title)}\n\n{table.markdown()}" for title, table in self._grids()]
     if self.title:
       parts.insert(0, f"## {grid.markdown_text(self.title)}\n")
     lines = [f"- {grid.markdown_text(line)}" for line in self._explanation()]
@@ -168,21 +168,21 @@ class Comparison:
     )
 
   def _latex_table(self, metric: str, style: latex.Style) -> str:
-    held = {(row.system, row.name): row for row in self.rows if row.metric == metric}
-    systems = tuple(dict.fromkeys(system for system, _ in held))
-    names = tuple(dict.fromkeys(name for _, name in held))
+    rows = {(row.system, row.name): row for row in self.rows if row.metric == metric}
+    systems = tuple(dict.fromkeys(system for system, _ in rows))
+    names = tuple(dict.fromkeys(name for _, name in rows))
     chosen = style.chosen(_LATEX_COLUMNS)
     heading = metrics_lib.METRICS[metric].heading
     # Bold and marks belong to the scores; without them, the marks to the differences.
     marked = next((column for column in ("score", "difference") if column in chosen), "")
     scores = {
-      name: {self.baseline: held[systems[0], name].baseline}
-      | {system: held[system, name].score for system in systems}
+      name: {self.baseline: rows[systems[0], name].baseline}
+      | {system: rows[system, name].score for system in systems}
       for name in names
     }
 
     def cell(system: str, column: str, name: str) -> str:
-      row = held[systems[0] if system in ("", self.baseline) else system, name]
+      row = rows[systems[0] if system in ("", self.baseline) else system, name]
       text = _latex_cells(row, style)[column]
       if column == "language" and not is_language[name] and "code" not in chosen:
         text = f"mean, {text}"
@@ -214,7 +214,7 @@ class Comparison:
         text, group = (system, "") if system and in_one_line else (_HEADINGS[column], system)
         columns.append(latex.Column(text, cells, group, is_label=not system))
     caption = self.title or f"{heading} of {', '.join(systems)} against {self.baseline}"
-    if marked and any(row.significant for row in held.values()):
+    if marked and any(row.significant for row in rows.values()):
       caption += f"; {_MARK}"
     return latex.table(
       columns,
@@ -242,14 +242,14 @@ class Comparison:
     for system, metric in dict.fromkeys((row.system, row.metric) for row in self.rows):
       rows = [row for row in self.rows if (row.system, row.metric) == (system, metric)]
       headings = ("", "language", self.baseline, system, "difference", "95% interval")
-      held = grid.Grid(
+      table = grid.Grid(
         (*headings, "p (bootstrap)", "p (randomisation)", "p (Holm)", ""),
         tuple(_cells(row, self.scale) for row in rows if languages.is_known(row.name)),
         tuple(_cells(row, self.scale) for row in rows if not languages.is_known(row.name)),
         num_labels=2,
         spare=("p (randomisation)", "p (bootstrap)", "p (Holm)"),  # a mark says what is significant
       )
-      yield f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}", held
+      yield f"{metrics_lib.METRICS[metric].heading}: {system} against {self.baseline}", table
 
   def _explanation(self) -> list[str]:
     few_references = sorted({row.name for row in self.rows if row.few_references})
@@ -270,13 +270,13 @@ class Comparison:
 
 def _latex_cells(row: Difference, style: latex.Style) -> dict[str, str]:
   """Returns column -> cell in LaTeX."""
-  known = languages.is_known(row.name)
+  is_language = languages.is_known(row.name)
   score = functools.partial(metrics_lib.METRICS[row.metric].format, scale=style.scale)
   signed = functools.partial(_signed, score)
   return {
-    "code": latex.text(row.name if known else "mean"),
+    "code": latex.text(row.name if is_language else "mean"),
     "language": latex.text(
-      languages.get(row.name).english_name if known else score_table.mean_label(row.name)
+      languages.get(row.name).english_name if is_language else score_table.mean_label(row.name)
     ),
     "baseline": latex.number(score(row.baseline)),
     "baseline_interval": latex.number(f"[{score(row.baseline_low)}, {score(row.baseline_high)}]"),
@@ -286,23 +286,23 @@ def _latex_cells(row: Difference, style: latex.Style) -> dict[str, str]:
     "interval": latex.number(f"[{signed(row.low)}, {signed(row.high)}]"),
     "p_bootstrap": latex.number(_p(row.p_bootstrap)),
     "p_randomization": latex.number(_p(row.p_randomization)),
-    "p_holm": latex.number(_p(row.p_holm)) if known else "",
+    "p_holm": latex.number(_p(row.p_holm)) if is_language else "",
   }
 
 
 def _cells(row: Difference, scale: int) -> tuple[str, ...]:
-  known = languages.is_known(row.name)
+  is_language = languages.is_known(row.name)
   score = functools.partial(metrics_lib.METRICS[row.metric].format, scale=scale)
   return (
-    row.name if known else "mean",
-    languages.get(row.name).english_name if known else score_table.mean_label(row.name),
+    row.name if is_language else "mean",
+    languages.get(row.name).english_name if is_language else score_table.mean_label(row.name),
     score(row.baseline),
     score(row.score),
     _signed(score, row.difference),
     f"[{_signed(score, row.low)}, {_signed(score, row.high)}]",
     _p(row.p_bootstrap),
     _p(row.p_randomization),
-    _p(row.p_holm) if known else "",
+    _p(row.p_holm) if is_language else "",
     " ".join(["*"] * row.significant + ["few"] * row.few_references),
   )
 

@@ -64,28 +64,28 @@ def compare(
   protocols.check_scale(scale)
   (name, baseline), *others = systems.items()
   metrics = options.metric_names(metrics, metrics_lib.METRICS) if metrics else (baseline.table.primary,)
-  for system, held in systems.items():
-    _check(name, baseline.table, system, held.table, metrics)
+  for system, scored in systems.items():
+    _check(name, baseline.table, system, scored.table, metrics)
     for code, of_language in baseline.statistics.items():
-      if set(held.statistics[code].keys) != set(of_language.keys):
+      if set(scored.statistics[code].keys) != set(of_language.keys):
         raise UsageError(f"{name} and {system} were scored on different images in '{code}': score both again")
   few_references = {
     code
-    for code, held in baseline.statistics.items()
-    if held.counted == "references" and held.num_counted < FEW_REFERENCES * len(held.keys)
+    for code, statistics in baseline.statistics.items()
+    if statistics.counted == "references" and statistics.num_counted < FEW_REFERENCES * len(statistics.keys)
   }
-  first, *seconds = (_only(held.statistics, metrics) for held in systems.values())
+  first, *seconds = (_only(scored.statistics, metrics) for scored in systems.values())
   drawn, *redrawn_of = resampling.bootstraps([first, *seconds], resamples, seed)
   rows: list[Difference] = []
-  for (system, held), second, redrawn in zip(others, seconds, redrawn_of, strict=True):
+  for (system, scored), second, redrawn in zip(others, seconds, redrawn_of, strict=True):
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
-      found = []
+      differences = []
       for code in baseline.table.scores:
-        before, after = baseline.table.scores[code][metric], held.table.scores[code][metric]
+        before, after = baseline.table.scores[code][metric], scored.table.scores[code][metric]
         resampled = redrawn[code][metric] - drawn[code][metric]
         p = _p(exchanged[1][code][metric] - exchanged[0][code][metric], after - before)
-        found.append(
+        differences.append(
           Difference(
             system,
             metric,
@@ -98,17 +98,17 @@ def compare(
             p_holm=p,
             few_references=code in few_references,
             **_ends("baseline", baseline.table, code, metric, drawn),
-            **_ends("score", held.table, code, metric, redrawn),
+            **_ends("score", scored.table, code, metric, redrawn),
           )
         )
-      rows += corrected(found)
-  of_systems = ((system, note) for system, held in systems.items() for note in held.table.own_notes)
+      rows += corrected(differences)
+  of_systems = ((system, note) for system, scored in systems.items() for note in scored.table.own_notes)
   notes = [f"{', '.join(named)}: {note}" for named, note in note_order.by_text(of_systems)]
   shown_at = scale or baseline.table.scale
   notes += [
-    f"{system}: its table is at scale {held.table.scale}; here all scores are at scale {shown_at}"
-    for system, held in systems.items()
-    if held.table.scale != shown_at
+    f"{system}: its table is at scale {scored.table.scale}; here all scores are at scale {shown_at}"
+    for system, scored in systems.items()
+    if scored.table.scale != shown_at
   ]
   return Comparison(
     baseline=name,
@@ -127,8 +127,8 @@ def check_protocol(systems: Mapping[str, System], protocol: str | None) -> None:
   if protocol is None:
     return
   protocols.get(protocol)
-  for system, held in systems.items():
-    followed = Signature.parse(held.table.signature).protocol
+  for system, scored in systems.items():
+    followed = Signature.parse(scored.table.signature).protocol
     if followed != protocol:
       raise UsageError(
         f"{system}: its protocol is {followed}, not {protocol}; score it again with --protocol={protocol}"
@@ -203,8 +203,8 @@ def _ends(
 
 def _only(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> dict[str, Statistics]:
   return {
-    code: dataclasses.replace(held, values={name: held.values[name] for name in metrics})
-    for code, held in statistics.items()
+    code: dataclasses.replace(of_language, values={name: of_language.values[name] for name in metrics})
+    for code, of_language in statistics.items()
   }
 
 

@@ -45,11 +45,11 @@ def copies(marks: Mapping[str, np.ndarray]) -> dict[str, Copies]:
   repeated = np.split(
     (count[place] > 1) & (of_all != 0), np.cumsum([len(of_language) for of_language in marks.values()])[:-1]
   )
-  found = {}
+  by_language = {}
   for (language, of_language), is_copy in zip(marks.items(), repeated, strict=True):
     filled, rows = np.count_nonzero(of_language), np.flatnonzero(is_copy)
-    found[language] = Copies(len(rows) / filled if filled and len(marks) > 1 else None, rows)
-  return found
+    by_language[language] = Copies(len(rows) / filled if filled and len(marks) > 1 else None, rows)
+  return by_language
 
 
 def _normalize(caption: str) -> str:

@@ -50,15 +50,15 @@ def version() -> str:
 
 
 def judge(
-  language: str, captions: Sequence[str], known: Vocabularies, are_references: bool = False
+  language: str, captions: Sequence[str], lexicon: Vocabularies, are_references: bool = False
 ) -> np.ndarray:
   """Returns int8 [captions], the `Verdict` on each caption.
 
   Args:
     language: the code of the language that the captions should be in.
     captions: the captions.
-    known: the words of the references of all languages.
-    are_references: whether the captions are `known.samples` of the language; each is then judged by the others.
+    lexicon: the words of the references of all languages.
+    are_references: whether the captions are `lexicon.samples` of the language; each is then judged by the others.
 
   Raises:
     UsageError: the language is unknown.
@@ -73,10 +73,10 @@ def judge(
   verdicts[2 * own < letters] = Verdict.UNDECIDED
   verdicts[4 * own < letters] = Verdict.WRONG
   verdicts[letters == 0] = Verdict.NO_LETTERS
-  neighbours = vocabularies.neighbours(language, known.samples)
+  neighbours = vocabularies.neighbours(language, lexicon.samples)
   rows = np.flatnonzero((letters > 0) & (4 * own >= letters))
   if neighbours and len(rows):
-    margins = _margins(language, [texts[row] for row in rows], neighbours, known, are_references)
+    margins = _margins(language, [texts[row] for row in rows], neighbours, lexicon, are_references)
     verdicts[rows[margins <= 0]] = Verdict.UNDECIDED
     verdicts[rows[margins <= -MARGIN]] = Verdict.WRONG
   broken = np.array(sorted(set(mended.lost).union(*mended.rows.values())), np.int64)
@@ -105,19 +105,23 @@ def share_undecided(verdicts: np.ndarray) -> float | None:
 
 
 def _margins(
-  language: str, captions: Sequence[str], neighbours: Sequence[str], known: Vocabularies, are_references: bool
+  language: str,
+  captions: Sequence[str],
+  neighbours: Sequence[str],
+  lexicon: Vocabularies,
+  are_references: bool,
 ) -> np.ndarray:
   """Returns float64 [captions], by how much the language beats its best neighbour; 0 without evidence."""
-  by_references, by_own = _of_words(language, captions, known, are_references)
+  by_references, by_own = _of_words(language, captions, lexicon, are_references)
   rows = np.arange(len(captions))
   if by_references.keys() >= set(neighbours):
     rows = np.flatnonzero(np.abs(np.min(list(by_references.values()), axis=0)) < _SETTLED)
   identified = [code for code in neighbours if _identifies(code)]
   ratios = {code: np.zeros(len(captions)) for code in identified}
   if _identifies(language) and len(rows):
-    found = identifier.log_likelihoods([captions[row] for row in rows.tolist()], [language, *identified])
+    logs = identifier.log_likelihoods([captions[row] for row in rows.tolist()], [language, *identified])
     for place, code in enumerate(identified, 1):
-      ratios[code][rows] = _IDENTIFIER_WEIGHT * (found[:, 0] - found[:, place])
+      ratios[code][rows] = _IDENTIFIER_WEIGHT * (logs[:, 0] - logs[:, place])
   # A neighbour that neither has references nor is known to the identifier is never met.
   margins = [
     ratios.get(code, 0.0) + by_references.get(code, by_own)
@@ -132,7 +136,7 @@ def _identifies(language: str) -> bool:
 
 
 def _of_words(
-  language: str, captions: Sequence[str], known: Vocabularies, are_references: bool
+  language: str, captions: Sequence[str], lexicon: Vocabularies, are_references: bool
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
   """Returns code -> float64 [captions], the log ratio of the words for each other language with references.
 
@@ -140,22 +144,22 @@ def _of_words(
   """
   import scipy.sparse
 
-  if language not in known.columns:
+  if language not in lexicon.columns:
     return {}, np.zeros(len(captions))
-  column = known.columns[language]
+  column = lexicon.columns[language]
   words = vocabularies.split(captions, language)
   caption, word = vocabularies.distinct(words)
-  row = np.array([known.rows.get(word, -1) for word in words.vocabulary], np.int64)[word]
-  counts, total = known.counts[:, column], int(known.totals[column])
+  row = np.array([lexicon.rows.get(word, -1) for word in words.vocabulary], np.int64)[word]
+  counts, total = lexicon.counts[:, column], int(lexicon.totals[column])
   # A reference is judged by the others, so it does not count itself. (None has the words of a mended one.)
   count = np.maximum(counts[row] - are_references, 0)
   own = np.bincount(caption, vocabularies.log_shares(count, total), len(captions))
-  held = scipy.sparse.csr_array(
-    (np.ones(len(row), np.float32), (caption, row % len(known.counts))),
-    shape=(len(captions), len(known.counts)),
+  occurrences = scipy.sparse.csr_array(
+    (np.ones(len(row), np.float32), (caption, row % len(lexicon.counts))),
+    shape=(len(captions), len(lexicon.counts)),
   )
-  others = held @ known.logs
-  by_references = {code: own - others[:, known.columns[code]] for code in known.comparable(language)}
+  others = occurrences @ lexicon.logs
+  by_references = {code: own - others[:, lexicon.columns[code]] for code in lexicon.comparable(language)}
   # The share of words that only one reference has is how often a new caption has a word that none has.
   new = np.clip(np.count_nonzero(counts == 1) / max(total, 1), 0.05, 1 - _SHARED)
   of_known, of_new = np.log((1 - new) / _SHARED), np.log(new / (1 - _SHARED))

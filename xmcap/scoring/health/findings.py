@@ -22,11 +22,11 @@ def notes(
   There is none if the captions are as the references are, nor on captions in another language if these are scored as
   empty captions, which has a note of its own.
   """
-  found: dict[str, dict[str, Finding]] = {}
+  by_kind: dict[str, dict[str, Finding]] = {}
   for code, health in healths.items():
     for finding in health.findings:
-      found.setdefault(finding.kind, {})[code] = finding
-  lengths = found.pop("length_ratio", None)
+      by_kind.setdefault(finding.kind, {})[code] = finding
+  lengths = by_kind.pop("length_ratio", None)
   order = [
     *residue.KINDS,
     "lost",
@@ -36,7 +36,7 @@ def notes(
     "most_frequent",
     "over_long",
   ]
-  sentences = [_sentence(kind, found[kind]) for kind in order if kind in found]
+  sentences = [_sentence(kind, by_kind[kind]) for kind in order if kind in by_kind]
   # References with broken characters, which are markup, have a note of their own.
   foreign = [
     code
@@ -53,17 +53,17 @@ def notes(
 def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
   codes = sorted(of_language, key=lambda code: -of_language[code].count / of_language[code].total)
   worst = of_language[codes[0]]
-  count, total = (sum(getattr(held, name) for held in of_language.values()) for name in ("count", "total"))
+  count, total = (sum(getattr(fault, name) for fault in of_language.values()) for name in ("count", "total"))
   captions = f"{named(codes)}: {count:,} of {total:,} captions"
-  of_references = [held.reference_count / held.reference_total for held in of_language.values()]
+  of_references = [fault.reference_count / fault.reference_total for fault in of_language.values()]
   share = 100 * sum(of_references) / len(of_references)
   example = f"'{shown(worst.examples[0], limit=60)}'" if worst.examples else ""
   if kind in ("prefix", "suffix"):
     verb = "begin" if kind == "prefix" else "end"
     several = len(of_language) > 1 or len(worst.examples) > 1
-    what = f"a text that many share, such as {example}" if several else example
+    affix = f"a text that many share, such as {example}" if several else example
     who = f"{share:.1g}% of the references do" if share else "no reference does"
-    return f"{captions} {verb} with {what}, which {who}; --clean={kind} removes it"
+    return f"{captions} {verb} with {affix}, which {who}; --clean={kind} removes it"
   who = f"{share:.1g}% of the references have" if share else "no reference has"
   if kind == "lost":
     return f"{captions} have {worst.examples[0]} in the place of lost characters, which {who}; nothing restores them"
@@ -91,8 +91,8 @@ def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
 
 def _lengths(of_language: Mapping[str, Finding], metrics: Sequence[str]) -> str:
   means = {
-    code: (held.count / held.total, held.reference_count / held.reference_total)
-    for code, held in of_language.items()
+    code: (fault.count / fault.total, fault.reference_count / fault.reference_total)
+    for code, fault in of_language.items()
   }
   worst = max(means, key=lambda code: means[code][0] / means[code][1])
   mean, reference_mean = means[worst]

@@ -44,16 +44,16 @@ def log_likelihoods(captions: Sequence[str], codes: Sequence[str]) -> np.ndarray
 
   identifier, columns = load()
   caption, feature, count = _features(captions)
-  held = scipy.sparse.csr_array(
+  log_counts = scipy.sparse.csr_array(
     (np.log1p(count.astype(np.float32)), (caption, feature)),
     shape=(len(captions), len(identifier.nb_ptc)),
   )
-  wanted = tuple(column for code in codes for column in columns[code])
-  of_features, of_classes = _parameters(wanted)
-  found = held @ of_features + of_classes * (np.diff(held.indptr) > 0)[:, None]
+  labels = tuple(column for code in codes for column in columns[code])
+  of_features, of_classes = _parameters(labels)
+  logs = log_counts @ of_features + of_classes * (np.diff(log_counts.indptr) > 0)[:, None]
   # The likelihood of a language with several labels is that of the best one.
   first = np.cumsum([0, *(len(columns[code]) for code in codes)])[:-1]
-  return np.maximum.reduceat(found, first, axis=1) if len(captions) else np.zeros((0, len(codes)), np.float32)
+  return np.maximum.reduceat(logs, first, axis=1) if len(captions) else np.zeros((0, len(codes)), np.float32)
 
 
 def _features(captions: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -70,13 +70,13 @@ def _features(captions: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarr
   order = np.argsort(-lengths, kind="stable")
   lengths, starts = lengths[order], starts[order]
   state = np.zeros(len(texts), np.int64)
-  found = []
+  by_position = []
   for position in range(lengths.max(initial=0)):
     left = np.searchsorted(-lengths, -position)
     state = nextmove[row[state[:left]] * 256 + joined[starts[:left] + position]]
     reached = np.flatnonzero(output[state] >= 0)
-    found.append(order[reached] * len(output) + output[state[reached]])
-  pairs, count = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_counts=True)
+    by_position.append(order[reached] * len(output) + output[state[reached]])
+  pairs, count = np.unique(np.concatenate([np.empty(0, np.int64), *by_position]), return_counts=True)
   return pairs // len(output), pairs % len(output), count
 
 

@@ -131,7 +131,7 @@ def measure(
     "over_long": over_rows,
     "most_frequent": np.flatnonzero([times > 0 and caption == most for caption in captions]),
   }
-  return Leftovers(values, rows, most, tuple(found for found in findings if found.is_clear))
+  return Leftovers(values, rows, most, tuple(finding for finding in findings if finding.is_clear))
 
 
 def _most_frequent(captions: Sequence[str]) -> tuple[str, int]:

@@ -141,13 +141,13 @@ def measure(
   language: str,
   captions: Sequence[str],
   counts: Ngrams,
-  known: Vocabularies,
+  lexicon: Vocabularies,
   verdicts: np.ndarray,
 ) -> Health:
   """Measures the captions of one language.
 
   `captions` has for each image the hypothesis, then its references, as the rows of `counts`; `verdicts` are those of
-  `fidelity.judge` on the hypotheses, and `known` the words of the references. Raises UsageError if the language is
+  `fidelity.judge` on the hypotheses, and `lexicon` the words of the references. Raises UsageError if the language is
   unknown, and XmcapError if py3langid is not installed.
   """
   is_hypothesis = ~counts.is_reference
@@ -158,7 +158,7 @@ def measure(
   ngrams = counts.orders(_NGRAM)[-1]
   twice = np.unique(ngrams.caption[ngrams.count > 1])
   truncated, truncated_references, truncated_rows = truncation.shares(captions, counts)
-  of_references = fidelity.judge(language, known.samples[language], known, are_references=True)
+  of_references = fidelity.judge(language, lexicon.samples[language], lexicon, are_references=True)
   hypotheses = list(itertools.compress(captions, is_hypothesis))
   references = list(itertools.compress(captions, counts.is_reference))
   left = leftovers.measure(

@@ -36,7 +36,7 @@ def residual(captions: Texts, references: Texts) -> dict[str, Residual]:
   The languages are looked at together, since what several share is residue in each.
   """
   cleaned = residue.clean_languages(captions, references)
-  return {code: _measure(captions[code], references[code], *_found(held)) for code, held in cleaned.items()}
+  return {code: _measure(captions[code], references[code], *_found(own)) for code, own in cleaned.items()}
 
 
 def _measure(
@@ -66,7 +66,7 @@ def _measure(
     "lines_references": _share(("lines",), of_references, of_total),
   }
   of_kinds = {kind: np.array(having, np.int64) for kind, having in rows.items()}
-  return Residual(values, tuple(found for found in findings if found.is_clear), of_kinds)
+  return Residual(values, tuple(finding for finding in findings if finding.is_clear), of_kinds)
 
 
 def _found(cleaned: residue.Cleaned) -> tuple[dict[str, list[int]], dict[str, tuple[str, ...]]]:

@@ -63,8 +63,8 @@ def shares(captions: Sequence[str], counts: Ngrams) -> tuple[float | None, float
   unfinished = np.array([unfinished_ends[end] for end in ends])
 
   def truncated(rows: np.ndarray, left_out: int) -> tuple[float | None, np.ndarray]:
-    found = rows[unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]]
-    return len(found) / len(rows) if len(rows) else None, found
+    cut_rows = rows[unfinished[rows] | never_ends(count, count_last, left_out)[last[rows]]]
+    return len(cut_rows) / len(rows) if len(rows) else None, cut_rows
 
   share, rows = truncated(np.flatnonzero(filled & ~counts.is_reference), 0)
   return share, truncated(np.flatnonzero(filled & counts.is_reference), 1)[0], rows

@@ -41,16 +41,16 @@ class Vocabularies:
   @classmethod
   def of(cls, references: Mapping[str, Sequence[str]]) -> "Vocabularies":
     """Reads the references of a language code -> its captions."""
-    columns, rows, held = {}, {}, []
+    columns, rows, word_counts = {}, {}, []
     for code, captions in references.items():
       if neighbours(code, references):
         columns[code] = len(columns)
-        found = split(captions, code)
-        _, word = distinct(found)
-        count = np.bincount(word, minlength=len(found.vocabulary))
-        held.append(([rows.setdefault(word, len(rows)) for word in found.vocabulary], count))
-    counts = np.zeros((len(rows) + 1, len(held)), np.int64)
-    for column, (of_language, count) in enumerate(held):
+        words = split(captions, code)
+        _, word = distinct(words)
+        count = np.bincount(word, minlength=len(words.vocabulary))
+        word_counts.append(([rows.setdefault(word, len(rows)) for word in words.vocabulary], count))
+    counts = np.zeros((len(rows) + 1, len(word_counts)), np.int64)
+    for column, (of_language, count) in enumerate(word_counts):
       counts[of_language, column] = count
     return cls(references, columns, rows, counts)
 

@@ -53,7 +53,7 @@ _GROUPS = {
 """Names that stand for several metrics."""
 
 
-def parse(text: str, known: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str, ...]:
+def parse(text: str, metrics: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str, ...]:
   """Returns the metrics named by an option, such as `cider,bleu,chrf`, in the order of the columns of a table.
 
   `bleu` means bleu_1 to bleu_4, `similarity` both of its kinds, and `all` all but extras. Raises UsageError for an
@@ -61,13 +61,13 @@ def parse(text: str, known: Mapping[str, Metric] = CAPTION_METRICS) -> tuple[str
   """
   chosen: set[str] = set()
   for name in (part.strip() for part in text.split(",")):
-    if name not in known and name not in _GROUPS:
-      raise wording.unknown_name("metric", name, [*known, *_GROUPS])
+    if name not in metrics and name not in _GROUPS:
+      raise wording.unknown_name("metric", name, [*metrics, *_GROUPS])
     for member in _GROUPS.get(name, (name,)):
       if member in chosen:
         raise UsageError(f"metric '{member}' is named twice in '{shown(text)}'; name it once")
       chosen.add(member)
-  return tuple(name for name in known if name in chosen)
+  return tuple(name for name in metrics if name in chosen)
 
 
 __all__ = [

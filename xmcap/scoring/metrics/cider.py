@@ -31,10 +31,10 @@ class Cider(base.CaptionMetric):
     counts = corpus.ngrams
     num_captions, num_images = len(counts.length), counts.num_images
     similarity = np.zeros(num_captions)
-    for found in corpus.matches:
-      product = self._product(found.hypothesis, found.reference)
-      dot = np.bincount(found.caption, product, minlength=num_captions)
-      similarity += np.divide(dot, found.norms, out=np.zeros(num_captions), where=found.norms > 0)
+    for matches in corpus.matches:
+      product = self._product(matches.hypothesis, matches.reference)
+      dot = np.bincount(matches.caption, product, minlength=num_captions)
+      similarity += np.divide(dot, matches.norms, out=np.zeros(num_captions), where=matches.norms > 0)
     similarity *= self._length_factor(counts) / self.n
     rows = counts.is_reference
     total = np.bincount(counts.image[rows], similarity[rows], minlength=num_images)

@@ -39,9 +39,9 @@ class DocumentFrequency:
     """Returns the document frequencies of the references of a corpus."""
     ngrams, frequencies = [], []
     for length, order in enumerate(counts.orders(ORDERS), 1):
-      held = np.flatnonzero(order.document_frequency)
-      ngrams.append(_words(counts, order.start[held], length))
-      frequencies.append(order.document_frequency[held])
+      rows = np.flatnonzero(order.document_frequency)
+      ngrams.append(_words(counts, order.start[rows], length))
+      frequencies.append(order.document_frequency[rows])
     words = np.unique(ngrams[0])
     places = np.full(len(counts.vocabulary), -1, np.int64)
     places[words] = np.arange(len(words))
@@ -56,9 +56,9 @@ class DocumentFrequency:
     """Returns int64 [N], the frequency of each n-gram of length n of a corpus; 0 for unknown n-grams."""
     places = {word: place for place, word in enumerate(self.vocabulary)}
     translation = np.array([places.get(word, -1) for word in counts.vocabulary], np.int64)
-    known = dict(zip(map(tuple, self.ngrams[n - 1].tolist()), self.frequency[n - 1].tolist(), strict=True))
+    by_ngram = dict(zip(map(tuple, self.ngrams[n - 1].tolist()), self.frequency[n - 1].tolist(), strict=True))
     ngrams = translation[_words(counts, counts.orders(n)[n - 1].start, n)]
-    return np.array([known.get(tuple(ngram), 0) for ngram in ngrams.tolist()], np.int64)
+    return np.array([by_ngram.get(tuple(ngram), 0) for ngram in ngrams.tolist()], np.int64)
 
   @functools.cached_property
   def fingerprint(self) -> str:

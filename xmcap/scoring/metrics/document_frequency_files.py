@@ -33,20 +33,20 @@ def write(
   """Writes the document frequencies of languages, counted with the named tokeniser and normalisation."""
   # Without time and name in the header, the same frequencies give the same bytes.
   with files.whole(path) as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed:
-    for language, held in frequencies.items():
+    for language, of_language in frequencies.items():
       line = {
         "language": language,
         "tokenizer": _version(tokenizer, language, normalize),
-        "images": held.num_images,
-        "vocabulary": held.vocabulary,
-        "orders": _orders(held),
+        "images": of_language.num_images,
+        "vocabulary": of_language.vocabulary,
+        "orders": _orders(of_language),
       }
       packed.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
 
-def _orders(held: DocumentFrequency) -> list[dict[str, list[int]]]:
+def _orders(frequencies: DocumentFrequency) -> list[dict[str, list[int]]]:
   orders, places = [], {(): 0}
-  for ngrams, frequency in zip(held.ngrams, held.frequency, strict=True):
+  for ngrams, frequency in zip(frequencies.ngrams, frequencies.frequency, strict=True):
     of_ngram = sorted(zip(map(tuple, ngrams.tolist()), frequency.tolist(), strict=True))
     orders.append(
       {
@@ -70,10 +70,10 @@ def read(path: str | os.PathLike, tokenizer: str, *, normalize: str = "") -> dic
     where = f"{path}, line {number}"
     language, version = layouts.text(row, "language", where), layouts.text(row, "tokenizer", where)
     languages.check(language, where)
-    wanted = _version(tokenizer, language, normalize)
-    if version != wanted:
+    expected = _version(tokenizer, language, normalize)
+    if version != expected:
       raise UsageError(
-        f"{where}: {language} was tokenised with {shown(version)}, but {wanted} is in use now; make the file again"
+        f"{where}: {language} was tokenised with {shown(version)}, but {expected} is in use now; make the file again"
       )
     try:
       if language in frequencies:

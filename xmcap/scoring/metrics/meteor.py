@@ -48,18 +48,18 @@ class Meteor(base.CaptionMetric):
     lines: list[str] = []
 
     def text() -> str:
-      held = corpus()
-      for hypothesis, references in zip(held.hypotheses, held.references, strict=True):
+      tokens = corpus()
+      for hypothesis, references in zip(tokens.hypotheses, tokens.references, strict=True):
         texts = [" ".join(words).replace("|||", "") for words in (*references, hypothesis)]
         lines.append(f"SCORE ||| {' ||| '.join(texts)}\n")
       return "".join(lines)
 
     jar = java.pycocoevalcap("metric 'meteor'") / "meteor" / _JAR
     options = ["-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"]
-    found = java.run("metric 'meteor'", jar, options, text).splitlines()
-    counts = np.array([line.split() for line in found], np.float64)
+    rows = java.run("metric 'meteor'", jar, options, text).splitlines()
+    counts = np.array([line.split() for line in rows], np.float64)
     if counts.shape != (len(lines), _NUMBERS):
-      raise XmcapError(f"metric 'meteor': {_JAR} gave {len(found)} lines for {len(lines)}; leave out meteor")
+      raise XmcapError(f"metric 'meteor': {_JAR} gave {len(rows)} lines for {len(lines)}; leave out meteor")
     chunks, matched, lengths = counts[:, _CHUNKS], counts[:, _CHUNKS + 1 :], counts[:, :2]
     chunks[(chunks == 1) & (matched == lengths).all(axis=1)] = 0
     return counts

@@ -64,7 +64,7 @@ def align(hypothesis: Sequence[str], reference: Sequence[str]) -> tuple[int, int
   for place, token in enumerate(reference):
     places[token] |= 1 << place
   left = collections.Counter(hypothesis)  # token -> how often it is still to come in the hypothesis
-  wanted = {token: min(count, places[token].bit_count()) for token, count in left.items()}
+  most_matches = {token: min(count, places[token].bit_count()) for token, count in left.items()}
   beam = max(1, min(_BEAM, _WORK // max(1, len(hypothesis))))
   nearest = _NEAREST if beam == _BEAM else 1
   # (places used, place of the last token or -1) -> (matches as a negative number, chunks, displacement)
@@ -72,24 +72,24 @@ def align(hypothesis: Sequence[str], reference: Sequence[str]) -> tuple[int, int
   for number, token in enumerate(hypothesis):
     left[token] -= 1
     mask = places[token]
-    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    next_states: dict[tuple[int, int], tuple[int, int, int]] = {}
     for (used, last), (matches, chunks, moved) in states.items():
       free = mask & ~used
-      if left[token] >= wanted[token] - (mask & used).bit_count():
-        _keep(found, (used, -1), (matches, chunks, moved))
+      if left[token] >= most_matches[token] - (mask & used).bit_count():
+        _keep(next_states, (used, -1), (matches, chunks, moved))
       if not free:
         continue
       following = last + 1 if last >= 0 and free >> (last + 1) & 1 else -1
       if following >= 0:
         cost = (matches - 1, chunks, moved + abs(number - following))
-        _keep(found, (used | 1 << following, following), cost)
+        _keep(next_states, (used | 1 << following, following), cost)
       for place in _near(free, number, nearest):
         if place != following:
           cost = (matches - 1, chunks + 1, moved + abs(number - place))
-          _keep(found, (used | 1 << place, place), cost)
-    if len(found) > beam:
-      found = dict(sorted(found.items(), key=lambda item: item[1])[:beam])
-    states = found
+          _keep(next_states, (used | 1 << place, place), cost)
+    if len(next_states) > beam:
+      next_states = dict(sorted(next_states.items(), key=lambda item: item[1])[:beam])
+    states = next_states
   matches, chunks, moved = min(states.values())
   return -matches, chunks, moved
 
@@ -105,25 +105,25 @@ def _count(hypothesis: Sequence[str], reference: Sequence[str]) -> tuple[int, in
   return len(hypothesis), len(reference), matches, chunks
 
 
-def _keep(found: dict, state: tuple[int, int], cost: tuple[int, int, int]) -> None:
-  if state not in found or cost < found[state]:
-    found[state] = cost
+def _keep(states: dict, state: tuple[int, int], cost: tuple[int, int, int]) -> None:
+  if state not in states or cost < states[state]:
+    states[state] = cost
 
 
 def _near(free: int, number: int, most: int) -> list[int]:
   """Returns the places of the bits of `free` that are nearest to a number, so many on each side."""
-  found = []
+  nearest = []
   above, below = free >> number << number, free & ((1 << number) - 1)
   for _ in range(most):
     if above:
       lowest = above & -above
-      found.append(lowest.bit_length() - 1)
+      nearest.append(lowest.bit_length() - 1)
       above ^= lowest
     if below:
       place = below.bit_length() - 1
-      found.append(place)
+      nearest.append(place)
       below ^= 1 << place
-  return found
+  return nearest
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

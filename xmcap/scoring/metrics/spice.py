@@ -69,7 +69,7 @@ def details(corpus: base.Corpus) -> list[dict[str, dict[str, Any]]]:
     java.run("metric 'spice'", folder / _JAR, options, folder=scratch)
     try:
       written = json.loads((scratch / "scores.json").read_text("utf-8"))
-      scores = {each["image_id"]: each["scores"] for each in written}
+      scores = {image["image_id"]: image["scores"] for image in written}
       for of_image in scores.values():
         np.float64(of_image["All"]["f"] or 0)
       return [scores[place] for place in range(len(items))]

@@ -47,8 +47,8 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
   @property
   def codes(self) -> tuple[str, ...]:
     """The codes of its languages; () for any."""
-    known = {"any": (), "36": tuple(languages_lib.LANGUAGES)}
-    return known[self.languages] if self.languages in known else tuple(self.languages.split())
+    groups = {"any": (), "36": tuple(languages_lib.LANGUAGES)}
+    return groups[self.languages] if self.languages in groups else tuple(self.languages.split())
 
   def notes(self, of_all: bool) -> tuple[str, ...]:
     """Returns what the readers of a table must know; `of_all` is whether all pictures of the references are scored."""
@@ -79,8 +79,8 @@ def get(name: str) -> Protocol:
 
   if name not in names():
     raise wording.unknown_name("protocol", name, names())
-  held = tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-  return msgspec.convert({"name": name, **held}, Protocol)
+  fields = tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+  return msgspec.convert({"name": name, **fields}, Protocol)
 
 
 def check_scale(scale: int | None) -> None:

@@ -43,19 +43,19 @@ Texts = Mapping[str, Sequence[str]]
 """Language code -> texts."""
 
 
-def beginnings(captions: Texts, references: Texts, known: Iterable[str] = ()) -> dict[str, list[str]]:
+def beginnings(captions: Texts, references: Texts, before: Iterable[str] = ()) -> dict[str, list[str]]:
   """Returns the residual beginnings of captions that are stripped: language code -> texts, the longest first.
 
-  `known` are such texts that were found before, in any language.
+  `before` are such texts that were found before, in any language.
   """
-  return _shared(captions, references, known, reverse=False)
+  return _shared(captions, references, before, reverse=False)
 
 
-def ends(captions: Texts, references: Texts, known: Iterable[str] = ()) -> dict[str, list[str]]:
+def ends(captions: Texts, references: Texts, before: Iterable[str] = ()) -> dict[str, list[str]]:
   """Returns the residual ends of captions that are stripped: language code -> texts, the longest first."""
   reversed_captions = {code: [text[::-1] for text in texts] for code, texts in captions.items()}
-  found = _shared(reversed_captions, references, [text[::-1] for text in known], reverse=True)
-  return {code: [text[::-1] for text in texts] for code, texts in found.items()}
+  reversed_ends = _shared(reversed_captions, references, [text[::-1] for text in before], reverse=True)
+  return {code: [text[::-1] for text in texts] for code, texts in reversed_ends.items()}
 
 
 def is_whole(text: str, affix: str, reverse: bool) -> bool:
@@ -113,55 +113,57 @@ class _Language:
     return any(word not in joined for word in _words(frame.lower()))
 
 
-def _shared(captions: Texts, references: Texts, known: Iterable[str], reverse: bool) -> dict[str, list[str]]:
+def _shared(captions: Texts, references: Texts, before: Iterable[str], reverse: bool) -> dict[str, list[str]]:
   languages = {code: _Language(texts, references[code], reverse) for code, texts in captions.items()}
-  own = {code: _of_language(held) for code, held in languages.items()}
-  every = dict.fromkeys([*known, *itertools.chain(*own.values()), *_of_table(list(languages.values()))])
-  found = {
-    code: [text for text in every if text in own[code] or (held.is_rare(text) and held.is_residue(text))]
-    for code, held in languages.items()
+  own = {code: _of_language(language) for code, language in languages.items()}
+  every = dict.fromkeys([*before, *itertools.chain(*own.values()), *_of_table(list(languages.values()))])
+  affixes = {
+    code: [
+      text for text in every if text in own[code] or (language.is_rare(text) and language.is_residue(text))
+    ]
+    for code, language in languages.items()
   }
-  return {code: sorted(texts, key=len, reverse=True) for code, texts in found.items()}
+  return {code: sorted(texts, key=len, reverse=True) for code, texts in affixes.items()}
 
 
-def _of_language(held: _Language) -> list[str]:
-  total, of_references = len(held.distinct), len(held.references)
+def _of_language(language: _Language) -> list[str]:
+  total, of_references = len(language.distinct), len(language.references)
   least = max(_FEWEST, _fewest(total, of_references))
-  paths = _paths(held.distinct, max(least, math.ceil(_SHARE * total)))
-  if not held.reverse:
-    paths += _introductions(held.distinct, max(least, math.ceil(_SMALL_SHARE * total)))
+  paths = _paths(language.distinct, max(least, math.ceil(_SHARE * total)))
+  if not language.reverse:
+    paths += _introductions(language.distinct, max(least, math.ceil(_SMALL_SHARE * total)))
   if paths:
-    some = held.references[:: 1 + of_references // _SAMPLE]
-    some = sorted(_lowered(text, held.reverse) for text in some)
+    some = language.references[:: 1 + of_references // _SAMPLE]
+    some = sorted(_lowered(text, language.reverse) for text in some)
     paths = [path for path in paths if not _is_usual(path.lower(), some)][:_TRIES]
-  found: dict[str, None] = {}
+  frames: dict[str, None] = {}
   for path in paths:
-    for frame in _frames(path, held.is_natural, held.reverse):
-      count, reference_count = held.counts(frame)
-      if held.is_rare(frame) and exceeds(count, total, reference_count, of_references):
-        if held.is_residue(frame):
-          found[frame] = None
+    for frame in _frames(path, language.is_natural, language.reverse):
+      count, reference_count = language.counts(frame)
+      if language.is_rare(frame) and exceeds(count, total, reference_count, of_references):
+        if language.is_residue(frame):
+          frames[frame] = None
         break
-  return list(found)
+  return list(frames)
 
 
 def _of_table(languages: Sequence[_Language]) -> list[str]:
   """Returns what the captions of several languages share: see the docstring of the module."""
-  totals = [len(held.distinct) for held in languages]
+  totals = [len(own.distinct) for own in languages]
   fewest = [max(2, math.ceil(_SMALL_SHARE * total)) for total in totals]
-  of_references = sum(len(held.references) for held in languages)
+  of_references = sum(len(own.references) for own in languages)
   least = max(_FEWEST, math.ceil(_SMALL_SHARE * sum(totals)), _fewest(sum(totals), of_references))
   # Heads, which are too short to be residue, say which captions need to be read.
-  heads = [[text[:_HEAD] for text in held.distinct] for held in languages]
+  heads = [[text[:_HEAD] for text in own.distinct] for own in languages]
   counts = list(map(collections.Counter, heads))
   together = collections.Counter(itertools.chain.from_iterable(heads))
   frequent = {head for head, count in together.items() if count >= least}
-  shared = {head for head in frequent if sum(map(int.__ge__, [held[head] for held in counts], fewest)) > 1}
+  shared = {head for head in frequent if sum(map(int.__ge__, [own[head] for own in counts], fewest)) > 1}
   rows = [
     (place, text)
-    for place, held in enumerate(languages)
+    for place, own in enumerate(languages)
     if shared & counts[place].keys()
-    for text, head in zip(held.distinct, heads[place], strict=True)
+    for text, head in zip(own.distinct, heads[place], strict=True)
     if head in shared
   ]
   language = np.array([place for place, _ in rows], np.int64)
@@ -170,26 +172,26 @@ def _of_table(languages: Sequence[_Language]) -> list[str]:
     return int((np.bincount(language[some], minlength=len(languages)) >= fewest).sum()) > 1
 
   def is_natural(text: str) -> bool:
-    return any(held.is_natural(text) for held in languages)
+    return any(own.is_natural(text) for own in languages)
 
-  found = []
+  frames = []
   for path in filter(_is_long, _paths([text for _, text in rows], least, are_several)):
     for frame in filter(_is_long, _frames(path, is_natural, languages[0].reverse)[:1]):
-      having = [held for held, few in zip(languages, fewest, strict=True) if held.counts(frame)[0] >= few]
-      is_new = not any(_begin(held.lowered, frame.lower()) for held in languages)
-      if is_new and sum(held.is_strange(frame) for held in having) > 1 and not _is_part(frame, having):
-        found.append(frame)
-  return found
+      having = [own for own, few in zip(languages, fewest, strict=True) if own.counts(frame)[0] >= few]
+      is_new = not any(_begin(own.lowered, frame.lower()) for own in languages)
+      if is_new and sum(own.is_strange(frame) for own in having) > 1 and not _is_part(frame, having):
+        frames.append(frame)
+  return frames
 
 
 def _is_part(frame: str, languages: Sequence[_Language]) -> bool:
   """Returns whether nearly all captions of a language go on after a frame in the same word, which begins no caption."""
   same = total = 0
-  for held in languages:
-    start, count = bisect.bisect_left(held.captions, frame), held.counts(frame)[0]
-    rests = (_words(text[len(frame) :].lower()) for text in held.captions[start : start + count])
+  for language in languages:
+    start, count = bisect.bisect_left(language.captions, frame), language.counts(frame)[0]
+    rests = (_words(text[len(frame) :].lower()) for text in language.captions[start : start + count])
     word, times = collections.Counter(rest[0] if rest else "" for rest in rests).most_common(1)[0]
-    same, total = same + times * (not held.is_natural(f"{word} ")), total + count
+    same, total = same + times * (not language.is_natural(f"{word} ")), total + count
   return same >= _SAME * total
 
 
@@ -197,7 +199,7 @@ def _introductions(captions: Sequence[str], least: int) -> list[str]:
   """Returns what at least so many captions have up to their first colon."""
   with_colon = (text for text in captions if ":" in text or "\uff1a" in text)
   counts = collections.Counter(
-    found.group() for text in with_colon if (found := _INTRODUCTION.match(text)) is not None
+    match.group() for text in with_colon if (match := _INTRODUCTION.match(text)) is not None
   )
   return [text for text, count in counts.items() if count >= least]
 

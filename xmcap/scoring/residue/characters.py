@@ -69,8 +69,8 @@ def lost(characters: frozenset[str]) -> list[str]:
 
 def name_lost(caption: str) -> str:
   """Returns the name of the first sign of a lost character, such as U+FFFD."""
-  found = _LOST.search(caption)
-  return f"U+{ord(found.group()):04X}" if found else next(sign for sign in _SIGNS if sign in caption)
+  match = _LOST.search(caption)
+  return f"U+{ord(match.group()):04X}" if match else next(sign for sign in _SIGNS if sign in caption)
 
 
 def without_entities(caption: str) -> str:
@@ -82,14 +82,14 @@ def without_entities(caption: str) -> str:
   return caption
 
 
-def _of_entity(found: re.Match[str]) -> str:
-  name = re.sub(r"\s", "", found.group()).rstrip(";")
+def _of_entity(match: re.Match[str]) -> str:
+  name = re.sub(r"\s", "", match.group()).rstrip(";")
   number = re.fullmatch(r"&#(?:[xX](.+)|(\d+))", name)
   point = int(number[1] or number[2], 16 if number[1] else 10) if number else 0
   if 0xD800 <= point < 0xE000:
     return chr(point)
   # Not by `html.unescape`, which makes "®ular;" of "&regular;".
-  return html.unescape(f"{name};") if number else html.entities.html5.get(f"{name[1:]};", found.group())
+  return html.unescape(f"{name};") if number else html.entities.html5.get(f"{name[1:]};", match.group())
 
 
 def without_escapes(caption: str) -> str:
@@ -102,8 +102,8 @@ def without_escapes(caption: str) -> str:
   return _replaced(ESCAPE, _of_escape, caption)
 
 
-def _of_escape(found: re.Match[str]) -> str:
-  text, kind = found.group(), found.lastgroup
+def _of_escape(match: re.Match[str]) -> str:
+  text, kind = match.group(), match.lastgroup
   if kind in ("line", "tab", "quote"):
     return {"line": "\n", "tab": "\t", "quote": ""}[kind]
   if kind == "code":
@@ -142,8 +142,8 @@ def without_invisible(caption: str) -> str:
   return INVISIBLE.sub(_unless_of_use, caption)
 
 
-def _unless_of_use(found: re.Match[str]) -> str:
-  text, around = found.group(), found.string[max(0, found.start() - 1) : found.end() + 1]
+def _unless_of_use(match: re.Match[str]) -> str:
+  text, around = match.group(), match.string[max(0, match.start() - 1) : match.end() + 1]
   if text[0] < "\u200b" or text[0] == "\ufeff":
     return ""
   if set(text) <= {"\u200b", "\u2060"}:
@@ -156,9 +156,9 @@ def _unless_of_use(found: re.Match[str]) -> str:
 def _replaced(pattern: re.Pattern[str], replace, caption: str) -> str:
   in_json = _JSON.search(caption) is not None
 
-  def replaced(found: re.Match[str]) -> str:
-    text = replace(found)
-    return found.group() if in_json and (not text or _ENDS_STRING.search(text)) else text
+  def replaced(match: re.Match[str]) -> str:
+    text = replace(match)
+    return match.group() if in_json and (not text or _ENDS_STRING.search(text)) else text
 
   text = pattern.sub(replaced, caption)
   if re.search("[\ud800-\udfff]", text):

@@ -72,19 +72,19 @@ def clean_languages(
   these are not looked for.
   """
   kinds = set(kinds)
-  found = {code: list(texts) for code, texts in captions.items()}
-  joined = {code: Joined(texts) for code, texts in found.items()}
-  rows: dict[str, dict[str, list[int]]] = {code: {} for code in found}
-  examples: dict[str, dict[str, tuple[str, ...]]] = {code: {} for code in found}
+  by_language = {code: list(texts) for code, texts in captions.items()}
+  joined = {code: Joined(texts) for code, texts in by_language.items()}
+  rows: dict[str, dict[str, list[int]]] = {code: {} for code in by_language}
+  examples: dict[str, dict[str, tuple[str, ...]]] = {code: {} for code in by_language}
   for kind in filter(kinds.__contains__, KINDS):
     if kind in FORMS:
-      removed = {code: _remove_form(kind, texts, joined[code]) for code, texts in found.items()}
+      removed = {code: _remove_form(kind, texts, joined[code]) for code, texts in by_language.items()}
     else:
-      removed = _remove_affixes(kind, found, references)
+      removed = _remove_affixes(kind, by_language, references)
     for code, (changed, example) in removed.items():
       if changed:
         rows[code][kind], examples[code][kind] = changed, example
-        joined[code] = Joined(found[code])
+        joined[code] = Joined(by_language[code])
   return {
     code: Cleaned(
       texts,
@@ -93,7 +93,7 @@ def clean_languages(
       sum(not texts[row].strip() for row in set().union(*rows[code].values())),
       joined[code].rows(characters.lost(joined[code].characters)),
     )
-    for code, texts in found.items()
+    for code, texts in by_language.items()
   }
 
 
@@ -118,14 +118,14 @@ def _remove_affixes(
   find, remove = (affixes.ends, _without_end) if reverse else (affixes.beginnings, _without_beginning)
   changed: dict[str, set[int]] = {code: set() for code in captions}
   examples: dict[str, collections.Counter[str]] = {code: collections.Counter() for code in captions}
-  known: dict[str, None] = {}
+  earlier: dict[str, None] = {}
   for _ in range(_ROUNDS):
     stripped = {code: list(map(str.strip, texts)) for code, texts in captions.items()}
-    found = find(stripped, references, known)
-    if not any(found.values()):
+    by_language = find(stripped, references, earlier)
+    if not any(by_language.values()):
       break
-    known |= dict.fromkeys(affix for of_language in found.values() for affix in of_language)
-    for code, of_language in found.items():
+    earlier |= dict.fromkeys(affix for of_language in by_language.values() for affix in of_language)
+    for code, of_language in by_language.items():
       for row, text in enumerate(stripped[code] if of_language else ()):
         affix = next((affix for affix in of_language if affixes.is_whole(text, affix, reverse)), None)
         if affix is not None:
@@ -172,17 +172,17 @@ def clean_all(
   cleaned = {key: dict(captions) for key, captions in predictions.items()}
   keys = {code: [key for key in sorted(references) if references[key].get(code)] for code in languages}
   of_languages = clean_languages(
-    {code: [predictions[key][code] for key in held] for code, held in keys.items()},
-    {code: [text for key in held for text in references[key][code]] for code, held in keys.items()},
+    {code: [predictions[key][code] for key in scored] for code, scored in keys.items()},
+    {code: [text for key in scored for text in references[key][code]] for code, scored in keys.items()},
     kinds,
   )
-  for code, held in keys.items():
-    for key, caption in zip(held, of_languages[code].captions, strict=True):
+  for code, scored in keys.items():
+    for key, caption in zip(scored, of_languages[code].captions, strict=True):
       cleaned[key][code] = caption
-  found = {kind: {code: held for code, held in of_languages.items() if kind in held.rows} for kind in kinds}
-  emptied = {code: held.emptied for code, held in of_languages.items() if held.emptied}
-  notes = [_removed(kind, having) for kind, having in found.items() if having]
-  if absent := [kind for kind, having in found.items() if not having]:
+  by_kind = {kind: {code: own for code, own in of_languages.items() if kind in own.rows} for kind in kinds}
+  emptied = {code: own.emptied for code, own in of_languages.items() if own.emptied}
+  notes = [_removed(kind, having) for kind, having in by_kind.items() if having]
+  if absent := [kind for kind, having in by_kind.items() if not having]:
     notes.append(f"--clean found no {', '.join(absent)}")
   if emptied:
     notes.append(
@@ -191,11 +191,11 @@ def clean_all(
   return cleaned, notes
 
 
-def _removed(kind: str, found: Mapping[str, Cleaned]) -> str:
-  counts = {code: len(held.rows[kind]) for code, held in found.items()}
+def _removed(kind: str, by_language: Mapping[str, Cleaned]) -> str:
+  counts = {code: len(own.rows[kind]) for code, own in by_language.items()}
   which = ""
   if kind in ("prefix", "suffix"):
-    texts = dict.fromkeys(text for held in found.values() for text in held.examples[kind])
+    texts = dict.fromkeys(text for own in by_language.values() for text in own.examples[kind])
     which = f" '{wording.first_few(list(texts))}'"
   return (
     f"--clean={kind} removed{which} from {wording.count(sum(counts.values()), 'caption')}: {_counts(counts)}"

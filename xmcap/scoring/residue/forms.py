@@ -123,20 +123,20 @@ class Joined:
     self, marks: Sequence[str | re.Pattern[str]], encodings: Sequence[mojibake.Encoding] = ()
   ) -> list[int]:
     """Returns the rows of captions that have one of the marks, or that may be UTF-8 read in one of the encodings."""
-    found: set[int] = set()
+    row_numbers: set[int] = set()
     if encodings:
       rows, read_in = self._sequences
-      found.update(rows[(read_in & mojibake.bits(encodings)) > 0].tolist())
+      row_numbers.update(rows[(read_in & mojibake.bits(encodings)) > 0].tolist())
     for mark in marks:
       if isinstance(mark, re.Pattern):
-        found |= {bisect.bisect_right(self._ends, held.start()) for held in mark.finditer(self._text)}
+        row_numbers |= {bisect.bisect_right(self._ends, match.start()) for match in mark.finditer(self._text)}
         continue
       place = self._text.find(mark) if self.characters.issuperset(mark) else -1
       while place >= 0:
         row = bisect.bisect_right(self._ends, place)
-        found.add(row)
+        row_numbers.add(row)
         place = self._text.find(mark, self._ends[row])
-    return sorted(found)
+    return sorted(row_numbers)
 
   @functools.cached_property
   def _sequences(self) -> tuple[np.ndarray, np.ndarray]:
@@ -173,8 +173,8 @@ class Form:
 
   def example(self, caption: str) -> str:
     """Returns the first residue in a caption."""
-    found = self.pattern.search(caption)
-    return found.group().strip() if found else caption
+    match = self.pattern.search(caption)
+    return match.group().strip() if match else caption
 
 
 def _without_reasoning(caption: str) -> str:
@@ -197,8 +197,8 @@ def _without_tokens(caption: str) -> str:
   return _TOKENS.sub(" ", caption)
 
 
-def _decode(found: re.Match[str]) -> str:
-  return bytes.fromhex(re.sub("<0x|>", "", found.group(), flags=re.IGNORECASE)).decode("utf-8", "replace")
+def _decode(match: re.Match[str]) -> str:
+  return bytes.fromhex(re.sub("<0x|>", "", match.group(), flags=re.IGNORECASE)).decode("utf-8", "replace")
 
 
 def _without_html(caption: str) -> str:
@@ -230,11 +230,11 @@ def _without_json(caption: str) -> str:
   if not start or len(caption) > _LONGEST_JSON:
     return caption
   text = caption[start.start() :].strip().removesuffix("```").strip()
-  found = _caption_in(_value(text))
-  if found is None and (cut := _CUT_JSON.match(text)):
-    found = cut.group(1)
+  unwrapped = _caption_in(_value(text))
+  if unwrapped is None and (cut := _CUT_JSON.match(text)):
+    unwrapped = cut.group(1)
   # What broke inside the JSON waited until it was read.
-  return caption if found is None else characters.without_entities(characters.without_escapes(found))
+  return caption if unwrapped is None else characters.without_entities(characters.without_escapes(unwrapped))
 
 
 def _value(text: str) -> object:
@@ -256,7 +256,7 @@ def _caption_in(value: object) -> str | None:
     named = [value[name] for name in _CAPTIONS if name in value]
     value = [*named, *value.values()]
   if isinstance(value, list):
-    return next((found for found in map(_caption_in, value) if found is not None), None)
+    return next((caption for caption in map(_caption_in, value) if caption is not None), None)
   return None
 
 
@@ -272,8 +272,8 @@ def _tidy(remove: Callable[[str], str]) -> Callable[[str], str]:
   """Makes a removal leave no spaces where the residue was, and a caption without residue as it is."""
 
   def tidied(caption: str) -> str:
-    found = remove(caption)
-    return caption if found == caption else re.sub(r"[ \t]{2,}", " ", found).strip()
+    rest = remove(caption)
+    return caption if rest == caption else re.sub(r"[ \t]{2,}", " ", rest).strip()
 
   return tidied
 

@@ -82,7 +82,7 @@ def repaired(caption: str) -> str:
   text = _SPACE_OF_A.sub("\xa0", caption)
   for _ in range(_ROUNDS):
     # The encoding that explains most, such as cp1250 where cp1252 has only some of the characters.
-    decoded, count = max((_decoded(text, encoding) for encoding in ENCODINGS), key=lambda found: found[1])
+    decoded, count = max((_decoded(text, encoding) for encoding in ENCODINGS), key=lambda pair: pair[1])
     if not count:
       break
     text = decoded
@@ -99,15 +99,15 @@ def _decoded(text: str, encoding: Encoding, is_sure: bool = False) -> tuple[str,
   if not encoding.may_begin.search(text):
     return text, 0
   coded = text.translate(encoding.bytes)
-  found = list(_SEQUENCE.finditer(coded))
-  if not found:
+  matches = list(_SEQUENCE.finditer(coded))
+  if not matches:
     return text, 0
-  inside = sum(len(sequence.group()) for sequence in found)
+  inside = sum(len(sequence.group()) for sequence in matches)
   outside = sum(_BYTES < ord(character) < _BYTES + 0x100 for character in coded) - inside
-  if not (is_sure or _is_broken(text, found, outside, encoding)):
+  if not (is_sure or _is_broken(text, matches, outside, encoding)):
     return text, 0
   pieces, end = [], 0
-  for sequence in found:
+  for sequence in matches:
     pieces += [text[end : sequence.start()], _character(sequence)]
     end = sequence.end()
   return "".join([*pieces, text[end:]]), inside
@@ -117,28 +117,28 @@ def _character(sequence: re.Match[str]) -> str:
   return bytes(ord(character) - _BYTES for character in sequence.group()).decode()
 
 
-def _is_broken(text: str, found: Sequence[re.Match[str]], outside: int, encoding: Encoding) -> bool:
-  scripts = [_script(_character(held)) for held in found]
+def _is_broken(text: str, matches: Sequence[re.Match[str]], outside: int, encoding: Encoding) -> bool:
+  scripts = [_script(_character(match)) for match in matches]
   in_words = [
-    re.search("[A-Za-z]", text[max(0, held.start() - 1) : held.end() + 1]) is not None for held in found
+    re.search("[A-Za-z]", text[max(0, match.start() - 1) : match.end() + 1]) is not None for match in matches
   ]
   mixed = sum(script != "" and in_word for script, in_word in zip(scripts, in_words, strict=True))
   is_latin = encoding.name not in _OF_OTHER_SCRIPTS
-  if len({held.group() for held in found}) >= _SURE:
-    most = sum(len(held.group()) for held in found) / (4 if is_latin else 16)
-    return outside <= most and 3 * mixed <= len(found) and len({*scripts} - {""}) < 2
+  if len({match.group() for match in matches}) >= _SURE:
+    most = sum(len(match.group()) for match in matches) / (4 if is_latin else 16)
+    return outside <= most and 3 * mixed <= len(matches) and len({*scripts} - {""}) < 2
   if outside or mixed:
     return False
   if not is_latin:  # it is in the middle of a Latin word: "fГ¤hrt"
     return all(in_words) and not any(scripts)
-  starts, ends = {held.start() for held in found}, {held.end() for held in found}
+  starts, ends = {match.start() for match in matches}, {match.end() for match in matches}
   return not any(
-    len(held.group()) == 2
+    len(match.group()) == 2
     and (
-      (encoding is BYTE_LEVEL and text[held.start()] != "Ã")
-      or (held.start() not in ends and held.end() not in starts and _may_be_a_word(text, held))
+      (encoding is BYTE_LEVEL and text[match.start()] != "Ã")
+      or (match.start() not in ends and match.end() not in starts and _may_be_a_word(text, match))
     )
-    for held in found
+    for match in matches
   )
 
 
@@ -181,15 +181,15 @@ def sequences(code_points: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np
   places = np.flatnonzero(is_later[code_points])
   here, before, first = (table[code_points[places - back]] for back in range(3))
   later = here >> _LATER
-  found = ((before & later) | ((first >> _MORE) & (before >> _LATER) & later)) & (1 << _MORE) - 1
-  places, found = places[found > 0], found[found > 0]
+  read_in = ((before & later) | ((first >> _MORE) & (before >> _LATER) & later)) & (1 << _MORE) - 1
+  places, read_in = places[read_in > 0], read_in[read_in > 0]
   rows = np.searchsorted(ends, places, side="right")
   if len(rows):
     # Words of other scripts have many such pairs; most sequences there have three bytes.
     counts = np.bincount(rows, minlength=len(ends))
     high = np.searchsorted(ends, np.flatnonzero(code_points >= 0x80), side="right")
-    found[(counts < 0.3 * np.bincount(high, minlength=len(ends)))[rows]] &= _LATIN_BITS
-  return rows, found
+    read_in[(counts < 0.3 * np.bincount(high, minlength=len(ends)))[rows]] &= _LATIN_BITS
+  return rows, read_in
 
 
 def bits(encodings: Iterable[Encoding]) -> int:
@@ -197,7 +197,7 @@ def bits(encodings: Iterable[Encoding]) -> int:
   return sum(1 << _ALL.index(encoding) for encoding in encodings)
 
 
-_LATIN_BITS = bits(held for held in _ALL if held.name not in _OF_OTHER_SCRIPTS)
+_LATIN_BITS = bits(encoding for encoding in _ALL if encoding.name not in _OF_OTHER_SCRIPTS)
 _MORE, _LATER = 16, 32
 
 

@@ -97,13 +97,13 @@ def correlate(
   return {name: _with_interval(float(coefficient(name, x, y)), np.concatenate(drawn[name])) for name in names}
 
 
-def by_coefficient(found: Mapping[str, Mapping[str, Correlation]]) -> dict[str, dict[str, Correlation]]:
+def by_coefficient(by_series: Mapping[str, Mapping[str, Correlation]]) -> dict[str, dict[str, Correlation]]:
   """Turns series -> coefficient -> value into coefficient -> series -> value."""
-  names = next(iter(found.values()))
-  return {name: {series: of_series[name] for series, of_series in found.items()} for name in names}
+  names = next(iter(by_series.values()))
+  return {name: {series: of_series[name] for series, of_series in by_series.items()} for name in names}
 
 
-def each(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:
+def flat(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:
   """Yields (group, name of the coefficient, name of the series, coefficient)."""
   for group, by_name in cells.items():
     for name, by_series in by_name.items():
@@ -113,7 +113,7 @@ def each(cells: Cells) -> Iterator[tuple[str, str, str, Correlation]]:
 
 def undefined_note(tables: Iterable[Cells]) -> list[str]:
   """Returns a note about resamples without a coefficient, if there are any."""
-  count = sum(cell.undefined for cells in tables for *_, cell in each(cells))
+  count = sum(cell.undefined for cells in tables for *_, cell in flat(cells))
   return (
     [f"{count:,} resamples over all cells had no coefficient; the intervals leave them out"] if count else []
   )

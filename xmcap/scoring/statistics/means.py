@@ -58,14 +58,14 @@ def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tup
 
 def _groups_of_the_paper(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
   """Returns the groups of Babel-ImageNet's Table 5, whatever other languages there are."""
-  found = {
+  by_name = {
     babel_imagenet_languages.GROUPS[name]: tuple(code for code in members if code in rows)
     for name, members in babel_imagenet_languages.groups().items()
   }
   paper = tuple(babel_imagenet_languages.classes())
-  held = tuple(code for code in paper if code in rows)
-  groups = {name: members for name, members in found.items() if members and len(members) < len(held)}
+  scored = tuple(code for code in paper if code in rows)
+  groups = {name: members for name, members in by_name.items() if members and len(members) < len(scored)}
   count = (
-    f"{len(paper)} languages" if len(held) == len(paper) else f"{len(held)} of the {len(paper)} languages"
+    f"{len(paper)} languages" if len(scored) == len(paper) else f"{len(scored)} of the {len(paper)} languages"
   )
-  return {**groups, f"{count} of the paper": held}
+  return {**groups, f"{count} of the paper": scored}

@@ -52,8 +52,8 @@ def by_text(named: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
 
 
 def _share(note: str) -> float:
-  found = _COUNTS.search(note)
-  count, total = (int(number.replace(",", "")) for number in found.groups()) if found else (0, 1)
+  match = _COUNTS.search(note)
+  count, total = (int(number.replace(",", "")) for number in match.groups()) if match else (0, 1)
   return count / max(total, 1)
 
 

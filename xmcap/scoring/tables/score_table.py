@@ -132,7 +132,7 @@ class Table:
       row += [column.get(name) for column in self.shares.values()]
       factor = self.factor(self.primary)
       for heading, column in self.beside.items():
-        row += [scaled(held, factor).get(name) for held in (column, self.differences[heading])]
+        row += [scaled(cells, factor).get(name) for cells in (column, self.differences[heading])]
       rows.append(row)
     headings += self.shares
     for heading in self.beside:
@@ -142,7 +142,7 @@ class Table:
   def as_markdown(self) -> str:
     """Returns a Markdown table, with notes and signature below."""
     lines = [f"### {grid.markdown_text(self.title)}\n\n"] if self.title else []
-    lines += [held.markdown() + "\n" for held in self._grids()]
+    lines += [table.markdown() + "\n" for table in self._grids()]
     lines += [f"- {grid.markdown_text(note)}\n" for note in note_order.worst_first(self.notes)]
     return "".join([*lines, "\n" if self.notes else "", f"Signature: `{self.signature}`\n"])
 
@@ -153,9 +153,9 @@ class Table:
     column; there are `latex_columns`.
     """
     style, rows = dataclasses.replace(style or latex.Style(), scale=self.scale), tuple(self.scores)
-    known = latex_columns(self.counts, self.metrics, tuple(self.shares), tuple(self.beside))
-    style.check(known)
-    chosen = style.chosen(known)
+    columns = latex_columns(self.counts, self.metrics, tuple(self.shares), tuple(self.beside))
+    style.check(columns)
+    chosen = style.chosen(columns)
     of_mean = "" if "code" in chosen else "mean, "
     cells: dict[str, dict[str, str]] = {
       "code": {name: latex.text(name if name in self.rows else "mean") for name in rows},
@@ -198,7 +198,7 @@ class Table:
     rest = os.path.join(out, "table.md") if out else ""
     title = f"{shown(self.title, limit=None)}\n" if self.title else ""
     notes = note_order.terminal(self.notes, rest)
-    grids = "".join(f"{held.text(rest)}\n" for held in self._grids())
+    grids = "".join(f"{table.text(rest)}\n" for table in self._grids())
     return f"{title}{grids}{notes}signature: {Signature.parse(self.signature).short}\n"
 
   def write(self, out: str | os.PathLike, style: latex.Style | None = None) -> None:
@@ -288,7 +288,7 @@ def _with_interval(shown_as: Callable[[float], str], score: float, ends: Interva
 
 def scaled(scores: Mapping[str, Any], factor: int) -> dict[str, Any]:
   """Returns the scores times a factor; texts stay."""
-  return {name: held if isinstance(held, str) else held * factor for name, held in scores.items()}
+  return {name: score if isinstance(score, str) else score * factor for name, score in scores.items()}
 
 
 def primary(metrics: Sequence[str]) -> str:
@@ -326,8 +326,8 @@ def _row_label(name: str, is_language: bool, of_mean: str = "") -> str:
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:
   """Returns a column for `Table.beside`: scores of languages, and those means for which no language is missing."""
-  held = {code: scores[code] for code in rows if code in scores}
+  cells = {code: scores[code] for code in rows if code in scores}
   for name, members in means_lib.mean_groups(rows).items():
     if all(code in scores for code in members):
-      held[name] = sum(scores[code] for code in members) / len(members)
-  return held
+      cells[name] = sum(scores[code] for code in members) / len(members)
+  return cells

@@ -76,12 +76,12 @@ class Signature:
 
   def differences(self, other: "Signature", metrics: tuple[str, ...]) -> list[str]:
     """Returns the parts, such as `tokenizer: A against B`, that make scores in these metrics incomparable."""
-    found = []
+    parts = []
     for name in dict.fromkeys([*self.parts, *other.parts]):
       is_of_others = name.startswith(METRIC) and name.removeprefix(METRIC) not in metrics
       if name not in _IMMATERIAL and not is_of_others and self._decisive(name) != other._decisive(name):
-        found.append(f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}")
-    return found
+        parts.append(f"{name}: {self.parts.get(name, 'absent')} against {other.parts.get(name, 'absent')}")
+    return parts
 
   def _decisive(self, name: str) -> str | None:
     """Returns the value of a part; for document frequencies only their hash, not their source."""

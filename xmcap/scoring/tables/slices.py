@@ -66,14 +66,14 @@ def _regions(
   of_key = np.array([locales.get(key, "") for key in keys])
   members = np.stack([of_key == region for region in regions]).astype(np.float64)
   sums = members @ columns
-  found = joint_scores(statistics, sums)
+  by_name = joint_scores(statistics, sums)
   images, first = {}, 0
   for code, of_language in statistics.items():
     images[code] = sums[:, first].astype(np.int64).tolist()  # the first column of a language is all ones
     first += of_language.columns.shape[1]
   slices: dict[str, dict[str, dict[str, float]]] = {region: {} for region in regions}
   for i, of_region in enumerate(slices.values()):
-    for name, of_name in found.items():
+    for name, of_name in by_name.items():
       scores = {metric: float(values[i]) for metric, values in of_name.items()}
       if not any(map(math.isnan, scores.values())):
         of_region[name] = ({"images": images[name][i]} if name in images else {}) | scores

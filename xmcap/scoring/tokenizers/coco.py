@@ -28,8 +28,8 @@ class Coco(ptb.Ptb):
     self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
   ) -> tuple[list[list[str]], list[list[list[str]]]]:
     flat = [text for of_image in references for text in of_image]
-    predicted, held = self._run([self._hypotheses(hypotheses), self._references(flat)])
-    words = iter(held)
+    predicted, tokenized = self._run([self._hypotheses(hypotheses), self._references(flat)])
+    words = iter(tokenized)
     return predicted, [[next(words) for _ in of_image] for of_image in references]
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
@@ -55,8 +55,8 @@ class Coco(ptb.Ptb):
       pairs = "".join(f"{number}.in {number}.out\n" for number in range(len(batches)))
       (folder / "pairs").write_text(pairs, encoding="utf-8")
       java.run(whose, jar, ["-cp", str(jar), *ptb.PROGRAM, "-ioFileList", "pairs"], folder=folder)
-      found = [(folder / f"{number}.out").read_bytes().decode("utf-8") for number in range(len(batches))]
-    return [self._words(texts, output) for texts, output in zip(batches, found, strict=True)]
+      outputs = [(folder / f"{number}.out").read_bytes().decode("utf-8") for number in range(len(batches))]
+    return [self._words(texts, output) for texts, output in zip(batches, outputs, strict=True)]
 
   def _words(self, texts: Sequence[str], output: str) -> list[list[str]]:
     lines = output.split("\n")

@@ -21,18 +21,18 @@ def _exceptions() -> dict[str, str]:
     "\u00a8\u00af\u00b4\u00b8\u02d8-\u02dd\u0384\u0385\u1fbd\u1fbf-\u1fc1\u1fcd-\u1fcf\u1fdd-\u1fdf\u1fed\u1fee"
     "\u1ffd\u1ffe\u2017\u203e\u2120\u2122\u309b\u309c\u3196-\u319f\ufe49-\ufe4c\uffe3\U0001f16a-\U0001f16c"
   )
-  held = {character: character for character in _expanded(symbols)}
+  exceptions = {character: character for character in _expanded(symbols)}
   # Marks as letters of their own: the mark without the space before it, which would cut the word.
   for character in _expanded("\u037a\ufc5e-\ufc63\ufe70\ufe72\ufe74\ufe76\ufe78\ufe7a\ufe7c\ufe7e"):
-    held[character] = unicodedata.normalize("NFKC", character).lstrip(" ")
+    exceptions[character] = unicodedata.normalize("NFKC", character).lstrip(" ")
   # 5½ is 5 1/2, not 51/2.
   for character in _expanded("\u00bc-\u00be\u2150-\u215f\u2189"):
-    held[character] = " " + unicodedata.normalize("NFKC", character)
+    exceptions[character] = " " + unicodedata.normalize("NFKC", character)
   # Korean letters alone (ㅋㅋ, ㄳ), which NFKC makes parts of the syllable beside them.
-  held.update((character, character) for character in _expanded("\u3131-\u318e"))
+  exceptions.update((character, character) for character in _expanded("\u3131-\u318e"))
   for character in _expanded("\uffa0-\uffbe\uffc2-\uffc7\uffca-\uffcf\uffd2-\uffd7\uffda-\uffdc"):
-    held[character] = chr(int(unicodedata.decomposition(character).split()[-1], 16))
-  return held
+    exceptions[character] = chr(int(unicodedata.decomposition(character).split()[-1], 16))
+  return exceptions
 
 
 def _expanded(ranges: str) -> str:

@@ -52,16 +52,16 @@ class Default(base.Tokenizer):
     joined = list(map(spaces.joined, texts))
     if self.language != "th":
       return self._segment(self._normalize(joined))
-    found = self._segment(self._normalize(texts))
+    segmented = self._segment(self._normalize(texts))
     parted = [
       place
       for place, text in enumerate(texts)
-      if text != joined[place] and spaces.are_between_words(text, found[place])
+      if text != joined[place] and spaces.are_between_words(text, segmented[place])
     ]
     again = self._segment(self._normalize([joined[place] for place in parted]))
     for place, words in zip(parted, again, strict=True):
-      found[place] = words
-    return found
+      segmented[place] = words
+    return segmented
 
   def words(self, texts: Sequence[str]) -> Words:
     if self._segmenter is not None:
@@ -74,14 +74,14 @@ class Default(base.Tokenizer):
     if joined.count(_END) > len(texts):
       joined = f" {_END} ".join([*(text.replace(_END, " ") for text in texts), ""])
     distinct, token = split(joined)
-    found = Words.of([text.split() for text in self._normalize(distinct)])
+    words = Words.of([text.split() for text in self._normalize(distinct)])
     # Each token is replaced by its words: mostly one, none for a single dash, two for "ski-doo".
-    lengths = found.lengths[token]
+    lengths = words.lengths[token]
     ends = np.cumsum(lengths)
-    places = np.repeat((np.cumsum(found.lengths) - found.lengths)[token] - (ends - lengths), lengths)
+    places = np.repeat((np.cumsum(words.lengths) - words.lengths)[token] - (ends - lengths), lengths)
     ends_of_captions = ends[np.flatnonzero(token == distinct.index(_END))]
     return Words(
-      found.vocabulary, found.numbers[places + np.arange(len(places))], np.diff(ends_of_captions, prepend=0)
+      words.vocabulary, words.numbers[places + np.arange(len(places))], np.diff(ends_of_captions, prepend=0)
     )
 
   @property

@@ -35,8 +35,8 @@ class Given(base.Tokenizer):
   def tokenize_references(
     self, texts: Sequence[str], tokenized: Sequence[str] | None = None
   ) -> list[list[str]]:
-    for text, given in itertools.zip_longest(texts, tokenized or ()):
-      if text is None or given is None or (text.strip() and not given.strip()):
+    for text, words in itertools.zip_longest(texts, tokenized or ()):
+      if text is None or words is None or (text.strip() and not words.strip()):
         raise UsageError(
           f"tokeniser 'given' needs 'caption/tokenized' for each reference in '{self.language}', but it is missing for "
           f"'{shown(text)}'; use the references as released, or another tokeniser"

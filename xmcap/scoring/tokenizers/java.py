@@ -18,11 +18,11 @@ _RUNTIME = "a Java runtime such as the Debian package default-jre-headless"
 
 def pycocoevalcap(name: str) -> pathlib.Path:
   """Returns the folder of pycocoevalcap; if it is not installed, raises UsageError beginning with `name`."""
-  found = importlib.util.find_spec("pycocoevalcap")
-  if found is None or not found.submodule_search_locations:
+  spec = importlib.util.find_spec("pycocoevalcap")
+  if spec is None or not spec.submodule_search_locations:
     also = "" if shutil.which("java") else f"; it also needs {_RUNTIME}"
     raise UsageError(f"{name} needs pycocoevalcap: {extras.install('ptb')}{also}")
-  return pathlib.Path(found.submodule_search_locations[0]).absolute()
+  return pathlib.Path(spec.submodule_search_locations[0]).absolute()
 
 
 def version() -> str:
@@ -76,8 +76,8 @@ def run(
     ) from error
   with program:
     try:
-      given = text if isinstance(text, str) else text()
-      found, told = program.communicate(given.encode("utf-8", "replace"))
+      sent = text if isinstance(text, str) else text()
+      output, told = program.communicate(sent.encode("utf-8", "replace"))
     except BaseException:
       program.kill()
       raise
@@ -87,4 +87,4 @@ def run(
       f"{name}: Java failed with status {program.returncode} ({said[:200]}); check that "
       f"{jar.name} of pycocoevalcap is there and that 'java -version' works"
     )
-  return found.decode("utf-8")
+  return output.decode("utf-8")

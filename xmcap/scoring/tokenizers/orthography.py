@@ -47,10 +47,10 @@ def _each(spellings: str, replacement: str = "") -> dict[str, str]:
 
 def _cased(pairs: str) -> dict[str, str]:
   """Returns the pairs of `a=b c=d`, also with capitals."""
-  found = dict(pair.split("=") for pair in pairs.split())
+  cased = dict(pair.split("=") for pair in pairs.split())
   for case in (str.capitalize, str.upper):
-    found.update((case(key), case(value)) for key, value in list(found.items()) if case(key) not in found)
-  return found
+    cased.update((case(key), case(value)) for key, value in list(cased.items()) if case(key) not in cased)
+  return cased
 
 
 def _folded(*ranges: tuple[int, int]) -> dict[str, str]:
@@ -66,10 +66,10 @@ def _between(first: int, last: int) -> str:
 
 def _thai_order() -> dict[str, str]:
   tones, vowels = _between(0x0E48, 0x0E4B), "\u0e31\u0e34\u0e35\u0e36\u0e37\u0e38\u0e39"
-  found = {tone + vowel: vowel + tone for tone in tones for vowel in vowels}
+  order = {tone + vowel: vowel + tone for tone in tones for vowel in vowels}
   for tone in tones:
-    found |= dict.fromkeys((f"\u0e4d{tone}\u0e32", f"\u0e4d\u0e32{tone}", f"\u0e33{tone}"), f"{tone}\u0e33")
-  return {**found, "\u0e4d\u0e32": "\u0e33", "เเ": "แ"}
+    order |= dict.fromkeys((f"\u0e4d{tone}\u0e32", f"\u0e4d\u0e32{tone}", f"\u0e33{tone}"), f"{tone}\u0e33")
+  return {**order, "\u0e4d\u0e32": "\u0e33", "เเ": "แ"}
 
 
 # Zeros of the decimal digits of the scripts of `languages.WIDE`.
@@ -200,18 +200,18 @@ def may_differ(language: str, some: Sequence[str], others: Sequence[str], *, but
   spellings = _spellings(language, but_nfkc)
   if any(variant in here for variant, _ in spellings):
     return True
-  wanted = [variant for variant, standard in spellings if standard in here]
-  if wanted and but_nfkc:
+  variants = [variant for variant, standard in spellings if standard in here]
+  if variants and but_nfkc:
     there = unicodedata.normalize("NFC", there)
-  return any(variant in there for variant in wanted)
+  return any(variant in there for variant in variants)
 
 
 @functools.cache
 def _spellings(language: str, but_nfkc: bool) -> list[tuple[str, str]]:
   """Returns pairs of a spelling and what becomes of it, also by a rule that follows."""
-  held = [rule.pairs for rule in rules(language) if not (but_nfkc and rule.in_nfkc)]
-  variants = [variant for pairs in held for variant in pairs]
-  standards = [standard for pairs in held for standard in pairs.values()]
+  by_rule = [rule.pairs for rule in rules(language) if not (but_nfkc and rule.in_nfkc)]
+  variants = [variant for pairs in by_rule for variant in pairs]
+  standards = [standard for pairs in by_rule for standard in pairs.values()]
   return list(zip(variants, unify(language, standards, but_nfkc=but_nfkc), strict=True))
 
 
@@ -226,17 +226,17 @@ def _unified(language: str, text: str, but_nfkc: bool) -> str:
 
 
 def _replaced(text: str, pattern: re.Pattern[str], pairs: Mapping[str, str]) -> str:
-  return pattern.sub(lambda found: pairs[found[0]], text)
+  return pattern.sub(lambda match: pairs[match[0]], text)
 
 
 @functools.cache
 def _steps(language: str) -> list[tuple[re.Pattern[str], dict[str, str]]]:
   """Returns what to replace by what, one after another: first what NFKC does too, last what needs letters around."""
-  held = rules(language)
+  of_language = rules(language)
   steps = []
   for in_nfkc, inside in ((True, False), (False, False), (False, True)):
     pairs: dict[str, str] = {}
-    for rule in held:
+    for rule in of_language:
       if (rule.in_nfkc, rule.inside) == (in_nfkc, inside):
         pairs = {**rule.pairs, **pairs}  # the first rule wins
     spellings = "|".join(map(re.escape, sorted(pairs, key=len, reverse=True)))

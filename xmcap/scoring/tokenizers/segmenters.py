@@ -104,11 +104,11 @@ class _Lexicon:
       return
     code_points = np.frombuffer("\n".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     count = max(0, len(code_points) - self._head + 1)
-    found = np.zeros(1 << self._BITS, np.bool_)
-    found[self._hashes([code_points[start : start + count] for start in range(self._head)])] = True
+    occurs = np.zeros(1 << self._BITS, np.bool_)
+    occurs[self._hashes([code_points[start : start + count] for start in range(self._head)])] = True
     heads = np.array(self._words, f"U{self._head}").view(np.uint32).reshape(-1, self._head)
     is_short = heads[:, -1] == 0
-    for index in np.flatnonzero(found[self._hashes(heads.T)] | is_short).tolist():
+    for index in np.flatnonzero(occurs[self._hashes(heads.T)] | is_short).tolist():
       yield index, self._words[index]
 
   def _hashes(self, characters: Iterable[np.ndarray]) -> np.ndarray:

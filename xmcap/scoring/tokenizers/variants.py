@@ -30,8 +30,8 @@ class Variants:
     many = f"{self.captions:,} of {self.predictions:,} captions"
     if not self.letters:
       return f"{many} write letters in another way than the references"
-    written, wanted = (" ".join(filter(None, of)) or "nothing" for of in zip(*self.letters, strict=True))
-    return f"{many} write {written} where the references write {wanted}"
+    written, expected = (" ".join(filter(None, of)) or "nothing" for of in zip(*self.letters, strict=True))
+    return f"{many} write {written} where the references write {expected}"
 
 
 def find(
@@ -64,16 +64,16 @@ def find(
   new = set(
     tokenizer.words([text for text, was in zip(unified, there, strict=True) if text != was]).vocabulary
   )
-  known = new.union(words.vocabulary[number] for number in np.flatnonzero(is_known).tolist())
+  vocabulary = new.union(words.vocabulary[number] for number in np.flatnonzero(is_known).tolist())
   is_known |= np.fromiter(map(new.__contains__, words.vocabulary), np.bool_, len(words.vocabulary))
   now = np.bincount(owner, is_known[words.numbers], len(texts))[missed]
   # Only captions with other letters have other words.
   unified = orthography.unify(language, here, but_nfkc=but_nfkc)
   places = [place for place, (text, was) in enumerate(zip(unified, here, strict=True)) if text != was]
   again = tokenizer.words([unified[place] for place in places]).captions()
-  now[places] = [sum(map(known.__contains__, of_caption)) for of_caption in again]
-  found = [here[place] for place in np.flatnonzero(now > matched[missed]).tolist()]
-  return Variants(len(found), int((~is_reference).sum()), _letters(language, found, there)) if found else None
+  now[places] = [sum(map(vocabulary.__contains__, of_caption)) for of_caption in again]
+  cases = [here[place] for place in np.flatnonzero(now > matched[missed]).tolist()]
+  return Variants(len(cases), int((~is_reference).sum()), _letters(language, cases, there)) if cases else None
 
 
 def _used(words: Words, chosen: np.ndarray) -> np.ndarray:
@@ -88,7 +88,7 @@ def _letters(
 ) -> tuple[tuple[str, str], ...]:
   """Returns pairs of (the predictions', the references') spelling, the most frequent first."""
   here, there = "\n".join(predictions), "\n".join(references)
-  found: collections.Counter[tuple[str, str]] = collections.Counter()
+  counts: collections.Counter[tuple[str, str]] = collections.Counter()
   for rule in orthography.rules(language):
     for variant, standard in rule.pairs.items():
       if variant == standard or (variant not in here and variant not in there):
@@ -98,7 +98,7 @@ def _letters(
       others_here = here.count(standard) if standard else len(here)
       others_there = there.count(standard) if standard else len(there)
       if of_here * others_there > of_there * others_here:
-        found[variant, standard] = of_here
+        counts[variant, standard] = of_here
       elif of_here * others_there < of_there * others_here:
-        found[standard, variant] = others_here if standard else 1
-  return tuple(pair for pair, count in found.most_common(_MOST_LETTERS) if count)
+        counts[standard, variant] = others_here if standard else 1
+  return tuple(pair for pair, count in counts.most_common(_MOST_LETTERS) if count)

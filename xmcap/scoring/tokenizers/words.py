@@ -104,8 +104,8 @@ def _white_space() -> np.ndarray:
 def _powers(count: int) -> tuple[np.ndarray, np.ndarray]:
   """Returns two uint64 [count]: the powers of the multiplier from 0 on, and their inverses; `count` is a power of 2."""
   powers = np.ones((2, count), np.uint64)
-  step, known = np.array([[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64), 1
-  while known < count:  # those that are known, times the one after them
-    np.multiply(powers[:, :known], step, out=powers[:, known : 2 * known])
-    step, known = step * step, 2 * known
+  step, filled = np.array([[_MULTIPLIER], [pow(_MULTIPLIER, -1, 2**64)]], np.uint64), 1
+  while filled < count:  # those that are known, times the one after them
+    np.multiply(powers[:, :filled], step, out=powers[:, filled : 2 * filled])
+    step, filled = step * step, 2 * filled
   return powers[0], powers[1]
