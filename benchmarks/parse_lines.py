@@ -73,7 +73,7 @@ def spilled(path: pathlib.Path) -> int:
   from xmcap.corpora.building import options, spill
 
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    return spill.spill(options.Work(pathlib.Path(folder)), "train", path, _parser(path)).lines
+    return spill.spill(options.BuildInProgress(pathlib.Path(folder)), "train", path, _parser(path)).lines
 
 
 def _parser(path: pathlib.Path):

@@ -5,7 +5,7 @@ import types
 import numpy as np
 
 from xmcap.data.order import Order
-from xmcap.data.picture_stream import PictureStream, Rows
+from xmcap.data.picture_stream import BatchRows, PictureStream
 
 SIDE, VOCABULARY = 16, 64
 
@@ -22,7 +22,7 @@ class _Made(PictureStream):
     made = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     pixels[...] = made.pop("image")
     keys = made.pop("key").tolist()
-    return Rows(keys, self._weighted(made, self._weights_of(positions, keys)), {})
+    return BatchRows(keys, self._weighted(made, self._weights_of(positions, keys)), {})
 
 
 class Captions(_Made):

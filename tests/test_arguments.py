@@ -72,7 +72,7 @@ def _functions(folder):
   scoring.write(result, folder / "scored", only_tables=True)
   (folder / "r.jsonl").write_text('{"image/key": "1", "language": "en", "caption": "a dog"}\n')
   file, out, rows = folder / "r.jsonl", folder / "out", np.eye(2, 4, dtype=np.float32)
-  captions = {"en": retrieval.Captions(np.arange(2), ("a", "b"))}
+  captions = {"en": retrieval.CaptionRows(np.arange(2), ("a", "b"))}
   tagged = {"en": {"1": {"dog": 1.0}, "2": {"cat": 1.0}}}
   annotations = _Coco({1: [{"caption": "a dog"}]})
   return {

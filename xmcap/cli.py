@@ -139,9 +139,9 @@ def _check_utf8(argv: list[str]) -> None:
       raise UsageError(f"argument {ascii(word[:60])} is not UTF-8: write it, or rename the file, in UTF-8")
 
 
-def _parser(command: str = "") -> base.Parser:
+def _parser(command: str = "") -> base.CommandParser:
   """Returns the parser of one command, which starts faster, or of all: for `launch`, which parses other commands."""
-  parser = base.Parser(
+  parser = base.CommandParser(
     prog="xmcap",
     description="Image captioning in 36 languages: trains and evaluates captioners.",
     epilog="Each command has its own --help. Documentation: README.md and docs/.",

@@ -28,7 +28,7 @@ _WHOLE = [
   "--gin.DATA_DIR=gs://b/data",
   "--gin.VOCABULARY=gs://b/spiece.model",
 ]
-POD = launch_checks.Place("v4-128", 16, 64, folder="", ask=False)
+POD = launch_checks.LaunchPlace("v4-128", 16, 64, folder="", ask=False)
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_a_documented_launch_passes_its_dry_run(arguments, capsys):
 
 @pytest.fixture
 def shared(tmp_path):
-  return launch_checks.Place("2 nodes", 2, 16, 2, folder=str(tmp_path), same_disks=True)
+  return launch_checks.LaunchPlace("2 nodes", 2, 16, 2, folder=str(tmp_path), same_disks=True)
 
 
 def frozen(vit, *more):
@@ -229,7 +229,7 @@ def bucket(inputs, store, monkeypatch):
   return folder, checked
 
 
-IN_BUCKET = launch_checks.Place("v6e-8", 1, 8, folder="gs://my-bucket/inputs")
+IN_BUCKET = launch_checks.LaunchPlace("v6e-8", 1, 8, folder="gs://my-bucket/inputs")
 
 
 def in_bucket(*more):

@@ -251,7 +251,9 @@ def test_damaged_archives(tmp_path):
     path.write_bytes(mutate(archives[turn % 2], archives[turn % 2 :][:1], rng))
     try:
       problems = Problems()
-      found = pictures.Pictures.search(options_lib.Work(folder / "work", problems=problems), [path])
+      found = pictures.ImageSearch.search(
+        options_lib.BuildInProgress(folder / "work", problems=problems), [path]
+      )
     except (XmcapError, UsageError) as error:
       assert is_message(error, str(path)), repr(error)
       continue
@@ -275,7 +277,9 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
     folder.mkdir()
     (folder / "images.tgz").write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
     try:
-      found = pictures.Pictures.search(options_lib.Work(folder / "work"), [folder / "images.tgz"])
+      found = pictures.ImageSearch.search(
+        options_lib.BuildInProgress(folder / "work"), [folder / "images.tgz"]
+      )
     except XmcapError:
       continue
     assert all(found.read(name) == data for name, data in files.items())

@@ -92,7 +92,7 @@ def test_scores_are_those_of_the_embeddings(tower, corpus, capsys):
            if caption.language == "ar"}  # fmt: skip
   rows = list(texts)
   embedded = made.texts.all(list(texts.values()), "ar")
-  captions = {"ar": retrieval.Captions(np.arange(len(rows)), ("",) * len(rows))}
+  captions = {"ar": retrieval.CaptionRows(np.arange(len(rows)), ("",) * len(rows))}
   keys = [str(row) for row in rows]
   table = retrieval.score_retrieval(pictures[rows], keys, captions, {"ar": lambda: embedded}).table
   for name in ("t2i_r5", "t2i_mrr", "i2t_r5", "i2t_mrr"):

@@ -4,7 +4,7 @@ from PIL import Image
 from xmcap.corpora.building import build
 from xmcap.corpora.building.options import Options
 from xmcap.corpora.folder import own
-from xmcap.corpora.folder.split_choice import Rule
+from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
 from xmcap.evaluation import picture_files
@@ -71,7 +71,7 @@ def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
   (photos / "captions.csv").write_text(
     "".join(["file,en\n", *(f"{name},a dog\n" for name in files)]), "utf-8"
   )
-  corpus = own.Folder(photos / "captions.csv", photos / "photos", splits_by=Rule("train:1"))
+  corpus = own.Folder(photos / "captions.csv", photos / "photos", splits_by=SplitRule("train:1"))
   build.build(corpus, photos / "out", Options(), processes=1)
   found = picture_files.find(["photos/**/*.[jpPw]*"])
   assert sorted(picture_files.keys(found, "key")) == sorted(

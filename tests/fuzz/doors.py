@@ -24,7 +24,7 @@ from tests.fuzz.commands import Command
 from tests.serving import servers
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import columnar
-from xmcap.corpora.folder.table import Columns
+from xmcap.corpora.folder.table import ColumnNames
 from xmcap.errors import XmcapError
 from xmcap.families.dual import text_input
 from xmcap.families.dual.text_tower import TextConfig
@@ -32,7 +32,7 @@ from xmcap.serving import app as app_lib
 from xmcap.serving import server
 from xmcap.serving.batching import Batching
 from xmcap.serving.limits import Limits
-from xmcap.serving.model import Model
+from xmcap.serving.model import ServedModel
 from xmcap.terminal import shown
 
 _GOOD = b"HTTP/1.1 200 "
@@ -57,7 +57,9 @@ def _as_command(work: Callable[[pathlib.Path], None]) -> Callable[[list[str]], i
 def _read_table(path: pathlib.Path) -> None:
   problems = Problems()
   with tarfile.open(fileobj=io.BytesIO(), mode="w") as packed:
-    _, rows = columnar.read({path: path.name}, Columns(default_language="en"), path.name, problems, packed)
+    _, rows = columnar.read(
+      {path: path.name}, ColumnNames(default_language="en"), path.name, problems, packed
+    )
     for row in rows:
       json.dumps([row.key, row.split, row.picture, list(row.captions)], default=str).encode()
 
@@ -75,7 +77,7 @@ def _read_tokenizer(folder: pathlib.Path) -> None:
 def _serve(path: pathlib.Path) -> None:
   captioner = servers.Fake(0.0)
   searches = {"greedy": "greedily", "sample": servers.Chance()}
-  model = Model("fake", servers.SIZE, searches)
+  model = ServedModel("fake", servers.SIZE, searches)
   limits = Limits(upload_seconds=1, caption_seconds=20, idle_seconds=1, send_seconds=1)
   app, service = app_lib.make(model, limits, Batching(), server.hosts("127.0.0.1"))
   place = f"{path.name}.socket"

@@ -46,4 +46,4 @@ def source():
   }
   standard = {language: AND for language in languages.LANGUAGES} | {"mi": COMMA}
   plain = {language: COMMA for language in languages.LANGUAGES if language not in ("mi", "quz")}
-  return emoji_sources.Source("drawn", cldr.Cldr(names, keywords, standard, plain), DrawnPictures())
+  return emoji_sources.EmojiSource("drawn", cldr.Cldr(names, keywords, standard, plain), DrawnPictures())

@@ -27,7 +27,7 @@ T5 = T5Config(23, 12, 2, 8, 1, 1, 20, dtype="float32")
 def registered(monkeypatch):
   """The registration: what a product's tower has as a line in `PARTS`."""
   place = "tests.models.dinov2_tower"
-  part = parts.Part(f"{place}:Dinov2Config", f"{place}:Dinov2", "width", "num_tokens", of_weights=True)
+  part = parts.ModelPart(f"{place}:Dinov2Config", f"{place}:Dinov2", "width", "num_tokens", of_weights=True)
   monkeypatch.setitem(parts.PARTS, "dinov2", part)
   yield
   gin.clear_config()

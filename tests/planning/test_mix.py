@@ -14,7 +14,7 @@ _SMALL = ["T5Config.vocab_size=1024", "BATCH_SIZE=8", "DATA_DIR='/nowhere'", "Ca
 _V4_8 = topologies.parse("v4-8")
 
 
-def _plan(run: run_lib.Run, topology: topologies.Topology) -> dict:
+def _plan(run: run_lib.PlannedRun, topology: topologies.Topology) -> dict:
   """As much of a plan as a mix looks at: a step takes a millisecond a piece."""
   lengths = {name: shape[-1] for name, (shape, _) in run.shapes.items()}
   assert lengths["target_tokens"] == lengths["target_weights"]

@@ -8,7 +8,7 @@ import pytest
 from tests.published.published_tables import by_table
 from xmcap import cli
 from xmcap.published import xm3600
-from xmcap.published.findings import Findings, Row
+from xmcap.published.findings import RecomputedNumber, RecomputedTable
 
 
 @pytest.mark.parametrize(
@@ -25,17 +25,17 @@ from xmcap.published.findings import Findings, Row
   ],
 )
 def test_the_printed_digits_say_what_is_equal(printed, computed, slack, state):
-  row = Row("T", "cell", printed, computed, slack)
+  row = RecomputedNumber("T", "cell", printed, computed, slack)
   assert state == ("equal" if row.equal else "rounded" if row.rounded else "deviating")
 
 
 def test_each_deviation_is_listed_with_its_reason(tmp_path):
   rows = (
-    Row("T", "a", "1.0", 1.04),
-    Row("T", "b", "1.0", 1.2, reason="a slip"),
-    Row("U", "c", "1.0", float("nan")),
+    RecomputedNumber("T", "a", "1.0", 1.04),
+    RecomputedNumber("T", "b", "1.0", 1.2, reason="a slip"),
+    RecomputedNumber("U", "c", "1.0", float("nan")),
   )
-  found = Findings("Paper", rows, ("Table 9",))
+  found = RecomputedTable("Paper", rows, ("Table 9",))
   text = found.terminal()
   assert "T: b: printed 1.0, computed 1.2, deviation +0.2 (a slip)" in text and "T: a" not in text
   assert text.endswith("absent: Table 9\n") and "inf" in text

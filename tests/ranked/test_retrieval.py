@@ -67,7 +67,7 @@ def test_captions_weigh_the_same_and_pictures_weigh_the_same():
   # Three captions of the first picture are right, that of each other one finds the next picture.
   image = np.array([0, 0, 0, *range(1, 12)])
   texts = np.concatenate([pictures[[0, 0, 0]], np.roll(pictures, -2, axis=0)[:-1]])
-  captions = {"en": retrieval.Captions(image, tuple(f"text {i}" for i in range(14)))}
+  captions = {"en": retrieval.CaptionRows(image, tuple(f"text {i}" for i in range(14)))}
   result = retrieval.score_retrieval(pictures, [f"{i}" for i in range(12)], captions, {"en": lambda: texts})
   row = result.table.rows["en"]
   assert row["t2i_r1"] == pytest.approx(3 / 14)
@@ -80,7 +80,7 @@ def test_equals_ranx_both_ways():
   rng = np.random.default_rng(5)
   pictures = rng.normal(size=(12, 6))
   texts = np.repeat(pictures, 3, axis=0) + 1.3 * rng.normal(size=(36, 6))
-  captions = {"en": retrieval.Captions(np.arange(36) // 3, tuple(f"text {i}" for i in range(36)))}
+  captions = {"en": retrieval.CaptionRows(np.arange(36) // 3, tuple(f"text {i}" for i in range(36)))}
   found = retrieval.score_retrieval(
     pictures.astype("f4"), [f"{i:02}" for i in range(12)], captions, {"en": lambda: texts.astype("f4")}
   )
@@ -97,7 +97,7 @@ def test_equals_ranx_both_ways():
 
 def test_collapsed_embeddings_score_chance(tmp_path):
   count = 50
-  captions = {"en": retrieval.Captions(np.arange(count), tuple(f"text {i}" for i in range(count)))}
+  captions = {"en": retrieval.CaptionRows(np.arange(count), tuple(f"text {i}" for i in range(count)))}
   same = np.ones((count, 4), np.float32)
   result = retrieval.score_retrieval(same, [f"{i}" for i in range(count)], captions, {"en": lambda: same})
   assert result.table.rows["en"]["t2i_r5"] == pytest.approx(5 / count)

@@ -144,7 +144,7 @@ def test_labels_in_another_order_are_doubted():
 
 def test_rows_that_are_surely_in_order_are_not_doubted():
   rng = np.random.default_rng(0)
-  captions = {"en": retrieval.Captions(np.arange(40), tuple(map(str, range(40))))}
+  captions = {"en": retrieval.CaptionRows(np.arange(40), tuple(map(str, range(40))))}
   pictures, texts = rng.normal(size=(2, 40, 8)).astype(np.float32)
   for is_ordered in (False, True):
     keys = [f"{number}" for number in range(40)]

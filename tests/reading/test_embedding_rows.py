@@ -106,7 +106,7 @@ def test_finite_numbers_whose_products_overflow_are_refused():
   plain = zero_shot.score_zero_shot(ROWS, np.arange(50) % 5, labels, {"en": lambda: ROWS[:5]})
   assert score("cosine").table.rows == plain.table.rows
   assert says in refused(lambda: list(score_matrices.similarities(queries, queries, "dot")))
-  captions = {"en": retrieval.Captions(np.arange(50), ("a",) * 50)}
+  captions = {"en": retrieval.CaptionRows(np.arange(50), ("a",) * 50)}
   keys = [f"{number}" for number in range(50)]
   assert says in refused(
     lambda: retrieval.score_retrieval(queries, keys, captions, {"en": lambda: queries}, similarity="dot")

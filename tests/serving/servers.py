@@ -2,7 +2,7 @@
 
 `python -m tests.serving.servers DELAY OPTIONS` serves a captioner that takes DELAY seconds for a call and says in which
 language, from which colour, and in a call of how many pictures; OPTIONS are JSON: fields of `Limits` and `Batching`,
-`own`, `chosen` and `known` as in `Model`, `descriptors`, the limit of open files, `by_hand`, by which each
+`own`, `chosen` and `known` as in `ServedModel`, `descriptors`, the limit of open files, `by_hand`, by which each
 program is compiled only when a line comes from stdin, as is the captioner loaded, and `broken`, an error of loading.
 """
 
@@ -157,7 +157,7 @@ def _serve(delay, options):
   from xmcap.serving import server
   from xmcap.serving.batching import Batching
   from xmcap.serving.limits import Limits
-  from xmcap.serving.model import Model
+  from xmcap.serving.model import ServedModel
 
   def taken(kind):
     return kind(
@@ -169,7 +169,7 @@ def _serve(delay, options):
   bound = server.bind("127.0.0.1", 0)
   searches = {"greedy": "greedily", "beam:4": "by beams", "sample": Chance()}
   languages = (tuple(options.get(name, ())) for name in ("own", "chosen"))
-  model = Model("fake", SIZE, searches, *languages, options.get("known", {}))
+  model = ServedModel("fake", SIZE, searches, *languages, options.get("known", {}))
   hosts = server.hosts("127.0.0.1")
 
   def say(line):

@@ -8,7 +8,7 @@ from tests.serving import servers
 from xmcap import languages
 from xmcap.serving import server as server_lib
 from xmcap.serving.limits import Refused
-from xmcap.serving.model import Model
+from xmcap.serving.model import ServedModel
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of():
   ],
 )
 def test_the_languages_that_a_server_was_told_to_offer(own, chosen, trained, untrained, unasked):
-  model = Model("m", 8, {"greedy": None}, own, chosen)
+  model = ServedModel("m", 8, {"greedy": None}, own, chosen)
   assert (model.trained, model.untrained, model.unasked) == (trained, untrained, unasked)
   assert model.codes("all") == (chosen or tuple(languages.LANGUAGES))
   if trained:

@@ -174,7 +174,7 @@ def test_a_small_picture_does_not_wait_for_large_ones(monkeypatch):
   monkeypatch.setattr(limits_lib.images, "load", load)
   monkeypatch.setattr(limits_lib, "LARGE", 1_000)
   small, large = servers.picture(size=(20, 20)), servers.picture(size=(40, 40))
-  decoders = limits_lib.Decoders(limits_lib.Limits(queue=2 * (processes.available_cores() + 1)))
+  decoders = limits_lib.DecodingThreads(limits_lib.Limits(queue=2 * (processes.available_cores() + 1)))
 
   async def main():
     held = [asyncio.create_task(decoders.decode(large, 8)) for _ in range(processes.available_cores() + 1)]

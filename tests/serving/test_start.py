@@ -11,8 +11,8 @@ import pytest
 
 from tests.serving import servers
 from xmcap.serving.batching import Batcher, Batching
-from xmcap.serving.model import Model
-from xmcap.serving.starting import Start
+from xmcap.serving.model import ServedModel
+from xmcap.serving.starting import Startup
 
 BY_HAND = {"until": "open", "by_hand": True, "pictures": 4, "languages": 2}
 
@@ -48,8 +48,8 @@ def test_programs_are_compiled_for_one_picture_and_greedy_search_first():
   with ThreadPoolExecutor(1) as device:
     batching = Batching(pictures=4, languages=3)
     batcher = Batcher(device, batching, lambda: 0, lambda *call: None)
-    model = Model("m", 8, {"beam:2": "beam", "greedy": "greedy"}, ("quz",))
-    start = Start(model, batching, batcher, device, said.append)
+    model = ServedModel("m", 8, {"beam:2": "beam", "greedy": "greedy"}, ("quz",))
+    start = Startup(model, batching, batcher, device, said.append)
     asyncio.run(run())
   assert calls == [
     ("greedy", 1, 1, 1, []),

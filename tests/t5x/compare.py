@@ -20,7 +20,7 @@ from xmcap.training import loop
 from xmcap.training import optimizer as optimizer_lib
 from xmcap.training.checkpoints.write import CheckpointPolicy
 from xmcap.training.hooks import hooks
-from xmcap.training.metrics import Progress
+from xmcap.training.metrics import TrainingProgress
 from xmcap.training.objectives import CaptionObjective
 from xmcap.training.reporting.writers import Writers
 from xmcap.training.run import Start
@@ -34,14 +34,14 @@ SCHEDULE = ConstantThenRsqrt(learning_rate=2e-2, constant_steps=10)
 
 def xmcap_losses(objective, stream, optimizer, run):
   losses = []
-  report = Progress.report
+  report = TrainingProgress.report
 
   def noted(self, step):
     measured = report(self, step)
     losses.append(measured["loss"])
     return measured
 
-  Progress.report = noted
+  TrainingProgress.report = noted
   loop.train(run, objective, stream, STEPS, optimizer, checkpoint=CheckpointPolicy(every=0),
              hooks=hooks(log_every=1), partitioning=Partitioning(data=4, model=2), writers=Writers(tensorboard=False),
              start=Start(say=lambda line: None))  # fmt: skip

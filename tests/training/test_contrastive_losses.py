@@ -53,7 +53,7 @@ def few_rows():
   image, text = (rng.normal(size=(4, 3)) for _ in range(2))
   image, text = (jnp.array(x / np.linalg.norm(x, axis=1, keepdims=True), jnp.float32) for x in (image, text))
   there = jnp.ones(4, bool)
-  return contrastive.Rows(image, there, text, there, jnp.arange(4, dtype=jnp.uint32))
+  return contrastive.LossInputs(image, there, text, there, jnp.arange(4, dtype=jnp.uint32))
 
 
 @pytest.mark.parametrize("kind", LOSSES)

@@ -11,7 +11,7 @@ from tests.training.toy import ToyStream
 from xmcap.errors import XmcapError
 from xmcap.training import metrics
 from xmcap.training.checkpoints.retention import CheckpointPolicy
-from xmcap.training.metrics import Progress
+from xmcap.training.metrics import TrainingProgress
 from xmcap.training.reporting.writers import AllWriters
 
 
@@ -67,7 +67,7 @@ def report_of(batch, measured, steps=2, **options):
   """The numbers of one report, and the line, after steps that take no time."""
   kept, said = Kept(), []
   writers = AllWriters([kept], said.append)
-  progress = Progress(10, 0, writers, said.append, **options)
+  progress = TrainingProgress(10, 0, writers, said.append, **options)
   for _ in range(steps):
     with progress.step(batch):
       pass
@@ -103,7 +103,7 @@ def test_the_time_left_waits_for_a_second_step():
 
 def test_says_which_of_the_programs_is_compiled():
   said = []
-  progress = Progress(10, 0, AllWriters([Kept()], said.append), said.append, lengths=(5, 8))
+  progress = TrainingProgress(10, 0, AllWriters([Kept()], said.append), said.append, lengths=(5, 8))
   for length in (8, 5, 8, 9):
     with progress.step({**BATCH, "target_tokens": jnp.zeros((3, 4, length), jnp.int32)}):
       pass
@@ -124,7 +124,7 @@ def test_the_ideal_time_is_asked_for_once_for_each_shape():
 def test_norms_and_rates_are_the_last_and_losses_are_means():
   kept = Kept()
   writers = AllWriters([kept], print)
-  progress = Progress(10, 0, writers, print)
+  progress = TrainingProgress(10, 0, writers, print)
   for value in (1.0, 3.0):
     with progress.step(BATCH):
       pass

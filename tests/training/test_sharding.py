@@ -306,7 +306,7 @@ def main(folder, name):
   from xmcap.training.checkpoints.retention import CheckpointPolicy
   from xmcap.training.hooks import hooks
   from xmcap.training.loop import train
-  from xmcap.training.metrics import Progress
+  from xmcap.training.metrics import TrainingProgress
   from xmcap.training.optimizer import adam
   from xmcap.training.reporting.writers import Writers
   from xmcap.training.run import Start
@@ -314,7 +314,7 @@ def main(folder, name):
 
   assert len(jax.devices()) == 8
   result = {"losses": {}, "bytes": {}, "read": {}, "constrained": constrained()}
-  report = Progress.report
+  report = TrainingProgress.report
 
   class OneDevice(Partitioning):
     def mesh(self, devices=None):
@@ -348,7 +348,9 @@ def main(folder, name):
     seen = result["losses"][mesh] = []
     at_once = 1 if mesh == IN_PARTS else token_loss.MOST_BYTES
     with (
-      mock.patch.object(Progress, "report", lambda self, step, seen=seen: noted(report(self, step), seen)),
+      mock.patch.object(
+        TrainingProgress, "report", lambda self, step, seen=seen: noted(report(self, step), seen)
+      ),
       mock.patch.object(token_loss, "MOST_BYTES", at_once),
     ):
       state = train(model_dir, partitioning=partitioning, **settings).state

@@ -150,13 +150,13 @@ def test_a_caption_without_a_known_word_is_embedded_and_counted(
 ):
   captions = tmp_path / "captions.jsonl"
   lines = ["a dog 1", "nothing of it", "?", "?", "a dog 1"]
-  split, encode = [], words_lib.Words.encode
+  split, encode = [], words_lib.WordVectors.encode
 
   def spy(self, language, texts, tokenized=()):
     split.extend(texts)
     return encode(self, language, texts, tokenized)
 
-  monkeypatch.setattr(words_lib.Words, "encode", spy)
+  monkeypatch.setattr(words_lib.WordVectors, "encode", spy)
   captions.write_text(
     "".join(
       f'{{"image/key": "{KEYS[n]}", "language": "en", "caption": "{line}"}}\n' for n, line in enumerate(lines)

@@ -20,13 +20,13 @@ SEVERAL: dict[str, Any] = {"action": "extend", "nargs": "+", "default": []}
 """Settings of an option that takes several values and may be repeated."""
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
   """An argparse parser that reports wrong usage as a UsageError of one line, also an option that is given twice."""
 
   def __init__(self, *arguments, **settings):
     super().__init__(*arguments, **settings)
     for name in (None, "store"):
-      self.register("action", name, Once)
+      self.register("action", name, StoreOnce)
     self.options: dict[str, tuple[str, Any]] = {}
 
   def parse_known_args(self, args=None, namespace=None):
@@ -43,14 +43,14 @@ class Parser(argparse.ArgumentParser):
     raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-class Once(argparse.Action):
+class StoreOnce(argparse.Action):
   """Stores the value of an option. A second value would replace the first in silence, so it is a UsageError.
 
   An option of several values has the action `append` or `extend` (`SEVERAL`).
   """
 
   def __call__(self, parser, namespace, values, option_string=None):
-    assert isinstance(parser, Parser)
+    assert isinstance(parser, CommandParser)
     if option_string and self.dest in parser.options:
       option, value = parser.options[self.dest]
       names = f"{option} is" if option == option_string else f"{option} and {option_string} are"
@@ -96,7 +96,7 @@ def add_group(commands, name: str, metavar: str, summary: str, **texts: str):
 def add_subcommands(group: argparse.ArgumentParser, metavar: str):
   """Lets a parser take a subcommand; returns the object to which they are added. Without one, `cli` lists them."""
   group.set_defaults(list_commands=group.print_help, options=group._option_string_actions, prog=group.prog)
-  return group.add_subparsers(metavar=metavar, parser_class=Parser)
+  return group.add_subparsers(metavar=metavar, parser_class=CommandParser)
 
 
 def text(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xmcap.commands import base, build_options, data_build_folder
-from xmcap.corpora.building.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, Part
+from xmcap.corpora.building.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, ReleasePart
 from xmcap.corpora.emoji.options import DrawnOptions, Emoji36Options, Emoji100Options, EmojiTagsOptions
 from xmcap.errors import UsageError
 from xmcap.files import outputs
@@ -149,7 +149,9 @@ def _build_coco_cn(arguments) -> None:
   print(f"{arguments.out} contains the texts\n{summary or 'no problems with the release'}")
 
 
-def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) -> argparse.ArgumentParser:
+def _add_release(
+  corpora, name: str, parts: Mapping[str, ReleasePart], summary: str
+) -> argparse.ArgumentParser:
   command = base.add_command(
     corpora, name, functools.partial(_build_release, name, parts), summary,
     "Reads the published files in place; a build that was killed resumes when it is started again. "
@@ -166,7 +168,7 @@ def _add_release(corpora, name: str, parts: Mapping[str, Part], summary: str) ->
   return command
 
 
-def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Namespace) -> None:
+def _build_release(name: str, parts: Mapping[str, ReleasePart], arguments: argparse.Namespace) -> None:
   base.check_local({f"--{name}": getattr(arguments, name) for name in ("release", "out", *parts)})
   if arguments.download and not arguments.release:
     raise UsageError("--download needs --release=DIR, the folder for the files")
@@ -194,7 +196,7 @@ def _build_release(name: str, parts: Mapping[str, Part], arguments: argparse.Nam
     build_options.build(arguments, corpus, model)
 
 
-def _paths(name: str, parts: Mapping[str, Part], arguments) -> dict[str, Any]:
+def _paths(name: str, parts: Mapping[str, ReleasePart], arguments) -> dict[str, Any]:
   """Option -> path of every part, as given or in the release's folder; None if it is optional and missing."""
   release = pathlib.Path(arguments.release) if arguments.release else None
   if name == "xm3600" and release and not any(getattr(arguments, option) for option in parts):

@@ -65,21 +65,21 @@ def _code(written: str) -> str:
 def _build_held(arguments, trained: int) -> None:
   """Builds the corpus, and trains a vocabulary of `trained` tokens, or keeps the given one if that is 0."""
   from xmcap.corpora.folder import own
-  from xmcap.corpora.folder.split_choice import Rule
-  from xmcap.corpora.folder.table import Columns
+  from xmcap.corpora.folder.split_choice import SplitRule
+  from xmcap.corpora.folder.table import ColumnNames
   from xmcap.data import length_batches, records
   from xmcap.data.vocabulary import Vocabulary, train_on_records
   from xmcap.files import files
 
   vocabulary = Vocabulary(arguments.vocabulary) if arguments.vocabulary and not trained else None
-  columns = Columns(
+  columns = ColumnNames(
     arguments.image_column,
     tuple(filter(None, arguments.caption_columns.split(","))),
     arguments.language_column,
     default_language=arguments.language and _code(arguments.language),
   )
   images = pathlib.Path(arguments.images) if arguments.images else None
-  corpus = own.Folder(pathlib.Path(arguments.captions), images, columns, Rule(arguments.splits))
+  corpus = own.Folder(pathlib.Path(arguments.captions), images, columns, SplitRule(arguments.splits))
   report = build_options.build(arguments, corpus)
   own.write_references(report.out, report.splits)
   path = report.out / "vocabulary.model"

@@ -163,12 +163,12 @@ def _slices(slice_type: str, slices: int, arguments, folder: str | None = None) 
 
 
 def _place(name: str, one: Slice, slices: int, arguments, folder: str | None = None) -> Any:
-  """A `launch_checks.Place`."""
+  """A `launch_checks.LaunchPlace`."""
   from xmcap.commands import launch_checks  # imports numpy and gin
 
   several = f"{slices} x {name}" if slices > 1 and arguments.run is not _slurm else name
   sizes = (one.hosts * slices, one.devices * slices, slices)
-  return launch_checks.Place(several, *sizes, folder, ask=not arguments.dry_run)
+  return launch_checks.LaunchPlace(several, *sizes, folder, ask=not arguments.dry_run)
 
 
 def _checked(arguments, place: Any) -> str:

@@ -23,7 +23,7 @@ _INCLUDE = re.compile(r"""^\s*include\s+['"](.+?)['"]""", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class LaunchPlace:
   """Where a command will run.
 
   Attributes:
@@ -56,7 +56,7 @@ class Place:
     return path if self.ask or not addresses.is_remote(path) else None
 
 
-def check(parsers, words: Sequence[str], place: Place) -> str:
+def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
   """Checks a command for many hosts and its configuration; returns the folder that it writes to, "" if unknown.
 
   Args:
@@ -99,7 +99,7 @@ def check(parsers, words: Sequence[str], place: Place) -> str:
   return written
 
 
-def _eval(arguments, place: Place, folder: str, unseen: list[str]) -> str:
+def _eval(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
   arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
   folders = [*base.check_names(arguments, _OF_EVAL), folder]
   from xmcap import configuration
@@ -119,7 +119,7 @@ def _eval(arguments, place: Place, folder: str, unseen: list[str]) -> str:
   return arguments.model_dir
 
 
-def _check_evaluators(place: Place, unseen: list[str]) -> None:
+def _check_evaluators(place: LaunchPlace, unseen: list[str]) -> None:
   """Raises UsageError if an evaluator lacks its references, or would write to the disk of one of several hosts."""
   import gin
 
@@ -140,7 +140,7 @@ def _check_evaluators(place: Place, unseen: list[str]) -> None:
         _must_exist(name, path, address)
 
 
-def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
+def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
   if not arguments.gin_file:
     raise UsageError("xmcap train needs gin files, such as --gin_file=models/bb.gin")
   arguments.gin_file = [_gin_file(name, place, folder) for name in arguments.gin_file]
@@ -165,7 +165,7 @@ def _train(arguments, place: Place, folder: str, unseen: list[str]) -> str:
   return model_dir
 
 
-def _gin_file(name: str, place: Place, folder: str) -> str:
+def _gin_file(name: str, place: LaunchPlace, folder: str) -> str:
   """The file that the hosts will read as --gin_file=NAME, or a copy of it here."""
   from xmcap import configuration
 
@@ -203,7 +203,7 @@ def _copied(name: str, address: str, folder: pathlib.Path) -> pathlib.Path:
   return copy
 
 
-def _check_output(name: str, folder: str, place: Place, unseen: list[str]) -> None:
+def _check_output(name: str, folder: str, place: LaunchPlace, unseen: list[str]) -> None:
   if not addresses.is_remote(folder):
     if place.hosts > 1 and not place.same_disks:
       raise UsageError(
@@ -218,7 +218,7 @@ def _check_output(name: str, folder: str, place: Place, unseen: list[str]) -> No
     unseen.append(f"{name}={folder}")
 
 
-def _check_mesh(place: Place) -> None:
+def _check_mesh(place: LaunchPlace) -> None:
   """Raises UsageError if the mesh does not fit the devices, or the batch cannot be divided over it."""
   if not place.devices:
     return
@@ -240,7 +240,7 @@ def _check_mesh(place: Place) -> None:
     raise UsageError(f"{place.name}: {error}") from None
 
 
-def _check_inputs(place: Place, unseen: list[str], has_vocabulary: bool = False) -> dict[str, str]:
+def _check_inputs(place: LaunchPlace, unseen: list[str], has_vocabulary: bool = False) -> dict[str, str]:
   """Raises UsageError if an input is missing; returns {macro or folder: its address here} of those that are seen.
 
   `has_vocabulary`: the model folder has one, so that none is taken from the data.
@@ -262,7 +262,7 @@ def _check_inputs(place: Place, unseen: list[str], has_vocabulary: bool = False)
   return seen
 
 
-def _located(name: str, path: str, place: Place, unseen: list[str]) -> str | None:
+def _located(name: str, path: str, place: LaunchPlace, unseen: list[str]) -> str | None:
   address = place.locate(path)
   if address is None:
     if place.folder == "" and not (addresses.is_remote(path) or os.path.isabs(path) or path.startswith("~")):

@@ -95,7 +95,7 @@ def _add_score(commands) -> None:
   base.flag(shown, "--only_tables", "write only the tables")
   _add_latex(shown, "table.tex, such as language,cider_d; default: all")
   kinds = command.add_subparsers(
-    metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.Parser,
+    metavar="zero-shot|retrieval|tags", title="embeddings and tags", parser_class=base.CommandParser,
     description="score embeddings or tags instead of captions; each has its own --help",
   )  # fmt: skip
   score_ranked.add(kinds)

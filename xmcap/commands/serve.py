@@ -67,9 +67,9 @@ def _serve(arguments) -> None:
   from xmcap.models import model_json
   from xmcap.serving import app as app_lib
   from xmcap.serving import server
-  from xmcap.serving.batching import Batching, Captioner
+  from xmcap.serving.batching import Batching, ServedCaptioner
   from xmcap.serving.limits import Limits
-  from xmcap.serving.model import Model
+  from xmcap.serving.model import ServedModel
   from xmcap.serving.searches import parse
 
   limits = Limits(
@@ -82,7 +82,7 @@ def _serve(arguments) -> None:
   searches = parse(arguments.searches)
   bound = server.bind(arguments.host, arguments.port)
   described = model_json.of_folder(arguments.model_dir)
-  model = Model(
+  model = ServedModel(
     "/".join(arguments.model_dir.rstrip("/").split("/")[-2:]),
     described.captioner()[0].image_size,
     {name: search or described.searching() for name, search in searches.items()},
@@ -93,7 +93,7 @@ def _serve(arguments) -> None:
   hosts = arguments.allowed_hosts or server.hosts(arguments.host)
   app, service = app_lib.make(model, limits, batching, hosts, base.say)
 
-  def load() -> Captioner:
+  def load() -> ServedCaptioner:
     from xmcap.evaluation.captioning import load_captioner
 
     captioner = load_captioner(arguments.model_dir, arguments.step, batch_size=batching.pictures)

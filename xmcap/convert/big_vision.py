@@ -9,8 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from xmcap.convert.pairs import SAME, Kind, Leaf, Pair, leading_ones, module_pairs, position_pairs, reshaped
-from xmcap.convert.source import Source, count_layers, make_config, shape_of
+from xmcap.convert.pairs import (
+  SAME,
+  Leaf,
+  Pair,
+  WeightKind,
+  leading_ones,
+  module_pairs,
+  position_pairs,
+  reshaped,
+)
+from xmcap.convert.source import WeightSource, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files.npy_header import read_header
 from xmcap.files.tensors import LastRead, Tensor, check_claim, check_name, refuse_pickle
@@ -37,7 +46,7 @@ def is_file(path: pathlib.Path) -> bool:
   return path.is_file() and zipfile.is_zipfile(path)
 
 
-def open_npz(path: pathlib.Path, pool: str | None = None) -> Source:
+def open_npz(path: pathlib.Path, pool: str | None = None) -> WeightSource:
   """Opens the ViT in a file; UsageError if the file is not a complete .npz of numbers, or holds no such ViT.
 
   `pool` replaces the pooling that the file has: `map`, `tok` if there is a class token, else `gap`.
@@ -69,7 +78,7 @@ def find_prefix(tensors: Mapping[str, Tensor], anchor: str, path: pathlib.Path) 
   return prefixes[0]
 
 
-def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Source:
+def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> WeightSource:
   """Returns the ViT with these tensors, whose names have no prefix.
 
   UsageError if they are another model's, or their sizes do not match.
@@ -99,7 +108,7 @@ def find_vit(tensors: Mapping[str, Tensor], pool: str | None, where: str) -> Sou
     modules |= block_modules("map_head", ["", *(f"{head or ''}{part}" for part in pooling)])
     return module_pairs(paths, modules, "vit/", others, leaf(config.num_heads))
 
-  return Source(
+  return WeightSource(
     "ViT of big_vision",
     where,
     tensors,
@@ -166,7 +175,7 @@ def leaf(heads: int) -> Leaf:
   bias = reshaped(lambda shape: (heads, shape[0] // heads))
   out = reshaped(lambda shape: (heads, shape[0] // heads, shape[1]))
 
-  def leaf_of(module: str, name: str) -> tuple[str, Kind]:
+  def leaf_of(module: str, name: str) -> tuple[str, WeightKind]:
     kind = SAME
     if module.endswith("/attention/out"):
       kind = out if name == "kernel" else SAME

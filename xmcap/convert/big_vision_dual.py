@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from xmcap.convert import big_vision
-from xmcap.convert.pairs import SAME, Kind, Pair, Shape, below, leading_ones, module_pairs
-from xmcap.convert.source import Source, count_layers, make_config, shape_of
+from xmcap.convert.pairs import SAME, Pair, Shape, WeightKind, below, leading_ones, module_pairs
+from xmcap.convert.source import WeightSource, count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower
 from xmcap.families.dual.text_tower import TextConfig
@@ -23,7 +23,7 @@ _KIND = "text_transformer of big_vision"
 _GEMMA_ROWS = 256_000  # of SigLIP 2's text towers
 
 
-def open_npz(path: pathlib.Path) -> Source:
+def open_npz(path: pathlib.Path) -> WeightSource:
   """Opens both towers in a file; a text's vector is at its last position, big_vision's default.
 
   UsageError if the file is not a complete .npz of numbers, or holds other towers.
@@ -53,7 +53,7 @@ def open_npz(path: pathlib.Path) -> Source:
     modules = {"image_head": "img/head", "text_head": "txt/head"}
     return module_pairs(paths, modules, others=others, leaf=lambda _, name: (f"/{name}", SAME))
 
-  return Source(
+  return WeightSource(
     "two towers of big_vision",
     where,
     {f"img/{name}": tensor for name, tensor in vit.tensors.items()}
@@ -113,7 +113,7 @@ def _text_pairs(tensors: Mapping[str, Tensor], heads: int, paths: Iterable[str])
   return module_pairs(paths, modules, "text_tower/", [tokens, positions], big_vision.leaf(heads))
 
 
-_TWICE = Kind(
+_TWICE = WeightKind(
   lambda ours: [(1, *ours[0]), (1, *ours[0])],
   lambda theirs, _: [theirs[0][0].astype(np.float32) + theirs[1][0].astype(np.float32)],
   added=(0,),

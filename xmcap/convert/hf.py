@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xmcap.convert import hf_dual, hf_pictures, hf_t5, hf_vit
-from xmcap.convert.source import Source
+from xmcap.convert.source import WeightSource
 from xmcap.errors import UsageError, one_line
 from xmcap.families.dual import tokenizer_files
 from xmcap.files.bucket_paths import epath
@@ -27,7 +27,7 @@ def is_folder(path: pathlib.Path) -> bool:
   return (path / CONFIG).is_file()
 
 
-def open_dual(path: pathlib.Path) -> Source:
+def open_dual(path: pathlib.Path) -> WeightSource:
   """Opens both towers in a folder; UsageError for an unknown class, an unsupported variant, or damaged files."""
   config = read_json(path / CONFIG)
   name = hf_dual.MODEL_TYPES.get(str(config.get("model_type")))
@@ -50,12 +50,12 @@ def open_dual(path: pathlib.Path) -> Source:
     assert isinstance(module.vit, ViTConfig)
     pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
   absent = () if "logit_bias" in tensors else ("logit_bias",)
-  return Source(
+  return WeightSource(
     name, str(path), tensors, module, pairs, _ASKS, towers.may_drop, absent, beside=tokenizer.files
   )
 
 
-def open_folder(path: pathlib.Path, pool: str | None = None) -> Source:
+def open_folder(path: pathlib.Path, pool: str | None = None) -> WeightSource:
   """Opens the mT5 or the vision tower in a folder; a ViT gets `pool` instead of its own.
 
   UsageError for an unknown class, an unsupported variant, or damaged files.
@@ -94,7 +94,7 @@ def _processor(path: pathlib.Path) -> dict[str, Any]:
 
 def _open_t5(
   path: pathlib.Path, settings: Mapping[str, Any], name: str, tensors: Mapping[str, Tensor]
-) -> Source:
+) -> WeightSource:
   where = str(path / CONFIG)
   config, scaled = hf_t5.read_config(settings, where), hf_t5.is_scaled(settings, where)
   embedding = hf_t5.embedding_of(tensors, str(path))
@@ -112,7 +112,7 @@ def _open_t5(
   if scaled:
     notes.append("the logits' factor d_model**-0.5 is part of decoder/logits_dense/kernel")
   pairs = functools.partial(hf_t5.t5_pairs, embedding=embedding, tied=tied, scaled=scaled)
-  return Source(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=notes)
+  return WeightSource(name, str(path), tensors, config, pairs, _ASKS, hf_t5.MAY_DROP, notes=notes)
 
 
 def _open_vit(
@@ -121,7 +121,7 @@ def _open_vit(
   name: str | None,
   tensors: Mapping[str, Tensor],
   pool: str | None,
-) -> Source:
+) -> WeightSource:
   family = hf_vit.CLASSES[name] if name else hf_vit.MODEL_TYPES[settings["model_type"]]
   processor = _processor(path)
   config = hf_vit.read_config(family, settings, processor, str(path / CONFIG), pool)
@@ -144,7 +144,7 @@ def _open_vit(
   pairs = functools.partial(hf_vit.vit_pairs, family, config, prefix=prefix)
   source = "" if processor else f"; no {PROCESSOR}: image_mean and image_std are {family.model}'s usual"
   notes = [f"pool {config.pool!r}{source}"]
-  return Source(name or family.model, str(path), tensors, config, pairs, _ASKS, may_drop, absent, notes)
+  return WeightSource(name or family.model, str(path), tensors, config, pairs, _ASKS, may_drop, absent, notes)
 
 
 def read_tensors(path: pathlib.Path, weights: str = WEIGHTS) -> dict[str, Tensor]:

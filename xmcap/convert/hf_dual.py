@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xmcap.convert import hf_pictures, hf_text, hf_vit
-from xmcap.convert.pairs import SAME, Kind, Pair, leading_ones, module_pairs
+from xmcap.convert.pairs import SAME, Pair, WeightKind, leading_ones, module_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower
@@ -213,7 +213,7 @@ def dual_pairs(
   return module_pairs(paths, towers.modules, others=pairs)
 
 
-def _two_products(between: int) -> Kind:
+def _two_products(between: int) -> WeightKind:
   """Our head is the product of their two linear layers, the first of which has a bias and `between` outputs."""
 
   def to_ours(theirs, shapes):
@@ -225,4 +225,4 @@ def _two_products(between: int) -> Kind:
     width, embed = ours[0]
     return [(between, width), (between,), (embed, between)]
 
-  return Kind(their_shapes, to_ours, added=(0, 1))
+  return WeightKind(their_shapes, to_ours, added=(0, 1))

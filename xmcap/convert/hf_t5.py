@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.convert.pairs import SAME, TIED, Kind, Pair, module_pairs
+from xmcap.convert.pairs import SAME, TIED, Pair, WeightKind, module_pairs
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.files.tensors import Tensor
@@ -144,8 +144,10 @@ def _scaled(embedding: np.ndarray) -> np.ndarray:
   return kernel * np.float32(len(kernel) ** -0.5)
 
 
-_SCALED_TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], _scaled(theirs[0])], added=(1,))
-_SCALED = Kind(lambda ours: [ours[0][::-1]], lambda theirs, _: [_scaled(theirs[0])], added=(0,))
+_SCALED_TIED = WeightKind(
+  lambda ours: [ours[0]], lambda theirs, _: [theirs[0], _scaled(theirs[0])], added=(1,)
+)
+_SCALED = WeightKind(lambda ours: [ours[0][::-1]], lambda theirs, _: [_scaled(theirs[0])], added=(0,))
 
 
 def read_config(settings: Mapping[str, Any], where: str) -> T5Config:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.convert.pairs import SAME, Kind, Pair, below, module_pairs
+from xmcap.convert.pairs import SAME, Pair, WeightKind, below, module_pairs
 from xmcap.convert.source import count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.families.dual.text_tower import TextConfig
@@ -17,7 +17,7 @@ _HEAD_WIDTH = 64  # in all published models of these kinds
 
 
 @dataclasses.dataclass(frozen=True)
-class Encoder:
+class HfTextEncoder:
   """One of transformers' text encoders.
 
   Attributes:
@@ -82,25 +82,25 @@ _DROPPED = {
   r"embeddings\.(position_ids|token_type_ids)": "numbers, not weights",
   r"pooler\.dense\.(weight|bias)": "the pooler, which nothing here reads",
 }
-_BERT = Encoder(
+_BERT = HfTextEncoder(
   "BERT", _BERT_MODULES, _TOKENS, _POSITIONS, _TYPES, "num_attention_heads", _POST_NORM | dict(norm_epsilon=1e-12),
   _DROPPED,
 )  # fmt: skip
 XLM_R = dataclasses.replace(
   _BERT, name="XLM-R", fields=_POST_NORM | dict(norm_epsilon=1e-5, positions="counted", pad_id=1)
 )
-_DISTILBERT = Encoder(
+_DISTILBERT = HfTextEncoder(
   "DistilBERT", _DISTILBERT_MODULES, _TOKENS, _POSITIONS, "", "n_heads", _POST_NORM | dict(norm_epsilon=1e-12),
   _DROPPED,
 )  # fmt: skip
-_M2M100 = Encoder(
+_M2M100 = HfTextEncoder(
   "M2M100", _M2M100_MODULES, "embed_tokens.weight", "", "", "encoder_attention_heads",
   dict(activation="relu", norm_epsilon=1e-5, positions="sinusoidal", scale_embedding=True, pad_id=1),
   {r"embed_positions\.weights": "sinusoids, which are computed"},
 )  # fmt: skip
 
 
-def recognise(tensors: Mapping[str, Tensor], prefix: str, where: str) -> Encoder:
+def recognise(tensors: Mapping[str, Tensor], prefix: str, where: str) -> HfTextEncoder:
   """Returns the kind of the encoder below a prefix; UsageError if it is none of these."""
   if f"{prefix}{_M2M100.tokens}" in tensors and f"{prefix}layers.0.self_attn_layer_norm.weight" in tensors:
     return _M2M100
@@ -117,7 +117,7 @@ def recognise(tensors: Mapping[str, Tensor], prefix: str, where: str) -> Encoder
 
 
 def read_config(
-  encoder: Encoder,
+  encoder: HfTextEncoder,
   tensors: Mapping[str, Tensor],
   prefix: str,
   where: str,
@@ -155,7 +155,7 @@ def read_config(
 
 
 def encoder_pairs(
-  encoder: Encoder, tensors: Mapping[str, Tensor], prefix: str, paths: Collection[str]
+  encoder: HfTextEncoder, tensors: Mapping[str, Tensor], prefix: str, paths: Collection[str]
 ) -> list[Pair]:
   """Returns the pairs of our text tower and the encoder below a prefix."""
   pairs = [Pair(("text_tower/token_embedding",), (encoder.tokens,), SAME)]
@@ -166,12 +166,12 @@ def encoder_pairs(
   return below(prefix, module_pairs(paths, encoder.modules, "text_tower/", pairs))
 
 
-def may_drop(encoder: Encoder, prefix: str) -> dict[str, str]:
+def may_drop(encoder: HfTextEncoder, prefix: str) -> dict[str, str]:
   """Returns `encoder.may_drop` for names below a prefix."""
   return {re.escape(prefix) + rule: reason for rule, reason in encoder.may_drop.items()}
 
 
-def positions_and_type(rows: int, types: int = 0) -> Kind:
+def positions_and_type(rows: int, types: int = 0) -> WeightKind:
   """Our positions are the first of their `rows`, plus the first of their `types`, the type of all tokens of a text."""
 
   def their_shapes(ours):
@@ -182,4 +182,4 @@ def positions_and_type(rows: int, types: int = 0) -> Kind:
     positions = theirs[0][: shapes[0][0]]
     return [positions.astype(np.float32) + theirs[1][0].astype(np.float32)] if types else [positions]
 
-  return Kind(their_shapes, to_ours, added=(0,) if types else ())
+  return WeightKind(their_shapes, to_ours, added=(0,) if types else ())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from xmcap.convert import hf, hf_text
 from xmcap.convert.pairs import Pair, below, module_pairs
-from xmcap.convert.source import Source
+from xmcap.convert.source import WeightSource
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualTower
 from xmcap.families.dual.text_tower import TextConfig
@@ -46,7 +46,7 @@ def is_folder(path: pathlib.Path) -> bool:
   return hf.is_folder(path) and hf.read_json(path / hf.CONFIG).get("model_type") == _M_CLIP_TYPE
 
 
-def open_pair(path: pathlib.Path, images: Source) -> Source:
+def open_pair(path: pathlib.Path, images: WeightSource) -> WeightSource:
   """Opens the text tower in a folder and the image tower of a CLIP as one model.
 
   UsageError if there is no such text tower, our tower does not support it, or the two do not share a space.
@@ -76,7 +76,7 @@ def open_pair(path: pathlib.Path, images: Source) -> Source:
     others = below(_IMAGE, of_images) + hf_text.encoder_pairs(encoder, text.tensors, text.prefix, paths)
     return module_pairs(paths, {"text_head": text.head}, others=others)
 
-  return Source(
+  return WeightSource(
     f"{encoder.name} and the image tower of {images.kind}",
     str(path),
     {**text.tensors, **{_IMAGE + name: tensor for name, tensor in images.tensors.items()}},

@@ -11,7 +11,7 @@ from typing import Any
 
 from xmcap.convert import hf, hf_text, hf_vit
 from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_pairs, position_pairs
-from xmcap.convert.source import Source, count_layers, make_config, shape_of
+from xmcap.convert.source import WeightSource, count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower
 from xmcap.families.dual.text_tower import TextConfig
@@ -70,7 +70,7 @@ def is_folder(path: pathlib.Path) -> bool:
   return (path / CONFIG).is_file()
 
 
-def open_folder(path: pathlib.Path) -> Source:
+def open_folder(path: pathlib.Path) -> WeightSource:
   """Opens both towers in a folder; UsageError for an unsupported variant or damaged files."""
   where = str(path / CONFIG)
   config = hf.read_json(path / CONFIG)
@@ -95,7 +95,7 @@ def open_folder(path: pathlib.Path) -> Source:
         f"{where}: embed_dim {dual.embed_dim} is not the width of a tower without a projection"
       )
   module = DualTower(vit, tower, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
-  return Source(
+  return WeightSource(
     "OpenCLIP",
     str(path),
     tensors,

@@ -14,7 +14,7 @@ Arrays = Sequence[np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class WeightKind:
   """How our tensors differ from their tensors with the same numbers.
 
   Attributes:
@@ -36,7 +36,7 @@ class Pair:
 
   ours: tuple[str, ...]
   theirs: tuple[str, ...]
-  kind: Kind
+  kind: WeightKind
 
 
 def below(prefix: str, pairs: Iterable[Pair]) -> list[Pair]:
@@ -44,16 +44,16 @@ def below(prefix: str, pairs: Iterable[Pair]) -> list[Pair]:
   return [dataclasses.replace(pair, theirs=tuple(prefix + name for name in pair.theirs)) for pair in pairs]
 
 
-def reshaped(their_shape: Callable[[Shape], Shape]) -> Kind:
+def reshaped(their_shape: Callable[[Shape], Shape]) -> WeightKind:
   """Returns the kind of tensors that differ only in shape; `their_shape` maps our shape to theirs."""
-  return Kind(
+  return WeightKind(
     lambda ours: [their_shape(ours[0])],
     lambda theirs, shapes: [theirs[0].reshape(shapes[0])],
     lambda ours, shapes: [ours[0].reshape(shapes[0])],
   )
 
 
-def leading_ones(count: int) -> Kind:
+def leading_ones(count: int) -> WeightKind:
   """Returns the kind of tensors to which the other format adds `count` leading axes of size 1."""
   return reshaped(lambda shape: (1,) * count + shape)
 
@@ -61,19 +61,19 @@ def leading_ones(count: int) -> Kind:
 SAME = reshaped(lambda shape: shape)
 
 _TORCH_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
-TORCH_KERNEL = Kind(
+TORCH_KERNEL = WeightKind(
   lambda ours: [tuple(ours[0][axis] for axis in _TORCH_AXES[len(ours[0])])],
   lambda theirs, _: [theirs[0].transpose(np.argsort(_TORCH_AXES[theirs[0].ndim]))],
   lambda ours, _: [ours[0].transpose(_TORCH_AXES[ours[0].ndim])],
 )
 """Ours is [in, out] or [height, width, in, out], torch's [out, in] or [out, in, height, width]."""
-JOINED = Kind(
+JOINED = WeightKind(
   lambda ours: [(sum(shape[-1] for shape in ours), *ours[0][:-1])],
   lambda theirs, shapes: [part.T for part in np.split(theirs[0], len(shapes))],
   lambda ours, _: [np.concatenate([part.T for part in ours])],
 )
 """Torch concatenates our query, key and value (kernels or biases) along the first axis of one tensor."""
-TIED = Kind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], theirs[0].T])
+TIED = WeightKind(lambda ours: [ours[0]], lambda theirs, _: [theirs[0], theirs[0].T])
 """Their embedding is our embedding and, transposed, the kernel of our logits."""
 
 
@@ -97,7 +97,7 @@ def position_pairs(
   return pairs
 
 
-def _token_and_positions(token_ones: int, position_ones: int) -> Kind:
+def _token_and_positions(token_ones: int, position_ones: int) -> WeightKind:
   """Our class token is their token plus their first position; our positions are the others.
 
   In an export their first position is zero, since only the sum matters.
@@ -115,22 +115,22 @@ def _token_and_positions(token_ones: int, position_ones: int) -> Kind:
     rows = np.concatenate([np.zeros_like(ours[1][:1]), ours[1]])
     return [ours[0].reshape(shapes[0]), rows.reshape(shapes[1])]
 
-  return Kind(their_shapes, to_ours, to_theirs, added=(0,))
+  return WeightKind(their_shapes, to_ours, to_theirs, added=(0,))
 
 
-def _later_positions(ones: int) -> Kind:
+def _later_positions(ones: int) -> WeightKind:
   """Our positions are theirs without the first, which belongs to an unused class token."""
-  return Kind(
+  return WeightKind(
     lambda ours: [(1,) * ones + (ours[0][0] + 1, ours[0][1])],
     lambda theirs, shapes: [theirs[0].reshape(-1, shapes[0][1])[1:]],
   )
 
 
-Leaf = Callable[[str, str], tuple[str, Kind]]
+Leaf = Callable[[str, str], tuple[str, WeightKind]]
 """(our module, our parameter in it) -> what follows the name of their module, and the kind."""
 
 
-def torch_leaf(module: str, name: str) -> tuple[str, Kind]:
+def torch_leaf(module: str, name: str) -> tuple[str, WeightKind]:
   """The `Leaf` of torch."""
   del module
   if name in ("kernel", "rel_embedding"):

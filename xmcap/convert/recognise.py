@@ -3,7 +3,7 @@
 import pathlib
 
 from xmcap.convert import big_vision, big_vision_dual, hf, m_clip, open_clip, t5x
-from xmcap.convert.source import Source
+from xmcap.convert.source import WeightSource
 from xmcap.errors import UsageError
 from xmcap.files import addresses
 from xmcap.files.bucket_paths import epath
@@ -25,7 +25,7 @@ def open_source(
   pool: str | None = None,
   dual: bool = False,
   image_tower: str | None = None,
-) -> Source:
+) -> WeightSource:
   """Opens the model in a file or folder.
 
   Args:
@@ -58,7 +58,7 @@ def open_source(
   return source
 
 
-def _open_dual(kind: str, place: pathlib.Path, pool: str | None, image_tower: str | None) -> Source:
+def _open_dual(kind: str, place: pathlib.Path, pool: str | None, image_tower: str | None) -> WeightSource:
   if pool is not None or kind == "t5x":
     raise UsageError("--part=dual: takes a model of two towers (hf, big_vision, open_clip), and no --pool")
   if image_tower is not None:

@@ -27,7 +27,7 @@ _SMALL_T5 = T5Config(8, 8, 1, 8, 1, 1, 8)
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class WeightSource:
   """A model whose tensors have not been read yet.
 
   Attributes:

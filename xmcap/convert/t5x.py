@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xmcap.convert.pairs import SAME, Pair, Shape
-from xmcap.convert.source import Source, count_layers, make_config, shape_of
+from xmcap.convert.source import WeightSource, count_layers, make_config, shape_of
 from xmcap.errors import UsageError, one_line
 from xmcap.files.orbax import is_orbax, read_orbax
 from xmcap.files.tensors import LastRead, Tensor, check_claim, check_name, is_file_name
@@ -60,7 +60,7 @@ def parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
   return {name.removeprefix(_TARGET): tensors[name] for name in tensors if name.startswith(_TARGET)}
 
 
-def open_checkpoint(path: pathlib.Path) -> Source:
+def open_checkpoint(path: pathlib.Path) -> WeightSource:
   """Opens the T5 in a checkpoint.
 
   UsageError if it cannot be read, its layers are stacked, or it is a whole captioner or not a T5.1.1.
@@ -83,7 +83,7 @@ def open_checkpoint(path: pathlib.Path) -> Source:
     return [Pair((path,), (_TARGET + path,), SAME) for path in paths]
 
   note = "relpos_max_distance is not in the checkpoint: using t5x's 128"
-  return Source(
+  return WeightSource(
     "T5 of t5x", str(path), tensors, config, pairs, "its other shapes ask", _MAY_DROP, notes=[note]
   )
 

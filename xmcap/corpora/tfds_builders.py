@@ -84,7 +84,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
 
   VERSION = tfds.core.Version("1.0.0")
   BUILDER_CONFIGS = [RecordsConfig(name="published", description="Pictures as they were published.")]
-  CORPUS: type[build.Corpus]
+  CORPUS: type[build.CorpusBuild]
   builder_config: RecordsConfig  # from BUILDER_CONFIGS or the user, so never None
 
   def __init__(self, *, file_format: Any = None, **arguments):
@@ -128,7 +128,7 @@ class _Builder(  # pyright: ignore[reportGeneralTypeIssues]
     plans.begin(self._folder, work_dir, corpus.plan(options))
     listed = self._opened.enter_context(files.whole(self._folder / "problems.jsonl"))
     self._problems = Problems(options.on_bad, listed)
-    work = options_lib.Work(work_dir, options, processes.available_cores(), self._problems)
+    work = options_lib.BuildInProgress(work_dir, options, processes.available_cores(), self._problems)
     self._splits = list(corpus.splits(work))
     return {split.name: self._generate_examples(split) for split in self._splits}
 

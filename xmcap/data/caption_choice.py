@@ -22,7 +22,7 @@ _TRANSLATED = ("mt", "translated")
 _MAX_LAYOUTS = 10_000  # cached layouts of some 3 kB each; the pictures of most corpora share a few
 
 
-class Layout:
+class LanguageLayout:
   """The languages of a picture's captions; many pictures share a layout.
 
   `languages` has the code of each caption, and `columns` the column of each code to draw from. With a `power`, the
@@ -72,7 +72,7 @@ class Layout:
     return columns, self.places[columns, in_turn]
 
 
-Drawn = Callable[[np.ndarray | slice, Layout], tuple[np.ndarray, np.ndarray]]
+Drawn = Callable[[np.ndarray | slice, LanguageLayout], tuple[np.ndarray, np.ndarray]]
 """Given rows of the drawn positions and their layout, returns (columns, places) of their captions, as `take`."""
 
 
@@ -109,9 +109,11 @@ class Drawing:
     ]
     self._sources = [frozenset(source.encode() for source in own) for own in sources]
     self._count_power = count_power
-    self._layouts: dict[tuple[int, bytes], Layout] = {}
+    self._layouts: dict[tuple[int, bytes], LanguageLayout] = {}
 
-  def layout(self, part: int, key: bytes, codes: Sequence[bytes], sources: Sequence[bytes] = ()) -> Layout:
+  def layout(
+    self, part: int, key: bytes, codes: Sequence[bytes], sources: Sequence[bytes] = ()
+  ) -> LanguageLayout:
     """Returns the layout of a picture of a corpus with captions in these languages.
 
     `sources` of the captions are only needed if captions are chosen by source or in pairs. The layout is cached by
@@ -129,7 +131,7 @@ class Drawing:
         # A caption of another source counts as one in no language.
         pairs = zip(languages, sources, strict=True)
         languages = [code if source in chosen else "" for code, source in pairs]
-      layout = Layout(languages, self._columns[part], self._weights[part], self._count_power, pivots)
+      layout = LanguageLayout(languages, self._columns[part], self._weights[part], self._count_power, pivots)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[part, key] = layout
     return layout
@@ -141,7 +143,7 @@ class Drawing:
     starts = draws.bits(self.seed, "turn", places.indices, 1)[:, 0] >> np.uint64(2)
     turns = starts.astype(np.int64) + places.epochs
 
-    def captions(rows: np.ndarray | slice, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    def captions(rows: np.ndarray | slice, layout: LanguageLayout) -> tuple[np.ndarray, np.ndarray]:
       order = draws.weighted_order(layout.weights, uniforms[rows])
       return layout.take(order, turns[rows], self.captions_per_image)
 

@@ -34,7 +34,7 @@ _FINGERPRINT_ROWS = 64
 _LEAST_AHEAD = 2  # one is consumed while the other is made
 
 
-class Rows(NamedTuple):
+class BatchRows(NamedTuple):
   """N rows of a batch without the pixels.
 
   `keys` are those of the pictures, `fields` has the arrays [N, ...] by name, and `lost` the keys of the pictures that
@@ -261,18 +261,18 @@ class PictureStream:
     parts = [functools.partial(self._part, step, *part) for part in split]
     return Job(parts, functools.partial(self._joined, pixels))
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
     """Makes the rows at N positions of a step.
 
     It fills their pixels, uint8 [N, H, W, 3], or vectors, float32 [N, D], by `_load_pixels`.
     """
     raise NotImplementedError
 
-  def rows(self, pixels: np.ndarray, positions: np.ndarray, *arguments: Any) -> Rows:
+  def rows(self, pixels: np.ndarray, positions: np.ndarray, *arguments: Any) -> BatchRows:
     """The share of `_part` that may be done by a process, with what `_for_processes` leaves of the stream."""
     raise NotImplementedError
 
-  def _made(self, pixels: np.ndarray, positions: np.ndarray, *arguments: Any) -> Rows:
+  def _made(self, pixels: np.ndarray, positions: np.ndarray, *arguments: Any) -> BatchRows:
     """Returns `rows`, called here or in a process."""
     if self._decodes_in is None:
       return self.rows(pixels, positions, *arguments)
@@ -290,7 +290,7 @@ class PictureStream:
       setattr(stream, name, None)
     return stream
 
-  def _joined(self, pixels: np.ndarray, parts: list[Rows]) -> Batch:
+  def _joined(self, pixels: np.ndarray, parts: list[BatchRows]) -> Batch:
     """Returns the batch of all parts, and counts what they lost."""
     for rows in parts:
       for reason, keys in rows.lost.items():

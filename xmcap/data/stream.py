@@ -25,7 +25,7 @@ from xmcap.data.caption_choice import Drawing
 from xmcap.data.length_batches import Buckets
 from xmcap.data.mixture import open_parts
 from xmcap.data.order import MixedOrder, Order, Places
-from xmcap.data.picture_stream import PictureStream, Rows
+from xmcap.data.picture_stream import BatchRows, PictureStream
 from xmcap.data.records import parse_columns, read_tags
 from xmcap.data.registry import Registration, registration
 from xmcap.data.tag_prompts import TagPrompts, own_tags
@@ -227,7 +227,7 @@ class CaptionStream(PictureStream):
     """Returns T -> share among about the first `steps` batches."""
     return self._buckets.mix(steps)
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
     length = self._buckets.batch(step).length
     positions = self._planned(step, positions)
     rows = self._made(pixels, positions, self.order.at(positions), length)
@@ -241,7 +241,7 @@ class CaptionStream(PictureStream):
     fields = {name: rows.fields[name] for name in ("target_tokens", "target_weights")}
     return rows._replace(fields={"prompt_tokens": prompts, **fields})
 
-  def rows(self, pixels: np.ndarray, positions: np.ndarray, places: Places, length: int) -> Rows:
+  def rows(self, pixels: np.ndarray, positions: np.ndarray, places: Places, length: int) -> BatchRows:
     """Returns the targets of pictures at N `places`, padded to `length`, and their languages, `columns` [N, K]."""
     drawn = self._drawing.read(self.source, positions, places)
     keys, columns, texts, pivots = [], [], [], []
@@ -275,7 +275,7 @@ class CaptionStream(PictureStream):
     if self._marks:
       learnt &= ~self._marks.is_given(targets, self._prompts[chosen])
     fields = {"columns": chosen, "target_tokens": targets, "target_weights": learnt * weights[:, None, None]}
-    return Rows(keys, fields, {_CUT: cut, _UNPAIRED if self._marks else _EMPTY: empty})
+    return BatchRows(keys, fields, {_CUT: cut, _UNPAIRED if self._marks else _EMPTY: empty})
 
   def _encoded(
     self, texts: Sequence[Sequence[str]], pivots: Sequence[Sequence[str]], columns: np.ndarray
@@ -336,10 +336,10 @@ class TagStream(PictureStream):
   def signature(self) -> dict[str, Any]:
     return {**super().signature(), "num_slots": self.num_slots, "tags": len(self.tags)}
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
     return self._made(pixels, positions, self.indices(positions))
 
-  def rows(self, pixels: np.ndarray, positions: np.ndarray, indices: np.ndarray) -> Rows:
+  def rows(self, pixels: np.ndarray, positions: np.ndarray, indices: np.ndarray) -> BatchRows:
     """Returns the tags and weights of the pictures at N `indices`."""
     records = self.source.read(indices, parse_columns)
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
@@ -358,4 +358,4 @@ class TagStream(PictureStream):
       row[: len(ids)] = ids[: self.num_slots]
       if weight:
         beyond += [record.key] * (len(ids) - self.num_slots)
-    return Rows(keys, {"tags": tags, "weights": weights}, {_TAGS: beyond})
+    return BatchRows(keys, {"tags": tags, "weights": weights}, {_TAGS: beyond})

@@ -8,7 +8,7 @@ from absl import logging
 from xmcap.errors import UsageError, XmcapError
 
 
-class Report:
+class DryRunReport:
   """Prints a line for each check."""
 
   def __init__(self, say: Callable[[str], None]):

@@ -19,7 +19,7 @@ from xmcap.corpora.checking import preflight
 from xmcap.data import epochs, registry
 from xmcap.data.vocabulary import check_rows
 from xmcap.dry_run import first_step, starting_state, trial_checkpoint
-from xmcap.dry_run.report import Report
+from xmcap.dry_run.report import DryRunReport
 from xmcap.errors import UsageError
 from xmcap.evaluation import model_dir
 from xmcap.evaluation import predictor as predictor_lib  # noqa: F401  registers Predictor, whose batch is made small here
@@ -40,7 +40,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
     XmcapError: checks failed only for other reasons.
   """
   run = Arguments()
-  report = Report(say)
+  report = DryRunReport(say)
   vocabulary = Once(model_dir.vocabulary_of_run)
   # A small batch, whatever the run's own batch size for decoding is.
   gin.bind_parameter("Predictor.batch_size", _PICTURES)
@@ -154,7 +154,7 @@ def _read_split(stream: Any, splits: dict, all_languages: bool = True) -> tuple[
   return text, stream
 
 
-def _make_evaluators(report: Report, run: Arguments, splits: dict, vocabulary: Any) -> dict[str, Any]:
+def _make_evaluators(report: DryRunReport, run: Arguments, splits: dict, vocabulary: Any) -> dict[str, Any]:
   """Name of the check -> evaluator; None if it cannot be made or has no data."""
   evaluators = {}
   for number, bound in enumerate(run.unresolved("evaluators"), 1):

@@ -30,7 +30,7 @@ from xmcap.models import model_json, stacking
 from xmcap.models.parts import load as load_class
 from xmcap.progress import Say
 from xmcap.ranked import prompts as prompts_lib
-from xmcap.ranked.retrieval import Captions
+from xmcap.ranked.retrieval import CaptionRows
 from xmcap.ranked.zero_shot import Labels
 from xmcap.reading.embedding_files import KEYS, PICTURES
 from xmcap.scoring import vectors
@@ -90,7 +90,7 @@ class Inputs:
   """
 
   pictures: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  captions: Mapping[str, Captions] = dataclasses.field(default_factory=dict)
+  captions: Mapping[str, CaptionRows] = dataclasses.field(default_factory=dict)
   labels: Mapping[str, Labels] = dataclasses.field(default_factory=dict)
   prompts: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   read: Callable[[str], bytes] = lambda path: epath.Path(path).read_bytes()
@@ -135,7 +135,7 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
       of_language.append(record.texts[place].decode())
       tokenized[code].append(record.tokenized[place].decode() if record.tokenized else "")
   places = np.arange(len(pictures))
-  captions = {code: Captions(places, tuple(of_language)) for code, of_language in texts.items()}
+  captions = {code: CaptionRows(places, tuple(of_language)) for code, of_language in texts.items()}
   return Inputs(pictures, captions, read=lambda number: source[int(number)].image, tokenized=tokenized)
 
 

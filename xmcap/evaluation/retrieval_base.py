@@ -17,7 +17,7 @@ class Embedded(NamedTuple):
   """The arguments of `score_retrieval` that depend on the parameters."""
 
   pictures: np.ndarray
-  captions: dict[str, retrieval.Captions]
+  captions: dict[str, retrieval.CaptionRows]
   texts: dict[str, embedding_files.Read]
   similarity: str = "cosine"
 

@@ -15,7 +15,7 @@ from xmcap.convert import exporting
 from xmcap.convert.importing import check_free
 from xmcap.data.vocabulary import EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from xmcap.errors import UsageError
-from xmcap.export.program import MANIFEST, Program, sentencepiece_model
+from xmcap.export.program import MANIFEST, ExportedProgram, sentencepiece_model
 from xmcap.files import files
 from xmcap.files.tensors import Tensor
 from xmcap.models.decoding.beam_search import Beam
@@ -25,7 +25,7 @@ from xmcap.models.parts import IMAGE
 _SPACE = "▁"  # SentencePiece's
 
 
-def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[[str], None]) -> None:
+def write(program: ExportedProgram, model_dir: str, folder: pathlib.Path, say: Callable[[str], None]) -> None:
   """Writes `vit/`, `t5/` with the tokenizer, `projection.safetensors`, the vocabulary and the manifest.
 
   Raises:
@@ -54,7 +54,7 @@ def write(program: Program, model_dir: str, folder: pathlib.Path, say: Callable[
   say(f"{folder}: docs/export.md shows how to combine the parts")
 
 
-def _generate_arguments(program: Program) -> dict[str, Any]:
+def _generate_arguments(program: ExportedProgram) -> dict[str, Any]:
   """Arguments of transformers' `generate` for the same search."""
   search, most = program.generator.search, {"max_new_tokens": program.generator.max_length}
   if isinstance(search, Sample):

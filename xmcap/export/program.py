@@ -37,7 +37,7 @@ _LANGUAGE_PIECE = re.compile("<([a-z]{2,3}(?:-[A-Za-z0-9]+)*)>")
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class ExportedProgram:
   """A captioner and its search.
 
   Attributes:
@@ -109,7 +109,7 @@ class Program:
     files.write_bytes(folder / model_dir.VOCABULARY, self.vocabulary.model)
 
 
-def load(folder: str, step: int | None = None) -> Program:
+def load(folder: str, step: int | None = None) -> ExportedProgram:
   """Loads the program of a model folder after `model_dir.parse`; for `step` see `model_dir.load_params`.
 
   Raises:
@@ -122,7 +122,7 @@ def load(folder: str, step: int | None = None) -> Program:
   shapes = flat(variable_shapes(captioner.vit, captioner.t5)["params"])
   check_same(shapes, arrays, folder, allow_extra=True)
   params = {path: np.asarray(arrays[path], np.float32) for path in shapes}
-  return Program(predictor.generator, predictor.vocabulary, params, _prompts(predictor, folder), step)
+  return ExportedProgram(predictor.generator, predictor.vocabulary, params, _prompts(predictor, folder), step)
 
 
 def _prompts(predictor: Predictor, folder: str) -> dict[str, list[int]]:

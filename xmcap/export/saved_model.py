@@ -15,7 +15,7 @@ from jax.experimental import jax2tf
 from xmcap import quiet
 from xmcap.convert.importing import check_free
 from xmcap.errors import XmcapError, one_line
-from xmcap.export.program import MANIFEST, PLATFORMS, Program, text_of_pieces
+from xmcap.export.program import MANIFEST, PLATFORMS, ExportedProgram, text_of_pieces
 from xmcap.files import files, whole_files
 
 _MODEL = "saved_model.pb"
@@ -29,7 +29,7 @@ class CaptionModule(tf.Module):
     image_size: int32 [], side of the pictures in pixels.
   """
 
-  def __init__(self, program: Program):
+  def __init__(self, program: ExportedProgram):
     super().__init__()
     shapes = [None, "(b, _, _, _)", "(l, _)", *([None] if program.seeded else [])]
     run = jax2tf.convert(
@@ -92,7 +92,7 @@ def check_readable() -> None:
     ) from None
 
 
-def write(program: Program, folder: pathlib.Path, say: Callable[[str], None]) -> None:
+def write(program: ExportedProgram, folder: pathlib.Path, say: Callable[[str], None]) -> None:
   """Writes the SavedModel, the vocabulary and the manifest; UsageError if one already exists."""
   check_free(folder, _MODEL, _VARIABLES, MANIFEST)
   check_readable()

@@ -8,13 +8,13 @@ import numpy as np
 from jax import export
 
 from xmcap.convert.importing import check_free
-from xmcap.export.program import MANIFEST, PLATFORMS, Program
+from xmcap.export.program import MANIFEST, PLATFORMS, ExportedProgram
 from xmcap.files import files, outputs
 
 PROGRAM, PARAMS = "captioner.stablehlo", "params.npz"
 
 
-def exported(program: Program) -> export.Exported:
+def exported(program: ExportedProgram) -> export.Exported:
   """The program (params, image, prompt_tokens[, seed]) for any number of pictures b and languages l."""
   b, l = export.symbolic_shape("b, l")  # noqa: E741
   side, length = program.image_size, len(next(iter(program.prompts.values())))
@@ -28,7 +28,7 @@ def exported(program: Program) -> export.Exported:
   return export.export(jax.jit(program.__call__), platforms=PLATFORMS)(*shapes)
 
 
-def write(program: Program, folder: pathlib.Path, say: Callable[[str], None]) -> None:
+def write(program: ExportedProgram, folder: pathlib.Path, say: Callable[[str], None]) -> None:
   """Writes the program, its parameters, the vocabulary and the manifest; UsageError if one already exists."""
   check_free(folder, PROGRAM, PARAMS, MANIFEST)
   made = exported(program)

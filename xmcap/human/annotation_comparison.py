@@ -34,7 +34,7 @@ class AcceptedTags:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class SuggestionRank:
   """How often the suggestion in this place, from 1, was used: per cent of those that were shown there.
 
   `tags` were given to the picture; with `sentences` a sentence was begun. None: nothing was shown there.
@@ -81,11 +81,11 @@ class Compared:
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class AnnotatorComparison:
   """The tables of all languages."""
 
   tags: tuple[AcceptedTags, ...]
-  places: tuple[Place, ...]
+  places: tuple[SuggestionRank, ...]
   distances: tuple[Distances, ...]
   compared: tuple[Compared, ...]
 
@@ -129,9 +129,11 @@ class _Sentence:
   distances: tuple[int, ...]
 
 
-def compare(by_language: Iterable[tuple[str, Sequence[Annotation]]], resamples: int, seed: int) -> Comparison:
+def compare(
+  by_language: Iterable[tuple[str, Sequence[Annotation]]], resamples: int, seed: int
+) -> AnnotatorComparison:
   """Returns the tables of (language, its annotations); the intervals are of resampled pictures."""
-  tables: dict[str, list] = {field.name: [] for field in dataclasses.fields(Comparison)}
+  tables: dict[str, list] = {field.name: [] for field in dataclasses.fields(AnnotatorComparison)}
   for language, annotations in by_language:
     described = [annotation for annotation in annotations if annotation.described]
     tables["tags"] += _tags(language, described)
@@ -150,7 +152,7 @@ def compare(by_language: Iterable[tuple[str, Sequence[Annotation]]], resamples: 
     for kind, begun in ((BEGUN, True), (OWN, False)):
       if chosen := [sentence for sentence in sentences if sentence.begun == begun]:
         tables["compared"].append(_compared(language, kind, chosen, resamples, seed))
-  return Comparison(**{name: tuple(rows) for name, rows in tables.items()})
+  return AnnotatorComparison(**{name: tuple(rows) for name, rows in tables.items()})
 
 
 def _tags(language: str, described: Sequence[Annotation]) -> list[AcceptedTags]:
@@ -160,7 +162,7 @@ def _tags(language: str, described: Sequence[Annotation]) -> list[AcceptedTags]:
   return [AcceptedTags(language, n, counts[n], 100 * counts[n] / len(tagged)) for n in range(most + 1)]
 
 
-def _places(language: str, described: Sequence[Annotation]) -> list[Place]:
+def _places(language: str, described: Sequence[Annotation]) -> list[SuggestionRank]:
   shown, used = (collections.defaultdict(collections.Counter) for _ in range(2))
   for entry in described:
     chosen = {"tags": entry.tags, "sentences": [entry.begun_from]}
@@ -169,7 +171,7 @@ def _places(language: str, described: Sequence[Annotation]) -> list[Place]:
         shown[place][kind] += 1
         used[place][kind] += text in chosen[kind]
   return [
-    Place(
+    SuggestionRank(
       language,
       place,
       **{

@@ -26,7 +26,7 @@ _RESAMPLES, _SEED = 1_000, 0
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class AnnotatorWork:
   """What an annotator, or all of a language, did; a mean is None where nothing is averaged.
 
   Attributes:
@@ -76,8 +76,8 @@ class TagAgreement:
 class AnnotationFindings(Findings):
   """The figures about annotations, by language, then annotator, then all."""
 
-  work: tuple[Work, ...]
-  comparison: annotation_comparison.Comparison
+  work: tuple[AnnotatorWork, ...]
+  comparison: annotation_comparison.AnnotatorComparison
   agreement: tuple[TagAgreement, ...]
   stem = "annotations"
 
@@ -106,7 +106,7 @@ class AnnotationFindings(Findings):
 
 def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> AnnotationFindings:
   """Returns the figures about annotations, of which each is its annotator's only one of a picture and language."""
-  work: list[Work] = []
+  work: list[AnnotatorWork] = []
   agreement: list[TagAgreement] = []
   by_language: dict[str, list[Annotation]] = {}
   for entry in annotations:
@@ -140,7 +140,7 @@ def seconds(annotation: Annotation, screen: Literal["open", "open_rating"] = "op
   return max(total, 0) / 1000
 
 
-def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> Work:
+def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> AnnotatorWork:
   described = [annotation for annotation in annotations if annotation.described]
   tagged = [annotation for annotation in described if annotation.suggested.tags]
   distances_begun, distances_own = [], []
@@ -151,7 +151,7 @@ def _work(language: str, annotator: str, annotations: Sequence[Annotation]) -> W
     elif annotation.suggested.sentences:
       texts = annotation.suggested.sentences
       distances_own.append(min(Levenshtein.distance(text, annotation.caption) for text in texts))
-  return Work(
+  return AnnotatorWork(
     language,
     annotator,
     pictures=len(annotations),

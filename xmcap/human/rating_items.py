@@ -16,7 +16,7 @@ from typing import Any
 
 from xmcap import wording
 from xmcap.errors import UsageError
-from xmcap.human.rating_protocols import Protocol
+from xmcap.human.rating_protocols import RatingProtocol
 from xmcap.pages.report import elements
 from xmcap.reading import ids, matching
 from xmcap.reading.tag_files import Scores
@@ -108,7 +108,7 @@ def residue_note(
 
 
 def draw_items(
-  protocol: Protocol,
+  protocol: RatingProtocol,
   systems: Mapping[str, Texts],
   languages: Sequence[str] | None = None,
   limit: int | None = None,

@@ -14,7 +14,7 @@ from xmcap.errors import UsageError
 from xmcap.files import files, outputs
 from xmcap.human import fields, rating_protocols, thumb_ratings
 from xmcap.human.rating_items import RatingItem
-from xmcap.human.rating_protocols import PROTOCOLS, Criterion, Protocol
+from xmcap.human.rating_protocols import PROTOCOLS, Criterion, RatingProtocol
 from xmcap.reading import jsonl
 from xmcap.terminal import shown
 
@@ -48,7 +48,7 @@ class _Rating:
   answer: dict[str, float]
 
 
-def key_rows(protocol: Protocol, items: Iterable[RatingItem]) -> Iterable[dict[str, Any]]:
+def key_rows(protocol: RatingProtocol, items: Iterable[RatingItem]) -> Iterable[dict[str, Any]]:
   """Yields the rows of the key of a page: the rubric if it is a user's, then the systems of each item."""
   if protocol.name not in PROTOCOLS:
     yield {"rubric": msgspec.to_builtins(protocol)}
@@ -132,11 +132,11 @@ def _checks(of_items: Mapping[str, Mapping[str, _Rating]]) -> dict[tuple[str, st
   return counts
 
 
-def _noun(protocol: Protocol) -> str:
+def _noun(protocol: RatingProtocol) -> str:
   return "tag" if protocol.shows == "tags" else "caption"
 
 
-def _rows(protocol: Protocol, item: RatingItem, rating: _Rating) -> list[dict[str, Any]]:
+def _rows(protocol: RatingProtocol, item: RatingItem, rating: _Rating) -> list[dict[str, Any]]:
   if protocol.name == "thumb":
     return _thumb_rows(item, rating)
   shared = {"image/key": item.key, "language": item.language, "rater": rating.rater}
@@ -165,10 +165,10 @@ def _thumb_rows(item: RatingItem, rating: _Rating) -> list[dict[str, Any]]:
   return [{"SYS": system, **shared} for system in item.systems]
 
 
-def _read_key(path: str | os.PathLike) -> tuple[Protocol, dict[str, RatingItem]]:
+def _read_key(path: str | os.PathLike) -> tuple[RatingProtocol, dict[str, RatingItem]]:
   """Returns the protocol and item id -> item; the captions of pairs are not in the key."""
   protocols = dict(PROTOCOLS)
-  protocol: Protocol | None = None
+  protocol: RatingProtocol | None = None
   items: dict[str, RatingItem] = {}
   seen: dict[Hashable, str] = {}
   for number, row in jsonl.read(path):

@@ -19,7 +19,7 @@ from xmcap.errors import UsageError
 from xmcap.files import files, outputs
 from xmcap.human import rating_join
 from xmcap.human.rating_items import INSTRUCTIONS, RatingItem
-from xmcap.human.rating_protocols import PROTOCOLS, Protocol
+from xmcap.human.rating_protocols import PROTOCOLS, RatingProtocol
 from xmcap.pages.report import elements, pictures
 from xmcap.reading.references import References
 
@@ -32,7 +32,7 @@ def key_path(path: str | os.PathLike) -> pathlib.Path:
 
 def write_rating_page(
   path: str | os.PathLike,
-  protocol: Protocol,
+  protocol: RatingProtocol,
   items: Sequence[RatingItem],
   images_dir: str | os.PathLike | None = None,
   references: References | None = None,
@@ -99,7 +99,7 @@ def _picture_sources(
 
 
 def _page_data(
-  protocol: Protocol,
+  protocol: RatingProtocol,
   items: Sequence[RatingItem],
   keys: Sequence[str],
   sources: Sequence[str],

@@ -6,7 +6,7 @@ recall from 1 to 5, penalties, and its additional rules. `coco_cn_captions` and 
 Li et al., "COCO-CN for Cross-Lingual Image Tagging, Captioning and Retrieval" (2019), Tables 5, 6 and 9. The wording is
 this project's; the scales and rules are the papers'.
 
-A user's rubric is a JSON file, one object with the fields of `Protocol`, such as
+A user's rubric is a JSON file, one object with the fields of `RatingProtocol`, such as
 
   {"name": "style", "title": "Style", "task": "Rate the captions.", "criteria": [
     {"name": "tone", "heading": "Tone", "question": "Is it friendly?", "choices": [[1, "no"], [2, "yes"]]}]}
@@ -64,7 +64,7 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   default: int | float | None = None
 
 
-class Protocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RatingProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """A rubric.
 
   Attributes:
@@ -90,10 +90,10 @@ class Protocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     return tuple(criterion.name for criterion in self.criteria)
 
 
-def parse(content: Any, where: str | os.PathLike) -> Protocol:
+def parse(content: Any, where: str | os.PathLike) -> RatingProtocol:
   """Returns the rubric of a JSON value; UsageError that names the place if it is none."""
   hint = "give name, title, task and criteria, as docs/scoring.md shows"
-  protocol = jsonl.convert(content, Protocol, where, "not a rubric", hint)
+  protocol = jsonl.convert(content, RatingProtocol, where, "not a rubric", hint)
 
   def refuse(reason: str) -> UsageError:
     return UsageError(f"{where}: {reason}")
@@ -133,7 +133,7 @@ def _is_small(value: float) -> bool:
   return abs(value) <= _LARGEST
 
 
-def get(name: str) -> Protocol:
+def get(name: str) -> RatingProtocol:
   """Returns a protocol by its name, or the rubric in a JSON file; UsageError if there is neither."""
   if name in PROTOCOLS:
     return PROTOCOLS[name]
@@ -150,7 +150,7 @@ def get(name: str) -> Protocol:
   return protocol
 
 
-def _own() -> dict[str, Protocol]:
+def _own() -> dict[str, RatingProtocol]:
   text = elements.resource("rating_protocols.json", "xmcap.human")
   return {
     name: parse({"name": name, **content}, "rating_protocols.json")
@@ -158,5 +158,5 @@ def _own() -> dict[str, Protocol]:
   }
 
 
-PROTOCOLS: dict[str, Protocol] = _own()
+PROTOCOLS: dict[str, RatingProtocol] = _own()
 """Name -> protocol."""

@@ -19,7 +19,7 @@ CAPTIONER_PARAMS = (IMAGE, "projection", *T5_PARAMS)
 """Names of a captioner's parameters, in order of use."""
 
 
-class Part(NamedTuple):
+class ModelPart(NamedTuple):
   """A part of a model.
 
   Attributes:
@@ -45,20 +45,20 @@ class Part(NamedTuple):
 
 
 PARTS = {
-  "vit": Part("xmcap.models.vit:ViTConfig", "xmcap.models.vit:ViT", "width", "num_tokens", of_weights=True),
-  "t5": Part("xmcap.models.t5:T5Config", width="emb_dim", of_weights=True),
-  "text": Part(
+  "vit": ModelPart("xmcap.models.vit:ViTConfig", "xmcap.models.vit:ViT", "width", "num_tokens", of_weights=True),
+  "t5": ModelPart("xmcap.models.t5:T5Config", width="emb_dim", of_weights=True),
+  "text": ModelPart(
     "xmcap.families.dual.text_tower:TextConfig", "xmcap.families.dual.text_tower:TextTower", "width",
     of_weights=True,
   ),
-  "dual": Part("xmcap.families.dual.model:DualConfig", width="embed_dim", of_weights=True),
-  "words": Part(
+  "dual": ModelPart("xmcap.families.dual.model:DualConfig", width="embed_dim", of_weights=True),
+  "words": ModelPart(
     "xmcap.families.word2visualvec.model:Word2VisualVecConfig",
     "xmcap.families.word2visualvec.model:Word2VisualVec", "output_dim",
   ),
-  "tagger": Part("xmcap.families.tagging.label_tagger:TaggerConfig", gin=False),
-  "tags": Part("xmcap.models.model_json:TagsInPrompt", gin=False),
-  "stabilizer": Part("xmcap.families.plugs.stabilizer:Stabilizer"),
+  "tagger": ModelPart("xmcap.families.tagging.label_tagger:TaggerConfig", gin=False),
+  "tags": ModelPart("xmcap.models.model_json:TagsInPrompt", gin=False),
+  "stabilizer": ModelPart("xmcap.families.plugs.stabilizer:Stabilizer"),
 }  # fmt: skip
 """Name in `model.json` -> part."""
 
@@ -124,7 +124,7 @@ def image_tower(config: ImageConfig, name: str | None = IMAGE) -> Any:
   return load(PARTS[of_config(config) or ""].module)(config, name=name)
 
 
-def image_parts() -> Mapping[str, Part]:
+def image_parts() -> Mapping[str, ModelPart]:
   """Those of `PARTS` that are image towers."""
   return {name: part for name, part in PARTS.items() if part.tokens}
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from xmcap import platforms
 from xmcap.errors import UsageError
-from xmcap.planning.run import Run
+from xmcap.planning.run import PlannedRun
 
 _MT5_VOCABULARY = 250_112
 
 
-def needed_bytes(run: Run, programs: int = 1) -> float:
+def needed_bytes(run: PlannedRun, programs: int = 1) -> float:
   """Bytes of memory that compiling takes, of `programs` lengths one after the other.
 
   Fitted with libtpu 0.0.42 to steps of mT5's vocabulary with 64 chips: 4.1 GB for 6 layers that are not scanned, 11.3
@@ -20,13 +20,13 @@ def needed_bytes(run: Run, programs: int = 1) -> float:
   return 0.65e9 + 2e9 * vocabulary + layers * (1 + 0.23 * (programs - 1))
 
 
-def needed_minutes(run: Run, programs: int = 1) -> float:
+def needed_minutes(run: PlannedRun, programs: int = 1) -> float:
   """Minutes that compiling takes on two cores; fitted like `needed_bytes` (some 7 for a length of BB)."""
   vocabulary = run.objective.module.t5.vocab_size / _MT5_VOCABULARY
   return programs * (4 * vocabulary + _layers(run) / 12)
 
 
-def check(run: Run, programs: int, say: Callable[[str], None]) -> None:
+def check(run: PlannedRun, programs: int, say: Callable[[str], None]) -> None:
   """Says what compiling needs; UsageError if this host's free memory is far from enough, as it would be killed.
 
   Far: a tenth, which the fit is not better than.
@@ -48,7 +48,7 @@ def check(run: Run, programs: int, say: Callable[[str], None]) -> None:
     )
 
 
-def _layers(run: Run) -> int:
+def _layers(run: PlannedRun) -> int:
   """The number of layers that are compiled one by one; a scanned stack counts as one."""
   module = run.objective.module
   t5, vit = module.t5, module.vit

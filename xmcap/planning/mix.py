@@ -7,7 +7,7 @@ from typing import Any
 
 from xmcap.data.stream import CaptionStream
 from xmcap.errors import UsageError, XmcapError
-from xmcap.planning.run import Run, option
+from xmcap.planning.run import PlannedRun, option
 from xmcap.planning.step import plan_step
 from xmcap.planning.topologies import Topology
 from xmcap.training.run_arguments import Arguments
@@ -38,7 +38,7 @@ def lengths() -> tuple[int, ...]:
 
 
 def plan_mix(
-  run: Run,
+  run: PlannedRun,
   topology: Topology,
   longest: Mapping[str, Any],
   mix: Mapping[int, float] | None,

@@ -50,7 +50,7 @@ class Variant:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class PlannedRun:
   """A run as configured in gin: arguments of `train`, with the mesh of the variant.
 
   Attributes:
@@ -96,7 +96,7 @@ class Run:
     }
 
 
-def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
+def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
   """The run that is configured in gin, on the given chips; UsageError if it is incomplete or inconsistent.
 
   `changes` are fields of a `Variant` that override gin's bindings, for later calls too.
@@ -137,7 +137,7 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> Run:
     total_steps = arguments["total_steps"]()
   except XmcapError:
     total_steps = None
-  return Run(
+  return PlannedRun(
     arguments["objective"](), arguments["optimizer"](), partitioning, variant, **stream, total_steps=total_steps,
     seed=arguments["seed"](), rng_impl=arguments["rng_impl"](),
   )  # fmt: skip

@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding
 from xmcap.errors import XmcapError, one_line
 from xmcap.planning import estimate, hlo, node, topologies
 from xmcap.planning.gpus import GpuNode
-from xmcap.planning.run import Run, Variant
+from xmcap.planning.run import PlannedRun, Variant
 from xmcap.planning.topologies import Topology
 from xmcap.training import sharding
 from xmcap.training.reporting import flops as flops_lib
@@ -35,7 +35,7 @@ class DoesNotFit(XmcapError):
     self.variant, self.needed, self.allowed = variant, needed, allowed
 
 
-def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
+def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
   """Compiles the step that `xmcap train` would run; for GPUs its memory and exchanges are planned, not its time.
 
   Returns:
@@ -125,7 +125,7 @@ def plan_step(run: Run, topology: Topology | GpuNode) -> dict[str, Any]:
   }
 
 
-def lower(run: Run, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
+def lower(run: PlannedRun, devices: Sequence[Any]) -> tuple[StatePlan, Any]:
   """Returns the state plan of a run on `devices`, which need not be attached, and the lowered step."""
   mesh, rules = run.partitioning.mesh(devices), run.partitioning.logical_rules()
   batch = _batch(run, sharding.batch_sharding(mesh))
@@ -161,7 +161,7 @@ def _memory(state: StatePlan, analysis: Any) -> dict[str, int]:
   return {**kinds, "total": sum(kinds.values())}
 
 
-def _smallest(run: Run, topology: Topology, total: float) -> tuple[Topology, float] | None:
+def _smallest(run: PlannedRun, topology: Topology, total: float) -> tuple[Topology, float] | None:
   """The smallest slice of the same chips on which the run should fit, and the bytes of a chip there.
 
   They are as if everything was spread evenly: an upper estimate, as what each chip holds whole does not grow.
@@ -182,7 +182,7 @@ def _bytes_of_chip(tree: Any) -> int:
   )
 
 
-def _batch(run: Run, placed: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
+def _batch(run: PlannedRun, placed: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
   return {
     name: jax.ShapeDtypeStruct(shape, dtype, sharding=placed) for name, (shape, dtype) in run.shapes.items()
   }

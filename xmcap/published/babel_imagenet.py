@@ -15,7 +15,7 @@ import numpy as np
 
 from xmcap import papers
 from xmcap.errors import UsageError
-from xmcap.published.findings import Findings, Row
+from xmcap.published.findings import RecomputedNumber, RecomputedTable
 from xmcap.reading import jsonl
 
 # File name -> the paper's name of the model; the other models of its tables have no file.
@@ -67,7 +67,7 @@ class _Recalls(msgspec.Struct):
   results: list[_Recall]
 
 
-def recompute(results: str | os.PathLike) -> Findings:
+def recompute(results: str | os.PathLike) -> RecomputedTable:
   """Recomputes Tables 2 and 8 to 12, and the correlations of zero-shot accuracy with retrieval.
 
   A cell of Tables 8 and 9 is the accuracy with translated prompts, or with the bare label if there are none. Table 2
@@ -94,21 +94,23 @@ def recompute(results: str | os.PathLike) -> Findings:
       f"{results}: contains no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the "
       "folder 'results' of its repository"
     )
-  return Findings("Babel-ImageNet", (*rows, *correlations), tuple(absent))
+  return RecomputedTable("Babel-ImageNet", (*rows, *correlations), tuple(absent))
 
 
-def _row(table: str, model: str, name: str, printed: float, computed: float, slack: float = 0.0) -> Row:
+def _row(
+  table: str, model: str, name: str, printed: float, computed: float, slack: float = 0.0
+) -> RecomputedNumber:
   # Two digits: some tables are printed without trailing zeros.
-  return Row(table, f"{model}, {name}", f"{printed:.2f}", computed, slack)
+  return RecomputedNumber(table, f"{model}, {name}", f"{printed:.2f}", computed, slack)
 
 
-def _cells(table: str, printed: Cells, computed: Cells) -> Iterator[Row]:
+def _cells(table: str, printed: Cells, computed: Cells) -> Iterator[RecomputedNumber]:
   for place, value in printed.items():
     if place in computed:
       yield _row(table, *place, value, computed[place])
 
 
-def _means_of_groups(printed: Cells) -> Iterator[Row]:
+def _means_of_groups(printed: Cells) -> Iterator[RecomputedNumber]:
   groups: dict[str, list[str]] = {}
   for row in papers.read("babel_imagenet_table5_languages"):
     groups.setdefault(row["group"], []).append(row["lang"])
@@ -121,7 +123,7 @@ def _means_of_groups(printed: Cells) -> Iterator[Row]:
     yield _row("Table 2, English", model, "en", float(row["en"]), printed[model, "en"])
 
 
-def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Iterator[Row]:
+def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Iterator[RecomputedNumber]:
   scores: dict[str, list[float]] = {}
   for (model, code), score in computed.items():
     if english or code != "en":
@@ -132,7 +134,7 @@ def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Ite
       yield _row(f"{table}, averages", model, name, value, mean, _OF_A_MEAN)
 
 
-def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Row:
+def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> RecomputedNumber:
   """Returns Pearson's coefficient over the models and languages in both tables."""
   pairs = [
     (recall, accuracies[model, _CODES.get(code, code)])
@@ -141,7 +143,9 @@ def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> Row:
   ]
   coefficient = float(np.corrcoef(np.array(pairs).T)[0, 1])
   label = f"{folder} (n {len(pairs)})"
-  return Row("Pearson, text to picture and accuracy", label, _PRINTED_CORRELATIONS[folder], coefficient)
+  return RecomputedNumber(
+    "Pearson, text to picture and accuracy", label, _PRINTED_CORRELATIONS[folder], coefficient
+  )
 
 
 def _printed(name: str) -> Cells:

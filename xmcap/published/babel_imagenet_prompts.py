@@ -13,23 +13,23 @@ import numpy as np
 from xmcap import languages
 from xmcap.papers import babel_imagenet_languages
 from xmcap.published import babel_imagenet
-from xmcap.published.findings import Findings, Row
+from xmcap.published.findings import RecomputedNumber, RecomputedTable
 
 SETTINGS = ("label", "nllb_dist13b_prompts")
 """The bare label, and translated prompts."""
 
 
-def recompute(results: str | os.PathLike) -> Findings:
+def recompute(results: str | os.PathLike) -> RecomputedTable:
   """Recomputes the tables of `babel_imagenet.recompute`, and Figure 5.
 
   Raises:
     UsageError: there are no result files, or one is malformed.
   """
   findings = babel_imagenet.recompute(results)
-  return Findings(findings.paper, (*findings.rows, *gains(results)), findings.absent)
+  return RecomputedTable(findings.paper, (*findings.rows, *gains(results)), findings.absent)
 
 
-def gains(results: str | os.PathLike) -> Iterator[Row]:
+def gains(results: str | os.PathLike) -> Iterator[RecomputedNumber]:
   """Yields by how many points of top-1 translated prompts are better than labels, for each model and group.
 
   Args:
@@ -42,4 +42,4 @@ def gains(results: str | os.PathLike) -> Iterator[Row]:
       if both:
         gain = float(np.mean([prompted[code] - label[code] for code in both]))
         heading = f"{model}, {group} ({len(both)} languages), gain by prompts"
-        yield Row("Figure 5", heading, "", gain, reason="a figure prints no numbers")
+        yield RecomputedNumber("Figure 5", heading, "", gain, reason="a figure prints no numbers")

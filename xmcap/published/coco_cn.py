@@ -15,7 +15,7 @@ import numpy as np
 
 from xmcap import papers
 from xmcap.errors import UsageError
-from xmcap.published.findings import Findings, Row
+from xmcap.published.findings import RecomputedNumber, RecomputedTable
 from xmcap.reading import jsonl
 from xmcap.reading.references import read_references
 from xmcap.scoring.result import Result
@@ -57,7 +57,7 @@ class _File(msgspec.Struct):
   pictures: dict[str, _Picture] = msgspec.field(name="imgToEval")
 
 
-def recompute(results: str | os.PathLike) -> Findings:
+def recompute(results: str | os.PathLike) -> RecomputedTable:
   """Recomputes those rows of Table 8 whose outputs are in the folder, and the score of each picture.
 
   Args:
@@ -87,19 +87,21 @@ def recompute(results: str | os.PathLike) -> Findings:
     for name, (column, heading, factor) in _METRICS.items():
       recomputed = factor * result.table.rows["zh"][name]
       label = f"{system}, {heading}"
-      rows.append(Row("Table 8", label, printed[system][column], recomputed, reason=_OF_FILES))
+      rows.append(RecomputedNumber("Table 8", label, printed[system][column], recomputed, reason=_OF_FILES))
     for name in _OF_PICTURES:
       of_pictures[name] += _pictures(system, name, pictures, result)
   absent = tuple(f"{path} ({system})" for system, path in paths.items() if system not in present)
-  return Findings("COCO-CN", (*rows, *itertools.chain.from_iterable(of_pictures.values())), absent)
+  return RecomputedTable("COCO-CN", (*rows, *itertools.chain.from_iterable(of_pictures.values())), absent)
 
 
-def _pictures(system: str, name: str, pictures: dict[str, _Picture], result: Result) -> list[Row]:
+def _pictures(
+  system: str, name: str, pictures: dict[str, _Picture], result: Result
+) -> list[RecomputedNumber]:
   statistics = result.statistics["zh"]
   scores: np.ndarray = 100 * statistics.image_scores(name)
   table = f"{_METRICS[name][1]} of each picture"
   return [
-    Row(
+    RecomputedNumber(
       table,
       f"{system}, picture {key}",
       f"{100 * getattr(pictures[key], name):.1f}",

@@ -13,7 +13,7 @@ NOT_AT_HAND = "the printed number is not at hand"
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class RecomputedNumber:
   """A printed number and the same number as computed.
 
   Attributes:
@@ -58,15 +58,15 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Findings:
+class RecomputedTable:
   """All numbers of a paper that can be computed, and a line for each file that is absent and each table left out."""
 
   paper: str
-  rows: tuple[Row, ...]
+  rows: tuple[RecomputedNumber, ...]
   absent: tuple[str, ...] = ()
 
   @property
-  def deviations(self) -> tuple[Row, ...]:
+  def deviations(self) -> tuple[RecomputedNumber, ...]:
     """The rows whose digits differ, those that rounding explains included."""
     return tuple(row for row in self.rows if not row.equal)
 
@@ -94,7 +94,7 @@ class Findings:
     return grid.Grid(headings, tuple(lines), (_counted("all", self.rows),) if len(lines) > 1 else ())
 
 
-def _counted(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
+def _counted(name: str, rows: Sequence[RecomputedNumber]) -> tuple[str, ...]:
   equal, rounded = sum(row.equal for row in rows), sum(row.rounded for row in rows)
   deviating = sum(row.printed != "" for row in rows) - equal - rounded
   # A number that cannot be computed is further off than any other.
@@ -112,7 +112,7 @@ def _counted(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
   )
 
 
-def _line(row: Row) -> str:
+def _line(row: RecomputedNumber) -> str:
   if not row.printed:
     return f"{row.table}: {row.what}: computed {row.computed:.5g} ({row.why})\n"
   why = f" ({row.why})" if row.why else ""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from xmcap import papers
 from xmcap.errors import UsageError
 from xmcap.human import thumb, thumb_correlations, thumb_ratings
-from xmcap.published.findings import Findings, Row
+from xmcap.published.findings import RecomputedNumber, RecomputedTable
 
 _RATINGS, _REFERENCES = "mscoco_THumB-1.0.jsonl", "mscoco_references.json"
 _HUMAN = "Human"
@@ -39,7 +39,7 @@ _REASONS = {
 _POOLS = {"without human": "wo_human", "all systems": "w_human"}
 
 
-def recompute(results: str | os.PathLike, resamples: int = 1000) -> Findings:
+def recompute(results: str | os.PathLike, resamples: int = 1000) -> RecomputedTable:
   """Recomputes every cell of Tables 2, 3 and 4 that needs no model and no SPICE.
 
   The human captions are scored without the references that are equal to them: with those, no cell of the paper's with
@@ -72,10 +72,10 @@ def recompute(results: str | os.PathLike, resamples: int = 1000) -> Findings:
     "Tables 2 and 4, SPICE (xmcap score --metrics=spice)",
     "Tables 2 and 4, metrics that need a model",
   )
-  return Findings("THumB", rows, absent)
+  return RecomputedTable("THumB", rows, absent)
 
 
-def _table_2(systems: dict[str, thumb.RatedSystem], metrics: dict) -> Iterator[Row]:
+def _table_2(systems: dict[str, thumb.RatedSystem], metrics: dict) -> Iterator[RecomputedNumber]:
   for row in papers.read("thumb_table2"):
     system = systems[row["model"]]
     for measure, (column, sign) in _MEASURES.items():
@@ -87,13 +87,13 @@ def _table_2(systems: dict[str, thumb.RatedSystem], metrics: dict) -> Iterator[R
       yield _row("Table 2", f"{system.name}, {heading}", row[column], factor * result.scores[system.name])
 
 
-def _table_3(systems: dict[str, thumb.RatedSystem]) -> Iterator[Row]:
+def _table_3(systems: dict[str, thumb.RatedSystem]) -> Iterator[RecomputedNumber]:
   for row in papers.read("thumb_table3"):
     for name in ("best", "worst"):
       yield _row("Table 3", f"{row['model']}, {name}", row[name], getattr(systems[row["model"]], name))
 
 
-def _table_4(metrics: dict) -> Iterator[Row]:
+def _table_4(metrics: dict) -> Iterator[RecomputedNumber]:
   printed = {row["metric"]: row for row in papers.read("thumb_table4")}
   for result, _, heading, _ in metrics.values():
     for pool, suffix in _POOLS.items():
@@ -106,7 +106,7 @@ def _table_4(metrics: dict) -> Iterator[Row]:
         )
 
 
-def _row(table: str, label: str, printed: str, computed: float) -> Row:
+def _row(table: str, label: str, printed: str, computed: float) -> RecomputedNumber:
   last = label.rsplit(", ", 1)[-1]
   reason = _REASONS.get((table, label)) or _REASONS.get((table, last), "")
-  return Row(table, label, printed, computed, reason=reason)
+  return RecomputedNumber(table, label, printed, computed, reason=reason)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from xmcap import papers
 from xmcap.human import comparison_choice, rated_pairs
-from xmcap.published.findings import Findings, Row
+from xmcap.published.findings import RecomputedNumber, RecomputedTable
 from xmcap.reading.references import read_references
 
 _OF_A_DIFFERENCE = 0.001  # what rounding of two scores to three digits may move their difference
@@ -20,7 +20,7 @@ _CORE = ("en", "es", "hi", "zh")
 _SMALL = 0.011  # not in the paper: the least with which all of Table 7 is chosen
 
 
-def recompute(results: str | os.PathLike | None = None) -> Findings:
+def recompute(results: str | os.PathLike | None = None) -> RecomputedTable:
   """Recomputes Tables 4 to 7 and the sums of Table 1; with a release, each cell of Table 1.
 
   Args:
@@ -39,10 +39,10 @@ def recompute(results: str | os.PathLike | None = None) -> Findings:
     absent.insert(0, "Table 1 (give a release with --results=captions.jsonl)")
   else:
     rows = [*_statistics(results, absent), *rows]
-  return Findings("XM3600", tuple(rows), tuple(absent))
+  return RecomputedTable("XM3600", tuple(rows), tuple(absent))
 
 
-def _statistics(release: str | os.PathLike, absent: list[str]) -> Iterator[Row]:
+def _statistics(release: str | os.PathLike, absent: list[str]) -> Iterator[RecomputedNumber]:
   """Yields the cells of Table 1: words are what spaces part, characters are code points, spaces included."""
   references = read_references(release)
   if not papers.is_xm3600(references):
@@ -67,26 +67,28 @@ def _statistics(release: str | os.PathLike, absent: list[str]) -> Iterator[Row]:
       "chars": sum(map(len, texts)) / len(texts),
     }
     for column, value in printed:
-      yield Row("Table 1", f"{language}, {column}", value, computed[column])
+      yield RecomputedNumber("Table 1", f"{language}, {column}", value, computed[column])
 
 
-def _sums() -> Iterator[Row]:
+def _sums() -> Iterator[RecomputedNumber]:
   table = papers.read("xm3600_table1_caption_stats")
-  yield Row("Table 1, sums", "captions", _CAPTIONS, sum(int(row["num_captions"]) for row in table))
+  yield RecomputedNumber(
+    "Table 1, sums", "captions", _CAPTIONS, sum(int(row["num_captions"]) for row in table)
+  )
   for row in table:
     pictures = sum(int(row[name]) for name in ("repl1", "repl2", "repl3plus"))
-    yield Row("Table 1, sums", f"{row['lang']}, pictures", "3600", pictures)
+    yield RecomputedNumber("Table 1, sums", f"{row['lang']}, pictures", "3600", pictures)
 
 
-def _core_scores() -> Iterator[Row]:
+def _core_scores() -> Iterator[RecomputedNumber]:
   scores = _scores()
   for row in papers.read("xm3600_table4_core_cider"):
     for split in ("xm3600", "coco_dev"):
       place = row["model"], row["lang"]
-      yield Row("Table 4", ", ".join((*place, split)), row[split], scores[place][split])
+      yield RecomputedNumber("Table 4", ", ".join((*place, split)), row[split], scores[place][split])
 
 
-def _sessions() -> Iterator[Row]:
+def _sessions() -> Iterator[RecomputedNumber]:
   """Yields the rated comparisons that the rule of section 3.3 chooses from the scores."""
   scores: dict[str, dict[str, dict[str, float]]] = {"xm3600": {}, "coco_dev": {}}
   for (model, language), by_split in _scores().items():
@@ -99,20 +101,22 @@ def _sessions() -> Iterator[Row]:
     ("O_EXT", "xm3600_table7_ext_sxs", "41"),
   ):
     rated = {(frozenset((row["m1"], row["m2"])), row["lang"]) for row in papers.read(name)}
-    yield Row("Section 3.3", f"{group}, rated sessions that the rule chooses", printed, len(rated & sessions))
+    yield RecomputedNumber(
+      "Section 3.3", f"{group}, rated sessions that the rule chooses", printed, len(rated & sessions)
+    )
 
 
-def _differences() -> Iterator[Row]:
+def _differences() -> Iterator[RecomputedNumber]:
   scores = _scores()
   for table, name in {"Table 5": "xm3600_table5_core_sxs", "Table 7": "xm3600_table7_ext_sxs"}.items():
     for row in papers.read(name):
       for split in ("xm3600", "coco_dev"):
         m1, m2 = (scores[row[model], row["lang"]][split] for model in ("m1", "m2"))
         label = f"{row['m2']} {row['m1']} {row['lang']}, {split}"
-        yield Row(table, label, row[f"delta_cider_{split}"], m1 - m2, _OF_A_DIFFERENCE)
+        yield RecomputedNumber(table, label, row[f"delta_cider_{split}"], m1 - m2, _OF_A_DIFFERENCE)
 
 
-def _correlations() -> Iterator[Row]:
+def _correlations() -> Iterator[RecomputedNumber]:
   cells = rated_pairs.correlate(rated_pairs.read_published(), resamples=0).cells
   for row in papers.read("xm3600_table6_correlations"):
     of_group = cells[row["langs"]][row["coefficient"].lower()]
@@ -120,7 +124,7 @@ def _correlations() -> Iterator[Row]:
       value = of_group[f"cider_{split}"].value
       assert value is not None  # no column is constant
       label = f"{row['coefficient']} {row['langs']}, {split}"
-      yield Row("Table 6", label, row[split], value, reason=_ROUNDED_PAIRS)
+      yield RecomputedNumber("Table 6", label, row[split], value, reason=_ROUNDED_PAIRS)
 
 
 def _scores() -> dict[tuple[str, str], dict[str, float]]:

@@ -37,7 +37,7 @@ class _PairsFile(msgspec.Struct):
 
 
 @dataclasses.dataclass(frozen=True)
-class Captions:
+class CaptionRows:
   """The captions of a language, in the order of their embeddings.
 
   Attributes:
@@ -55,7 +55,7 @@ class Captions:
 def score_retrieval(
   pictures: Embeddings,
   keys: Sequence[str],
-  captions: Mapping[str, Captions],
+  captions: Mapping[str, CaptionRows],
   texts: Mapping[str, embedding_files.Read],
   depths: Sequence[int] = DEPTHS,
   *,
@@ -90,7 +90,7 @@ def score_retrieval(
   embedding_files.check_languages(captions, texts, "captions")
   pictures = embedding_rows.prepared(pictures, similarity, "pictures")
   statistics, tied = {}, 0
-  counted: dict[str, Captions] = {}
+  counted: dict[str, CaptionRows] = {}
   doubts: dict[str, list[str]] = {}
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
   for code in languages_lib.ordered(captions):
@@ -108,7 +108,7 @@ def score_retrieval(
       chosen = np.unique(own.images, return_index=True)[1]
       embedded, own = (
         embedding_rows.taken(embedded, chosen),
-        Captions(own.images[chosen], tuple(own.texts[i] for i in chosen.tolist())),
+        CaptionRows(own.images[chosen], tuple(own.texts[i] for i in chosen.tolist())),
       )
     counted[code] = own
     statistics[code], ranked = _of_language(code, pictures, keys, own.images, embedded, depths)
@@ -153,7 +153,7 @@ def score_retrieval(
 
 def read_captions(
   path: str | os.PathLike, languages: Sequence[str] | None = None, language: str | None = None
-) -> tuple[tuple[str, ...], dict[str, Captions]]:
+) -> tuple[tuple[str, ...], dict[str, CaptionRows]]:
   """Reads captions and the keys of their pictures, in the order of the file.
 
   Args:
@@ -180,7 +180,7 @@ def read_captions(
   for code, pairs in languages_lib.choose(by_language, languages, path, "captions").items():
     images = np.array([image for image, _ in pairs], np.int64)
     written = _written(content, keys, images) if not is_pairs else None
-    captions[code] = Captions(images, tuple(text for _, text in pairs), written)
+    captions[code] = CaptionRows(images, tuple(text for _, text in pairs), written)
   return keys, captions
 
 
@@ -195,7 +195,7 @@ def _written(content: Any, keys: Sequence[str], images: np.ndarray) -> np.ndarra
   return order if is_known and (order != np.arange(len(order))).any() else None
 
 
-def _better_order(pictures: Embeddings, captions: Captions, texts: Embeddings) -> tuple[str, float]:
+def _better_order(pictures: Embeddings, captions: CaptionRows, texts: Embeddings) -> tuple[str, float]:
   """Returns the order in which R@1 text to image is not near chance, and it; "" if no usual one is."""
   used, place = np.unique(captions.images, return_inverse=True)
   candidates, one = embedding_rows.taken(pictures, used), np.ones(len(captions.images), np.int64)

@@ -76,7 +76,7 @@ def heading(name: str, metric: str) -> str:
 R = TypeVar("R", Result, System)
 
 
-class Column(dict[str, float]):
+class BaselineColumn(dict[str, float]):
   """Scores by language code, with the metric's name and the signature and notes of the table that they come from.
 
   `intervals` are those of the languages and means of the table, by the languages that each is of.
@@ -125,7 +125,7 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
       f"{','.join([*table.metrics, metric])}"
     )
   name = table.title or pathlib.Path(baseline).resolve().name
-  return {heading(name, metric): Column(table, metric)}
+  return {heading(name, metric): BaselineColumn(table, metric)}
 
 
 def _members(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
@@ -146,7 +146,7 @@ def with_beside(result: R, columns: Mapping[str, Mapping[str, float]]) -> R:
       if members in scores.intervals
     }
     for heading, scores in columns.items()
-    if isinstance(scores, Column)
+    if isinstance(scores, BaselineColumn)
   }
   notes = [note for heading, scores in columns.items() for note in _notes(table.signature, heading, scores)]
   return dataclasses.replace(
@@ -179,7 +179,7 @@ def with_published(result: Result, baseline: str | os.PathLike) -> Result:
 def _notes(signature: str, heading: str, scores: Mapping[str, float]) -> list[str]:
   if isinstance(scores, Printed):
     return [f"{score_table.OF_COLUMNS}({PAPER}): {scores.note}"]
-  if not isinstance(scores, Column):
+  if not isinstance(scores, BaselineColumn):
     return []
   about = f"{score_table.OF_COLUMNS}{heading}:"
   notes = [f"{about} {note}" for note in scores.notes]

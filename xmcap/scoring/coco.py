@@ -33,7 +33,7 @@ _TINY, _SMALL = 1e-15, 1e-9  # bleu_scorer.py: keep a precision without n-grams 
 _ORDERS = 4
 
 
-class Captions(Protocol):
+class CocoCaptions(Protocol):
   """The part of `pycocotools.coco.COCO` that is used."""
 
   imgToAnns: Mapping[Any, Sequence[Mapping[str, Any]]]  # image id -> {"caption": ...}, ...
@@ -61,7 +61,7 @@ class COCOEvalCap:
     evalImgs: the values of `imgToEval`.
   """
 
-  def __init__(self, coco: Captions, cocoRes: Captions):
+  def __init__(self, coco: CocoCaptions, cocoRes: CocoCaptions):
     for name, captions in (("coco", coco), ("cocoRes", cocoRes)):
       if not isinstance(getattr(captions, "imgToAnns", None), Mapping):
         raise UsageError(
@@ -189,7 +189,7 @@ def _corpora(
   return tokens, words
 
 
-def _captions(of: Captions, image: Hashable, noun: str) -> list[str]:
+def _captions(of: CocoCaptions, image: Hashable, noun: str) -> list[str]:
   """Returns the captions of an image."""
   annotations = of.imgToAnns.get(image) or ()
   captions: list[Any] = [note.get("caption") if isinstance(note, Mapping) else note for note in annotations]

@@ -20,7 +20,7 @@ from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.options import ScoringOptions
 from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.tokenizers import variants as variants_lib
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 MOST_OTHER_WORDS = 0.05
 """Largest share of a language's references that the release may split in another way than the default tokeniser.
@@ -59,7 +59,7 @@ class Tokenized:
     order: for each image and reference in the given order, its index among the sorted references in `words`.
   """
 
-  words: Words
+  words: CaptionWords
   order: tuple[tuple[int, ...], ...]
 
   @property

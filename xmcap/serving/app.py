@@ -26,8 +26,8 @@ from xmcap.serving import limits as limits_lib
 from xmcap.serving import metrics, openapi
 from xmcap.serving.batching import Batcher, Batching
 from xmcap.serving.limits import Limits, Refused
-from xmcap.serving.model import Model
-from xmcap.serving.starting import Start
+from xmcap.serving.model import ServedModel
+from xmcap.serving.starting import Startup
 
 _JSON_LINES = "application/x-ndjson"
 _PARAMETERS = ("languages", "search", "temperature", "seed", "stream")
@@ -46,7 +46,7 @@ _HEADERS = {
 class Service:
   """The state of a server: its start, its queue, its threads, and whether it is stopping."""
 
-  def __init__(self, model: Model, limits: Limits, batching: Batching, say: Say):
+  def __init__(self, model: ServedModel, limits: Limits, batching: Batching, say: Say):
     self.model, self.limits = model, limits
     self.in_progress = 0  # requests for captions
     self.stopping = False  # health checks report it, and each connection closes after its response
@@ -55,9 +55,9 @@ class Service:
     self.uploads = limits_lib.Uploads()
     # One thread loads and calls the model; others decode pictures.
     self._device = ThreadPoolExecutor(1, "model")
-    self.decoders = limits_lib.Decoders(limits)
+    self.decoders = limits_lib.DecodingThreads(limits)
     self.batcher = Batcher(self._device, batching, lambda: self.in_progress, self.metrics.observe_call)
-    self.start = Start(model, batching, self.batcher, self._device, say)
+    self.start = Startup(model, batching, self.batcher, self._device, say)
 
   @contextlib.asynccontextmanager
   async def running(self, app: Starlette) -> AsyncIterator[None]:
@@ -191,7 +191,7 @@ def _number(query: Mapping[str, str], name: str, kind: type, least: float, most:
   return value
 
 
-async def _lines(captions, warning: str, model: Model) -> AsyncIterator[str]:
+async def _lines(captions, warning: str, model: ServedModel) -> AsyncIterator[str]:
   """A line of JSON for a warning of the languages, if there is one, for each caption, and for one of the picture.
 
   An error becomes the last line, since the status has already been sent.
@@ -218,7 +218,7 @@ def _refusal(error: Refused) -> Response:
 
 
 def make(
-  model: Model,
+  model: ServedModel,
   limits: Limits,
   batching: Batching,
   hosts: Sequence[str] = ("*",),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # which imports jax
   from xmcap.evaluation.captioning import Candidate
 
 
-class Captioner(Protocol):
+class ServedCaptioner(Protocol):
   """The part of `PictureCaptioner` that a server uses."""
 
   def best(
@@ -89,7 +89,7 @@ class Batcher:
     most: the largest number of pictures per call for which programs are compiled.
   """
 
-  captioner: Captioner
+  captioner: ServedCaptioner
 
   def __init__(
     self,

@@ -142,7 +142,7 @@ def _too_large(most: int) -> Refused:
   return Refused(413, f"the picture's file is larger than the limit of {most:,} bytes: make it smaller")
 
 
-class Decoders:
+class DecodingThreads:
   """The threads that decode pictures; large ones use half of them, and half of the places for requests."""
 
   def __init__(self, limits: Limits):

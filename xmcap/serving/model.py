@@ -11,7 +11,7 @@ from xmcap.serving.limits import Refused
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class ServedModel:
   """A served model, with its searches by the names that requests use; the first is the default.
 
   Attributes:

@@ -5,7 +5,7 @@ from typing import Any
 
 from xmcap import __version__
 from xmcap.serving.limits import Limits
-from xmcap.serving.model import Model
+from xmcap.serving.model import ServedModel
 
 OF_DRAWS = {"temperature": (float, 0.01, 100), "seed": (int, 0, 2**32 - 1)}
 """Parameters of searches that sample captions: type, smallest and largest value."""
@@ -24,7 +24,7 @@ _REFUSALS = {
 }
 
 
-def document(model: Model, limits: Limits) -> Mapping[str, Any]:
+def document(model: ServedModel, limits: Limits) -> Mapping[str, Any]:
   """OpenAPI 3.1 of a server."""
   searches = list(model.searches)
   picture = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from xmcap.progress import Say, duration
-from xmcap.serving.batching import Batcher, Batching, Captioner
+from xmcap.serving.batching import Batcher, Batching, ServedCaptioner
 from xmcap.serving.limits import Refused
-from xmcap.serving.model import Model
+from xmcap.serving.model import ServedModel
 
-Load = Callable[[], Captioner]
+Load = Callable[[], ServedCaptioner]
 
 
-class Start:
+class Startup:
   """Loads a captioner and compiles it for every search and shape of a call; says how far that is.
 
   Programs for one picture come first, and among them those of greedy search, which are compiled soonest. From then on
   requests are answered, between the other programs and at first one picture a call.
   """
 
-  def __init__(self, model: Model, batching: Batching, batcher: Batcher, device: Executor, say: Say):
+  def __init__(self, model: ServedModel, batching: Batching, batcher: Batcher, device: Executor, say: Say):
     self._model, self._batcher, self._device, self._say = model, batcher, device, say
     self._sizes = sorted({pictures for pictures, _ in batching.shapes()})
     self._widths = sorted({languages for _, languages in batching.shapes()})

@@ -21,7 +21,7 @@ from xmcap.training.hooks import hooks as make_hooks
 from xmcap.training.hosts import watch
 from xmcap.training.hosts.join import total as total_over_hosts
 from xmcap.training.hosts.stopping import stop_requests
-from xmcap.training.metrics import Progress
+from xmcap.training.metrics import TrainingProgress
 from xmcap.training.optimizer import Optimizer
 from xmcap.training.reporting import flops
 from xmcap.training.reporting.goodput import Goodput
@@ -142,7 +142,9 @@ def train(
   devices = mesh.devices.flatten().tolist()
   ideal_seconds = functools.partial(flops.ideal_seconds, objective, optimizer, plan.target.params, devices)
   lengths = getattr(stream, "target_lengths", ())
-  progress = Progress(total_steps, first, writers.open(model_dir, say), say, ideal_seconds, goodput, lengths)
+  progress = TrainingProgress(
+    total_steps, first, writers.open(model_dir, say), say, ideal_seconds, goodput, lengths
+  )
   progress.event(
     "started", total_steps=total_steps, parameters=plan.num_parameters, devices=mesh.size,
     device_kind=devices[0].device_kind,

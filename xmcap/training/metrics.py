@@ -75,7 +75,7 @@ class Pace:
     return training, speed, shares
 
 
-class Progress:
+class TrainingProgress:
   """Collects the metrics of the steps on the device, and fetches, prints and writes them at each report.
 
   Nothing is fetched between two reports, and the loop waits for the device only where it would anyway.
@@ -109,7 +109,7 @@ class Progress:
     self._batches: list[_Shapes] = []
     self._done = 0
 
-  def __enter__(self) -> "Progress":
+  def __enter__(self) -> "TrainingProgress":
     return self
 
   def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.checkpoints.write import Checkpoints
 from xmcap.training.feed import Feed
-from xmcap.training.metrics import Progress
+from xmcap.training.metrics import TrainingProgress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Run:
   total_steps: int
   state: TrainState
   feed: Feed
-  progress: Progress
+  progress: TrainingProgress
   checkpoints: Checkpoints
   say: Callable[[str], None]
   saved: int | None = None

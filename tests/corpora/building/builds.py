@@ -19,21 +19,21 @@ from xmcap.corpora.releases import xm3600 as xm3600_lib
 SMALL = {"shard_pictures": 7, "chunk_bytes": 30_000}
 
 
-def coco(release: Release, out: pathlib.Path, **options) -> build.Report:
+def coco(release: Release, out: pathlib.Path, **options) -> build.BuildReport:
   return run(coco35l.Coco35l(**release.paths), out, **options)
 
 
-def cc3m(release: Release, out: pathlib.Path, **options) -> build.Report:
+def cc3m(release: Release, out: pathlib.Path, **options) -> build.BuildReport:
   return run(cc3m35l.Cc3m35l(**release.paths), out, **options)
 
 
-def xm3600(release: Release, out: pathlib.Path, **options) -> build.Report:
+def xm3600(release: Release, out: pathlib.Path, **options) -> build.BuildReport:
   return run(xm3600_lib.Xm3600(**release.paths), out, **options)
 
 
 def run(
-  corpus: build.Corpus, out: pathlib.Path, processes: int = 1, progress=None, **options
-) -> build.Report:
+  corpus: build.CorpusBuild, out: pathlib.Path, processes: int = 1, progress=None, **options
+) -> build.BuildReport:
   """Builds with small shards and chunks."""
   return build.build(corpus, out, Options(**SMALL | options), processes=processes, progress=progress)
 

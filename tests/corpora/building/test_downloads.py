@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from xmcap.corpora.building import downloads
-from xmcap.corpora.building.file_names import Part
+from xmcap.corpora.building.file_names import ReleasePart
 from xmcap.errors import UsageError, XmcapError
 
 DATA = bytes(range(256)) * 20_000
@@ -107,7 +107,7 @@ def test_wrong_address(server, tmp_path):
 
 
 def test_a_part_keeps_the_name_of_its_address(server, tmp_path):
-  part = Part(["first.json", "data.bin"], "", url=f"{server}/data.bin")
+  part = ReleasePart(["first.json", "data.bin"], "", url=f"{server}/data.bin")
   downloads.fetch(part.url, tmp_path / "new", lambda line: None)
   assert [path.name for path in (tmp_path / "new").iterdir()] == ["data.bin"]
   assert part.find(tmp_path / "new") == tmp_path / "new" / "data.bin"

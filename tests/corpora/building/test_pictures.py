@@ -14,7 +14,7 @@ from PIL import Image
 from tests.corpora import release_folders as releases
 from tests.corpora import release_pictures
 from xmcap.corpora.building import picture_check, pictures
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import KINDS, Problems
 from xmcap.data import images
 from xmcap.errors import UsageError, XmcapError
@@ -24,7 +24,9 @@ def opened(places, folder, key_map=None, on_bad="skip"):
   """The pictures of places, with their problems."""
   problems = Problems(on_bad)
   places = places if isinstance(places, list) else [places]
-  source = pictures.Pictures.search(Work(folder, problems=problems), places, key_map=key_map, name="")
+  source = pictures.ImageSearch.search(
+    BuildInProgress(folder, problems=problems), places, key_map=key_map, name=""
+  )
   source.problems = problems
   return source
 
@@ -126,7 +128,7 @@ def test_the_order_of_a_file_system_does_not_show(tmp_path, monkeypatch):
 
   with monkeypatch.context() as patch:
     patch.setattr(os, "scandir", backwards)
-    source = pictures.ByPath.search(Work(tmp_path / "work"), [tmp_path / "a"])
+    source = pictures.ByPath.search(BuildInProgress(tmp_path / "work"), [tmp_path / "a"])
   assert list(source.names()) == [str(number) for number in range(9)]
   assert [path for _, path in source.paths()] == [f"{number}.jpg" for number in range(9)]
 

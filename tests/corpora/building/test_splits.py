@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from xmcap.corpora.building import splits
-from xmcap.corpora.building.options import Options, Work
+from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.pictures import Wanted
 from xmcap.corpora.releases.cc3m35l import read_tsv
 from xmcap.errors import UsageError
@@ -21,7 +21,7 @@ def test_addresses_shard_by_shard(tmp_path, count, end, last):
   )
   path = tmp_path / "train.tsv"
   path.write_bytes((text if last else text.removesuffix(end)).encode())
-  listed = splits.write(Work(tmp_path, Options(shard_pictures=3)), "train", read_tsv(path), None)
+  listed = splits.write(BuildInProgress(tmp_path, Options(shard_pictures=3)), "train", read_tsv(path), None)
   listed = pickle.loads(pickle.dumps(listed))
   assert listed.count == count
   assert [place for shard in range(listed.shards) for place in listed.places(shard)] == list(range(count))
@@ -34,7 +34,7 @@ def test_addresses_shard_by_shard(tmp_path, count, end, last):
 
 def test_names_shard_by_shard(tmp_path):
   pictures = [Wanted(f"{number:012d}", "where", f"train2014/{number}.jpg") for number in range(5)]
-  listed = splits.write(Work(tmp_path, Options(shard_pictures=2)), "train", pictures, None)
+  listed = splits.write(BuildInProgress(tmp_path, Options(shard_pictures=2)), "train", pictures, None)
   assert [listed.wanted(shard) for shard in range(listed.shards)] == [
     pictures[:2],
     pictures[2:4],

@@ -7,7 +7,7 @@ import pytest
 
 from xmcap import cli, papers
 from xmcap.corpora.checking import statistics as statistics_lib
-from xmcap.corpora.checking.statistics import Row, statistics
+from xmcap.corpora.checking.statistics import TextStatistics, statistics
 from xmcap.corpora.checking.statistics_tables import figures, text
 from xmcap.data import record_writer
 from xmcap.data.records import Caption, Record
@@ -37,10 +37,10 @@ def test_counts(corpus):
   found = statistics(corpus)
   assert found.images == {"train (records)": 2, "test (release)": 1}
   assert found.rows == [
-    Row(
+    TextStatistics(
       "train (records)", "ar", 1, 1, words=2, characters=8, spaced_words=2, once=1, sources=Counter(human=1)
     ),
-    Row(
+    TextStatistics(
       "train (records)",
       "en",
       2,
@@ -52,7 +52,9 @@ def test_counts(corpus):
       twice=1,
       sources=Counter(human=3),
     ),
-    Row("test (release)", "en", images=1, captions=2, words=3, characters=12, spaced_words=3, twice=1),
+    TextStatistics(
+      "test (release)", "en", images=1, captions=2, words=3, characters=12, spaced_words=3, twice=1
+    ),
   ]
 
 

@@ -18,8 +18,8 @@ from xmcap import cli
 from xmcap.corpora.building import build
 from xmcap.corpora.building.options import Options
 from xmcap.corpora.folder import own
-from xmcap.corpora.folder.split_choice import Rule
-from xmcap.corpora.folder.table import Columns
+from xmcap.corpora.folder.split_choice import SplitRule
+from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
 
@@ -27,7 +27,7 @@ CAPTIONS = {
   f"a/{number:02d}.jpg": {"en": f"ball {number}", "th": f"ลูก {number}", "pt-BR": f"bola {number}"}
   for number in range(6)
 }
-SPLITS = Rule("train:0.5,test:0.5")
+SPLITS = SplitRule("train:0.5,test:0.5")
 
 
 def jpeg(number):
@@ -45,7 +45,7 @@ def photos(tmp_path):
 
 
 def made(tmp_path, captions, images=None, columns=None, rule=SPLITS, out="out", **options):
-  corpus = own.Folder(captions, images, columns or Columns(), rule)
+  corpus = own.Folder(captions, images, columns or ColumnNames(), rule)
   return build.build(corpus, tmp_path / out, Options(**options), processes=1)
 
 
@@ -138,7 +138,7 @@ def test_coco_annotations(tmp_path, photos):
   )
   with pytest.raises(UsageError, match=r"coco.json, annotations\[0\]: .*--language=CODE"):
     made(tmp_path, tmp_path / "coco.json", photos, out="none")
-  report = made(tmp_path, tmp_path / "coco.json", photos, Columns(default_language="en"))
+  report = made(tmp_path, tmp_path / "coco.json", photos, ColumnNames(default_language="en"))
   assert held(report.out) == expected(codes=("en",))
   assert report.problems.counts == {"unknown_id": 1}
 
@@ -155,14 +155,14 @@ def test_coco_annotations(tmp_path, photos):
 def test_flickrs_lines(tmp_path, photos, name, first, line):
   lines = (line.format(picture[2:-4], texts["en"]) for picture, texts in CAPTIONS.items())
   (tmp_path / name).write_text(first + "".join(lines), "utf-8")
-  report = made(tmp_path, tmp_path / name, photos, Columns(default_language="en"))
+  report = made(tmp_path, tmp_path / name, photos, ColumnNames(default_language="en"))
   assert held(report.out) == expected(codes=("en",)) and not report.problems.counts
 
 
 def test_a_folder_of_flickr8k(tmp_path, photos):
   lines = (f"{picture[2:]},{texts['en']}\n" for picture, texts in CAPTIONS.items())
   (photos / "captions.txt").write_text("image,caption\n" + "".join(lines), "utf-8")
-  report = made(tmp_path, photos, None, Columns(default_language="en"))
+  report = made(tmp_path, photos, None, ColumnNames(default_language="en"))
   assert held(report.out) == expected(codes=("en",))
 
 
@@ -171,14 +171,16 @@ def test_a_text_that_names_no_pictures_is_refused(tmp_path, photos):
   with pytest.raises(
     UsageError, match=r"captions without their pictures: write NAME.jpg, a tab and a caption"
   ):
-    made(tmp_path, tmp_path / "captions.txt", photos, Columns(default_language="en"))
+    made(tmp_path, tmp_path / "captions.txt", photos, ColumnNames(default_language="en"))
 
 
 def test_coco_images_without_a_usable_id(tmp_path, photos):
   images = [{"id": [], "file_name": "a/01.jpg"}, {"id": 0, "file_name": "a/00.jpg"}, "a/02.jpg"]
   annotations = [{"image_id": 0, "caption": "ball 0"}]
   (tmp_path / "coco.json").write_text(json.dumps({"images": images, "annotations": annotations}))
-  report = made(tmp_path, tmp_path / "coco.json", photos, Columns(default_language="en"), Rule("train:1"))
+  report = made(
+    tmp_path, tmp_path / "coco.json", photos, ColumnNames(default_language="en"), SplitRule("train:1")
+  )
   assert held(report.out) == {"00": {"en": ["ball 0"]}}
   assert report.problems.counts == {"missing_field": 2, "no_captions": 5}
 
@@ -187,7 +189,7 @@ def test_a_table_with_a_column_without_a_name(tmp_path, photos):
   """As pandas writes its index."""
   rows = [(number, name, texts["en"]) for number, (name, texts) in enumerate(CAPTIONS.items())]
   table = write_table(tmp_path / "pandas.csv", ("", "file", "caption"), rows)
-  report = made(tmp_path, table, photos, Columns(default_language="en"))
+  report = made(tmp_path, table, photos, ColumnNames(default_language="en"))
   assert held(report.out) == expected(codes=("en",))
 
 
@@ -206,8 +208,8 @@ def test_web_dataset_whose_keys_begin_anew_in_each_file(tmp_path):
           entry = tarfile.TarInfo(f"{number:03d}.{suffix}")
           entry.size = len(data)
           archive.addfile(entry, io.BytesIO(data))
-  columns = Columns(captions=("caption", "caption_th"))
-  report = made(tmp_path, tmp_path / "tars", None, columns, Rule("folder"))
+  columns = ColumnNames(captions=("caption", "caption_th"))
+  report = made(tmp_path, tmp_path / "tars", None, columns, SplitRule("folder"))
   assert {split: counts["records"] for split, counts in report.splits.items()} == {
     "train": 3,
     "validation": 3,
@@ -237,7 +239,7 @@ def test_tables_with_pictures_in_them(form, tmp_path):
     path = str(tmp_path / f"set/{split}/data-00000-of-00001.arrow")
     with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
       writer.write_table(table)
-  report = made(tmp_path, tmp_path / "set", rule=Rule("folder"))
+  report = made(tmp_path, tmp_path / "set", rule=SplitRule("folder"))
   assert held(report.out) == expected(codes=("en",))
   assert {split: counts["records"] for split, counts in report.splits.items()} == {"train": 3, "test": 3}
 
@@ -251,11 +253,11 @@ def test_tables_whose_columns_are_of_other_kinds(tmp_path):
   table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": about})
   pq.write_table(table, tmp_path / "TABLE.PARQUET")
   pictures_of(tmp_path, ["0.jpg"])
-  report = made(tmp_path, tmp_path / "TABLE.PARQUET", rule=Rule("train:1"))
+  report = made(tmp_path, tmp_path / "TABLE.PARQUET", rule=SplitRule("train:1"))
   assert held(report.out) == {"0": {"en": ["a ball"]}}
   assert report.problems.counts == {"missing_field": 1}
   with pytest.raises(UsageError, match=r"TABLE.PARQUET, row 0: no column 'photo'; there are image, en"):
-    made(tmp_path, tmp_path / "TABLE.PARQUET", columns=Columns("photo"), out="none")
+    made(tmp_path, tmp_path / "TABLE.PARQUET", columns=ColumnNames("photo"), out="none")
 
 
 def pictures_of(folder, names):
@@ -291,7 +293,7 @@ def test_image_folder(kind, tmp_path):
       all_rows.append({**row, "file_name": f"{split}/{2 * place + number}.jpg"})
   write_metadata(root / f"metadata.{kind}", all_rows)
   for folder, renamed in ((each, {"renamed_key": 6}), (root, {})):
-    report = made(tmp_path, folder, rule=Rule("folder"), out=f"{folder.name}-out")
+    report = made(tmp_path, folder, rule=SplitRule("folder"), out=f"{folder.name}-out")
     assert report.problems.counts == renamed
     assert {split: counts["records"] for split, counts in report.splits.items()} == dict.fromkeys(splits, 2)
     found = {str(texts) for texts in held(report.out).values()}
@@ -306,7 +308,7 @@ def test_image_folder_with_lists_of_pictures(tmp_path):
     {"file_names": ["0.jpg", "1.jpg"], "captions": captions},
   ]
   write_metadata(tmp_path / "set/metadata.jsonl", rows)
-  report = made(tmp_path, tmp_path / "set", rule=Rule("train:1"))
+  report = made(tmp_path, tmp_path / "set", rule=SplitRule("train:1"))
   assert held(report.out) == {"0": captions}
   assert report.problems.counts == {"missing_field": 1, "no_captions": 1}
 
@@ -336,7 +338,7 @@ def test_columns_as_datasets_stores_them(form, tmp_path):
   pq.write_table(
     table.replace_schema_metadata({"huggingface": about}), tmp_path / "train-00000-of-00001.parquet"
   )
-  found = sorted(map(str, held(made(tmp_path, tmp_path, rule=Rule("folder")).out).values()))
+  found = sorted(map(str, held(made(tmp_path, tmp_path, rule=SplitRule("folder")).out).values()))
   wanted = [{"en": [f"ball {number}"], "th": [f"ลูก {number}"]} for number in range(2)]
   if form == "labels":
     wanted = [{"th": [f"ball {number}"]} for number in range(2)]
@@ -397,7 +399,7 @@ def test_names_that_are_not_utf8_are_counted(tmp_path, photos):
   table = write_table(
     tmp_path / "table.csv", ("file", "caption"), [("x.jpg", "a ball"), ("a/01.jpg", "a ball")]
   )
-  english, all_train = Columns(default_language="en"), Rule("train:1")
+  english, all_train = ColumnNames(default_language="en"), SplitRule("train:1")
   of_tar = made(tmp_path, tmp_path / "a.tar", None, english, all_train, out="of_tar")
   of_table = made(tmp_path, table, photos, english, all_train, out="of_table")
   assert held(of_tar.out) == {"1": {"en": ["a ball"]}} and held(of_table.out) == {"01": {"en": ["a ball"]}}
@@ -423,7 +425,7 @@ def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_p
   with pytest.raises(UsageError, match="contains folder with quality=80, not 70: remove it"):
     made(tmp_path, table, photos, quality=70)
   with pytest.raises(UsageError, match="contains folder with columns.captions=default, not en=en,fr=fr: "):
-    made(tmp_path, table, photos, quality=80, columns=Columns(captions=("en=en", "fr=fr")))
+    made(tmp_path, table, photos, quality=80, columns=ColumnNames(captions=("en=en", "fr=fr")))
 
 
 def test_a_build_begun_anew_removes_nothing_of_the_user(tmp_path, photos):
@@ -464,7 +466,7 @@ def test_tfds_reads_what_was_built(tmp_path, photos):
 
 
 def test_no_split_is_empty(tmp_path, photos):
-  report = made(tmp_path, long_table(tmp_path), photos, rule=Rule())
+  report = made(tmp_path, long_table(tmp_path), photos, rule=SplitRule())
   assert {split: counts["records"] for split, counts in report.splits.items()} == {
     "train": 4, "validation": 1, "test": 1,
   }  # fmt: skip
@@ -475,13 +477,13 @@ def test_other_options_in_the_same_folder_are_refused(tmp_path, photos):
   assert not made(tmp_path, table, photos).held
   assert made(tmp_path, table, photos).held
   with pytest.raises(UsageError, match="with splits=train"):
-    made(tmp_path, table, photos, rule=Rule("train:0.8,test:0.2"))
+    made(tmp_path, table, photos, rule=SplitRule("train:0.8,test:0.2"))
 
 
 @pytest.mark.parametrize("text", ["train:0.5", "train:x", "train:0.5,train:0.5", "half", "1a:1"])
 def test_rules_that_are_none(text):
   with pytest.raises(UsageError, match="--splits="):
-    Rule(text)
+    SplitRule(text)
 
 
 def test_the_command_and_its_vocabulary(tmp_path, photos, capsys):

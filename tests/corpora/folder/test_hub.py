@@ -8,12 +8,12 @@ import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
 from tests.corpora.folder.test_samples import grey
-from xmcap.corpora.folder.split_choice import Rule
-from xmcap.corpora.folder.table import Columns
+from xmcap.corpora.folder.split_choice import SplitRule
+from xmcap.corpora.folder.table import ColumnNames
 from xmcap.errors import UsageError, XmcapError
 from xmcap.reading import packed
 
-ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
+ALL, ENGLISH = SplitRule("train:1"), ColumnNames(default_language="en")
 
 
 def picture(number):
@@ -42,7 +42,7 @@ def test_several_columns_with_pictures_are_asked_about(tmp_path):
   path = parquet(tmp_path / "a.parquet", [{"left": picture(1), "right": picture(2), "text": "a ball"}])
   with pytest.raises(UsageError, match="several columns have pictures .left, right.: .*--image_column="):
     made(tmp_path, path, None, ENGLISH, ALL)
-  columns = Columns("right", default_language="en")
+  columns = ColumnNames("right", default_language="en")
   assert grey(made(tmp_path, path, None, columns, ALL, out="asked").out) == {"2": 20}
 
 
@@ -103,7 +103,7 @@ def test_splits_in_the_names_of_the_hub(tmp_path):
     ("default/train/0000.parquet", "default/test/0000.parquet", "data/val.parquet")
   ):
     parquet(tmp_path / "set" / name, [{"image": picture(number), "text": f"a ball {number}"}])
-  report = made(tmp_path, tmp_path / "set", None, ENGLISH, Rule("folder"))
+  report = made(tmp_path, tmp_path / "set", None, ENGLISH, SplitRule("folder"))
   assert {split: counts["records"] for split, counts in report.splits.items()} == {
     "train": 1, "validation": 1, "test": 1,
   }  # fmt: skip

@@ -4,12 +4,12 @@ import os
 import unicodedata
 
 from tests.corpora.folder.test_build import held, jpeg, made, write_table
-from xmcap.corpora.folder.split_choice import Rule
+from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.evaluation import picture_files
 from xmcap.files import keys
 from xmcap.pages.report import pictures
 
-ALL = Rule("train:1")
+ALL = SplitRule("train:1")
 
 
 def folder_of(tmp_path, *names):

@@ -12,7 +12,7 @@ from langcodes import registry_parser
 from xmcap import languages
 from xmcap.corpora.folder import kinds, table
 from xmcap.corpora.folder.recognition import recognise
-from xmcap.corpora.folder.table import Columns, Placed
+from xmcap.corpora.folder.table import ColumnNames, Placed
 from xmcap.errors import UsageError
 
 ALL_CODES = sorted(
@@ -44,7 +44,7 @@ def recognised(columns, asked=None, rows=12):
     Placed(f"x, line {row}", {name: of(row) if callable(of) else of for name, of in columns.items()})
     for row in range(rows)
   ]
-  found = recognise(made, asked or Columns(), "x")[0]
+  found = recognise(made, asked or ColumnNames(), "x")[0]
   if lacks := found.lacks():
     raise UsageError(lacks)
   return found
@@ -150,7 +150,7 @@ def test_names_that_are_also_codes_of_other_languages(name):
   assert [column.name for column in found.captions] == ["en"]
   assert [column.name for column in found.missed] == [name]
   assert found.lines()[-1] == f"to read all captions: --caption_columns=en=en,LANGUAGE={name}"
-  asked = recognised({"image": "a.jpg", name: phrase}, Columns(captions=(f"quz={name.upper()}",)))
+  asked = recognised({"image": "a.jpg", name: phrase}, ColumnNames(captions=(f"quz={name.upper()}",)))
   assert roles(asked)[name] == ("caption", "quz") and not asked.missed
 
 
@@ -164,7 +164,7 @@ def test_the_option_for_all_captions_is_whole_and_quoted():
   assert found.lines()[-1] == "to read all captions: --caption_columns='fa=Persian,LANGUAGE=my notes'"
   again = recognised(
     {"image": "a.jpg", "Persian": phrase, "my notes": phrase},
-    Columns(captions=("fa=Persian", "quz=my notes")),
+    ColumnNames(captions=("fa=Persian", "quz=my notes")),
   )
   assert [column.language for column in again.captions] == ["fa", "quz"] and not again.missed
 
@@ -203,7 +203,9 @@ def test_the_column_of_the_picture(columns, picture):
 def test_several_columns_of_pictures_are_asked_about(columns):
   with pytest.raises(UsageError, match="several columns .*--image_column="):
     recognised({**columns, "en": phrase})
-  assert recognised({**columns, "en": phrase}, Columns(image=list(columns)[1])).picture == list(columns)[1]
+  assert (
+    recognised({**columns, "en": phrase}, ColumnNames(image=list(columns)[1])).picture == list(columns)[1]
+  )
 
 
 def test_nothing_usable_names_the_columns_and_the_option():
@@ -246,7 +248,7 @@ def test_the_sample_is_bounded():
       taken.append(row)
       yield Placed(str(row), {"image": "a.jpg", "en": "x y" * 100_000})
 
-  found, again = recognise(rows(), Columns(), "x")
+  found, again = recognise(rows(), ColumnNames(), "x")
   assert len(taken) < 40 and found.picture == "image"
   assert sum(1 for _ in again) == 1_000
 

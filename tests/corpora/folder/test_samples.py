@@ -8,12 +8,12 @@ import pytest
 
 from tests.corpora.folder.test_build import held, jpeg, made
 from xmcap.corpora.building.pictures import ByPath
-from xmcap.corpora.folder.split_choice import Rule
-from xmcap.corpora.folder.table import Columns
+from xmcap.corpora.folder.split_choice import SplitRule
+from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import images, records
 from xmcap.errors import UsageError, XmcapError
 
-ALL, ENGLISH = Rule("train:1"), Columns(default_language="en")
+ALL, ENGLISH = SplitRule("train:1"), ColumnNames(default_language="en")
 
 
 def tar(path, *entries):
@@ -47,7 +47,7 @@ def test_a_picture_of_another_name_is_used_only_if_asked_for(tmp_path):
   assert held(report.out) == {"1": {"en": ["two balls"]}}
   (where, what), *_ = report.problems.examples["missing"]
   assert where == "a.tar: 0" and "if 0.input.jpg is the picture, give --image_column=input" in what
-  asked = made(tmp_path, path, None, Columns("input", default_language="en"), ALL, out="asked")
+  asked = made(tmp_path, path, None, ColumnNames("input", default_language="en"), ALL, out="asked")
   assert held(asked.out) == {"0": {"en": ["a red ball"]}}
 
 

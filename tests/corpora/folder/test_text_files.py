@@ -6,9 +6,9 @@ import pytest
 from PIL import Image
 
 from xmcap import cli
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.folder import staging, text_files
-from xmcap.corpora.folder.table import Columns
+from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 
 
@@ -63,8 +63,8 @@ def test_a_build_that_goes_on_says_the_table_again(photos):
   (photos / "c.csv").write_text("file,en,raw\np0.jpg,a dog,a b c\n")
   said, problems = [], []
   for _ in range(2):
-    work = Work(photos, say=said.append)
-    assert staging.read(work, [photos / "c.csv"], photos / "c.csv", Columns()) == 1
+    work = BuildInProgress(photos, say=said.append)
+    assert staging.read(work, [photos / "c.csv"], photos / "c.csv", ColumnNames()) == 1
     problems.append(work.problems.counts)
   assert said[:5] == said[5:] and said[0] == "columns of c.csv:" and problems == [{"unread_column": 1}] * 2
   assert said[4] == "to read all captions: --caption_columns=en=en,LANGUAGE=raw"

@@ -8,7 +8,7 @@ import pytest
 from tests.corpora import release_lines
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import KINDS, Problems
-from xmcap.corpora.releases.translations import HUMAN, MT, Cc3mParser, CocoParser, Parser
+from xmcap.corpora.releases.translations import HUMAN, MT, Cc3mParser, CocoParser, TranslationParser
 from xmcap.languages import LANGUAGES
 
 CODES = tuple(LANGUAGES)
@@ -20,7 +20,7 @@ def line(id="7_1", language="th", english="a cat", translated="แมว", field
   return json.dumps(release_lines.line({field: id}, language, english, translated, **more)).encode() + b"\n"
 
 
-def parsed(batch: bytes, parser: Parser = COCO, first: int = 1):
+def parsed(batch: bytes, parser: TranslationParser = COCO, first: int = 1):
   """(picture, number, language, source, line, text) of each caption, and the problems."""
   problems = Problems()
   captions, count = parser(batch, first, problems)
@@ -28,7 +28,7 @@ def parsed(batch: bytes, parser: Parser = COCO, first: int = 1):
   return [(*row[:2], CODES[row.language], *row[3:]) for row in captions], problems
 
 
-def kinds(batch: bytes, parser: Parser = COCO, **arguments) -> dict[str, list[str]]:
+def kinds(batch: bytes, parser: TranslationParser = COCO, **arguments) -> dict[str, list[str]]:
   """Kind -> lines."""
   _, problems = parsed(batch, parser, **arguments)
   return {kind: [where for where, _ in places] for kind, places in problems.examples.items()}

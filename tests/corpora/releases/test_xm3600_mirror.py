@@ -97,7 +97,7 @@ def test_pictures_that_differ_and_absent_parts_are_refused(release, tmp_path, co
 
 def test_a_language_in_the_name_of_a_file_is_no_split(release, tmp_path):
   mirror = _write(tmp_path / "mirror", release, ("th",))
-  columns = own.Columns(default_language="th")
+  columns = own.ColumnNames(default_language="th")
   report = build.build(
     own.Folder(captions=mirror, columns=columns), tmp_path / "out", options.Options(), processes=1
   )

@@ -64,7 +64,7 @@ def test_the_bytes_are_those_of_tfds(tmp_path, corpus):
 def described(info):
   """What TFDS knows of the splits, as `Metadata` does."""
   return {
-    name: tfds_metadata.Split(
+    name: tfds_metadata.TfdsSplit(
       tuple(pathlib.Path(path).name for path in split.filepaths), tuple(split.shard_lengths), split.num_bytes
     )
     for name, split in info.splits.items()

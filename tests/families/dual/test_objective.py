@@ -25,7 +25,7 @@ def rows_of(pictures, captions, seed=0, present=None):
   image, text = (rng.normal(size=(count, 6)) for count in (pictures, pictures * captions))
   image, text = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (image, text))
   there = np.ones(len(text), bool) if present is None else np.asarray(present)
-  return contrastive.Rows(
+  return contrastive.LossInputs(
     jnp.array(image, jnp.float32),
     jnp.array(there.reshape(pictures, captions).any(axis=1)),
     jnp.array(text, jnp.float32),

@@ -29,7 +29,7 @@ def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny, objective, para
   image, text, code = map(np.concatenate, (images, texts, codes))
   for language in ("de", "en"):
     of_language = text[np.arange(12), (code == language).argmax(axis=1)]
-    captions = {language: retrieval.Captions(np.arange(12), ("",) * 12)}
+    captions = {language: retrieval.CaptionRows(np.arange(12), ("",) * 12)}
     table = retrieval.score_retrieval(
       image, [str(i) for i in range(12)], captions, {language: lambda held=of_language: held}
     ).table

@@ -101,13 +101,13 @@ def test_any_rows_of_a_batch(tiny, place):
 
 
 def test_only_the_captions_of_a_batch_are_read_and_split(tiny, place, monkeypatch):
-  split, encode = [], words_lib.Words.encode
+  split, encode = [], words_lib.WordVectors.encode
 
   def spy(self, language, texts, tokenized=()):
     split.append((language, len(texts)))
     return encode(self, language, texts, tokenized)
 
-  monkeypatch.setattr(words_lib.Words, "encode", spy)
+  monkeypatch.setattr(words_lib.WordVectors, "encode", spy)
   stream = stream_of(tiny, place, batch_size=6, languages=("en", "de"))
   assert not split
   for step in (0, 10**9):

@@ -73,7 +73,9 @@ def test_nothing_to_count_is_one_line(segmented, options, message):
 def vocabulary():
   captions = [["dog", "runs"], ["cat", "sleeps"], ["dog", "sleeps"], ["a", "dog"]] * 5
   counts = collections.Counter(word for caption in captions for word in caption)
-  return word_vectors.Vocabulary(dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))), captions)
+  return word_vectors.FrequentWords(
+    dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))), captions
+  )
 
 
 def test_training_is_repeatable_and_depends_on_the_seed(vocabulary):

@@ -10,7 +10,7 @@ from xmcap.reading.references import References
 from xmcap.scoring.language import Tokenized
 from xmcap.scoring.score import score
 from xmcap.scoring.statistics.sufficient import Statistics
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 
 def _unpacked(code, places, systems):
@@ -69,7 +69,9 @@ def test_what_a_second_system_lacks_is_null(ours, theirs, places):
     tuple(keys[i] for i in keep), {n: v[keep] for n, v in theirs.statistics["de"].values.items() if n != "exact"},
     theirs.statistics["de"].num_counted,
   )  # fmt: skip
-  words = Tokenized(Words.of([theirs.words["de"].hypotheses[i].split() for i in keep]), ((),) * len(keep))
+  words = Tokenized(
+    CaptionWords.of([theirs.words["de"].hypotheses[i].split() for i in keep]), ((),) * len(keep)
+  )
   other = dataclasses.replace(theirs, statistics={"de": fewer}, words={"de": words})
   held = _unpacked("de", places, [ours, other])
   assert held["rows"][1][4:] == [None, None] and held["scores"][1][1][1] is None

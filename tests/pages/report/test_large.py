@@ -11,7 +11,7 @@ from xmcap.pages import report
 from xmcap.reading.references import References
 from xmcap.scoring import Result, Statistics, Table
 from xmcap.scoring.language import Tokenized
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 _IMAGES = 1200
 _SECONDS = 240.0  # on a busy machine; an idle one takes less than one
@@ -43,7 +43,9 @@ def systems():
     }
     words = {
       code: Tokenized(
-        Words.of([text.split() for key in keys for text in (predictions[key][code], *references[key][code])]),
+        CaptionWords.of(
+          [text.split() for key in keys for text in (predictions[key][code], *references[key][code])]
+        ),
         ((0, 1),) * len(keys),
       )
       for code in codes

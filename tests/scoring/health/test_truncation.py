@@ -7,7 +7,7 @@ import pytest
 
 from xmcap.scoring.health import truncation
 from xmcap.scoring.metrics.ngrams import Ngrams
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 _MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
 
@@ -51,7 +51,9 @@ def test_a_reference_is_judged_by_the_others(count, last, expected):
 def _shares(hypotheses, references):
   """Of captions; all references are of the first image, which makes no difference."""
   captions = [hypotheses[0], *references, *hypotheses[1:]]
-  counts = Ngrams(Words.of(_words(captions)), np.array([len(references)] + [0] * (len(hypotheses) - 1)))
+  counts = Ngrams(
+    CaptionWords.of(_words(captions)), np.array([len(references)] + [0] * (len(hypotheses) - 1))
+  )
   return truncation.shares(captions, counts)[:2]
 
 

@@ -1,17 +1,17 @@
 import numpy as np
 
-from xmcap.scoring.tokenizers.words import Words, number
+from xmcap.scoring.tokenizers.words import CaptionWords, number
 
 
 def test_words_are_numbered_in_alphabetical_order():
-  words = Words.of([["a", "dog"], [], ["a", "cat", "a"]])
+  words = CaptionWords.of([["a", "dog"], [], ["a", "cat", "a"]])
   assert words.vocabulary == ("a", "cat", "dog")
   assert words.numbers.tolist() == [0, 2, 0, 1, 0] and words.lengths.tolist() == [2, 0, 3]
 
 
 def test_captions_are_given_back():
   captions = [["a", "dog"], [], ["a", "cat", "a"]]
-  words, none = Words.of(captions), Words.of([])
+  words, none = CaptionWords.of(captions), CaptionWords.of([])
   assert words.captions() == captions and none.captions() == []
   assert words.texts() == ["a dog", "", "a cat a"] and none.texts() == []
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from xmcap import processes as processes_lib
 from xmcap.corpora.building import file_names
-from xmcap.corpora.building.options import Options, Work
+from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.data import length_batches, record_writer
@@ -32,7 +32,7 @@ _COUNTS = ("captions", "listed", "found", "missing", "broken")
 
 
 @dataclasses.dataclass(frozen=True)
-class Corpus(abc.ABC):
+class CorpusBuild(abc.ABC):
   """A corpus to build: a dataclass whose fields are the paths of the release's parts, None if absent."""
 
   NAME: ClassVar[str]
@@ -45,14 +45,14 @@ class Corpus(abc.ABC):
   """What the parts are called in messages."""
   PAGE: ClassVar[str] = "docs/corpora.md"
   """The page that describes the parts."""
-  PARTS: ClassVar[Mapping[str, file_names.Part]]
+  PARTS: ClassVar[Mapping[str, file_names.ReleasePart]]
   """Field -> the published file."""
 
   @abc.abstractmethod
-  def splits(self, work: Work) -> Iterator[Split]:
+  def splits(self, work: BuildInProgress) -> Iterator[Split]:
     """Yields the splits, after reading as much of the release as is needed to make their shards."""
 
-  def recognised(self, work: Work) -> Mapping[str, Any]:
+  def recognised(self, work: BuildInProgress) -> Mapping[str, Any]:
     """Returns entries for NAME.json about how the parts were read, after `splits`."""
     return {}
 
@@ -77,7 +77,7 @@ class Corpus(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class BuildReport:
   """The result of a build.
 
   Attributes:
@@ -109,14 +109,14 @@ class Report:
 
 
 def build(
-  corpus: Corpus,
+  corpus: CorpusBuild,
   out: str | os.PathLike,
   options: Options,
   *,
   processes: int | None = None,
   progress: Say | None = None,
   vocabulary: Vocabulary | None = None,
-) -> Report:
+) -> BuildReport:
   """Builds a corpus; leaves a folder alone that already has it, and completes one that a kill left.
 
   Args:
@@ -139,7 +139,7 @@ def build(
     counts: dict[str, dict[str, int]] = {}
     with files.whole(out / "problems.jsonl") as listed:
       problems = Problems(options.on_bad, listed)
-      work = Work(work_dir, options, cores, problems, say)
+      work = BuildInProgress(work_dir, options, cores, problems, say)
       try:
         counts = _write(corpus, out, work)
       except XmcapError as error:
@@ -156,10 +156,10 @@ def build(
     length_batches.write_absent(out, vocabulary, list(about["splits"]), processes=processes, say=say)
   problems = Problems()
   problems.counts, problems.examples = about["problems"], about["first_problems"]
-  return Report(out, about["splits"], problems, existed, corpus.WHAT)
+  return BuildReport(out, about["splits"], problems, existed, corpus.WHAT)
 
 
-def _write(corpus: Corpus, out: pathlib.Path, work: Work) -> dict[str, dict[str, int]]:
+def _write(corpus: CorpusBuild, out: pathlib.Path, work: BuildInProgress) -> dict[str, dict[str, int]]:
   """Writes all splits; returns their counts."""
   written, counts = [], {}
   # A list, so that an unreadable release is found before hours of writing.

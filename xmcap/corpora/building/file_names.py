@@ -14,7 +14,7 @@ _CROSSMODAL = "https://storage.googleapis.com/crossmodal-3600"
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class ReleasePart:
   """A part of a release.
 
   Attributes:
@@ -34,7 +34,7 @@ class Part:
     return next((folder / name for name in self.names if (folder / name).exists()), None)
 
 
-def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.Path]:
+def find(folder: pathlib.Path, parts: Mapping[str, ReleasePart]) -> dict[str, pathlib.Path]:
   """Returns the parts of a release in a folder; UsageError names a missing one."""
   paths = {}
   for role, part in parts.items():
@@ -47,24 +47,24 @@ def find(folder: pathlib.Path, parts: Mapping[str, Part]) -> dict[str, pathlib.P
   return paths
 
 
-def _translations(name: str) -> Part:
+def _translations(name: str) -> ReleasePart:
   names = [f"{name}{end}" for end in (".jsonl.bz2", ".jsonl.gz", ".jsonl")]
-  return Part(names, f"{name}.jsonl, or .bz2 or .gz", url=f"{_CROSSMODAL}/{names[0]}")
+  return ReleasePart(names, f"{name}.jsonl, or .bz2 or .gz", url=f"{_CROSSMODAL}/{names[0]}")
 
 
-def _coco_images(name: str) -> Part:
+def _coco_images(name: str) -> ReleasePart:
   url = f"http://images.cocodataset.org/zips/{name}.zip"
-  return Part([f"{name}.zip", name], f"{name}, a folder or the zip file", url=url)
+  return ReleasePart([f"{name}.zip", name], f"{name}, a folder or the zip file", url=url)
 
 
-def _tsv(split: str, name: str, text: str) -> Part:
-  return Part([f"{split}_{name}", f"{split}-{name}", name], text)
+def _tsv(split: str, name: str, text: str) -> ReleasePart:
+  return ReleasePart([f"{split}_{name}", f"{split}-{name}", name], text)
 
 
-COCO35L: Mapping[str, Part] = {
+COCO35L: Mapping[str, ReleasePart] = {
   "train_captions": _translations("coco_mt_train"),
   "dev_captions": _translations("coco_mt_dev"),
-  "karpathy": Part(
+  "karpathy": ReleasePart(
     ["dataset_coco.json", "caption_datasets.zip"],
     "Karpathy's dataset_coco.json, or caption_datasets.zip, which contains it",
     url="http://cs.stanford.edu/people/karpathy/deepimagesent/caption_datasets.zip",
@@ -72,53 +72,59 @@ COCO35L: Mapping[str, Part] = {
   "train_images": _coco_images("train2014"),
   "val_images": _coco_images("val2014"),
 }
-CC3M35L: Mapping[str, Part] = {
+CC3M35L: Mapping[str, ReleasePart] = {
   "train_captions": _translations("cc3m_mt_train"),
   "dev_captions": _translations("cc3m_mt_dev"),
   "train_tsv": _tsv("Train", "GCC-training.tsv", "the training TSV (caption, URL)"),
   "dev_tsv": _tsv("Validation", "GCC-1.1.0-Validation.tsv", "the validation TSV"),
-  "train_images": Part(["train_images"], "training pictures: img2dataset's output, or a folder or archive"),
-  "dev_images": Part(["dev_images"], "validation pictures"),
-  "train_keys": Part(
+  "train_images": ReleasePart(
+    ["train_images"], "training pictures: img2dataset's output, or a folder or archive"
+  ),
+  "dev_images": ReleasePart(["dev_images"], "validation pictures"),
+  "train_keys": ReleasePart(
     ["train_keys.tsv"], "for pictures with other file names: rec_num or URL, tab, file", optional=True
   ),
-  "dev_keys": Part(["dev_keys.tsv"], "the same for validation", optional=True),
+  "dev_keys": ReleasePart(["dev_keys.tsv"], "the same for validation", optional=True),
 }
-XM3600: Mapping[str, Part] = {
-  "captions": Part(
+XM3600: Mapping[str, ReleasePart] = {
+  "captions": ReleasePart(
     ["captions.zip", "captions.jsonl"],
     "captions.zip or captions.jsonl",
     url="https://google.github.io/crossmodal-3600/web-data/captions.zip",
   ),
-  "images": Part(
+  "images": ReleasePart(
     ["images.tgz", "images"],
     "images.tgz, or the folder",
     url="https://open-images-dataset.s3.amazonaws.com/crossmodal-3600/images.tgz",
   ),
 }
-BABEL_IMAGENET: Mapping[str, Part] = {
-  "labels": Part(
+BABEL_IMAGENET: Mapping[str, ReleasePart] = {
+  "labels": ReleasePart(
     ["babel_imagenet-298.json", "babel_imagenet.json"], 'labels, {"DE": [[index, ...], [label, ...]]}'
   ),
-  "images": Part(
+  "images": ReleasePart(
     ["val", "images", "ILSVRC2012_img_val.tar"],
     "pictures, a folder or archive with one folder per class (n01440764/)",
   ),
-  "prompts": Part(["nllb_dist13b_prompts.json"], 'prompts, {"DE": ["ein Bild von {}", ...]}', optional=True),
-  "wnids": Part(
+  "prompts": ReleasePart(
+    ["nllb_dist13b_prompts.json"], 'prompts, {"DE": ["ein Bild von {}", ...]}', optional=True
+  ),
+  "wnids": ReleasePart(
     ["wnids.txt"],
     "the classes in the order of their indices, one per line; default: the folders, by name",
     optional=True,
   ),
-  "classes": Part(
+  "classes": ReleasePart(
     ["classes.txt", "LOC_val_solution.csv"],
     "for pictures in one folder: lines of file name and class",
     optional=True,
   ),
 }
-FOLDER: Mapping[str, Part] = {
-  "captions": Part([], ".jsonl, .csv, .tsv, .txt, .json, .tar, .parquet, .arrow, or a folder of such files"),
-  "images": Part(
+FOLDER: Mapping[str, ReleasePart] = {
+  "captions": ReleasePart(
+    [], ".jsonl, .csv, .tsv, .txt, .json, .tar, .parquet, .arrow, or a folder of such files"
+  ),
+  "images": ReleasePart(
     [], "folder or archive of the pictures; default: beside the captions, or embedded", optional=True
   ),
 }

@@ -40,7 +40,7 @@ class Options:
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class BuildInProgress:
   """A build in progress; `folder` is for intermediate files, and `say` receives progress lines."""
 
   folder: pathlib.Path

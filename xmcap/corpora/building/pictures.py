@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
@@ -101,7 +101,7 @@ class Wanted:
   tags_by_language: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
-class Pictures:
+class ImageSearch:
   """The pictures of one or more places; made by `search`. Pickles as the path of its database.
 
   `has_urls` says whether the URLs of pictures are known (from img2dataset's .json, or a key map of URLs).
@@ -119,7 +119,7 @@ class Pictures:
   @classmethod
   def search(
     cls,
-    work: Work,
+    work: BuildInProgress,
     places: Sequence[str | os.PathLike],
     *,
     key_map: str | os.PathLike | None = None,
@@ -230,7 +230,7 @@ class Pictures:
     return self._database.execute(query, parameters).fetchall()
 
 
-class ByPath(Pictures):
+class ByPath(ImageSearch):
   """Pictures identified by path, not by name: the name of a `Wanted` is the number from `resolve` or `paths`."""
 
   BY_NAME = False
@@ -317,7 +317,7 @@ def _files(places: Sequence[str | os.PathLike], folder: pathlib.Path) -> list[Fi
   return listed
 
 
-def _fill(database: sqlite3.Connection, listed: Sequence[File], work: Work, by_name: bool) -> None:
+def _fill(database: sqlite3.Connection, listed: Sequence[File], work: BuildInProgress, by_name: bool) -> None:
   progress = Progress(work.say, "pictures: archives and folders searched", len(listed))
   problems = Problems(most=MAX_PROBLEMS)
   for number, file in enumerate(listed):

@@ -8,60 +8,62 @@ from xmcap.errors import XmcapError
 from xmcap.terminal import shown
 
 
-class Kind(NamedTuple):
+class ProblemKind(NamedTuple):
   """A kind of problem; `rule` is `use`, `skip` (an error with --on_bad=stop) or `pass` (left out on purpose)."""
 
   rule: str
   text: str
 
 
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, ProblemKind] = {
   # Lines of captions.
-  "cut_line": Kind("skip", "truncated lines"),
-  "bad_utf8": Kind("skip", "lines that are not UTF-8"),
-  "not_json": Kind("skip", "lines that are not JSON objects"),
-  "missing_field": Kind("skip", "lines that lack a field, or have one of the wrong type"),
-  "unknown_language": Kind("skip", "captions in an unknown language"),
-  "duplicate_line": Kind("skip", "duplicate captions (image, number and language); the first is used"),
-  "unknown_id": Kind("skip", "captions of pictures that are not listed"),
-  "unread_column": Kind("skip", "columns that look like captions and are not read"),
-  "several_answers": Kind(
+  "cut_line": ProblemKind("skip", "truncated lines"),
+  "bad_utf8": ProblemKind("skip", "lines that are not UTF-8"),
+  "not_json": ProblemKind("skip", "lines that are not JSON objects"),
+  "missing_field": ProblemKind("skip", "lines that lack a field, or have one of the wrong type"),
+  "unknown_language": ProblemKind("skip", "captions in an unknown language"),
+  "duplicate_line": ProblemKind("skip", "duplicate captions (image, number and language); the first is used"),
+  "unknown_id": ProblemKind("skip", "captions of pictures that are not listed"),
+  "unread_column": ProblemKind("skip", "columns that look like captions and are not read"),
+  "several_answers": ProblemKind(
     "skip", "conversations with no or several answers, of which none is known to be a caption"
   ),
-  "lost_letters": Kind(
+  "lost_letters": ProblemKind(
     "skip", "captions whose letters were replaced by question marks when the table was saved"
   ),
-  "other_script": Kind("use", "captions without a letter in the script of their language"),
-  "long_caption": Kind("skip", "captions over 10,000 bytes"),
-  "empty_caption": Kind("skip", "captions without text"),
-  "control_characters": Kind("use", "captions with control characters, which are removed"),
-  "bom": Kind("use", "files that begin with a byte order mark"),
-  "crlf": Kind("use", "lines that end in CR LF"),
+  "other_script": ProblemKind("use", "captions without a letter in the script of their language"),
+  "long_caption": ProblemKind("skip", "captions over 10,000 bytes"),
+  "empty_caption": ProblemKind("skip", "captions without text"),
+  "control_characters": ProblemKind("use", "captions with control characters, which are removed"),
+  "bom": ProblemKind("use", "files that begin with a byte order mark"),
+  "crlf": ProblemKind("use", "lines that end in CR LF"),
   # Pictures.
-  "missing": Kind("skip", "missing pictures"),
-  "same_name": Kind("skip", "lines whose picture's name several pictures have: give the folder too"),
-  "ambiguous": Kind("skip", "samples with several pictures, or with a file twice"),
-  "dotted_name": Kind("skip", "files with dots in their names, which join another sample's key"),
-  "empty_file": Kind("skip", "empty files"),
-  "not_a_picture": Kind("skip", "files that are not pictures, such as a web page saved as .jpg"),
-  "other_format": Kind("skip", "pictures in a format that is not read, such as TIFF"),
-  "truncated": Kind("skip", "truncated pictures"),
-  "too_many_pixels": Kind("skip", "pictures with too many pixels, rejected by their header"),
-  "too_small": Kind("skip", "pictures with a side under 8 pixels"),
-  "converted": Kind("use", "GIF, WebP, BMP, AVIF and HEIC, whose first frame is stored as PNG"),
-  "unsafe_path": Kind("skip", "archive entries whose path leads out of their folder"),
-  "duplicate_picture": Kind("skip", "duplicate pictures; the first is used"),
-  "renamed_key": Kind("use", "pictures whose name is not a valid key, or not unique"),
-  "other_split": Kind("use", "lines with another split than an earlier line of the picture, which counts"),
-  "no_captions": Kind("skip", "pictures without captions"),
-  "no_class": Kind("skip", "pictures without a class, from neither a folder nor a line"),
-  "excluded": Kind("pass", "pictures that --exclude names"),
+  "missing": ProblemKind("skip", "missing pictures"),
+  "same_name": ProblemKind("skip", "lines whose picture's name several pictures have: give the folder too"),
+  "ambiguous": ProblemKind("skip", "samples with several pictures, or with a file twice"),
+  "dotted_name": ProblemKind("skip", "files with dots in their names, which join another sample's key"),
+  "empty_file": ProblemKind("skip", "empty files"),
+  "not_a_picture": ProblemKind("skip", "files that are not pictures, such as a web page saved as .jpg"),
+  "other_format": ProblemKind("skip", "pictures in a format that is not read, such as TIFF"),
+  "truncated": ProblemKind("skip", "truncated pictures"),
+  "too_many_pixels": ProblemKind("skip", "pictures with too many pixels, rejected by their header"),
+  "too_small": ProblemKind("skip", "pictures with a side under 8 pixels"),
+  "converted": ProblemKind("use", "GIF, WebP, BMP, AVIF and HEIC, whose first frame is stored as PNG"),
+  "unsafe_path": ProblemKind("skip", "archive entries whose path leads out of their folder"),
+  "duplicate_picture": ProblemKind("skip", "duplicate pictures; the first is used"),
+  "renamed_key": ProblemKind("use", "pictures whose name is not a valid key, or not unique"),
+  "other_split": ProblemKind(
+    "use", "lines with another split than an earlier line of the picture, which counts"
+  ),
+  "no_captions": ProblemKind("skip", "pictures without captions"),
+  "no_class": ProblemKind("skip", "pictures without a class, from neither a folder nor a line"),
+  "excluded": ProblemKind("pass", "pictures that --exclude names"),
   # Segmented sentences and tags.
-  "no_part_of_speech": Kind("use", "segmented words without a part of speech"),
-  "no_sentence": Kind("skip", "segmented lines without their sentence"),
-  "unknown_tag": Kind("use", "tags outside the list of labels"),
-  "number_tag": Kind("use", "tags that are numbers"),
-  "apple_double": Kind("pass", "`._NAME` files that macOS added"),
+  "no_part_of_speech": ProblemKind("use", "segmented words without a part of speech"),
+  "no_sentence": ProblemKind("skip", "segmented lines without their sentence"),
+  "unknown_tag": ProblemKind("use", "tags outside the list of labels"),
+  "number_tag": ProblemKind("use", "tags that are numbers"),
+  "apple_double": ProblemKind("pass", "`._NAME` files that macOS added"),
 }
 MAX_CAPTION_BYTES = 10_000
 MAX_LISTED = 1_000_000

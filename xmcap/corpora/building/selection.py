@@ -43,7 +43,7 @@ def _places() -> Mapping[str, Mapping[str, str]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class ImageOrigin:
   """Where pictures were taken: languages of the area, ISO 3166 code of the country, continent; "" if unknown."""
 
   languages: frozenset[str]
@@ -57,7 +57,7 @@ class Candidates:
 
   keys: Sequence[str]
   place_of: np.ndarray
-  places: Sequence[Place]
+  places: Sequence[ImageOrigin]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Selected:
   key: str
   language: str
   level: str
-  place: Place
+  place: ImageOrigin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
   continent_of = {code: name for name, members in _places()["continents"].items() for code in members.split()}
   keys: list[str] = []
   place_of: list[int] = []
-  places: dict[Place, int] = {}
+  places: dict[ImageOrigin, int] = {}
   index_of: dict[tuple[str, ...], int] = {}  # cells -> index of the place
   seen: set[str] = set()
   for where, row in _rows(path, ()):
@@ -134,7 +134,7 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
         raise UsageError(
           f"{where}: continent '{shown(continent)}' is none of {', '.join(continents.values())}"
         )
-      place = Place(
+      place = ImageOrigin(
         frozenset(codes.split()), country, continents.get(continent.lower()) or continent_of.get(country, "")
       )
       index_of[cells] = places.setdefault(place, len(places))
@@ -195,7 +195,7 @@ def select(
   return Selection(pictures, pools)
 
 
-def _near(places: Sequence[Place], code: str, countries: Mapping[str, frozenset[str]]) -> np.ndarray:
+def _near(places: Sequence[ImageOrigin], code: str, countries: Mapping[str, frozenset[str]]) -> np.ndarray:
   """Returns for each of `LEVELS` whether each place is so near to a language, bool [levels, places]."""
   own = countries[code]
   continents = {name for name, members in _places()["continents"].items() if own & set(members.split())}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from xmcap import processes as processes_lib
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.problems import Problems
 from xmcap.errors import XmcapError
 from xmcap.files import databases, files
@@ -67,7 +67,7 @@ class Spilled:
     return sorted(rows)
 
 
-def spill(work: Work, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
+def spill(work: BuildInProgress, split: str, path: pathlib.Path, parse: Parse) -> Spilled:
   """Reads a file of captions into the working folder, without chunks that are there already.
 
   XmcapError if the file is damaged, a problem stops the build, or the disk is full.

@@ -11,8 +11,8 @@ import msgspec
 
 from xmcap import languages
 from xmcap.corpora.building import picture_check
-from xmcap.corpora.building.options import Options, Work
-from xmcap.corpora.building.pictures import Pictures, Wanted
+from xmcap.corpora.building.options import BuildInProgress, Options
+from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.spill import Spilled
 from xmcap.data.records import SOURCES, Caption, Record
@@ -38,7 +38,7 @@ class Split:
   name: str
   folder: pathlib.Path
   options: Options
-  pictures: Pictures
+  pictures: ImageSearch
   count: int
   lines: int = 0
   captions: Spilled | None = None
@@ -118,7 +118,9 @@ class Split:
     return examined.data
 
 
-def write(work: Work, name: str, listing: Iterable[Wanted], pictures: Pictures, lines: int = 0) -> Split:
+def write(
+  work: BuildInProgress, name: str, listing: Iterable[Wanted], pictures: ImageSearch, lines: int = 0
+) -> Split:
   """Writes the list of a split's pictures; they are searched for in `pictures`."""
   size, count, left = work.options.shard_pictures, 0, iter(listing)
   while of_shard := list(itertools.islice(left, size)):

@@ -51,7 +51,7 @@ _ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 @dataclasses.dataclass(frozen=True)
-class Labels:
+class TagLabels:
   """The labels, and those of every picture.
 
   Attributes:
@@ -84,7 +84,7 @@ def make(
   given: Sequence[str] | None = None,
   least: int = LEAST,
   most: int | None = None,
-) -> Labels:
+) -> TagLabels:
   """Chooses the labels, and assigns them to the pictures.
 
   Args:
@@ -116,7 +116,7 @@ def make(
     raise UsageError(
       f"no picture has a label: no tag or word in '{language}' from source '{source}' is on {least} training pictures"
     )
-  return Labels(chosen, labelled)
+  return TagLabels(chosen, labelled)
 
 
 def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:

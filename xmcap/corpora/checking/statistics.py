@@ -21,7 +21,7 @@ _CHUNK = 2_048  # records per call of a process
 
 
 @dataclasses.dataclass
-class Row:
+class TextStatistics:
   """The text of one language in one split.
 
   Attributes:
@@ -53,7 +53,7 @@ class Row:
   tags: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
   tagged: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
 
-  def add(self, other: "Row") -> None:
+  def add(self, other: "TextStatistics") -> None:
     """Adds the counts of other images to these."""
     for field in dataclasses.fields(self)[2:]:
       setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
@@ -88,7 +88,7 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Statistics:
+class CorpusStatistics:
   """Statistics of a corpus.
 
   Attributes:
@@ -100,7 +100,7 @@ class Statistics:
   """
 
   images: dict[str, int]
-  rows: list[Row]
+  rows: list[TextStatistics]
   published: dict[str, str]
   target_length: int
   annotations: list[str]
@@ -113,7 +113,7 @@ def statistics(
   target_length: int = 64,
   processes: int | None = None,
   say: Say | None = None,
-) -> Statistics:
+) -> CorpusStatistics:
   """Counts a corpus: its record splits, then releases (`captions.jsonl` in the folder or its subfolders).
 
   Args:
@@ -128,7 +128,7 @@ def statistics(
   if model and target_length < 2:
     raise UsageError(f"a target length of {target_length} leaves no room for text: give at least 2")
   images: dict[str, int] = {}
-  rows: list[Row] = []
+  rows: list[TextStatistics] = []
   published_as: dict[str, str] = {}
   for split in records.splits(directory):
     source = RecordSource(directory, split)
@@ -159,29 +159,31 @@ def statistics(
     raise UsageError(f"{directory} has no corpus (neither dataset_info.json nor captions.jsonl): build one")
   has_annotations = addresses.is_file(addresses.join(directory, annotations.NAME))
   tables = annotation_statistics.tables(directory) if has_annotations else []
-  return Statistics(images, rows, published_as, target_length if model else 0, tables)
+  return CorpusStatistics(images, rows, published_as, target_length if model else 0, tables)
 
 
-def _rows(split: str, parts: Iterable[dict[str, Row]]) -> list[Row]:
+def _rows(split: str, parts: Iterable[dict[str, TextStatistics]]) -> list[TextStatistics]:
   """Returns a row per language, in the order of the codes, summed over the parts of a split."""
-  total: dict[str, Row] = {}
+  total: dict[str, TextStatistics] = {}
   for part in parts:
     for language, row in part.items():
-      total.setdefault(language, Row(split, language)).add(row)
+      total.setdefault(language, TextStatistics(split, language)).add(row)
   return [total[code] for code in languages.ordered(total)]
 
 
-def _count_records(source: RecordSource, indices: range, vocabulary: Vocabulary | None) -> dict[str, Row]:
+def _count_records(
+  source: RecordSource, indices: range, vocabulary: Vocabulary | None
+) -> dict[str, TextStatistics]:
   return _count(source.iterate(indices), vocabulary)
 
 
-def _count(images: Iterable[Record], vocabulary: Vocabulary | None) -> dict[str, Row]:
+def _count(images: Iterable[Record], vocabulary: Vocabulary | None) -> dict[str, TextStatistics]:
   """Counts captions and tags by language."""
-  rows: dict[str, Row] = {}
+  rows: dict[str, TextStatistics] = {}
   for record in images:
     counts = collections.Counter(caption.language for caption in record.captions)
     for language in (*counts, *record.tags_by_language):
-      rows.setdefault(language, Row("", language))
+      rows.setdefault(language, TextStatistics("", language))
     for language, number in counts.items():
       row = rows[language]
       row.images += 1

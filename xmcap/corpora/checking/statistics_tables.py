@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from xmcap import languages, papers
-from xmcap.corpora.checking.statistics import Row, Statistics
+from xmcap.corpora.checking.statistics import CorpusStatistics, TextStatistics
 from xmcap.data import records
 from xmcap.grid import Grid
 
-# Column or mean of `Row` -> heading, and name in Table 1 of the XM3600 paper.
+# Column or mean of `TextStatistics` -> heading, and name in Table 1 of the XM3600 paper.
 _COLUMNS = {
   "captions": ("captions", "num_captions"),
   "once": ("1 caption", "repl1"),
@@ -26,7 +26,7 @@ _SIZES = {
 }
 
 
-def text(statistics: Statistics) -> str:
+def text(statistics: CorpusStatistics) -> str:
   """Returns a table per split, and another one that compares it with published figures, if there are any."""
   tables = []
   for split, images in statistics.images.items():
@@ -42,7 +42,7 @@ def text(statistics: Statistics) -> str:
 
 
 def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
-  """Returns language code -> column or mean of `Row` -> published figure of a split; {} if there are none."""
+  """Returns language code -> column or mean of `TextStatistics` -> published figure of a split; {}: there are none."""
   if corpus == "xm3600":
     table = papers.read("xm3600_table1_caption_stats")
     return {
@@ -54,12 +54,12 @@ def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
   return {code: {"images": images, "captions": captions} for code in languages.TRAINED}
 
 
-def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) -> str:
+def _counts(split: str, images: int, rows: Sequence[TextStatistics], target_length: int) -> str:
   heads = ["images", "captions", "captions/image", "words/caption", "chars/caption"]
   heads += ["1 caption", "2 captions", "3 or more"]
   if target_length:
     heads += ["pieces/caption", "99% up to", "longest", f"over {target_length}"]
-  total = Row(split, f"{len(rows)} languages")
+  total = TextStatistics(split, f"{len(rows)} languages")
   for row in rows:
     total.add(row)
   total.images = images
@@ -87,7 +87,7 @@ def _counts(split: str, images: int, rows: Sequence[Row], target_length: int) ->
   return f"{split}: {images:,} images\n\n{table.text()}"
 
 
-def _tags(split: str, rows: Sequence[Row]) -> str:
+def _tags(split: str, rows: Sequence[TextStatistics]) -> str:
   heads = ("language", "pictures", "tags", "distinct", "fewest", "tags/picture", "most")
   lines = []
   for row in rows:
@@ -97,7 +97,9 @@ def _tags(split: str, rows: Sequence[Row]) -> str:
   return f"{split}: tags of the pictures that have any\n\n{Grid(heads, tuple(lines)).text()}"
 
 
-def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, Mapping[str, float]]) -> str:
+def _compared(
+  split: str, corpus: str, rows: Sequence[TextStatistics], figures: dict[str, Mapping[str, float]]
+) -> str:
   """Returns a table whose cells have found value, published value and difference."""
   source = "Table 1 of the XM3600 paper" if corpus == "xm3600" else "the line counts of the release"
   columns = list(next(iter(figures.values())))
@@ -106,7 +108,7 @@ def _compared(split: str, corpus: str, rows: Sequence[Row], figures: dict[str, M
   lines = []
   by_language = {row.language: row for row in rows}
   for code, expected in figures.items():
-    row = by_language.get(code, Row(split, code))
+    row = by_language.get(code, TextStatistics(split, code))
     cells = [
       _difference(getattr(row, column), expected[column], column.startswith("mean_")) for column in columns
     ]
@@ -123,5 +125,5 @@ def _difference(counted: float, expected: float, mean: bool) -> str:
   return f"{counted:{form}}  {expected:{form}}  {signed}"
 
 
-def _name(row: Row) -> str:
+def _name(row: TextStatistics) -> str:
   return f"{row.language:<3} {languages.get(row.language).english_name}"

@@ -30,7 +30,7 @@ class Artists:
   """CLDR data in the languages of `languages.WIDE`, and the pictures of each of `ARTISTS`."""
 
   cldr: cldr.Cldr
-  pictures: dict[str, emoji_pictures.Pictures]
+  pictures: dict[str, emoji_pictures.EmojiImages]
 
 
 class Common:

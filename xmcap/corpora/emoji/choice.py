@@ -50,7 +50,7 @@ class Emoji:
 
 def choose(
   names: Names,
-  pictures: emoji_pictures.Pictures,
+  pictures: emoji_pictures.EmojiImages,
   count: int,
   optional: Collection[str] = (),
   preferred: Collection[str] = (),

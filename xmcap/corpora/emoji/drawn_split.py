@@ -26,7 +26,7 @@ Draw = Callable[[str, int, int, int], tuple[list[list[int]], np.random.Generator
 
 
 @dataclasses.dataclass(frozen=True)
-class Captioner:
+class SceneCaptions:
   """Writes captions of scenes, given language -> name of each class (None if missing), and list patterns.
 
   `translated` are the languages whose names are machine-translated.
@@ -85,7 +85,7 @@ class DrawnSplit:
   shard_records: int
   seed: int
   tags: list[str]
-  captioner: Captioner
+  captioner: SceneCaptions
   renderer: scenes.Renderer
   draw: Draw
   keywords: Mapping[str, Sequence[Sequence[str] | None]] = dataclasses.field(default_factory=dict)

@@ -72,7 +72,7 @@ def build(
     say(f"{num_emoji} emoji and {num_held_out} held out, in {len(artists.cldr.names)} languages")
     names = {code: [emoji.names[code] for emoji in chosen] for code in artists.cldr.names}
     tags = [emoji.tag for emoji in chosen]
-    captioner = drawn_split.Captioner(names, artists.cldr.standard, artists.cldr.plain)
+    captioner = drawn_split.SceneCaptions(names, artists.cldr.standard, artists.cldr.plain)
     renderers = {
       artist: scenes.Renderer(_drawn(drawn, chosen), options.image_size, options.scene)
       for artist, drawn in artists.pictures.items()
@@ -130,7 +130,7 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
   return by_language
 
 
-def _drawn(pictures: emoji_pictures.Pictures, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
+def _drawn(pictures: emoji_pictures.EmojiImages, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
   drawn = (pictures.draw(emoji.character) for emoji in chosen)
   # None never occurs, because only emoji that all artists have were chosen.
   return [picture for picture in drawn if picture is not None]

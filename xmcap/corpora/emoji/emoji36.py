@@ -23,7 +23,7 @@ from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.corpora.emoji import drawn_split, scenes
 from xmcap.corpora.emoji import sources as emoji_sources
 from xmcap.corpora.emoji.combinations import Combinations
-from xmcap.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.corpora.emoji.drawn_split import DrawnSplit, SceneCaptions
 from xmcap.corpora.emoji.options import Emoji36Options
 from xmcap.progress import Say
 
@@ -65,7 +65,7 @@ def build(
     chosen = emoji_choice.choose(source.cldr.names, source.pictures, options.num_emoji, _OPTIONAL)
     say(f"{options.num_emoji} emoji ({source.way})")
     names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
-    captioner = Captioner(names, source.cldr.standard, source.cldr.plain)
+    captioner = SceneCaptions(names, source.cldr.standard, source.cldr.plain)
     renderer = scenes.Renderer([emoji.picture for emoji in chosen], options.image_size, options.scene)
     draw = Combinations(options.num_emoji, options.pictures, options.seed).draw
     tags = [emoji.tag for emoji in chosen]

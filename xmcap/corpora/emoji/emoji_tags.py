@@ -40,7 +40,7 @@ from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.corpora.emoji import sources as emoji_sources
 from xmcap.corpora.emoji.cldr import Cldr
 from xmcap.corpora.emoji.combinations import Combinations
-from xmcap.corpora.emoji.drawn_split import Captioner, DrawnSplit
+from xmcap.corpora.emoji.drawn_split import DrawnSplit, SceneCaptions
 from xmcap.corpora.emoji.options import EmojiTagsOptions
 from xmcap.corpora.releases.coco_cn import write_tag_lines
 from xmcap.errors import UsageError
@@ -123,7 +123,7 @@ def build(
   return drawn_split.build_once(out, NAME, VERSION, planned, make, progress)
 
 
-def choose(source: emoji_sources.Source, count: int) -> list[emoji_choice.Emoji]:
+def choose(source: emoji_sources.EmojiSource, count: int) -> list[emoji_choice.Emoji]:
   """Returns emoji with a name and keywords in all languages but the optional ones; UsageError if there are too few.
 
   Those come first that share a keyword with another candidate in each of these languages.
@@ -186,7 +186,7 @@ def _draw(
 
 def _texts(
   cldr: Cldr, chosen: Sequence[emoji_choice.Emoji], translated: Mapping[str, translation.Translated]
-) -> tuple[Captioner, Captioner, dict[str, list[list[str] | None]]]:
+) -> tuple[SceneCaptions, SceneCaptions, dict[str, list[list[str] | None]]]:
   """Returns what writes human and translated captions, and language -> keywords of each emoji."""
   names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
   keywords = {
@@ -194,5 +194,5 @@ def _texts(
     for code in languages.LANGUAGES
   }
   of_machine = {code: translated[code].names if code in translated else names[code] for code in names}
-  people = Captioner(names, cldr.standard, cldr.plain)
-  return people, Captioner(of_machine, cldr.standard, cldr.plain, tuple(translated)), keywords
+  people = SceneCaptions(names, cldr.standard, cldr.plain)
+  return people, SceneCaptions(of_machine, cldr.standard, cldr.plain, tuple(translated)), keywords

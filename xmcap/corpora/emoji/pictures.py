@@ -14,7 +14,7 @@ _FONT_SIZE = 109  # pixels: the only size of the bitmaps in NotoColorEmoji.ttf
 _SVG_SIZE = 72  # pixels: OpenMoji's own size
 
 
-class Pictures(Protocol):
+class EmojiImages(Protocol):
   """A source of pictures of emoji."""
 
   def draw(self, emoji: str) -> Image.Image | None:

@@ -43,15 +43,17 @@ _TIMEOUT_SECONDS = 600
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class EmojiSource:
   """Names and pictures, and the entry of `WAYS` that gave them."""
 
   way: str
   cldr: cldr.Cldr
-  pictures: emoji_pictures.Pictures
+  pictures: emoji_pictures.EmojiImages
 
 
-def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | os.PathLike = "/") -> Source:
+def find(
+  way: str = "auto", cache: str | os.PathLike | None = None, root: str | os.PathLike = "/"
+) -> EmojiSource:
   """Finds names and pictures.
 
   Args:
@@ -75,7 +77,7 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
         return _read_debian(name, fetched(cache / name, _fetch_debian))
       tree = fetched(cache / name, functools.partial(fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
       pictures = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
-      return Source(name, cldr.read_json(tree), pictures)
+      return EmojiSource(name, cldr.read_json(tree), pictures)
     except XmcapError as error:
       failures.append(f"{name}: {error}")
   raise XmcapError(
@@ -85,11 +87,11 @@ def find(way: str = "auto", cache: str | os.PathLike | None = None, root: str | 
   )
 
 
-def _read_debian(way: str, root: pathlib.Path) -> Source:
+def _read_debian(way: str, root: pathlib.Path) -> EmojiSource:
   for path in (root / _CLDR / "annotations", root / _FONT):
     if not path.exists():
       raise XmcapError(f"{path} is missing")
-  return Source(way, cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT))
+  return EmojiSource(way, cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT))
 
 
 def _fetch_debian(folder: pathlib.Path) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import fields, text_of
-from xmcap.corpora.folder.fields import Row
+from xmcap.corpora.folder.fields import RecordFields
 from xmcap.corpora.folder.recognition import recognise
-from xmcap.corpora.folder.table import Columns, Placed, Table
+from xmcap.corpora.folder.table import ColumnNames, Placed, TableRoles
 from xmcap.errors import XmcapError
 from xmcap.reading import archives
 
@@ -30,7 +30,9 @@ def is_beside(root: pathlib.Path) -> bool:
   return False
 
 
-def read(root: pathlib.Path, columns: Columns, problems: Problems) -> tuple[Table, Iterator[Row]]:
+def read(
+  root: pathlib.Path, columns: ColumnNames, problems: Problems
+) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table, and a row for each picture that has texts, sorted by path."""
   table, placed = recognise(_placed(root, problems), columns, str(root), picture=text_of.IMAGE)
   rows = (fields.parse(values, where, table, problems) for where, values, _ in placed)

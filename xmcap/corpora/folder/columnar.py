@@ -12,9 +12,9 @@ from typing import Any
 from xmcap import languages
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import fields, split_choice
-from xmcap.corpora.folder.fields import Row
+from xmcap.corpora.folder.fields import RecordFields
 from xmcap.corpora.folder.recognition import recognise
-from xmcap.corpora.folder.table import FILE_LANGUAGE, Columns, Placed, Table
+from xmcap.corpora.folder.table import FILE_LANGUAGE, ColumnNames, Placed, TableRoles
 from xmcap.reading import arrow_files, ids
 from xmcap.reading.packed import Packed
 
@@ -25,11 +25,11 @@ _OF_SPLIT = re.compile(r"([A-Za-z_]+)-\d{5}-of-\d{5}")
 
 def read(
   paths: Mapping[pathlib.Path, str],
-  columns: Columns,
+  columns: ColumnNames,
   source: str,
   problems: Problems,
   packed: tarfile.TarFile,
-) -> tuple[Table, Iterator[Row]]:
+) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows of files; adds their embedded pictures to `packed`, as the row's `picture`.
 
   `paths` maps each file to its path relative to the common folder, for messages and for pictures beside the file.
@@ -59,8 +59,8 @@ def _placed(paths: Mapping[pathlib.Path, str], codes: Mapping[pathlib.Path, str]
 
 
 def _packed(
-  placed: Iterator[Placed], table: Table, problems: Problems, packed: Packed, is_shared: bool
-) -> Iterator[Row]:
+  placed: Iterator[Placed], table: TableRoles, problems: Problems, packed: Packed, is_shared: bool
+) -> Iterator[RecordFields]:
   for where, values, (name, folder, split) in placed:
     cell = values.get(table.picture)
     data, named = _picture(cell)

@@ -10,7 +10,7 @@ from xmcap import languages
 from xmcap.corpora.building import line_check
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import kinds
-from xmcap.corpora.folder.table import LANGUAGES, Column, Table
+from xmcap.corpora.folder.table import LANGUAGES, ColumnRole, TableRoles
 from xmcap.corpora.releases import xm3600
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
@@ -22,7 +22,7 @@ _PLACEHOLDER = re.compile(r"<(image|video)>")
 
 
 @dataclasses.dataclass
-class Row:
+class RecordFields:
   """The parsed fields of a line about a picture.
 
   Attributes:
@@ -41,7 +41,9 @@ class Row:
   key: str = ""
 
 
-def parse(fields: Mapping[str, Any], where: str, table: Table, problems: Problems) -> Row | None:
+def parse(
+  fields: Mapping[str, Any], where: str, table: TableRoles, problems: Problems
+) -> RecordFields | None:
   """Returns the row for the fields of a line; None if it names no picture, which counts as a problem.
 
   UsageError if the language of the captions is unknown.
@@ -69,7 +71,7 @@ def parse(fields: Mapping[str, Any], where: str, table: Table, problems: Problem
     captions = [
       caption for column in columns for caption in _captions(fields, column, where, table, problems)
     ]
-  return Row(picture, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  return RecordFields(picture, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
 
 
 def one(picture: Any) -> str:
@@ -86,7 +88,7 @@ def _is_released(value: Any) -> bool:
 
 
 def _captions(
-  fields: Mapping[str, Any], column: Column, where: str, table: Table, problems: Problems
+  fields: Mapping[str, Any], column: ColumnRole, where: str, table: TableRoles, problems: Problems
 ) -> Iterator[Caption]:
   """Yields the usable captions of a column."""
   of_row = fields.get(table.language) if table.language else None

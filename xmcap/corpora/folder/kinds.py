@@ -94,7 +94,7 @@ def _of_token(token: str) -> str:
 
 
 @dataclasses.dataclass
-class Profile:
+class ColumnProfile:
   """What a bounded sample of a column holds.
 
   Attributes:

@@ -11,13 +11,13 @@ from typing import Any
 from xmcap.corpora.building import build, splits
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.file_names import FOLDER
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.pictures import ByPath
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.emoji import release
 from xmcap.corpora.folder import beside, columnar, staging, text_files
-from xmcap.corpora.folder.split_choice import Rule
-from xmcap.corpora.folder.table import Columns
+from xmcap.corpora.folder.split_choice import SplitRule
+from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files, plans
@@ -34,7 +34,7 @@ _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 
 
 @dataclasses.dataclass(frozen=True)
-class Folder(build.Corpus):
+class Folder(build.CorpusBuild):
   """Own pictures.
 
   Attributes:
@@ -52,8 +52,8 @@ class Folder(build.Corpus):
   RENEWED = True  # users fix their captions and build again
   captions: pathlib.Path
   images: pathlib.Path | None = None
-  columns: Columns = Columns()
-  splits_by: Rule = Rule()
+  columns: ColumnNames = ColumnNames()
+  splits_by: SplitRule = SplitRule()
 
   def plan(self, options: options_lib.Options) -> plans.Plan:
     plan = super().plan(options)
@@ -61,7 +61,7 @@ class Folder(build.Corpus):
     columns["captions"] = list(self.columns.captions)  # a list, as JSON returns it
     return {**plan, "options": {**plan["options"], "columns": columns, "splits": self.splits_by.text}}
 
-  def splits(self, work: Work) -> Iterator[Split]:
+  def splits(self, work: BuildInProgress) -> Iterator[Split]:
     sources = find(self.captions)
     columns = dataclasses.replace(self.columns, split=self.splits_by.column)
     lines = staging.read(work, sources, self.captions, columns)
@@ -78,10 +78,10 @@ class Folder(build.Corpus):
     for name in names:
       yield splits.write(work, name, staging.wanted(work, name), pictures, lines)
 
-  def recognised(self, work: Work) -> Mapping[str, Any]:
+  def recognised(self, work: BuildInProgress) -> Mapping[str, Any]:
     return {"columns": staging.columns(work)}
 
-  def _places(self, work: Work, sources: list[pathlib.Path]) -> list[pathlib.Path]:
+  def _places(self, work: BuildInProgress, sources: list[pathlib.Path]) -> list[pathlib.Path]:
     """Returns the possible places of pictures: in the files of the captions, in `images`, or beside the captions."""
     places = [work.folder / staging.PACKED] if staging.is_packed(work) else []
     if sources[0].suffix.lower() == TAR:
@@ -95,7 +95,7 @@ class Folder(build.Corpus):
     return [inside if inside.is_dir() and sources != [near] else near]
 
 
-def _seen(work: Work) -> str:
+def _seen(work: BuildInProgress) -> str:
   """Returns every kind of problem, for a message, and where all are listed."""
   brief = work.problems.in_brief()
   return f": {brief}; {work.folder.parent / 'problems.jsonl'} lists them" if brief else ": there are none"

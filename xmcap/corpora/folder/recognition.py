@@ -11,7 +11,7 @@ from typing import Any
 
 from xmcap import languages
 from xmcap.corpora.folder import kinds
-from xmcap.corpora.folder.kinds import Profile
+from xmcap.corpora.folder.kinds import ColumnProfile
 from xmcap.corpora.folder.table import (
   CAPTION,
   CAPTIONS,
@@ -25,10 +25,10 @@ from xmcap.corpora.folder.table import (
   PICTURES,
   SPLIT,
   TURNS,
-  Column,
-  Columns,
+  ColumnNames,
+  ColumnRole,
   Placed,
-  Table,
+  TableRoles,
   language_in,
   of_language,
   other,
@@ -41,8 +41,8 @@ _SAMPLE_BYTES = 8 << 20  # embedded pictures are large
 
 
 def recognise(
-  rows: Iterable[Placed], columns: Columns, source: str, *, picture: str = "", keyed: bool = False
-) -> tuple[Table, Iterator[Placed]]:
+  rows: Iterable[Placed], columns: ColumnNames, source: str, *, picture: str = "", keyed: bool = False
+) -> tuple[TableRoles, Iterator[Placed]]:
   """Reads a sample of rows and decides; returns the table and all rows, from the first.
 
   The sample is bounded in rows and in bytes, so memory is constant, and the same rows give the same table.
@@ -66,49 +66,49 @@ def recognise(
     size += sum(map(_size, row.fields.values()))
     if size > _SAMPLE_BYTES:
       break
-  profiles: dict[str, Profile] = {}
+  profiles: dict[str, ColumnProfile] = {}
   for row in sample:
     for name, value in itertools.islice(row.fields.items(), MOST_COLUMNS):
-      profiles.setdefault(name, Profile()).add(value)
+      profiles.setdefault(name, ColumnProfile()).add(value)
   where = sample[0].where if sample else source
   return decide(profiles, columns, source, where, picture=picture, keyed=keyed), itertools.chain(sample, rows)
 
 
 def decide(
-  profiles: Mapping[str, Profile],
-  columns: Columns,
+  profiles: Mapping[str, ColumnProfile],
+  columns: ColumnNames,
   source: str,
   where: str = "",
   *,
   picture: str = "",
   keyed: bool = False,
-) -> Table:
+) -> TableRoles:
   """Returns the table for columns of these names and values, as `recognise`; `where`: place of the first row."""
-  roles: dict[str, Column] = {}
+  roles: dict[str, ColumnRole] = {}
   by_folded = {str(name).strip().casefold(): name for name in reversed(list(profiles))}
   named = _Names(profiles, by_folded, where or source)
   split = named.asked(columns.split)
   if split:
-    roles[split] = Column(split, SPLIT, why="--splits=column:")
+    roles[split] = ColumnRole(split, SPLIT, why="--splits=column:")
   image = picture or named.asked(columns.image)
   why = "--image_column" if columns.image else "the sample's picture"
   if not image and profiles:
     image, why = _picture(named, source)
   if image:
-    roles[image] = Column(image, PICTURE, why=why)
+    roles[image] = ColumnRole(image, PICTURE, why=why)
   language = named.asked(columns.language)
   why = "--language_column" if language else "usual name"
   language = language or next((name for name in named.usual(LANGUAGES) if name not in roles), "")
   if columns.captions:
     for element in columns.captions:
       code, name = _asked_caption(element, named)
-      roles[name] = Column(name, CAPTION, code, "--caption_columns")
+      roles[name] = ColumnRole(name, CAPTION, code, "--caption_columns")
   else:
     roles |= _captions(profiles, named, roles, language, columns.default_language)
   if language and language not in roles:
-    roles[language] = Column(language, LANGUAGE, why=why)
+    roles[language] = ColumnRole(language, LANGUAGE, why=why)
   if keyed and (key := next((name for name in named.usual(KEYS) if name not in roles), "")):
-    roles[key] = Column(key, KEY, why="usual name")
+    roles[key] = ColumnRole(key, KEY, why="usual name")
   lost = [
     name
     for name, of_name in profiles.items()
@@ -119,7 +119,7 @@ def decide(
       f"{source}: the captions of '{shown(lost[0], 40)}' are question marks: {kinds.SAVE_AGAIN}, or name"
       " only other columns in --caption_columns"
     )
-  return Table(
+  return TableRoles(
     source,
     columns,
     [roles.get(name) or other(name, profile, bool(columns.captions)) for name, profile in profiles.items()],
@@ -130,7 +130,7 @@ def decide(
 class _Names:
   """The columns of a source by name, whatever its case: `found` has the names in lower case."""
 
-  profiles: Mapping[str, Profile]
+  profiles: Mapping[str, ColumnProfile]
   by_folded: Mapping[str, str]
   where: str
 
@@ -171,7 +171,7 @@ def _picture(named: _Names, source: str) -> tuple[str, str]:
   return "", ""
 
 
-def _are_alike(names: Sequence[str], profiles: Mapping[str, Profile]) -> bool:
+def _are_alike(names: Sequence[str], profiles: Mapping[str, ColumnProfile]) -> bool:
   """Whether columns with names of pictures mean the same pictures."""
   return all(profiles[name].names and profiles[name].names == profiles[names[0]].names for name in names)
 
@@ -186,11 +186,15 @@ def _asked_caption(element: str, named: _Names) -> tuple[str, str]:
 
 
 def _captions(
-  profiles: Mapping[str, Profile], named: _Names, roles: Mapping[str, Column], language: str, default: str
-) -> dict[str, Column]:
+  profiles: Mapping[str, ColumnProfile],
+  named: _Names,
+  roles: Mapping[str, ColumnRole],
+  language: str,
+  default: str,
+) -> dict[str, ColumnRole]:
   """Returns the columns with captions by their usual names and by languages."""
   free = {name: profile for name, profile in profiles.items() if name not in roles and name != language}
-  chosen: dict[str, Column] = {}
+  chosen: dict[str, ColumnRole] = {}
   # `comment` is Flickr30k's; elsewhere it may be anybody's remark.
   usual = (*CAPTIONS, "comment") if named.usual(("comment_number",)) else CAPTIONS
   for name in named.usual(usual):
@@ -201,7 +205,7 @@ def _captions(
       continue
     says = "each by its language" if profile.by_language else f"language in '{language}'" if language else ""
     says = says or (f"--language={default}" if default else "")
-    chosen[name] = Column(
+    chosen[name] = ColumnRole(
       name,
       CAPTION,
       why=", ".join(filter(None, ("usual name", "the model's answer" if profile.turns else "", says))),
@@ -210,7 +214,7 @@ def _captions(
   if chosen and language:
     return chosen
   of_languages = {name: profile for name, profile in free.items() if name not in chosen and language_in(name)}
-  sure: list[Column] = []
+  sure: list[ColumnRole] = []
   for doubtful in (False, True):
     for name, profile in of_languages.items():
       if (name.strip().lower() in OFTEN_OTHER) == doubtful and profile.count:

@@ -19,7 +19,7 @@ _SHARD = re.compile(r"([A-Za-z]+)[-_.].*")
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class SplitRule:
   """How pictures are assigned to splits; UsageError if `text` is invalid.
 
   With shares, a hash of the key decides, so a picture keeps its split when others are added.

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 
 from xmcap import languages
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.pictures import ByPath, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import beside, columnar, fields, kinds, split_choice, text_files, webdataset
-from xmcap.corpora.folder.fields import Row
+from xmcap.corpora.folder.fields import RecordFields
 from xmcap.corpora.folder.recognition import recognise
-from xmcap.corpora.folder.split_choice import Rule
-from xmcap.corpora.folder.table import Columns, Placed, Table
+from xmcap.corpora.folder.split_choice import SplitRule
+from xmcap.corpora.folder.table import ColumnNames, Placed, TableRoles
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.files import databases, files, keys
@@ -57,11 +57,11 @@ _WANTED = """
 SELECT identity, number, settled.key, place, locale FROM pictures JOIN settled USING (identity)
 WHERE settled.split = ? ORDER BY first
 """
-_ROW = msgspec.json.Decoder(Row)
+_ROW = msgspec.json.Decoder(RecordFields)
 _CAPTIONS = msgspec.json.Decoder(list[Caption])
 
 
-def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Columns) -> int:
+def read(work: BuildInProgress, paths: list[pathlib.Path], root: pathlib.Path, columns: ColumnNames) -> int:
   """Reads the rows of files at or below `root` into the working folder, unless done before; returns their number.
 
   Says what each column was recognised as, before it reads them.
@@ -97,7 +97,7 @@ def read(work: Work, paths: list[pathlib.Path], root: pathlib.Path, columns: Col
 
 
 def _check_letters(
-  database: sqlite3.Connection, source: pathlib.Path, problems: Problems, work: Work
+  database: sqlite3.Connection, source: pathlib.Path, problems: Problems, work: BuildInProgress
 ) -> None:
   """Raises UsageError if too many rows of a table have lost letters; lists the problems then."""
   lost = len({where for kind, where, _ in problems.listed if kind in ("bad_utf8", "lost_letters")})
@@ -109,28 +109,28 @@ def _check_letters(
     )
 
 
-def _add_missed(table: Table, problems: Problems) -> None:
+def _add_missed(table: TableRoles, problems: Problems) -> None:
   for column in table.missed:
     detail = f"'{column.name}' {column.why}: {table.option_for_all()}"
     problems.add("unread_column", posixpath.basename(table.source), detail)
 
 
-def columns(work: Work) -> dict[str, Any]:
+def columns(work: BuildInProgress) -> dict[str, Any]:
   """Returns what each column was recognised as, after `read`: name -> role, language and reason."""
   return json.loads(_columns(work)[0])
 
 
-def _columns(work: Work) -> tuple[str, str]:
+def _columns(work: BuildInProgress) -> tuple[str, str]:
   with databases.reading(work.folder / _ROWS_FILE) as database:
     return database.execute("SELECT * FROM columns").fetchone()
 
 
-def _say(work: Work, lines: list[str]) -> None:
+def _say(work: BuildInProgress, lines: list[str]) -> None:
   for line in lines:
     work.say(line)
 
 
-def is_packed(work: Work) -> bool:
+def is_packed(work: BuildInProgress) -> bool:
   """Whether the tables had embedded pictures."""
   path = work.folder / PACKED
   if not path.exists():
@@ -140,13 +140,13 @@ def is_packed(work: Work) -> bool:
 
 
 def _rows(
-  work: Work,
+  work: BuildInProgress,
   paths: list[pathlib.Path],
   root: pathlib.Path,
-  columns: Columns,
+  columns: ColumnNames,
   problems: Problems,
   stack: contextlib.ExitStack,
-) -> tuple[Table, Iterator[Row]]:
+) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows; `stack` closes what they are read from and written to."""
   named = {path: path.relative_to(root).as_posix() if path != root else path.name for path in paths}
   suffix = paths[0].suffix.lower()
@@ -168,7 +168,7 @@ def _placed(named: Mapping[pathlib.Path, str], problems: Problems) -> Iterator[P
       yield Placed(where, values, posixpath.dirname(name))
 
 
-def _of_text(placed: Iterator[Placed], table: Table, problems: Problems) -> Iterator[Row]:
+def _of_text(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> Iterator[RecordFields]:
   for where, values, folder in placed:
     row = fields.parse(values, where, table, problems)
     if row is not None:
@@ -177,7 +177,7 @@ def _of_text(placed: Iterator[Placed], table: Table, problems: Problems) -> Iter
       yield row
 
 
-def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], dict[str, int]]:
+def gather(work: BuildInProgress, pictures: ByPath, rule: SplitRule) -> tuple[list[str], dict[str, int]]:
   """Groups the rows by picture; returns the names of the splits, and language -> number of rows with its captions.
 
   A key is the name of the picture's file without its suffix, in NFC. If it has characters that a key may not have, or
@@ -210,7 +210,7 @@ def gather(work: Work, pictures: ByPath, rule: Rule) -> tuple[list[str], dict[st
   return split_choice.ordered(names), {code: counts[code] for code in languages.ordered(counts)}
 
 
-def wanted(work: Work, split: str) -> Iterator[Wanted]:
+def wanted(work: BuildInProgress, split: str) -> Iterator[Wanted]:
   """Yields the pictures of a split with their captions, in the order of first occurrence."""
   with databases.reading(work.folder / _FILE) as database:
     for identity, number, key, place, locale in database.execute(_WANTED, (split,)):
@@ -218,7 +218,9 @@ def wanted(work: Work, split: str) -> Iterator[Wanted]:
       yield Wanted(key, place, "" if number is None else str(number), locale=locale, captions=captions)
 
 
-def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, problems: Problems) -> None:
+def _add(
+  database: sqlite3.Connection, number: int, row: RecordFields, pictures: ByPath, problems: Problems
+) -> None:
   picture = pictures.resolve(row.picture, row.archive)
   if picture is None and (alike := pictures.alike(row.picture)):
     problems.add("same_name", row.where, f"{row.picture} may be {' or '.join(alike)}")
@@ -238,7 +240,7 @@ def _add(database: sqlite3.Connection, number: int, row: Row, pictures: ByPath, 
   database.execute("INSERT INTO captions VALUES (?, ?, ?)", (identity, number, captions))
 
 
-def _fill_empty(database: sqlite3.Connection, rule: Rule) -> None:
+def _fill_empty(database: sqlite3.Connection, rule: SplitRule) -> None:
   """Moves into each empty split of a rule the nearest usable picture, from a split with several."""
   counts = dict(database.execute("SELECT split, count(*) FROM settled WHERE usable GROUP BY split"))
   for name in rule.intervals:

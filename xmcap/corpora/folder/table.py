@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from xmcap import languages
 from xmcap.corpora.folder import kinds
-from xmcap.corpora.folder.kinds import Profile
+from xmcap.corpora.folder.kinds import ColumnProfile
 from xmcap.terminal import shown
 
 PICTURE, KEY, CAPTION, LANGUAGE, SPLIT, IGNORED = "picture", "key", "caption", "language", "split", "ignored"
@@ -77,7 +77,7 @@ class Placed(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Columns:
+class ColumnNames:
   """Names of columns that the user asked for; "" and () mean the usual names.
 
   Attributes:
@@ -93,7 +93,7 @@ class Columns:
 
 
 @dataclasses.dataclass(frozen=True)
-class Column:
+class ColumnRole:
   """What a column was recognised as.
 
   Attributes:
@@ -113,7 +113,7 @@ class Column:
   is_open: bool = False
 
 
-class Table:
+class TableRoles:
   """The columns of a source, as they were recognised.
 
   Attributes:
@@ -123,7 +123,7 @@ class Table:
     picture, split, language, key: names of the columns of these roles, or "".
   """
 
-  def __init__(self, source: str, asked: Columns, columns: Iterable[Column]):
+  def __init__(self, source: str, asked: ColumnNames, columns: Iterable[ColumnRole]):
     self.source, self.asked = source, asked
     self.columns = {column.name: column for column in columns}
     self.picture, self.split, self.language, self.key = (
@@ -132,16 +132,16 @@ class Table:
     )
 
   @property
-  def captions(self) -> list[Column]:
+  def captions(self) -> list[ColumnRole]:
     """The columns with captions."""
     return [column for column in self.columns.values() if column.role == CAPTION]
 
   @property
-  def missed(self) -> list[Column]:
+  def missed(self) -> list[ColumnRole]:
     """The columns that look like captions and are ignored."""
     return [column for column in self.columns.values() if column.missed]
 
-  def captions_of(self, fields: Mapping[str, Any]) -> Iterator[Column]:
+  def captions_of(self, fields: Mapping[str, Any]) -> Iterator[ColumnRole]:
     """Yields the columns with captions that a row has, and decides about columns that no row had before."""
     for name in fields:
       column = self.columns.get(name)
@@ -195,8 +195,8 @@ class Table:
       for name, column in self.columns.items()
     }
 
-  def _late(self, name: str, value: Any) -> Column | None:
-    profile = Profile()
+  def _late(self, name: str, value: Any) -> ColumnRole | None:
+    profile = ColumnProfile()
     profile.add(value)
     if not profile.count or (name not in self.columns and len(self.columns) >= MOST_COLUMNS):
       return None
@@ -206,7 +206,7 @@ class Table:
     return self.columns[name]
 
 
-def of_language(name: str, profile: Profile, others: Sequence[Column]) -> Column | None:
+def of_language(name: str, profile: ColumnProfile, others: Sequence[ColumnRole]) -> ColumnRole | None:
   """Returns a column whose name says a language, if its values are captions; else None.
 
   `id` is read as Indonesian if its values are of several words, or stand beside captions in `others`.
@@ -220,7 +220,7 @@ def of_language(name: str, profile: Profile, others: Sequence[Column]) -> Column
   why = f"{languages.get(code).english_name}, by its name"
   if (base := languages.variety_base(code)) is not None and code not in languages.LANGUAGES:
     why += f"; --caption_columns={base}={shown(name, 20)} reads it as {base}"
-  return Column(name, CAPTION, code, why)
+  return ColumnRole(name, CAPTION, code, why)
 
 
 def language_in(name: str) -> str:
@@ -229,22 +229,22 @@ def language_in(name: str) -> str:
   return languages.named(str(name)) or (languages.named(bare) if bare else "") or ""
 
 
-def other(name: str, profile: Profile, chosen: bool = False) -> Column:
+def other(name: str, profile: ColumnProfile, chosen: bool = False) -> ColumnRole:
   """Returns a column that is ignored; `chosen` if the user listed the columns with captions."""
   bare = _PREFIX.sub("", str(name).strip())
   code = language_in(name) or (languages.canonical(bare) or "" if bare else "")
   if _COPY.search(name):
-    return Column(name, IGNORED, why="captions in another form")
+    return ColumnRole(name, IGNORED, why="captions in another form")
   if profile.are_like_captions or (code and profile.are_words and (profile.are_phrases or bare != name)):
-    return Column(name, IGNORED, language_in(name), "looks like captions", missed=not chosen)
+    return ColumnRole(name, IGNORED, language_in(name), "looks like captions", missed=not chosen)
   if not profile.count:
-    return Column(name, IGNORED, why="no value in the first rows: the first one decides", is_open=True)
-  return Column(
+    return ColumnRole(name, IGNORED, why="no value in the first rows: the first one decides", is_open=True)
+  return ColumnRole(
     name, IGNORED, why=profile.most if profile.most != kinds.WORDS else "words, under no usual name"
   )
 
 
-def _listed(table: Table) -> str:
+def _listed(table: TableRoles) -> str:
   """Returns the columns with what they hold, for a message."""
   return "there are " + ", ".join(
     f"'{shown(column.name, 32)}'"

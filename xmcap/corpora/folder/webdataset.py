@@ -12,9 +12,9 @@ from typing import Any
 
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import fields, text_of
-from xmcap.corpora.folder.fields import Row
+from xmcap.corpora.folder.fields import RecordFields
 from xmcap.corpora.folder.recognition import recognise
-from xmcap.corpora.folder.table import Columns, Placed, Table
+from xmcap.corpora.folder.table import ColumnNames, Placed, TableRoles
 from xmcap.errors import XmcapError
 from xmcap.reading import archives, tar_files
 
@@ -52,8 +52,8 @@ class _Sample:
 
 
 def read(
-  paths: list[pathlib.Path], columns: Columns, source: str, problems: Problems
-) -> tuple[Table, Iterator[Row]]:
+  paths: list[pathlib.Path], columns: ColumnNames, source: str, problems: Problems
+) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
   rows = _placed(paths, columns.image.lower(), problems)
   table, placed = recognise(rows, columns, source, picture=text_of.IMAGE)
@@ -68,7 +68,7 @@ def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterat
         yield Placed(where, {text_of.IMAGE: picture, **sample.values}, (path, sample.key))
 
 
-def _rows(placed: Iterator[Placed], table: Table, problems: Problems) -> Iterator[Row]:
+def _rows(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> Iterator[RecordFields]:
   for where, sample, (path, key) in placed:
     row = fields.parse(sample, where, table, problems)
     if row is not None:

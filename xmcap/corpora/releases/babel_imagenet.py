@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.corpora.building import build, file_names, splits
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.pictures import ByPath, Wanted
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import babel_labels
@@ -26,7 +26,7 @@ SPLIT = "validation"
 
 
 @dataclasses.dataclass(frozen=True)
-class BabelImagenet(build.Corpus):
+class BabelImagenet(build.CorpusBuild):
   """Babel-ImageNet; see `file_names.BABEL_IMAGENET` for the fields."""
 
   NAME = "babel_imagenet"
@@ -41,7 +41,7 @@ class BabelImagenet(build.Corpus):
   wnids: pathlib.Path | None = None
   classes: pathlib.Path | None = None
 
-  def splits(self, work: Work) -> Iterator[Split]:
+  def splits(self, work: BuildInProgress) -> Iterator[Split]:
     labels = zero_shot.read_labels(self.labels, None, work.say)
     if self.prompts is not None:
       prompts.read_prompts(self.prompts)
@@ -85,7 +85,7 @@ def read_classes(path: pathlib.Path) -> dict[str, str]:
   return classes
 
 
-def _wanted(pictures: ByPath, class_of: dict[str, str], work: Work) -> Iterator[Wanted]:
+def _wanted(pictures: ByPath, class_of: dict[str, str], work: BuildInProgress) -> Iterator[Wanted]:
   """Yields the pictures sorted by path, with the class given by a line or by the name of their folder."""
   taken: set[str] = set()
   for number, path in sorted(pictures.paths(), key=lambda picture: picture[1]):

@@ -53,14 +53,14 @@ class Sense(NamedTuple):
 COLUMNS = Sense._fields
 
 
-class Labels(NamedTuple):
+class BabelLabels(NamedTuple):
   """Labels in Babel-ImageNet's layout, and for each language the number of classes left after each of `STEPS`."""
 
   labels: dict[str, list[list]]
   counts: dict[str, tuple[int, ...]]
 
 
-def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labels:
+def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> BabelLabels:
   """Makes the labels of classes; ignores senses of other synsets.
 
   Args:
@@ -90,7 +90,7 @@ def make(senses: Iterable[Sense], wnids: Sequence[str], least: int = 10) -> Labe
     indices = [index for index, of_class in enumerate(human) if of_class]
     if len(indices) >= least:
       labels[language] = [indices, [_best(human[index]) for index in indices]]
-  return Labels(labels, counts)
+  return BabelLabels(labels, counts)
 
 
 def read_senses(path: str | os.PathLike) -> Iterator[Sense]:

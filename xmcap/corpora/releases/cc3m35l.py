@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.corpora.building import build, file_names, splits
-from xmcap.corpora.building.options import Work
-from xmcap.corpora.building.pictures import Pictures, Wanted
+from xmcap.corpora.building.options import BuildInProgress
+from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.spill import spill
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases.translations import Cc3mParser
@@ -25,7 +25,7 @@ _MAX_LINE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Cc3m35l(build.Corpus):
+class Cc3m35l(build.CorpusBuild):
   """CC3M-35L; see `file_names.CC3M35L` for the fields."""
 
   NAME = "cc3m_35l"
@@ -42,12 +42,12 @@ class Cc3m35l(build.Corpus):
   train_keys: pathlib.Path | None = None
   dev_keys: pathlib.Path | None = None
 
-  def splits(self, work: Work) -> Iterator[Split]:
+  def splits(self, work: BuildInProgress) -> Iterator[Split]:
     for name, captions, tsv, images, keys in (
       ("train", self.train_captions, self.train_tsv, self.train_images, self.train_keys),
       ("validation", self.dev_captions, self.dev_tsv, self.dev_images, self.dev_keys),
     ):
-      pictures = Pictures.search(work, [images], key_map=keys, name=f"pictures-{name}")
+      pictures = ImageSearch.search(work, [images], key_map=keys, name=f"pictures-{name}")
       split = splits.write(work, name, read_tsv(tsv), pictures)
       spilled = spill(work, name, captions, Cc3mParser(captions.name, split.count))
       yield dataclasses.replace(split, lines=spilled.lines, captions=spilled)

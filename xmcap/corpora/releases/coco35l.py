@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import msgspec
 
 from xmcap.corpora.building import build, file_names, splits
-from xmcap.corpora.building.options import Work
-from xmcap.corpora.building.pictures import Pictures, Wanted
+from xmcap.corpora.building.options import BuildInProgress
+from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.spill import spill
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import coco_ids
@@ -42,7 +42,7 @@ class _Karpathy(msgspec.Struct):
 
 
 @dataclasses.dataclass(frozen=True)
-class Coco35l(build.Corpus):
+class Coco35l(build.CorpusBuild):
   """COCO-35L; see `file_names.COCO35L` for the fields."""
 
   NAME = "coco_35l"
@@ -59,10 +59,10 @@ class Coco35l(build.Corpus):
   def paths(self) -> dict[str, pathlib.Path | None]:
     return {**super().paths(), **{f"exclude{number}": path for number, path in enumerate(self.exclude)}}
 
-  def splits(self, work: Work) -> Iterator[Split]:
+  def splits(self, work: BuildInProgress) -> Iterator[Split]:
     images = read_karpathy(self.karpathy)
     excluded = coco_ids.read(self.exclude)
-    pictures = Pictures.search(work, list(dict.fromkeys([self.train_images, self.val_images])))
+    pictures = ImageSearch.search(work, list(dict.fromkeys([self.train_images, self.val_images])))
     for name, captions in (("train", self.train_captions), ("validation", self.dev_captions)):
       left_out = excluded if name == "train" else {}
       kept = [image for image in images[name] if image.cocoid not in left_out]

@@ -18,8 +18,8 @@ from typing import Any
 
 from xmcap.corpora.building import annotations, build, line_check, splits, text_archive
 from xmcap.corpora.building.annotations import Annotated, Sentence
-from xmcap.corpora.building.options import Options, Work
-from xmcap.corpora.building.pictures import Pictures, Wanted
+from xmcap.corpora.building.options import BuildInProgress, Options
+from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import coco_cn_lines, coco_ids
@@ -37,7 +37,7 @@ _REFERENCES = ("human", "translated")
 
 
 @dataclasses.dataclass(frozen=True)
-class CocoCn(build.Corpus):
+class CocoCn(build.CorpusBuild):
   """COCO-CN.
 
   Attributes:
@@ -61,13 +61,13 @@ class CocoCn(build.Corpus):
     english = {f"english{number}": path for number, path in enumerate(self.english)}
     return {"release": self.release, **images, **english, "labels": self.labels}
 
-  def splits(self, work: Work) -> Iterator[Split]:
+  def splits(self, work: BuildInProgress) -> Iterator[Split]:
     release = self.read(work)
-    pictures = Pictures.search(work, self.images)
+    pictures = ImageSearch.search(work, self.images)
     for split, listed in release.pictures.items():
       yield splits.write(work, split, map(_wanted, listed), pictures, release.lines[split])
 
-  def read(self, work: Work) -> coco_cn_lines.Release:
+  def read(self, work: BuildInProgress) -> coco_cn_lines.Release:
     """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""
     paths = text_archive.gather(self.release, coco_cn_lines.NAMES, work.folder / "text", work.problems)
     if len(paths) > 1 and paths.pop(coco_cn_lines.EXTENSION, None):
@@ -97,7 +97,7 @@ def write_text(
   def make(work_dir: pathlib.Path) -> Mapping[str, Any]:
     with files.whole(out / "problems.jsonl") as listed:
       problems = Problems(options.on_bad, listed)
-      work = Work(work_dir, options, problems=problems, say=say or (lambda line: None))
+      work = BuildInProgress(work_dir, options, problems=problems, say=say or (lambda line: None))
       release = corpus.read(work)
     counts = {}
     for split, pictures in release.pictures.items():

@@ -47,7 +47,7 @@ class _Cc3mLine(msgspec.Struct, gc=False):  # pyright: ignore[reportCallIssue, r
 
 
 @dataclasses.dataclass(frozen=True)
-class Parser(abc.ABC):
+class TranslationParser(abc.ABC):
   """Parses the lines of the file `name`, as a `spill.Parse`."""
 
   name: str
@@ -99,7 +99,7 @@ class Parser(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class CocoParser(Parser):
+class CocoParser(TranslationParser):
   """Finds `<coco id>_<N>`; `positions` maps the COCO id to the picture's position, or `LEFT_OUT`."""
 
   positions: Mapping[int, int]
@@ -113,7 +113,7 @@ class CocoParser(Parser):
 
 
 @dataclasses.dataclass(frozen=True)
-class Cc3mParser(Parser):
+class Cc3mParser(TranslationParser):
   """Finds `rec_num`, which numbers the `count` lines of the TSV from 1; each has one caption, number 1."""
 
   count: int

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.corpora.building import build, file_names, line_check, splits
-from xmcap.corpora.building.options import Work
-from xmcap.corpora.building.pictures import Pictures, Wanted
+from xmcap.corpora.building.options import BuildInProgress
+from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import xm3600_mirror
@@ -31,7 +31,7 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 @dataclasses.dataclass(frozen=True)
-class Xm3600(build.Corpus):
+class Xm3600(build.CorpusBuild):
   """XM3600; see `file_names.XM3600` for the fields."""
 
   NAME = "xm3600"
@@ -40,11 +40,11 @@ class Xm3600(build.Corpus):
   captions: pathlib.Path
   images: pathlib.Path
 
-  def splits(self, work: Work) -> Iterator[Split]:
+  def splits(self, work: BuildInProgress) -> Iterator[Split]:
     if self.captions.is_dir():
       split = self._of_mirror(work)
     else:
-      pictures = Pictures.search(work, [self.images])
+      pictures = ImageSearch.search(work, [self.images])
       with Input(self.captions) as source:
         lines = read_pictures(source, self.captions.name, work.problems)
         split = splits.write(work, SPLIT, lines, pictures)
@@ -59,10 +59,10 @@ class Xm3600(build.Corpus):
         work.problems.add("no_captions", name, "no line of captions names it")
     yield split
 
-  def _of_mirror(self, work: Work) -> Split:
+  def _of_mirror(self, work: BuildInProgress) -> Split:
     is_whole = self.images == self.captions
     lines = xm3600_mirror.read(work, hub_folders.tables(self.captions), is_whole)
-    pictures = Pictures.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
+    pictures = ImageSearch.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
     listed = (parse_row(line, f"image {key}", work.problems) for key, line in lines.items())
     return splits.write(work, SPLIT, filter(None, listed), pictures, len(lines))
 

@@ -5,7 +5,7 @@ import pathlib
 import tarfile
 from typing import Any
 
-from xmcap.corpora.building.options import Work
+from xmcap.corpora.building.options import BuildInProgress
 from xmcap.errors import UsageError
 from xmcap.files import files
 from xmcap.progress import Progress
@@ -16,7 +16,7 @@ PICTURES = "mirror.tar"
 """Tar file in the working folder with each picture once."""
 
 
-def read(work: Work, folder: pathlib.Path, with_pictures: bool) -> dict[str, dict[str, Any]]:
+def read(work: BuildInProgress, folder: pathlib.Path, with_pictures: bool) -> dict[str, dict[str, Any]]:
   """Returns image key -> line of the release, joined from the files of all languages.
 
   If `with_pictures`, writes the pictures into `PICTURES`, unless they are there, after a comparison of all copies.
@@ -48,7 +48,7 @@ def _add(
   row: dict[str, Any],
   code: str,
   where: str,
-  work: Work,
+  work: BuildInProgress,
   packed: Packed | None,
 ) -> None:
   key = row.get("image_id")

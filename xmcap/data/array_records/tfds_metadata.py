@@ -56,7 +56,7 @@ _DatasetInfo: Any = define(_INFO)["xmcap.tfds.DatasetInfo"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class TfdsSplit:
   """A split: the names of its files, in order, the number of records of each, and the bytes of all records."""
 
   files: tuple[str, ...]
@@ -68,7 +68,7 @@ class Split:
     return sum(self.shard_lengths)
 
 
-class Part(NamedTuple):
+class ShardPart(NamedTuple):
   """`count` records of the file `shard` of a split, from its record `skip` on."""
 
   split: str
@@ -82,9 +82,9 @@ class Metadata:
   """The metadata of a folder: the name of the corpus, and its splits in the order of the file."""
 
   name: str
-  splits: Mapping[str, Split]
+  splits: Mapping[str, TfdsSplit]
 
-  def parts(self, text: str) -> list[Part]:
+  def parts(self, text: str) -> list[ShardPart]:
     """Returns the parts of files that make up a split, or a sum of parts of splits such as `train[:10%]+test[5:]`.
 
     ValueError if TFDS would not accept it; percentages are rounded as there, to the closest record.
@@ -92,7 +92,7 @@ class Metadata:
     asked = [text] if text in self.splits else re.split(r"\s*\+\s*", text)
     return [part for one in asked for part in self._parts(one)]
 
-  def _parts(self, text: str) -> Iterator[Part]:
+  def _parts(self, text: str) -> Iterator[ShardPart]:
     if text in self.splits:
       name, selector = text, None
     else:
@@ -110,11 +110,11 @@ class Metadata:
     for shard, length in enumerate(split.shard_lengths):
       skip, end = max(first - begin, 0), min(stop - begin, length)
       if skip < end:
-        yield Part(name, shard, skip, end - skip)
+        yield ShardPart(name, shard, skip, end - skip)
       begin += length
 
 
-def _range(selector: str, split: Split) -> tuple[int, int]:
+def _range(selector: str, split: TfdsSplit) -> tuple[int, int]:
   """Returns the range of records of a selector: `A:B` in records, percent (10%) or files (3shard), or one file."""
   bounds = [re.fullmatch(r"(?:(-?[\d_.]+)(%|shard)?)?", bound) for bound in selector.split(":")]
   values = [bound and bound[1] for bound in bounds]
@@ -159,7 +159,7 @@ def read(directory: addresses.Address) -> Metadata | None:
     if len(data) > _LARGEST:
       raise ValueError(f"over {_LARGEST >> 20} MB")
     info = json_format.Parse(data, _DatasetInfo(), ignore_unknown_fields=True)
-    splits: dict[str, Split] = {}
+    splits: dict[str, TfdsSplit] = {}
     for split in info.splits:
       if split.name in splits or not any(letter.isalnum() for letter in split.name):
         raise ValueError(f"the split '{split.name}' occurs twice, or is no name")
@@ -169,7 +169,7 @@ def read(directory: addresses.Address) -> Metadata | None:
       names = _names(
         split.filepath_template or _TEMPLATE, info.name, split.name, info.file_format, len(lengths)
       )
-      splits[split.name] = Split(names, lengths, split.num_bytes)
+      splits[split.name] = TfdsSplit(names, lengths, split.num_bytes)
     listed = [name for split in splits.values() for name in split.files]
     if len(set(listed)) < len(listed):
       raise ValueError("its templates give two files one name")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower
-from xmcap.families.dual.objective import Rows, infonce_losses, spread
+from xmcap.families.dual.objective import LossInputs, infonce_losses, spread
 from xmcap.families.dual.text_tower import TextConfig
 from xmcap.models.parts import ImageConfig
 from xmcap.models.t5 import T5Config
@@ -81,7 +81,7 @@ class AdapterObjective:
           "AdapterObjective.kind 'lit' needs the embeddings of pictures: embed them with the captions"
         )
       other = teacher if self.kind == "contrastive" else batch["teacher_image"]
-      rows = Rows(other, present, text, present, jnp.arange(len(text), dtype=jnp.uint32))
+      rows = LossInputs(other, present, text, present, jnp.arange(len(text), dtype=jnp.uint32))
       losses = spread(infonce_losses, False)(rows, jnp.exp(params["logit_scale"]), jnp.zeros(()))
     count = jnp.maximum(weight, 1e-9)
     similarity = jnp.sum(jnp.sum(text * teacher, axis=-1) * present) / count

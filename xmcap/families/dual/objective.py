@@ -30,7 +30,7 @@ _NEVER = -1e30  # a similarity that adds nothing to a sum of exponentials
 _LOG_100 = math.log(100)
 
 
-class Rows(NamedTuple):
+class LossInputs(NamedTuple):
   """The inputs of the losses: B pictures and M = B K captions, either of the whole batch or of one device.
 
   The K captions of a picture are adjacent.
@@ -104,7 +104,7 @@ class ContrastiveObjective:
       {"params": params}, batch["image"], tokens, deterministic, rngs={"dropout": rng}
     )
     embeddings = cast(Embeddings, outputs)
-    rows = Rows(
+    rows = LossInputs(
       embeddings.image,
       jnp.any(present, axis=1),
       embeddings.text.reshape(-1, embeddings.text.shape[-1]),
@@ -125,7 +125,7 @@ class ContrastiveObjective:
 
 
 def sigmoid_losses(
-  rows: Rows, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
+  rows: LossInputs, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
 ) -> jax.Array:
   """The sigmoid loss of each picture, float32 [B]: the sum over all captions of -log sigmoid(y (scale z_i z_j + bias)).
 
@@ -145,7 +145,7 @@ def sigmoid_losses(
 
 
 def infonce_losses(
-  rows: Rows, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
+  rows: LossInputs, scale: jax.Array, bias: jax.Array, mask_equal: bool, axes: tuple[str, ...], devices: int
 ) -> jax.Array:
   """The InfoNCE loss of each caption, float32 [M]: the mean of both directions.
 
@@ -175,13 +175,13 @@ def infonce_losses(
   return jnp.where(rows.text_present, (among_pictures - own + to_text) / 2, 0.0)
 
 
-def spread(losses: Callable, mask_equal: bool) -> Callable[[Rows, jax.Array, jax.Array], jax.Array]:
+def spread(losses: Callable, mask_equal: bool) -> Callable[[LossInputs, jax.Array, jax.Array], jax.Array]:
   """Maps `losses` over the current mesh, with rows sharded over `data` and `fsdp`; without a mesh, calls it as is."""
   sizes = jax.sharding.get_abstract_mesh().shape
   axes = tuple(axis for axis in BATCH_AXES if axis in sizes)
   devices = math.prod(sizes[axis] for axis in axes)
 
-  def of_device(rows: Rows, scale: jax.Array, bias: jax.Array) -> jax.Array:
+  def of_device(rows: LossInputs, scale: jax.Array, bias: jax.Array) -> jax.Array:
     return losses(rows, scale, bias, mask_equal, axes, devices)
 
   if not axes:
@@ -206,7 +206,7 @@ def _round(meet: Callable, stays: Any, travels: Any, axes: tuple[str, ...], devi
 
 
 def _pairs(
-  rows: Rows, turn: jax.Array, present: jax.Array, same: jax.Array, mask_equal: bool
+  rows: LossInputs, turn: jax.Array, present: jax.Array, same: jax.Array, mask_equal: bool
 ) -> tuple[jax.Array, jax.Array]:
   """Whether a caption belongs to the picture, and whether the pair counts: both bool [B, M]."""
   captions = len(rows.text) // len(rows.image)

@@ -78,7 +78,7 @@ class RetrievalEvaluator(RetrievalBase):
       at = (language == code) & present
       pictures = np.flatnonzero(at.any(axis=1))
       chosen = text[pictures, at[pictures].argmax(axis=1)]
-      captions[code] = retrieval.Captions(pictures, ("",) * len(pictures))
+      captions[code] = retrieval.CaptionRows(pictures, ("",) * len(pictures))
       texts[code] = lambda chosen=chosen: chosen
     return Embedded(image, captions, texts)
 
@@ -94,6 +94,6 @@ class RetrievalEvaluator(RetrievalBase):
     for code in sorted({code for of_picture in of_pictures for code in of_picture}):
       pictures = np.array([row for row, of_picture in enumerate(of_pictures) if code in of_picture])
       chosen = texts_of.all([of_pictures[row][code] for row in pictures], code)
-      captions[code] = retrieval.Captions(pictures, ("",) * len(pictures))
+      captions[code] = retrieval.CaptionRows(pictures, ("",) * len(pictures))
       texts[code] = lambda chosen=chosen: chosen
     return Embedded(image[kept], captions, texts)

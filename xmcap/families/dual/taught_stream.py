@@ -18,7 +18,7 @@ import numpy as np
 
 from xmcap import digests
 from xmcap.data import draws
-from xmcap.data.picture_stream import Batch, Rows
+from xmcap.data.picture_stream import Batch, BatchRows
 from xmcap.data.stream import CaptionStream
 from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError
@@ -68,7 +68,7 @@ class TaughtStream(CaptionStream):
     for _ in pictures:  # iterating draws the captions
       pass
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
     rows = super()._part(step, positions, pixels)
     indices = self.indices(self._planned(step, positions))
     teacher = {
@@ -77,7 +77,7 @@ class TaughtStream(CaptionStream):
     }
     return rows._replace(fields={**rows.fields, **teacher})
 
-  def _joined(self, pixels: np.ndarray, parts: list[Rows]) -> Batch:
+  def _joined(self, pixels: np.ndarray, parts: list[BatchRows]) -> Batch:
     batch = super()._joined(pixels, parts)
     del batch["image"]
     return batch
@@ -190,7 +190,7 @@ class PairStream:
     )
     return prefetch(jobs)
 
-  def _check_teacher(self, english: retrieval.Captions) -> None:
+  def _check_teacher(self, english: retrieval.CaptionRows) -> None:
     """Refuses embeddings of other texts: counts may agree by chance."""
     path = pathlib.Path(self.teacher, "embeddings.json")
     about = jsonl.read_document(

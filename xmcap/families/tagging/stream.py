@@ -8,7 +8,7 @@ import gin
 import numpy as np
 
 from xmcap.data.order import Order
-from xmcap.data.picture_stream import PictureStream, Rows
+from xmcap.data.picture_stream import BatchRows, PictureStream
 from xmcap.data.records import parse_columns
 from xmcap.data.registry import registration
 from xmcap.digests import of_texts
@@ -55,7 +55,7 @@ class LabelStream(PictureStream):
     indices = self.indices(np.arange(count))
     return [record.key for record in self.source.iterate(indices, parse_columns)]
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
     records = self.source.read(self.indices(positions), parse_columns)
     self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
     keys = [record.key for record in records]
@@ -70,4 +70,4 @@ class LabelStream(PictureStream):
       if weight:
         unknown += [key] * self.truth.unknown.get(key, 0)
     fields = {"labels": labels, "weights": weights * labels.any(axis=1)}
-    return Rows(keys, fields, {_NONE: none, _UNKNOWN: unknown})
+    return BatchRows(keys, fields, {_NONE: none, _UNKNOWN: unknown})

@@ -25,7 +25,9 @@ _SHORTEST = 1e-6  # length of a vector before it is normalised
 class WordEmbedder(EmbedsTexts):
   """Embeds texts by their known words. A text without one is embedded as an empty one."""
 
-  def __init__(self, module: Word2VisualVec, sharded: sharded_params.ShardedParams, words: words_lib.Words):
+  def __init__(
+    self, module: Word2VisualVec, sharded: sharded_params.ShardedParams, words: words_lib.WordVectors
+  ):
     def embed(params, batch):
       return module.apply({"params": params}, batch["words"], batch["vectors"], method="embed")
 

@@ -65,7 +65,7 @@ class WordRetrievalEvaluator(RetrievalBase):
       image, text, weights = of_split(stream, count, self._embed, sharded, name)
       captioned = np.flatnonzero(weights > 0)
       if captioned.size:
-        captions[code] = retrieval.Captions(captioned, ("",) * len(captioned))
+        captions[code] = retrieval.CaptionRows(captioned, ("",) * len(captioned))
         texts[code] = lambda chosen=text[captioned]: chosen
         shortest = min(shortest, *(np.linalg.norm(x[captioned], axis=1).min() for x in (image, text)))
     if not captions:

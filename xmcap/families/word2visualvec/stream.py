@@ -11,7 +11,7 @@ import numpy as np
 from xmcap.data import draws
 from xmcap.data.caption_choice import Drawing
 from xmcap.data.mixture import open_parts
-from xmcap.data.picture_stream import PictureStream, Rows
+from xmcap.data.picture_stream import BatchRows, PictureStream
 from xmcap.data.registry import registration
 from xmcap.errors import UsageError
 from xmcap.families.word2visualvec import words
@@ -84,7 +84,7 @@ class WordStream(PictureStream):
       "splits": {part.name: part.source.split for part in self.parts},
     }
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> Rows:
+  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
     pictures = self.order.at(positions)
     keys: list[str] = []
     captions: dict[str, list[tuple[int, str, str]]] = {}  # by language: row, text, words of the release
@@ -120,4 +120,4 @@ class WordStream(PictureStream):
       "other": np.asarray(self._stored.vectors[others], np.float32),
       "weights": weights,
     }
-    return Rows(keys, fields, {_EMPTY: empty, _CUT: cut})
+    return BatchRows(keys, fields, {_EMPTY: empty, _CUT: cut})

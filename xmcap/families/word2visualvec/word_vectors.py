@@ -32,7 +32,7 @@ _HEADER = re.compile(rb"[0-9]+ ([0-9]{1,9})\s*")  # number of words, and width
 
 
 @dataclasses.dataclass(frozen=True)
-class Vocabulary:
+class FrequentWords:
   """The frequent words of a language.
 
   Attributes:
@@ -56,7 +56,7 @@ class Vocabulary:
 
 def count_words(
   directory: str, split: str, languages: Sequence[str], sources: Sequence[str] = (), least: int = LEAST
-) -> dict[str, Vocabulary]:
+) -> dict[str, FrequentWords]:
   """Counts the words of the captions of a split: language code -> its vocabulary.
 
   Args:
@@ -86,11 +86,11 @@ def count_words(
     if not kept:
       rare = f"no word occurs {least} times in {count(len(pairs), 'caption')}"
       raise UsageError(f"{where}: the vocabulary of '{code}' is empty: {rare}: choose a smaller --least")
-    vocabularies[code] = Vocabulary(kept, captions)
+    vocabularies[code] = FrequentWords(kept, captions)
   return vocabularies
 
 
-def train(vocabulary: Vocabulary, width: int = WIDTH, epochs: int = EPOCHS, seed: int = 0) -> Features:
+def train(vocabulary: FrequentWords, width: int = WIDTH, epochs: int = EPOCHS, seed: int = 0) -> Features:
   """Trains the vectors of a vocabulary on its captions; the same seed gives the same vectors.
 
   UsageError if gensim is not installed.
@@ -116,7 +116,7 @@ def train(vocabulary: Vocabulary, width: int = WIDTH, epochs: int = EPOCHS, seed
   return Features(tuple(vocabulary.counts), vectors.astype(np.float32))
 
 
-def take(path: str | os.PathLike, vocabulary: Vocabulary) -> tuple[Features, int]:
+def take(path: str | os.PathLike, vocabulary: FrequentWords) -> tuple[Features, int]:
   """Takes the vectors of a vocabulary from a file; returns them, and how many words have none there and get zeros.
 
   Args:
@@ -150,7 +150,7 @@ def take(path: str | os.PathLike, vocabulary: Vocabulary) -> tuple[Features, int
   return Features(tuple(vocabulary.counts), vectors), len(vocabulary.counts) - len(vector_of)
 
 
-def _read_text(path: pathlib.Path, vocabulary: Vocabulary) -> tuple[dict[str, np.ndarray], int]:
+def _read_text(path: pathlib.Path, vocabulary: FrequentWords) -> tuple[dict[str, np.ndarray], int]:
   """Returns word -> vector, only for the words of the vocabulary, and the width."""
   vector_of: dict[str, np.ndarray] = {}
   width = 0

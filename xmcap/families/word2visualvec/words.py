@@ -35,7 +35,7 @@ _HINT = "`xmcap data words` makes it"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Words:
+class WordVectors:
   """The words of some languages and their vectors, numbered from 0 over all languages, one after the other.
 
   Attributes:
@@ -110,7 +110,7 @@ def write(folder: pathlib.Path, language: str, words: Features, about: Mapping[s
   features.write(folder / f"{language}{_SUFFIX}", words, metadata={**about, **splitter})
 
 
-def read(folder: str | os.PathLike, languages: Sequence[str]) -> Words:
+def read(folder: str | os.PathLike, languages: Sequence[str]) -> WordVectors:
   """Reads the words of some languages from a folder, here or in a bucket.
 
   Raises:
@@ -136,10 +136,10 @@ def read(folder: str | os.PathLike, languages: Sequence[str]) -> Words:
     listed = ", ".join(f"{width} in '{code}'" for code, width in widths.items())
     raise UsageError(f"{folder}: word vectors of different widths ({listed}): make them with one --width")
   words = {code: own.keys for code, own in vectors.items()}
-  return Words(words, np.concatenate([own.vectors for own in vectors.values()]), contents)
+  return WordVectors(words, np.concatenate([own.vectors for own in vectors.values()]), contents)
 
 
-def copy_to(folder: epath.Path, words: Words) -> None:
+def copy_to(folder: epath.Path, words: WordVectors) -> None:
   """Writes the files of `read` into another folder, here or in a bucket; those that are there stay as they are."""
   for code, data in words.contents.items():
     path = folder / f"{code}{_SUFFIX}"

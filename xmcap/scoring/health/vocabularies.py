@@ -12,7 +12,7 @@ import numpy as np
 from xmcap import languages
 from xmcap.scoring.health import scripts
 from xmcap.scoring.tokenizers.default import Default
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 _FEWEST_WORDS = 200  # languages with fewer are not compared by their words
 # Few words are weak evidence: a word's share is its count divided by the number of words plus this.
@@ -93,7 +93,7 @@ def neighbours(language: str, others: Mapping[str, object]) -> tuple[str, ...]:
   )
 
 
-def split(captions: Sequence[str], language: str) -> Words:
+def split(captions: Sequence[str], language: str) -> CaptionWords:
   """Returns the words of captions: in every language those of the default tokeniser for English, lower-cased.
 
   In languages without spaces each character is a word.
@@ -103,7 +103,7 @@ def split(captions: Sequence[str], language: str) -> Words:
   return Default("en").words(captions)
 
 
-def distinct(words: Words) -> tuple[np.ndarray, np.ndarray]:
+def distinct(words: CaptionWords) -> tuple[np.ndarray, np.ndarray]:
   """Returns two int64 [P]: caption and word of each pair of a caption and a word with letters in it, each once."""
   with_letters = np.array([any(map(str.isalpha, word)) for word in words.vocabulary], np.bool_)
   caption = np.repeat(np.arange(len(words.lengths)), words.lengths)

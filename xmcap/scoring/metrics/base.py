@@ -15,7 +15,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.scoring.metrics import ngrams, tf_idf
 from xmcap.scoring.metrics.document_frequency import ORDERS, DocumentFrequency
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Corpus:
     try:
       counts = list(map(len, references))
       captions = interleave(hypotheses, references)
-      self.words = Words.of(captions)
+      self.words = CaptionWords.of(captions)
       are_words = all(isinstance(word, str) for word in self.words.vocabulary)
       are_lists = not any(isinstance(caption, str) for caption in captions)
     except (TypeError, ValueError):
@@ -73,7 +73,7 @@ class Corpus:
 
   @classmethod
   def of_words(
-    cls, words: Words, num_references: np.ndarray, document_frequency: DocumentFrequency | None = None
+    cls, words: CaptionWords, num_references: np.ndarray, document_frequency: DocumentFrequency | None = None
   ) -> "Corpus":
     """Takes captions in the order of `interleave`; `num_references` is int64 [images], all at least 1."""
     corpus = cls.__new__(cls)

@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
+class NgramOrder:
   """The N distinct n-grams of length n, and the P pairs of an n-gram and a caption that contains it.
 
   Attributes:
@@ -42,7 +42,7 @@ class Ngrams:
     vocabulary: the V distinct words, sorted.
   """
 
-  def __init__(self, words: Words, num_references: np.ndarray):
+  def __init__(self, words: CaptionWords, num_references: np.ndarray):
     """Makes the rows; `orders` counts.
 
     Args:
@@ -54,19 +54,19 @@ class Ngrams:
     self.is_reference = ~_differs(self.image)
     self.hypothesis = np.flatnonzero(~self.is_reference)[self.image]
     self.length, self.words, self.vocabulary = words.lengths, words.numbers, words.vocabulary
-    self._orders: list[Order] = []
+    self._orders: list[NgramOrder] = []
     # For each word: its row, the number of words left in the row, and the longest n-gram so far that starts there.
     self._caption = np.repeat(np.arange(len(self.length)), self.length)
     self._left = np.cumsum(self.length)[self._caption] - np.arange(len(self._caption))
     self._ngram = np.zeros(len(self.words), np.int64)
 
-  def orders(self, n: int) -> list[Order]:
+  def orders(self, n: int) -> list[NgramOrder]:
     """Returns the counts for lengths 1 to n."""
     while len(self._orders) < n:
       self._orders.append(self._count_next())
     return self._orders[:n]
 
-  def _count_next(self) -> Order:
+  def _count_next(self) -> NgramOrder:
     n = len(self._orders) + 1
     start = np.flatnonzero(self._left >= n)
     # The key of an n-gram combines the index of its first n - 1 words and its last word.
@@ -87,7 +87,7 @@ class Ngrams:
     of_image = np.flatnonzero(is_new_image)[np.cumsum(is_new_image) - 1]
     reference = np.flatnonzero(is_reference & ~is_reference[of_image])
     documents = is_reference & (is_new_image | ~np.roll(is_reference, 1))
-    return Order(
+    return NgramOrder(
       caption=caption,
       ngram=ngram,
       count=count,

@@ -11,7 +11,7 @@ from xmcap.scoring.tokenizers.english import Rouge, Wmt13a
 from xmcap.scoring.tokenizers.given import Given
 from xmcap.scoring.tokenizers.ptb import Ptb
 from xmcap.scoring.tokenizers.segmenters import SEGMENTERS
-from xmcap.scoring.tokenizers.split import Raw, Split
+from xmcap.scoring.tokenizers.split import Raw, SplitTokenizer
 from xmcap.scoring.tokenizers.whitespace import Whitespace
 
 TOKENIZERS: dict[str, type[Tokenizer]] = {
@@ -25,7 +25,7 @@ TOKENIZERS: dict[str, type[Tokenizer]] = {
     *coco.TOKENIZERS,
     Raw,
     Rouge,
-    Split,
+    SplitTokenizer,
     Whitespace,
     Wmt13a,
   )

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Sequence
 
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 
 class Tokenizer(abc.ABC):
@@ -36,9 +36,9 @@ class Tokenizer(abc.ABC):
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
     """Returns the words of each caption, perhaps none; they depend only on that caption."""
 
-  def words(self, texts: Sequence[str]) -> Words:
-    """Returns the result of `tokenize` as `Words`; overridden by tokenisers that are faster that way."""
-    return Words.of(self.tokenize(texts))
+  def words(self, texts: Sequence[str]) -> CaptionWords:
+    """Returns the result of `tokenize` as `CaptionWords`; overridden by tokenisers that are faster that way."""
+    return CaptionWords.of(self.tokenize(texts))
 
   def tokenize_references(
     self, texts: Sequence[str], tokenized: Sequence[str] | None = None

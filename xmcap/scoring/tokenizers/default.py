@@ -12,7 +12,7 @@ import numpy as np
 
 from xmcap import languages
 from xmcap.scoring.tokenizers import base, normalization, segmenters, spaces
-from xmcap.scoring.tokenizers.words import Words, split
+from xmcap.scoring.tokenizers.words import CaptionWords, split
 
 _END = "\0"
 
@@ -63,24 +63,24 @@ class Default(base.Tokenizer):
       segmented[place] = words
     return segmented
 
-  def words(self, texts: Sequence[str]) -> Words:
+  def words(self, texts: Sequence[str]) -> CaptionWords:
     if self._segmenter is not None:
       return super().words(texts)
     if not texts:
-      return Words.of([])
+      return CaptionWords.of([])
     # Tokens between white space recur, so only distinct ones are normalised, which is safe because the normaliser never
     # looks beyond white space. A special token without words marks the end of a caption.
     joined = f" {_END} ".join([*texts, ""])
     if joined.count(_END) > len(texts):
       joined = f" {_END} ".join([*(text.replace(_END, " ") for text in texts), ""])
     distinct, token = split(joined)
-    words = Words.of([text.split() for text in self._normalize(distinct)])
+    words = CaptionWords.of([text.split() for text in self._normalize(distinct)])
     # Each token is replaced by its words: mostly one, none for a single dash, two for "ski-doo".
     lengths = words.lengths[token]
     ends = np.cumsum(lengths)
     places = np.repeat((np.cumsum(words.lengths) - words.lengths)[token] - (ends - lengths), lengths)
     ends_of_captions = ends[np.flatnonzero(token == distinct.index(_END))]
-    return Words(
+    return CaptionWords(
       words.vocabulary, words.numbers[places + np.arange(len(places))], np.diff(ends_of_captions, prepend=0)
     )
 

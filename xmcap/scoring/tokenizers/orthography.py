@@ -17,7 +17,7 @@ _END = "\0"
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class Spelling:
   """One difference of spelling that does not make another word.
 
   Attributes:
@@ -80,92 +80,96 @@ _ZEROS = (
 _QUOTES = "'‘’`´′＇ʹʻʼ᾽"
 _LUCENE = "Apache Lucene, "
 
-RULES: tuple[Rule, ...] = (
-  Rule(
+RULES: tuple[Spelling, ...] = (
+  Spelling(
     "half and full width", frozenset(), _folded((0xFF01, 0xFF9F)), "Unicode decompositions <wide>, <narrow>",
     in_nfkc=True,
   ),
-  Rule(
+  Spelling(
     "presentation forms", frozenset(), _folded((0xFB00, 0xFDF9), (0xFE70, 0xFEFC)),
     "Unicode Standard, chapter 9.2", in_nfkc=True,
   ),
-  Rule(
+  Spelling(
     "two letters as one character", frozenset(),
     _folded((0x0132, 0x0133), (0x01C4, 0x01CC), (0x01F1, 0x01F3)),
     "Unicode decompositions <compat>", in_nfkc=True,
   ),
-  Rule(
+  Spelling(
     "digits of other scripts", frozenset(),
     {chr(zero + digit): str(digit) for zero in _ZEROS for digit in range(10)}, _LUCENE + "DecimalDigitFilter",
   ),
-  Rule(
+  Spelling(
     "apostrophes", frozenset(), _each(_QUOTES[1:], "'"), "Unicode CLDR, lenient parsing of ’ (root)", inside=True,
   ),
-  Rule(
+  Spelling(
     "apostrophe as a letter", _languages("ha mi om so sw to uz"), _each(_QUOTES, "ʼ"),
     "Unicode Standard, chapter 6.2 (U+02BC for a letter apostrophe)", inside=True,
   ),
-  Rule("cedilla and comma", _languages("ro"), _cased("ş=ș ţ=ț"), "ISO 8859-16; Unicode, U+0218 to U+021B"),
-  Rule(
+  Spelling("cedilla and comma", _languages("ro"), _cased("ş=ș ţ=ț"), "ISO 8859-16; Unicode, U+0218 to U+021B"),
+  Spelling(
     "i with a dot of its own", _languages("az tr"), {"i\u0307": "i", "İ": "i"}, "Unicode, SpecialCasing.txt (tr, az)",
   ),
-  Rule("eth and d with stroke", _languages("bs hr sr vi"), _cased("ð=đ ɖ=đ"), "Unicode UTS #39, confusables (Đ)"),
-  Rule("tilde and double acute", _languages("hu"), _cased("õ=ő û=ű"), "ISO 8859-2 read as 8859-1 (F5, FB)"),
-  Rule("sharp s", _languages("de"), {"ß": "ss", "ẞ": "SS"}, "Amtliche Regelung der deutschen Rechtschreibung, § 25 E2"),
-  Rule("ligatures œ, æ", _languages("fr"), _cased("œ=oe æ=ae"), "Unicode CLDR, transform Latin-ASCII"),
-  Rule("ä and æ, ö and ø", _languages("da no"), _cased("ä=æ ö=ø"), _LUCENE + "ScandinavianNormalizationFilter"),
-  Rule("æ and ä, ø and ö", _languages("fi sv"), _cased("æ=ä ø=ö"), _LUCENE + "ScandinavianNormalizationFilter"),
-  Rule(
+  Spelling("eth and d with stroke", _languages("bs hr sr vi"), _cased("ð=đ ɖ=đ"), "Unicode UTS #39, confusables (Đ)"),
+  Spelling("tilde and double acute", _languages("hu"), _cased("õ=ő û=ű"), "ISO 8859-2 read as 8859-1 (F5, FB)"),
+  Spelling(
+    "sharp s", _languages("de"), {"ß": "ss", "ẞ": "SS"}, "Amtliche Regelung der deutschen Rechtschreibung, § 25 E2"
+  ),
+  Spelling("ligatures œ, æ", _languages("fr"), _cased("œ=oe æ=ae"), "Unicode CLDR, transform Latin-ASCII"),
+  Spelling("ä and æ, ö and ø", _languages("da no"), _cased("ä=æ ö=ø"), _LUCENE + "ScandinavianNormalizationFilter"),
+  Spelling("æ and ä, ø and ö", _languages("fi sv"), _cased("æ=ä ø=ö"), _LUCENE + "ScandinavianNormalizationFilter"),
+  Spelling(
     "long vowels", _languages("mi"), _cased("ā=aa ē=ee ī=ii ō=oo ū=uu ä=aa ë=ee ï=ii ö=oo ü=uu"),
     "Te Taura Whiri i te Reo Māori, Guidelines for Māori Language Orthography",
   ),
-  Rule(
+  Spelling(
     "place of the tone mark", _languages("vi"),
     _cased("òa=oà óa=oá ỏa=oả õa=oã ọa=oạ òe=oè óe=oé ỏe=oẻ õe=oẽ ọe=oẹ ùy=uỳ úy=uý ủy=uỷ ũy=uỹ ụy=uỵ"),
     "VinAI, Vietnamese tone normalization (BARTpho)",
   ),
-  Rule("ё and е", _languages("ru"), _cased("ё=е"), "Rules of Russian Orthography and Punctuation (1956), § 10"),
-  Rule("micro sign and mu", _languages("el"), _each("\u00b5", "μ"), "Unicode decompositions <compat>", in_nfkc=True),
-  Rule(
+  Spelling("ё and е", _languages("ru"), _cased("ё=е"), "Rules of Russian Orthography and Punctuation (1956), § 10"),
+  Spelling(
+    "micro sign and mu", _languages("el"), _each("\u00b5", "μ"), "Unicode decompositions <compat>", in_nfkc=True
+  ),
+  Spelling(
     "tatweel", _languages("ar fa ps sd ug ur"), _each("\u0640"), _LUCENE + "ArabicNormalizationFilter",
   ),
-  Rule(
+  Spelling(
     "short vowels (harakat)", _languages("ar fa ps sd ug ur"), _each(_between(0x064B, 0x0652) + "\u0670"),
     _LUCENE + "ArabicNormalizationFilter",
   ),
-  Rule(
+  Spelling(
     "alef, yeh and kaf", _languages("ar"),
     {**_each("أإآٱ", "ا"), **_each("ىی", "ي"), "ک": "ك"},
     _LUCENE + "ArabicNormalizationFilter and PersianNormalizationFilter",
   ),
-  Rule(
+  Spelling(
     "yeh, kaf and heh", _languages("fa ur"), {**_each("يى", "ی"), "ك": "ک", "ۀ": "ه", "ه\u0654": "ه"},
     _LUCENE + "PersianNormalizationFilter",
   ),
-  Rule(
+  Spelling(
     "points and accents (niqqud)", _languages("he"),
     _each(_between(0x0591, 0x05BD) + "\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"), "Unicode Standard, chapter 9.1",
   ),
-  Rule(
+  Spelling(
     "geresh and gershayim", _languages("he"), {"׳": "'", "״": '"', "”": '"', "“": '"'},
     "Unicode Standard, chapter 9.1", inside=True,
   ),
-  Rule(
+  Spelling(
     "nukta, anusvara and candrabindu", _languages("hi"),
     {"\u093c": "", "ऩ": "न", "ऱ": "र", "ऴ": "ळ", "ँ": "ं", "न्": "ं"}, _LUCENE + "HindiNormalizationFilter",
   ),
-  Rule("khanda ta", _languages("bn"), {"ত্\u200d": "ৎ"}, "Unicode Standard, chapter 12.2"),
-  Rule(
+  Spelling("khanda ta", _languages("bn"), {"ত্\u200d": "ৎ"}, "Unicode Standard, chapter 12.2"),
+  Spelling(
     "chillu letters", _languages("ml"),
     {f"{letter}\u0d4d\u200d": chillu for letter, chillu in zip("ണനരലളക", "ൺൻർൽൾൿ", strict=True)},
     "Unicode Standard, chapter 12.9",
   ),
-  Rule("order of vowels and tone marks", _languages("th"), _thai_order(), "pythainlp.util.normalize"),
+  Spelling("order of vowels and tone marks", _languages("th"), _thai_order(), "pythainlp.util.normalize"),
 )  # fmt: skip
 """All rules. Before those of the language, letters are composed (NFC), so that each has one sequence of code points."""
 
 
-def rules(language: str) -> tuple[Rule, ...]:
+def rules(language: str) -> tuple[Spelling, ...]:
   """Returns the rules of a language; `pt-BR` has those of `pt`."""
   code = language.partition("-")[0]
   # A rule for some languages goes before one for all: it may hold for the same characters.

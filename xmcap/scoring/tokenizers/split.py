@@ -8,7 +8,7 @@ from xmcap.scoring.tokenizers import base, normalization
 _LEFT_OUT = frozenset({"''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"})
 
 
-class Split(base.Tokenizer):
+class SplitTokenizer(base.Tokenizer):
   """Lower case, split at white space, and words that are punctuation marks of ASCII left out, but for brackets.
 
   On the segmented captions of COCO-CN these are the words that the COCO evaluation (pycocoevalcap) scores.

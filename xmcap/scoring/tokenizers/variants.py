@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from xmcap.scoring.tokenizers import base, orthography
-from xmcap.scoring.tokenizers.words import Words
+from xmcap.scoring.tokenizers.words import CaptionWords
 
 _MOST_LETTERS = 3
 
@@ -35,7 +35,7 @@ class Variants:
 
 
 def find(
-  tokenizer: base.Tokenizer, texts: Sequence[str], words: Words, is_reference: np.ndarray
+  tokenizer: base.Tokenizer, texts: Sequence[str], words: CaptionWords, is_reference: np.ndarray
 ) -> Variants | None:
   """Returns the variants among captions, None if unifying letters would match no further word.
 
@@ -76,7 +76,7 @@ def find(
   return Variants(len(cases), int((~is_reference).sum()), _letters(language, cases, there)) if cases else None
 
 
-def _used(words: Words, chosen: np.ndarray) -> np.ndarray:
+def _used(words: CaptionWords, chosen: np.ndarray) -> np.ndarray:
   """Returns bool [V]: whether the words of the places that are chosen, bool [W], have it."""
   used = np.zeros(len(words.vocabulary), np.bool_)
   used[words.numbers[chosen]] = True

@@ -14,7 +14,7 @@ _POWERS = 1 << 20  # precomputed powers: enough for the captions of 3,600 images
 
 
 @dataclasses.dataclass(frozen=True)
-class Words:
+class CaptionWords:
   """The words of C captions, one caption after another.
 
   Attributes:
@@ -28,8 +28,8 @@ class Words:
   lengths: np.ndarray
 
   @classmethod
-  def of(cls, captions: Sequence[Sequence[str]]) -> "Words":
-    """Makes `Words` from lists of words."""
+  def of(cls, captions: Sequence[Sequence[str]]) -> "CaptionWords":
+    """Makes `CaptionWords` from lists of words."""
     vocabulary, numbers = number(list(itertools.chain.from_iterable(captions)))
     return cls(vocabulary, numbers, np.fromiter(map(len, captions), np.int64, len(captions)))
 
