@@ -94,7 +94,7 @@ def of(document: Any, name: str) -> Document:
 
 def _is_row(value: dict[str, Any]) -> bool:
   """Whether an object is one row by the names of its fields, rather than a table of columns."""
-  if "image/key" in value or programs.of(value) is not None:
+  if "image/key" in value or programs.find(value) is not None:
     return True
   has_rows = any(isinstance(member, dict) or _are_objects(member) for member in value.values())
   is_table = all(isinstance(column, dict) for column in value.values()) or _are_columns(value)

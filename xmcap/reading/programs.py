@@ -38,7 +38,7 @@ class Program:
   get_references: Get | None = None
 
 
-def of(row: dict[str, Any]) -> Program | None:
+def find(row: dict[str, Any]) -> Program | None:
   """Returns the first program whose fields a row has."""
   return next((program for program in PROGRAMS if program.fields <= row.keys() and program.shows(row)), None)
 
@@ -48,7 +48,7 @@ def layout(first: dict[str, Any], role: str, where: str) -> layouts.Layout | Non
 
   UsageError if the rows have no key of an image, or none of their `role`, `references` or `predictions`.
   """
-  program = of(first)
+  program = find(first)
   if program is None:
     return None
   is_reference = role == "references"

@@ -49,7 +49,7 @@ class Result(System):
   @functools.cached_property
   def slices(self) -> slices_lib.Slices:
     """Scores by region of the image, by group of languages and by script."""
-    return slices_lib.of(self.statistics, self.references.locales)
+    return slices_lib.make(self.statistics, self.references.locales)
 
 
 class _Interval(msgspec.Struct):

@@ -11,7 +11,7 @@ _SCORES = {
 
 
 def test_regions_hold_the_images_of_a_locale():
-  found = slices.of(_SCORES, {"a": "th", "b": "de", "c": "de"})
+  found = slices.make(_SCORES, {"a": "th", "b": "de", "c": "de"})
   assert found.regions["de"] == {"en": {"images": 2, "cider": 4.0}}
   assert found.regions["th"] == {
     "en": {"images": 1, "cider": 1.0},
@@ -24,12 +24,12 @@ def test_images_of_a_region_are_counted_whatever_the_metrics():
   references = {"a": {"en": ["a"], "th": ["a"]}, "b": {"en": ["b"], "de": ["b"], "th": ["b"]}}
   predictions = {key: dict.fromkeys(of_image, "a") for key, of_image in references.items()}
   scores = score(references, predictions, metrics="cider,bleu").statistics
-  found = slices.of(scores, {"a": "x", "b": "x"}).regions["x"]
+  found = slices.make(scores, {"a": "x", "b": "x"}).regions["x"]
   assert {code: found[code]["images"] for code in scores} == {"de": 1, "en": 2, "th": 2}
 
 
 def test_groups_and_scripts_average_languages():
-  found = slices.of(_SCORES, {})
+  found = slices.make(_SCORES, {})
   assert found.regions == {}
   assert found.groups == {
     "group:english": {"languages": 1, "cider": 3.0},
@@ -40,7 +40,7 @@ def test_groups_and_scripts_average_languages():
 
 
 def test_csv_has_a_row_a_slice_and_language():
-  text = slices.of(_SCORES, {"a": "th"}).as_csv().splitlines()
+  text = slices.make(_SCORES, {"a": "th"}).as_csv().splitlines()
   assert text[0] == "slice,language,languages,images,cider"
   assert text[1] == "group:english,,1,,3.0"
   assert text[-2:] == ["locale:th,th,,1,4.0", "locale:th,mean_2_languages,,,2.5"]

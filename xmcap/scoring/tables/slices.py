@@ -46,7 +46,7 @@ class Slices:
     return grid.write_csv(["slice", "language", "languages", "images", *names], rows)
 
 
-def of(statistics: Mapping[str, Statistics], locales: Mapping[str, str]) -> Slices:
+def make(statistics: Mapping[str, Statistics], locales: Mapping[str, str]) -> Slices:
   """Returns the slices of the statistics.
 
   Args:

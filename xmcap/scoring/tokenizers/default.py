@@ -42,7 +42,7 @@ class Default(base.Tokenizer):
   @staticmethod
   def segmenter(language: str) -> segmenters.Segmenter | None:
     """Returns what splits a language's texts, None for white space."""
-    return segmenters.of(language)
+    return segmenters.get(language)
 
   def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
     if self._segmenter is None:
@@ -107,4 +107,4 @@ class Morphemes(Default):
 
   @staticmethod
   def segmenter(language: str) -> segmenters.Segmenter | None:
-    return segmenters.MORPHEMES.get(language) or segmenters.of(language)
+    return segmenters.MORPHEMES.get(language) or segmenters.get(language)

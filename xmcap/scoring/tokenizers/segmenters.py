@@ -69,7 +69,7 @@ class Segmenter:
     return extras.install(self.extra) if self.extra else f"pip install {' '.join(self.packages)}"
 
 
-def of(language: str) -> Segmenter | None:
+def get(language: str) -> Segmenter | None:
   """Returns the segmenter of a language without spaces; None for a language with spaces."""
   return SEGMENTERS.get(language) or (None if languages.get(language).spaces else CLUSTERS)
 
