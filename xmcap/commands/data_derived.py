@@ -117,7 +117,7 @@ def _labels(arguments) -> None:
         templates = {**prompts.read_prompts(arguments.prompts), "en": english.templates}
         files.write_text(beside, json.dumps(templates, ensure_ascii=False) + "\n")
         said += f"{beside}: prompts in {len(templates):,} languages\n"
-    layout = {code.upper(): own for code, own in labels.items()}
+    layout = {code.upper(): classes for code, classes in labels.items()}
     files.write_text(out, json.dumps(layout, ensure_ascii=False) + "\n")
   print(f"{said}{out}: {len(labels):,} languages")
 
@@ -129,7 +129,7 @@ def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   wnids = babel_labels.read_wnids(pathlib.Path(arguments.wnids))
   made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
   unknown = [name for name in made.labels if languages.of_wikipedia(name) is None]
-  kept = ((name, own) for name, own in made.labels.items() if name not in unknown)
+  kept = ((name, texts) for name, texts in made.labels.items() if name not in unknown)
   labels = languages.by_code(kept, arguments.senses, languages.of_wikipedia)
   summary = babel_labels.summary(made.counts, made.labels.keys() - set(unknown))
   left_out = f"left out, because no language has this code: {', '.join(unknown)}\n" if unknown else ""
@@ -141,7 +141,7 @@ def _of_labels(arguments) -> tuple[dict[str, list[list]], str]:
   from xmcap.ranked import zero_shot
 
   labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
-  return {code: [own.indices.tolist(), list(own.names)] for code, own in labels.items()}, ""
+  return {code: [classes.indices.tolist(), list(classes.names)] for code, classes in labels.items()}, ""
 
 
 def _add_tags(actions) -> None:

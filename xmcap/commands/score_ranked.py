@@ -177,8 +177,10 @@ def _retrieval(arguments) -> None:
   with outputs.held(arguments.out, arguments.prog):
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
     if arguments.preset:
-      retrieval_sets.check(arguments.preset, keys, {code: len(own.texts) for code, own in captions.items()})
-    of_languages = {code: own.texts for code, own in captions.items()}
+      retrieval_sets.check(
+        arguments.preset, keys, {code: len(of_language.texts) for code, of_language in captions.items()}
+      )
+    of_languages = {code: of_language.texts for code, of_language in captions.items()}
     row_order.check_beside(arguments.pictures, arguments.texts, keys, of_languages)
     result = retrieval.score_retrieval(
       embedding_files.read(arguments.pictures),

@@ -103,11 +103,11 @@ class Drawing:
     self.seed = seed
     self.languages = tuple(languages)
     self.captions_per_image = captions_per_image
-    self._weights = [np.array([own.get(code, 0.0) for code in self.languages]) for own in weights]
+    self._weights = [np.array([of_part.get(code, 0.0) for code in self.languages]) for of_part in weights]
     self._columns = [
-      {code: column for column, code in enumerate(self.languages) if code in own} for own in weights
+      {code: column for column, code in enumerate(self.languages) if code in of_part} for of_part in weights
     ]
-    self._sources = [frozenset(source.encode() for source in own) for own in sources]
+    self._sources = [frozenset(source.encode() for source in of_part) for of_part in sources]
     self._count_power = count_power
     self._layouts: dict[tuple[int, bytes], LanguageLayout] = {}
 
@@ -126,7 +126,7 @@ class Drawing:
       if self.pivot:
         pivots = pivots_of(languages, [source.decode() for source in sources], self.pivot)
         # A caption without a pair counts as one in no language.
-        languages = [code if own != NO_PIVOT else "" for code, own in zip(languages, pivots, strict=True)]
+        languages = [code if pivot != NO_PIVOT else "" for code, pivot in zip(languages, pivots, strict=True)]
       if chosen:
         # A caption of another source counts as one in no language.
         pairs = zip(languages, sources, strict=True)

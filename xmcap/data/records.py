@@ -228,7 +228,9 @@ class RecordSource:
       raise UsageError(f"split '{split}' of {directory} is empty")
     counts = [part.count for part in parts]
     names = [info.splits[part.split].files[part.shard] for part in parts]
-    starts = {name: [0, *itertools.accumulate(own.shard_lengths)] for name, own in info.splits.items()}
+    starts = {
+      name: [0, *itertools.accumulate(of_split.shard_lengths)] for name, of_split in info.splits.items()
+    }
     self.stretches = [
       Stretch(part.split, starts[part.split][part.shard] + part.skip, part.count) for part in parts
     ]

@@ -116,7 +116,7 @@ def _model(objective: Any) -> model_json.Model:
   configs = parts.of_module(getattr(objective, "module", None))
   fields = {name: model_json.of_config(config) for name, config in configs.items()}
   of_captions = {"tags": _tags_in_prompt(), "stabilizer": _stabilizer()}
-  fields |= {name: own for name, own in of_captions.items() if own is not None}
+  fields |= {name: setting for name, setting in of_captions.items() if setting is not None}
   # By its full name, because a run that decodes nothing may not have imported Predictor.
   bound = gin.get_bindings("xmcap.evaluation.predictor.Predictor")
   search = model_json.of_search(bound["search"]) if "search" in bound else None

@@ -34,7 +34,7 @@ def with_notes(result: Result, trivial: Mapping[str, Result], measured: Measured
   mean = list(result.table.means)[-1]
   row = next(row for row in compared.rows if row.name == mean)
   scores = {name: trivial[name].table.means[mean][result.table.primary] for name in names}
-  pictures = len({key for own in result.statistics.values() for key in own.keys})
+  pictures = len({key for of_language in result.statistics.values() for key in of_language.keys})
   notes = [_score(result.table, scores, row, pictures, measured), *_copies(row, measured)]
   table = dataclasses.replace(result.table, notes=(*result.table.notes, *notes))
   return dataclasses.replace(result, table=table)

@@ -77,7 +77,8 @@ class RatingFindings(Findings):
       SheetColumn("seconds", format=".0f"),
     ]
     rows = [
-      [own.language, own.annotator, own.rated, *own.shares, own.same, own.seconds] for own in self.ratings
+      [rating.language, rating.annotator, rating.rated, *rating.shares, rating.same, rating.seconds]
+      for rating in self.ratings
     ]
     sheets = [Sheet("caption_ratings", "Ratings of machine captions", columns, rows)]
     if self.agreement:
@@ -93,7 +94,9 @@ class RatingFindings(Findings):
 
   def as_json(self) -> dict[str, Any]:
     """Returns the fields, the shares by value; nothing is resampled."""
-    ratings = [{**vars(own), "shares": dict(zip(RATINGS, own.shares, strict=True))} for own in self.ratings]
+    ratings = [
+      {**vars(rating), "shares": dict(zip(RATINGS, rating.shares, strict=True))} for rating in self.ratings
+    ]
     return {"ratings": ratings, "agreement": self.agreement, "notes": self.notes}
 
 

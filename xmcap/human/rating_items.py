@@ -94,8 +94,8 @@ def residue_note(
       of_languages[code].append(of_picture[code])
       people[code] += references.get(key, {}).get(code, ())
   by_kind: dict[str, list[Finding]] = {}
-  for own in residual(of_languages, people).values():
-    for finding in own.findings:
+  for leftovers in residual(of_languages, people).values():
+    for finding in leftovers.findings:
       by_kind.setdefault(finding.kind, []).append(finding)
   kinds = [kind for kind in residue.KINDS if kind in by_kind]
   parts = [
@@ -208,8 +208,8 @@ def _check_same(systems: Mapping[str, Texts]) -> None:
     for name, predictions in systems.items()
   }
   every = set().union(*pairs.values())
-  for name, own in pairs.items():
-    missing = [f"{code} {key}" for code, key in sorted(every - own)]
+  for name, rated in pairs.items():
+    missing = [f"{code} {key}" for code, key in sorted(every - rated)]
     if missing:
       raise UsageError(
         f"system '{shown(name)}' lacks {len(missing):,} of {len(every):,} captions or lists of tags that others have "

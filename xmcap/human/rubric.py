@@ -115,10 +115,16 @@ class RubricFindings(Findings):
     for name in self.systems[0].means:
       columns += [SheetColumn(name, format=".2f"), SheetColumn(f"{name}_sd", "\u00b1", ".2f")]
     rows: list[list[Cell]] = []
-    for own in self.systems:
-      pairs = zip(own.means.values(), own.deviations.values(), strict=True)
+    for system in self.systems:
+      pairs = zip(system.means.values(), system.deviations.values(), strict=True)
       rows.append(
-        [own.language, own.system, own.pictures, own.ratings, *itertools.chain.from_iterable(pairs)]
+        [
+          system.language,
+          system.system,
+          system.pictures,
+          system.ratings,
+          *itertools.chain.from_iterable(pairs),
+        ]
       )
     title = f"Ratings by {self.protocol}: means and standard deviations"
     sheets = [Sheet("rubric_means", title, columns, rows)]

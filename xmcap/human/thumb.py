@@ -81,12 +81,14 @@ class ThumbFindings(Findings):
     columns += [SheetColumn(name, format=".2f" if name in ("P", "R") else ".3f") for name in MEASURES]
     ends = ("low", "high") if self.resamples else ()
     columns += [SheetColumn(name, format=".2f") for name in ("total", *ends)]
-    rows = [[own.name, *own.means.values(), *own.intervals.get("total", ())] for own in self.systems]
+    rows = [
+      [system.name, *system.means.values(), *system.intervals.get("total", ())] for system in self.systems
+    ]
     means = Sheet("thumb_means", f"Means over {self.images:,} images", columns, rows)
 
     names = ("best", "strictly_best", "worst", "strictly_worst")
     columns = [SheetColumn("system"), *(SheetColumn(name, name.replace("_", " "), ",") for name in names)]
-    rows = [[own.name, *(getattr(own, name) for name in names)] for own in self.systems]
+    rows = [[system.name, *(getattr(system, name) for name in names)] for system in self.systems]
     best = Sheet("thumb_best", "Images with the best and worst P and R", columns, rows)
     columns = [SheetColumn("measure"), SheetColumn("value", format="g")]
     columns += [SheetColumn(system.name, format=",") for system in self.systems]

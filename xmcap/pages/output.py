@@ -235,9 +235,9 @@ def health_grid(of_language: Mapping[str, health.Health], names: Sequence[str] =
       (
         code,
         languages_lib.get(code).english_name,
-        *(health.MEASURES[name].format(getattr(own, name)) for name in names),
+        *(health.MEASURES[name].format(getattr(measures, name)) for name in names),
       )
-      for code, own in of_language.items()
+      for code, measures in of_language.items()
     ),
     num_labels=2,
   )
@@ -277,5 +277,8 @@ def health_csv(of_language: Mapping[str, health.Health]) -> str:
   """Returns the health of each language as CSV in full precision; unknown values are empty."""
   return grid.write_csv(
     ["language", *health.MEASURES, "most_frequent_caption"],
-    [[code, *own.as_dict().values(), own.most_frequent_caption] for code, own in of_language.items()],
+    [
+      [code, *measures.as_dict().values(), measures.most_frequent_caption]
+      for code, measures in of_language.items()
+    ],
   )

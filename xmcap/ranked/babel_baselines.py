@@ -83,7 +83,7 @@ def _cells(table: score_table.Table, keys: Iterable[str]) -> tuple[Cells, str]:
   name = retrieval_sets.recognise(keys)
   cells = retrieval(name) if name else {}
   if not cells or table.primary != "t2i_r1":
-    titles = ", ".join(own.title for own in retrieval_sets.SETS.values() if own.table)
+    titles = ", ".join(test_set.title for test_set in retrieval_sets.SETS.values() if test_set.table)
     raise UsageError(
       f"--baseline: the paper has R@1 on the pictures of {titles}; these are others, or R@1 is not scored: leave it out"
     )

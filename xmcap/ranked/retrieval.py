@@ -143,8 +143,8 @@ def score_retrieval(
   notes += ranks.ties_note(tied)
   if empty := [
     f"{code} {count:,}"
-    for code, own in counted.items()
-    if (count := sum(not text.strip() for text in own.texts))
+    for code, of_language in counted.items()
+    if (count := sum(not text.strip() for text in of_language.texts))
   ]:
     notes.append(f"captions that are empty, and count as texts without words: {', '.join(empty)}")
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)

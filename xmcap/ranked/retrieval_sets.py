@@ -55,7 +55,7 @@ def name_of(key: str) -> str:
 def recognise(keys: Iterable[str]) -> str:
   """Returns the name of the set with exactly these pictures; "" if there is none."""
   pictures = digests.of_images(map(name_of, keys))
-  return next((name for name, own in SETS.items() if own.pictures == pictures), "")
+  return next((name for name, test_set in SETS.items() if test_set.pictures == pictures), "")
 
 
 def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:

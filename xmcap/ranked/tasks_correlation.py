@@ -75,7 +75,7 @@ def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") 
   if paper:
     recalls = babel_baselines.retrieval(paper)
     if not recalls:
-      choices = ", ".join(name for name, own in retrieval_sets.SETS.items() if own.table)
+      choices = ", ".join(name for name, test_set in retrieval_sets.SETS.items() if test_set.table)
       raise UsageError(f"--paper={paper}: the paper has no scores on it; there are {choices}")
     accuracies = babel_baselines.zero_shot()
     rows += [

@@ -73,12 +73,12 @@ class ZeroShot(System):
   def classes_csv(self) -> str:
     """Returns CSV with a row per language and class: index, name, pictures, top-1, most frequent wrong prediction."""
     rows = []
-    for code, own in self.classes.items():
-      names = own.labels.names
+    for code, scored in self.classes.items():
+      names = scored.labels.names
       for place, name in enumerate(names):
-        other = names[own.confused[place]] if own.confused[place] >= 0 else ""
-        top1 = None if np.isnan(own.top1[place]) else float(own.top1[place])
-        rows.append([code, int(own.labels.indices[place]), name, int(own.images[place]), top1, other])
+        other = names[scored.confused[place]] if scored.confused[place] >= 0 else ""
+        top1 = None if np.isnan(scored.top1[place]) else float(scored.top1[place])
+        rows.append([code, int(scored.labels.indices[place]), name, int(scored.images[place]), top1, other])
     return grid.write_csv(["language", "class", "label", "images", "top1", "confused_with"], rows)
 
 
@@ -210,9 +210,9 @@ def read_labels(
         f"{path}: {left_out:,} of its {len(lists):,} languages are left out, which are not the paper's 100; name them "
         f"by --languages, or --languages={languages_lib.EVERY[0]}"
       )
-  named = {name: own for name, own in lists.items() if kept is None or codes[name] in kept}
+  named = {name: classes for name, classes in lists.items() if kept is None or codes[name] in kept}
   labels = languages_lib.by_code(named.items(), path, languages_lib.of_wikipedia)
-  labels = {code: _labels(*own, f"{path}, '{code}'") for code, own in labels.items()}
+  labels = {code: _labels(*classes, f"{path}, '{code}'") for code, classes in labels.items()}
   return (
     labels if languages is None or kept is None else languages_lib.choose(labels, languages, path, "labels")
   )
@@ -273,7 +273,7 @@ def _check(pictures, targets, keys, labels, texts) -> None:
   if len(set(keys)) < len(keys):
     raise UsageError("two pictures have the same key; give each its own")
   embedding_files.check_languages(labels, texts, "labels")
-  highest = max(int(own.indices[-1]) for own in labels.values())
+  highest = max(int(classes.indices[-1]) for classes in labels.values())
   if int(targets.max()) > highest:
     raise UsageError(
       f"picture {int(targets.argmax())}: class {int(targets.max())} is out of range; the labels end at {highest}"
@@ -316,7 +316,7 @@ def _by_class(labels: Labels, place: np.ndarray, hits: np.ndarray, first: np.nda
 
 
 def _shared_names(labels: Mapping[str, Labels]) -> list[str]:
-  counts = [len(own.names) - len(set(own.names)) for own in labels.values()]
+  counts = [len(classes.names) - len(set(classes.names)) for classes in labels.values()]
   if not any(counts):
     return []
   num_languages = sum(count > 0 for count in counts)

@@ -90,7 +90,7 @@ def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, f
   for where, row in _rows(path, ("language", "country")):
     languages_lib.check(row["language"], where)
     countries[row["language"]].add(_country(row["country"], where))
-  return {code: frozenset(own) for code, own in countries.items()}
+  return {code: frozenset(codes) for code, codes in countries.items()}
 
 
 def read_candidates(path: str | os.PathLike) -> Candidates:

@@ -130,8 +130,8 @@ def choose(source: emoji_sources.EmojiSource, count: int) -> list[emoji_choice.E
   """
   keywords = source.cldr.keywords
   names = {
-    code: {emoji: name for emoji, name in own.items() if emoji in keywords[code]}
-    for code, own in source.cldr.names.items()
+    code: {emoji: name for emoji, name in of_language.items() if emoji in keywords[code]}
+    for code, of_language in source.cldr.names.items()
   }
   candidates = [emoji for emoji, _ in emoji_choice.candidates(names, _OPTIONAL)]
   codes = [code for code in names if code not in _OPTIONAL]

@@ -131,12 +131,14 @@ def read(folder: str | os.PathLike, languages: Sequence[str]) -> WordVectors:
       stored = features.read(copy)
       _check_splitter(copy, path, code)
       vectors[code] = Features(stored.keys, np.array(stored.vectors))
-  widths = {code: own.vectors.shape[1] for code, own in vectors.items()}
+  widths = {code: of_language.vectors.shape[1] for code, of_language in vectors.items()}
   if len(set(widths.values())) > 1:
     listed = ", ".join(f"{width} in '{code}'" for code, width in widths.items())
     raise UsageError(f"{folder}: word vectors of different widths ({listed}): make them with one --width")
-  words = {code: own.keys for code, own in vectors.items()}
-  return WordVectors(words, np.concatenate([own.vectors for own in vectors.values()]), contents)
+  words = {code: of_language.keys for code, of_language in vectors.items()}
+  return WordVectors(
+    words, np.concatenate([of_language.vectors for of_language in vectors.values()]), contents
+  )
 
 
 def copy_to(folder: epath.Path, words: WordVectors) -> None:

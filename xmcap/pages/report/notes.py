@@ -137,7 +137,7 @@ def notices(table: score_table.Table, others: Others, name: str = "") -> str:
   `name` is the name of the system of `table`, if its notes must be distinguished from those of other systems.
   """
   of_systems = note_order.by_text(
-    (system, note) for system, own in [(name, table), *others] for note in own.notes
+    (system, note) for system, of_system in [(name, table), *others] for note in of_system.notes
   )
   names = {
     note: ", ".join(f"<b>{escape(system)}</b>" for system in named if system) for named, note in of_systems

@@ -36,7 +36,9 @@ def residual(captions: Texts, references: Texts) -> dict[str, Residual]:
   The languages are looked at together, since what several share is residue in each.
   """
   cleaned = residue.clean_languages(captions, references)
-  return {code: _measure(captions[code], references[code], *_found(own)) for code, own in cleaned.items()}
+  return {
+    code: _measure(captions[code], references[code], *_found(changes)) for code, changes in cleaned.items()
+  }
 
 
 def _measure(

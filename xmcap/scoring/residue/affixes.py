@@ -149,21 +149,23 @@ def _of_language(language: _Language) -> list[str]:
 
 def _of_table(languages: Sequence[_Language]) -> list[str]:
   """Returns what the captions of several languages share: see the docstring of the module."""
-  totals = [len(own.distinct) for own in languages]
+  totals = [len(language.distinct) for language in languages]
   fewest = [max(2, math.ceil(_SMALL_SHARE * total)) for total in totals]
-  of_references = sum(len(own.references) for own in languages)
+  of_references = sum(len(language.references) for language in languages)
   least = max(_FEWEST, math.ceil(_SMALL_SHARE * sum(totals)), _fewest(sum(totals), of_references))
   # Heads, which are too short to be residue, say which captions need to be read.
-  heads = [[text[:_HEAD] for text in own.distinct] for own in languages]
+  heads = [[text[:_HEAD] for text in language.distinct] for language in languages]
   counts = list(map(collections.Counter, heads))
   together = collections.Counter(itertools.chain.from_iterable(heads))
   frequent = {head for head, count in together.items() if count >= least}
-  shared = {head for head in frequent if sum(map(int.__ge__, [own[head] for own in counts], fewest)) > 1}
+  shared = {
+    head for head in frequent if sum(map(int.__ge__, [heads_of[head] for heads_of in counts], fewest)) > 1
+  }
   rows = [
     (place, text)
-    for place, own in enumerate(languages)
+    for place, language in enumerate(languages)
     if shared & counts[place].keys()
-    for text, head in zip(own.distinct, heads[place], strict=True)
+    for text, head in zip(language.distinct, heads[place], strict=True)
     if head in shared
   ]
   language = np.array([place for place, _ in rows], np.int64)
@@ -172,14 +174,18 @@ def _of_table(languages: Sequence[_Language]) -> list[str]:
     return int((np.bincount(language[some], minlength=len(languages)) >= fewest).sum()) > 1
 
   def is_natural(text: str) -> bool:
-    return any(own.is_natural(text) for own in languages)
+    return any(language.is_natural(text) for language in languages)
 
   frames = []
   for path in filter(_is_long, _paths([text for _, text in rows], least, are_several)):
     for frame in filter(_is_long, _frames(path, is_natural, languages[0].reverse)[:1]):
-      having = [own for own, few in zip(languages, fewest, strict=True) if own.counts(frame)[0] >= few]
-      is_new = not any(_begin(own.lowered, frame.lower()) for own in languages)
-      if is_new and sum(own.is_strange(frame) for own in having) > 1 and not _is_part(frame, having):
+      having = [
+        language for language, few in zip(languages, fewest, strict=True) if language.counts(frame)[0] >= few
+      ]
+      is_new = not any(_begin(language.lowered, frame.lower()) for language in languages)
+      if (
+        is_new and sum(language.is_strange(frame) for language in having) > 1 and not _is_part(frame, having)
+      ):
         frames.append(frame)
   return frames
 

@@ -179,8 +179,11 @@ def clean_all(
   for code, scored in keys.items():
     for key, caption in zip(scored, of_languages[code].captions, strict=True):
       cleaned[key][code] = caption
-  by_kind = {kind: {code: own for code, own in of_languages.items() if kind in own.rows} for kind in kinds}
-  emptied = {code: own.emptied for code, own in of_languages.items() if own.emptied}
+  by_kind = {
+    kind: {code: of_language for code, of_language in of_languages.items() if kind in of_language.rows}
+    for kind in kinds
+  }
+  emptied = {code: of_language.emptied for code, of_language in of_languages.items() if of_language.emptied}
   notes = [_removed(kind, having) for kind, having in by_kind.items() if having]
   if absent := [kind for kind, having in by_kind.items() if not having]:
     notes.append(f"--clean found no {', '.join(absent)}")
@@ -192,10 +195,10 @@ def clean_all(
 
 
 def _removed(kind: str, by_language: Mapping[str, Cleaned]) -> str:
-  counts = {code: len(own.rows[kind]) for code, own in by_language.items()}
+  counts = {code: len(of_language.rows[kind]) for code, of_language in by_language.items()}
   which = ""
   if kind in ("prefix", "suffix"):
-    texts = dict.fromkeys(text for own in by_language.values() for text in own.examples[kind])
+    texts = dict.fromkeys(text for of_language in by_language.values() for text in of_language.examples[kind])
     which = f" '{wording.first_few(list(texts))}'"
   return (
     f"--clean={kind} removed{which} from {wording.count(sum(counts.values()), 'caption')}: {_counts(counts)}"

@@ -121,6 +121,8 @@ def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict
     width = of_language.columns.shape[1]
     scores[code] = of_language.scores(sums[:, first : first + width])
     first += width
-  for name, codes in means.mean_groups({code: own.counts for code, own in statistics.items()}).items():
+  for name, codes in means.mean_groups(
+    {code: of_language.counts for code, of_language in statistics.items()}
+  ).items():
     scores[name] = means.mean(scores, codes)
   return scores
