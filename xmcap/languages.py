@@ -125,9 +125,9 @@ _NO_SPACES = frozenset(
 )
 
 
-def is_known(code: str) -> bool:
+def is_known(language: str) -> bool:
   """Whether a code is one of the 36, or another language's BCP-47 tag in its standard form (`pt-BR`)."""
-  return code in LANGUAGES or _further(code) is not None
+  return language in LANGUAGES or _further(language) is not None
 
 
 def get(code: str) -> Language:
@@ -173,10 +173,10 @@ def named(text: str) -> str | None:
   """
   folded = _folded(text)
   tag = folded.replace(" ", "-").replace("_", "-")
-  code = _ALIASES.get(tag) or (tag if tag in LANGUAGES else None)
-  if code is None and _VARIETY.fullmatch(tag) and (standard := canonical(tag)) is not None:
-    code = standard if standard in LANGUAGES or variety_base(standard) else None
-  return code or _names().get(folded) or _named_twice(folded)
+  language = _ALIASES.get(tag) or (tag if tag in LANGUAGES else None)
+  if language is None and _VARIETY.fullmatch(tag) and (standard := canonical(tag)) is not None:
+    language = standard if standard in LANGUAGES or variety_base(standard) else None
+  return language or _names().get(folded) or _named_twice(folded)
 
 
 def _named_twice(folded: str) -> str | None:
@@ -195,26 +195,26 @@ def _named_twice(folded: str) -> str | None:
   return one if variety_base(one) == other else None
 
 
-def variety_base(code: str) -> str | None:
+def variety_base(language: str) -> str | None:
   """Returns the language of the table that a tag with a region or script begins with (`zh` for `zh-TW`), or None."""
-  base = code.split("-")[0]
+  base = language.split("-")[0]
   base = _ALIASES.get(base, base)
-  return base if base in LANGUAGES and base != code else None
+  return base if base in LANGUAGES and base != language else None
 
 
-def variety_of(code: str) -> str | None:
+def variety_of(language: str) -> str | None:
   """Returns the language of the table of which a tag names a variety in the same script (`pt` for `pt-BR`), or None.
 
   A variety in another script, such as `zh-TW`, is a language of its own here: no word of it would match.
   """
-  base = variety_base(code)
-  return base if base is not None and _script(code) == _script(base) else None
+  base = variety_base(language)
+  return base if base is not None and _script(language) == _script(base) else None
 
 
-def ordered(codes) -> list[str]:
+def ordered(languages) -> list[str]:
   """Returns the distinct codes in the order of the table, then other languages sorted by tag."""
-  distinct = set(codes)
-  return [*(code for code in LANGUAGES if code in distinct), *sorted(distinct - LANGUAGES.keys())]
+  distinct = set(languages)
+  return [*(language for language in LANGUAGES if language in distinct), *sorted(distinct - LANGUAGES.keys())]
 
 
 def _folded(text: str) -> str:
@@ -228,11 +228,13 @@ def _names() -> dict[str, str]:
   """Folded English and native names -> code, of the languages of WIDE."""
   import langcodes
 
-  others = {code: langcodes.Language.get(code) for code in WIDE if code not in LANGUAGES}
+  others = {language: langcodes.Language.get(language) for language in WIDE if language not in LANGUAGES}
   names = {
-    _folded(name): code for code, tag in others.items() for name in (tag.display_name(), tag.autonym())
+    _folded(name): language
+    for language, tag in others.items()
+    for name in (tag.display_name(), tag.autonym())
   }
-  return names | {_folded(name): code for name, code in _NAMES.items()}
+  return names | {_folded(name): language for name, language in _NAMES.items()}
 
 
 def _script(tag: str) -> str | None:
@@ -294,11 +296,11 @@ def parse(text: str, own: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(LANGUAGES)
   if text == "trained":
     return tuple(own) or TRAINED
-  codes = tuple(get(code.strip()).code for code in text.split(","))
-  repeated = sorted({code for code in codes if codes.count(code) > 1})
+  languages = tuple(get(language.strip()).code for language in text.split(","))
+  repeated = sorted({language for language in languages if languages.count(language) > 1})
   if repeated:
     raise UsageError(f"language '{repeated[0]}' is named twice in '{text}': name each once")
-  return codes
+  return languages
 
 
 def unasked(own: Sequence[str]) -> tuple[str, ...]:
@@ -311,47 +313,47 @@ def trained_on(trained: Sequence[str], others: Sequence[str]) -> str:
   return f"the model was trained on {', '.join(trained)}, not on {', '.join(others)}"
 
 
-def check(code: str, where: str) -> None:
+def check(language: str, where: str) -> None:
   """Raises UsageError, with the place and the nearest code, if a code in a file is not a language."""
-  if not is_known(code):
-    raise UsageError(f"{where}: {unknown(code)}")
+  if not is_known(language):
+    raise UsageError(f"{where}: {unknown(language)}")
 
 
-def by_code(
+def by_language(
   named: Iterable[tuple[str, T]],
   where: str | os.PathLike,
-  code_of: Callable[[str], str | None] = canonical,
+  language_of: Callable[[str], str | None] = canonical,
 ) -> dict[str, T]:
-  """Returns language code -> value, given values by code or alias (`TL` for fil), which `code_of` reads.
+  """Returns language code -> value, given values by code or alias (`TL` for fil), which `language_of` reads.
 
   Raises:
     UsageError: a language is unknown, or occurs twice.
   """
-  by_language: dict[str, T] = {}
+  values: dict[str, T] = {}
   for name, value in named:
-    code = code_of(name)
-    if code is None:
+    language = language_of(name)
+    if language is None:
       raise UsageError(f"{where}: {unknown(name)}")
-    if code in by_language:
-      raise UsageError(f"{where}: the language '{code}' occurs twice; keep one")
-    by_language[code] = value
-  return by_language
+    if language in values:
+      raise UsageError(f"{where}: the language '{language}' occurs twice; keep one")
+    values[language] = value
+  return values
 
 
 def choose(
-  by_language: dict[str, T], codes: Sequence[str] | None, where: str | os.PathLike, noun: str
+  by_language: dict[str, T], languages: Sequence[str] | None, where: str | os.PathLike, noun: str
 ) -> dict[str, T]:
   """Returns the chosen languages, or all if none are named; UsageError if one of them is absent."""
-  absent = [code for code in codes or () if code not in by_language]
+  absent = [language for language in languages or () if language not in by_language]
   if absent:
     raise UsageError(f"{where}: no {noun} in {', '.join(absent)}; leave the language out")
-  return {code: by_language[code] for code in codes or by_language}
+  return {language: by_language[language] for language in languages or by_language}
 
 
-def unknown(code: str) -> str:
+def unknown(language: str) -> str:
   """Returns the message about an unknown language code; it suggests the nearest one."""
   try:
-    get(shown(code, limit=20))
+    get(shown(language, limit=20))
   except UsageError as error:
     return str(error)
-  return f"unknown language '{shown(code)}'"
+  return f"unknown language '{shown(language)}'"

@@ -133,7 +133,7 @@ def test_a_variety_beside_its_language_stays(tmp_path):
   ],
 )  # fmt: skip
 def test_names_of_files_may_have_the_code(name, code):
-  assert ids.code_of_name(f"some_en/{name}") == code
+  assert ids.language_of_name(f"some_en/{name}") == code
 
 
 def test_equal_predictions_count_once_and_are_noted(tmp_path):

@@ -94,12 +94,12 @@ def test_a_picture_that_may_be_unlike_the_known_ones_is_warned_of():
 def test_the_languages_that_a_server_was_told_to_offer(own, chosen, trained, untrained, unasked):
   model = ServedModel("m", 8, {"greedy": None}, own, chosen)
   assert (model.trained, model.untrained, model.unasked) == (trained, untrained, unasked)
-  assert model.codes("all") == (chosen or tuple(languages.LANGUAGES))
+  assert model.languages_of("all") == (chosen or tuple(languages.LANGUAGES))
   if trained:
-    assert model.codes("trained") == trained
+    assert model.languages_of("trained") == trained
   else:
     with pytest.raises(Refused, match="the model was trained on none of en, de"):
-      model.codes("trained")
+      model.languages_of("trained")
   assert bool(model.warning(chosen)) == bool(untrained)
 
 

@@ -95,11 +95,12 @@ def _build_held(arguments, trained: int) -> None:
     raise UsageError(f"{path} differs from {vocabulary.path}: remove it, or leave --vocabulary out")
   codes = records.read_languages(report.out)
   print(f"languages: {' '.join(codes)}")
-  for code in codes:
-    if code not in languages.LANGUAGES:
-      name = languages.get(code).english_name
+  for language in codes:
+    if language not in languages.LANGUAGES:
+      name = languages.get(language).english_name
       print(
-        f"note: {code} ({name}) is not one of the 36 languages: it uses default rules for words, and is not identified"
+        f"note: {language} ({name}) is not one of the 36 languages: it uses default rules for words, "
+        "and is not identified"
       )
   if not path.exists():
     print(

@@ -60,10 +60,10 @@ def _oversample(text: str) -> dict[str, int]:
   """Parses `en:30,de:2`; UsageError for anything else."""
   times_of = {}
   for pair in filter(None, text.split(",")):
-    code, _, times = pair.partition(":")
+    language, _, times = pair.partition(":")
     if not times.isdecimal() or not 1 <= int(times[:5]) <= 1_000:
       raise UsageError(f"--oversample={text}: give CODE:TIMES with a number from 1 to 1000, such as en:30")
-    times_of[languages.get(code).code] = int(times)
+    times_of[languages.get(language).code] = int(times)
   return times_of
 
 
@@ -117,7 +117,7 @@ def _labels(arguments) -> None:
         templates = {**prompts.read_prompts(arguments.prompts), "en": english.templates}
         files.write_text(beside, json.dumps(templates, ensure_ascii=False) + "\n")
         said += f"{beside}: prompts in {len(templates):,} languages\n"
-    layout = {code.upper(): classes for code, classes in labels.items()}
+    layout = {language.upper(): classes for language, classes in labels.items()}
     files.write_text(out, json.dumps(layout, ensure_ascii=False) + "\n")
   print(f"{said}{out}: {len(labels):,} languages")
 
@@ -130,7 +130,7 @@ def _of_senses(arguments) -> tuple[dict[str, list[list]], str]:
   made = babel_labels.make(babel_labels.read_senses(arguments.senses), wnids, arguments.least)
   unknown = [name for name in made.labels if languages.of_wikipedia(name) is None]
   kept = ((name, texts) for name, texts in made.labels.items() if name not in unknown)
-  labels = languages.by_code(kept, arguments.senses, languages.of_wikipedia)
+  labels = languages.by_language(kept, arguments.senses, languages.of_wikipedia)
   summary = babel_labels.summary(made.counts, made.labels.keys() - set(unknown))
   left_out = f"left out, because no language has this code: {', '.join(unknown)}\n" if unknown else ""
   return labels, f"{summary}\n{left_out}"
@@ -141,7 +141,9 @@ def _of_labels(arguments) -> tuple[dict[str, list[list]], str]:
   from xmcap.ranked import zero_shot
 
   labels = zero_shot.read_labels(arguments.labels, arguments.languages, base.say)
-  return {code: [classes.indices.tolist(), list(classes.names)] for code, classes in labels.items()}, ""
+  return {
+    language: [classes.indices.tolist(), list(classes.names)] for language, classes in labels.items()
+  }, ""
 
 
 def _add_tags(actions) -> None:
@@ -228,7 +230,7 @@ def _words(arguments) -> None:
   rows, absent = [], 0
   with outputs.held(out, arguments.prog), outputs.together(out):
     files.make_folder(out)
-    for code, vocabulary in vocabularies.items():
+    for language, vocabulary in vocabularies.items():
       if arguments.vectors:
         made, absent = word_vectors.take(arguments.vectors, vocabulary)
         origin = {"vectors": arguments.vectors}
@@ -236,10 +238,10 @@ def _words(arguments) -> None:
         made = word_vectors.train(vocabulary, arguments.width, arguments.epochs, arguments.seed)
         settings = f"epochs={arguments.epochs},seed={arguments.seed}"
         origin = {"vectors": f"word2vec on {arguments.split}, {settings}"}
-      words.write(out, code, made, {**origin, "least": str(arguments.least)})
+      words.write(out, language, made, {**origin, "least": str(arguments.least)})
       rows.append(
         (
-          code, f"{len(vocabulary.captions):,}", f"{len(made.keys):,}", f"{vocabulary.coverage:.1%}",
+          language, f"{len(vocabulary.captions):,}", f"{len(made.keys):,}", f"{vocabulary.coverage:.1%}",
           f"{vocabulary.unknown:,}", f"{made.vectors.shape[1]:,}",
         )
       )  # fmt: skip

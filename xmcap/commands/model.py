@@ -188,5 +188,7 @@ def _print_captions(captions: Captions) -> None:
   for key, of_picture in captions:
     terminal.check_reader()
     print(terminal.shown(key, limit=None))
-    for code, caption in of_picture.items():
-      print(f"  {code:<4} {languages.get(code).english_name:<14} {terminal.shown(caption, limit=None)}")
+    for language, caption in of_picture.items():
+      print(
+        f"  {language:<4} {languages.get(language).english_name:<14} {terminal.shown(caption, limit=None)}"
+      )

@@ -76,7 +76,7 @@ def _scores(arguments) -> None:
 
 
 def _top(arguments) -> None:
-  code = languages.get(arguments.language).code
+  language = languages.get(arguments.language).code
   from xmcap import wording
   from xmcap.data import features
   from xmcap.files import files
@@ -88,14 +88,14 @@ def _top(arguments) -> None:
   inputs.check_pipes({"--sentences": arguments.sentences})
   outputs.keep_apart({"--out": arguments.out}, read)
   with outputs.held(arguments.out, arguments.prog, folder=False):
-    _, captions = retrieval.read_captions(arguments.sentences, [code], code)
-    texts = captions[code].texts
+    _, captions = retrieval.read_captions(arguments.sentences, [language], language)
+    texts = captions[language].texts
     candidates = _pool(arguments.candidates)
     if len(candidates) != len(texts):
       raise UsageError(
         f"{arguments.candidates}: {wording.count(len(candidates), 'embedding')} for "
         f"{wording.count(len(texts), 'sentence')}"
-        f" in '{code}' of {arguments.sentences}; embed that file"
+        f" in '{language}' of {arguments.sentences}; embed that file"
       )
     pictures = features.read(arguments.queries)
     neighbours = nearest.nearest(pictures.vectors, candidates, texts, arguments.k, arguments.similarity)
@@ -104,7 +104,7 @@ def _top(arguments) -> None:
     def lines() -> Iterator[str]:
       for number, (key, of_picture) in enumerate(zip(pictures.keys, neighbours, strict=True), 1):
         for text, score in of_picture:
-          row = {"image/key": key, "language": code, "caption": text, "score": round(score, 6)}
+          row = {"image/key": key, "language": language, "caption": text, "score": round(score, 6)}
           yield json.dumps(row, ensure_ascii=False) + "\n"
         progress(number)
 

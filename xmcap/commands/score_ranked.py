@@ -178,9 +178,11 @@ def _retrieval(arguments) -> None:
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)
     if arguments.preset:
       retrieval_sets.check(
-        arguments.preset, keys, {code: len(of_language.texts) for code, of_language in captions.items()}
+        arguments.preset,
+        keys,
+        {language: len(of_language.texts) for language, of_language in captions.items()},
       )
-    of_languages = {code: of_language.texts for code, of_language in captions.items()}
+    of_languages = {language: of_language.texts for language, of_language in captions.items()}
     row_order.check_beside(arguments.pictures, arguments.texts, keys, of_languages)
     result = retrieval.score_retrieval(
       embedding_files.read(arguments.pictures),
@@ -248,7 +250,7 @@ def _tags(arguments) -> None:
   with outputs.held(arguments.out, arguments.prog):
     references = tag_files.read(arguments.references, arguments.language, arguments.languages, say=base.say)
     predictions = tag_files.read(arguments.predictions, arguments.language, arguments.languages, say=base.say)
-    extra = [code for code in predictions if code not in references]
+    extra = [language for language in predictions if language not in references]
     if extra:
       raise UsageError(
         f"{arguments.references}: no tags in {', '.join(extra)}, which are predicted; choose by --languages"

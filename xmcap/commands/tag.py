@@ -80,8 +80,8 @@ def _lines(tagged: Tagged) -> Iterator[str]:
   from xmcap.reading import tag_files
 
   for key, of_picture in tagged:
-    for code, tags in of_picture.items():
-      yield tag_files.as_line(key, code, tags)
+    for language, tags in of_picture.items():
+      yield tag_files.as_line(key, language, tags)
 
 
 def _write(out: str, tagged: Tagged, count: int) -> None:
@@ -107,6 +107,6 @@ def _print(tagged: Tagged, as_json: bool) -> None:
   for key, of_picture in tagged:
     terminal.check_reader()
     print(terminal.shown(key, limit=None))
-    for code, tags in of_picture.items():
+    for language, tags in of_picture.items():
       told = "  ".join(f"{tag} {score:.2f}" for tag, score in tags.items())
-      print(f"  {code:<4} {languages.get(code).english_name:<14} {terminal.shown(told, limit=None)}")
+      print(f"  {language:<4} {languages.get(language).english_name:<14} {terminal.shown(told, limit=None)}")

@@ -103,9 +103,12 @@ class Drawing:
     self.seed = seed
     self.languages = tuple(languages)
     self.captions_per_image = captions_per_image
-    self._weights = [np.array([of_part.get(code, 0.0) for code in self.languages]) for of_part in weights]
+    self._weights = [
+      np.array([of_part.get(language, 0.0) for language in self.languages]) for of_part in weights
+    ]
     self._columns = [
-      {code: column for column, code in enumerate(self.languages) if code in of_part} for of_part in weights
+      {language: column for column, language in enumerate(self.languages) if language in of_part}
+      for of_part in weights
     ]
     self._sources = [frozenset(source.encode() for source in of_part) for of_part in sources]
     self._count_power = count_power
@@ -121,16 +124,18 @@ class Drawing:
     """
     layout = self._layouts.get((part, key))
     if layout is None:
-      languages, chosen = [code.decode() for code in codes], self._sources[part]
+      languages, chosen = [language.decode() for language in codes], self._sources[part]
       pivots = []
       if self.pivot:
         pivots = pivots_of(languages, [source.decode() for source in sources], self.pivot)
         # A caption without a pair counts as one in no language.
-        languages = [code if pivot != NO_PIVOT else "" for code, pivot in zip(languages, pivots, strict=True)]
+        languages = [
+          language if pivot != NO_PIVOT else "" for language, pivot in zip(languages, pivots, strict=True)
+        ]
       if chosen:
         # A caption of another source counts as one in no language.
         pairs = zip(languages, sources, strict=True)
-        languages = [code if source in chosen else "" for code, source in pairs]
+        languages = [language if source in chosen else "" for language, source in pairs]
       layout = LanguageLayout(languages, self._columns[part], self._weights[part], self._count_power, pivots)
       if len(self._layouts) < _MAX_LAYOUTS:
         self._layouts[part, key] = layout
@@ -165,34 +170,34 @@ class Drawing:
       yield part, record, columns, places if columns[0] < len(self.languages) else []
 
 
-def pivots_of(codes: Sequence[str], sources: Sequence[str], pivot: str) -> list[int]:
+def pivots_of(languages: Sequence[str], sources: Sequence[str], pivot: str) -> list[int]:
   """Returns for each caption of a picture the place of its pivot caption, its own if it is one; NO_PIVOT if unknown.
 
   Args:
     codes, sources: language and source of each caption.
     pivot: code of the pivot language.
   """
-  pivots = [place for place, code in enumerate(codes) if code == pivot]
+  pivots = [place for place, language in enumerate(languages) if language == pivot]
   if len(pivots) == 1:
-    return pivots * len(codes)
-  pivot_of = [place if code == pivot else NO_PIVOT for place, code in enumerate(codes)]
-  groups = _groups(codes, sources, pivot)
+    return pivots * len(languages)
+  pivot_of = [place if language == pivot else NO_PIVOT for place, language in enumerate(languages)]
+  groups = _groups(languages, sources, pivot)
   # A pivot without any translation is a sign of another order, such as all captions of a language in succession.
-  if all(len(group) > 1 and sum(codes[place] == pivot for place in group) == 1 for group in groups):
+  if all(len(group) > 1 and sum(languages[place] == pivot for place in group) == 1 for group in groups):
     for group in groups:
-      own = next(place for place in group if codes[place] == pivot)
+      own = next(place for place in group if languages[place] == pivot)
       for place in group:
         pivot_of[place] = own
   return pivot_of
 
 
-def _groups(codes: Sequence[str], sources: Sequence[str], pivot: str) -> list[list[int]]:
+def _groups(languages: Sequence[str], sources: Sequence[str], pivot: str) -> list[list[int]]:
   """The places of pivots and translations, in a new group wherever the order of languages starts again."""
-  order = {code: number for number, code in enumerate(languages_lib.ordered(set(codes)))}
+  order = {language: number for number, language in enumerate(languages_lib.ordered(set(languages)))}
   groups: list[list[int]] = []
-  for place, (code, source) in enumerate(zip(codes, sources, strict=True)):
-    if code == pivot or source in _TRANSLATED:
-      if not groups or order[codes[groups[-1][-1]]] >= order[code]:
+  for place, (language, source) in enumerate(zip(languages, sources, strict=True)):
+    if language == pivot or source in _TRANSLATED:
+      if not groups or order[languages[groups[-1][-1]]] >= order[language]:
         groups.append([])
       groups[-1].append(place)
   return groups

@@ -60,7 +60,7 @@ class LayoutCodes(NamedTuple):
   def parse(cls, text: str) -> "LayoutCodes":
     """Reads the text of a layout, such as `en/human de/mt`."""
     pairs = [pair.split(b"/") for pair in text.encode().split()]
-    return cls(text.encode(), tuple(code for code, _ in pairs), tuple(source for _, source in pairs))
+    return cls(text.encode(), tuple(language for language, _ in pairs), tuple(source for _, source in pairs))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +218,7 @@ def _count(source: RecordSource, indices: range, vocabulary: Vocabulary) -> Coun
   texts: list[str] = []
   for record in source.iterate(indices, parse_columns):
     pairs = zip(record.languages, record.sources, strict=True)
-    layout = " ".join(f"{code.decode()}/{source.decode()}" for code, source in pairs)
+    layout = " ".join(f"{language.decode()}/{source.decode()}" for language, source in pairs)
     layout_of.append(layouts.setdefault(layout, len(layouts)))
     texts += [text.decode() for text in record.texts]
   pieces: list[int] = []

@@ -108,8 +108,8 @@ def open_parts(
   records.check_sources(sources, f"{where}.sources")
   parts = []
   for name, part in registered.named.items():
-    codes = [code for code in part.rates if code in chosen]
-    if not codes:
+    languages = [language for language in part.rates if language in chosen]
+    if not languages:
       raise UsageError(
         f"{where}.languages: {name}, a part of {registered.name}, has none of {' '.join(chosen)}: "
         "use a mixture without it"
@@ -120,9 +120,11 @@ def open_parts(
         f"{where}.sources: {name}, a part of {registered.name}, has only {', '.join(part.sources)}: "
         "use a mixture without it"
       )
-    asked = weights if isinstance(weights, str) else {code: weights[code] for code in codes}
-    of_part = _weights_of(part.rates, codes, asked, where)
-    tempered = {code: of_part[code] ** (1 / temperature) for code in languages_lib.ordered(of_part)}
+    asked = weights if isinstance(weights, str) else {language: weights[language] for language in languages}
+    of_part = _weights_of(part.rates, languages, asked, where)
+    tempered = {
+      language: of_part[language] ** (1 / temperature) for language in languages_lib.ordered(of_part)
+    }
     prefix = f"{name}/" if len(registered.parts) > 1 else ""
     parts.append(StreamPart(name, part.source(split), tempered, both, prefix))
   if len(parts) == 1:
@@ -140,14 +142,14 @@ def _weights_of(
   weight_of = dict.fromkeys(languages or rates, 1.0)
   if isinstance(weights, Mapping):
     _check_held(weights, weight_of, f"{where}.language_weights")
-    bad = [code for code, weight in weights.items() if not 0 <= weight < math.inf]
+    bad = [language for language, weight in weights.items() if not 0 <= weight < math.inf]
     if bad:
       raise UsageError(
         f"{where}.language_weights: '{bad[0]}' has {weights[bad[0]]}: give a number of at least 0"
       )
-    weight_of = {code: float(weight) for code, weight in weights.items() if weight}
+    weight_of = {language: float(weight) for language, weight in weights.items() if weight}
   elif weights == "rates":
-    weight_of = {code: rates[code] for code in weight_of}
+    weight_of = {language: rates[language] for language in weight_of}
   elif weights not in _WEIGHTS:
     raise UsageError(
       f"{where}.language_weights is {weights!r}: give {', '.join(_WEIGHTS)}, or weights by language"
@@ -157,8 +159,8 @@ def _weights_of(
   return weight_of
 
 
-def _check_held(codes: Iterable[str], available: Mapping[str, float], name: str) -> None:
-  absent = [code for code in codes if code not in available]
+def _check_held(languages: Iterable[str], available: Mapping[str, float], name: str) -> None:
+  absent = [language for language in languages if language not in available]
   if absent:
     raise UsageError(f"{name}: '{absent[0]}' is not one of the available languages: {' '.join(available)}")
 

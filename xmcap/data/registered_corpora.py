@@ -48,7 +48,7 @@ class RegisteredCorpus:
   @property
   def task_names(self) -> dict[str, str]:
     """Language -> name of its task; seqio does not allow dashes in names."""
-    return {code: f"{self.name}_{code.replace('-', '_')}" for code in self.languages}
+    return {language: f"{self.name}_{language.replace('-', '_')}" for language in self.languages}
 
   def source(self, split: str) -> RecordSource:
     """Returns the records of a split, or of a part of one in TFDS's notation; raises as `RecordSource`."""
@@ -270,9 +270,9 @@ class Registration:
     rates: dict[str, float] = {}
     for part in self.parts:
       of_part = sum(part.rates.values())
-      for code, rate in part.rates.items():
-        rates[code] = rates.get(code, 0.0) + part.rate / total * rate / of_part
-    return {code: rates[code] for code in languages_lib.ordered(rates)}
+      for language, rate in part.rates.items():
+        rates[language] = rates.get(language, 0.0) + part.rate / total * rate / of_part
+    return {language: rates[language] for language in languages_lib.ordered(rates)}
 
   def places(self) -> list[int]:
     """Returns the positions of each part in a block of a stream (order.py); UsageError if a rate is too small."""
@@ -333,7 +333,7 @@ def registration(name: str, others: Sequence[str] = ()) -> Registration:
     return mirrored
   if not own.is_corpus:
     return own
-  of_one = {code: 1.0 for code, task in own.corpus.task_names.items() if task == name}
+  of_one = {language: 1.0 for language, task in own.corpus.task_names.items() if task == name}
   return of_parts(name, [dataclasses.replace(own.parts[0], rates=of_one or own.parts[0].rates)])
 
 
@@ -341,9 +341,11 @@ def of_parts(mixture: str, parts: Sequence[CorpusPart]) -> Registration:
   """Returns a mixture or task of parts without the languages that have the rate 0; XmcapError if all have."""
   kept = []
   for part in parts:
-    codes = languages_lib.ordered(code for code, rate in part.rates.items() if rate)
-    if codes:
-      kept.append(dataclasses.replace(part, rates={code: float(part.rates[code]) for code in codes}))
+    languages = languages_lib.ordered(language for language, rate in part.rates.items() if rate)
+    if languages:
+      kept.append(
+        dataclasses.replace(part, rates={language: float(part.rates[language]) for language in languages})
+      )
   if not kept:
     raise XmcapError(f"'{mixture}' gives every language the rate 0: nothing can be drawn")
   return Registration(mixture, tuple(kept))

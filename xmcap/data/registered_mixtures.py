@@ -118,11 +118,11 @@ def _resolved(name: str, part: Part) -> CorpusPart:
   of = corpora.registration(part.corpus)
   if not 0 < part.rate < float("inf"):
     raise UsageError(f"{where}: the rate is {part.rate:g}: give a number above 0")
-  absent = [code for code in part.languages if code not in of.rates]
+  absent = [language for language in part.languages if language not in of.rates]
   if absent:
     raise UsageError(f"{where}: it has no language '{absent[0]}': give some of {' '.join(of.rates)}")
   records.check_sources(part.sources, where)
-  rates = {code: of.rates[code] for code in part.languages or of.rates}
+  rates = {language: of.rates[language] for language in part.languages or of.rates}
   return CorpusPart(of.corpus, rates, part.rate, part.sources, dict(part.splits))
 
 

@@ -193,9 +193,9 @@ def _tasks_of(registered: Registration) -> Iterator[tuple[str, CorpusPart, str]]
   """
   for number, part in enumerate(registered.parts, 1):
     names = part.corpus.task_names
-    for code in part.rates:
-      own = f"{registered.name}_{number}_{code.replace('-', '_')}"
-      yield own if _has_own_tasks(part) else names[code], part, code
+    for language in part.rates:
+      own = f"{registered.name}_{number}_{language.replace('-', '_')}"
+      yield own if _has_own_tasks(part) else names[language], part, language
 
 
 def _has_own_tasks(part: CorpusPart) -> bool:

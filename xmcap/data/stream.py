@@ -103,7 +103,9 @@ class CaptionStream(PictureStream):
     self.pictures = self.batch_size // self.captions_per_image
     self.vocabulary = registered.vocabulary()
     self._count_power = 1 / self.temperature if self.language_weights == "count" else None
-    self.languages = tuple(languages_lib.ordered({code for part in self.parts for code in part.weights}))
+    self.languages = tuple(
+      languages_lib.ordered({language for part in self.parts for language in part.weights})
+    )
     self._marks = self._stabilized(registered)
     self._prompts = self._prompt_table(self.prompt_length)
     self._tags = None
@@ -130,10 +132,12 @@ class CaptionStream(PictureStream):
     marks = self.vocabulary.marks(self.stabilizer)
     if marks is None:
       return None
-    code = marks.stabilizer.language
+    language = marks.stabilizer.language
     for name, part in registered.named.items():
-      if code not in part.corpus.languages:
-        raise UsageError(f"Stabilizer.language is '{code}', in which {name} has no captions: give another")
+      if language not in part.corpus.languages:
+        raise UsageError(
+          f"Stabilizer.language is '{language}', in which {name} has no captions: give another"
+        )
     if marks.stabilizer.is_consistent and self.prompt_tags:
       raise UsageError("with Stabilizer.form = 'consistent' the encoder has no prompt: leave out prompt_tags")
     if self.target_length <= marks.stabilizer.length:
@@ -167,13 +171,16 @@ class CaptionStream(PictureStream):
 
   def language_of(self, prompt_tokens: np.ndarray) -> np.ndarray:
     """Returns the language codes, strings [...], of the prompts of a batch, [..., P]; "" for padding."""
-    codes = {
-      tuple(row[row != PAD_ID]): code for row, code in zip(self._prompts, (*self.languages, ""), strict=True)
+    languages = {
+      tuple(row[row != PAD_ID]): language
+      for row, language in zip(self._prompts, (*self.languages, ""), strict=True)
     }
     # The longest one that a prompt begins with, since tags may follow.
-    lengths = sorted({len(prompt) for prompt in codes}, reverse=True)
+    lengths = sorted({len(prompt) for prompt in languages}, reverse=True)
     rows = prompt_tokens.reshape(-1, prompt_tokens.shape[-1])
-    of_rows = [next(codes[tuple(row[:n])] for n in lengths if tuple(row[:n]) in codes) for row in rows]
+    of_rows = [
+      next(languages[tuple(row[:n])] for n in lengths if tuple(row[:n]) in languages) for row in rows
+    ]
     return np.array(of_rows).reshape(prompt_tokens.shape[:-1])
 
   def texts(self, positions: np.ndarray) -> list[dict[str, str]]:
@@ -236,8 +243,8 @@ class CaptionStream(PictureStream):
     if self.stabilizer is not None and self.stabilizer.is_consistent:
       prompts = np.full((len(prompts), 1, 1), PAD_ID, np.int32)
     elif self._tags is not None:
-      codes = np.array([*self.languages, ""])[columns]
-      prompts = self._tags.extend(prompts, rows.keys, codes, self.vocabulary)
+      languages = np.array([*self.languages, ""])[columns]
+      prompts = self._tags.extend(prompts, rows.keys, languages, self.vocabulary)
     fields = {name: rows.fields[name] for name in ("target_tokens", "target_weights")}
     return rows._replace(fields={"prompt_tokens": prompts, **fields})
 

@@ -106,7 +106,7 @@ class PromptTags:
     self._most = most
     self._tokens: dict[str, list[int]] = {}
 
-  def check(self, keys: Iterable[str], codes: Iterable[str] = ()) -> None:
+  def check(self, keys: Iterable[str], languages: Iterable[str] = ()) -> None:
     """Raises UsageError if a picture is missing here, or has no list of tags for captions in one of the languages.
 
     A picture with an empty list is fine.
@@ -118,26 +118,26 @@ class PromptTags:
         f"{self._origin}: no tags of {wording.count(len(missing), 'picture')} ({wording.first_few(missing)}): "
         "predict them first"
       )
-    for code in dict.fromkeys(self._language or code for code in codes):
-      missing = [key for key in keys if code not in self._tags[key]]
+    for language in dict.fromkeys(self._language or language for language in languages):
+      missing = [key for key in keys if language not in self._tags[key]]
       if missing:
         raise UsageError(
-          f"{self._origin}: no '{code}' tags of {wording.count(len(missing), 'picture')} "
+          f"{self._origin}: no '{language}' tags of {wording.count(len(missing), 'picture')} "
           f"({wording.first_few(missing)}), only in other languages: predict them, or set TagPrompts.language"
         )
 
   def check_length(
-    self, vocabulary: Vocabulary, codes: Sequence[str], length: int, name: str = "prompt_length",
+    self, vocabulary: Vocabulary, languages: Sequence[str], length: int, name: str = "prompt_length",
     keys: Iterable[str] | None = None,
   ) -> None:  # fmt: skip
     """Raises UsageError if the prompt of a picture with tags has more than `length` tokens, the value of `name`.
 
     `keys` are those of the pictures to check; None: all.
     """
-    for key, code, needed in self._lengths(self._tags if keys is None else keys, vocabulary, codes):
+    for key, language, needed in self._lengths(self._tags if keys is None else keys, vocabulary, languages):
       if needed > length:
         raise UsageError(
-          f"picture '{shown(key)}': the prompt of '{code}' with tags has {needed} tokens: raise {name}, which is "
+          f"picture '{shown(key)}': the prompt of '{language}' with tags has {needed} tokens: raise {name}, which is "
           f"{length}, or lower TagPrompts.most"
         )
 
@@ -147,45 +147,45 @@ class PromptTags:
     content = (self._tags, self._language, self._most)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-  def width(self, keys: Iterable[str], vocabulary: Vocabulary, codes: Sequence[str]) -> int:
+  def width(self, keys: Iterable[str], vocabulary: Vocabulary, languages: Sequence[str]) -> int:
     """The number of tokens of the longest prompt with tags."""
-    return max(needed for _, _, needed in self._lengths(keys, vocabulary, codes))
+    return max(needed for _, _, needed in self._lengths(keys, vocabulary, languages))
 
   def _lengths(
-    self, keys: Iterable[str], vocabulary: Vocabulary, codes: Sequence[str]
+    self, keys: Iterable[str], vocabulary: Vocabulary, languages: Sequence[str]
   ) -> Iterator[tuple[str, str, int]]:
     """Yields (key, language, tokens of its prompt with tags); one language is enough if all share the tags."""
-    prompts = {code: len(vocabulary.prompt(code)) for code in codes}
+    prompts = {language: len(vocabulary.prompt(language)) for language in languages}
     if self._language:
-      longest = max(prompts, key=lambda code: prompts[code])
+      longest = max(prompts, key=lambda language: prompts[language])
       prompts = {longest: prompts[longest]}
     for key in keys:
-      for code, tokens in prompts.items():
-        yield key, code, tokens + len(self._ids(key, code, vocabulary))
+      for language, tokens in prompts.items():
+        yield key, language, tokens + len(self._ids(key, language, vocabulary))
 
   def extend(
-    self, prompts: np.ndarray, keys: Sequence[str], codes: np.ndarray, vocabulary: Vocabulary
+    self, prompts: np.ndarray, keys: Sequence[str], languages: np.ndarray, vocabulary: Vocabulary
   ) -> np.ndarray:
     """Returns prompts int32 [B, K, P] with the tags of their pictures after the LangId; errors as in `check`.
 
     Args:
       prompts: int32 [B, K, P], padded with 0.
       keys: the keys of the B pictures.
-      codes: language codes, strings [B, K]; "" for prompts that stay as they are.
+      languages: language codes, strings [B, K]; "" for prompts that stay as they are.
       vocabulary: the vocabulary of the prompts.
     """
     self.check(keys)
     prompts = prompts.copy()
-    for key, rows, of_picture in zip(keys, prompts, codes, strict=True):
-      for row, code in zip(rows, of_picture, strict=True):
-        if code:
-          ids = self._ids(key, str(code), vocabulary)
+    for key, rows, of_picture in zip(keys, prompts, languages, strict=True):
+      for row, language in zip(rows, of_picture, strict=True):
+        if language:
+          ids = self._ids(key, str(language), vocabulary)
           start = int(np.count_nonzero(row != PAD_ID))
           row[start : start + len(ids)] = ids
     return prompts
 
-  def _ids(self, key: str, code: str, vocabulary: Vocabulary) -> list[int]:
-    tags = self._tags[key].get(self._language or code, ())[: self._most]
+  def _ids(self, key: str, language: str, vocabulary: Vocabulary) -> list[int]:
+    tags = self._tags[key].get(self._language or language, ())[: self._most]
     ids: list[int] = []
     for tag in tags:
       if tag not in self._tokens:

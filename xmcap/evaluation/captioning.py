@@ -109,14 +109,14 @@ class PictureCaptioner:
   ) -> list[dict[str, str]]:  # fmt: skip
     """Returns the best caption of each picture as {language: text}; arguments and errors as in `candidates`."""
     best = self.best(pictures, languages, **options)
-    return [{code: one.text for code, one in of_picture.items()} for of_picture in best]
+    return [{language: one.text for language, one in of_picture.items()} for of_picture in best]
 
   def best(
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, Candidate]]:  # fmt: skip
     """Returns the first of the `candidates` of each picture as {language: candidate}."""
     ranked = self.candidates(pictures, languages, **options)
-    return [{code: candidates[0] for code, candidates in of_picture.items()} for of_picture in ranked]
+    return [{language: candidates[0] for language, candidates in of_picture.items()} for of_picture in ranked]
 
   def candidates(
     self,
@@ -208,16 +208,16 @@ class PictureCaptioner:
     for codes in dict.fromkeys(by_picture):
       if not codes or len(set(codes)) < len(codes):
         raise UsageError(f"languages={list(codes)}: give at least one code, and each once")
-      for code in codes:
-        languages_lib.get(code)
-    foreign = {code for codes in by_picture for code in codes} - {*self.languages, *self._foreign}
+      for language in codes:
+        languages_lib.get(language)
+    foreign = {language for codes in by_picture for language in codes} - {*self.languages, *self._foreign}
     if foreign:
       self._foreign |= foreign
       logging.warning(languages_lib.trained_on(self.languages, languages_lib.ordered(foreign)))
     return by_picture
 
   def _read_tags(
-    self, tags: Sequence[Mapping[str, Sequence[str]]] | None, codes: Sequence[Sequence[str]]
+    self, tags: Sequence[Mapping[str, Sequence[str]]] | None, languages: Sequence[Sequence[str]]
   ) -> PromptTags | None:
     """The tags of the pictures, whose keys are their numbers; UsageError if they do not fit the model."""
     if tags is None:
@@ -227,11 +227,13 @@ class PictureCaptioner:
       return None
     if self.tags is None:
       raise UsageError(model_json.TRAINED_WITHOUT_TAGS)
-    if len(tags) != len(codes) or not all(isinstance(of_picture, Mapping) for of_picture in tags):
-      raise UsageError(f"tags={str(tags)[:60]}: give {{language: tags}} of each of the {len(codes)} pictures")
+    if len(tags) != len(languages) or not all(isinstance(of_picture, Mapping) for of_picture in tags):
+      raise UsageError(
+        f"tags={str(tags)[:60]}: give {{language: tags}} of each of the {len(languages)} pictures"
+      )
     keys = [str(number) for number in range(len(tags))]
     prompts = PromptTags(dict(zip(keys, tags, strict=True)), "tags", self.tags.language, self.tags.most)
-    for key, of_picture in zip(keys, codes, strict=True):
+    for key, of_picture in zip(keys, languages, strict=True):
       prompts.check([key], of_picture)
       prompts.check_length(self.vocabulary, of_picture, self.tags.prompt_length, "prompt_length", [key])
     return prompts
@@ -257,16 +259,18 @@ class PictureCaptioner:
     return Generator(self._captioner, search, length, self._decoding.cache_dtype, self._marks)
 
   def _decoded(
-    self, generate: Generator, pixels: np.ndarray, codes: Sequence[Sequence[str]], repeated: int, rows: int, rng: Any,
-    start: int, tags: PromptTags | None,
+    self, generate: Generator, pixels: np.ndarray, languages: Sequence[Sequence[str]], repeated: int, rows: int,
+    rng: Any, start: int, tags: PromptTags | None,
   ) -> list[dict[str, list[Candidate]]]:  # fmt: skip
     """The candidates of a batch: pixels [B, S, S, 3] and the codes of each picture, padded to `rows` prompts each."""
     size = _rounded(len(pixels), self._params.groups, self.batch_size)
     rows = next((least for least in _ROWS if least >= rows), rows)
     # The batch is padded with repeated prompts and pictures, whose captions are dropped.
-    asked = [[code for code in of_picture for _ in range(repeated)] for of_picture in codes]
+    asked = [[language for language in of_picture for _ in range(repeated)] for of_picture in languages]
     filled = [[*of_picture, *[of_picture[-1]] * (rows - len(of_picture))] for of_picture in asked]
-    prompts = predictor.prompts_of(self.vocabulary, [code for of_picture in filled for code in of_picture])
+    prompts = predictor.prompts_of(
+      self.vocabulary, [language for of_picture in filled for language in of_picture]
+    )
     # Padded to the longest prompt of all languages, so that other languages need no new program.
     width = self._prompt_width if tags is None or self.tags is None else self.tags.prompt_length
     prompts = np.pad(prompts, ((0, 0), (0, max(0, width - prompts.shape[1]))))
@@ -284,14 +288,14 @@ class PictureCaptioner:
     if isinstance(generate.search, Greedy):
       means = predictor.mean_probabilities(tokens, scores)
     candidates = []
-    for of_picture, row_tokens, row_scores, row_means in zip(codes, tokens, scores, means, strict=False):
+    for of_picture, row_tokens, row_scores, row_means in zip(languages, tokens, scores, means, strict=False):
       candidates.append({})
-      for place, code in enumerate(of_picture):
+      for place, language in enumerate(of_picture):
         own = slice(place * repeated, (place + 1) * repeated)
-        of_code = row_tokens[own]
+        of_language = row_tokens[own]
         if self._marks is not None:
-          of_code = self._marks.split(of_code, predictor.prompts_of(self.vocabulary, [code]))[1]
-        candidates[-1][code] = self._candidates(of_code, row_scores[own], row_means[own])
+          of_language = self._marks.split(of_language, predictor.prompts_of(self.vocabulary, [language]))[1]
+        candidates[-1][language] = self._candidates(of_language, row_scores[own], row_means[own])
     return candidates
 
   def _candidates(self, tokens: np.ndarray, scores: np.ndarray, means: np.ndarray) -> list[Candidate]:

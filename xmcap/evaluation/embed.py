@@ -64,7 +64,7 @@ class Embedder(Protocol):
     """How pictures and texts are prepared."""
     ...
 
-  def texts_of(self, code: str, adapters: str = "") -> EmbedsTexts:
+  def texts_of(self, language: str, adapters: str = "") -> EmbedsTexts:
     """Returns what embeds texts of a language, with its adapter in the folder `adapters`, if it has one there."""
     ...
 
@@ -103,14 +103,16 @@ class Inputs:
     """Counts and hashes that identify these inputs."""
     texts = {
       "pictures": list(self.pictures),
-      "captions": {code: texts_of_kind.texts for code, texts_of_kind in self.captions.items()},
-      "labels": {code: texts_of_kind.names for code, texts_of_kind in self.labels.items()},
+      "captions": {language: texts_of_kind.texts for language, texts_of_kind in self.captions.items()},
+      "labels": {language: texts_of_kind.names for language, texts_of_kind in self.labels.items()},
       "prompts": dict(self.prompts),
     }
     if self.predictions:
-      texts["predictions"] = {code: list(texts_of_kind) for code, texts_of_kind in self.predictions.items()}
+      texts["predictions"] = {
+        language: list(texts_of_kind) for language, texts_of_kind in self.predictions.items()
+      }
     if any(any(words) for words in self.tokenized.values()):
-      texts["tokenized"] = {code: list(words) for code, words in self.tokenized.items()}
+      texts["tokenized"] = {language: list(words) for language, words in self.tokenized.items()}
     return {
       name: [len(texts_of_kind), digests.of_json(texts_of_kind)] for name, texts_of_kind in texts.items()
     }
@@ -123,19 +125,21 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
     UsageError: there is no such split, or a picture has no caption in a language.
   """
   source = records.RecordSource(directory, split)
-  pictures, texts = {}, {code: [] for code in languages}
-  tokenized = {code: [] for code in languages}
+  pictures, texts = {}, {language: [] for language in languages}
+  tokenized = {language: [] for language in languages}
   for number, record in enumerate(source.iterate(range(len(source)), parse_columns)):
     pictures[record.key] = str(number)
-    of_record = [code.decode() for code in record.languages]
-    for code, of_language in texts.items():
-      if code not in of_record:
-        raise UsageError(f"{directory}, split '{split}': picture '{record.key}' has no caption in '{code}'")
-      place = of_record.index(code)
+    of_record = [language.decode() for language in record.languages]
+    for language, of_language in texts.items():
+      if language not in of_record:
+        raise UsageError(
+          f"{directory}, split '{split}': picture '{record.key}' has no caption in '{language}'"
+        )
+      place = of_record.index(language)
       of_language.append(record.texts[place].decode())
-      tokenized[code].append(record.tokenized[place].decode() if record.tokenized else "")
+      tokenized[language].append(record.tokenized[place].decode() if record.tokenized else "")
   places = np.arange(len(pictures))
-  captions = {code: CaptionRows(places, tuple(of_language)) for code, of_language in texts.items()}
+  captions = {language: CaptionRows(places, tuple(of_language)) for language, of_language in texts.items()}
   return Inputs(pictures, captions, read=lambda number: source[int(number)].image, tokenized=tokenized)
 
 
@@ -206,8 +210,10 @@ def write(
     made = embed_parts(work_dir)
     cut, unread = _join_parts(out, work_dir, inputs)
     name = f"{pathlib.PurePath(model_dir).name}{'' if step is None else f', step {step}'}"
-    codes = sorted({*inputs.captions, *inputs.predictions, *inputs.labels})
-    card = vectors.Card(name, _fingerprint(model, made, adapters, codes), made.preprocessing, inputs.prefix)
+    languages = sorted({*inputs.captions, *inputs.predictions, *inputs.labels})
+    card = vectors.Card(
+      name, _fingerprint(model, made, adapters, languages), made.preprocessing, inputs.prefix
+    )
     files.write_text(out / vectors.CARD, json.dumps(msgspec.to_builtins(card), ensure_ascii=False) + "\n")
     if cut:
       say(f"texts of more than {made.texts.longest}, which were cut: {cut:,}")
@@ -248,12 +254,12 @@ class _Part:
   """Rows `start` to `stop` of `pictures.npy`, or of the captions or labels of a language."""
 
   kind: str
-  code: str
+  language: str
   start: int
   stop: int
 
   def path(self, work_dir: pathlib.Path) -> pathlib.Path:
-    return work_dir / f"{self.kind}-{self.code}-{self.start}-{self.stop}.npz"
+    return work_dir / f"{self.kind}-{self.language}-{self.start}-{self.stop}.npz"
 
 
 def _outputs(inputs: Inputs) -> list[list[_Part]]:
@@ -261,11 +267,11 @@ def _outputs(inputs: Inputs) -> list[list[_Part]]:
   counts = {
     ("pictures", ""): len(inputs.pictures),
     **{place: len(texts) for place, texts in _texts(inputs).items()},
-    **{("labels", code): len(classes.names) for code, classes in inputs.labels.items()},
+    **{("labels", language): len(classes.names) for language, classes in inputs.labels.items()},
   }
   return [
-    [_Part(kind, code, start, min(start + _PART[kind], count)) for start in range(0, count, _PART[kind])]
-    for (kind, code), count in counts.items()
+    [_Part(kind, language, start, min(start + _PART[kind], count)) for start in range(0, count, _PART[kind])]
+    for (kind, language), count in counts.items()
     if count
   ]
 
@@ -273,15 +279,15 @@ def _outputs(inputs: Inputs) -> list[list[_Part]]:
 def _texts(inputs: Inputs) -> dict[tuple[str, str], Sequence[str]]:
   """Returns (folder, language code) -> captions, for captions and predictions."""
   return {
-    **{(vectors.CAPTIONS, code): captions.texts for code, captions in inputs.captions.items()},
-    **{(vectors.PREDICTIONS, code): captions for code, captions in inputs.predictions.items()},
+    **{(vectors.CAPTIONS, language): captions.texts for language, captions in inputs.captions.items()},
+    **{(vectors.PREDICTIONS, language): captions for language, captions in inputs.predictions.items()},
   }
 
 
-def _fingerprint(model: model_json.Model, made: Embedder, adapters: str, codes: Sequence[str]) -> str:
+def _fingerprint(model: model_json.Model, made: Embedder, adapters: str, languages: Sequence[str]) -> str:
   """Returns a hash of the parameters and their configuration, and of the adapters of these languages."""
   digest = hashlib.sha256(model_json.as_text(model).encode())
-  folders = [pathlib.Path(adapters, code) for code in codes] if adapters else []
+  folders = [pathlib.Path(adapters, language) for language in languages] if adapters else []
   for params in (
     made.texts.sharded.params,
     *(weights.read_all(folder) for folder in folders if folder.is_dir()),
@@ -311,18 +317,21 @@ def _embed_parts(work_dir: pathlib.Path, inputs: Inputs, made: Embedder, adapter
 
 def _embed_texts(part: _Part, inputs: Inputs, made: Embedder, adapters: str) -> tuple[np.ndarray, int, int]:
   """Returns the embeddings of a part, the number of texts that were cut, and of captions that are read as empty."""
-  texts = made.texts_of(part.code, adapters)
+  texts = made.texts_of(part.language, adapters)
   cut, unread, rows = texts.cut, texts.unread, slice(part.start, part.stop)
   try:
     if part.kind != "labels":
-      captions = [f"{inputs.prefix}{text}" for text in _texts(inputs)[part.kind, part.code][rows]]
-      words = inputs.tokenized.get(part.code, ()) if part.kind == vectors.CAPTIONS else ()
-      embeddings = texts.all(captions, part.code, words[rows])
+      captions = [f"{inputs.prefix}{text}" for text in _texts(inputs)[part.kind, part.language][rows]]
+      words = inputs.tokenized.get(part.language, ()) if part.kind == vectors.CAPTIONS else ()
+      embeddings = texts.all(captions, part.language, words[rows])
     else:
-      names, prompts = inputs.labels[part.code].names[rows], inputs.prompts.get(part.code, prompts_lib.ALONE)
-      embeddings = texts.ensemble(names, prompts, part.code)
+      names, prompts = (
+        inputs.labels[part.language].names[rows],
+        inputs.prompts.get(part.language, prompts_lib.ALONE),
+      )
+      embeddings = texts.ensemble(names, prompts, part.language)
   except UsageError as error:
-    raise UsageError(f"{part.kind} of '{part.code}', from {part.start}: {error}") from None
+    raise UsageError(f"{part.kind} of '{part.language}', from {part.start}: {error}") from None
   return embeddings, texts.cut - cut, texts.unread - unread
 
 
@@ -330,8 +339,8 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tu
   """Writes the outputs from their parts; returns the two numbers of `_embed_texts`, summed."""
   cut = unread = 0
   for parts in _outputs(inputs):
-    kind, code = parts[0].kind, parts[0].code
-    path = out / kind / f"{code}.npy" if code else out / PICTURES
+    kind, language = parts[0].kind, parts[0].language
+    path = out / kind / f"{language}.npy" if language else out / PICTURES
     files.make_folder(path.parent)
     files.remove_incomplete(path.parent)
     with files.whole(path) as file:
@@ -345,7 +354,7 @@ def _join_parts(out: pathlib.Path, work_dir: pathlib.Path, inputs: Inputs) -> tu
           about = {"descr": embeddings.dtype.str, "fortran_order": False, "shape": shape}
           np.lib.format.write_array_header_1_0(file, about)
         file.write(np.ascontiguousarray(embeddings).data)
-    if texts := _texts(inputs).get((kind, code)):
+    if texts := _texts(inputs).get((kind, language)):
       with files.whole(path.with_suffix(".jsonl")) as file:
         file.writelines(msgspec.json.encode({"caption": text}) + b"\n" for text in texts)
   if inputs.pictures:

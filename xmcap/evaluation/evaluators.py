@@ -140,7 +140,7 @@ class CaptionEvaluator:
     baselines_lib.check_pictures(beside, by_picture)
     keys = subsets.choose(subset, by_picture)[0] if subset else tuple(by_picture)
     self.references = subsets.take(by_picture, keys[: limit or None])
-    present = {code for captions in self.references.values() for code in captions}
+    present = {language for captions in self.references.values() for language in captions}
     self.languages = tuple(languages) or tuple(sorted(present))
     if not present:
       raise UsageError(f"{references}: no captions in {' '.join(self.languages)}: nothing to evaluate")
@@ -156,11 +156,11 @@ class CaptionEvaluator:
     evaluator.out_dir, evaluator.baselines = "", None
     evaluator.options = dataclasses.replace(self.options, subset="", bootstrap=0, health=False)
     first = next(captions for captions in self.references.values() if captions)
-    evaluator.languages = tuple(code for code in self.languages if code in first)[:2]
+    evaluator.languages = tuple(language for language in self.languages if language in first)[:2]
     few = {
-      key: {code: captions[code] for code in evaluator.languages}
+      key: {language: captions[language] for language in evaluator.languages}
       for key, captions in self.references.items()
-      if all(code in captions for code in evaluator.languages)
+      if all(language in captions for language in evaluator.languages)
     }
     evaluator.references = references_lib.References(dict(itertools.islice(few.items(), pictures)))
     return evaluator
@@ -196,11 +196,15 @@ class CaptionEvaluator:
     progress = Progress(_say, f"pictures decoded in {len(self.languages)} languages", len(share))
     predictions = {}
     for done, (key, captions) in enumerate(captioned, 1):
-      predictions[key] = {code: captions[code] for code in self.languages if code in self.references[key]}
+      predictions[key] = {
+        language: captions[language] for language in self.languages if language in self.references[key]
+      }
       if done < len(share):  # the scores follow the last picture
         progress(done)
     of_predictor = getattr(self.predictor, "stabilizers", {})
-    stabilizers = {key: {code: of_predictor[key][code] for code in predictions[key]} for key in of_predictor}
+    stabilizers = {
+      key: {language: of_predictor[key][language] for language in predictions[key]} for key in of_predictor
+    }
     if is_shared:
       predictions, stabilizers = _gathered(predictions), _gathered(stabilizers)
     # Captions of a model that runs here: none is a request that failed.
@@ -235,7 +239,7 @@ class CaptionEvaluator:
             self.references, predictions_lib.CheckedPredictions(guesses), options
           )
           table = trivial[name].table
-          scores = {code: row[table.primary] for code, row in table.rows.items()}
+          scores = {language: row[table.primary] for language, row in table.rows.items()}
           beside[baselines_lib.heading(name, table.primary)] = scores
       options = dataclasses.replace(self.options, title=self.title, keep=("words",))
       result = score_captions(self.references, predictions, options)

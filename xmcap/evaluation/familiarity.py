@@ -41,12 +41,12 @@ class _File(msgspec.Struct):
 
 def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
   """Writes the file if there are enough pictures; returns a line that says why there is none, else ""."""
-  codes = sorted({code for _, code in probabilities})
+  languages = sorted({language for _, language in probabilities})
   # Only pictures with all languages, so that all languages have the same pictures.
   keys = [
     key
     for key in dict.fromkeys(key for key, _ in probabilities)
-    if all((key, code) in probabilities for code in codes)
+    if all((key, language) in probabilities for language in languages)
   ]
   path = epath.Path(model_dir) / NAME
   lacks = "xmcap caption and xmcap serve will not warn of unlike pictures"
@@ -55,7 +55,7 @@ def write(model_dir: str | os.PathLike, probabilities: Probabilities) -> str:
       return ""
     return f"{NAME} is not written for {len(keys)} pictures, it takes {FEWEST}: {lacks}"
   kept = [keys[place] for place in np.linspace(0, len(keys) - 1, min(len(keys), _MOST)).astype(int)]
-  rounded = {code: [round(probabilities[key, code], 3) for key in kept] for code in codes}
+  rounded = {language: [round(probabilities[key, language], 3) for key in kept] for language in languages}
   try:
     text = json.dumps({"format": "xmcap.familiar", "version": 2, "probabilities": rounded}) + "\n"
     files.write_anywhere(path, text.encode())
@@ -88,11 +88,13 @@ def unlike(familiar: Known, probabilities: Mapping[str, float | None]) -> str:
 
   `probabilities` has the mean token probability of the caption in each language; None with another search than greedy.
   """
-  means = {code: mean for code, mean in probabilities.items() if mean is not None and code in familiar}
+  means = {
+    language: mean for language, mean in probabilities.items() if mean is not None and language in familiar
+  }
   if not means:
     return ""
   mean = math.fsum(means.values()) / len(means)
-  limit = float(np.quantile(np.mean([familiar[code] for code in means], axis=0), _SHARE))
+  limit = float(np.quantile(np.mean([familiar[language] for language in means], axis=0), _SHARE))
   if mean >= limit:
     return ""
   return (

@@ -61,13 +61,13 @@ class LivePage(Hook):
       raise UsageError("LivePage: pictures and every must be at least 1")
     self.predictor, self.out, self.every, self.title, self.note = predictor, out, every, title, note
     source = records.RecordSource(data_dir, split)
-    self.codes = tuple(languages) or _first_languages(source)
+    self.languages = tuple(languages) or _first_languages(source)
     pairs = ((record, _by_language(record)) for record in source)
-    whole = ((record, captions) for record, captions in pairs if captions.keys() >= set(self.codes))
+    whole = ((record, captions) for record, captions in pairs if captions.keys() >= set(self.languages))
     chosen = list(itertools.islice(whole, pictures))
     if not chosen:
       raise UsageError(
-        f"LivePage: no picture of {data_dir}, split '{split}', has captions in {' '.join(self.codes)}: give"
+        f"LivePage: no picture of {data_dir}, split '{split}', has captions in {' '.join(self.languages)}: give"
         " LivePage.languages"
       )
     self.references = {record.key: captions for record, captions in chosen}
@@ -89,7 +89,7 @@ class LivePage(Hook):
     load = functools.partial(_pixels, self._files, self.predictor.image_size)
     try:
       with watch.during("evaluation", f"a look at step {run.step}"):
-        captions = dict(self.predictor(run.state.params, list(self._files), load, self.codes))
+        captions = dict(self.predictor(run.state.params, list(self._files), load, self.languages))
     except EvaluationStopped:
       run.evaluation_stopped = True
       return
@@ -103,10 +103,14 @@ class LivePage(Hook):
     lines = [f"step {run.step}/{run.total_steps}  captions so far (in brackets what a person wrote):"]
     room = max(20, (shutil.get_terminal_size().columns - _LABELS) // 2)
     for number, (key, references) in enumerate(self.references.items(), 1):
-      for code in self.codes:
-        caption, label = captions[key][code], f"picture {number}" if code == self.codes[0] else ""
-        wrong = "" if caption in references[code] else f"  ({terminal.shown(references[code][0], room - 4)})"
-        lines.append(f"  {label:<10} {code:<4} {terminal.shown(caption or '-', room)}{wrong}")
+      for language in self.languages:
+        caption, label = captions[key][language], f"picture {number}" if language == self.languages[0] else ""
+        wrong = (
+          ""
+          if caption in references[language]
+          else f"  ({terminal.shown(references[language][0], room - 4)})"
+        )
+        lines.append(f"  {label:<10} {language:<4} {terminal.shown(caption or '-', room)}{wrong}")
     return lines
 
   def _write(self, run: Run) -> None:
@@ -138,7 +142,7 @@ class LivePage(Hook):
   def _card(self, number: int, key: str) -> str:
     data = thumbnail(lambda: self._files[key], _SIDE, quality=90) or b""
     source = f"data:image/jpeg;base64,{base64.b64encode(data).decode('ascii')}"
-    rows = "".join(self._row(key, code) for code in self.codes)
+    rows = "".join(self._row(key, language) for language in self.languages)
     head = "<thead><tr><th>Language</th><th>The model now</th><th>A person</th></tr></thead>"
     return f"""<article class="sheet card"><img src="{source}" alt="picture {number}">
 <div><table>{head}<tbody>{rows}</tbody></table>
@@ -161,10 +165,10 @@ class LivePage(Hook):
 
   def _earlier(self, key: str) -> str:
     """How the caption in the first language came about: each step at which it changed."""
-    code = self.codes[0]
-    steps = [(step, captions[key][code]) for step, captions in self._history]
+    language = self.languages[0]
+    steps = [(step, captions[key][language]) for step, captions in self._history]
     changed = [step for before, step in itertools.pairwise([(0, ""), *steps]) if before[1] != step[1]]
-    spoken = {"lang": code, "dir": languages.get(code).direction}
+    spoken = {"lang": language, "dir": languages.get(language).direction}
     items = "".join(
       f"<li>step {step:,}: {elements.tag('bdi', elements.escape(terminal.shown(caption, _LONGEST)), **spoken)}</li>"
       for step, caption in changed

@@ -306,13 +306,13 @@ def caption_files(
   predictor.prompts(list(pictures), codes)  # reports an error in the tags before loading the parameters
   load = picture_files.Loader(pictures, predictor.image_size)
   trained = model.languages
-  if trained and (others := [code for code in codes if code not in trained]):
+  if trained and (others := [language for language in codes if language not in trained]):
     _warn(languages.trained_on(trained, others))
   params, familiar = load_params(model_dir, step), familiarity.read(model_dir)
   for key, captions in predictor(params, list(pictures), load, codes):
     if key in load.broken:
       continue
-    means = {code: predictor.probabilities.get((key, code)) for code in codes}
+    means = {language: predictor.probabilities.get((key, language)) for language in codes}
     if warning := familiarity.unlike(familiar, means):
       _warn(terminal.shown(f"{pictures[key]}: {warning}", limit=None))
     yield pictures[key], captions

@@ -86,7 +86,7 @@ class Predictor:
     params: Any,
     keys: Sequence[str],
     load: Callable[[str], np.ndarray],
-    codes: Sequence[str],
+    languages: Sequence[str],
     numbers: Sequence[int] | None = None,
     own_tags: Tags | None = None,
   ) -> Iterator[tuple[str, dict[str, str]]]:
@@ -99,7 +99,7 @@ class Predictor:
       params: parameters of the captioner.
       keys: keys of the pictures.
       load: key -> uint8 [image_size, image_size, 3]; called in threads while the previous batch is decoded.
-      codes: codes of the languages.
+      languages: codes of the languages.
       numbers: numbers of the pictures in their split, by default 0, 1, ...; random samples depend on them.
       own_tags: the pictures' own tags, for `TagPrompts.tags = 'own'`.
 
@@ -109,20 +109,22 @@ class Predictor:
     """
     check_params(self.captioner, params)
     row_ids = np.asarray(range(len(keys)) if numbers is None else numbers, np.int32)
-    prompts = self.prompts(keys, codes, own_tags)
+    prompts = self.prompts(keys, languages, own_tags)
     self.stabilizers = {}
     for batch, tokens, scores in self._decoded(params, keys, load, prompts, row_ids):
       means = mean_probabilities(tokens, scores).tolist()
       for key, rows, row_means in zip(batch, tokens, means, strict=False):
         if self._is_greedy:
-          self.probabilities |= {(key, code): mean for code, mean in zip(codes, row_means, strict=True)}
+          self.probabilities |= {
+            (key, language): mean for language, mean in zip(languages, row_means, strict=True)
+          }
         if self.generator.marks is not None:
-          stabilizers, rows = self.generator.marks.split(rows, prompts_of(self.vocabulary, codes))
-          self.stabilizers[key] = self._texts(codes, stabilizers)
-        yield key, self._texts(codes, rows)
+          stabilizers, rows = self.generator.marks.split(rows, prompts_of(self.vocabulary, languages))
+          self.stabilizers[key] = self._texts(languages, stabilizers)
+        yield key, self._texts(languages, rows)
 
-  def _texts(self, codes: Sequence[str], rows: np.ndarray) -> dict[str, str]:
-    return {code: self.vocabulary.decode(row) for code, row in zip(codes, rows, strict=True)}
+  def _texts(self, languages: Sequence[str], rows: np.ndarray) -> dict[str, str]:
+    return {language: self.vocabulary.decode(row) for language, row in zip(languages, rows, strict=True)}
 
   def prompts(
     self, keys: Sequence[str], codes: Sequence[str], own_tags: Tags | None = None
@@ -179,9 +181,9 @@ class Predictor:
         )
 
 
-def prompts_of(vocabulary: Vocabulary, codes: Sequence[str]) -> np.ndarray:
+def prompts_of(vocabulary: Vocabulary, languages: Sequence[str]) -> np.ndarray:
   """The LangId prompts of languages, int32 [L, P], padded with 0."""
-  ids = [vocabulary.prompt(code) for code in codes]
+  ids = [vocabulary.prompt(language) for language in languages]
   prompts = np.zeros((len(ids), max(map(len, ids))), np.int32)
   for row, prompt in zip(prompts, ids, strict=True):
     row[: len(prompt)] = prompt

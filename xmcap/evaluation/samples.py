@@ -19,7 +19,7 @@ _FIRST = ("en", "es", "zh", "hi", "ar", "sw", "th", "ru")
 def of_predictions(
   predictions: Predictions,
   references: ReferenceMapping,
-  codes: Sequence[str],
+  languages: Sequence[str],
   pixels: Callable[[str], np.ndarray],
 ) -> dict[str, Any]:
   """Returns `images`, uint8 [N, H, W, 3], and `texts`, name -> Markdown, with a table of captions for each picture.
@@ -28,26 +28,26 @@ def of_predictions(
   """
   keys = list(predictions)
   keys = [keys[i * len(keys) // PICTURES] for i in range(PICTURES)] if len(keys) > PICTURES else keys
-  shown = chosen(codes, LANGUAGES)
+  shown = chosen(languages, LANGUAGES)
   texts = {
     f"{number}": _table(key, predictions[key], references[key], shown) for number, key in enumerate(keys, 1)
   }
   return {"images": np.stack([pixels(key) for key in keys]), "texts": texts}
 
 
-def chosen(codes: Collection[str], count: int) -> tuple[str, ...]:
+def chosen(languages: Collection[str], count: int) -> tuple[str, ...]:
   """Returns the codes of at most `count` languages, of different families and scripts first."""
-  first = [code for code in _FIRST if code in codes]
-  return (*first, *sorted(set(codes) - set(first)))[:count]
+  first = [language for language in _FIRST if language in languages]
+  return (*first, *sorted(set(languages) - set(first)))[:count]
 
 
 def _table(
-  key: str, captions: Mapping[str, str], references: Mapping[str, Sequence[str]], codes: Sequence[str]
+  key: str, captions: Mapping[str, str], references: Mapping[str, Sequence[str]], languages: Sequence[str]
 ) -> str:
   rows = tuple(
-    (languages_lib.get(code).english_name, captions[code], " / ".join(references[code]))
-    for code in codes
-    if code in captions
+    (languages_lib.get(language).english_name, captions[language], " / ".join(references[language]))
+    for language in languages
+    if language in captions
   )
   table = grid.Grid(("language", "caption", "references"), rows, num_labels=3)
   return f"Picture `{key}`\n\n{table.markdown()}"

@@ -66,7 +66,7 @@ class SplitEvaluator:
   def rows(self, table: score_table.Table, part: str = "") -> Iterator[tuple[str, str, float]]:
     """Yields (language, name, value) for each metric and language, and ("", name, value) for the mean over all."""
     for metric in table.metrics:
-      values = {code: row[metric] for code, row in table.rows.items()}
+      values = {language: row[metric] for language, row in table.rows.items()}
       values[""] = sum(values.values()) / len(values)
-      for code, value in values.items():
-        yield code, f"{self.prefix}{part}{metric}", value
+      for language, value in values.items():
+        yield language, f"{self.prefix}{part}{metric}", value

@@ -131,11 +131,14 @@ def _prompts(predictor: Predictor, folder: str) -> dict[str, list[int]]:
   tokens = [piece.piece for piece in pieces if piece.type == piece.Type.USER_DEFINED]
   codes = [name[1] for name in map(_LANGUAGE_PIECE.fullmatch, tokens) if name]
   # A vocabulary without LangId tokens is mT5's, where the prompt is the code as text.
-  codes = codes or [code for code in languages.LANGUAGES if UNK_ID not in predictor.vocabulary.prompt(code)]
+  codes = codes or [
+    language for language in languages.LANGUAGES if UNK_ID not in predictor.vocabulary.prompt(language)
+  ]
   if not codes:
     raise UsageError(f"{folder}: its vocabulary has no prompt for any language: give another model folder")
   return {
-    code: row.tolist() for code, row in zip(codes, prompts_of(predictor.vocabulary, codes), strict=True)
+    language: row.tolist()
+    for language, row in zip(codes, prompts_of(predictor.vocabulary, codes), strict=True)
   }
 
 

@@ -107,15 +107,15 @@ def evaluate(annotations: Iterable[Annotation]) -> RatingFindings | None:
     return None
   ratings: list[CaptionRatings] = []
   agreements: list[RatingAgreement] = []
-  for code in languages.ordered(entry.language for entry, _ in rated):
-    of_language = [pair for pair in rated if pair[0].language == code]
+  for language in languages.ordered(entry.language for entry, _ in rated):
+    of_language = [pair for pair in rated if pair[0].language == language]
     names = sorted({entry.annotator for entry, _ in of_language})
     ratings += [
-      _ratings(code, name, [pair for pair in of_language if pair[0].annotator == name]) for name in names
+      _ratings(language, name, [pair for pair in of_language if pair[0].annotator == name]) for name in names
     ]
     if len(names) > 1:
-      ratings.append(_ratings(code, ALL, of_language))
-    agreements += _agreement(code, of_language)
+      ratings.append(_ratings(language, ALL, of_language))
+    agreements += _agreement(language, of_language)
   return RatingFindings(tuple(ratings), tuple(agreements))
 
 

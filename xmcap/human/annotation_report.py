@@ -111,13 +111,15 @@ def evaluate(annotations: Iterable[Annotation], replaced: int = 0) -> Annotation
   by_language: dict[str, list[Annotation]] = {}
   for entry in annotations:
     by_language.setdefault(entry.language, []).append(entry)
-  by_language = {code: by_language[code] for code in languages.ordered(by_language)}
-  for code, of_language in by_language.items():
+  by_language = {language: by_language[language] for language in languages.ordered(by_language)}
+  for language, of_language in by_language.items():
     names = sorted({entry.annotator for entry in of_language})
-    work += [_work(code, name, [entry for entry in of_language if entry.annotator == name]) for name in names]
+    work += [
+      _work(language, name, [entry for entry in of_language if entry.annotator == name]) for name in names
+    ]
     if len(names) > 1:
-      work.append(_work(code, ALL, of_language))
-    agreement += _agreement(code, of_language)
+      work.append(_work(language, ALL, of_language))
+    agreement += _agreement(language, of_language)
   comparison = annotation_comparison.compare(by_language.items(), _RESAMPLES, _SEED)
   notes = []
   if comparison.compared:

@@ -128,8 +128,8 @@ def read(paths: Sequence[str | os.PathLike]) -> tuple[list[Annotation], int]:
         annotation = msgspec.convert(row, Annotation)
       except msgspec.ValidationError as error:
         raise UsageError(f"{where}: no annotation ({shown(error)}); mend or remove it") from None
-      for code in filter(None, (annotation.language, annotation.rated and annotation.rated.language)):
-        languages.check(code, where)
+      for language in filter(None, (annotation.language, annotation.rated and annotation.rated.language)):
+        languages.check(language, where)
       place = (annotation.key, annotation.language, annotation.annotator)
       earlier = latest.get(place)
       # A page saves all that it holds, so its later files repeat what the earlier ones had.
@@ -157,8 +157,10 @@ def corpus_files(
   by_path = {pathlib.Path(out, "captions.jsonl"): _jsonl(map(_caption, described))}
   if any(entry.tags for entry in described):
     by_path[pathlib.Path(out, "tags.jsonl")] = _jsonl(_tags(described))
-  for code in languages.ordered(entry.language for entry in described):
-    by_path[pathlib.Path(out, f"{code}.tsv")] = _tsv([entry for entry in described if entry.language == code])
+  for language in languages.ordered(entry.language for entry in described):
+    by_path[pathlib.Path(out, f"{language}.tsv")] = _tsv(
+      [entry for entry in described if entry.language == language]
+    )
   return by_path
 
 

@@ -84,13 +84,13 @@ def choose(scores: Scores, silver: Scores, core: Collection[str] = (), small: fl
   chosen: list[ChosenPair] = []
   codes = languages.ordered(shared)
   pairs = list(itertools.combinations(systems, 2))
-  for code in sorted(codes, key=lambda code: code not in core):
+  for language in sorted(codes, key=lambda language: language not in core):
     for m1, m2 in pairs:
       # Ten digits: a difference of printed scores such as 0.3 - 0.2 is 0.1, not a little less.
-      delta, other = (round(of[m1][code] - of[m2][code], 10) for of in (scores, silver))
-      why = _why(delta, other, code in core, small)
+      delta, other = (round(of[m1][language] - of[m2][language], 10) for of in (scores, silver))
+      why = _why(delta, other, language in core, small)
       if why:
-        chosen.append(ChosenPair(m1, m2, code, "CORE" if code in core else "EXT", why, delta, other))
+        chosen.append(ChosenPair(m1, m2, language, "CORE" if language in core else "EXT", why, delta, other))
   return ChosenPairs(
     tuple(chosen), len(pairs) * len(codes), notes=_notes(chosen, set.union(*of_systems) - shared, small)
   )

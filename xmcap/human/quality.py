@@ -115,16 +115,18 @@ def draw(references: References, pictures: int, seed: int = 0) -> Iterator[dict[
     return hashlib.sha256(json.dumps([seed, *parts], ensure_ascii=False).encode()).digest()
 
   keys = sorted(references, key=lambda key: drawn("picture", key))
-  for code in languages.ordered(code for of_picture in references.values() for code in of_picture):
-    chosen = [key for key in keys if references[key].get(code)][:pictures]
+  for language in languages.ordered(
+    language for of_picture in references.values() for language in of_picture
+  ):
+    chosen = [key for key in keys if references[key].get(language)][:pictures]
     if len(chosen) < pictures:
       raise UsageError(
-        f"{code}: only {wording.count(len(chosen), 'picture')} with a caption; draw fewer than {pictures:,}"
+        f"{language}: only {wording.count(len(chosen), 'picture')} with a caption; draw fewer than {pictures:,}"
       )
     for key in chosen:
-      captions = references[key][code]
-      place = int.from_bytes(drawn("caption", key, code)[:8]) % len(captions)
-      yield {"image/key": key, "language": code, "caption": captions[place]}
+      captions = references[key][language]
+      place = int.from_bytes(drawn("caption", key, language)[:8]) % len(captions)
+      yield {"image/key": key, "language": language, "caption": captions[place]}
 
 
 @checked
@@ -181,10 +183,12 @@ def evaluate(
   groups: dict[tuple[str, str], list[list[int]]] = collections.defaultdict(list)
   for unit in sorted(of_caption):
     groups[unit[:2]].append(sorted(of_caption[unit]))
-  order = {code: place for place, code in enumerate(languages.ordered(code for _, code in groups))}
+  order = {
+    language: place for place, language in enumerate(languages.ordered(language for _, language in groups))
+  }
   rows = tuple(
-    _quality(system, code, groups[system, code], resamples, seed)
-    for system, code in sorted(groups, key=lambda group: (group[0], order[group[1]]))
+    _quality(system, language, groups[system, language], resamples, seed)
+    for system, language in sorted(groups, key=lambda group: (group[0], order[group[1]]))
   )
   notes = [
     "level of a caption: the median of its ratings; NOT-ENOUGH-INFO if more than half chose it",

@@ -150,7 +150,9 @@ def read_scores(folders: Mapping[str, str | os.PathLike], metric: str) -> dict[s
         f"the scores of '{shown(first)}' and '{shown(name)}' cannot be compared, because their signatures "
         f"differ in {'; '.join(shortened(differences))}: score both with the same references and options"
       )
-  return {name: {code: row[metric] for code, row in table.rows.items()} for name, table in tables.items()}
+  return {
+    name: {language: row[metric] for language, row in table.rows.items()} for name, table in tables.items()
+  }
 
 
 @checked

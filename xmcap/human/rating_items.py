@@ -70,7 +70,7 @@ def under_same_keys(systems: Mapping[str, Texts]) -> tuple[dict[str, Texts], lis
   first, aligned, notes = min(systems), {}, []
   for name, texts in systems.items():
     namer = ids.Namer(f"system '{name}'")
-    namer.codes = {code: code for of_picture in texts.values() for code in of_picture}
+    namer.languages = {language: language for of_picture in texts.values() for language in of_picture}
     own = {key: dict(of_picture) for key, of_picture in texts.items()}
     aligned[name] = matching.align(own, systems[first], namer)
     notes += namer.notes
@@ -90,9 +90,9 @@ def residue_note(
   of_languages: dict[str, list[str]] = collections.defaultdict(list)
   people: dict[str, list[str]] = collections.defaultdict(list)
   for key, of_picture in captions.items():
-    for code in of_picture if languages is None else of_picture.keys() & languages:
-      of_languages[code].append(of_picture[code])
-      people[code] += references.get(key, {}).get(code, ())
+    for language in of_picture if languages is None else of_picture.keys() & languages:
+      of_languages[language].append(of_picture[language])
+      people[language] += references.get(key, {}).get(language, ())
   by_kind: dict[str, list[Finding]] = {}
   for leftovers in residual(of_languages, people).values():
     for finding in leftovers.findings:
@@ -151,14 +151,14 @@ def best_tags(scores: Scores, top: int, name: str) -> Texts:
   Raises UsageError if a picture has fewer, as precision at `top` would not be defined; `name` is the system.
   """
   best: dict[str, dict[str, Sequence[str]]] = {}
-  for code, of_language in scores.items():
+  for language, of_language in scores.items():
     for key, tags in of_language.items():
       if len(tags) < top:
         raise UsageError(
-          f"system '{shown(name)}' has {wording.count(len(tags), 'tag')} of '{shown(key)}' in '{code}'; predict "
+          f"system '{shown(name)}' has {wording.count(len(tags), 'tag')} of '{shown(key)}' in '{language}'; predict "
           f"{top} or more for each picture, or choose fewer by --top"
         )
-      best.setdefault(key, {})[code] = sorted(tags, key=lambda tag: -tags[tag])[:top]
+      best.setdefault(key, {})[language] = sorted(tags, key=lambda tag: -tags[tag])[:top]
   return best
 
 
@@ -191,12 +191,16 @@ def _in_languages(
     chosen[name] = {}
     for key, captions in sorted(predictions.items()):
       kept = {
-        code: caption for code, caption in sorted(captions.items()) if languages is None or code in languages
+        language: caption
+        for language, caption in sorted(captions.items())
+        if languages is None or language in languages
       }
       if kept:
         chosen[name][key] = kept
-  codes = {code for predictions in chosen.values() for captions in predictions.values() for code in captions}
-  absent = [code for code in languages or () if code not in codes]
+  codes = {
+    language for predictions in chosen.values() for captions in predictions.values() for language in captions
+  }
+  absent = [language for language in languages or () if language not in codes]
   if absent:
     raise UsageError(f"no prediction in {', '.join(absent)}: ask for other languages with --languages")
   return chosen
@@ -204,12 +208,12 @@ def _in_languages(
 
 def _check_same(systems: Mapping[str, Texts]) -> None:
   pairs = {
-    name: {(code, key) for key, captions in predictions.items() for code in captions}
+    name: {(language, key) for key, captions in predictions.items() for language in captions}
     for name, predictions in systems.items()
   }
   every = set().union(*pairs.values())
   for name, rated in pairs.items():
-    missing = [f"{code} {key}" for code, key in sorted(every - rated)]
+    missing = [f"{language} {key}" for language, key in sorted(every - rated)]
     if missing:
       raise UsageError(
         f"system '{shown(name)}' lacks {len(missing):,} of {len(every):,} captions or lists of tags that others have "

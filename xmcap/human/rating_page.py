@@ -108,16 +108,18 @@ def _page_data(
 ) -> dict[str, Any]:
   """Returns the data for the script; each picture is included once, however many items show it."""
   places = {key: place for place, key in enumerate(keys)}
-  codes = sorted({item.language for item in items})
+  languages = sorted({item.language for item in items})
   return {
     "page": hashlib.sha256("".join(item.id for item in items).encode()).hexdigest()[:12],
     "protocol": msgspec.to_builtins(protocol),
     # The language of the protocol's words; a user's may be in any.
     "wording": "en" if protocol.name in PROTOCOLS else "",
     "rater": rater,
-    "languages": {code: elements.language(code) for code in codes},
+    "languages": {language: elements.language(language) for language in languages},
     "instructions": {
-      code: INSTRUCTIONS[code][protocol.name] for code in codes if protocol.name in INSTRUCTIONS.get(code, {})
+      language: INSTRUCTIONS[language][protocol.name]
+      for language in languages
+      if protocol.name in INSTRUCTIONS.get(language, {})
     },
     "pictures": sources,
     # Without pictures the rater needs the keys to find them.

@@ -166,8 +166,8 @@ def read(paths: joining.Paths) -> RubricRatings:
   seen: dict[tuple[str, ...], str] = {}
   first: tuple[str, bool, tuple[str, ...]] | None = None
   for where, row in fields.rows(paths, (*_MEMBERS, "protocol", "the criteria")):
-    code, key, system, rater = (fields.text(row, name, where) for name in _MEMBERS)
-    languages.check(code, where)
+    language, key, system, rater = (fields.text(row, name, where) for name in _MEMBERS)
+    languages.check(language, where)
     of_tags = "tag" in row
     text = fields.text(row, "tag" if of_tags else "caption", where, blank=True)
     criteria = tuple(name for name in row if name not in RESERVED | {"image/key"})
@@ -181,9 +181,9 @@ def read(paths: joining.Paths) -> RubricRatings:
       )
     values = tuple(fields.number(row, name, where) for name in criteria)
     # A system has one caption of a picture, but several tags.
-    unit = (code, key, system, rater, text) if of_tags else (code, key, system, rater)
+    unit = (language, key, system, rater, text) if of_tags else (language, key, system, rater)
     fields.once(seen, unit, where, f"'{shown(text)}' of '{shown(system)}' was rated by '{shown(rater)}'")
-    ratings.append(RubricRating(code, key, system, rater, text, values))
+    ratings.append(RubricRating(language, key, system, rater, text, values))
   assert first is not None
   protocol, of_tags, criteria = first
   return RubricRatings(protocol, criteria, of_tags, tuple(ratings))
@@ -198,17 +198,17 @@ def evaluate(joined: RubricRatings) -> RubricFindings:
   notes = [
     f"\u00b1: sample standard deviation of the ratings; raters: {len({r.rater for r in joined.ratings}):,}"
   ]
-  for code, of_language in _grouped(joined.ratings, lambda rating: rating.language):
+  for language, of_language in _grouped(joined.ratings, lambda rating: rating.language):
     by_system = _grouped(of_language, lambda rating: rating.system)
-    _check_same(code, by_system)
-    systems += [_of_system(code, name, rows, joined.criteria) for name, rows in by_system]
+    _check_same(language, by_system)
+    systems += [_of_system(language, name, rows, joined.criteria) for name, rows in by_system]
     rated = _rated(of_language)
     agreements += [
-      _agreement(code, name, [[values[number] for values in votes.values()] for votes in rated.values()])
+      _agreement(language, name, [[values[number] for values in votes.values()] for votes in rated.values()])
       for number, name in enumerate(joined.criteria)
     ]
     if joined.of_tags:
-      tags += [judged for by in _BY for judged in _judged(code, by, by_system, rated)]
+      tags += [judged for by in _BY for judged in _judged(language, by, by_system, rated)]
   if joined.of_tags:
     notes.append(
       "relevant by all, any: a tag counts as relevant if all, or any, of those who judged it gave a value above 0 for "
@@ -240,37 +240,37 @@ def _grouped(
   return sorted(groups.items())
 
 
-def _check_same(code: str, by_system: Sequence[tuple[str, Sequence[RubricRating]]]) -> None:
+def _check_same(language: str, by_system: Sequence[tuple[str, Sequence[RubricRating]]]) -> None:
   pictures = {system: {(rating.key, rating.rater) for rating in rows} for system, rows in by_system}
   every = set().union(*pictures.values())
   for system, rated in pictures.items():
     missing = sorted(f"{shown(key)} by {shown(rater)}" for key, rater in every - rated)
     if missing:
       raise UsageError(
-        f"'{code}': '{shown(system)}' lacks {len(missing):,} of {len(every):,} rated pictures that others have "
+        f"'{language}': '{shown(system)}' lacks {len(missing):,} of {len(every):,} rated pictures that others have "
         f"({wording.first_few(missing)}); rate the same pictures for every system"
       )
 
 
 def _of_system(
-  code: str, system: str, rows: Sequence[RubricRating], criteria: Sequence[str]
+  language: str, system: str, rows: Sequence[RubricRating], criteria: Sequence[str]
 ) -> SystemRatings:
   columns = dict(zip(criteria, zip(*(rating.values for rating in rows), strict=True), strict=True))
   return SystemRatings(
-    code, system, len({rating.key for rating in rows}), len(rows),
+    language, system, len({rating.key for rating in rows}), len(rows),
     {name: statistics.fmean(values) for name, values in columns.items()},
     {name: statistics.stdev(values) if len(values) > 1 else None for name, values in columns.items()},
   )  # fmt: skip
 
 
-def _agreement(code: str, criterion: str, units: Sequence[Sequence[float]]) -> CriterionAgreement:
+def _agreement(language: str, criterion: str, units: Sequence[Sequence[float]]) -> CriterionAgreement:
   alphas = (agreement.krippendorff_alpha(units, squared) for squared in (False, True))
   several = sum(len(unit) > 1 for unit in units)
-  return CriterionAgreement(code, criterion, several, agreement.equal_share(units), *alphas)
+  return CriterionAgreement(language, criterion, several, agreement.equal_share(units), *alphas)
 
 
 def _judged(
-  code: str,
+  language: str,
   by: str,
   by_system: Sequence[tuple[str, Sequence[RubricRating]]],
   rated: dict[tuple[str, str], dict[str, tuple[float, ...]]],
@@ -290,5 +290,5 @@ def _judged(
         true = len(relevant[key])
         scores.append((hits / len(own), hits / true, 2 * hits / (len(own) + true)))
     means = [statistics.fmean(column) for column in zip(*scores, strict=True)] or [None] * 3
-    judged.append(JudgedTags(code, system, by, len(scores), len(tags) - len(scores), *means))
+    judged.append(JudgedTags(language, system, by, len(scores), len(tags) - len(scores), *means))
   return judged

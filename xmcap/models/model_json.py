@@ -217,7 +217,7 @@ def parse(raw: bytes, where: str) -> Model:
     )
   codes = values.get("languages", [])
   if not isinstance(codes, list) or not all(
-    isinstance(code, str) and languages.is_known(code) for code in codes
+    isinstance(language, str) and languages.is_known(language) for language in codes
   ):
     raise UsageError(f"{where}: languages is {shown(codes, 60)}: give a list of language codes, such as en")
   decoding = dict(_object(values.get("decoding", {}), where, "decoding"))

@@ -26,19 +26,19 @@ def lines(result: Result) -> Iterator[str]:
   headings = ["image/key", "language", "caption", *table.metrics, *(["faults"] if result.health else [])]
   yield "\ufeff" + ",".join(headings) + "\n"
   cells: dict[str, str] = {}
-  for code, of_language in result.statistics.items():
+  for language, of_language in result.statistics.items():
     keys = of_language.keys
     cells |= {key: _cell(key) for key in keys if key not in cells}
     columns: list[Iterable[str]] = [
       map(cells.__getitem__, keys),
-      itertools.repeat(code, len(keys)),
-      [_cell(result.predictions[key][code]) for key in keys],
+      itertools.repeat(language, len(keys)),
+      [_cell(result.predictions[key][language]) for key in keys],
     ]
     for metric in table.metrics:
       scores = np.round(table.factor(metric) * of_language.image_scores(metric), _DECIMALS)
       columns.append(map(repr, scores.tolist()))
     if result.health:
-      columns.append(_faults(result.health[code], len(keys)))
+      columns.append(_faults(result.health[language], len(keys)))
     # Faster than the module csv, in which every cell is looked at for what needs quotation marks.
     yield "\n".join([*map(",".join, zip(*columns, strict=True)), ""])
 

@@ -201,7 +201,14 @@ def write(
       files.write_text(out / "health.md", health_grid(result.health).markdown())
     if scored is None or not _is_same(scored, out / PREDICTIONS_FILE):
       scored_captions = (
-        (key, {code: result.predictions[key][code] for code in captions if code in result.statistics})
+        (
+          key,
+          {
+            language: result.predictions[key][language]
+            for language in captions
+            if language in result.statistics
+          },
+        )
         for key, captions in result.references.items()
       )
       predictions_lib.write_predictions(out / PREDICTIONS_FILE, scored_captions)
@@ -233,11 +240,11 @@ def health_grid(of_language: Mapping[str, health.Health], names: Sequence[str] =
     ("", "language", *(health.MEASURES[name].heading for name in names)),
     tuple(
       (
-        code,
-        languages_lib.get(code).english_name,
+        language,
+        languages_lib.get(language).english_name,
         *(health.MEASURES[name].format(getattr(measures, name)) for name in names),
       )
-      for code, measures in of_language.items()
+      for language, measures in of_language.items()
     ),
     num_labels=2,
   )
@@ -278,7 +285,7 @@ def health_csv(of_language: Mapping[str, health.Health]) -> str:
   return grid.write_csv(
     ["language", *health.MEASURES, "most_frequent_caption"],
     [
-      [code, *measures.as_dict().values(), measures.most_frequent_caption]
-      for code, measures in of_language.items()
+      [language, *measures.as_dict().values(), measures.most_frequent_caption]
+      for language, measures in of_language.items()
     ],
   )

@@ -66,14 +66,14 @@ def _check_scored(
 ) -> None:
   """Checks that all scored captions and references exist; fills in predictions that were scored as empty."""
   empty_if_missing = Signature.parse(system.table.signature).parts.get("missing") == "empty"
-  for code, of_language in system.statistics.items():
+  for language, of_language in system.statistics.items():
     for key in of_language.keys:
-      if code not in references.get(key, {}):
+      if language not in references.get(key, {}):
         raise UsageError(
-          f"{references_files}: no {code} reference of {key}, which {predictions_file.parent} was scored against"
+          f"{references_files}: no {language} reference of {key}, which {predictions_file.parent} was scored against"
         )
-      if code in predicted.get(key, {}):
+      if language in predicted.get(key, {}):
         continue
       if not empty_if_missing:
-        raise UsageError(f"{predictions_file}: no {code} caption of {key}; score the folder again")
-      predicted.setdefault(key, {})[code] = ""
+        raise UsageError(f"{predictions_file}: no {language} caption of {key}; score the folder again")
+      predicted.setdefault(key, {})[language] = ""

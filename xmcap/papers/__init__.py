@@ -62,6 +62,8 @@ LANGUAGE_ROWS: dict[str, str] = {"centurio": "centurio_table26_xm3600", "gemini"
 def language_rows(baseline: str) -> dict[str, dict[str, float]]:
   """Returns model -> language code -> printed CIDEr of a baseline of `LANGUAGE_ROWS`, in [0, 10]."""
   return {
-    row["model"]: {code: float(value) / 100 for code, value in row.items() if code in languages.LANGUAGES}
+    row["model"]: {
+      language: float(value) / 100 for language, value in row.items() if language in languages.LANGUAGES
+    }
     for row in read(LANGUAGE_ROWS[baseline])
   }

@@ -17,19 +17,21 @@ GROUPS = {
 @functools.cache
 def classes() -> dict[str, int]:
   """Returns code -> number of classes with a label, of the 100 languages; English is not among them."""
-  return {code: count for code, (count, _) in _rows().items()}
+  return {language: count for language, (count, _) in _rows().items()}
 
 
 @functools.cache
 def groups() -> dict[str, tuple[str, ...]]:
   """Returns the paper's name of a group -> codes of its languages."""
-  return {name: tuple(code for code, (_, group) in _rows().items() if group == name) for name in GROUPS}
+  return {
+    name: tuple(language for language, (_, group) in _rows().items() if group == name) for name in GROUPS
+  }
 
 
 def is_paper(counts: Mapping[str, float]) -> bool:
   """Whether code -> number of classes is that of the paper's labels, in those of its languages that are there."""
-  own = {code: count for code, count in classes().items() if code in counts}
-  return bool(own) and all(counts[code] == count for code, count in own.items())
+  own = {language: count for language, count in classes().items() if language in counts}
+  return bool(own) and all(counts[language] == count for language, count in own.items())
 
 
 @functools.cache

@@ -116,8 +116,8 @@ def _means_of_groups(printed: Cells) -> Iterator[RecomputedNumber]:
     groups.setdefault(row["group"], []).append(row["lang"])
   for row in papers.read("babel_imagenet_table2"):
     model = row["model"]
-    for group, codes in groups.items():
-      mean = float(np.mean([printed[model, code] for code in codes]))
+    for group, languages in groups.items():
+      mean = float(np.mean([printed[model, language] for language in languages]))
       value = float(row[group.replace("-", "_")])
       yield _row("Table 2, means of groups", model, group, value, mean, _OF_A_MEAN)
     yield _row("Table 2, English", model, "en", float(row["en"]), printed[model, "en"])
@@ -125,8 +125,8 @@ def _means_of_groups(printed: Cells) -> Iterator[RecomputedNumber]:
 
 def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Iterator[RecomputedNumber]:
   scores: dict[str, list[float]] = {}
-  for (model, code), score in computed.items():
-    if english or code != "en":
+  for (model, language), score in computed.items():
+    if english or language != "en":
       scores.setdefault(model, []).append(score)
   for (model, name), value in printed.items():
     if name == _AVERAGE and model in scores:
@@ -137,9 +137,9 @@ def _averages(table: str, printed: Cells, computed: Cells, english: bool) -> Ite
 def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> RecomputedNumber:
   """Returns Pearson's coefficient over the models and languages in both tables."""
   pairs = [
-    (recall, accuracies[model, _CODES.get(code, code)])
-    for (model, code), recall in recalls.items()
-    if code not in _NOT_CORRELATED
+    (recall, accuracies[model, _CODES.get(language, language)])
+    for (model, language), recall in recalls.items()
+    if language not in _NOT_CORRELATED
   ]
   coefficient = float(np.corrcoef(np.array(pairs).T)[0, 1])
   label = f"{folder} (n {len(pairs)})"
@@ -154,8 +154,8 @@ def _printed(name: str) -> Cells:
   for row in papers.read(name):
     (kind, of_row), *others = row.items()
     for of_column, value in others:
-      model, code = (of_row, of_column) if kind == "model" else (of_column, of_row)
-      cells[_OTHER_NAMES.get(model, model), code] = float(value)
+      model, language = (of_row, of_column) if kind == "model" else (of_column, of_row)
+      cells[_OTHER_NAMES.get(model, model), language] = float(value)
   return cells
 
 
@@ -175,16 +175,16 @@ def accuracies_by_prompt(
 
 def _accuracies(results: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
   for model, of_prompt in accuracies_by_prompt(results, absent):
-    for code, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
-      yield (model, code), accuracy
+    for language, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
+      yield (model, language), accuracy
 
 
 def _recalls(folder: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
   for model, rows in _results(folder, _Recalls, absent):
     for row in rows:
       # xFlickrCo's file has ja, its table jp.
-      code = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
-      yield (model, code), 100 * row.recall
+      language = "jp" if folder.name == "xflickrco" and row.lang == "ja" else row.lang
+      yield (model, language), 100 * row.recall
 
 
 def _results(folder: pathlib.Path, kind: Any, absent: list[str]) -> Iterator[tuple[str, list[Any]]]:

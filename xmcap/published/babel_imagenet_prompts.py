@@ -38,8 +38,8 @@ def gains(results: str | os.PathLike) -> Iterator[RecomputedNumber]:
   for model, by_setting in babel_imagenet.accuracies_by_prompt(pathlib.Path(results), []):
     label, prompted = ({languages.canonical(c): v for c, v in by_setting[name].items()} for name in SETTINGS)
     for group, members in babel_imagenet_languages.groups().items():
-      both = [code for code in members if code in label and code in prompted]
+      both = [language for language in members if language in label and language in prompted]
       if both:
-        gain = float(np.mean([prompted[code] - label[code] for code in both]))
+        gain = float(np.mean([prompted[language] - label[language] for language in both]))
         heading = f"{model}, {group} ({len(both)} languages), gain by prompts"
         yield RecomputedNumber("Figure 5", heading, "", gain, reason="a figure prints no numbers")

@@ -74,7 +74,7 @@ def retrieval(name: str) -> Cells:
 def _cells(table: score_table.Table, keys: Iterable[str]) -> tuple[Cells, str]:
   """Returns the printed scores for the primary metric of a table, and the number of their table in the paper."""
   if table.primary == "top1":
-    counts: Mapping[str, float] = {code: row["classes"] for code, row in table.rows.items()}
+    counts: Mapping[str, float] = {language: row["classes"] for language, row in table.rows.items()}
     if not babel_imagenet_languages.is_paper(counts):
       raise UsageError(
         "--baseline: these classes are not those of Babel-ImageNet's labels: leave it out, or give its own file"

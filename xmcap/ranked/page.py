@@ -85,8 +85,8 @@ def _classes(result: ZeroShot) -> str:
   classes = np.array(sorted(names))
   top1 = np.full((len(classes), len(codes)), np.nan)
   images = np.zeros(len(classes), np.int64)
-  for column, code in enumerate(codes):
-    of_language = result.classes[code]
+  for column, language in enumerate(codes):
+    of_language = result.classes[language]
     rows = np.searchsorted(classes, of_language.labels.indices)
     top1[rows, column] = of_language.top1
     images[rows] = np.maximum(images[rows], of_language.images)
@@ -95,7 +95,7 @@ def _classes(result: ZeroShot) -> str:
   spread[in_several] = np.nanstd(top1[in_several], axis=1)
   chosen = np.sort(np.argsort(-spread, kind="stable")[:_MAX_CLASSES])
   mean = list(result.table.means)[-1]
-  of_all = [*(result.table.rows[code]["top1"] for code in codes), result.table.means[mean]["top1"]]
+  of_all = [*(result.table.rows[language]["top1"] for language in codes), result.table.means[mean]["top1"]]
   data: dict[str, Any] = {
     "regions": [
       {"code": names[index], "name": f"{index}", "images": count}
@@ -105,7 +105,7 @@ def _classes(result: ZeroShot) -> str:
     "column": "names",
     "all": "all classes",
     "columns": [
-      *({"code": code, "name": languages.get(code).english_name} for code in codes),
+      *({"code": language, "name": languages.get(language).english_name} for language in codes),
       {"code": "mean", "name": f"mean of these languages; of all classes, {score_table.mean_label(mean)}"},
     ],
     "scores": [{"top1": [of_all, *map(_with_mean, top1[chosen])]}],
@@ -147,16 +147,20 @@ def _examples(result: ZeroShot, folder: str | os.PathLike) -> str:
 
 def _guesses(result: ZeroShot, key: str) -> str:
   place = result.keys.index(key)
-  codes = [code for code in result.predicted if result.predicted[code][place] >= 0]
-  codes = sorted(codes, key=lambda code: code != "en")[:: max(1, len(codes) // _MAX_GUESSES)][:_MAX_GUESSES]
+  codes = [language for language in result.predicted if result.predicted[language][place] >= 0]
+  codes = sorted(codes, key=lambda language: language != "en")[:: max(1, len(codes) // _MAX_GUESSES)][
+    :_MAX_GUESSES
+  ]
   lines = []
-  for code in codes:
-    name = result.classes[code].labels.names[result.predicted[code][place]]
-    hit = result.statistics[code].image_scores("top1")[result.statistics[code].keys.index(key)]
+  for language in codes:
+    name = result.classes[language].labels.names[result.predicted[language][place]]
+    hit = result.statistics[language].image_scores("top1")[result.statistics[language].keys.index(key)]
     mark = "\u2713" if hit == 1 else "\u00b7"
-    text = elements.tag("bdi", elements.escape(name), lang=code, dir=languages.get(code).direction)
+    text = elements.tag("bdi", elements.escape(name), lang=language, dir=languages.get(language).direction)
     lines.append(
-      elements.tag("li", f"<b>{mark}</b> <code>{code}</code> {text}", class_="right" if hit == 1 else None)
+      elements.tag(
+        "li", f"<b>{mark}</b> <code>{language}</code> {text}", class_="right" if hit == 1 else None
+      )
     )
   return f"<code>{elements.escape(key)}</code><ul>{''.join(lines)}</ul>"
 
@@ -164,7 +168,7 @@ def _guesses(result: ZeroShot, key: str) -> str:
 def _names(result: ZeroShot) -> dict[int, str]:
   """Returns class -> name: in English, or else in the first language that has it."""
   names: dict[int, str] = {}
-  for code in sorted(result.classes, key=lambda code: code != "en"):
-    labels = result.classes[code].labels
+  for language in sorted(result.classes, key=lambda language: language != "en"):
+    labels = result.classes[language].labels
     names = dict(zip(labels.indices.tolist(), labels.names, strict=True)) | names
   return names

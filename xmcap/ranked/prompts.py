@@ -29,7 +29,7 @@ def read_prompts(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
           f"{path}, '{name}', prompt {number} ('{shown(prompt)}'): has {PLACE} {prompt.count(PLACE)} times; "
           "it must have it exactly once, for the class name"
         )
-  return languages.by_code(
+  return languages.by_language(
     ((name, tuple(prompt.strip() for prompt in prompts)) for name, prompts in lists.items()),
     path,
     languages.of_wikipedia,

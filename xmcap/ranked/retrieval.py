@@ -93,11 +93,11 @@ def score_retrieval(
   counted: dict[str, CaptionRows] = {}
   doubts: dict[str, list[str]] = {}
   medians: dict[str, list[str]] = {direction: [] for direction in _DIRECTIONS}
-  for code in languages_lib.ordered(captions):
-    embedded = texts[code]()
-    where = f"texts of {code}"
+  for language in languages_lib.ordered(captions):
+    embedded = texts[language]()
+    where = f"texts of {language}"
     embedding_files.check_width(where, embedded, "pictures", pictures)
-    own = captions[code]
+    own = captions[language]
     if len(embedded.shape) != 2 or len(embedded) != len(own.texts):
       raise UsageError(
         f"{where}: shape {list(embedded.shape)} for {wording.count(len(own.texts), 'caption')}; embed the captions of "
@@ -110,27 +110,27 @@ def score_retrieval(
         embedding_rows.taken(embedded, chosen),
         CaptionRows(own.images[chosen], tuple(own.texts[i] for i in chosen.tolist())),
       )
-    counted[code] = own
-    statistics[code], ranked = _of_language(code, pictures, keys, own.images, embedded, depths)
+    counted[language] = own
+    statistics[language], ranked = _of_language(language, pictures, keys, own.images, embedded, depths)
     shares = [float(of_direction.hits(1).mean()) for of_direction in ranked.values()]
-    if not is_ordered and row_order.is_near_chance(shares, len(statistics[code].keys)):
-      order, better = _better_order(pictures, captions[code], whole)
+    if not is_ordered and row_order.is_near_chance(shares, len(statistics[language].keys)):
+      order, better = _better_order(pictures, captions[language], whole)
       said = (
         f"{shares[0]:.1%}, and {better:.1%} in that order" if order else f"{shares[0]:.1%}, {shares[1]:.1%}"
       )
-      doubts.setdefault(order, []).append(f"{code} {said}")
+      doubts.setdefault(order, []).append(f"{language} {said}")
     for direction, of_direction in ranked.items():
       tied += of_direction.undecided
-      medians[direction].append(f"{code} {np.median(of_direction.expected()):g}")
+      medians[direction].append(f"{language} {np.median(of_direction.expected()):g}")
   parts = {
     "similarity": similarity,
     "languages": " ".join(statistics),
     "images": of_images(keys),
     "captions": of_texts(
       sorted(
-        f"{code}\t{keys[image]}\t{text}"
-        for code in statistics
-        for image, text in zip(counted[code].images.tolist(), counted[code].texts, strict=True)
+        f"{language}\t{keys[image]}\t{text}"
+        for language in statistics
+        for image, text in zip(counted[language].images.tolist(), counted[language].texts, strict=True)
       )
     ),
     "captions_per_image": per_image,
@@ -142,8 +142,8 @@ def score_retrieval(
   ]
   notes += ranks.ties_note(tied)
   if empty := [
-    f"{code} {count:,}"
-    for code, of_language in counted.items()
+    f"{language} {count:,}"
+    for language, of_language in counted.items()
     if (count := sum(not text.strip() for text in of_language.texts))
   ]:
     notes.append(f"captions that are empty, and count as texts without words: {', '.join(empty)}")
@@ -208,7 +208,7 @@ def _better_order(pictures: Embeddings, captions: CaptionRows, texts: Embeddings
 
 
 def _of_language(
-  code: str,
+  language: str,
   pictures: Embeddings,
   keys: Sequence[str],
   images: np.ndarray,
@@ -220,7 +220,7 @@ def _of_language(
   place = place.reshape(-1)
   if len(used) < max(depths):
     raise UsageError(
-      f"'{code}': R@{max(depths)} needs at least {max(depths)} candidates, but there are only "
+      f"'{language}': R@{max(depths)} needs at least {max(depths)} candidates, but there are only "
       f"{wording.count(len(used), 'picture')}; choose smaller --k"
     )
   pictures = embedding_rows.taken(pictures, used)
@@ -260,8 +260,8 @@ def _pairs(path: str | os.PathLike, content: object) -> tuple[tuple[str, ...], d
       raise UsageError(
         f"{path}, '{name}': {len(lists):,} lists of captions for {wording.count(len(keys), 'image')}; give one for each"
       )
-  by_code = languages_lib.by_code(file.captions.items(), path)
+  by_language = languages_lib.by_language(file.captions.items(), path)
   return keys, {
-    code: [(image, text) for image, texts in enumerate(lists) for text in texts]
-    for code, lists in by_code.items()
+    language: [(image, text) for image, texts in enumerate(lists) for text in texts]
+    for language, lists in by_language.items()
   }

@@ -75,9 +75,10 @@ def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:
     raise UsageError(
       f"--preset={name}: {own.title} has {count}; these {len(keys):,} are not the same: give its own file of captions"
     )
-  for code, number in captions.items():
-    expected = own.captions.get(code, own.captions.get("", number))
+  for language, number in captions.items():
+    expected = own.captions.get(language, own.captions.get("", number))
     if number != expected:
       raise UsageError(
-        f"--preset={name}: {own.title} has {wording.count(expected, 'caption')} in '{code}', but there are {number:,}"
+        f"--preset={name}: {own.title} has {wording.count(expected, 'caption')} in '{language}', but there are "
+        f"{number:,}"
       )

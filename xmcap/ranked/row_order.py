@@ -41,9 +41,9 @@ def check_beside(
     if not set(own).isdisjoint(keys):
       _check(beside, own, keys)
   for array in folder.glob("*.npy"):
-    code, lines = languages.canonical(array.stem) or "", array.with_suffix(".jsonl")
-    if code in captions and lines.is_file():
-      _check(lines, [row.get("caption") for _, row in jsonl.read(lines)], captions[code])
+    language, lines = languages.canonical(array.stem) or "", array.with_suffix(".jsonl")
+    if language in captions and lines.is_file():
+      _check(lines, [row.get("caption") for _, row in jsonl.read(lines)], captions[language])
 
 
 def _check(path: pathlib.Path, own: Sequence[object], expected: Sequence[str]) -> None:

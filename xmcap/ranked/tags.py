@@ -52,19 +52,19 @@ def score_tags(
   if unknown or not depths:
     raise UsageError(f"k={unknown}: choose of {', '.join(map(str, DEPTHS))}")
   form = "{language code: {image key: tags}}, such as {'en': {'7': ...}}"
-  names = captions.plain_code, captions.plain_key
+  names = captions.plain_language, captions.plain_key
   references = captions.nested("references", references, form, *names, _tags)
   predictions = captions.nested("predictions", predictions, form, *names, _scored_tags)
   vocabulary = None if vocabulary is None else frozenset(vocabulary)
   statistics, left_out = {}, {}
-  for code in languages_lib.ordered(references):
-    truth = references[code]
-    predicted = predictions.get(code, {})
-    _check(code, truth, predicted, max(depths), vocabulary)
+  for language in languages_lib.ordered(references):
+    truth = references[language]
+    predicted = predictions.get(language, {})
+    _check(language, truth, predicted, max(depths), vocabulary)
     keys = sorted(key for key in truth if truth[key])
     if not keys:
-      raise UsageError(f"'{code}': no picture has a true tag; leave the language out")
-    left_out[code] = len(truth) - len(keys)
+      raise UsageError(f"'{language}': no picture has a true tag; leave the language out")
+    left_out[language] = len(truth) - len(keys)
     values: dict[str, np.ndarray] = {}
     for k in depths:
       hits = np.array([_hits(truth[key], predicted[key], k) for key in keys])
@@ -74,10 +74,10 @@ def score_tags(
         f"tags_r{k}": (hits / true)[:, None],
         f"tags_f{k}": (2 * hits / (k + true))[:, None],
       }
-    statistics[code] = Statistics(tuple(keys), values, sum(len(set(truth[key])) for key in keys))
+    statistics[language] = Statistics(tuple(keys), values, sum(len(set(truth[key])) for key in keys))
   described = sorted(
-    "\t".join([code, key, *sorted(set(tags))])
-    for code, of_language in references.items()
+    "\t".join([language, key, *sorted(set(tags))])
+    for language, of_language in references.items()
     for key, tags in of_language.items()
   )
   parts = {
@@ -87,7 +87,7 @@ def score_tags(
     "languages": " ".join(statistics),
     "images": of_images(image_keys(statistics)),
   }
-  without = ", ".join(f"{code} {count:,}" for code, count in left_out.items() if count)
+  without = ", ".join(f"{language} {count:,}" for language, count in left_out.items() if count)
   notes = [f"pictures without a true tag are left out: {without}"] if without else []
   table = make_table(statistics, parts, notes, title=title, bootstrap=bootstrap, seed=seed)
   return System(table, statistics)
@@ -118,7 +118,7 @@ def _hits(truth: Collection[str], predicted: Mapping[str, float], k: int) -> flo
 
 
 def _check(
-  code: str,
+  language: str,
   truth: Mapping[str, Collection[str]],
   predicted: Mapping[str, Mapping[str, float]],
   k: int,
@@ -127,13 +127,13 @@ def _check(
   missing = [key for key in truth if truth[key] and key not in predicted]
   if missing:
     raise UsageError(
-      f"'{code}': {wording.count(len(missing), 'picture')} of {len(truth):,} without predicted tags "
+      f"'{language}': {wording.count(len(missing), 'picture')} of {len(truth):,} without predicted tags "
       f"({wording.first_few(missing)}); predict them, or leave the language out"
     )
   extra = [key for key in predicted if key not in truth]
   if extra:
     raise UsageError(
-      f"'{code}': {wording.count(len(extra), 'predicted picture')} without a line in the references "
+      f"'{language}': {wording.count(len(extra), 'predicted picture')} without a line in the references "
       f"({wording.first_few(extra)}); remove them"
     )
   if vocabulary is not None and len(vocabulary) < k:
@@ -144,11 +144,12 @@ def _check(
     for key, of_picture in tags.items():
       if of == "predicted" and truth[key] and len(of_picture) < k:
         raise UsageError(
-          f"'{code}', image '{shown(key)}': {wording.count(len(of_picture), 'predicted tag')}, and P@{k} needs {k}; "
-          "predict more, or choose fewer by --k"
+          f"'{language}', image '{shown(key)}': {wording.count(len(of_picture), 'predicted tag')}, and P@{k} needs "
+          f"{k}; predict more, or choose fewer by --k"
         )
       unknown = [] if vocabulary is None else [tag for tag in of_picture if tag not in vocabulary]
       if unknown:
         raise UsageError(
-          f"'{code}', image '{shown(key)}': the {of} tag '{shown(unknown[0])}' is none of --labels; add or remove it"
+          f"'{language}', image '{shown(key)}': the {of} tag '{shown(unknown[0])}' is none of --labels; add or remove "
+          "it"
         )

@@ -71,7 +71,9 @@ def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") 
   for folders in zip(zero_shot, retrieval, strict=True):
     accuracy, recall = (_scores(folder, kind) for folder, kind in zip(folders, _METRICS, strict=True))
     name = pathlib.Path(folders[0]).resolve().name
-    rows += [(name, code, accuracy[code], recall[code]) for code in recall if code in accuracy]
+    rows += [
+      (name, language, accuracy[language], recall[language]) for language in recall if language in accuracy
+    ]
   if paper:
     recalls = babel_baselines.retrieval(paper)
     if not recalls:
@@ -79,10 +81,10 @@ def points(zero_shot: Sequence[str], retrieval: Sequence[str], paper: str = "") 
       raise UsageError(f"--paper={paper}: the paper has no scores on it; there are {choices}")
     accuracies = babel_baselines.zero_shot()
     rows += [
-      (model, code, accuracies[model][code], recall)
+      (model, language, accuracies[model][language], recall)
       for model, of_model in recalls.items()
-      for code, recall in of_model.items()
-      if code in accuracies[model]
+      for language, recall in of_model.items()
+      if language in accuracies[model]
     ]
   if len(rows) < 2:
     raise UsageError("fewer than two pairs of scores: give folders with the same languages, or --paper")
@@ -94,7 +96,7 @@ def _scores(folder: str, kind: str) -> dict[str, float]:
   metric = _METRICS[kind]
   if metric not in table.metrics:
     raise UsageError(f"--{kind}={folder}: its table has no {metric}; it has {', '.join(table.metrics)}")
-  return {code: row[metric] for code, row in table.rows.items()}
+  return {language: row[metric] for language, row in table.rows.items()}
 
 
 def _shown(cell: correlation.Correlation) -> str:

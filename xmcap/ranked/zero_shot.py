@@ -73,12 +73,14 @@ class ZeroShot(System):
   def classes_csv(self) -> str:
     """Returns CSV with a row per language and class: index, name, pictures, top-1, most frequent wrong prediction."""
     rows = []
-    for code, scored in self.classes.items():
+    for language, scored in self.classes.items():
       names = scored.labels.names
       for place, name in enumerate(names):
         other = names[scored.confused[place]] if scored.confused[place] >= 0 else ""
         top1 = None if np.isnan(scored.top1[place]) else float(scored.top1[place])
-        rows.append([code, int(scored.labels.indices[place]), name, int(scored.images[place]), top1, other])
+        rows.append(
+          [language, int(scored.labels.indices[place]), name, int(scored.images[place]), top1, other]
+        )
     return grid.write_csv(["language", "class", "label", "images", "top1", "confused_with"], rows)
 
 
@@ -121,10 +123,10 @@ def score_zero_shot(
   _check(pictures, targets, keys, labels, texts)
   pictures = embedding_rows.prepared(pictures, similarity, "pictures")
   statistics, classes, predicted, tied, doubts = {}, {}, {}, 0, []
-  for code in languages_lib.ordered(labels):
-    names, where = texts[code](), f"texts of {code}"
+  for language in languages_lib.ordered(labels):
+    names, where = texts[language](), f"texts of {language}"
     embedding_files.check_width(where, names, "pictures", pictures)
-    of_language = labels[code]
+    of_language = labels[language]
     if names.shape[-2] != len(of_language.names):
       raise UsageError(
         f"{where}: {names.shape[-2]:,} embeddings for {wording.count(len(of_language.names), 'label')}; "
@@ -133,22 +135,22 @@ def score_zero_shot(
     names = embedding_rows.prepared(names, similarity, where)
     chosen = np.flatnonzero(np.isin(targets, of_language.indices))
     if not len(chosen):
-      raise UsageError(f"'{code}': no picture is of a class with a label; leave out the language")
+      raise UsageError(f"'{language}': no picture is of a class with a label; leave out the language")
     place = np.searchsorted(of_language.indices, targets[chosen])
     of_language_rows = embedding_rows.taken(pictures, chosen)
     ranked = ranks.rank(of_language_rows, names, place, np.ones(len(chosen), np.int64))
     tied += ranked.undecided
     if row_order.is_near_chance([top1 := float(ranked.hits(1).mean())], len(names)):
-      doubts.append(f"{code} {top1:.1%} of {len(names):,} classes")
+      doubts.append(f"{language} {top1:.1%} of {len(names):,} classes")
     values = {"top1": ranked.hits(1)[:, None]}
     if fixed_classes:
-      draws = _draws(code, len(names), fixed_classes, fixed_draws, seed)
+      draws = _draws(language, len(names), fixed_classes, fixed_draws, seed)
       values["top1_fixed"] = _fixed(of_language_rows, names, place, draws)
     of_pictures: list[str] = [keys[number] for number in chosen.tolist()]
-    statistics[code] = Statistics.of(of_pictures, values, len(names))
-    classes[code] = _by_class(of_language, place, values["top1"][:, 0], ranked.first)
-    predicted[code] = np.full(len(keys), -1, np.int32)
-    predicted[code][chosen] = ranked.first
+    statistics[language] = Statistics.of(of_pictures, values, len(names))
+    classes[language] = _by_class(of_language, place, values["top1"][:, 0], ranked.first)
+    predicted[language] = np.full(len(keys), -1, np.int32)
+    predicted[language][chosen] = ranked.first
   parts = {
     "similarity": similarity,
     "prompts": prompts,
@@ -158,9 +160,9 @@ def score_zero_shot(
       sorted(f"{key}\t{target}" for key, target in zip(keys, targets.tolist(), strict=True))
     ),
     "labels": of_texts(
-      f"{code}\t{index}\t{name}"
-      for code in statistics
-      for index, name in zip(labels[code].indices.tolist(), labels[code].names, strict=True)
+      f"{language}\t{index}\t{name}"
+      for language in statistics
+      for index, name in zip(labels[language].indices.tolist(), labels[language].names, strict=True)
     ),
   }
   if fixed_classes:
@@ -205,14 +207,14 @@ def read_labels(
   kept = None if languages is None or tuple(languages) == languages_lib.EVERY else set(languages)
   if languages is None and paper.keys() <= set(codes.values()):
     kept = {*paper, "en"}
-    if left_out := len(lists) - sum(code in kept for code in codes.values()):
+    if left_out := len(lists) - sum(language in kept for language in codes.values()):
       say(
         f"{path}: {left_out:,} of its {len(lists):,} languages are left out, which are not the paper's 100; name them "
         f"by --languages, or --languages={languages_lib.EVERY[0]}"
       )
   named = {name: classes for name, classes in lists.items() if kept is None or codes[name] in kept}
-  labels = languages_lib.by_code(named.items(), path, languages_lib.of_wikipedia)
-  labels = {code: _labels(*classes, f"{path}, '{code}'") for code, classes in labels.items()}
+  labels = languages_lib.by_language(named.items(), path, languages_lib.of_wikipedia)
+  labels = {language: _labels(*classes, f"{path}, '{language}'") for language, classes in labels.items()}
   return (
     labels if languages is None or kept is None else languages_lib.choose(labels, languages, path, "labels")
   )
@@ -280,11 +282,11 @@ def _check(pictures, targets, keys, labels, texts) -> None:
     )
 
 
-def _draws(code: str, count: int, size: int, draws: int, seed: int) -> list[np.ndarray]:
+def _draws(language: str, count: int, size: int, draws: int, seed: int) -> list[np.ndarray]:
   """Returns draws of random classes, the same on every machine; a single draw of all if there are too few."""
   if count <= size:
     return [np.arange(count)]
-  rng = np.random.default_rng((seed, zlib.crc32(code.encode())))
+  rng = np.random.default_rng((seed, zlib.crc32(language.encode())))
   return [np.sort(rng.choice(count, size, replace=False)) for _ in range(draws)]
 
 

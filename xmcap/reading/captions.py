@@ -31,12 +31,12 @@ def plain_references(references: Any, name: str = "references") -> dict[str, dic
   Raises:
     UsageError: a value has the wrong type, or a language is unknown; the message says where.
   """
-  return nested(name, references, _FORM, plain_key, plain_code, _texts)
+  return nested(name, references, _FORM, plain_key, plain_language, _texts)
 
 
 def plain_predictions(predictions: Any) -> dict[str, dict[str, str]]:
   """Returns checked image key -> language code -> caption, as `plain_references` does."""
-  return nested("predictions", predictions, _FORM, plain_key, plain_code, _text)
+  return nested("predictions", predictions, _FORM, plain_key, plain_language, _text)
 
 
 def nested(
@@ -72,7 +72,7 @@ def plain_key(value: Any) -> str:
   return str(value)
 
 
-def plain_code(value: Any) -> str:
+def plain_language(value: Any) -> str:
   """Returns a language code."""
   if not isinstance(value, str):
     raise Wrong(f"{shown(repr(value))} must be a language code such as 'en'")
@@ -120,10 +120,10 @@ def check_lengths(
   if max(map(len, itertools.chain(all_texts, all_captions)), default=0) <= MAX_CAPTION:
     return
   lengths = Lengths(MAX_CAPTION)
-  for code in languages:
+  for language in languages:
     for key, of_image in references.items():
-      if texts := of_image.get(code):
-        lengths.see(key, {code: (predictions[key][code], *texts)})
+      if texts := of_image.get(language):
+        lengths.see(key, {language: (predictions[key][language], *texts)})
   lengths.refuse()
 
 
@@ -142,11 +142,11 @@ class Lengths:
     all_texts = itertools.chain.from_iterable(captions.values())
     if self._longest is None or max(map(len, all_texts), default=0) <= self._longest:
       return
-    for code, texts in captions.items():
+    for language, texts in captions.items():
       for text in texts:
         if len(text) > self._longest:
           where = f", {place.format(number)}" if place else ""
-          self._found.append(f"{code} {shown(key)}{where}: {len(text):,}")
+          self._found.append(f"{language} {shown(key)}{where}: {len(text):,}")
 
   def refuse(self, where: str = "", hint: str = "") -> None:
     """Raises UsageError if there are any; `where` names the file, and `hint` says what else may help."""

@@ -132,13 +132,13 @@ def _by_language(first: dict[str, Any], key: str) -> dict[str, str]:
     if field == key or (field in FIELDS and field != "id") or captions is None:
       continue
     match = _OF_LANGUAGE.fullmatch(field)
-    code = languages.canonical((match[1] or match[2]) if match else field)
-    if code not in languages.LANGUAGES and not (
-      code and (languages.variety_base(code) or (match and match[1]))
+    language = languages.canonical((match[1] or match[2]) if match else field)
+    if language not in languages.LANGUAGES and not (
+      language and (languages.variety_base(language) or (match and match[1]))
     ):
       continue
     has_letters = any(map(str.isalpha, "".join(captions))) or not "".join(captions)
     # `id` and `caption_no` are numbers or names elsewhere.
-    if has_letters and (code not in ("id", "no") or any(" " in caption.strip() for caption in captions)):
-      codes[field] = code
+    if has_letters and (language not in ("id", "no") or any(" " in caption.strip() for caption in captions)):
+      codes[field] = language
   return codes

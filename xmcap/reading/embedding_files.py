@@ -82,12 +82,12 @@ def unit_rows(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:
 
 
 def by_language(
-  path: str | os.PathLike, code_of: Callable[[str], str | None] = languages.canonical
+  path: str | os.PathLike, language_of: Callable[[str], str | None] = languages.canonical
 ) -> dict[str, Read]:
   """Returns language code -> a function that reads its embeddings.
 
   `path` is a folder of CODE.npy or CODE.safetensors, or one safetensors file whose tensors are named by the codes.
-  Upper case and aliases (`TL` for fil) are accepted, which `code_of` reads.
+  Upper case and aliases (`TL` for fil) are accepted, which `language_of` reads.
 
   Raises:
     UsageError: there are no embeddings, a name is not a language, or a language occurs twice.
@@ -109,12 +109,12 @@ def by_language(
       f"{path}: no embeddings by language; give a folder of CODE.npy or CODE.safetensors, or one safetensors file with"
       " one tensor per language"
     )
-  return languages.by_code(named, path, code_of)
+  return languages.by_language(named, path, language_of)
 
 
 def check_languages(codes: Iterable[str], texts: Mapping[str, Read], noun: str) -> None:
   """Raises UsageError if a language has no embeddings of its texts."""
-  missing = [code for code in codes if code not in texts]
+  missing = [language for language in codes if language not in texts]
   if missing:
     raise UsageError(
       f"no embeddings of the {noun} in {wording.first_few(missing)}; embed them, or choose --languages"

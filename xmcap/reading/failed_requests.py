@@ -108,10 +108,12 @@ def apart(predictions: dict[str, dict[str, str]]) -> Failures:
     return {}
   failures: Failures = {}
   for key, of_image in list(predictions.items()):
-    failed = {code: caption for code, caption in of_image.items() if isinstance(caption, Failed)}
+    failed = {language: caption for language, caption in of_image.items() if isinstance(caption, Failed)}
     if failed:
       failures[key] = failed
-      predictions[key] = {code: caption for code, caption in of_image.items() if code not in failed}
+      predictions[key] = {
+        language: caption for language, caption in of_image.items() if language not in failed
+      }
       if not predictions[key]:
         del predictions[key]
   return failures
@@ -124,25 +126,29 @@ def split(
   failures: Failures = getattr(predictions, "failed", {})
   if not hasattr(predictions, "failed"):  # those that were read know theirs
     for key, of_image in predictions.items():
-      for code, caption in of_image.items():
+      for language, caption in of_image.items():
         if caption[:WIDTH] in HEADS and (name := form(caption)):
-          failures.setdefault(key, {})[code] = Failed(caption, name)
+          failures.setdefault(key, {})[language] = Failed(caption, name)
   if not failures:
     return predictions, failures
   answered, unanswered = dict(predictions), {}
   for key, failed in failures.items():
-    usual = {code: {form(text) for text in references.get(key, {}).get(code, ())} for code in failed}
-    captions = {code: str(text) for code, text in failed.items() if text.form in usual[code]}
+    usual = {
+      language: {form(text) for text in references.get(key, {}).get(language, ())} for language in failed
+    }
+    captions = {language: str(text) for language, text in failed.items() if text.form in usual[language]}
     if len(captions) < len(failed):
-      unanswered[key] = {code: text for code, text in failed.items() if code not in captions}
-    others = {code: text for code, text in predictions.get(key, {}).items() if code not in failed}
+      unanswered[key] = {language: text for language, text in failed.items() if language not in captions}
+    others = {language: text for language, text in predictions.get(key, {}).items() if language not in failed}
     answered[key] = others | captions
   return answered, unanswered
 
 
 def refuse(failures: Failures, total: int, where: str) -> None:
   """Raises UsageError if there are any, where no caption may be missing."""
-  if pairs := [(code, key, text) for key, failed in failures.items() for code, text in failed.items()]:
+  if pairs := [
+    (language, key, text) for key, failed in failures.items() for language, text in failed.items()
+  ]:
     raise UsageError(f"{where}: {count(pairs, total)}; ask for them again, or leave them out")
 
 
@@ -159,7 +165,9 @@ def summary(failures: Sequence[tuple[str, str, Failed]], places: bool = True) ->
     by_form.setdefault(item[2].form, []).append(item)
   parts = []
   for name, items in by_form.items():
-    where = [f"{f'{failed.place}: ' if failed.place else ''}{code} {key}" for code, key, failed in items]
+    where = [
+      f"{f'{failed.place}: ' if failed.place else ''}{language} {key}" for language, key, failed in items
+    ]
     listed = wording.first_few(where) if places else by_language(items)
     parts.append(f"{len(items):,} '{shown(items[0][2], limit=_EXAMPLE)}' ({name}; {listed})")
   return "; ".join(parts)
@@ -172,12 +180,12 @@ def find_unseen(
   answers: Unseen = {}
   heads, width = _ANSWER_HEADS, WIDTH
   for key, of_image in predictions.items():
-    for code, text in of_image.items():
-      if text[:width] not in heads or code not in languages:
+    for language, text in of_image.items():
+      if text[:width] not in heads or language not in languages:
         continue
       name = unseen(text)
-      if name and name not in map(unseen, references.get(key, {}).get(code, ())):
-        answers.setdefault(name, []).append((code, key))
+      if name and name not in map(unseen, references.get(key, {}).get(language, ())):
+        answers.setdefault(name, []).append((language, key))
   return answers
 
 
@@ -185,8 +193,8 @@ def unseen_notes(answers: Unseen, predictions: Mapping[str, Mapping[str, str]], 
   """Returns a note for each kind of the answers that `find_unseen` found among `total` predictions."""
   notes = []
   for name, pairs in answers.items():
-    code, key = pairs[0]
-    example = shown(predictions[key][code], limit=_EXAMPLE)
+    language, key = pairs[0]
+    example = shown(predictions[key][language], limit=_EXAMPLE)
     counted = f"{len(pairs):,} of {total:,} captions: {name}"
     notes.append(f"{counted}, such as '{example}'; scored as they are: {by_language(pairs)}")
   return notes
@@ -195,7 +203,7 @@ def unseen_notes(answers: Unseen, predictions: Mapping[str, Mapping[str, str]], 
 def by_language(pairs: Iterable[tuple[str, ...]]) -> str:
   """Returns the number of items that begin with a language, such as `en 3, th 1`."""
   counts = collections.Counter(pair[0] for pair in pairs)
-  return ", ".join(f"{code} {counts[code]:,}" for code in sorted(counts))
+  return ", ".join(f"{language} {counts[language]:,}" for language in sorted(counts))
 
 
 @functools.cache

@@ -26,4 +26,4 @@ def tables(folder: pathlib.Path) -> pathlib.Path:
 def of_languages(folder: pathlib.Path) -> bool:
   """Whether a folder has Parquet files, each named by its language, such as `th-00000-of-00001.parquet`."""
   names = [file.name for file in folder.glob("*.parquet")]
-  return bool(names) and all(map(ids.code_of_name, names))
+  return bool(names) and all(map(ids.language_of_name, names))

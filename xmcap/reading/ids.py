@@ -45,10 +45,10 @@ def pattern(key: str | None) -> re.Pattern | None:
   return compiled
 
 
-def code_of_name(path: str | os.PathLike) -> str | None:
+def language_of_name(path: str | os.PathLike) -> str | None:
   """Returns the language code in the name of a file, such as `th` in `xm3600_th_preds.json`; None if there is none."""
-  if code := language_suffix(path):
-    return code
+  if language := language_suffix(path):
+    return language
   match = _NAME.fullmatch(split_name(path)[0])
   return match[1] if match and match[1] in languages.LANGUAGES else None
 
@@ -59,10 +59,10 @@ def check_parts(paths: Iterable[str | os.PathLike]) -> None:
   for path in paths:
     if (match := _NAME.fullmatch(split_name(path)[0])) and match["parts"]:
       parts.setdefault((match[1], match["parts"]), []).append(path)
-  for (code, count), of_language in parts.items():
+  for (language, count), of_language in parts.items():
     if len(of_language) != int(count):
       raise UsageError(
-        f"{of_language[0]}: {len(of_language)} of the {int(count)} files of {code} are here: download them all"
+        f"{of_language[0]}: {len(of_language)} of the {int(count)} files of {language} are here: download them all"
       )
 
 
@@ -78,7 +78,7 @@ class Namer:
     self._key = pattern(key)
     self._notes: dict[str, dict[tuple[str, ...], None]] = {}
     self._counts: dict[tuple[str, str], int] = {}
-    self.codes: dict[str, str] = {}
+    self.languages: dict[str, str] = {}
 
   @property
   def notes(self) -> list[str]:
@@ -102,19 +102,19 @@ class Namer:
     if number:
       self._counts[noun, text] = self._counts.get((noun, text), 0) + number
 
-  def code(self, written: object, where: str) -> str:
+  def language(self, written: object, where: str) -> str:
     """Returns the language of a code in a file; notes a code of another scheme, and raises UsageError for none."""
     if not isinstance(written, str):
       raise UsageError(f"{where}: 'language' is not a string; give a code such as en")
-    code = self.codes.get(written)
-    if code is None:
-      code = written if languages.is_known(written) else languages.canonical(written)
-      if code is None:
+    language = self.languages.get(written)
+    if language is None:
+      language = written if languages.is_known(written) else languages.canonical(written)
+      if language is None:
         raise UsageError(f"{where}: {languages.unknown(written)}")
-      self.codes[written] = code
-      if code != written:
-        self.note("language '{}' is read as '{}'", shown(written), code)
-    return code
+      self.languages[written] = language
+      if language != written:
+        self.note("language '{}' is read as '{}'", shown(written), language)
+    return language
 
   def files(self, folder: pathlib.Path, language: str | None = None) -> list[tuple[str, pathlib.Path]]:
     """Returns (language, file) for a folder with one file per language, or the parts of one, by name.
@@ -128,7 +128,7 @@ class Namer:
     codes: dict[pathlib.Path, str] = {}
     for entry in entries:
       stem, ending = split_name(entry)
-      code = code_of_name(entry) or languages.canonical(stem)
+      code = language_of_name(entry) or languages.canonical(stem)
       is_only = code not in codes.values() or "-of-" in stem
       if code is None or not (
         is_only
@@ -140,8 +140,8 @@ class Namer:
           f"{folder}: {shown(entry.name)} is not the only file of {self._noun} in {language or 'a language'} (CODE"
           f"{', '.join(SUFFIXES)}); remove it"
         )
-      if code_of_name(entry) is None:
-        self.code(stem, str(entry))
+      if language_of_name(entry) is None:
+        self.language(stem, str(entry))
       codes[entry] = code
     if not codes:
       raise UsageError(f"{folder}: contains no {self._noun}; give a file per language, such as en.jsonl")
@@ -182,14 +182,14 @@ class Namer:
     if language is None and isinstance(items, list) and all(item[2] is None for item in items):
       language = self.of_name(source.path)
     if language is not None:
-      self.codes.setdefault(language, language)
-    code_of = self.codes.get
+      self.languages.setdefault(language, language)
+    language_of = self.languages.get
     for number, key, written, rest in items:
       if written is None:
         code = language
       else:
-        code = code_of(written) if type(written) is str else None
-        code = code or self.code(written, source.where(number))
+        code = language_of(written) if type(written) is str else None
+        code = code or self.language(written, source.where(number))
       if code is None:
         raise UsageError(
           f"{source.where(number)}: 'language' is missing; give it there, or for all captions with --language=CODE"
@@ -200,10 +200,10 @@ class Namer:
 
   def of_name(self, path: str | os.PathLike) -> str | None:
     """Returns the language code in the name of a file, with a note; None if there is none."""
-    code = code_of_name(path)
-    if code is not None:
-      self.note("language '{}' is that of the file's name, {}", code, shown(os.path.basename(path)))
-    return code
+    language = language_of_name(path)
+    if language is not None:
+      self.note("language '{}' is that of the file's name, {}", language, shown(os.path.basename(path)))
+    return language
 
   def _matched(self, source: Rows, items: list) -> list:
     """Applies `--key` to the ids; those of references may be keys already, but then all of them."""
@@ -221,8 +221,8 @@ class Namer:
         )
       written = match["language"] if "language" in self._key.groupindex else None
       if written is not None and item[2] is not None:
-        own = self.code(item[2], source.where(item[0]))
-        if own != self.code(written, source.where(item[0])):
+        own = self.language(item[2], source.where(item[0]))
+        if own != self.language(written, source.where(item[0])):
           raise UsageError(
             f"{source.where(item[0])}: language is {own}, but its id says {written}; change one"
           )

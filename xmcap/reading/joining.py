@@ -47,20 +47,22 @@ def predictions(parts: Sequence[tuple[str, Mapping[str, Mapping[str, str]]]]) ->
   joined: dict[str, dict[str, str]] = {}
   for place, (name, part) in enumerate(parts):
     twice = [
-      (code, key)
+      (language, key)
       for key, captions in part.items()
-      for code in captions
-      if code in joined.get(key, ()) and Failed not in (type(captions[code]), type(joined[key][code]))
+      for language in captions
+      if language in joined.get(key, ())
+      and Failed not in (type(captions[language]), type(joined[key][language]))
     ]
     if twice:
-      code, key = twice[0]
-      first = next(other for other, earlier in parts[:place] if code in earlier.get(key, ()))
+      language, key = twice[0]
+      first = next(other for other, earlier in parts[:place] if language in earlier.get(key, ()))
       raise UsageError(
         f"{first} and {name}: {wording.count(len(twice), 'caption')} of {name} predicted by another file too "
-        f"({wording.first_few([f'{code} {shown(key)}' for code, key in twice])}); keep one per image and language"
+        f"({wording.first_few([f'{language} {shown(key)}' for language, key in twice])}); keep one per image and "
+        "language"
       )
     for key, captions in part.items():
       earlier = joined.get(key, {})
-      answered = {code: text for code, text in earlier.items() if type(text) is not Failed}
+      answered = {language: text for language, text in earlier.items() if type(text) is not Failed}
       joined[key] = {**earlier, **captions, **answered}
   return joined

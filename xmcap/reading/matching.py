@@ -34,7 +34,7 @@ def in_order(
     if key is not None:
       yield number, key, written, caption
       continue
-    code = language if written is None else namer.code(written, source.where(number))
+    code = language if written is None else namer.language(written, source.where(number))
     code = code or namer.of_name(source.path)
     if code is None:
       raise UsageError(
@@ -70,20 +70,24 @@ def align(
   final `.0`; or, if that fits no key and this all, with the numbers of its letters (`_numbered`). A variety of a
   language, such as pt-BR, is read as the language if only that has references. All are noted.
   """
-  if any(languages.variety_of(code) for code in namer.codes.values() if code not in languages.LANGUAGES):
-    codes = {code for of_image in references.values() for code in of_image}
-    predicted = {code for of_image in predictions.values() for code in of_image}
+  if any(
+    languages.variety_of(language)
+    for language in namer.languages.values()
+    if language not in languages.LANGUAGES
+  ):
+    codes = {language for of_image in references.values() for language in of_image}
+    predicted = {language for of_image in predictions.values() for language in of_image}
     of_variety = {
-      code: base
-      for code in sorted(predicted - codes)
-      if (base := languages.variety_of(code)) is not None and base in codes and base not in predicted
+      language: base
+      for language in sorted(predicted - codes)
+      if (base := languages.variety_of(language)) is not None and base in codes and base not in predicted
     }
     if len(set(of_variety.values())) == len(of_variety):
-      for code, base in of_variety.items():
-        namer.note("language '{}' is read as '{}', of which it is a variety", code, base)
+      for language, base in of_variety.items():
+        namer.note("language '{}' is read as '{}', of which it is a variety", language, base)
       for captions in predictions.values():
-        for code in of_variety.keys() & captions:
-          captions[of_variety[code]] = captions.pop(code)
+        for language in of_variety.keys() & captions:
+          captions[of_variety[language]] = captions.pop(language)
   if named := _by_name(predictions, references, names or {}, namer):
     predictions = {named.get(key, key): captions for key, captions in predictions.items()}
   unknown = predictions.keys() - references.keys()

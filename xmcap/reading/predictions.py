@@ -289,14 +289,14 @@ def match_references(
   return scored
 
 
-def _with_relative(code: str, codes: Collection[str]) -> str:
+def _with_relative(language: str, languages: Collection[str]) -> str:
   """Returns a code, with the language among those held of which it is a variety."""
-  base = languages_lib.variety_base(code)
-  if base not in codes:
-    return code
+  base = languages_lib.variety_base(language)
+  if base not in languages:
+    return language
   # `read_predictions` takes the others for the language, if it knows the references.
-  how = "read the predictions with references=" if languages_lib.variety_of(code) else "in another script"
-  return f"{code} (there is {base}, {how})"
+  how = "read the predictions with references=" if languages_lib.variety_of(language) else "in another script"
+  return f"{language} (there is {base}, {how})"
 
 
 def check_missing(missing: str) -> None:
@@ -343,14 +343,14 @@ def _refuse_differing(
   lacking = list(_missing(references, predictions, scored)) if missing == "refuse" else []
   unanswered = [(code, key, failed[key][code]) for code, key in lacking if code in failed.get(key, {})]
   absent = [(code, key) for code, key in lacking if code not in failed.get(key, {})]
-  codes = frozenset(scored)
+  languages = frozenset(scored)
   rejected = getattr(references, "rejected", ())
   extra = []
   for key, captions in predictions.items():
     if key in rejected:
       continue
     of_image = references.get(key, {})
-    extra += [(code, key) for code in codes.intersection(captions) if not of_image.get(code)]
+    extra += [(code, key) for code in languages.intersection(captions) if not of_image.get(code)]
   extra.sort()
   if not (lacking or extra):
     return

@@ -57,7 +57,7 @@ class References(Captions):
 def read(
   source: rows.Rows,
   language: str | None,
-  codes: set[str] | None,
+  languages: set[str] | None,
   tokenized: bool,
   references: References,
   namer: ids.Namer,
@@ -71,7 +71,7 @@ def read(
   if first is not None:
     source.rows = itertools.chain((first,), source.rows)
     if _is_release(first[1]):
-      _read_release(source, codes, tokenized, references, lengths)
+      _read_release(source, languages, tokenized, references, lengths)
       return
     layout = _layout(source, first, language, namer)
     references.numbered = not layout.key
@@ -82,9 +82,9 @@ def read(
       if locale:
         set_locale(references.locales, key, locale, source.where(number))
       lengths.see(key, {code: texts}, source.place, number)
-      add(references, key, {code: texts} if texts else {}, codes)
+      add(references, key, {code: texts} if texts else {}, languages)
       if tokenized:
-        add(references.tokenized, key, {code: words} if words else {}, codes)
+        add(references.tokenized, key, {code: words} if words else {}, languages)
     if rejected:
       without = {key for key in rejected if not references.get(key)}
       references.rejected |= without
@@ -139,7 +139,7 @@ def _items(
     if layouts.is_rejected(row):
       rejected.append(key)
       continue
-    for field, code in layout.captions:
+    for field, language in layout.captions:
       value = layout.get_captions(row, source.where(number)) if layout.get_captions else row.get(field)
       if several and not value:
         continue  # an empty cell of a table that has a column for each caption
@@ -157,7 +157,7 @@ def _items(
           )
         continue
       words = _words(row.get(layout.tokenized), texts, source.where(number)) if tokenized and texts else []
-      written = code or row.get(layout.language) or None
+      written = language or row.get(layout.language) or None
       yield number, key, written, (texts, words, row.get(layout.locale) or "")
 
 
@@ -170,7 +170,7 @@ def _is_release(row: dict[str, Any]) -> bool:
 
 def _read_release(
   source: rows.Rows,
-  codes: set[str] | None,
+  languages: set[str] | None,
   tokenized: bool,
   references: References,
   lengths: captions_lib.Lengths,
@@ -187,22 +187,22 @@ def _read_release(
     set_locale(references.locales, key, row.get("image/locale", ""), where)
     captions, words = _released(row, tokenized, where)
     lengths.see(key, captions, source.place, number)
-    add(references, key, captions, codes)
+    add(references, key, captions, languages)
     if tokenized:
-      add(references.tokenized, key, words, codes)
+      add(references.tokenized, key, words, languages)
 
 
-def add(images: Captions, key: str, captions: dict[str, list[str]], codes: set[str] | None) -> None:
-  """Adds captions of an image by language, of those `codes`; None: all."""
-  if codes is None and key not in images:
+def add(images: Captions, key: str, captions: dict[str, list[str]], languages: set[str] | None) -> None:
+  """Adds captions of an image by language, of those `languages`; None: all."""
+  if languages is None and key not in images:
     images[key] = captions
     return
   of_image = images.setdefault(key, {})
-  for code, texts in captions.items():
-    if code in of_image:
-      of_image[code].extend(texts)
-    elif codes is None or code in codes:
-      of_image[code] = texts
+  for language, texts in captions.items():
+    if language in of_image:
+      of_image[language].extend(texts)
+    elif languages is None or language in languages:
+      of_image[language] = texts
 
 
 def set_locale(locales: dict[str, str], key: str, locale: Any, where: str) -> None:
@@ -220,11 +220,11 @@ def set_locale(locales: dict[str, str], key: str, locale: Any, where: str) -> No
 def _released(row: dict[str, Any], tokenized: bool, where: str) -> tuple[dict, dict]:
   """Returns the captions of a line of the release, and the tokenised ones if requested."""
   captions, words = {}, {}
-  for code, texts, tokens in layouts.released(row, where):
+  for language, texts, tokens in layouts.released(row, where):
     if texts:
-      captions[code] = texts
+      captions[language] = texts
       if tokenized:
-        words[code] = _words(tokens, texts, f"{where}: '{code}'")
+        words[language] = _words(tokens, texts, f"{where}: '{language}'")
   return captions, words
 
 

@@ -65,7 +65,7 @@ def read_references(
 def _read(
   path: str | os.PathLike | Input,
   language: str | None,
-  codes: set[str] | None,
+  languages: set[str] | None,
   tokenized: bool,
   namer: ids.Namer,
   longest: int | None,
@@ -79,7 +79,7 @@ def _read(
     lengths = captions_lib.Lengths(longest)
     with rows.opened(part) as source:
       name = source.name
-      reference_rows.read(rows.of(source), code, codes, tokenized, references, namer, lengths)
+      reference_rows.read(rows.of(source), code, languages, tokenized, references, namer, lengths)
     lengths.refuse(f"{name}: ")
   if not references:
     raise UsageError(f"{name}: contains no images; give JSONL or COCO annotations")
@@ -153,17 +153,17 @@ def _check_empty(name: str, references: References, namer: ids.Namer) -> None:
     if not all(map(str.strip, itertools.chain.from_iterable(of_image.values())))
   }
   empty = [
-    f"{code} {shown(key)}"
+    f"{language} {shown(key)}"
     for key, of_image in suspects.items()
-    for code, texts in of_image.items()
+    for language, texts in of_image.items()
     if not all(map(str.strip, texts))
   ]
   if not empty:
     return
   nothing = [
-    f"{code} {shown(key)}"
+    f"{language} {shown(key)}"
     for key, of_image in suspects.items()
-    for code, texts in of_image.items()
+    for language, texts in of_image.items()
     if not any(map(str.strip, texts))
   ]
   if nothing:

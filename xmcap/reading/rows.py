@@ -108,8 +108,10 @@ def split_name(path: str | os.PathLike) -> tuple[str, str]:
 def language_suffix(path: str | os.PathLike) -> str:
   """Returns the language that is the suffix of a name, as in Multi30k's `train.de` and WMT's; "" if it is none."""
   suffix = split_name(path)[1]
-  code = languages.canonical(suffix[1:]) if suffix not in ("", *SUFFIXES) else None
-  return code if code and (code in languages.LANGUAGES or languages.variety_base(code)) else ""
+  language = languages.canonical(suffix[1:]) if suffix not in ("", *SUFFIXES) else None
+  return (
+    language if language and (language in languages.LANGUAGES or languages.variety_base(language)) else ""
+  )
 
 
 def _of_text(source: Input, notes: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:

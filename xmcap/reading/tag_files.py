@@ -81,7 +81,9 @@ def are_scored(words: Sequence[str]) -> bool:
 def write(path: str | os.PathLike, predictions: Scores) -> None:
   """Writes predicted tags with their scores as JSONL, for `xmcap score tags`."""
   rows = (
-    as_line(key, code, tags) for code, of_language in predictions.items() for key, tags in of_language.items()
+    as_line(key, language, tags)
+    for language, of_language in predictions.items()
+    for key, tags in of_language.items()
   )
   files.write_lines(path, rows)
 
@@ -95,13 +97,13 @@ def as_line(key: str, language: str, tags: Mapping[str, float]) -> str:
 def _of_json(source: Input, default: str | None) -> Iterator[tuple[str, str, str, dict[str, float]]]:
   for number, row in source.rows():
     where = f"{source.name}, line {number}"
-    key, code, tags = row.get("image/key", row.get("key")), row.get("language", default), row.get("tags")
+    key, language, tags = row.get("image/key", row.get("key")), row.get("language", default), row.get("tags")
     if not isinstance(key, str) or not key:
       raise UsageError(f"{where}: 'image/key' is missing or no text; {_HINT}")
-    if not isinstance(code, str):
+    if not isinstance(language, str):
       raise UsageError(f"{where}: 'language' is missing; name it there, or all lines' by --language=CODE")
-    languages_lib.check(code, where)
-    yield where, code, key, _of_value(tags, where)
+    languages_lib.check(language, where)
+    yield where, language, key, _of_value(tags, where)
 
 
 def _of_text(

@@ -83,7 +83,7 @@ class BaselineColumn(dict[str, float]):
   """
 
   def __init__(self, table: score_table.Table, metric: str):
-    super().__init__({code: row[metric] for code, row in table.rows.items()})
+    super().__init__({language: row[metric] for language, row in table.rows.items()})
     self.metric, self.signature, self.notes = metric, table.signature, table.notes
     self.intervals = {
       members: table.intervals[name][metric]
@@ -130,7 +130,7 @@ def read_baseline(baseline: str | os.PathLike, metric: str | None = None) -> dic
 
 def _members(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
   """Returns language code or mean -> the languages that its score is of."""
-  return {**{code: (code,) for code in rows}, **means.mean_groups(rows)}
+  return {**{language: (language,) for language in rows}, **means.mean_groups(rows)}
 
 
 def with_beside(result: R, columns: Mapping[str, Mapping[str, float]]) -> R:

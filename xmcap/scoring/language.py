@@ -266,27 +266,29 @@ def notes_on_words(of_language: Mapping[str, Scored], tokenizer: str) -> list[st
   `tokenizer` is its name, "" if the words are those of a protocol. Raises UsageError if the release splits more than
   `MOST_OTHER_WORDS` of a language's references in another way.
   """
-  other = {code: outcome.other_words for code, outcome in of_language.items() if outcome.other_words}
-  if refused := [code for code, share in other.items() if share > MOST_OTHER_WORDS]:
-    shares = ", ".join(f"{code} {other[code]:.0%}" for code in refused)
-    rest = ",".join(code for code in of_language if code not in refused)
+  other = {language: outcome.other_words for language, outcome in of_language.items() if outcome.other_words}
+  if refused := [language for language, share in other.items() if share > MOST_OTHER_WORDS]:
+    shares = ", ".join(f"{language} {other[language]:.0%}" for language in refused)
+    rest = ",".join(language for language in of_language if language not in refused)
     raise UsageError(
       f"--tokenizer=given: the release splits these references in another way than predictions can be split: {shares}; "
       f"use --tokenizer=default or char{f', or score only --languages={rest}' if rest else ''}"
     )
   notes = []
   if other:
-    shares = ", ".join(f"{code} {share:.1%}" for code, share in other.items())
+    shares = ", ".join(f"{language} {share:.1%}" for language, share in other.items())
     notes.append(f"references whose words in the release differ from those of --tokenizer=default: {shares}")
-  whole = {code: outcome.letters for code, outcome in of_language.items() if outcome.letters > MOST_LETTERS}
+  whole = {
+    language: outcome.letters for language, outcome in of_language.items() if outcome.letters > MOST_LETTERS
+  }
   if whole and tokenizer:
-    letters = ", ".join(f"{code} {count:.0f}" for code, count in whole.items())
+    letters = ", ".join(f"{language} {count:.0f}" for language, count in whole.items())
     notes.append(
       f"{health_lib.named(list(whole))}: captions have no spaces, so --tokenizer={tokenizer} leaves nearly each as "
       f"one word (letters a word: {letters}); use --tokenizer=default or char"
     )
   variants = "; ".join(
-    f"{code}: {outcome.variants}" for code, outcome in of_language.items() if outcome.variants
+    f"{language}: {outcome.variants}" for language, outcome in of_language.items() if outcome.variants
   )
   if variants:
     notes.append(f"letters with two spellings: {variants}; --normalize=orthography unifies them")

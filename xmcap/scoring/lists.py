@@ -28,35 +28,37 @@ def score(
   for name, lists in (("references", references), ("predictions", predictions)):
     if not isinstance(lists, Mapping) or not lists:
       raise UsageError(f"{name}: {shown(repr(lists))} must be a dictionary, language code -> captions")
-    for code, captions in lists.items():
-      if not isinstance(code, str):
+    for language, captions in lists.items():
+      if not isinstance(language, str):
         raise UsageError(
-          f"{name}: {shown(repr(code))} is no language code: give {{'en': [...]}}, one item per picture; of "
+          f"{name}: {shown(repr(language))} is no language code: give {{'en': [...]}}, one item per picture; of "
           "pycocoevalcap's {id: [captions]} that is {'en': list(gts.values())}"
         )
-      languages.check(code, name)
+      languages.check(language, name)
       if not isinstance(captions, Sequence) or isinstance(captions, str):
-        raise UsageError(f"{name}[{code!r}]: {shown(repr(captions))} must be a list, one item per picture")
-  for code in [*references, *predictions]:
-    if code not in references or code not in predictions:
+        raise UsageError(
+          f"{name}[{language!r}]: {shown(repr(captions))} must be a list, one item per picture"
+        )
+  for language in [*references, *predictions]:
+    if language not in references or language not in predictions:
       raise UsageError(
-        f"only the {'references' if code in references else 'predictions'} have '{code}': give both"
+        f"only the {'references' if language in references else 'predictions'} have '{language}': give both"
       )
-    if len(references[code]) != len(predictions[code]):
+    if len(references[language]) != len(predictions[language]):
       raise UsageError(
-        f"'{code}': references for {len(references[code]):,} pictures, but {len(predictions[code]):,} predictions: "
-        "give one prediction for each picture, in the same order"
+        f"'{language}': references for {len(references[language]):,} pictures, but {len(predictions[language]):,} "
+        "predictions: give one prediction for each picture, in the same order"
       )
   keyed_references = _by_key(references)
   for of_image in keyed_references.values():
-    of_image.update({code: [texts] for code, texts in of_image.items() if isinstance(texts, str)})
+    of_image.update({language: [texts] for language, texts in of_image.items() if isinstance(texts, str)})
   return score_by_key(keyed_references, _by_key(predictions), **options)
 
 
 def _by_key(lists: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
   """Returns image key -> language code -> item; the keys sort by index, so statistics keep the given order."""
   by_key: dict[str, dict[str, Any]] = {}
-  for code, items in lists.items():
+  for language, items in lists.items():
     for place, item in enumerate(items):
-      by_key.setdefault(f"{place:09}", {})[code] = item
+      by_key.setdefault(f"{place:09}", {})[language] = item
   return by_key

@@ -77,9 +77,9 @@ class ScoringOptions:
   def __post_init__(self):
     check_fields(self)
     settled = self.settled
-    self.check_languages(self.codes or ())
-    for code in self.codes or ("en",):
-      tokenizers.get(settled.tokenizer, code, self.normalize)
+    self.check_languages(self.scored_languages or ())
+    for language in self.scored_languages or ("en",):
+      tokenizers.get(settled.tokenizer, language, self.normalize)
     if self.subset:
       subsets.check(self.subset)
     predictions.check_missing(self.missing)
@@ -91,24 +91,26 @@ class ScoringOptions:
     check_count("bootstrap", self.bootstrap, MAX_RESAMPLES)
     check_count("seed", self.seed, MAX_SEED)
 
-  def check_languages(self, codes: Collection[str]) -> None:
+  def check_languages(self, languages: Collection[str]) -> None:
     """Raises UsageError if the protocol, a metric or the document frequencies lack one of the languages."""
     settled = self.settled
-    if lacking := [code for code in codes if settled.languages and code not in settled.languages]:
+    if lacking := [
+      language for language in languages if settled.languages and language not in settled.languages
+    ]:
       raise UsageError(
         f"--protocol={settled.protocol} has no {', '.join(lacking)}, but {', '.join(settled.languages)}: score only "
         "those, with --languages"
       )
     for name in settled.metrics:
-      own = metrics_lib.CAPTION_METRICS[name].languages or codes
-      if others := [code for code in codes if code not in own]:
+      own = metrics_lib.CAPTION_METRICS[name].languages or languages
+      if others := [language for language in languages if language not in own]:
         raise UsageError(
           f"metric '{name}' is for {', '.join(own)} only, not for {', '.join(others)}; score only "
           f"--languages={','.join(own)}, or leave out the metric"
         )
-    for code in codes:
-      if isinstance(self.document_frequencies, Mapping) and code not in self.document_frequencies:
-        raise UsageError(f"the file of document frequencies lacks '{code}'; score other --languages")
+    for language in languages:
+      if isinstance(self.document_frequencies, Mapping) and language not in self.document_frequencies:
+        raise UsageError(f"the file of document frequencies lacks '{language}'; score other --languages")
 
   @functools.cached_property
   def settled(self) -> Settled:
@@ -164,14 +166,14 @@ class ScoringOptions:
     )
 
   @property
-  def codes(self) -> tuple[str, ...] | None:
+  def scored_languages(self) -> tuple[str, ...] | None:
     """The codes of the languages to score; None: all that have references."""
     if self.languages is None:
       return None
     if isinstance(self.languages, str):
       return languages_lib.parse(self.languages)
     names = _names("languages", self.languages, languages_lib.LANGUAGES)
-    return tuple(languages_lib.get(code).code for code in names)
+    return tuple(languages_lib.get(language).code for language in names)
 
   @property
   def residue_kinds(self) -> tuple[str, ...]:

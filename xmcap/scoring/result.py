@@ -73,20 +73,20 @@ def read_table(path: str | os.PathLike) -> score_table.Table:
   """Reads `table.json` without published scores and notes about them; UsageError if it is malformed."""
   outputs.settle(os.path.dirname(path))
   content = jsonl.read_document(path, _TableFile, "not a table of xmcap score", "score again")
-  for code, row in content.languages.items():
-    languages_lib.check(code, str(path))
+  for language, row in content.languages.items():
+    languages_lib.check(language, str(path))
     for name in means_lib.COUNTS:
       if not isinstance(row.get(name, 0), int):
         raise UsageError(
-          f"{path}: not a table of xmcap score ({code}: {name} is not an integer); score again"
+          f"{path}: not a table of xmcap score ({language}: {name} is not an integer); score again"
         )
   try:
     signature = Signature.parse(content.signature)
   except UsageError as error:
     raise UsageError(f"{path}: {error}") from None
   rows = {
-    code: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
-    for code, row in content.languages.items()
+    language: {name: cell.score if isinstance(cell, _Interval) else cell for name, cell in row.items()}
+    for language, row in content.languages.items()
   }
   names = [row.keys() - {*means_lib.COUNTS} for row in rows.values()]
   if names.count(names[0]) < len(names) or not names[0] or not names[0] <= metrics.METRICS.keys():
@@ -94,8 +94,8 @@ def read_table(path: str | os.PathLike) -> score_table.Table:
       f"{path}: languages differ in their metrics, or a metric is unknown to this version; score again"
     )
   rows = {
-    code: {name: _unscaled(name, value, content.scale) for name, value in row.items()}
-    for code, row in rows.items()
+    language: {name: _unscaled(name, value, content.scale) for name, value in row.items()}
+    for language, row in rows.items()
   }
   intervals: dict[str, dict[str, score_table.Interval]] = {}
   for name, row in {**content.languages, **content.means}.items():

@@ -140,22 +140,24 @@ def score_captions(
     captions = _by_language(references, predictions, scored, settled.tokenizer)
     vocabularies = None
     if options.judges_languages:
-      of_codes = {code: of_code.references for code, of_code in captions.items()}
-      vocabularies = language_fidelity.read(references, of_codes)
+      of_languages = {language: column.references for language, column in captions.items()}
+      vocabularies = language_fidelity.read(references, of_languages)
       health_lib.load()  # once, not in each process
     of_language, residual = _measure(captions, vocabularies, options)
-  statistics = {code: outcome.statistics for code, outcome in of_language.items()}
+  statistics = {language: outcome.statistics for language, outcome in of_language.items()}
   health = _health(of_language, residual, unseen)
   # Notes and signature.
   notes += [
     *of_predictions,
-    *_further_notes([code for code in scored if code not in languages_lib.LANGUAGES]),
+    *_further_notes([language for language in scored if language not in languages_lib.LANGUAGES]),
     *settled.notes,
     *language_lib.notes_on_words(of_language, "" if settled.protocol else settled.tokenizer),
     *([] if options.document_frequencies else _single_image_notes(statistics, settled.metrics)),
     *health_lib.notes(health, settled.metrics, options.wrong_language),
     *(vectors.notes(settled.metrics, zero=options.empties_wrong_language) if vectors else ()),
-    *language_fidelity.notes_on_emptied({code: outcome.num_emptied for code, outcome in of_language.items()}),
+    *language_fidelity.notes_on_emptied(
+      {language: outcome.num_emptied for language, outcome in of_language.items()}
+    ),
   ]
   parts = {
     **_signature_of_words(of_language, options),
@@ -183,9 +185,11 @@ def score_captions(
     references=references,
     predictions=predictions,
     health=health,
-    words={code: outcome.words for code, outcome in of_language.items() if outcome.words},
+    words={language: outcome.words for language, outcome in of_language.items() if outcome.words},
     document_frequencies={
-      code: outcome.document_frequency for code, outcome in of_language.items() if outcome.document_frequency
+      language: outcome.document_frequency
+      for language, outcome in of_language.items()
+      if outcome.document_frequency
     },
   )
 
@@ -198,23 +202,23 @@ def _by_language(
   tokenized = references.tokenized if splitter.needs_tokenized else {}
   if splitter.needs_tokenized and not tokenized:
     raise UsageError("--tokenizer=given needs references with caption/tokenized, such as XM3600's")
-  columns: dict[str, tuple[list, list, list, list]] = {code: ([], [], [], []) for code in scored}
+  columns: dict[str, tuple[list, list, list, list]] = {language: ([], [], [], []) for language in scored}
   for key in sorted(references):
     predicted, words = predictions.get(key, {}), tokenized.get(key, {})
-    for code, texts in references[key].items():
-      if texts and code in columns:
-        of_keys, hypotheses, of_images, of_words = columns[code]
+    for language, texts in references[key].items():
+      if texts and language in columns:
+        of_keys, hypotheses, of_images, of_words = columns[language]
         of_keys.append(key)
-        hypotheses.append(predicted[code])
+        hypotheses.append(predicted[language])
         of_images.append(texts)
         if tokenized:
-          of_words.append(words[code])
+          of_words.append(words[language])
   place = {key: place for place, key in enumerate(references)} if splitter.in_order else {}
   orders = {
-    code: sorted(range(len(of_keys)), key=lambda i: place[of_keys[i]]) if splitter.in_order else ()
-    for code, (of_keys, *_) in columns.items()
+    language: sorted(range(len(of_keys)), key=lambda i: place[of_keys[i]]) if splitter.in_order else ()
+    for language, (of_keys, *_) in columns.items()
   }
-  return {code: language_lib.Captions(*columns[code], orders[code]) for code in scored}
+  return {language: language_lib.Captions(*columns[language], orders[language]) for language in scored}
 
 
 def _measure(
@@ -224,37 +228,40 @@ def _measure(
 ) -> tuple[dict[str, language_lib.Scored], dict[str, health_lib.Residual]]:
   """Returns the outcome of each language, and if health is measured, the residue that the languages share."""
 
-  def work(code: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
-    if code is None:
+  def work(language: str | None) -> language_lib.Scored | dict[str, health_lib.Residual]:
+    if language is None:
       return _residual(captions)
-    return language_lib.score_language(code, captions[code], options, vocabularies)
+    return language_lib.score_language(language, captions[language], options, vocabularies)
 
   # The residue of all languages together takes longest, then languages that need a segmenter, so they come first.
   slowest_first = [
     *([None] if options.health else []),
-    *sorted(captions, key=lambda code: code not in tokenizers.SEGMENTERS),
+    *sorted(captions, key=lambda language: language not in tokenizers.SEGMENTERS),
   ]
   outcomes: dict[str | None, Any] = dict(
     zip(slowest_first, processes_lib.map_forked(work, slowest_first, options.processes), strict=True)
   )
-  return {code: outcomes[code] for code in captions}, outcomes.get(None, {})
+  return {language: outcomes[language] for language in captions}, outcomes.get(None, {})
 
 
 def _residual(captions: Mapping[str, language_lib.Captions]) -> dict[str, health_lib.Residual]:
   return health_lib.residual(
-    {code: of_code.hypotheses for code, of_code in captions.items()},
-    {code: list(itertools.chain.from_iterable(of_code.references)) for code, of_code in captions.items()},
+    {language: of_language.hypotheses for language, of_language in captions.items()},
+    {
+      language: list(itertools.chain.from_iterable(of_language.references))
+      for language, of_language in captions.items()
+    },
   )
 
 
-def _further_notes(codes: Sequence[str]) -> list[str]:
+def _further_notes(languages: Sequence[str]) -> list[str]:
   """Returns a note on the languages that are not among the 36, and one on those of them without spaces."""
   notes = []
   for spaces, words in (
     (True, "words are split at white space"),
     (False, "written without spaces, so --tokenizer=default takes each character for a word"),
   ):
-    further = [languages_lib.get(code) for code in codes if languages_lib.get(code).spaces is spaces]
+    further = [languages_lib.get(code) for code in languages if languages_lib.get(code).spaces is spaces]
     if further:
       named = ", ".join(f"{language.code} ({language.english_name})" for language in further)
       notes.append(f"{named} {'is' if len(further) == 1 else 'are'} not among the 36 languages: {words}")
@@ -262,7 +269,7 @@ def _further_notes(codes: Sequence[str]) -> list[str]:
 
 
 def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> list[str]:
-  single = [code for code, of_language in statistics.items() if len(of_language.keys) == 1]
+  single = [language for language, of_language in statistics.items() if len(of_language.keys) == 1]
   if not single or not {"cider", "cider_d"} & set(metrics):
     return []
   return [
@@ -295,13 +302,15 @@ def _signature_of_words(
   of_language: Mapping[str, language_lib.Scored], options: ScoringOptions
 ) -> dict[str, str]:
   versions: dict[str, list[str]] = {}
-  for code, outcome in of_language.items():
-    versions.setdefault(outcome.tokenizer, []).append(code)
+  for language, outcome in of_language.items():
+    versions.setdefault(outcome.tokenizer, []).append(language)
   words = ",".join(
-    f"{version}[{'all' if len(versions) == 1 else ' '.join(codes)}]"
-    for version, codes in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
+    f"{version}[{'all' if len(versions) == 1 else ' '.join(languages)}]"
+    for version, languages in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
   )
-  hashes = "".join(f"{code}:{outcome.document_frequency_hash}\n" for code, outcome in of_language.items())
+  hashes = "".join(
+    f"{language}:{outcome.document_frequency_hash}\n" for language, outcome in of_language.items()
+  )
   tokenizer = options.settled.tokenizer
   return {
     "document_frequency": f"{'file' if options.document_frequencies else 'corpus'}#{digest(hashes)}",
@@ -313,9 +322,9 @@ def _signature_of_words(
 def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict[str, str]:
   keys = {key for outcome in of_language.values() for key in outcome.statistics.keys}
   num_references = sum(outcome.statistics.num_counted for outcome in of_language.values())
-  references = "".join(f"{code}:{outcome.references_hash}\n" for code, outcome in of_language.items())
+  references = "".join(f"{language}:{outcome.references_hash}\n" for language, outcome in of_language.items())
   order = "".join(
-    f"{code}:{outcome.order_hash}\n" for code, outcome in of_language.items() if outcome.order_hash
+    f"{language}:{outcome.order_hash}\n" for language, outcome in of_language.items() if outcome.order_hash
   )
   return {
     "languages": " ".join(of_language),

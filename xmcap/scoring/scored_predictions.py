@@ -18,13 +18,13 @@ def prepare(
 
   Errors are those of `score`.
   """
-  scored = match_references(references, predictions, options.codes, options.missing, failed)
+  scored = match_references(references, predictions, options.scored_languages, options.missing, failed)
   notes = []
   if options.missing == "empty":
     predictions, notes = _filled(references, predictions, scored, failed)
   unseen = failed_requests.find_unseen(references, predictions, scored)
   if unseen:
-    total = sum(bool(of_image.get(code)) for of_image in references.values() for code in scored)
+    total = sum(bool(of_image.get(language)) for of_image in references.values() for language in scored)
     notes += failed_requests.unseen_notes(unseen, predictions, total)
   if options.residue_kinds:
     predictions, removed = _cleaned(references, predictions, scored, unseen, options)
@@ -40,13 +40,13 @@ def _filled(
   if not counts:
     return filled, []
   missing = wording.count(sum(counts.values()), "missing prediction")
-  where = ", ".join(f"{code} {count:,}" for code, count in counts.items())
+  where = ", ".join(f"{language} {count:,}" for language, count in counts.items())
   notes = [f"{missing} scored as empty captions: {where}"]
   unanswered = [
-    (code, key, text)
+    (language, key, text)
     for key, of_image in failed.items()
-    for code, text in of_image.items()
-    if code in counts and references.get(key, {}).get(code)
+    for language, text in of_image.items()
+    if language in counts and references.get(key, {}).get(language)
   ]
   if unanswered:
     requests = wording.count(len(unanswered), "request")
@@ -67,8 +67,8 @@ def _cleaned(
 
   def restored(captions: Predictions, texts: Mapping[tuple[str, str], str]) -> Predictions:
     changed = dict(captions)
-    for (code, key), text in texts.items():
-      changed[key] = {**changed[key], code: text}
+    for (language, key), text in texts.items():
+      changed[key] = {**changed[key], language: text}
     return changed
 
   cleaned, notes = residue.clean_all(

@@ -50,7 +50,7 @@ def make_table(
     samples = resampling.bootstrap(statistics, bootstrap, seed)
   return score_table.Table.of_rows(
     str(Signature({**parts, "xmcap": xmcap.__version__})),
-    {code: of_language.row() for code, of_language in statistics.items()},
+    {language: of_language.row() for language, of_language in statistics.items()},
     title,
     intervals=resampling.intervals(samples),
     notes=tuple(notes),

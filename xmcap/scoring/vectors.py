@@ -292,7 +292,7 @@ def _find(folder: pathlib.Path, language: str) -> pathlib.Path | None:
   if not folder.is_dir():
     return None
   named = ((file.stem, file) for file in sorted(folder.iterdir()) if file.suffix == ".npy")
-  return languages.by_code(named, folder).get(language)
+  return languages.by_language(named, folder).get(language)
 
 
 def _take(array: np.ndarray, rows: np.ndarray, where: str) -> np.ndarray:

@@ -144,9 +144,12 @@ class _Captions:
     if asked.stream:
       return StreamingResponse(_lines(captions, warning, service.model), media_type=_JSON_LINES)
     async with contextlib.aclosing(captions):
-      by_code = {code: caption async for code, caption in captions}
-    answer = {"search": asked.name, "captions": {code: by_code[code].text for code in asked.languages}}
-    warnings = filter(None, (warning, service.model.unlike(by_code)))
+      by_language = {language: caption async for language, caption in captions}
+    answer = {
+      "search": asked.name,
+      "captions": {language: by_language[language].text for language in asked.languages},
+    }
+    warnings = filter(None, (warning, service.model.unlike(by_language)))
     return JSONResponse({**answer, "warning": warning} if (warning := "; ".join(warnings)) else answer)
 
   def _asked(self, request: Request) -> _Asked:
@@ -157,7 +160,7 @@ class _Captions:
     if unknown := sorted(set(query) - {*_PARAMETERS}):
       raise Refused(400, f"unknown parameter {unknown[0][:40]!r}: give {', '.join(_PARAMETERS)}")
     model = self._service.model
-    codes = model.codes(query["languages"]) if "languages" in query else model.unasked
+    languages = model.languages_of(query["languages"]) if "languages" in query else model.unasked
     name = query.get("search", next(iter(model.searches)))
     if name not in model.searches:
       raise Refused(400, f"unknown search {name[:40]!r}: give one of {', '.join(model.searches)}")
@@ -174,7 +177,7 @@ class _Captions:
     if stream not in ("true", "false"):
       raise Refused(400, "stream: give true or false")
     self._service.start.check(name)
-    return _Asked(codes, name, search, of_draws.get("seed"), stream == "true")
+    return _Asked(languages, name, search, of_draws.get("seed"), stream == "true")
 
 
 def _nothing() -> None:
@@ -196,15 +199,15 @@ async def _lines(captions, warning: str, model: ServedModel) -> AsyncIterator[st
 
   An error becomes the last line, since the status has already been sent.
   """
-  by_code = {}
+  by_language = {}
   async with contextlib.aclosing(captions):
     if warning:
       yield json.dumps({"warning": warning}) + "\n"
     try:
-      async for code, caption in captions:
-        by_code[code] = caption
-        yield json.dumps({"language": code, "caption": caption.text}, ensure_ascii=False) + "\n"
-      if warning := model.unlike(by_code):
+      async for language, caption in captions:
+        by_language[language] = caption
+        yield json.dumps({"language": language, "caption": caption.text}, ensure_ascii=False) + "\n"
+      if warning := model.unlike(by_language):
         yield json.dumps({"warning": warning}) + "\n"
     except Refused as error:
       yield json.dumps({"error": str(error)}) + "\n"

@@ -193,6 +193,6 @@ class Batcher:
     self._observe(len(batch), sum(map(len, languages)), loop.time() - began)
     # A padded call has more rows than jobs, and more captions than requested.
     for job, codes, captions in zip(batch, languages, captioned, strict=False):
-      job.results.put_nowait([(code, captions[code]) for code in codes])
+      job.results.put_nowait([(language, captions[language]) for language in codes])
       if not job.languages:
         job.decoded()

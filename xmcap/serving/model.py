@@ -37,13 +37,13 @@ class ServedModel:
   @property
   def trained(self) -> tuple[str, ...]:
     """The offered languages that the model was trained on, as far as that is known."""
-    return tuple(code for code in self.offered if not self.own or code in self.own)
+    return tuple(language for language in self.offered if not self.own or language in self.own)
 
   @property
   def untrained(self) -> tuple[str, ...]:
     """Further languages that requests may name, with a warning."""
     own = self.own or self.offered
-    return tuple(code for code in self.chosen or languages.LANGUAGES if code not in own)
+    return tuple(language for language in self.chosen or languages.LANGUAGES if language not in own)
 
   @property
   def unasked(self) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class ServedModel:
     """The names of the searches that sample captions."""
     return [name for name, search in self.searches.items() if hasattr(search, "temperature")]
 
-  def codes(self, text: str) -> tuple[str, ...]:
+  def languages_of(self, text: str) -> tuple[str, ...]:
     """The languages of a request, from its parameter; Refused for one that is unknown or not offered."""
     if text == "all":
       return self.offered
@@ -68,7 +68,7 @@ class ServedModel:
       codes = languages.parse(text)
     except UsageError as error:
       raise Refused(400, str(error)) from None
-    if others := [code for code in codes if code not in allowed]:
+    if others := [language for language in codes if language not in allowed]:
       raise Refused(
         400, f"this server does not caption in {', '.join(others)}: give some of {', '.join(allowed)}"
       )
@@ -76,10 +76,12 @@ class ServedModel:
 
   def warning(self, codes: Sequence[str]) -> str:
     """What `xmcap caption` warns of for these languages: that the model was not trained on some; "" if it was."""
-    others = [code for code in codes if code not in self.own]
+    others = [language for language in codes if language not in self.own]
     return languages.trained_on(self.own, others) if self.own and others else ""
 
   def unlike(self, candidates: Mapping[str, Any]) -> str:
     """What it warns of for a picture, from its candidates {language: `Candidate`}: that it may be unfamiliar; or ""."""
-    warning = familiarity.unlike(self.known, {code: one.probability for code, one in candidates.items()})
+    warning = familiarity.unlike(
+      self.known, {language: one.probability for language, one in candidates.items()}
+    )
     return f"the picture {warning}" if warning else ""

@@ -85,12 +85,12 @@ def countries_of_languages(path: str | os.PathLike | None = None) -> dict[str, f
     UsageError: the file is malformed.
   """
   if path is None:
-    return {code: frozenset(places.split()) for code, places in _places()["languages"].items()}
+    return {language: frozenset(places.split()) for language, places in _places()["languages"].items()}
   countries: dict[str, set[str]] = collections.defaultdict(set)
   for where, row in _rows(path, ("language", "country")):
     languages_lib.check(row["language"], where)
     countries[row["language"]].add(_country(row["country"], where))
-  return {code: frozenset(codes) for code, codes in countries.items()}
+  return {language: frozenset(languages) for language, languages in countries.items()}
 
 
 def read_candidates(path: str | os.PathLike) -> Candidates:
@@ -103,7 +103,9 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
     UsageError: no such columns, an unknown language, country or continent, a key twice, or no picture.
   """
   continents = {name.lower(): name for name in _places()["continents"]}
-  continent_of = {code: name for name, members in _places()["continents"].items() for code in members.split()}
+  continent_of = {
+    language: name for name, members in _places()["continents"].items() for language in members.split()
+  }
   keys: list[str] = []
   place_of: list[int] = []
   places: dict[ImageOrigin, int] = {}
@@ -122,9 +124,9 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
     seen.add(key)
     cells = tuple(row.get(name, "") for name in ("languages", "country", "continent"))
     if cells not in index_of:
-      codes, country, continent = cells
-      for code in codes.split():
-        languages_lib.check(code, where)
+      languages, country, continent = cells
+      for language in languages.split():
+        languages_lib.check(language, where)
       country = country and _country(country, where)
       if country and country not in continent_of and not continent:
         raise UsageError(
@@ -135,7 +137,9 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
           f"{where}: continent '{shown(continent)}' is none of {', '.join(continents.values())}"
         )
       place = ImageOrigin(
-        frozenset(codes.split()), country, continents.get(continent.lower()) or continent_of.get(country, "")
+        frozenset(languages.split()),
+        country,
+        continents.get(continent.lower()) or continent_of.get(country, ""),
       )
       index_of[cells] = places.setdefault(place, len(places))
     keys.append(key)
@@ -147,7 +151,7 @@ def read_candidates(path: str | os.PathLike) -> Candidates:
 
 def select(
   candidates: Candidates,
-  codes: Sequence[str],
+  languages: Sequence[str],
   count: int = 100,
   seed: int = 0,
   countries: Mapping[str, frozenset[str]] | None = None,
@@ -155,53 +159,57 @@ def select(
   """Selects `count` pictures for each language; equal candidates and seed give equal pictures, in any order of lines.
 
   Args:
-    codes: the languages.
+    languages: the languages.
     countries: as `countries_of_languages` returns; None: those that come with xmcap.
 
   Raises:
     UsageError: too few pictures, or a language without countries.
   """
   countries = countries_of_languages() if countries is None else countries
-  if lacking := [code for code in codes if code not in countries]:
+  if lacking := [language for language in languages if language not in countries]:
     raise UsageError(
       f"no country is known for {', '.join(lacking)}: give --places=FILE with language and country"
     )
-  needed = count * len(codes)
+  needed = count * len(languages)
   if len(candidates.keys) < needed:
     raise UsageError(
-      f"{wording.count(len(candidates.keys), 'picture')} for {wording.count(len(codes), 'language')} of "
+      f"{wording.count(len(candidates.keys), 'picture')} for {wording.count(len(languages), 'language')} of "
       f"{count:,} each: "
       f"{needed:,} are needed"
     )
   has_areas = any(place.languages for place in candidates.places)
-  near = {code: _near(candidates.places, code, countries) for code in codes}  # [levels, places]
+  near = {
+    language: _near(candidates.places, language, countries) for language in languages
+  }  # [levels, places]
   of_place = np.bincount(candidates.place_of, minlength=len(candidates.places))
-  pools = {code: int(of_place[near[code][0 if has_areas else 1]].sum()) for code in codes}
+  pools = {language: int(of_place[near[language][0 if has_areas else 1]].sum()) for language in languages}
   ranks = _ranks(candidates.keys, seed)
   is_free = np.ones(len(candidates.keys), bool)
   pictures: list[Selected] = []
-  for code in sorted(codes, key=lambda code: (pools[code], code)):
+  for language in sorted(languages, key=lambda language: (pools[language], language)):
     missing = count
-    for level, is_near in zip(LEVELS, near[code], strict=True):
+    for level, is_near in zip(LEVELS, near[language], strict=True):
       pool = np.flatnonzero(is_near[candidates.place_of] & is_free)
       taken = pool[np.argsort(ranks[pool], kind="stable")[:missing]]
       is_free[taken] = False
       missing -= len(taken)
       for index in map(int, taken):
         place = candidates.places[int(candidates.place_of[index])]
-        pictures.append(Selected(candidates.keys[index], code, level, place))
+        pictures.append(Selected(candidates.keys[index], language, level, place))
       if not missing:
         break
   return Selection(pictures, pools)
 
 
-def _near(places: Sequence[ImageOrigin], code: str, countries: Mapping[str, frozenset[str]]) -> np.ndarray:
+def _near(
+  places: Sequence[ImageOrigin], language: str, countries: Mapping[str, frozenset[str]]
+) -> np.ndarray:
   """Returns for each of `LEVELS` whether each place is so near to a language, bool [levels, places]."""
-  own = countries[code]
+  own = countries[language]
   continents = {name for name, members in _places()["continents"].items() if own & set(members.split())}
   return np.array(
     [
-      [code in place.languages for place in places],
+      [language in place.languages for place in places],
       [place.country in own for place in places],
       [place.continent in continents for place in places],
       [True] * len(places),
@@ -258,7 +266,8 @@ def table(selection: Selection) -> str:
   counts = collections.Counter((picture.language, picture.level) for picture in selection.pictures)
   order = dict.fromkeys(picture.language for picture in selection.pictures)
   lines = [
-    (code, f"{selection.pools[code]:,}", *(f"{counts[code, level]:,}" for level in LEVELS)) for code in order
+    (language, f"{selection.pools[language]:,}", *(f"{counts[language, level]:,}" for level in LEVELS))
+    for language in order
   ]
-  total = ("all", "", *(f"{sum(counts[code, level] for code in order):,}" for level in LEVELS))
+  total = ("all", "", *(f"{sum(counts[language, level] for language in order):,}" for level in LEVELS))
   return grid.Grid(("language", "pool", *LEVELS), tuple(lines), (total,)).text()

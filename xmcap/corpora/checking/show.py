@@ -123,7 +123,7 @@ def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> 
   batch = stream.batch(step)
   positions = np.arange(count, dtype=np.int64) + step * count
   drawn = stream.source.read(stream.indices(positions))
-  languages = {tuple(stream.vocabulary.prompt(code)): code for code in stream.languages}
+  languages = {tuple(stream.vocabulary.prompt(language)): language for language in stream.languages}
   shown = []
   for record, pixels, prompts, targets in zip(
     drawn, batch["image"], batch["prompt_tokens"], batch["target_tokens"], strict=True

@@ -80,9 +80,9 @@ def _card(picture: ShownPicture, target_length: int) -> str:
   locale = f", region {escape(record.locale)}" if record.locale else ""
   tags = f'<p class="tags">Tags: {escape(", ".join(record.tags))}</p>' if record.tags else ""
   tags += "".join(
-    f'<p class="tags">Tags, {languages.get(code).english_name}: <span lang="{code}">{escape(", ".join(of_code))}'
-    "</span></p>"
-    for code, of_code in record.tags_by_language.items()
+    f'<p class="tags">Tags, {languages.get(language).english_name}: <span lang="{language}">'
+    f"{escape(', '.join(of_language))}</span></p>"
+    for language, of_language in record.tags_by_language.items()
   )
   captions = "".join(_caption(caption, target_length) for caption in picture.captions)
   if not captions:

@@ -150,7 +150,9 @@ def statistics(
       release = references.read_references(copy)
     name = f"{os.path.basename(folder)} (release)"
     pictures = (
-      Record(key, b"", [Caption(code, text, source="") for code, texts in own.items() for text in texts])
+      Record(
+        key, b"", [Caption(language, text, source="") for language, texts in own.items() for text in texts]
+      )
       for key, own in release.items()
     )
     rows += _rows(name, [_count(pictures, model)])

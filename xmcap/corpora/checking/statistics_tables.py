@@ -51,7 +51,7 @@ def figures(corpus: str, split: str) -> dict[str, Mapping[str, float]]:
   if (corpus, split) not in _SIZES:
     return {}
   images, captions = _SIZES[corpus, split]
-  return {code: {"images": images, "captions": captions} for code in languages.TRAINED}
+  return {language: {"images": images, "captions": captions} for language in languages.TRAINED}
 
 
 def _counts(split: str, images: int, rows: Sequence[TextStatistics], target_length: int) -> str:
@@ -107,8 +107,8 @@ def _compared(
   heads = ["images" if column == "images" else _COLUMNS[column][0] for column in columns]
   lines = []
   by_language = {row.language: row for row in rows}
-  for code, expected in figures.items():
-    row = by_language.get(code, TextStatistics(split, code))
+  for language, expected in figures.items():
+    row = by_language.get(language, TextStatistics(split, language))
     cells = [
       _difference(getattr(row, column), expected[column], column.startswith("mean_")) for column in columns
     ]

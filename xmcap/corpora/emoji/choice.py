@@ -97,7 +97,7 @@ def described(chosen: Sequence[Emoji]) -> list[dict[str, Any]]:
     {
       "character": emoji.character,
       "tag": emoji.tag,
-      "lacks": [code for code in languages.LANGUAGES if code not in emoji.names],
+      "lacks": [language for language in languages.LANGUAGES if language not in emoji.names],
     }
     for emoji in chosen
   ]

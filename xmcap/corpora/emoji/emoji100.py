@@ -70,7 +70,7 @@ def build(
     artists = artists_lib.find(cache)
     chosen = emoji_choice.choose(artists.cldr.names, artists_lib.Common(artists), num_emoji + num_held_out)
     say(f"{num_emoji} emoji and {num_held_out} held out, in {len(artists.cldr.names)} languages")
-    names = {code: [emoji.names[code] for emoji in chosen] for code in artists.cldr.names}
+    names = {language: [emoji.names[language] for emoji in chosen] for language in artists.cldr.names}
     tags = [emoji.tag for emoji in chosen]
     captioner = drawn_split.SceneCaptions(names, artists.cldr.standard, artists.cldr.plain)
     renderers = {
@@ -119,14 +119,14 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
   """
   english = {names["en"][index].casefold() for index in classes}
   by_language = {}
-  for code in ("en", *(code for code in names if code != "en")):
+  for language in ("en", *(language for language in names if language != "en")):
     own = [
-      (index, names[code][index])
+      (index, names[language][index])
       for index in classes
-      if code == "en" or names[code][index].casefold() not in english
+      if language == "en" or names[language][index].casefold() not in english
     ]
     if len(own) > 1:
-      by_language[code.upper()] = [[index for index, _ in own], [name for _, name in own]]
+      by_language[language.upper()] = [[index for index, _ in own], [name for _, name in own]]
   return by_language
 
 

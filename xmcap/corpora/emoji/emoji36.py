@@ -64,7 +64,7 @@ def build(
     source = emoji_sources.find(options.source, cache)
     chosen = emoji_choice.choose(source.cldr.names, source.pictures, options.num_emoji, _OPTIONAL)
     say(f"{options.num_emoji} emoji ({source.way})")
-    names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
+    names = {language: [emoji.names.get(language) for emoji in chosen] for language in languages.LANGUAGES}
     captioner = SceneCaptions(names, source.cldr.standard, source.cldr.plain)
     renderer = scenes.Renderer([emoji.picture for emoji in chosen], options.image_size, options.scene)
     draw = Combinations(options.num_emoji, options.pictures, options.seed).draw

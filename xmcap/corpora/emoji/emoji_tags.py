@@ -110,11 +110,11 @@ def build(
       "way": source.way,
       "emoji": emoji_choice.described(chosen),
       "keywords": {
-        code: len({word for words in own for word in words or ()}) for code, own in keywords.items()
+        language: len({word for words in own for word in words or ()}) for language, own in keywords.items()
       },
       "translation": {
-        code: {"words": own.words, "unknown": own.unknown, "same": own.same}
-        for code, own in translated.items()
+        language: {"words": own.words, "unknown": own.unknown, "same": own.same}
+        for language, own in translated.items()
       },
       "labels": labels,
     }
@@ -130,19 +130,19 @@ def choose(source: emoji_sources.EmojiSource, count: int) -> list[emoji_choice.E
   """
   keywords = source.cldr.keywords
   names = {
-    code: {emoji: name for emoji, name in of_language.items() if emoji in keywords[code]}
-    for code, of_language in source.cldr.names.items()
+    language: {emoji: name for emoji, name in of_language.items() if emoji in keywords[language]}
+    for language, of_language in source.cldr.names.items()
   }
   candidates = [emoji for emoji, _ in emoji_choice.candidates(names, _OPTIONAL)]
-  codes = [code for code in names if code not in _OPTIONAL]
+  codes = [language for language in names if language not in _OPTIONAL]
   counts = {
-    code: collections.Counter(word for emoji in candidates for word in keywords[code][emoji])
-    for code in codes
+    language: collections.Counter(word for emoji in candidates for word in keywords[language][emoji])
+    for language in codes
   }
   shared = {
     emoji
     for emoji in candidates
-    if all(any(counts[code][word] > 1 for word in keywords[code][emoji]) for code in codes)
+    if all(any(counts[language][word] > 1 for word in keywords[language][emoji]) for language in codes)
   }
   return emoji_choice.choose(names, source.pictures, count, _OPTIONAL, shared)
 
@@ -154,20 +154,20 @@ def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int)
   """
   pictures = [picture for split in splits for picture in split.annotated()]
   counts_of_labels = {}
-  for code in languages.LANGUAGES:
-    tagged = [picture for picture in pictures if code in picture.tags]
+  for language in languages.LANGUAGES:
+    tagged = [picture for picture in pictures if language in picture.tags]
     counts = collections.Counter(
-      tag for picture in tagged if picture.split == tag_labels.TRAIN for tag in picture.tags[code]
+      tag for picture in tagged if picture.split == tag_labels.TRAIN for tag in picture.tags[language]
     )
     if max(counts.values(), default=0) < least:
       continue
-    made = tag_labels.make(tagged, code, least=least)
-    counts_of_labels[code] = len(made.counts)
-    files.make_folder(folder / code)
-    files.write_text(folder / code / "labels.txt", "".join(f"{label}\n" for label in made.counts))
+    made = tag_labels.make(tagged, language, least=least)
+    counts_of_labels[language] = len(made.counts)
+    files.make_folder(folder / language)
+    files.write_text(folder / language / "labels.txt", "".join(f"{label}\n" for label in made.counts))
     for split in dict.fromkeys(split for _, split, _ in made.pictures):
-      rows = ((key, code, labels) for key, of, labels in made.pictures if of == split)
-      write_tag_lines(folder / code / f"{split}.jsonl", rows)
+      rows = ((key, language, labels) for key, of, labels in made.pictures if of == split)
+      write_tag_lines(folder / language / f"{split}.jsonl", rows)
   if not counts_of_labels:
     raise UsageError(
       f"least={least}: no tag is on so many pictures of train; choose fewer, or a larger num_human"
@@ -188,11 +188,15 @@ def _texts(
   cldr: Cldr, chosen: Sequence[emoji_choice.Emoji], translated: Mapping[str, translation.Translated]
 ) -> tuple[SceneCaptions, SceneCaptions, dict[str, list[list[str] | None]]]:
   """Returns what writes human and translated captions, and language -> keywords of each emoji."""
-  names = {code: [emoji.names.get(code) for emoji in chosen] for code in languages.LANGUAGES}
+  names = {language: [emoji.names.get(language) for emoji in chosen] for language in languages.LANGUAGES}
   keywords = {
-    code: [cldr.keywords[code].get(emoji.character) if code in emoji.names else None for emoji in chosen]
-    for code in languages.LANGUAGES
+    language: [
+      cldr.keywords[language].get(emoji.character) if language in emoji.names else None for emoji in chosen
+    ]
+    for language in languages.LANGUAGES
   }
-  of_machine = {code: translated[code].names if code in translated else names[code] for code in names}
+  of_machine = {
+    language: translated[language].names if language in translated else names[language] for language in names
+  }
   people = SceneCaptions(names, cldr.standard, cldr.plain)
   return people, SceneCaptions(of_machine, cldr.standard, cldr.plain, tuple(translated)), keywords

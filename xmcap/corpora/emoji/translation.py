@@ -54,29 +54,29 @@ def translate(cldr: Cldr, emoji: Sequence[str], chinese: Mapping[str, str]) -> d
   """
   names = [_english(cldr.names["en"][one]) for one in emoji]
   translated = {}
-  for code in cldr.names:
-    if code == "en":
+  for language in cldr.names:
+    if language == "en":
       continue
-    dictionary = chinese if code == "zh" else _learned(cldr, code)
-    longest = max(map(len, names), default=1) if code == "zh" else 1
-    space = " " if languages.get(code).spaces else ""
+    dictionary = chinese if language == "zh" else _learned(cldr, language)
+    longest = max(map(len, names), default=1) if language == "zh" else 1
+    space = " " if languages.get(language).spaces else ""
     glosses = [list(_glosses(words, dictionary, longest)) for words in names]
     texts = [_joined([text for text, _ in of_name], space) for of_name in glosses]
-    translated[code] = Translated(
+    translated[language] = Translated(
       texts,
       words=sum(map(len, names)),
       unknown=sum(not is_known for of_name in glosses for _, is_known in of_name),
-      same=sum(text == cldr.names[code].get(one) for text, one in zip(texts, emoji, strict=True)),
+      same=sum(text == cldr.names[language].get(one) for text, one in zip(texts, emoji, strict=True)),
     )
   return translated
 
 
-def _learned(cldr: Cldr, code: str) -> dict[str, str]:
+def _learned(cldr: Cldr, language: str) -> dict[str, str]:
   """Returns the dictionary of a language, learned from names and keywords."""
-  segment = segmenters.load(code) if code in segmenters.SEGMENTERS else _split
+  segment = segmenters.load(language) if language in segmenters.SEGMENTERS else _split
   english, other = [], []
   for texts_by_language, repeats in ((cldr.names, _NAME_REPEATS), (cldr.keywords, 1)):
-    texts, own = texts_by_language["en"], texts_by_language[code]
+    texts, own = texts_by_language["en"], texts_by_language[language]
     both = [emoji for emoji in texts if emoji in own]
     pairs = [[_text(of[emoji]) for emoji in both] for of in (texts, own)]
     english += [_english(text) for text in pairs[0]] * repeats

@@ -39,7 +39,7 @@ def read(
   UsageError if pyarrow is missing, a file is damaged, its pictures take far more room than the file, or the pictures of
   a key in several languages differ.
   """
-  codes = {path: ids.code_of_name(path) or "" for path in paths}
+  codes = {path: ids.language_of_name(path) or "" for path in paths}
   is_said = columns.language or columns.default_language or any("=" in name for name in columns.captions)
   if is_said or not all(codes.values()):
     codes = {}

@@ -70,11 +70,13 @@ class Folder(build.CorpusBuild):
     pictures = ByPath.search(work, self._places(work, sources))
     names, counts = staging.gather(work, pictures, self.splits_by)
     # A language that some lines lack may be a slip, or not; nothing else tells.
-    work.say(f"of {lines:,} lines have captions: " + ", ".join(f"{code} {n:,}" for code, n in counts.items()))
+    work.say(
+      f"of {lines:,} lines have captions: " + ", ".join(f"{language} {n:,}" for language, n in counts.items())
+    )
     if not names:
       raise XmcapError(f"{self.captions}: none of its pictures can be used{_seen(work)}")
     # Stored beside the records, because the languages may be outside the table.
-    files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{code}\n" for code in counts))
+    files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{language}\n" for language in counts))
     for name in names:
       yield splits.write(work, name, staging.wanted(work, name), pictures, lines)
 

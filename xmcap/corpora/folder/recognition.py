@@ -181,8 +181,8 @@ def _asked_caption(element: str, named: _Names) -> tuple[str, str]:
   written, equals, name = element.partition("=")
   if not equals:
     return language_in(element) or languages.canonical(element) or "", named.asked(element)
-  code = languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
-  return code, named.asked(name)
+  language = languages.named(written) or languages.canonical(written) or languages.get(written.strip()).code
+  return language, named.asked(name)
 
 
 def _captions(

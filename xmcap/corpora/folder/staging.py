@@ -207,7 +207,7 @@ def gather(work: BuildInProgress, pictures: ByPath, rule: SplitRule) -> tuple[li
       database.execute("INSERT INTO settled VALUES (?, ?, ?, ?)", (identity, safe, split, usable))
     _fill_empty(database, rule)
     names = [name for (name,) in database.execute("SELECT DISTINCT split FROM settled")]
-  return split_choice.ordered(names), {code: counts[code] for code in languages.ordered(counts)}
+  return split_choice.ordered(names), {language: counts[language] for language in languages.ordered(counts)}
 
 
 def wanted(work: BuildInProgress, split: str) -> Iterator[Wanted]:

@@ -211,16 +211,16 @@ def of_language(name: str, profile: ColumnProfile, others: Sequence[ColumnRole])
 
   `id` is read as Indonesian if its values are of several words, or stand beside captions in `others`.
   """
-  code = language_in(name) or (languages.canonical(name) or "" if profile.released else "")
-  if not code or not profile.are_words:
+  language = language_in(name) or (languages.canonical(name) or "" if profile.released else "")
+  if not language or not profile.are_words:
     return None
   beside = any(column.language for column in others)
   if name.strip().lower() in OFTEN_OTHER and not (profile.are_phrases or beside):
     return None
-  why = f"{languages.get(code).english_name}, by its name"
-  if (base := languages.variety_base(code)) is not None and code not in languages.LANGUAGES:
+  why = f"{languages.get(language).english_name}, by its name"
+  if (base := languages.variety_base(language)) is not None and language not in languages.LANGUAGES:
     why += f"; --caption_columns={base}={shown(name, 20)} reads it as {base}"
-  return ColumnRole(name, CAPTION, code, why)
+  return ColumnRole(name, CAPTION, language, why)
 
 
 def language_in(name: str) -> str:
@@ -232,10 +232,10 @@ def language_in(name: str) -> str:
 def other(name: str, profile: ColumnProfile, chosen: bool = False) -> ColumnRole:
   """Returns a column that is ignored; `chosen` if the user listed the columns with captions."""
   bare = _PREFIX.sub("", str(name).strip())
-  code = language_in(name) or (languages.canonical(bare) or "" if bare else "")
+  language = language_in(name) or (languages.canonical(bare) or "" if bare else "")
   if _COPY.search(name):
     return ColumnRole(name, IGNORED, why="captions in another form")
-  if profile.are_like_captions or (code and profile.are_words and (profile.are_phrases or bare != name)):
+  if profile.are_like_captions or (language and profile.are_words and (profile.are_phrases or bare != name)):
     return ColumnRole(name, IGNORED, language_in(name), "looks like captions", missed=not chosen)
   if not profile.count:
     return ColumnRole(name, IGNORED, why="no value in the first rows: the first one decides", is_open=True)

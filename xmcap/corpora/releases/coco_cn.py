@@ -105,7 +105,9 @@ def write_text(
         files.remove_incomplete(folder)
       captions = _write_references(out / split / "captions.jsonl", pictures, _REFERENCES)
       machine = _write_references(out / f"{split}-mt" / "captions.jsonl", pictures, ("mt",))
-      tags = [(picture.key, code, tags) for picture in pictures for code, tags in picture.tags.items()]
+      tags = [
+        (picture.key, language, tags) for picture in pictures for language, tags in picture.tags.items()
+      ]
       if tags:  # the extension has none
         write_tag_lines(out / split / "tags.jsonl", tags)
       counts[split] = {"pictures": len(pictures), "captions": captions, "machine_captions": machine}
@@ -117,7 +119,7 @@ def write_text(
 
 def write_tag_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
   """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
-  rows = ({"image/key": key, "language": code, "tags": of_picture} for key, code, of_picture in tags)
+  rows = ({"image/key": key, "language": language, "tags": of_picture} for key, language, of_picture in tags)
   files.write_lines(path, map(_json_line, rows))
 
 

@@ -20,7 +20,7 @@ from xmcap.corpora.building.spill import CaptionRow
 from xmcap.data.records import SOURCES
 
 # English is excluded: a translation into it would duplicate the original.
-_TARGETS = {code: number for number, code in enumerate(languages.LANGUAGES) if code != "en"}
+_TARGETS = {language: number for number, language in enumerate(languages.LANGUAGES) if language != "en"}
 ENGLISH = tuple(languages.LANGUAGES).index("en")
 HUMAN, MT = SOURCES.index("human"), SOURCES.index("mt")
 LEFT_OUT = -1

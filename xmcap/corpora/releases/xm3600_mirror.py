@@ -38,7 +38,7 @@ def read(work: BuildInProgress, folder: pathlib.Path, with_pictures: bool) -> di
       packed = Packed(stack.enter_context(tarfile.TarFile(fileobj=file, mode="w")), paths)
     for done, path in enumerate(paths, 1):
       for number, (_, row) in enumerate(arrow_files.rows(path, () if packed else ("image",))):
-        _add(lines, row, ids.code_of_name(path) or "", f"{path.name}, row {number:,}", work, packed)
+        _add(lines, row, ids.language_of_name(path) or "", f"{path.name}, row {number:,}", work, packed)
       progress(done)
   return lines
 
@@ -46,7 +46,7 @@ def read(work: BuildInProgress, folder: pathlib.Path, with_pictures: bool) -> di
 def _add(
   lines: dict[str, dict[str, Any]],
   row: dict[str, Any],
-  code: str,
+  language: str,
   where: str,
   work: BuildInProgress,
   packed: Packed | None,
@@ -56,10 +56,10 @@ def _add(
     work.problems.add("missing_field", where, "image_id or captions is missing or not a string")
     return
   line = lines.setdefault(key, {"image/key": key, "image/locale": row.get("image_locale") or ""})
-  if code in line:
-    work.problems.add("duplicate_line", where, f"{key} has an earlier row in {code}")
+  if language in line:
+    work.problems.add("duplicate_line", where, f"{key} has an earlier row in {language}")
     return
-  line[code] = {"caption": row["captions"], "caption/tokenized": row.get("captions_tokenized")}
+  line[language] = {"caption": row["captions"], "caption/tokenized": row.get("captions_tokenized")}
   picture = row.get("image")
   data = picture.get("bytes") if isinstance(picture, dict) else picture
   if packed is not None and isinstance(data, bytes):

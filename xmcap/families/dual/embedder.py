@@ -129,7 +129,7 @@ class TextEmbedder(EmbedsTexts):
     return tokens
 
 
-def adapted(texts: TextEmbedder, folder: str, code: str) -> TextEmbedder:
+def adapted(texts: TextEmbedder, folder: str, language: str) -> TextEmbedder:
   """Returns a text embedder with the adapter of a language, or `texts` if the language has none.
 
   The tower's parameters are shared, not copied.
@@ -137,12 +137,12 @@ def adapted(texts: TextEmbedder, folder: str, code: str) -> TextEmbedder:
   Args:
     texts: embeds texts with the tower alone.
     folder: has a folder CODE, which `xmcap convert --part=adapter` wrote, for each language with an adapter; "": none.
-    code: the language.
+    language: the language.
 
   Raises:
     UsageError: CODE holds no adapter, or that of another tower.
   """
-  path = pathlib.Path(folder, code)
+  path = pathlib.Path(folder, language)
   if not folder or not path.is_dir():
     return texts
   where = path / model_json.NAME
@@ -206,9 +206,9 @@ class DualEmbedder:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:16]
     return f"{self._image_size} px {self._resize}; up to {self.texts.longest}, tokenizer#{digest}"
 
-  def texts_of(self, code: str, adapters: str = "") -> TextEmbedder:
+  def texts_of(self, language: str, adapters: str = "") -> TextEmbedder:
     """Returns what embeds texts of a language: with its adapter in the folder `adapters`, if it has one there."""
-    return adapted(self.texts, adapters, code)
+    return adapted(self.texts, adapters, language)
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
     """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""

@@ -91,9 +91,9 @@ class RetrievalEvaluator(RetrievalBase):
     of_pictures = self.stream.first(count)[0].texts(kept)
     texts_of = embedder.TextEmbedder(self._module, sharded, tokenizer)
     captions, texts = {}, {}
-    for code in sorted({code for of_picture in of_pictures for code in of_picture}):
-      pictures = np.array([row for row, of_picture in enumerate(of_pictures) if code in of_picture])
-      chosen = texts_of.all([of_pictures[row][code] for row in pictures], code)
-      captions[code] = retrieval.CaptionRows(pictures, ("",) * len(pictures))
-      texts[code] = lambda chosen=chosen: chosen
+    for language in sorted({language for of_picture in of_pictures for language in of_picture}):
+      pictures = np.array([row for row, of_picture in enumerate(of_pictures) if language in of_picture])
+      chosen = texts_of.all([of_pictures[row][language] for row in pictures], language)
+      captions[language] = retrieval.CaptionRows(pictures, ("",) * len(pictures))
+      texts[language] = lambda chosen=chosen: chosen
     return Embedded(image[kept], captions, texts)

@@ -89,10 +89,12 @@ class ZeroShotEvaluator(SplitEvaluator):
     embedder = embedder_lib.TextEmbedder(self.module, sharded, self.text_input)
     # All texts are embedded first, because all processes have to embed the same texts in the same order.
     embedded = {}
-    for code, of_language in self.labels.items():
-      adapted = embedder_lib.adapted(embedder, self.adapters, code)
-      embedded[code] = adapted.ensemble(of_language.names, self.prompts.get(code, prompts_lib.ALONE), code)
-    texts = {code: functools.partial(np.asarray, names) for code, names in embedded.items()}
+    for language, of_language in self.labels.items():
+      adapted = embedder_lib.adapted(embedder, self.adapters, language)
+      embedded[language] = adapted.ensemble(
+        of_language.names, self.prompts.get(language, prompts_lib.ALONE), language
+      )
+    texts = {language: functools.partial(np.asarray, names) for language, names in embedded.items()}
     result = zero_shot.score_zero_shot(
       images, targets, self.labels, texts, prompts=self.prompts_name, keys=keys, **self.options
     )

@@ -39,9 +39,13 @@ class TaggerConfig:
   def __post_init__(self):
     limits.check(self)
     for name in ("sizes", "first"):  # of `model.json`: lists
-      object.__setattr__(self, name, tuple((code, size) for code, size in getattr(self, name)))
-    codes = [code for code, _ in self.sizes]
-    unknown = [code for code in [*codes, *(code for code, _ in self.first)] if not languages.is_known(code)]
+      object.__setattr__(self, name, tuple((language, size) for language, size in getattr(self, name)))
+    codes = [language for language, _ in self.sizes]
+    unknown = [
+      language
+      for language in [*codes, *(language for language, _ in self.first)]
+      if not languages.is_known(language)
+    ]
     if unknown or not codes or len(set(codes)) < len(codes):
       raise limits.FieldError(
         "TaggerConfig", "sizes", f"is of {codes}: give languages by their codes, each once"
@@ -70,7 +74,7 @@ class TagMlp(nn.Module):
     """[B, D] -> logits float32 [B, L], those of all languages side by side."""
     x = nn.relu(self._dense(self.hidden, ("embed", "mlp"), "hidden")(x))
     x = Dropout(self.dropout_rate, broadcast_dims=())(x, deterministic)
-    heads = [self._dense(size, ("mlp", "classes"), code)(x) for code, size in self.sizes]
+    heads = [self._dense(size, ("mlp", "classes"), language)(x) for language, size in self.sizes]
     return jnp.concatenate(heads, axis=-1)
 
   def _dense(self, features: int, axes: tuple[str, str], name: str) -> Dense:
@@ -120,7 +124,7 @@ class LabelTagger(nn.Module):
 def columns(sizes: Sequence[tuple[str, int]]) -> dict[str, slice]:
   """Language code -> its columns among the logits or labels of all languages."""
   slices, start = {}, 0
-  for code, size in sizes:
-    slices[code] = slice(start, start + size)
+  for language, size in sizes:
+    slices[language] = slice(start, start + size)
     start += size
   return slices

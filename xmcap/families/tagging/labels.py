@@ -52,8 +52,8 @@ def read_names(folders: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 def write_names(folder: epath.Path, names: Mapping[str, tuple[str, ...]]) -> None:
   """Writes `FOLDER/CODE/labels.txt` of each language, here or in a bucket; those that are the same stay as they are."""
-  for code, of_language in names.items():
-    path = folder / code / _NAMES
+  for language, of_language in names.items():
+    path = folder / language / _NAMES
     data = "".join(f"{name}\n" for name in of_language).encode()
     if not path.exists() or path.read_bytes() != data:
       files.write_anywhere(path, data)
@@ -71,23 +71,23 @@ def read_pictures(
   unknown: collections.Counter[str] = collections.Counter()
   listed: dict[str, frozenset[str]] = {}
   start = 0
-  for folder, (code, of_language) in zip(folders.values(), names.items(), strict=True):
+  for folder, (language, of_language) in zip(folders.values(), names.items(), strict=True):
     places = {name: start + number for number, name in enumerate(of_language)}
     start += len(of_language)
     tags = {}
     for split in splits:
-      by_code = _read(folder, f"{split}.jsonl", tag_files.read)
-      if code not in by_code:
+      by_language = _read(folder, f"{split}.jsonl", tag_files.read)
+      if language not in by_language:
         raise UsageError(
-          f"{addresses.join(folder, f'{split}.jsonl')}: has tags in {', '.join(by_code)}, not in '{code}': name the "
-          "folder of each language"
+          f"{addresses.join(folder, f'{split}.jsonl')}: has tags in {', '.join(by_language)}, not in '{language}': "
+          "name the folder of each language"
         )
-      tags |= by_code[code]
+      tags |= by_language[language]
     if not any(tag in places for of_picture in tags.values() for tag in of_picture):
       raise UsageError(
         f"{folder}: no picture of {' '.join(splits)} has a label of labels.txt: make the labels again"
       )
-    listed[code] = frozenset(tags)
+    listed[language] = frozenset(tags)
     for key, of_picture in tags.items():
       indices = [places[tag] for tag in of_picture if tag in places]
       columns.setdefault(key, []).extend(indices)

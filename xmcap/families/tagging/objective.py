@@ -84,4 +84,4 @@ class LabelObjective:
 
 
 def _sizes(names: Mapping[str, tuple[str, ...]]) -> Sizes:
-  return tuple((code, len(of_language)) for code, of_language in names.items())
+  return tuple((language, len(of_language)) for language, of_language in names.items())

@@ -49,13 +49,15 @@ class PictureTagger:
         f"{model_dir} holds no tagger ({model_json.NAME} has no 'tagger'): give the MODEL_DIR of a run of "
         "runs/tag_mono.gin or tag_cascade.gin"
       )
-    folders = {code: addresses.join(model_dir, labels_lib.FOLDER, code) for code, _ in tagger.sizes}
+    folders = {
+      language: addresses.join(model_dir, labels_lib.FOLDER, language) for language, _ in tagger.sizes
+    }
     self.names = labels_lib.read_names(folders)
-    for code, size in tagger.sizes:
-      if len(self.names[code]) != size:
+    for language, size in tagger.sizes:
+      if len(self.names[language]) != size:
         raise UsageError(
-          f"{folders[code]}: {len(self.names[code]):,} labels, but the model was trained with {size:,}: copy them from "
-          "the run's folder"
+          f"{folders[language]}: {len(self.names[language]):,} labels, but the model was trained with {size:,}: copy "
+          "them from the run's folder"
         )
     params = picture_features.read_params(model_dir, step)
     arrays = read.flat(params)
@@ -95,16 +97,16 @@ class PictureTagger:
     Raises:
       UsageError: the model has no labels in a language.
     """
-    if unknown := [code for code in languages if code not in self.names]:
+    if unknown := [language for language in languages if language not in self.names]:
       raise UsageError(f"the model has no labels in {', '.join(unknown)}: choose of {', '.join(self.names)}")
     size = self._sharded.rounded(min(_AT_ONCE, max(1, len(keys))))
     batches = picture_features.in_batches(keys, load, self._compute, self._sharded, size)
     for key, row in zip(keys, itertools.chain.from_iterable(batches), strict=True):
       tags = {}
-      for code in languages or self.names:
-        scores = row[self._parts[code]]
+      for language in languages or self.names:
+        scores = row[self._parts[language]]
         best = np.argsort(-scores, kind="stable")[:most]
-        tags[code] = named(self.names[code], scores[best], best)
+        tags[language] = named(self.names[language], scores[best], best)
       yield key, tags
 
 

@@ -44,7 +44,7 @@ class LabelStream(PictureStream):
   def signature(self) -> dict[str, Any]:
     return {
       **super().signature(),
-      "labels": {code: of_texts(names) for code, names in self.names.items()},
+      "labels": {language: of_texts(names) for language, names in self.names.items()},
       "labels_of_pictures": of_texts(
         f"{key} {' '.join(map(str, indices))}" for key, indices in sorted(self.truth.columns.items())
       ),

@@ -16,7 +16,8 @@ Tags = Mapping[str, Mapping[str, Sequence[str]]]
 def most_frequent(train: Tags, keys: Sequence[str], count: int) -> Scores:
   """Predicts the `count` most frequent training tags of each language for all pictures; of equal ones the first."""
   return {
-    code: dict.fromkeys(keys, _ranked(_frequent(of_language)[:count])) for code, of_language in train.items()
+    language: dict.fromkeys(keys, _ranked(_frequent(of_language)[:count]))
+    for language, of_language in train.items()
   }
 
 
@@ -38,12 +39,12 @@ def nearest_picture(
   """
   nearest: list[int] = _nearest(_normalized(train_vectors), _normalized(vectors)).tolist()
   scores: Scores = {}
-  for code, of_language in train.items():
+  for language, of_language in train.items():
     frequent = _frequent(of_language)
-    scores[code] = {}
+    scores[language] = {}
     for key, place in zip(keys, nearest, strict=True):
       own = of_language.get(train_keys[place], ())
-      scores[code][key] = _ranked([*dict.fromkeys([*own, *frequent])][:count])
+      scores[language][key] = _ranked([*dict.fromkeys([*own, *frequent])][:count])
   return scores
 
 

@@ -72,16 +72,16 @@ class TagEvaluator(SplitEvaluator):
         f"TagEvaluator.baselines: they would be made from the split '{stream.source.split}' that is scored: give the"
         " training split"
       )
-    if unknown := [code for code in languages if code not in stream.names]:
+    if unknown := [language for language in languages if language not in stream.names]:
       raise UsageError(
         f"TagEvaluator.languages: no labels in {', '.join(unknown)}: choose of {', '.join(stream.names)}"
       )
     self.languages = tuple(languages) or tuple(stream.names)
-    for code in self.languages:
-      if len(stream.names[code]) < max(depths, default=0):
+    for language in self.languages:
+      if len(stream.names[language]) < max(depths, default=0):
         raise UsageError(
           f"TagEvaluator.depths: P@{max(depths)} needs {max(depths)} labels or more, and "
-          f"{stream.labels[code]}/labels.txt has {len(stream.names[code])}: choose a smaller depth"
+          f"{stream.labels[language]}/labels.txt has {len(stream.names[language])}: choose a smaller depth"
         )
     self._predict = jax.jit(_predicting(objective, with_vectors=baselines is not None))
 
@@ -104,11 +104,13 @@ class TagEvaluator(SplitEvaluator):
     kept = [
       key for key, weight in zip(keys, weights, strict=False) if weight or not len(labelled.get(key, ()))
     ]
-    truth = {code: tags for code, tags in _truth(self.stream, kept).items() if code in self.languages}
+    truth = {
+      language: tags for language, tags in _truth(self.stream, kept).items() if language in self.languages
+    }
     predictions: tag_files.Scores = {}
-    for code, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
-      names = self.stream.names[code]
-      predictions[code] = {
+    for language, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
+      names = self.stream.names[language]
+      predictions[language] = {
         key: picture_tags.named(names, of_picture, numbers)
         for key, of_picture, numbers in zip(keys, scores, places, strict=False)
       }
@@ -134,7 +136,7 @@ class TagEvaluator(SplitEvaluator):
     )
     kept = np.flatnonzero(weights[: len(train_keys)])
     train_keys = [train_keys[place] for place in kept]
-    train = {code: tags for code, tags in _truth(stream, train_keys).items() if code in truth}
+    train = {language: tags for language, tags in _truth(stream, train_keys).items() if language in truth}
     frequent = tag_baselines.most_frequent(train, keys, _MOST)
     nearest = tag_baselines.nearest_picture(train, train_keys, train_vectors[kept], keys, vectors, _MOST)
     return {"most_frequent": frequent, "nearest_picture": nearest}
@@ -144,7 +146,7 @@ class TagEvaluator(SplitEvaluator):
     primary, beside = result.table.primary, {}
     for name, of_baseline in results.items():
       if name:
-        scores = {code: row[primary] for code, row in of_baseline.table.rows.items()}
+        scores = {language: row[primary] for language, row in of_baseline.table.rows.items()}
         heading = baselines_lib.heading(name.replace("_", " "), primary)
         beside[heading] = score_table.column(result.table.rows, scores)
     table = dataclasses.replace(result.table, beside=beside)
@@ -180,19 +182,19 @@ def _predicting(objective: Any, with_vectors: bool) -> Callable[[Any, Any], tupl
 def _of_pictures(scores: tag_files.Scores, truth: tag_baselines.Tags) -> tag_files.Scores:
   """The scores of the pictures that `truth` has in each language."""
   return {
-    code: {key: of_language[key] for key in truth[code]}
-    for code, of_language in scores.items()
-    if code in truth
+    language: {key: of_language[key] for key in truth[language]}
+    for language, of_language in scores.items()
+    if language in truth
   }
 
 
 def _truth(stream: Any, keys: Sequence[str]) -> dict[str, dict[str, list[str]]]:
   """Language code -> image key -> labels, of those pictures that the language's file of labels lists."""
-  parts = columns([(code, len(names)) for code, names in stream.names.items()])
+  parts = columns([(language, len(names)) for language, names in stream.names.items()])
   truth: dict[str, dict[str, list[str]]] = {}
-  for code, part in parts.items():
-    names, listed = stream.names[code], stream.truth.known[code]
-    truth[code] = {
+  for language, part in parts.items():
+    names, listed = stream.names[language], stream.truth.known[language]
+    truth[language] = {
       key: [
         names[place - part.start]
         for place in stream.truth.columns[key].tolist()

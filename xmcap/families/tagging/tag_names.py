@@ -46,7 +46,7 @@ class TagNames:
     self._compute = jax.jit(compute)
 
   def __call__(
-    self, params: Any, keys: Sequence[str], load: Callable[[str], np.ndarray], codes: Sequence[str]
+    self, params: Any, keys: Sequence[str], load: Callable[[str], np.ndarray], languages: Sequence[str]
   ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields (key, {language: names}) for each picture, in order; all processes of a run must call it together."""
     sharded = sharded_params.for_evaluation(params, jax.devices())
@@ -57,7 +57,7 @@ class TagNames:
     rows = sharded.compute(self._compute, {"image": pixels}, size, fed)
     for key, slots in zip(keys, rows, strict=False):
       tags = [self._tags[slot - 1] for slot in slots.tolist() if slot]
-      yield key, {code: ", ".join(self._name(tag, code) for tag in tags) for code in codes}
+      yield key, {language: ", ".join(self._name(tag, language) for tag in tags) for language in languages}
 
-  def _name(self, tag: str, code: str) -> str:
-    return self._names[tag].get(code, tag)
+  def _name(self, tag: str, language: str) -> str:
+    return self._names[tag].get(language, tag)

@@ -77,9 +77,9 @@ class FeatureEmbedder:
     """How texts are prepared, with a hash of the words; pictures are stored features."""
     return f"stored features; up to {self.texts.longest}, words#{self.texts.words.sha256[:16]}"
 
-  def texts_of(self, code: str, adapters: str = "") -> WordEmbedder:
+  def texts_of(self, language: str, adapters: str = "") -> WordEmbedder:
     """Returns what embeds texts of a language; UsageError for adapters, which only towers have."""
-    del code
+    del language
     if adapters:
       raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
     return self.texts

@@ -43,7 +43,7 @@ class WordRetrievalEvaluator(RetrievalBase):
   ):
     super().__init__(stream, num_pictures, bootstrap, out_dir, title, name)
     # All have the same order, so that the pictures are at the same places.
-    self._streams = {code: stream.only(code) for code in stream.languages}
+    self._streams = {language: stream.only(language) for language in stream.languages}
 
     def embed(params, batch):
       text = objective.module.apply({"params": params}, batch["words"], batch["vectors"], method="embed")
@@ -55,18 +55,18 @@ class WordRetrievalEvaluator(RetrievalBase):
     """An evaluator of a few pictures, without files."""
     evaluator = copy.copy(self)
     evaluator.num_pictures, evaluator.out_dir = pictures, ""
-    evaluator._streams = {code: stream.resized(pictures) for code, stream in self._streams.items()}
+    evaluator._streams = {language: stream.resized(pictures) for language, stream in self._streams.items()}
     return evaluator
 
   def _embedded(self, sharded: sharded_params.ShardedParams, count: int) -> Embedded:
     captions, texts, image, shortest = {}, {}, np.zeros((0, 0), np.float32), 1.0
-    for code, stream in self._streams.items():
-      name = f"{self.prefix}retrieval in '{code}'"
+    for language, stream in self._streams.items():
+      name = f"{self.prefix}retrieval in '{language}'"
       image, text, weights = of_split(stream, count, self._embed, sharded, name)
       captioned = np.flatnonzero(weights > 0)
       if captioned.size:
-        captions[code] = retrieval.CaptionRows(captioned, ("",) * len(captioned))
-        texts[code] = lambda chosen=text[captioned]: chosen
+        captions[language] = retrieval.CaptionRows(captioned, ("",) * len(captioned))
+        texts[language] = lambda chosen=text[captioned]: chosen
         shortest = min(shortest, *(np.linalg.norm(x[captioned], axis=1).min() for x in (image, text)))
     if not captions:
       raise UsageError(

@@ -68,25 +68,27 @@ def count_words(
   Raises:
     UsageError: there is no such split, or no caption or frequent word in a language.
   """
-  texts: dict[str, list[tuple[str, str]]] = {code: [] for code in languages}
+  texts: dict[str, list[tuple[str, str]]] = {language: [] for language in languages}
   for record in records.RecordSource(directory, split):
     for caption in record.captions:
       if caption.language in texts and (not sources or caption.source in sources):
         texts[caption.language].append((caption.text, caption.text_tokenized))
   vocabularies = {}
-  for code, pairs in texts.items():
+  for language, pairs in texts.items():
     where = f"{directory}, split '{split}'"
     if not pairs:
       of = f" from {', '.join(sources)}" if sources else ""
-      raise UsageError(f"{where}: no caption in '{code}'{of}: choose other --languages, --sources or --split")
-    captions = words.split(code, *zip(*pairs, strict=True))
+      raise UsageError(
+        f"{where}: no caption in '{language}'{of}: choose other --languages, --sources or --split"
+      )
+    captions = words.split(language, *zip(*pairs, strict=True))
     counts = collections.Counter(word for of_caption in captions for word in of_caption)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     kept = {word: number for word, number in ordered if number >= least}
     if not kept:
       rare = f"no word occurs {least} times in {count(len(pairs), 'caption')}"
-      raise UsageError(f"{where}: the vocabulary of '{code}' is empty: {rare}: choose a smaller --least")
-    vocabularies[code] = FrequentWords(kept, captions)
+      raise UsageError(f"{where}: the vocabulary of '{language}' is empty: {rare}: choose a smaller --least")
+    vocabularies[language] = FrequentWords(kept, captions)
   return vocabularies
 
 

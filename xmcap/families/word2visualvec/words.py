@@ -78,8 +78,8 @@ class WordVectors:
   @functools.cached_property
   def _numbers(self) -> dict[str, dict[str, int]]:
     numbers, start = {}, 0
-    for code, words in self.by_language.items():
-      numbers[code] = {word: start + number for number, word in enumerate(words)}
+    for language, words in self.by_language.items():
+      numbers[language] = {word: start + number for number, word in enumerate(words)}
       start += len(words)
     return numbers
 
@@ -122,20 +122,20 @@ def read(folder: str | os.PathLike, languages: Sequence[str]) -> WordVectors:
   vectors: dict[str, Features] = {}
   contents = {}
   for name in languages:
-    code = languages_lib.get(name).code
-    path = addresses.join(folder, f"{code}{_SUFFIX}")
+    language = languages_lib.get(name).code
+    path = addresses.join(folder, f"{language}{_SUFFIX}")
     if not addresses.is_file(path):
       raise UsageError(f"{path}: no such file: {_HINT}")
     with addresses.local_copy(path) as copy:
-      contents[code] = pathlib.Path(copy).read_bytes()
+      contents[language] = pathlib.Path(copy).read_bytes()
       stored = features.read(copy)
-      _check_splitter(copy, path, code)
-      vectors[code] = Features(stored.keys, np.array(stored.vectors))
-  widths = {code: of_language.vectors.shape[1] for code, of_language in vectors.items()}
+      _check_splitter(copy, path, language)
+      vectors[language] = Features(stored.keys, np.array(stored.vectors))
+  widths = {language: of_language.vectors.shape[1] for language, of_language in vectors.items()}
   if len(set(widths.values())) > 1:
-    listed = ", ".join(f"{width} in '{code}'" for code, width in widths.items())
+    listed = ", ".join(f"{width} in '{language}'" for language, width in widths.items())
     raise UsageError(f"{folder}: word vectors of different widths ({listed}): make them with one --width")
-  words = {code: of_language.keys for code, of_language in vectors.items()}
+  words = {language: of_language.keys for language, of_language in vectors.items()}
   return WordVectors(
     words, np.concatenate([of_language.vectors for of_language in vectors.values()]), contents
   )
@@ -143,8 +143,8 @@ def read(folder: str | os.PathLike, languages: Sequence[str]) -> WordVectors:
 
 def copy_to(folder: epath.Path, words: WordVectors) -> None:
   """Writes the files of `read` into another folder, here or in a bucket; those that are there stay as they are."""
-  for code, data in words.contents.items():
-    path = folder / f"{code}{_SUFFIX}"
+  for language, data in words.contents.items():
+    path = folder / f"{language}{_SUFFIX}"
     if not path.exists() or path.read_bytes() != data:
       files.write_anywhere(path, data)
 

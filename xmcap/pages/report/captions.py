@@ -49,8 +49,8 @@ def section(
   """
   first = next(iter(systems.values()))
   table = first.table
-  spoken = sorted((languages.get(code).english_name, code) for code in table.rows)
-  shown = [(code, f"{name} ({code})") for name, code in spoken]
+  spoken = sorted((languages.get(language).english_name, language) for language in table.rows)
+  shown = [(language, f"{name} ({language})") for name, language in spoken]
   orders = [("file", "file order"), ("worst", "lowest score first"), ("best", "highest score first")]
   names = list(systems)
   for i, name in enumerate(names[1:], 1):
@@ -67,8 +67,8 @@ def section(
   body = string.Template(elements.resource("captions.html")).substitute(
     languages=elements.options(shown, "en" if "en" in table.rows else next(iter(table.rows))),
     also="".join(
-      f'<label class="check"><input type="checkbox" name="also" value="{code}"> {elements.escape(name)}</label>'
-      for code, name in shown
+      f'<label class="check"><input type="checkbox" name="also" value="{language}"> {elements.escape(name)}</label>'
+      for language, name in shown
     ),
     hide_also="" if len(shown) > 1 else " hidden",
     orders=elements.options(orders, "differ-1" if len(names) > 1 else "file"),
@@ -123,7 +123,7 @@ def described(table: score_table.Table, systems: Sequence[str]) -> dict[str, Any
       }
       for metric in metrics
     ],
-    "languages": {code: elements.language(code) for code in table.rows},
+    "languages": {language: elements.language(language) for language in table.rows},
   }
 
 
@@ -134,15 +134,15 @@ def blocks(
   places = {key: place for place, key in enumerate(keys)}
   results = list(systems.values())
   codes = tuple(results[0].table.rows)
-  packed = processes_lib.map_forked(lambda code: block(code, places, results), codes, processes)
-  for code, content in zip(codes, packed, strict=True):
+  packed = processes_lib.map_forked(lambda language: block(language, places, results), codes, processes)
+  for language, content in zip(codes, packed, strict=True):
     kind = "application/octet-stream;base64"
-    yield elements.tag("script", content, type=kind, id=f"captions-{code}") + "\n"
+    yield elements.tag("script", content, type=kind, id=f"captions-{language}") + "\n"
   for place, content in enumerate(pictures.blocks):
     yield elements.tag("script", content, type="text/plain", id=f"pictures-{place}") + "\n"
 
 
-def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> str:
+def block(language: str, places: Mapping[str, int], systems: Sequence[Result]) -> str:
   """Returns the captions of a language as base64 of gzip of JSON.
 
   The JSON object has
@@ -154,26 +154,26 @@ def block(code: str, places: Mapping[str, int], systems: Sequence[Result]) -> st
     faults: for each system an object: name of a fault -> the places in `rows` of the images whose caption has it.
   """
   first = systems[0]
-  keys = sorted(first.statistics[code].keys, key=places.__getitem__)
+  keys = sorted(first.statistics[language].keys, key=places.__getitem__)
   images = [places[key] for key in keys]
   of_references: list[Sequence[str] | None] = [None] * len(keys)
-  if code in first.words:
-    texts = first.words[code].references
-    of_references = [texts[i] for i in _places(keys, first.statistics[code].keys)]
-  columns: list[Sequence] = [[first.references[key][code] for key in keys], of_references]
+  if language in first.words:
+    texts = first.words[language].references
+    of_references = [texts[i] for i in _places(keys, first.statistics[language].keys)]
+  columns: list[Sequence] = [[first.references[key][language] for key in keys], of_references]
   scores, faults = [], []
   for system in systems:
-    scored = system.statistics.get(code)
+    scored = system.statistics.get(language)
     order = _places(keys, () if scored is None else scored.keys)
-    words = system.words[code].hypotheses if code in system.words else None
+    words = system.words[language].hypotheses if language in system.words else None
     columns.append(
-      [system.predictions[key][code] if i >= 0 else None for key, i in zip(keys, order, strict=True)]
+      [system.predictions[key][language] if i >= 0 else None for key, i in zip(keys, order, strict=True)]
     )
     columns.append([None if words is None or i < 0 else words[i] for i in order])
     scores.append(
       [_scores(scored, metric, order, first.table.factor(metric)) for metric in first.table.metrics]
     )
-    faults.append(_faults(system, code, order))
+    faults.append(_faults(system, language, order))
   value = {
     "images": None if images == list(range(len(places))) else images,
     "rows": list(zip(*columns, strict=True)),
@@ -195,12 +195,12 @@ def _scores(scored, metric: str, order: Sequence[int], factor: int) -> list[floa
   return [scores[i] if i >= 0 else None for i in order]
 
 
-def _faults(system: Result, code: str, order: Sequence[int]) -> dict[str, list[int]]:
+def _faults(system: Result, language: str, order: Sequence[int]) -> dict[str, list[int]]:
   """Returns fault -> its places in `order`, which has the rows of the statistics."""
-  if code not in system.health:
+  if language not in system.health:
     return {}
   place_of = {row: place for place, row in enumerate(order)}
-  rows = system.health[code].rows
+  rows = system.health[language].rows
   return {
     name: [place_of[row] for row in rows[name].tolist() if row in place_of]
     for name in FAULTS

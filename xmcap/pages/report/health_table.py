@@ -48,7 +48,7 @@ def data(healths: Mapping[str, Health]) -> dict[str, Any]:
       {"text": measure.heading, "hint": measure.explanation, "about": _ABOUT + name}
       for name, measure in MEASURES.items()
     ],
-    "rows": {code: _cells(health.as_dict()) for code, health in healths.items()},
+    "rows": {language: _cells(health.as_dict()) for language, health in healths.items()},
   }
 
 

@@ -83,7 +83,9 @@ def data(systems: Mapping[str, Result]) -> dict[str, Any]:
   regions = sorted(sorted(counts, key=lambda region: -counts[region])[:MAX_REGIONS])
   mean = list(first.table.means)[-1]
   names = [*first.table.rows, mean]
-  columns = [{"code": code, "name": languages.get(code).english_name} for code in first.table.rows]
+  columns = [
+    {"code": language, "name": languages.get(language).english_name} for language in first.table.rows
+  ]
   rows = [{"code": region, "name": region_name(region), "images": counts[region]} for region in regions]
   return {
     "regions": rows,

@@ -76,8 +76,8 @@ def data(
   """
   rows = [*table.rows, *table.means]
   codes = [
-    {"code": code, "group": _GROUPS.index(languages.get(code).group), "images": row["images"]}
-    for code, row in table.rows.items()
+    {"code": language, "group": _GROUPS.index(languages.get(language).group), "images": row["images"]}
+    for language, row in table.rows.items()
   ]
   names = [name, *(other for other, _ in others)]
   systems = []

@@ -66,12 +66,14 @@ def compare(
   metrics = options.metric_names(metrics, metrics_lib.METRICS) if metrics else (baseline.table.primary,)
   for system, scored in systems.items():
     _check(name, baseline.table, system, scored.table, metrics)
-    for code, of_language in baseline.statistics.items():
-      if set(scored.statistics[code].keys) != set(of_language.keys):
-        raise UsageError(f"{name} and {system} were scored on different images in '{code}': score both again")
+    for language, of_language in baseline.statistics.items():
+      if set(scored.statistics[language].keys) != set(of_language.keys):
+        raise UsageError(
+          f"{name} and {system} were scored on different images in '{language}': score both again"
+        )
   few_references = {
-    code
-    for code, statistics in baseline.statistics.items()
+    language
+    for language, statistics in baseline.statistics.items()
     if statistics.counted == "references" and statistics.num_counted < FEW_REFERENCES * len(statistics.keys)
   }
   first, *seconds = (_only(scored.statistics, metrics) for scored in systems.values())
@@ -81,24 +83,24 @@ def compare(
     exchanged = resampling.exchanged(first, second, resamples, seed + 1)
     for metric in metrics:
       differences = []
-      for code in baseline.table.scores:
-        before, after = baseline.table.scores[code][metric], scored.table.scores[code][metric]
-        resampled = redrawn[code][metric] - drawn[code][metric]
-        p = _p(exchanged[1][code][metric] - exchanged[0][code][metric], after - before)
+      for language in baseline.table.scores:
+        before, after = baseline.table.scores[language][metric], scored.table.scores[language][metric]
+        resampled = redrawn[language][metric] - drawn[language][metric]
+        p = _p(exchanged[1][language][metric] - exchanged[0][language][metric], after - before)
         differences.append(
           Difference(
             system,
             metric,
-            code,
+            language,
             before,
             after,
             *resampling.interval(resampled),
             p_bootstrap=_p(resampled - (after - before), after - before),
             p_randomization=p,
             p_holm=p,
-            few_references=code in few_references,
-            **_ends("baseline", baseline.table, code, metric, drawn),
-            **_ends("score", scored.table, code, metric, redrawn),
+            few_references=language in few_references,
+            **_ends("baseline", baseline.table, language, metric, drawn),
+            **_ends("score", scored.table, language, metric, redrawn),
           )
         )
       rows += corrected(differences)
@@ -149,19 +151,19 @@ def read_system(folder: str | os.PathLike) -> System:
       f"{folder}: has no {STATISTICS_FILE}, because it was written with --only_tables; score again without that option"
     )
   statistics = read_statistics(folder / STATISTICS_FILE)
-  rows = {code: of_language.row() for code, of_language in statistics.items()}
+  rows = {language: of_language.row() for language, of_language in statistics.items()}
   images = Signature.parse(table.signature).parts.get("images")
   if images != of_images(image_keys(statistics)) or not _same_rows(table.rows, rows):
     raise UsageError(f"{folder}: table.json and {STATISTICS_FILE} are from different runs; score again")
-  return System(table, {code: statistics[code] for code in table.rows})
+  return System(table, {language: statistics[language] for language in table.rows})
 
 
 def _same_rows(rows: Mapping[str, Mapping[str, float]], others: Mapping[str, Mapping[str, float]]) -> bool:
   """Whether two tables are equal up to the last digits, which may differ between machines."""
   return rows.keys() == others.keys() and all(
-    row.keys() == others[code].keys()
-    and all(math.isclose(value, others[code][name], rel_tol=1e-9) for name, value in row.items())
-    for code, row in rows.items()
+    row.keys() == others[language].keys()
+    and all(math.isclose(value, others[language][name], rel_tol=1e-9) for name, value in row.items())
+    for language, row in rows.items()
   )
 
 
@@ -179,7 +181,7 @@ def _check(
       f"{name} follows the protocol {own.protocol}, and {other} {theirs.protocol}: score both with the same --protocol"
     )
   if baseline.rows.keys() != table.rows.keys():
-    both = ",".join(code for code in baseline.rows if code in table.rows)
+    both = ",".join(language for language in baseline.rows if language in table.rows)
     how = f"score both again with --languages={both}" if both else "they have no language in common"
     raise UsageError(
       f"{name} has {len(baseline.rows)} languages, {other} {len(table.rows)}, not the same: {how}"
@@ -193,18 +195,18 @@ def _check(
 
 
 def _ends(
-  name: str, table: score_table.Table, code: str, metric: str, drawn: resampling.Samples
+  name: str, table: score_table.Table, language: str, metric: str, drawn: resampling.Samples
 ) -> dict[str, float]:
   """Returns the ends of the interval of a score: the table's own, so that all files have the same, or else drawn."""
-  of_table = table.intervals.get(code, {}).get(metric)
-  low, high = of_table or resampling.interval(drawn[code][metric])
+  of_table = table.intervals.get(language, {}).get(metric)
+  low, high = of_table or resampling.interval(drawn[language][metric])
   return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _only(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> dict[str, Statistics]:
   return {
-    code: dataclasses.replace(of_language, values={name: of_language.values[name] for name in metrics})
-    for code, of_language in statistics.items()
+    language: dataclasses.replace(of_language, values={name: of_language.values[name] for name in metrics})
+    for language, of_language in statistics.items()
   }
 
 

@@ -23,9 +23,9 @@ def notes(
   empty captions, which has a note of its own.
   """
   by_kind: dict[str, dict[str, Finding]] = {}
-  for code, health in healths.items():
+  for language, health in healths.items():
     for finding in health.findings:
-      by_kind.setdefault(finding.kind, {})[code] = finding
+      by_kind.setdefault(finding.kind, {})[language] = finding
   lengths = by_kind.pop("length_ratio", None)
   order = [
     *residue.KINDS,
@@ -39,8 +39,8 @@ def notes(
   sentences = [_sentence(kind, by_kind[kind]) for kind in order if kind in by_kind]
   # References with broken characters, which are markup, have a note of their own.
   foreign = [
-    code
-    for code, health in healths.items()
+    language
+    for language, health in healths.items()
     if (health.wrong_language_references or 0) - health.markup_references > _MOST
   ]
   if foreign:
@@ -51,10 +51,12 @@ def notes(
 
 
 def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
-  codes = sorted(of_language, key=lambda code: -of_language[code].count / of_language[code].total)
-  worst = of_language[codes[0]]
+  languages = sorted(
+    of_language, key=lambda language: -of_language[language].count / of_language[language].total
+  )
+  worst = of_language[languages[0]]
   count, total = (sum(getattr(fault, name) for fault in of_language.values()) for name in ("count", "total"))
-  captions = f"{named(codes)}: {count:,} of {total:,} captions"
+  captions = f"{named(languages)}: {count:,} of {total:,} captions"
   of_references = [fault.reference_count / fault.reference_total for fault in of_language.values()]
   share = 100 * sum(of_references) / len(of_references)
   example = f"'{shown(worst.examples[0], limit=60)}'" if worst.examples else ""
@@ -91,10 +93,10 @@ def _sentence(kind: str, of_language: Mapping[str, Finding]) -> str:
 
 def _lengths(of_language: Mapping[str, Finding], metrics: Sequence[str]) -> str:
   means = {
-    code: (fault.count / fault.total, fault.reference_count / fault.reference_total)
-    for code, fault in of_language.items()
+    language: (fault.count / fault.total, fault.reference_count / fault.reference_total)
+    for language, fault in of_language.items()
   }
-  worst = max(means, key=lambda code: means[code][0] / means[code][1])
+  worst = max(means, key=lambda language: means[language][0] / means[language][1])
   mean, reference_mean = means[worst]
   text = (
     f"{named(list(means))}: captions have {mean / reference_mean:.1f} times as many words as references "
@@ -106,8 +108,8 @@ def _lengths(of_language: Mapping[str, Finding], metrics: Sequence[str]) -> str:
   return text
 
 
-def named(codes: Sequence[str]) -> str:
+def named(languages: Sequence[str]) -> str:
   """Returns languages for a sentence: the first three, and the number of the others."""
-  if len(codes) <= _FEW + 1:
-    return ", ".join(codes)
-  return f"{', '.join(codes[:_FEW])} and {len(codes) - _FEW} more languages"
+  if len(languages) <= _FEW + 1:
+    return ", ".join(languages)
+  return f"{', '.join(languages[:_FEW])} and {len(languages) - _FEW} more languages"

@@ -48,11 +48,11 @@ def log_likelihoods(captions: Sequence[str], codes: Sequence[str]) -> np.ndarray
     (np.log1p(count.astype(np.float32)), (caption, feature)),
     shape=(len(captions), len(identifier.nb_ptc)),
   )
-  labels = tuple(column for code in codes for column in columns[code])
+  labels = tuple(column for language in codes for column in columns[language])
   of_features, of_classes = _parameters(labels)
   logs = log_counts @ of_features + of_classes * (np.diff(log_counts.indptr) > 0)[:, None]
   # The likelihood of a language with several labels is that of the best one.
-  first = np.cumsum([0, *(len(columns[code]) for code in codes)])[:-1]
+  first = np.cumsum([0, *(len(columns[language]) for language in codes)])[:-1]
   return np.maximum.reduceat(logs, first, axis=1) if len(captions) else np.zeros((0, len(codes)), np.float32)
 
 
@@ -123,7 +123,9 @@ def _load():
     raise XmcapError(
       f"the language identifier does not load ({' '.join(str(error).split())}); pip install py3langid"
     ) from error
-  labels = {code: _LABELS.get(code, (code,)) for code in languages.LANGUAGES if supports(code)}
+  labels = {
+    language: _LABELS.get(language, (language,)) for language in languages.LANGUAGES if supports(language)
+  }
   # A separate identifier, because `py3langid.set_languages` changes the global one.
   # It decompresses without the interpreter's lock, but in 700 pieces: each waits for the lock by this interval.
   interval = sys.getswitchinterval()
@@ -132,7 +134,9 @@ def _load():
     identifier = py3langid.langid.LanguageIdentifier.from_model_file(py3langid.langid.MODEL_FILE)
   finally:
     sys.setswitchinterval(interval)
-  identifier.set_languages(sorted(label for of_code in labels.values() for label in of_code))
+  identifier.set_languages(sorted(label for of_language in labels.values() for label in of_language))
   identifier.nb_ptc = np.asarray(identifier.nb_ptc, np.float32)
   places = {label: place for place, label in enumerate(identifier.nb_classes)}
-  return identifier, {code: [places[label] for label in of_code] for code, of_code in labels.items()}
+  return identifier, {
+    language: [places[label] for label in of_language] for language, of_language in labels.items()
+  }

@@ -37,7 +37,8 @@ def residual(captions: Texts, references: Texts) -> dict[str, Residual]:
   """
   cleaned = residue.clean_languages(captions, references)
   return {
-    code: _measure(captions[code], references[code], *_found(changes)) for code, changes in cleaned.items()
+    language: _measure(captions[language], references[language], *_found(changes))
+    for language, changes in cleaned.items()
   }
 
 

@@ -42,10 +42,10 @@ class Vocabularies:
   def of(cls, references: Mapping[str, Sequence[str]]) -> "Vocabularies":
     """Reads the references of a language code -> its captions."""
     columns, rows, word_counts = {}, {}, []
-    for code, captions in references.items():
-      if neighbours(code, references):
-        columns[code] = len(columns)
-        words = split(captions, code)
+    for language, captions in references.items():
+      if neighbours(language, references):
+        columns[language] = len(columns)
+        words = split(captions, language)
         _, word = distinct(words)
         count = np.bincount(word, minlength=len(words.vocabulary))
         word_counts.append(([rows.setdefault(word, len(rows)) for word in words.vocabulary], count))
@@ -114,6 +114,6 @@ def distinct(words: CaptionWords) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.cache
-def _base(code: str) -> str:
-  base = code.partition("-")[0]
+def _base(language: str) -> str:
+  base = language.partition("-")[0]
   return languages.canonical(base) or base

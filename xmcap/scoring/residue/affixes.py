@@ -53,9 +53,9 @@ def beginnings(captions: Texts, references: Texts, before: Iterable[str] = ()) -
 
 def ends(captions: Texts, references: Texts, before: Iterable[str] = ()) -> dict[str, list[str]]:
   """Returns the residual ends of captions that are stripped: language code -> texts, the longest first."""
-  reversed_captions = {code: [text[::-1] for text in texts] for code, texts in captions.items()}
+  reversed_captions = {language: [text[::-1] for text in texts] for language, texts in captions.items()}
   reversed_ends = _shared(reversed_captions, references, [text[::-1] for text in before], reverse=True)
-  return {code: [text[::-1] for text in texts] for code, texts in reversed_ends.items()}
+  return {language: [text[::-1] for text in texts] for language, texts in reversed_ends.items()}
 
 
 def is_whole(text: str, affix: str, reverse: bool) -> bool:

@@ -72,28 +72,30 @@ def clean_languages(
   these are not looked for.
   """
   kinds = set(kinds)
-  by_language = {code: list(texts) for code, texts in captions.items()}
-  joined = {code: Joined(texts) for code, texts in by_language.items()}
-  rows: dict[str, dict[str, list[int]]] = {code: {} for code in by_language}
-  examples: dict[str, dict[str, tuple[str, ...]]] = {code: {} for code in by_language}
+  by_language = {language: list(texts) for language, texts in captions.items()}
+  joined = {language: Joined(texts) for language, texts in by_language.items()}
+  rows: dict[str, dict[str, list[int]]] = {language: {} for language in by_language}
+  examples: dict[str, dict[str, tuple[str, ...]]] = {language: {} for language in by_language}
   for kind in filter(kinds.__contains__, KINDS):
     if kind in FORMS:
-      removed = {code: _remove_form(kind, texts, joined[code]) for code, texts in by_language.items()}
+      removed = {
+        language: _remove_form(kind, texts, joined[language]) for language, texts in by_language.items()
+      }
     else:
       removed = _remove_affixes(kind, by_language, references)
-    for code, (changed, example) in removed.items():
+    for language, (changed, example) in removed.items():
       if changed:
-        rows[code][kind], examples[code][kind] = changed, example
-        joined[code] = Joined(by_language[code])
+        rows[language][kind], examples[language][kind] = changed, example
+        joined[language] = Joined(by_language[language])
   return {
-    code: Cleaned(
+    language: Cleaned(
       texts,
-      rows[code],
-      examples[code],
-      sum(not texts[row].strip() for row in set().union(*rows[code].values())),
-      joined[code].rows(characters.lost(joined[code].characters)),
+      rows[language],
+      examples[language],
+      sum(not texts[row].strip() for row in set().union(*rows[language].values())),
+      joined[language].rows(characters.lost(joined[language].characters)),
     )
-    for code, texts in by_language.items()
+    for language, texts in by_language.items()
   }
 
 
@@ -116,25 +118,25 @@ def _remove_affixes(
   """Does the same as `_remove_form` for shared beginnings or ends, language by language."""
   reverse = kind == "suffix"
   find, remove = (affixes.ends, _without_end) if reverse else (affixes.beginnings, _without_beginning)
-  changed: dict[str, set[int]] = {code: set() for code in captions}
-  examples: dict[str, collections.Counter[str]] = {code: collections.Counter() for code in captions}
+  changed: dict[str, set[int]] = {language: set() for language in captions}
+  examples: dict[str, collections.Counter[str]] = {language: collections.Counter() for language in captions}
   earlier: dict[str, None] = {}
   for _ in range(_ROUNDS):
-    stripped = {code: list(map(str.strip, texts)) for code, texts in captions.items()}
+    stripped = {language: list(map(str.strip, texts)) for language, texts in captions.items()}
     by_language = find(stripped, references, earlier)
     if not any(by_language.values()):
       break
     earlier |= dict.fromkeys(affix for of_language in by_language.values() for affix in of_language)
-    for code, of_language in by_language.items():
-      for row, text in enumerate(stripped[code] if of_language else ()):
+    for language, of_language in by_language.items():
+      for row, text in enumerate(stripped[language] if of_language else ()):
         affix = next((affix for affix in of_language if affixes.is_whole(text, affix, reverse)), None)
         if affix is not None:
-          captions[code][row] = remove(text, affix)
-          changed[code].add(row)
-          examples[code][affix.strip()] += 1
+          captions[language][row] = remove(text, affix)
+          changed[language].add(row)
+          examples[language][affix.strip()] += 1
   return {
-    code: (sorted(changed[code]), tuple(affix for affix, _ in examples[code].most_common()))
-    for code in captions
+    language: (sorted(changed[language]), tuple(affix for affix, _ in examples[language].most_common()))
+    for language in captions
   }
 
 
@@ -170,20 +172,29 @@ def clean_all(
     All predictions in a new dictionary, and notes: how many captions had each kind, by language.
   """
   cleaned = {key: dict(captions) for key, captions in predictions.items()}
-  keys = {code: [key for key in sorted(references) if references[key].get(code)] for code in languages}
+  keys = {
+    language: [key for key in sorted(references) if references[key].get(language)] for language in languages
+  }
   of_languages = clean_languages(
-    {code: [predictions[key][code] for key in scored] for code, scored in keys.items()},
-    {code: [text for key in scored for text in references[key][code]] for code, scored in keys.items()},
+    {language: [predictions[key][language] for key in scored] for language, scored in keys.items()},
+    {
+      language: [text for key in scored for text in references[key][language]]
+      for language, scored in keys.items()
+    },
     kinds,
   )
-  for code, scored in keys.items():
-    for key, caption in zip(scored, of_languages[code].captions, strict=True):
-      cleaned[key][code] = caption
+  for language, scored in keys.items():
+    for key, caption in zip(scored, of_languages[language].captions, strict=True):
+      cleaned[key][language] = caption
   by_kind = {
-    kind: {code: of_language for code, of_language in of_languages.items() if kind in of_language.rows}
+    kind: {
+      language: of_language for language, of_language in of_languages.items() if kind in of_language.rows
+    }
     for kind in kinds
   }
-  emptied = {code: of_language.emptied for code, of_language in of_languages.items() if of_language.emptied}
+  emptied = {
+    language: of_language.emptied for language, of_language in of_languages.items() if of_language.emptied
+  }
   notes = [_removed(kind, having) for kind, having in by_kind.items() if having]
   if absent := [kind for kind, having in by_kind.items() if not having]:
     notes.append(f"--clean found no {', '.join(absent)}")
@@ -195,7 +206,7 @@ def clean_all(
 
 
 def _removed(kind: str, by_language: Mapping[str, Cleaned]) -> str:
-  counts = {code: len(of_language.rows[kind]) for code, of_language in by_language.items()}
+  counts = {language: len(of_language.rows[kind]) for language, of_language in by_language.items()}
   which = ""
   if kind in ("prefix", "suffix"):
     texts = dict.fromkeys(text for of_language in by_language.values() for text in of_language.examples[kind])
@@ -206,4 +217,4 @@ def _removed(kind: str, by_language: Mapping[str, Cleaned]) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-  return ", ".join(f"{code} {count:,}" for code, count in counts.items())
+  return ", ".join(f"{language} {count:,}" for language, count in counts.items())

@@ -21,7 +21,7 @@ ALL_BUT_EN = "all but en"
 def mean(rows: Mapping[str, Mapping[str, Any]], codes: Sequence[str]) -> dict[str, Any]:
   """Returns metric -> mean over the languages; the scores of the rows may be arrays."""
   names = [name for name in rows[codes[0]] if name not in COUNTS]
-  return {name: sum(rows[code][name] for code in codes) / len(codes) for name in names}
+  return {name: sum(rows[language][name] for language in codes) / len(codes) for name in names}
 
 
 def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
@@ -35,7 +35,11 @@ def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str,
   every = tuple(languages.LANGUAGES)
   groups = {"35": languages.TRAINED, "36": every}
   if rows.keys() >= set(every):  # PaliGemma's avg-35 and Centurio's mul
-    groups = {"35": languages.TRAINED, ALL_BUT_EN: tuple(code for code in every if code != "en"), "36": every}
+    groups = {
+      "35": languages.TRAINED,
+      ALL_BUT_EN: tuple(language for language in every if language != "en"),
+      "36": every,
+    }
   groups = {name: members for name, members in groups.items() if rows.keys() >= set(members)}
   if not any(len(members) == len(rows) for members in groups.values()):
     groups = {wording.count(len(rows), "language"): tuple(rows)}
@@ -43,13 +47,13 @@ def mean_groups(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str,
 
 
 def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
-  counts = {code: row["classes"] for code, row in rows.items() if "classes" in row}
+  counts = {language: row["classes"] for language, row in rows.items() if "classes" in row}
   if babel_imagenet_languages.is_paper(counts):
     return _groups_of_the_paper(rows)
-  others = tuple(code for code in rows if code != "en") or tuple(rows)
+  others = tuple(language for language in rows if language != "en") or tuple(rows)
   groups = {}
   for low, high in itertools.pairwise((0, *CLASS_GROUPS)):
-    members = tuple(code for code in others if low < rows[code]["classes"] <= high)
+    members = tuple(language for language in others if low < rows[language]["classes"] <= high)
     if members and len(members) < len(others):
       groups[f"{low + 1} to {high} classes" if high < math.inf else f"over {low} classes"] = members
   of_all = wording.count(len(others), "language")
@@ -59,11 +63,11 @@ def _groups_by_classes(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tup
 def _groups_of_the_paper(rows: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, ...]]:
   """Returns the groups of Babel-ImageNet's Table 5, whatever other languages there are."""
   by_name = {
-    babel_imagenet_languages.GROUPS[name]: tuple(code for code in members if code in rows)
+    babel_imagenet_languages.GROUPS[name]: tuple(language for language in members if language in rows)
     for name, members in babel_imagenet_languages.groups().items()
   }
   paper = tuple(babel_imagenet_languages.classes())
-  scored = tuple(code for code in paper if code in rows)
+  scored = tuple(language for language in paper if language in rows)
   groups = {name: members for name, members in by_name.items() if members and len(members) < len(scored)}
   count = (
     f"{len(paper)} languages" if len(scored) == len(paper) else f"{len(scored)} of the {len(paper)} languages"

@@ -44,11 +44,11 @@ def write_statistics(path: str | os.PathLike, statistics: Mapping[str, Statistic
     raise UsageError(f"{path}: an image key contains a NUL character; give the image another key")
   index = {key: i for i, key in enumerate(keys)}
   arrays: dict[str, np.ndarray] = {_KEYS: np.array(keys, np.str_)}
-  for code, of_language in statistics.items():
-    arrays[f"{code}/{_IMAGES}"] = np.array([index[key] for key in of_language.keys], np.int32)
-    arrays[f"{code}/{_NUM_REFERENCES}"] = np.array(of_language.num_counted)
+  for language, of_language in statistics.items():
+    arrays[f"{language}/{_IMAGES}"] = np.array([index[key] for key in of_language.keys], np.int32)
+    arrays[f"{language}/{_NUM_REFERENCES}"] = np.array(of_language.num_counted)
     for name, values in of_language.values.items():
-      arrays[f"{code}/{name}"] = values
+      arrays[f"{language}/{name}"] = values
   with files.whole(path) as file:
     np.savez(file, allow_pickle=False, **arrays)
 
@@ -64,9 +64,11 @@ def read_statistics(path: str | os.PathLike) -> dict[str, Statistics]:
     keys = _checked_keys(arrays)
     members: dict[str, dict[str, np.ndarray]] = {}
     for name, values in arrays.items():
-      code, _, member = name.partition("/")
-      members.setdefault(code, {})[member] = values
-    statistics = {code: _of_language(code, of_language, keys) for code, of_language in members.items()}
+      language, _, member = name.partition("/")
+      members.setdefault(language, {})[member] = values
+    statistics = {
+      language: _of_language(language, of_language, keys) for language, of_language in members.items()
+    }
   except _UNREADABLE as error:
     reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     raise UsageError(
@@ -98,9 +100,9 @@ def _read(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 def _is_known(name: str) -> bool:
-  code, _, member = name.partition("/")
+  language, _, member = name.partition("/")
   return name == _KEYS or (
-    languages.is_known(code) and (member in (_IMAGES, _NUM_REFERENCES) or member in metrics.METRICS)
+    languages.is_known(language) and (member in (_IMAGES, _NUM_REFERENCES) or member in metrics.METRICS)
   )
 
 
@@ -122,21 +124,23 @@ def _checked_keys(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
   return keys
 
 
-def _of_language(code: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]) -> Statistics:
+def _of_language(language: str, arrays: dict[str, np.ndarray], keys: tuple[str, ...]) -> Statistics:
   """Returns the statistics of a language; ValueError if its arrays are inconsistent."""
   images, num_references = arrays.pop(_IMAGES, None), arrays.pop(_NUM_REFERENCES, None)
   if not _are_integers(images, 1) or not _are_integers(num_references, 0) or not len(images) or not arrays:
-    raise ValueError(f"{code} lacks its images, its number of references or a metric")
+    raise ValueError(f"{language} lacks its images, its number of references or a metric")
   if images.min() < 0 or images.max() >= len(keys) or len(np.unique(images)) < len(images):
-    raise ValueError(f"{code} has images that are not indices into keys, or one twice")
+    raise ValueError(f"{language} has images that are not indices into keys, or one twice")
   if not 0 <= int(num_references) <= _LARGEST:
-    raise ValueError(f"{code} has {int(num_references)} references")
+    raise ValueError(f"{language} has {int(num_references)} references")
   for name, values in arrays.items():
     if values.dtype != np.float64 or values.shape != (len(images), metrics.METRICS[name].width):
-      raise ValueError(f"inconsistent arrays: {code}/{name} is {values.dtype} {list(values.shape)}")
+      raise ValueError(f"inconsistent arrays: {language}/{name} is {values.dtype} {list(values.shape)}")
     least = metrics.METRICS[name].least
     if not ((values >= least) & (values <= _LARGEST)).all():
-      raise ValueError(f"{code}/{name} has an invalid score: NaN, less than {least:g} or over {_LARGEST:g}")
+      raise ValueError(
+        f"{language}/{name} has an invalid score: NaN, less than {least:g} or over {_LARGEST:g}"
+      )
   return Statistics(
     tuple(keys[i] for i in images.tolist()),
     {name: values.astype(np.float64) for name, values in arrays.items()},

@@ -117,12 +117,12 @@ def joint_scores(statistics: Mapping[str, Statistics], sums: np.ndarray) -> dict
     Language code or mean -> metric -> float64 [S]; NaN if a set has no image of a language.
   """
   scores, first = {}, 0
-  for code, of_language in statistics.items():
+  for language, of_language in statistics.items():
     width = of_language.columns.shape[1]
-    scores[code] = of_language.scores(sums[:, first : first + width])
+    scores[language] = of_language.scores(sums[:, first : first + width])
     first += width
-  for name, codes in means.mean_groups(
-    {code: of_language.counts for code, of_language in statistics.items()}
+  for name, languages in means.mean_groups(
+    {language: of_language.counts for language, of_language in statistics.items()}
   ).items():
-    scores[name] = means.mean(scores, codes)
+    scores[name] = means.mean(scores, languages)
   return scores

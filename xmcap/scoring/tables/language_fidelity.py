@@ -22,10 +22,10 @@ def read(references: References, gathered: Mapping[str, Sequence[Sequence[str]]]
   `gathered` is language code -> the references of each image that has some, by sorted key; of some languages.
   """
   of_language, keys = dict(gathered), sorted(references)
-  for code in set().union(*references.values()) - gathered.keys():
-    of_language[code] = [texts for key in keys if (texts := references[key].get(code))]
+  for language in set().union(*references.values()) - gathered.keys():
+    of_language[language] = [texts for key in keys if (texts := references[key].get(language))]
   return Vocabularies.of(
-    {code: _sample(of_language[code]) for code in sorted(of_language) if of_language[code]}
+    {language: _sample(of_language[language]) for language in sorted(of_language) if of_language[language]}
   )
 
 
@@ -43,16 +43,18 @@ def _sample(references: Sequence[Sequence[str]]) -> list[str]:
 
 def signature(vocabularies: Vocabularies) -> str:
   """Returns the part of the signature of scores whose captions in another language count as empty."""
-  samples = "\n".join(f"{code}:{text}" for code, texts in vocabularies.samples.items() for text in texts)
+  samples = "\n".join(
+    f"{language}:{text}" for language, texts in vocabularies.samples.items() for text in texts
+  )
   return f"zero-{fidelity.version()}#{digest(samples)}"
 
 
 def notes_on_emptied(counts: Mapping[str, int]) -> list[str]:
   """Returns the notes of a table on language code -> number of captions in another language scored as empty."""
-  emptied = {code: count for code, count in counts.items() if count}
+  emptied = {language: count for language, count in counts.items() if count}
   if not emptied:
     return []
-  where = ", ".join(f"{code} {count:,}" for code, count in emptied.items())
+  where = ", ".join(f"{language} {count:,}" for language, count in emptied.items())
   captions = wording.count(sum(emptied.values()), "caption")
   return [f"{captions} in another language scored as empty captions: {where}"]
 
@@ -61,20 +63,24 @@ def with_fidelity(table: score_table.Table, healths: Mapping[str, Health]) -> sc
   """Returns the table with the language fidelity of captions and references, and a note on undecided captions."""
   shares = {
     HEADING: {
-      code: 1 - wrong for code, health in healths.items() if (wrong := health.wrong_language) is not None
+      language: 1 - wrong
+      for language, health in healths.items()
+      if (wrong := health.wrong_language) is not None
     },
     OF_REFERENCES: {
-      code: 1 - wrong
-      for code, health in healths.items()
+      language: 1 - wrong
+      for language, health in healths.items()
       if (wrong := health.wrong_language_references) is not None
     },
   }
   if not any(shares.values()):
     return table
   columns = {heading: score_table.column(table.rows, column) for heading, column in shares.items()}
-  undecided = {code: health.undecided or 0.0 for code, health in healths.items()}
-  most_first = sorted(undecided, key=lambda code: -undecided[code])
-  shown = [f"{code} {undecided[code]:.1%}" for code in most_first if round(undecided[code], 3)]
+  undecided = {language: health.undecided or 0.0 for language, health in healths.items()}
+  most_first = sorted(undecided, key=lambda language: -undecided[language])
+  shown = [
+    f"{language} {undecided[language]:.1%}" for language in most_first if round(undecided[language], 3)
+  ]
   notes = table.notes
   if shown:
     notes += (

@@ -64,7 +64,7 @@ class Table:
     cls, signature: str, rows: Mapping[str, Mapping[str, float]], title: str = "", **more
   ) -> "Table":
     """Makes a table of the rows and their means; `more` are other attributes."""
-    rows = {code: dict(rows[code]) for code in sorted(rows)}
+    rows = {language: dict(rows[language]) for language in sorted(rows)}
     names = tuple(name for name in next(iter(rows.values())) if name not in means_lib.COUNTS)
     means = {name: means_lib.mean(rows, codes) for name, codes in means_lib.mean_groups(rows).items()}
     return cls(signature, names, rows, means, title, **more)
@@ -107,7 +107,7 @@ class Table:
       "signature_short": Signature.parse(self.signature).short,
       "scale": self.scale,
       "metrics": list(self.metrics),
-      "languages": {code: self._with_intervals(code, row) for code, row in self.rows.items()},
+      "languages": {language: self._with_intervals(language, row) for language, row in self.rows.items()},
       "means": {name: self._with_intervals(name, mean) for name, mean in self.means.items()},
       "shares": self.shares,
       "beside": {heading: scaled(column, factor) for heading, column in self.beside.items()},
@@ -161,7 +161,7 @@ class Table:
       "code": {name: latex.text(name if name in self.rows else "mean") for name in rows},
       "language": {name: latex.text(_row_label(name, name in self.rows, of_mean)) for name in rows},
       **{
-        count: {code: latex.text(f"{row[count]:,}") for code, row in self.rows.items()}
+        count: {language: latex.text(f"{row[count]:,}") for language, row in self.rows.items()}
         for count in self.counts
       },
     }
@@ -326,8 +326,8 @@ def _row_label(name: str, is_language: bool, of_mean: str = "") -> str:
 
 def column(rows: Mapping[str, Mapping[str, float]], scores: Mapping[str, float]) -> dict[str, float]:
   """Returns a column for `Table.beside`: scores of languages, and those means for which no language is missing."""
-  cells = {code: scores[code] for code in rows if code in scores}
+  cells = {language: scores[language] for language in rows if language in scores}
   for name, members in means_lib.mean_groups(rows).items():
-    if all(code in scores for code in members):
-      cells[name] = sum(scores[code] for code in members) / len(members)
+    if all(language in scores for language in members):
+      cells[name] = sum(scores[language] for language in members) / len(members)
   return cells

@@ -40,8 +40,8 @@ class Slices:
       [group, None, scores["languages"], None, *scaled(scores)] for group, scores in self.groups.items()
     ]
     for region, by_language in self.regions.items():
-      for code, scores in by_language.items():
-        label = code if languages.is_known(code) else f"mean_{code.replace(' ', '_')}"
+      for language, scores in by_language.items():
+        label = language if languages.is_known(language) else f"mean_{language.replace(' ', '_')}"
         rows.append([f"locale:{region}", label, None, scores.get("images"), *scaled(scores)])
     return grid.write_csv(["slice", "language", "languages", "images", *names], rows)
 
@@ -68,8 +68,8 @@ def _regions(
   sums = members @ columns
   by_name = joint_scores(statistics, sums)
   images, first = {}, 0
-  for code, of_language in statistics.items():
-    images[code] = sums[:, first].astype(np.int64).tolist()  # the first column of a language is all ones
+  for language, of_language in statistics.items():
+    images[language] = sums[:, first].astype(np.int64).tolist()  # the first column of a language is all ones
     first += of_language.columns.shape[1]
   slices: dict[str, dict[str, dict[str, float]]] = {region: {} for region in regions}
   for i, of_region in enumerate(slices.values()):

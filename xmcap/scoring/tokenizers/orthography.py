@@ -37,8 +37,8 @@ class Spelling:
   in_nfkc: bool = False
 
 
-def _languages(codes: str) -> frozenset[str]:
-  return frozenset(codes.split())
+def _languages(languages: str) -> frozenset[str]:
+  return frozenset(languages.split())
 
 
 def _each(spellings: str, replacement: str = "") -> dict[str, str]:
