@@ -121,8 +121,8 @@ def _annotate(arguments) -> None:
   }
   inputs.check_pipes({f"{option}={path}": path for option, paths in read.items() for path in paths})
   procedure = _procedure(arguments)
-  pictures = picture_files.find(arguments.images)
-  keys = picture_files.keys(pictures, "key")
+  images = picture_files.find(arguments.images)
+  keys = picture_files.keys(images, "key")
   out = arguments.out
   shares, folders = {"": keys}, {"": out}
   if arguments.annotators:
@@ -130,10 +130,10 @@ def _annotate(arguments) -> None:
     folders = {name: f"{out}/{name}" for name in shares}
   pages = {name: f"{folder}/{annotation_page.PAGE}" for name, folder in folders.items()}
   assignment = f"{out}/{annotation_assignment.FILE}"
-  outputs.keep_apart({"--out": [*pages.values(), assignment]}, {**read, "--images": list(pictures)})
+  outputs.keep_apart({"--out": [*pages.values(), assignment]}, {**read, "--images": list(images)})
   suggested = _suggestions(arguments, procedure.rated_language or language.code, keys)
   items = {}
-  for key, (file, path) in zip(keys, pictures.items(), strict=True):
+  for key, (file, path) in zip(keys, images.items(), strict=True):
     read_picture = functools.partial(picture_files.read, file)
     sentences, tags = (suggested[option].get(key, []) for option in ("--sentences", "--tags"))
     rated = sentences[0] if procedure.ratings and sentences else ""

@@ -95,12 +95,12 @@ def _check(arguments) -> None:
       return
     splits = check.check(arguments.dir, out=arguments.out, max_characters=arguments.max_characters, **options)
   listed = os.path.join(out, "check.jsonl")
-  pictures, bad = sum(split.pictures for split in splits), sum(split.bad for split in splits)
+  images, bad = sum(split.pictures for split in splits), sum(split.bad for split in splits)
   wrong = sum(split.counts["wrong_index"] for split in splits)
-  print(*splits, f"{pictures:,} records checked; findings are listed in {listed}", sep="\n\n")
+  print(*splits, f"{images:,} records checked; findings are listed in {listed}", sep="\n\n")
   if bad:
     raise XmcapError(
-      f"{arguments.dir}: {bad:,} of {pictures:,} records cannot be used (listed in {listed}): build the corpus again"
+      f"{arguments.dir}: {bad:,} of {images:,} records cannot be used (listed in {listed}): build the corpus again"
     )
   if wrong:
     raise XmcapError(

@@ -14,9 +14,9 @@ def add(commands) -> None:
     "it goes on where it was.",
     extra="train",
   )  # fmt: skip
-  pictures = "files, folders and patterns, if there is no --corpus"
+  images = "files, folders and patterns, if there is no --corpus"
   out = "the file, or the folder for --format=bigfile"
-  base.text(command, "pictures", "PICTURES", pictures, nargs="*", type=base.address)
+  base.text(command, "pictures", "PICTURES", images, nargs="*", type=base.address)
   base.add_model(command, "a run's folder, or what `xmcap convert` wrote")
   base.text(command, "--out", "PATH", out, short="-o", required=True)
   base.text(command, "--corpus", "DIR", "a built corpus: the pictures of a split")
@@ -43,16 +43,16 @@ def _features(arguments) -> None:
   inputs = {"--model_dir": arguments.model_dir, "--corpus": arguments.corpus, "PICTURES": arguments.pictures}
   outputs.keep_apart({"--out": arguments.out}, inputs)
   platforms.choose()
-  pictures, read = _pictures(arguments)
+  images, read = _pictures(arguments)
   from xmcap.evaluation import picture_features
 
   with hosts.writing(arguments, folder=in_folder) as is_first:
     left_out = picture_features.write(
-      arguments.out, pictures, read, arguments.model_dir, arguments.step, int(arguments.crops),
+      arguments.out, images, read, arguments.model_dir, arguments.step, int(arguments.crops),
       arguments.vectors, arguments.format, arguments.on_bad == "skip", base.say,
     )  # fmt: skip
   if is_first:
-    print(f"{arguments.out}: vectors of {len(pictures) - left_out:,} pictures are ready")
+    print(f"{arguments.out}: vectors of {len(images) - left_out:,} pictures are ready")
 
 
 def _pictures(arguments):

@@ -141,13 +141,13 @@ def _caption(arguments) -> None:
     return
   from xmcap.evaluation import model_dir
 
-  pictures = dict(zip(keys, files, strict=True))
+  images = dict(zip(keys, files, strict=True))
   key_of = dict(zip(files, keys if as_predictions else files, strict=True))
   codes, step = model_dir.languages_of(arguments.model_dir, arguments.languages), arguments.step
   whole = set()
 
   def captions() -> Captions:
-    for file, of_file in model_dir.caption_files(arguments.model_dir, pictures, codes, step):
+    for file, of_file in model_dir.caption_files(arguments.model_dir, images, codes, step):
       whole.add(file)
       yield key_of[file], of_file
 
@@ -169,8 +169,8 @@ def _write_captions(out: str, captions: Captions, count: int) -> None:
   progress = Progress(base.say, "pictures captioned", count)
 
   def counted() -> Captions:
-    for done, of_picture in enumerate(captions, 1):
-      yield of_picture
+    for done, of_image in enumerate(captions, 1):
+      yield of_image
       progress(done)
 
   predictions.write_predictions(out, counted())
@@ -185,10 +185,10 @@ def _print_predictions(captions: Captions) -> None:
 
 
 def _print_captions(captions: Captions) -> None:
-  for key, of_picture in captions:
+  for key, of_image in captions:
     terminal.check_reader()
     print(terminal.shown(key, limit=None))
-    for language, caption in of_picture.items():
+    for language, caption in of_image.items():
       print(
         f"  {language:<4} {languages.get(language).english_name:<14} {terminal.shown(caption, limit=None)}"
       )

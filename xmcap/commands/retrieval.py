@@ -45,7 +45,7 @@ def add(commands) -> None:
     actions, "top", _top, "write the nearest sentences of a pool for each picture, for human annotate --sentences",
     'Lines of {"image/key", "language", "caption", "score"}, the best first; equal sentences count once.',
   )  # fmt: skip
-  pictures = (
+  images = (
     "the pictures' vectors with their keys: a folder with pictures.npy and keys.txt, as `xmcap embed` writes it, or "
     "what `xmcap features` writes"
   )
@@ -53,7 +53,7 @@ def add(commands) -> None:
     f"embeddings of the sentences, in their order: {forms}, or a BigFile folder with ids sent0, sent1, ..."
   )
   sentences = "the pool, as for `xmcap embed --captions`: a text has one a line"
-  base.text(command, "--queries", "PATH", pictures, short="-q", required=True)
+  base.text(command, "--queries", "PATH", images, short="-q", required=True)
   base.text(command, "--candidates", "FILE", texts, short="-c", required=True)
   base.text(command, "--sentences", "FILE", sentences, required=True)
   base.text(command, "--language", "CODE", "of the sentences, such as zh", short="-l", required=True)
@@ -97,13 +97,13 @@ def _top(arguments) -> None:
         f"{wording.count(len(texts), 'sentence')}"
         f" in '{language}' of {arguments.sentences}; embed that file"
       )
-    pictures = features.read(arguments.queries)
-    neighbours = nearest.nearest(pictures.vectors, candidates, texts, arguments.k, arguments.similarity)
-    progress = Progress(base.say, "pictures", len(pictures.keys))
+    images = features.read(arguments.queries)
+    neighbours = nearest.nearest(images.vectors, candidates, texts, arguments.k, arguments.similarity)
+    progress = Progress(base.say, "pictures", len(images.keys))
 
     def lines() -> Iterator[str]:
-      for number, (key, of_picture) in enumerate(zip(pictures.keys, neighbours, strict=True), 1):
-        for text, score in of_picture:
+      for number, (key, of_image) in enumerate(zip(images.keys, neighbours, strict=True), 1):
+        for text, score in of_image:
           row = {"image/key": key, "language": language, "caption": text, "score": round(score, 6)}
           yield json.dumps(row, ensure_ascii=False) + "\n"
         progress(number)
@@ -111,7 +111,7 @@ def _top(arguments) -> None:
     files.write_lines(arguments.out, lines())
   print(
     f"{arguments.out}: {arguments.k} of {wording.count(len(set(texts)), 'different sentence')} for each of "
-    f"{wording.count(len(pictures.keys), 'picture')}"
+    f"{wording.count(len(images.keys), 'picture')}"
   )
 
 

@@ -31,8 +31,8 @@ def _add_zero_shot(actions) -> None:
   prompts = "a name for the prompts, for the signature"
   fixed = "also top-1 among so many random classes, which compares languages; 0: without"
   texts = "a folder of CODE.npy or CODE.safetensors, [labels, width] or [prompts, labels, width]"
-  pictures = f"embeddings [pictures, width]: {_FORMS}"
-  base.text(command, "--pictures", "FILE", pictures, short="-p", required=True)
+  images = f"embeddings [pictures, width]: {_FORMS}"
+  base.text(command, "--pictures", "FILE", images, short="-p", required=True)
   base.text(command, "--targets", "FILE", targets, required=True)
   base.text(command, "--labels", "FILE", labels, short="-r", required=True)
   base.text(command, "--texts", "DIR", texts, required=True)
@@ -57,8 +57,8 @@ def _add_retrieval(actions) -> None:
     'what xmcap score takes as references, or JSON of {"images": [...], "captions": {"de": [[...], ...]}}'
   )
   texts = "a folder of CODE.npy or CODE.safetensors, [captions, width] in the order of the captions"
-  pictures = f"embeddings [pictures, width] in the order of the captions' images: {_FORMS}"
-  base.text(command, "--pictures", "FILE", pictures, short="-p")
+  images = f"embeddings [pictures, width] in the order of the captions' images: {_FORMS}"
+  base.text(command, "--pictures", "FILE", images, short="-p")
   base.text(command, "--captions", "FILE", captions, short="-r")
   base.text(command, "--texts", "DIR", texts)
   base.text(command, "--language", "CODE", "of captions that name none, and of --scores", short="-l")

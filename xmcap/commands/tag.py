@@ -79,8 +79,8 @@ def _tag(arguments) -> None:
 def _lines(tagged: Tagged) -> Iterator[str]:
   from xmcap.reading import tag_files
 
-  for key, of_picture in tagged:
-    for language, tags in of_picture.items():
+  for key, of_image in tagged:
+    for language, tags in of_image.items():
       yield tag_files.as_line(key, language, tags)
 
 
@@ -91,8 +91,8 @@ def _write(out: str, tagged: Tagged, count: int) -> None:
   progress = Progress(base.say, "pictures tagged", count)
 
   def counted() -> Tagged:
-    for done, of_picture in enumerate(tagged, 1):
-      yield of_picture
+    for done, of_image in enumerate(tagged, 1):
+      yield of_image
       progress(done)
 
   files.write_lines(out, _lines(counted()))
@@ -104,9 +104,9 @@ def _print(tagged: Tagged, as_json: bool) -> None:
       terminal.check_reader()
       print(line, end="")
     return
-  for key, of_picture in tagged:
+  for key, of_image in tagged:
     terminal.check_reader()
     print(terminal.shown(key, limit=None))
-    for language, tags in of_picture.items():
+    for language, tags in of_image.items():
       told = "  ".join(f"{tag} {score:.2f}" for tag, score in tags.items())
       print(f"  {language:<4} {languages.get(language).english_name:<14} {terminal.shown(told, limit=None)}")

@@ -155,16 +155,16 @@ class Drawing:
     return captions
 
   def read(
-    self, source: RecordSource | MixedSource, positions: np.ndarray, pictures: Places
+    self, source: RecordSource | MixedSource, positions: np.ndarray, images: Places
   ) -> Iterator[tuple[int, Columns, list[int], list[int]]]:
     """Reads the records at positions one by one.
 
     Yields (corpus, record, columns [K] of its captions, their places [K]). A picture without a caption in these
     languages has the column after the last language, and no places.
     """
-    drawn = self.at(positions, pictures)
-    records = source.iterate(pictures.indices, parse_columns)
-    for row, (part, record) in enumerate(zip(pictures.parts.tolist(), records, strict=True)):
+    drawn = self.at(positions, images)
+    records = source.iterate(images.indices, parse_columns)
+    for row, (part, record) in enumerate(zip(images.parts.tolist(), records, strict=True)):
       layout = self.layout(part, record.layout, record.languages, record.sources)
       (columns,), (places,) = (numbers.tolist() for numbers in drawn(slice(row, row + 1), layout))
       yield part, record, columns, places if columns[0] < len(self.languages) else []

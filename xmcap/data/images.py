@@ -228,12 +228,12 @@ class InceptionCrop(Augment):
 
   def box(self, width: int, height: int, draws: np.ndarray) -> tuple[float, float, float, float]:
     area = self.min_area + (1 - self.min_area) * draws[0]
-    picture, most = math.log(width / height), math.log(self.max_aspect)
+    image, most = math.log(width / height), math.log(self.max_aspect)
     # At the upper bound the crop has the picture's width, at the lower bound its height.
-    lower = max(-most, picture + math.log(area))
-    upper = min(most, picture - math.log(area))
-    aspect = lower + (upper - lower) * draws[1] if lower <= upper else max(-most, min(most, picture))
-    stretch = math.exp((aspect - picture) / 2)
+    lower = max(-most, image + math.log(area))
+    upper = min(most, image - math.log(area))
+    aspect = lower + (upper - lower) * draws[1] if lower <= upper else max(-most, min(most, image))
+    stretch = math.exp((aspect - image) / 2)
     fits = min(1.0, 1 / (math.sqrt(area) * max(stretch, 1 / stretch)))
     return _placed(width, height, math.sqrt(area) * stretch * fits, math.sqrt(area) / stretch * fits, draws)
 
@@ -247,27 +247,27 @@ def _placed(
   return left, top, min(left + crop_width, width), min(top + crop_height, height)
 
 
-def fit(picture: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
+def fit(image: Image.Image | np.ndarray, key: str, size: int) -> np.ndarray:
   """Resizes a decoded picture to the square that the model sees: uint8 [size, size, 3].
 
   Args:
-    picture: a Pillow image of any mode; or uint8 [height, width, 3], or [height, width] for grey.
+    image: a Pillow image of any mode; or uint8 [height, width, 3], or [height, width] for grey.
     key, size: as for `load`.
 
   Raises:
     XmcapError: the picture is of another kind, or is empty; the message names the key.
   """
-  if isinstance(picture, np.ndarray):
-    if picture.dtype != np.uint8 or picture.shape[2:] not in ((), (3,)) or picture.ndim < 2:
+  if isinstance(image, np.ndarray):
+    if image.dtype != np.uint8 or image.shape[2:] not in ((), (3,)) or image.ndim < 2:
       raise XmcapError(
-        f"picture '{shown(key)}': an array {picture.dtype} {list(picture.shape)}: give uint8 [height, width, 3]"
+        f"picture '{shown(key)}': an array {image.dtype} {list(image.shape)}: give uint8 [height, width, 3]"
       )
-    if not picture.size:
+    if not image.size:
       raise XmcapError(f"picture '{shown(key)}': no pixels: replace or remove it")
-    picture = Image.fromarray(picture)
-  _scale_transparent_colour(picture)
+    image = Image.fromarray(image)
+  _scale_transparent_colour(image)
   try:  # Pillow decodes an opened file only here
-    upright = _to_upright_rgb(picture)
+    upright = _to_upright_rgb(image)
   except Exception as error:  # damaged bytes raise many types of errors
     raise XmcapError(f"picture '{shown(key)}': cannot be decoded ({one_line(error)}): replace it") from None
   return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR))
@@ -287,16 +287,16 @@ def load_exactly(
   Raises:
     XmcapError: as `decode`.
   """
-  picture = Image.fromarray(decode(data, key))
+  image = Image.fromarray(decode(data, key))
   resampling = Image.Resampling.BICUBIC if bicubic else Image.Resampling.BILINEAR
   if not crop:
-    return np.asarray(picture.resize((size, size), resampling))
-  short = min(picture.size)
-  width, height = (int(size * side / short) for side in picture.size)
-  picture = picture.resize((width, height), resampling)
+    return np.asarray(image.resize((size, size), resampling))
+  short = min(image.size)
+  width, height = (int(size * side / short) for side in image.size)
+  image = image.resize((width, height), resampling)
   middle = round if even else math.floor
   left, top = middle((width - size) / 2), middle((height - size) / 2)
-  return np.asarray(picture.crop((left, top, left + size, top + size)))
+  return np.asarray(image.crop((left, top, left + size, top + size)))
 
 
 def load_pixels(data: bytes, key: str, size: int, resize: str) -> np.ndarray:
@@ -319,11 +319,11 @@ def ten_crops(data: bytes, key: str, size: int, bicubic: bool = False) -> np.nda
   Raises:
     XmcapError: as `decode`.
   """
-  picture = Image.fromarray(decode(data, key))
-  short, side = min(picture.size), round(size * 256 / 224)
-  width, height = (side * length // short for length in picture.size)
+  image = Image.fromarray(decode(data, key))
+  short, side = min(image.size), round(size * 256 / 224)
+  width, height = (side * length // short for length in image.size)
   resampling = Image.Resampling.BICUBIC if bicubic else Image.Resampling.BILINEAR
-  pixels = np.asarray(picture.resize((width, height), resampling))
+  pixels = np.asarray(image.resize((width, height), resampling))
   right, bottom = width - size, height - size
   places = ((0, 0), (0, right), (bottom, 0), (bottom, right), (round(bottom / 2), round(right / 2)))
   # The mirrored picture is cropped, not the crops mirrored: with an odd margin their centres differ by a pixel.

@@ -267,14 +267,14 @@ class Buckets:
     drawing: Drawing,
     indexes: Sequence[LengthIndex],
     order: Order,
-    pictures: int,
+    images: int,
     lengths: Sequence[int],
     window: int = 1,
     prompts: Sequence[int] = (),
   ):
     self._drawing, self._indexes, self._order = drawing, indexes, order
     self._prompts = np.array(prompts)
-    self._pictures, self._lengths, self._window = pictures, np.array(lengths), window
+    self._pictures, self._lengths, self._window = images, np.array(lengths), window
     # Cached, because threads work on neighbouring steps.
     self._kept = functools.lru_cache(maxsize=1 + 2 * -(-_NEIGHBOURS // window))(self._made)
     self._lock = threading.Lock()
@@ -310,12 +310,12 @@ class Buckets:
 
   def _longest(self, positions: np.ndarray) -> np.ndarray:
     """Returns int64 [N]: pieces of the longest drawn caption of each picture, including EOS; 0 if there is none."""
-    pictures = self._order.at(positions)
-    drawn = self._drawing.at(positions, pictures)
+    images = self._order.at(positions)
+    drawn = self._drawing.at(positions, images)
     longest = np.zeros(len(positions), np.int64)
     for part, index in enumerate(self._indexes):
-      of_part = np.flatnonzero(pictures.parts == part)
-      indices = pictures.indices[of_part] - self._order.starts[part]
+      of_part = np.flatnonzero(images.parts == part)
+      indices = images.indices[of_part] - self._order.starts[part]
       layouts = index.layout_of[indices]
       by_layout = np.argsort(layouts, kind="stable")
       for group in np.split(by_layout, np.flatnonzero(np.diff(layouts[by_layout])) + 1):

@@ -55,9 +55,9 @@ class Order:
     """Returns the order for evaluation, whose first positions show every picture once."""
     return Order(self.seed, self.sizes.tolist())
 
-  def seen(self, pictures: int) -> list[float]:
-    """Returns for each corpus how often its pictures are seen in the first `pictures` positions, on average."""
-    return [pictures / self.sizes.sum()] * len(self.sizes)
+  def seen(self, images: int) -> list[float]:
+    """Returns for each corpus how often its pictures are seen in the first `images` positions, on average."""
+    return [images / self.sizes.sum()] * len(self.sizes)
 
 
 class MixedOrder(Order):
@@ -88,8 +88,8 @@ class MixedOrder(Order):
       indices[rows] += draws.permuted(self._seeds[part], earlier[rows], int(self.sizes[part]))
     return Places(indices, parts, earlier // self.sizes[parts])
 
-  def seen(self, pictures: int) -> list[float]:
-    return (pictures / BLOCK * self.counts / self.sizes).tolist()
+  def seen(self, images: int) -> list[float]:
+    return (images / BLOCK * self.counts / self.sizes).tolist()
 
 
 def places_of(rates: Sequence[float]) -> list[int]:

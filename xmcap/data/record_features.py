@@ -22,13 +22,13 @@ def of_source(path: str | os.PathLike, source: RecordSource | MixedSource) -> Fe
   """
   stored = features.read(path)
   sample = spread(source, _COMPARED)
-  compared = [picture.key for picture in source.iterate(sample, parse_columns)]
+  compared = [image.key for image in source.iterate(sample, parse_columns)]
   start = stored.keys.index(compared[0]) if compared[0] in stored.keys else 0
   end = start + len(source)
   in_order = Features(stored.keys[start:end], stored.vectors[start:end])
   if len(in_order.keys) == len(source) and compared == [in_order.keys[row] for row in sample]:
     return in_order
-  keys = tuple(picture.key for picture in source.iterate(range(len(source)), parse_columns))
+  keys = tuple(image.key for image in source.iterate(range(len(source)), parse_columns))
   return Features(
     keys, features.of_keys(stored, keys, str(path), f"split '{source.split}' of {source.directory}")
   )

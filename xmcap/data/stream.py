@@ -218,9 +218,9 @@ class CaptionStream(PictureStream):
       "vocabulary": self.vocabulary.sha256,
     }
 
-  def resized(self, pictures: int) -> Self:
+  def resized(self, images: int) -> Self:
     """See `PictureStream`; targets have the largest length, and pictures keep their drawn order."""
-    stream = super().resized(pictures)
+    stream = super().resized(images)
     stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
@@ -270,10 +270,10 @@ class CaptionStream(PictureStream):
     targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
     weights = self._weights_of(positions, keys)
     cut, empty = [], []
-    for row, (key, weight, of_picture) in enumerate(zip(keys, weights, texts, strict=True)):
-      if weight and not of_picture:
+    for row, (key, weight, of_image) in enumerate(zip(keys, weights, texts, strict=True)):
+      if weight and not of_image:
         empty.append(key)
-      for line in targets[row, : len(of_picture)]:
+      for line in targets[row, : len(of_image)]:
         ids = next(encoded)
         line[: len(ids)] = ids[:length]
         if weight and len(ids) > length:
@@ -289,14 +289,12 @@ class CaptionStream(PictureStream):
   ) -> list[list[int]]:
     """Returns the ids of the targets of N pictures; `pivots` are empty without stabilizers."""
     # One call for all pictures, because a call costs more than a caption.
-    captions = self.vocabulary.encode_all([text for of_picture in texts for text in of_picture])
+    captions = self.vocabulary.encode_all([text for of_image in texts for text in of_image])
     if not self._marks:
       return [[*ids, EOS_ID] for ids in captions]
-    stabilizers = self.vocabulary.encode_all([text for of_picture in pivots for text in of_picture])
+    stabilizers = self.vocabulary.encode_all([text for of_image in pivots for text in of_image])
     drawn = [
-      column
-      for of_picture, row in zip(texts, columns.tolist(), strict=True)
-      for column in row[: len(of_picture)]
+      column for of_image, row in zip(texts, columns.tolist(), strict=True) for column in row[: len(of_image)]
     ]
     prompts = [row[row != PAD_ID].tolist() for row in self._prompts]
     return [

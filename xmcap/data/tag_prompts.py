@@ -78,10 +78,10 @@ def read(*paths: str, language: str = "") -> Tags:
   for path in paths:
     for code, of_language in tag_files.read(path, language or None).items():
       for key, scores in of_language.items():
-        of_picture = tags.setdefault(key, {})
-        if code in of_picture:
+        of_image = tags.setdefault(key, {})
+        if code in of_image:
           raise UsageError(f"{path}: '{shown(key)}' has '{code}' tags in another file too: keep one")
-        of_picture[code] = sorted(scores, key=lambda tag, scores=scores: -scores[tag])
+        of_image[code] = sorted(scores, key=lambda tag, scores=scores: -scores[tag])
   return tags
 
 
@@ -176,8 +176,8 @@ class PromptTags:
     """
     self.check(keys)
     prompts = prompts.copy()
-    for key, rows, of_picture in zip(keys, prompts, languages, strict=True):
-      for row, language in zip(rows, of_picture, strict=True):
+    for key, rows, of_image in zip(keys, prompts, languages, strict=True):
+      for row, language in zip(rows, of_image, strict=True):
         if language:
           ids = self._ids(key, str(language), vocabulary)
           start = int(np.count_nonzero(row != PAD_ID))

@@ -56,9 +56,9 @@ _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _starting = threading.Lock()
 
 
-def cores_for(pictures: float) -> int:
+def cores_for(images: float) -> int:
   """Returns the cores that read so many pictures a second, with the margin, at `PER_CORE`."""
-  return math.ceil(MARGIN * pictures / PER_CORE)
+  return math.ceil(MARGIN * images / PER_CORE)
 
 
 class _Pixels:

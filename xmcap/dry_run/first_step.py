@@ -26,7 +26,7 @@ def shapes(objective: Any, stream: Any) -> Batch:
   return batch(objective, None if _has_pictures(objective) else stream, 1)
 
 
-def batch(objective: Any, stream: Any, pictures: int) -> Batch:
+def batch(objective: Any, stream: Any, images: int) -> Batch:
   """The numeric arrays of a small batch of the stream, or of a made-up batch if it is None.
 
   Raises:
@@ -35,10 +35,10 @@ def batch(objective: Any, stream: Any, pictures: int) -> Batch:
   if stream is None:
     if not _has_pictures(objective):
       raise XmcapError(f"{type(objective).__name__} needs a batch from its stream, which cannot be read")
-    return _made_up(objective.module, pictures)
-  small = stream.resized(pictures) if hasattr(stream, "resized") else stream
+    return _made_up(objective.module, images)
+  small = stream.resized(images) if hasattr(stream, "resized") else stream
   for step in range(16):
-    arrays = {name: array[:pictures] for name, array in sharding.numeric(small.batch(step)).items()}
+    arrays = {name: array[:images] for name, array in sharding.numeric(small.batch(step)).items()}
     if np.any(arrays.get("target_weights", 1)):
       return arrays
   raise XmcapError("none of the first pictures has a caption in the languages of the mixture")
@@ -81,9 +81,9 @@ def take_step(
   for part, norm in norms.items():
     if norm == 0:
       raise XmcapError(f"the gradient of {part} is {norm} in the first step, so {part} would not learn")
-  pictures = len(next(iter(arrays.values())))
-  plural = "" if pictures == 1 else "s"
-  text = f"loss {loss:.4f} on {pictures} picture{plural}; gradients in {', '.join(norms)}{origin}"
+  images = len(next(iter(arrays.values())))
+  plural = "" if images == 1 else "s"
+  text = f"loss {loss:.4f} on {images} picture{plural}; gradients in {', '.join(norms)}{origin}"
   return f"{text}; compiled in {seconds:.1f} s for {_length(arrays)}", updated
 
 
@@ -111,7 +111,7 @@ def _length(arrays: Batch) -> str:
   return f"targets of {arrays['target_tokens'].shape[-1]}" if "target_tokens" in arrays else "this batch"
 
 
-def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tuple[str, dict[str, float]]:
+def evaluate(evaluator: Any, params: Any, plan: StatePlan, images: int) -> tuple[str, dict[str, float]]:
   """Runs an evaluator on a few pictures; returns a line of text, and metric -> value.
 
   Raises:
@@ -120,7 +120,7 @@ def evaluate(evaluator: Any, params: Any, plan: StatePlan, pictures: int) -> tup
   if not hasattr(evaluator, "small"):
     return "not run: it has no method small(pictures)", {}
   groups = sharding.axis_size(plan.mesh, sharding.BATCH_AXES)
-  small = evaluator.small(-(-pictures // groups) * groups)
+  small = evaluator.small(-(-images // groups) * groups)
   with sharding.use(plan.mesh, plan.rules):
     rows = list(small.run(params, 0))
   if not rows:
@@ -137,13 +137,13 @@ def _has_pictures(objective: Any) -> bool:
   return hasattr(module, "t5") or hasattr(module, "num_slots")
 
 
-def _made_up(module: Any, pictures: int) -> Batch:
+def _made_up(module: Any, images: int) -> Batch:
   random = np.random.default_rng(0)
   side = module.vit.image_size
-  image = random.integers(0, 256, (pictures, side, side, 3), np.uint8)
+  image = random.integers(0, 256, (images, side, side, 3), np.uint8)
   if not hasattr(module, "t5"):
-    return {"image": image, "tags": np.ones((pictures, module.num_slots), np.int32)}
-  tokens = random.integers(1, module.t5.vocab_size, (pictures, 1, 12), np.int32)
+    return {"image": image, "tags": np.ones((images, module.num_slots), np.int32)}
+  tokens = random.integers(1, module.t5.vocab_size, (images, 1, 12), np.int32)
   targets = tokens[..., 2:]
   return {
     "image": image,

@@ -229,10 +229,10 @@ def _steps(run: Arguments, stream: Any) -> tuple[str, int]:
 def _data_of_steps(stream: Any, total: int, parts: int) -> list[str]:
   """Describes the batches, and how much of the data `total` steps see."""
   captions, examples = epochs.batch_size(stream), epochs.examples(stream)
-  per_picture = getattr(stream, "captions_per_image", 0)
-  kind = "captions" if per_picture else "pictures"
+  per_image = getattr(stream, "captions_per_image", 0)
+  kind = "captions" if per_image else "pictures"
   batch = f"batches of {captions:,} {kind}" + (
-    f", {per_picture} for each of {stream.pictures:,} pictures" if per_picture else ""
+    f", {per_image} for each of {stream.pictures:,} pictures" if per_image else ""
   )
   said = [batch + (f", in {parts} microbatches" if parts > 1 else "")]
   if len(getattr(stream, "target_lengths", ())) > 1:

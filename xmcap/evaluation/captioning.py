@@ -109,14 +109,14 @@ class PictureCaptioner:
   ) -> list[dict[str, str]]:  # fmt: skip
     """Returns the best caption of each picture as {language: text}; arguments and errors as in `candidates`."""
     best = self.best(pictures, languages, **options)
-    return [{language: one.text for language, one in of_picture.items()} for of_picture in best]
+    return [{language: one.text for language, one in of_image.items()} for of_image in best]
 
   def best(
     self, pictures: Sequence[Picture], languages: Sequence[str] | Sequence[Sequence[str]] | None = None, **options: Any
   ) -> list[dict[str, Candidate]]:  # fmt: skip
     """Returns the first of the `candidates` of each picture as {language: candidate}."""
     ranked = self.candidates(pictures, languages, **options)
-    return [{language: candidates[0] for language, candidates in of_picture.items()} for of_picture in ranked]
+    return [{language: candidates[0] for language, candidates in of_image.items()} for of_image in ranked]
 
   def candidates(
     self,
@@ -168,24 +168,24 @@ class PictureCaptioner:
       candidates += self._decoded(generate, next(loaded), of_batch, repeated, rows, rng, start, prompt_tags)
     return candidates
 
-  def load(self, picture: Picture, key: str = "") -> np.ndarray:
+  def load(self, image: Picture, key: str = "") -> np.ndarray:
     """The picture as the model sees it, uint8 [image_size, image_size, 3]; it may be passed instead of the picture."""
-    if isinstance(picture, bytes):
-      return images.load(picture, key, self.image_size)
-    if isinstance(picture, Image.Image | np.ndarray):
-      return images.fit(picture, key, self.image_size)
-    if not isinstance(picture, str | os.PathLike):
+    if isinstance(image, bytes):
+      return images.load(image, key, self.image_size)
+    if isinstance(image, Image.Image | np.ndarray):
+      return images.fit(image, key, self.image_size)
+    if not isinstance(image, str | os.PathLike):
       raise UsageError(
-        f"picture '{key}': {type(picture).__name__}: give a path, bytes, a Pillow image or an array"
+        f"picture '{key}': {type(image).__name__}: give a path, bytes, a Pillow image or an array"
       )
-    paths.check_file(picture)
+    paths.check_file(image)
     try:
-      data = pathlib.Path(picture).read_bytes()
+      data = pathlib.Path(image).read_bytes()
     except OSError as error:
       raise UsageError(
-        f"{os.fspath(picture)}: cannot be read ({error.strerror}): name a JPEG or PNG file"
+        f"{os.fspath(image)}: cannot be read ({error.strerror}): name a JPEG or PNG file"
       ) from None
-    return images.load(data, os.fspath(picture), self.image_size)
+    return images.load(data, os.fspath(image), self.image_size)
 
   def _job(self, pictures: Sequence[Picture], start: int) -> Job:
     rows = range(start, min(start + self.batch_size, len(pictures)))
@@ -198,23 +198,23 @@ class PictureCaptioner:
     if isinstance(languages, str):
       raise UsageError(f"languages={languages!r}: give a list of codes, such as ['{languages[:20]}']")
     if languages and not any(isinstance(codes, str) for codes in languages):
-      by_picture = [tuple(codes) for codes in languages]
+      by_image = [tuple(codes) for codes in languages]
     else:
-      by_picture = [tuple(languages)] * count
-    if len(by_picture) != count:
+      by_image = [tuple(languages)] * count
+    if len(by_image) != count:
       raise UsageError(
-        f"languages for {len(by_picture)} pictures, but {count} pictures: give one list of codes for each"
+        f"languages for {len(by_image)} pictures, but {count} pictures: give one list of codes for each"
       )
-    for codes in dict.fromkeys(by_picture):
+    for codes in dict.fromkeys(by_image):
       if not codes or len(set(codes)) < len(codes):
         raise UsageError(f"languages={list(codes)}: give at least one code, and each once")
       for language in codes:
         languages_lib.get(language)
-    foreign = {language for codes in by_picture for language in codes} - {*self.languages, *self._foreign}
+    foreign = {language for codes in by_image for language in codes} - {*self.languages, *self._foreign}
     if foreign:
       self._foreign |= foreign
       logging.warning(languages_lib.trained_on(self.languages, languages_lib.ordered(foreign)))
-    return by_picture
+    return by_image
 
   def _read_tags(
     self, tags: Sequence[Mapping[str, Sequence[str]]] | None, languages: Sequence[Sequence[str]]
@@ -227,15 +227,15 @@ class PictureCaptioner:
       return None
     if self.tags is None:
       raise UsageError(model_json.TRAINED_WITHOUT_TAGS)
-    if len(tags) != len(languages) or not all(isinstance(of_picture, Mapping) for of_picture in tags):
+    if len(tags) != len(languages) or not all(isinstance(of_image, Mapping) for of_image in tags):
       raise UsageError(
         f"tags={str(tags)[:60]}: give {{language: tags}} of each of the {len(languages)} pictures"
       )
     keys = [str(number) for number in range(len(tags))]
     prompts = PromptTags(dict(zip(keys, tags, strict=True)), "tags", self.tags.language, self.tags.most)
-    for key, of_picture in zip(keys, languages, strict=True):
-      prompts.check([key], of_picture)
-      prompts.check_length(self.vocabulary, of_picture, self.tags.prompt_length, "prompt_length", [key])
+    for key, of_image in zip(keys, languages, strict=True):
+      prompts.check([key], of_image)
+      prompts.check_length(self.vocabulary, of_image, self.tags.prompt_length, "prompt_length", [key])
     return prompts
 
   def _searching(self, search: Any, n: int) -> Any:
@@ -266,10 +266,10 @@ class PictureCaptioner:
     size = _rounded(len(pixels), self._params.groups, self.batch_size)
     rows = next((least for least in _ROWS if least >= rows), rows)
     # The batch is padded with repeated prompts and pictures, whose captions are dropped.
-    asked = [[language for language in of_picture for _ in range(repeated)] for of_picture in languages]
-    filled = [[*of_picture, *[of_picture[-1]] * (rows - len(of_picture))] for of_picture in asked]
+    asked = [[language for language in of_image for _ in range(repeated)] for of_image in languages]
+    filled = [[*of_image, *[of_image[-1]] * (rows - len(of_image))] for of_image in asked]
     prompts = predictor.prompts_of(
-      self.vocabulary, [language for of_picture in filled for language in of_picture]
+      self.vocabulary, [language for of_image in filled for language in of_image]
     )
     # Padded to the longest prompt of all languages, so that other languages need no new program.
     width = self._prompt_width if tags is None or self.tags is None else self.tags.prompt_length
@@ -288,9 +288,9 @@ class PictureCaptioner:
     if isinstance(generate.search, Greedy):
       means = predictor.mean_probabilities(tokens, scores)
     candidates = []
-    for of_picture, row_tokens, row_scores, row_means in zip(languages, tokens, scores, means, strict=False):
+    for of_image, row_tokens, row_scores, row_means in zip(languages, tokens, scores, means, strict=False):
       candidates.append({})
-      for place, language in enumerate(of_picture):
+      for place, language in enumerate(of_image):
         own = slice(place * repeated, (place + 1) * repeated)
         of_language = row_tokens[own]
         if self._marks is not None:

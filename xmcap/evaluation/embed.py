@@ -125,10 +125,10 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
     UsageError: there is no such split, or a picture has no caption in a language.
   """
   source = records.RecordSource(directory, split)
-  pictures, texts = {}, {language: [] for language in languages}
+  images, texts = {}, {language: [] for language in languages}
   tokenized = {language: [] for language in languages}
   for number, record in enumerate(source.iterate(range(len(source)), parse_columns)):
-    pictures[record.key] = str(number)
+    images[record.key] = str(number)
     of_record = [language.decode() for language in record.languages]
     for language, of_language in texts.items():
       if language not in of_record:
@@ -138,9 +138,9 @@ def of_corpus(directory: str, split: str, languages: Sequence[str]) -> Inputs:
       place = of_record.index(language)
       of_language.append(record.texts[place].decode())
       tokenized[language].append(record.tokenized[place].decode() if record.tokenized else "")
-  places = np.arange(len(pictures))
+  places = np.arange(len(images))
   captions = {language: CaptionRows(places, tuple(of_language)) for language, of_language in texts.items()}
-  return Inputs(pictures, captions, read=lambda number: source[int(number)].image, tokenized=tokenized)
+  return Inputs(images, captions, read=lambda number: source[int(number)].image, tokenized=tokenized)
 
 
 def load(model_dir: str, step: int | None = None, features: str = "") -> Embedder:

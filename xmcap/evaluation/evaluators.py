@@ -136,10 +136,10 @@ class CaptionEvaluator:
       baselines_lib.check_protocol(beside, settled.protocol)
     # Only of the primary metric, of which the table shows differences.
     self.beside = baselines_lib.read_baseline(beside, score_table.primary(settled.metrics)) if beside else {}
-    by_picture = self.records.references if self.records else _read_references(references, languages)
-    baselines_lib.check_pictures(beside, by_picture)
-    keys = subsets.choose(subset, by_picture)[0] if subset else tuple(by_picture)
-    self.references = subsets.take(by_picture, keys[: limit or None])
+    by_image = self.records.references if self.records else _read_references(references, languages)
+    baselines_lib.check_pictures(beside, by_image)
+    keys = subsets.choose(subset, by_image)[0] if subset else tuple(by_image)
+    self.references = subsets.take(by_image, keys[: limit or None])
     present = {language for captions in self.references.values() for language in captions}
     self.languages = tuple(languages) or tuple(sorted(present))
     if not present:

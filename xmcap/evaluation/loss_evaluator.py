@@ -32,10 +32,10 @@ class LossEvaluator:
     self.prefix = f"{name}/" if name else ""
     self._loss = jax.jit(lambda params, batch: objective.loss(params, batch, jax.random.key(0), True))
 
-  def small(self, pictures: int) -> "LossEvaluator":
+  def small(self, images: int) -> "LossEvaluator":
     """An evaluator of one batch of a few pictures."""
     evaluator = copy.copy(self)
-    evaluator.stream, evaluator.num_batches = self.stream.resized(pictures), 1
+    evaluator.stream, evaluator.num_batches = self.stream.resized(images), 1
     return evaluator
 
   def run(self, params: Any, step: int | None) -> Iterator[tuple[str, str, float]]:

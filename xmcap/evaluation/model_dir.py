@@ -288,11 +288,11 @@ def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:
 
 
 def caption_files(
-  model_dir: str, pictures: Mapping[str, str], codes: Sequence[str], step: int | None = None
+  model_dir: str, images: Mapping[str, str], codes: Sequence[str], step: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
   """Yields (file, {language: caption}) for each picture in the languages `codes`; for `step` see `load_params`.
 
-  A file that is not a readable picture is reported and left out. `pictures` has the file of each key; tags are those of
+  A file that is not a readable picture is reported and left out. `images` has the file of each key; tags are those of
   the keys.
 
   Raises:
@@ -303,19 +303,19 @@ def caption_files(
     _warn(model_json.without_tags("give --tags=FILE"))
   if predictor.prompt_tags is not None and "tags" not in model.parts:
     raise UsageError(f"{model_dir}: {model_json.TRAINED_WITHOUT_TAGS}")
-  predictor.prompts(list(pictures), codes)  # reports an error in the tags before loading the parameters
-  load = picture_files.Loader(pictures, predictor.image_size)
+  predictor.prompts(list(images), codes)  # reports an error in the tags before loading the parameters
+  load = picture_files.Loader(images, predictor.image_size)
   trained = model.languages
   if trained and (others := [language for language in codes if language not in trained]):
     _warn(languages.trained_on(trained, others))
   params, familiar = load_params(model_dir, step), familiarity.read(model_dir)
-  for key, captions in predictor(params, list(pictures), load, codes):
+  for key, captions in predictor(params, list(images), load, codes):
     if key in load.broken:
       continue
     means = {language: predictor.probabilities.get((key, language)) for language in codes}
     if warning := familiarity.unlike(familiar, means):
-      _warn(terminal.shown(f"{pictures[key]}: {warning}", limit=None))
-    yield pictures[key], captions
+      _warn(terminal.shown(f"{images[key]}: {warning}", limit=None))
+    yield images[key], captions
 
 
 def _read_model(model_dir: str) -> model_json.Model:

@@ -54,7 +54,7 @@ def in_batches(
     batch_size: a multiple of `sharded.groups`.
   """
   batches = [pictures[start : start + batch_size] for start in range(0, len(pictures), batch_size)]
-  jobs = (Job([functools.partial(load, picture) for picture in batch], np.stack) for batch in batches)
+  jobs = (Job([functools.partial(load, image) for image in batch], np.stack) for batch in batches)
   for batch, pixels in zip(batches, prefetch(jobs, processes.available_cores(), depth=2), strict=True):
     whole = np.zeros((batch_size, *pixels.shape[1:]), pixels.dtype)
     whole[: len(batch)] = pixels
@@ -111,18 +111,18 @@ class PictureEncoder:
     """
     bad = set()
 
-    def load(picture: str) -> np.ndarray:
+    def load(image: str) -> np.ndarray:
       try:
-        return self._pixels(read(picture), picture)
+        return self._pixels(read(image), image)
       except XmcapError:
         if not skip_bad:
           raise
-        bad.add(picture)
+        bad.add(image)
         return np.zeros((self._crops, self._size, self._size, 3), np.uint8)
 
     batches = in_batches(pictures, load, self._compute, self._sharded, self._batch_size)
     vectors = np.concatenate(list(batches))
-    return vectors, np.array([picture not in bad for picture in pictures])
+    return vectors, np.array([image not in bad for image in pictures])
 
 
 def write(

@@ -34,14 +34,14 @@ def with_notes(result: Result, trivial: Mapping[str, Result], measured: Measured
   mean = list(result.table.means)[-1]
   row = next(row for row in compared.rows if row.name == mean)
   scores = {name: trivial[name].table.means[mean][result.table.primary] for name in names}
-  pictures = len({key for of_language in result.statistics.values() for key in of_language.keys})
-  notes = [_score(result.table, scores, row, pictures, measured), *_copies(row, measured)]
+  images = len({key for of_language in result.statistics.values() for key in of_language.keys})
+  notes = [_score(result.table, scores, row, images, measured), *_copies(row, measured)]
   table = dataclasses.replace(result.table, notes=(*result.table.notes, *notes))
   return dataclasses.replace(result, table=table)
 
 
 def _score(
-  table: score_table.Table, scores: Mapping[str, float], row: Difference, pictures: int, measured: Measured
+  table: score_table.Table, scores: Mapping[str, float], row: Difference, images: int, measured: Measured
 ) -> str:
   def shown(value: float) -> str:
     return table.shown(table.primary, value)
@@ -56,14 +56,14 @@ def _score(
     f"difference to copying {shown(row.difference)}, 95% interval {shown(row.low)} to {shown(row.high)}"
   )
   advice = _ADVICE.format(pictures=measured.pictures)
-  if pictures < FEWEST:
-    return f"{says}; {pictures} pictures are too few to tell them apart: hold out more (--splits of xmcap data build)"
+  if images < FEWEST:
+    return f"{says}; {images} pictures are too few to tell them apart: hold out more (--splits of xmcap data build)"
   if row.low > 0:
-    return f"{says}: better than copying ({interval}, {pictures:,} pictures)"
+    return f"{says}: better than copying ({interval}, {images:,} pictures)"
   if row.high < 0:
-    return f"{says}: worse than copying ({interval}, {pictures:,} pictures): {advice}"
+    return f"{says}: worse than copying ({interval}, {images:,} pictures): {advice}"
   return (
-    f"{says}: no better than copying, as far as {pictures:,} pictures tell ({interval}): {advice}, and hold out more"
+    f"{says}: no better than copying, as far as {images:,} pictures tell ({interval}): {advice}, and hold out more"
     " pictures (--splits of xmcap data build) to see a smaller difference"
   )
 

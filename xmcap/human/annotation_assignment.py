@@ -35,7 +35,7 @@ class Assigned(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
   annotator: str
 
 
-def assign(pictures: Sequence[str], annotators: Sequence[str], replication: int) -> dict[str, list[str]]:
+def assign(images: Sequence[str], annotators: Sequence[str], replication: int) -> dict[str, list[str]]:
   """Gives each picture to `replication` annotators.
 
   Their numbers of pictures differ by at most one. Who shares a picture, and the order of each annotator's pictures,
@@ -61,17 +61,17 @@ def assign(pictures: Sequence[str], annotators: Sequence[str], replication: int)
     raise UsageError(
       f"--replication={replication} needs as many --annotators, who are {len(annotators)}; name more, or lower it"
     )
-  if len(annotators) > len(pictures) * replication:
+  if len(annotators) > len(images) * replication:
     raise UsageError(
-      f"--annotators: {len(annotators):,} are too many for {wording.count(len(pictures), 'picture')} and "
+      f"--annotators: {len(annotators):,} are too many for {wording.count(len(images), 'picture')} and "
       f"--replication={replication}; name fewer"
     )
   assigned: dict[str, list[str]] = {name: [] for name in annotators}
-  for picture in sorted(pictures, key=_hash):
-    least = sorted(annotators, key=lambda name: (len(assigned[name]), _hash(picture, name)))
+  for image in sorted(images, key=_hash):
+    least = sorted(annotators, key=lambda name: (len(assigned[name]), _hash(image, name)))
     for name in least[:replication]:
-      assigned[name].append(picture)
-  return {name: sorted(own, key=lambda picture: _hash(name, picture)) for name, own in assigned.items()}
+      assigned[name].append(image)
+  return {name: sorted(own, key=lambda image: _hash(name, image)) for name, own in assigned.items()}
 
 
 def write(path: str | os.PathLike, language: str, assigned: Mapping[str, Sequence[str]]) -> None:
@@ -168,8 +168,8 @@ def coverage(annotations: Iterable[Annotation], assigned: Iterable[Assigned]) ->
     none = sum(not sentences[key] for key in planned)
     fewer = sum(0 < sentences[key] < planned[key] for key in planned)
     if none or fewer:
-      pictures = wording.count(len(planned), "assigned picture")
-      notes.append(f"{code}: of {pictures} {none:,} have no caption, and {fewer:,} fewer than assigned")
+      images = wording.count(len(planned), "assigned picture")
+      notes.append(f"{code}: of {images} {none:,} have no caption, and {fewer:,} fewer than assigned")
   return CoverageFindings(tuple(done), notes=notes)
 
 

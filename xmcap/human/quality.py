@@ -102,7 +102,7 @@ class QualityFindings(Findings):
     return [Sheet.of_objects("quality", "Quality of captions", columns, self.rows)]
 
 
-def draw(references: References, pictures: int, seed: int = 0) -> Iterator[dict[str, str]]:
+def draw(references: References, images: int, seed: int = 0) -> Iterator[dict[str, str]]:
   """Yields one caption of each of some random pictures in each language, as predictions for `human rate`.
 
   The same keys and seed give the same pictures, for each language those that have a caption in it.
@@ -115,13 +115,11 @@ def draw(references: References, pictures: int, seed: int = 0) -> Iterator[dict[
     return hashlib.sha256(json.dumps([seed, *parts], ensure_ascii=False).encode()).digest()
 
   keys = sorted(references, key=lambda key: drawn("picture", key))
-  for language in languages.ordered(
-    language for of_picture in references.values() for language in of_picture
-  ):
-    chosen = [key for key in keys if references[key].get(language)][:pictures]
-    if len(chosen) < pictures:
+  for language in languages.ordered(language for of_image in references.values() for language in of_image):
+    chosen = [key for key in keys if references[key].get(language)][:images]
+    if len(chosen) < images:
       raise UsageError(
-        f"{language}: only {wording.count(len(chosen), 'picture')} with a caption; draw fewer than {pictures:,}"
+        f"{language}: only {wording.count(len(chosen), 'picture')} with a caption; draw fewer than {images:,}"
       )
     for key in chosen:
       captions = references[key][language]

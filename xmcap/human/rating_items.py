@@ -70,8 +70,8 @@ def under_same_keys(systems: Mapping[str, Texts]) -> tuple[dict[str, Texts], lis
   first, aligned, notes = min(systems), {}, []
   for name, texts in systems.items():
     namer = ids.Namer(f"system '{name}'")
-    namer.languages = {language: language for of_picture in texts.values() for language in of_picture}
-    own = {key: dict(of_picture) for key, of_picture in texts.items()}
+    namer.languages = {language: language for of_image in texts.values() for language in of_image}
+    own = {key: dict(of_image) for key, of_image in texts.items()}
     aligned[name] = matching.align(own, systems[first], namer)
     notes += namer.notes
   return aligned, notes
@@ -89,9 +89,9 @@ def residue_note(
   """
   of_languages: dict[str, list[str]] = collections.defaultdict(list)
   people: dict[str, list[str]] = collections.defaultdict(list)
-  for key, of_picture in captions.items():
-    for language in of_picture if languages is None else of_picture.keys() & languages:
-      of_languages[language].append(of_picture[language])
+  for key, of_image in captions.items():
+    for language in of_image if languages is None else of_image.keys() & languages:
+      of_languages[language].append(of_image[language])
       people[language] += references.get(key, {}).get(language, ())
   by_kind: dict[str, list[Finding]] = {}
   for leftovers in residual(of_languages, people).values():

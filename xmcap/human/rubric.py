@@ -241,9 +241,9 @@ def _grouped(
 
 
 def _check_same(language: str, by_system: Sequence[tuple[str, Sequence[RubricRating]]]) -> None:
-  pictures = {system: {(rating.key, rating.rater) for rating in rows} for system, rows in by_system}
-  every = set().union(*pictures.values())
-  for system, rated in pictures.items():
+  images = {system: {(rating.key, rating.rater) for rating in rows} for system, rows in by_system}
+  every = set().union(*images.values())
+  for system, rated in images.items():
     missing = sorted(f"{shown(key)} by {shown(rater)}" for key, rater in every - rated)
     if missing:
       raise UsageError(
@@ -277,9 +277,9 @@ def _judged(
 ) -> list[JudgedTags]:
   relevant: dict[str, set[str]] = {}
   for (key, tag), votes in rated.items():
-    of_picture = relevant.setdefault(key, set())
+    of_image = relevant.setdefault(key, set())
     if _BY[by](values[0] > 0 for values in votes.values()):
-      of_picture.add(tag)
+      of_image.add(tag)
   judged = []
   for system, rows in by_system:
     tags = {key: {row.text for row in of_key} for key, of_key in _grouped(rows, lambda row: row.key)}

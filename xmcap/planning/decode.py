@@ -30,7 +30,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   """Compiles what `xmcap eval` would run on each host, with the search and batch size configured in gin.
 
   Returns:
-    Values that JSON can hold. `pictures` and `languages` are those of a batch of one host. Bytes, cycles and seconds
+    Values that JSON can hold. `images` and `languages` are those of a batch of one host. Bytes, cycles and seconds
     are per chip; `captions_per_second` is for all hosts, if no caption ends early. Times are None if the chip's clock
     is not published.
 
@@ -40,11 +40,11 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   """
   run = run_lib.of_gin(topology, scan=False, microbatches=1)
   names = ("search", "max_length", "batch_size", "cache_dtype", "stabilizer")
-  search, max_length, pictures, cache_dtype, stabilizer = (run_lib.option(Predictor, name) for name in names)
+  search, max_length, images, cache_dtype, stabilizer = (run_lib.option(Predictor, name) for name in names)
   devices = topology.devices()
   of_host = [device for device in devices if device.process_index == devices[0].process_index]
   placed = sharded_params.for_evaluation({}, of_host)
-  pictures = -(-pictures // placed.groups) * placed.groups
+  images = -(-images // placed.groups) * placed.groups
   captioner = run.objective.module
   # Any ids will do.
   marks = (
@@ -61,7 +61,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
     )
 
   def row(*sizes: int, dtype: Any = np.int32) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((pictures, *sizes), dtype, sharding=rows)
+    return jax.ShapeDtypeStruct((images, *sizes), dtype, sharding=rows)
 
   shapes = variable_shapes(captioner.vit, captioner.t5)["params"]
   params = replicated(jax.eval_shape(generator.cast, shapes))
@@ -84,7 +84,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
   seconds = (start + max_length * token) / clock if clock else None
   return {
     "topology": topology.name,
-    "pictures": pictures,
+    "pictures": images,
     "languages": len(LANGUAGES),
     "max_length": max_length,
     "search": str(search),
@@ -94,7 +94,7 @@ def plan_decoding(topology: Topology) -> dict[str, Any]:
       "token_cycles": token,
       "encoding_seconds": start / clock if clock else None,
       "token_seconds": token / clock if clock else None,
-      "captions_per_second": topology.hosts * pictures * len(LANGUAGES) / seconds if seconds else None,
+      "captions_per_second": topology.hosts * images * len(LANGUAGES) / seconds if seconds else None,
     },
   }
 

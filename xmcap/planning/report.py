@@ -146,7 +146,7 @@ def _exchanges(exchanges: Mapping[str, Mapping[str, float]]) -> Grid:
 
 def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> Grid:
   estimate = plan["estimate"]
-  pictures = plan["batch_size"] // plan["variant"]["captions_per_image"]
+  images = plan["batch_size"] // plan["variant"]["captions_per_image"]
   both = estimate["step_seconds"], estimate["exposed_seconds"]
   busiest = max(map(len, plan["rows_by_host"]))
 
@@ -159,7 +159,7 @@ def _run(plan: Plan, topology: Topology, price: float | None, lengths: int) -> G
       "model-flops utilisation",
       lambda seconds: f"{estimate['model_flops_utilisation'] * both[0] / seconds:.1%}",
     ),
-    (f"pictures that each host feeds, of a batch of {pictures:,}", _feeding(plan["rows_by_host"]), ""),
+    (f"pictures that each host feeds, of a batch of {images:,}", _feeding(plan["rows_by_host"]), ""),
     row("pictures per second that each host feeds", lambda seconds: f"{busiest / seconds:,.0f}"),
   )
   if plan["decodes_pictures"]:
@@ -187,9 +187,9 @@ def _length_of_run(plan: Plan, both: tuple[float, float], price: float | None) -
   return (*rows, (f"cost at {price:g} per chip-hour", *(f"{span * price:,.0f}" for span in chip_hours)))
 
 
-def _cores(pictures: float, topology: Topology) -> str:
+def _cores(images: float, topology: Topology) -> str:
   """The cores that read so many pictures a second, of those that a host has."""
-  needed = workers.cores_for(pictures)
+  needed = workers.cores_for(images)
   own = topology.chip.host_cores
   return f"{needed:,} of {own} of a host" + ("" if needed <= own else ": too few; raise captions_per_image")
 

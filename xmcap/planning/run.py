@@ -131,8 +131,8 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
       f"BATCH_SIZE {stream['batch_size']:,} is not divisible by captions_per_image {captions_per_image}: change one of"
       " them"
     )
-  pictures = stream["batch_size"] // captions_per_image
-  run_arguments.check_batch(pictures, variant.data * variant.fsdp, variant.microbatches)
+  images = stream["batch_size"] // captions_per_image
+  run_arguments.check_batch(images, variant.data * variant.fsdp, variant.microbatches)
   try:
     total_steps = arguments["total_steps"]()
   except XmcapError:

@@ -79,24 +79,22 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
   references = read_references(folders["references"] / _REFERENCES, language="zh")
   printed = {row["training"]: row for row in papers.read("cococn_table8_captioning_auto")}
   hint = "fetch it again from COCO-CN-Results-Viewer"
-  rows, of_pictures = [], {name: [] for name in _OF_PICTURES}
+  rows, of_images = [], {name: [] for name in _OF_PICTURES}
   for system, path in present.items():
-    pictures = jsonl.read_document(path, _File, "no results of COCO-CN", hint).pictures
-    predictions = {key: {"zh": picture.caption[0].caption} for key, picture in pictures.items()}
+    images = jsonl.read_document(path, _File, "no results of COCO-CN", hint).pictures
+    predictions = {key: {"zh": image.caption[0].caption} for key, image in images.items()}
     result = score(references, predictions, metrics=tuple(_METRICS), tokenizer="split")
     for name, (column, heading, factor) in _METRICS.items():
       recomputed = factor * result.table.rows["zh"][name]
       label = f"{system}, {heading}"
       rows.append(RecomputedNumber("Table 8", label, printed[system][column], recomputed, reason=_OF_FILES))
     for name in _OF_PICTURES:
-      of_pictures[name] += _pictures(system, name, pictures, result)
+      of_images[name] += _pictures(system, name, images, result)
   absent = tuple(f"{path} ({system})" for system, path in paths.items() if system not in present)
-  return RecomputedTable("COCO-CN", (*rows, *itertools.chain.from_iterable(of_pictures.values())), absent)
+  return RecomputedTable("COCO-CN", (*rows, *itertools.chain.from_iterable(of_images.values())), absent)
 
 
-def _pictures(
-  system: str, name: str, pictures: dict[str, _Picture], result: Result
-) -> list[RecomputedNumber]:
+def _pictures(system: str, name: str, images: dict[str, _Picture], result: Result) -> list[RecomputedNumber]:
   statistics = result.statistics["zh"]
   scores: np.ndarray = 100 * statistics.image_scores(name)
   table = f"{_METRICS[name][1]} of each picture"
@@ -104,7 +102,7 @@ def _pictures(
     RecomputedNumber(
       table,
       f"{system}, picture {key}",
-      f"{100 * getattr(pictures[key], name):.1f}",
+      f"{100 * getattr(images[key], name):.1f}",
       score,
       reason=_REASONS.get(name, ""),
     )

@@ -48,8 +48,8 @@ def _statistics(release: str | os.PathLike, absent: list[str]) -> Iterator[Recom
   if not papers.is_xm3600(references):
     absent.append(f"the 3,600 pictures of XM3600 ({release} has {len(references):,} others)")
   captions: dict[str, list[tuple[str, ...]]] = collections.defaultdict(list)
-  for of_picture in references.values():
-    for language, texts in of_picture.items():
+  for of_image in references.values():
+    for language, texts in of_image.items():
       captions[language].append(tuple(texts))
   for row in papers.read("xm3600_table1_caption_stats"):
     language, printed = row["lang"], list(row.items())[1:]
@@ -57,7 +57,7 @@ def _statistics(release: str | os.PathLike, absent: list[str]) -> Iterator[Recom
       absent.append(f"Table 1, {language} ({release} has no captions in it)")
       continue
     counts = [len(texts) for texts in captions[language]]
-    texts = [text for of_picture in captions[language] for text in of_picture]
+    texts = [text for of_image in captions[language] for text in of_image]
     computed = {
       "num_captions": sum(counts),
       "repl1": counts.count(1),
@@ -76,8 +76,8 @@ def _sums() -> Iterator[RecomputedNumber]:
     "Table 1, sums", "captions", _CAPTIONS, sum(int(row["num_captions"]) for row in table)
   )
   for row in table:
-    pictures = sum(int(row[name]) for name in ("repl1", "repl2", "repl3plus"))
-    yield RecomputedNumber("Table 1, sums", f"{row['lang']}, pictures", "3600", pictures)
+    images = sum(int(row[name]) for name in ("repl1", "repl2", "repl3plus"))
+    yield RecomputedNumber("Table 1, sums", f"{row['lang']}, pictures", "3600", images)
 
 
 def _core_scores() -> Iterator[RecomputedNumber]:

@@ -53,7 +53,7 @@ class CaptionRows:
 
 @checked
 def score_retrieval(
-  pictures: Embeddings,
+  images: Embeddings,
   keys: Sequence[str],
   captions: Mapping[str, CaptionRows],
   texts: Mapping[str, embedding_files.Read],
@@ -69,7 +69,7 @@ def score_retrieval(
   """Scores pictures and captions against each other; notes of the table have the median ranks.
 
   Args:
-    pictures: [N, D]; a copy of those of a language is kept as float32.
+    images: [N, D]; a copy of those of a language is kept as float32.
     keys: keys of the pictures.
     captions: language code -> its captions.
     texts: language code -> function that returns their embeddings, [T, D], of which a copy is kept as float32.
@@ -82,13 +82,13 @@ def score_retrieval(
     UsageError: the arguments do not match, there are fewer candidates than k, or as `embedding_rows.prepared` and
       `ranks.rank`.
   """
-  if len(pictures.shape) != 2 or not depths:
+  if len(images.shape) != 2 or not depths:
     raise UsageError(
-      f"pictures: shape {list(pictures.shape)}, depths: {depths}; give embeddings [N, D] and depths"
+      f"pictures: shape {list(images.shape)}, depths: {depths}; give embeddings [N, D] and depths"
     )
-  wording.check_counts(len(pictures), "embedding", len(keys), "picture")
+  wording.check_counts(len(images), "embedding", len(keys), "picture")
   embedding_files.check_languages(captions, texts, "captions")
-  pictures = embedding_rows.prepared(pictures, similarity, "pictures")
+  images = embedding_rows.prepared(images, similarity, "pictures")
   statistics, tied = {}, 0
   counted: dict[str, CaptionRows] = {}
   doubts: dict[str, list[str]] = {}
@@ -96,7 +96,7 @@ def score_retrieval(
   for language in languages_lib.ordered(captions):
     embedded = texts[language]()
     where = f"texts of {language}"
-    embedding_files.check_width(where, embedded, "pictures", pictures)
+    embedding_files.check_width(where, embedded, "pictures", images)
     own = captions[language]
     if len(embedded.shape) != 2 or len(embedded) != len(own.texts):
       raise UsageError(
@@ -111,10 +111,10 @@ def score_retrieval(
         CaptionRows(own.images[chosen], tuple(own.texts[i] for i in chosen.tolist())),
       )
     counted[language] = own
-    statistics[language], ranked = _of_language(language, pictures, keys, own.images, embedded, depths)
+    statistics[language], ranked = _of_language(language, images, keys, own.images, embedded, depths)
     shares = [float(of_direction.hits(1).mean()) for of_direction in ranked.values()]
     if not is_ordered and row_order.is_near_chance(shares, len(statistics[language].keys)):
-      order, better = _better_order(pictures, captions[language], whole)
+      order, better = _better_order(images, captions[language], whole)
       said = (
         f"{shares[0]:.1%}, and {better:.1%} in that order" if order else f"{shares[0]:.1%}, {shares[1]:.1%}"
       )
@@ -195,10 +195,10 @@ def _written(content: Any, keys: Sequence[str], images: np.ndarray) -> np.ndarra
   return order if is_known and (order != np.arange(len(order))).any() else None
 
 
-def _better_order(pictures: Embeddings, captions: CaptionRows, texts: Embeddings) -> tuple[str, float]:
+def _better_order(images: Embeddings, captions: CaptionRows, texts: Embeddings) -> tuple[str, float]:
   """Returns the order in which R@1 text to image is not near chance, and it; "" if no usual one is."""
   used, place = np.unique(captions.images, return_inverse=True)
-  candidates, one = embedding_rows.taken(pictures, used), np.ones(len(captions.images), np.int64)
+  candidates, one = embedding_rows.taken(images, used), np.ones(len(captions.images), np.int64)
   for name, rows in row_order.others(captions.images, captions.written):
     ranked = ranks.rank(embedding_rows.taken(texts, rows), candidates, place.reshape(-1), one)
     share = float(ranked.hits(1).mean())

@@ -54,8 +54,8 @@ def name_of(key: str) -> str:
 
 def recognise(keys: Iterable[str]) -> str:
   """Returns the name of the set with exactly these pictures; "" if there is none."""
-  pictures = digests.of_images(map(name_of, keys))
-  return next((name for name, test_set in SETS.items() if test_set.pictures == pictures), "")
+  images = digests.of_images(map(name_of, keys))
+  return next((name for name, test_set in SETS.items() if test_set.pictures == images), "")
 
 
 def check(name: str, keys: Iterable[str], captions: Mapping[str, int]) -> None:

@@ -22,7 +22,7 @@ def is_near_chance(shares: Sequence[float], candidates: int) -> bool:
 
 
 def check_beside(
-  pictures: str | os.PathLike,
+  images: str | os.PathLike,
   texts: str | os.PathLike,
   keys: Sequence[str],
   captions: Mapping[str, Sequence[str]],
@@ -34,7 +34,7 @@ def check_beside(
   Raises:
     UsageError: a row is of another picture or caption.
   """
-  path, folder = pathlib.Path(pictures), pathlib.Path(texts)
+  path, folder = pathlib.Path(images), pathlib.Path(texts)
   beside = path.with_name(embedding_files.KEYS)
   if path.name == embedding_files.PICTURES and beside.is_file():
     own, _ = embedding_files.map_pictures(path.parent)

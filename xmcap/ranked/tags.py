@@ -141,13 +141,13 @@ def _check(
       f"P@{k} needs {k} tags or more, and the vocabulary has {len(vocabulary)}; choose smaller --k"
     )
   for of, tags in (("predicted", predicted), ("true", truth)):
-    for key, of_picture in tags.items():
-      if of == "predicted" and truth[key] and len(of_picture) < k:
+    for key, of_image in tags.items():
+      if of == "predicted" and truth[key] and len(of_image) < k:
         raise UsageError(
-          f"'{language}', image '{shown(key)}': {wording.count(len(of_picture), 'predicted tag')}, and P@{k} needs "
+          f"'{language}', image '{shown(key)}': {wording.count(len(of_image), 'predicted tag')}, and P@{k} needs "
           f"{k}; predict more, or choose fewer by --k"
         )
-      unknown = [] if vocabulary is None else [tag for tag in of_picture if tag not in vocabulary]
+      unknown = [] if vocabulary is None else [tag for tag in of_image if tag not in vocabulary]
       if unknown:
         raise UsageError(
           f"'{language}', image '{shown(key)}': the {of} tag '{shown(unknown[0])}' is none of --labels; add or remove "

@@ -86,7 +86,7 @@ class ZeroShot(System):
 
 @checked
 def score_zero_shot(
-  pictures: Embeddings,
+  images: Embeddings,
   targets: np.ndarray,
   labels: Mapping[str, Labels],
   texts: Mapping[str, embedding_files.Read],
@@ -103,7 +103,7 @@ def score_zero_shot(
   """Classifies pictures by the names of classes, in each language among the classes with a name in it.
 
   Args:
-    pictures: [N, D], which may be larger than memory.
+    images: [N, D], which may be larger than memory.
     targets: integers [N], the class index of each picture.
     labels: language code -> its classes.
     texts: language code -> function that returns the embeddings of the names, [C, D] in the order of the labels, or
@@ -119,13 +119,13 @@ def score_zero_shot(
   Raises:
     UsageError: the arguments do not match, or as `embedding_rows.prepared` and `ranks.rank`.
   """
-  keys = [str(number) for number in range(len(pictures))] if keys is None else list(keys)
-  _check(pictures, targets, keys, labels, texts)
-  pictures = embedding_rows.prepared(pictures, similarity, "pictures")
+  keys = [str(number) for number in range(len(images))] if keys is None else list(keys)
+  _check(images, targets, keys, labels, texts)
+  images = embedding_rows.prepared(images, similarity, "pictures")
   statistics, classes, predicted, tied, doubts = {}, {}, {}, 0, []
   for language in languages_lib.ordered(labels):
     names, where = texts[language](), f"texts of {language}"
-    embedding_files.check_width(where, names, "pictures", pictures)
+    embedding_files.check_width(where, names, "pictures", images)
     of_language = labels[language]
     if names.shape[-2] != len(of_language.names):
       raise UsageError(
@@ -137,7 +137,7 @@ def score_zero_shot(
     if not len(chosen):
       raise UsageError(f"'{language}': no picture is of a class with a label; leave out the language")
     place = np.searchsorted(of_language.indices, targets[chosen])
-    of_language_rows = embedding_rows.taken(pictures, chosen)
+    of_language_rows = embedding_rows.taken(images, chosen)
     ranked = ranks.rank(of_language_rows, names, place, np.ones(len(chosen), np.int64))
     tied += ranked.undecided
     if row_order.is_near_chance([top1 := float(ranked.hits(1).mean())], len(names)):
@@ -269,9 +269,9 @@ def _labels(indices: Sequence[int], names: Sequence[str], where: str) -> Labels:
   return Labels(np.array(indices, np.int64), tuple(names))
 
 
-def _check(pictures, targets, keys, labels, texts) -> None:
-  wording.check_counts(len(targets), "target", len(pictures), "picture")
-  wording.check_counts(len(keys), "key", len(pictures), "picture")
+def _check(images, targets, keys, labels, texts) -> None:
+  wording.check_counts(len(targets), "target", len(images), "picture")
+  wording.check_counts(len(keys), "key", len(images), "picture")
   if len(set(keys)) < len(keys):
     raise UsageError("two pictures have the same key; give each its own")
   embedding_files.check_languages(labels, texts, "labels")
@@ -291,15 +291,15 @@ def _draws(language: str, count: int, size: int, draws: int, seed: int) -> list[
 
 
 def _fixed(
-  pictures: Embeddings, names: Embeddings, place: np.ndarray, draws: Sequence[np.ndarray]
+  images: Embeddings, names: Embeddings, place: np.ndarray, draws: Sequence[np.ndarray]
 ) -> np.ndarray:
-  totals = np.zeros((len(pictures), 2))
+  totals = np.zeros((len(images), 2))
   for drawn in draws:
     chosen = np.flatnonzero(np.isin(place, drawn))
     if len(chosen):
       right = np.searchsorted(drawn, place[chosen])
-      pictures_drawn = embedding_rows.taken(pictures, chosen)
-      ranked = ranks.rank(pictures_drawn, names[drawn], right, np.ones(len(chosen), np.int64))
+      images_drawn = embedding_rows.taken(images, chosen)
+      ranked = ranks.rank(images_drawn, names[drawn], right, np.ones(len(chosen), np.int64))
       totals[chosen] += np.stack([ranked.hits(1), np.ones(len(chosen))], axis=1)
   return totals
 

@@ -89,7 +89,7 @@ class Vectors:
     Args:
       language: the code of all captions.
       keys, hypotheses, references: of each image.
-      compared: what the hypotheses are compared with, of `pictures` and `references`.
+      compared: what the hypotheses are compared with, of `images` and `references`.
 
     Raises:
       UsageError: a picture or caption has no vector, or a file is malformed; vectors differ in width, have no length or
@@ -104,14 +104,14 @@ class Vectors:
       return metrics.Cosines(**cosines)
     distinct = {hypotheses[place] for place in filled}
     captions = _Captions(self._folder, language, distinct.union(*kept), self.card.model)
-    pictures = _Pictures(self._folder, keys) if "pictures" in compared else None
-    if pictures is not None:
-      embedding_files.check_width(pictures.where, pictures.array, captions.where[0], captions.arrays[0])
+    images = _Pictures(self._folder, keys) if "pictures" in compared else None
+    if images is not None:
+      embedding_files.check_width(images.where, images.array, captions.where[0], captions.arrays[0])
     for part in _blocks([len(texts) + 2 for texts in kept], captions.width):
       places = np.array(filled[part])
       own = captions.take([hypotheses[place] for place in filled[part]])
-      if pictures is not None:
-        cosines["picture"][places] = _products(own, pictures.take([keys[place] for place in filled[part]]))
+      if images is not None:
+        cosines["picture"][places] = _products(own, images.take([keys[place] for place in filled[part]]))
       counts = np.array([len(texts) for texts in kept[part]])
       if counts.any():
         rows = np.repeat(np.arange(len(own)), counts)

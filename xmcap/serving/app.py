@@ -135,10 +135,10 @@ class _Captions:
     service, limits = self._service, self._service.limits
     asked = self._asked(request)
     body = await service.uploads.read(request, limits, leave)
-    picture = await service.decoders.decode(body, service.model.image_size)
+    image = await service.decoders.decode(body, service.model.image_size)
     del body
     captions = service.batcher.captions(
-      picture, asked.languages, asked.search, limits.caption_seconds, asked.seed, leave
+      image, asked.languages, asked.search, limits.caption_seconds, asked.seed, leave
     )
     warning = service.model.warning(asked.languages)
     if asked.stream:

@@ -56,7 +56,7 @@ class Batching:
 
   def shapes(self) -> list[tuple[int, int]]:
     """The possible shapes (pictures, languages) of calls; few, because the model is compiled for each."""
-    return [(pictures, languages) for pictures in self._sizes() for languages in sorted({1, self.languages})]
+    return [(images, languages) for images in self._sizes() for languages in sorted({1, self.languages})]
 
   def _sizes(self) -> list[int]:
     return [4**power for power in range(32) if 4**power < self.pictures] + [self.pictures]
@@ -105,7 +105,7 @@ class Batcher:
 
   async def captions(
     self,
-    picture: np.ndarray,
+    image: np.ndarray,
     languages: Sequence[str],
     search: Any,
     seconds: float,
@@ -117,7 +117,7 @@ class Batcher:
     `decoded` is called when there is nothing left to decode, even if nobody takes the captions.
     """
     clock = asyncio.get_running_loop().time
-    job = _Job(picture, list(languages), search, seed, clock(), decoded)
+    job = _Job(image, list(languages), search, seed, clock(), decoded)
     self._jobs.append(job)
     self._changed.set()
     left = len(languages)
@@ -177,11 +177,11 @@ class Batcher:
     began = loop.time()
     size, pad_to = self._batching.shape(languages)
     lacking = size - len(batch)
-    pictures = [job.picture for job in batch] + [batch[-1].picture] * lacking
+    images = [job.picture for job in batch] + [batch[-1].picture] * lacking
     codes = languages + languages[-1:] * lacking
     search, seed = batch[0].search, batch[0].seed
     seed = random.getrandbits(31) if seed is None else seed
-    call = functools.partial(self.captioner.best, pictures, codes, search=search, seed=seed, pad_to=pad_to)
+    call = functools.partial(self.captioner.best, images, codes, search=search, seed=seed, pad_to=pad_to)
     try:
       captioned = await loop.run_in_executor(self._device, call)
     except Exception as error:  # a failed call must not end the server

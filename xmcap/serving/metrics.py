@@ -32,9 +32,9 @@ class Metrics:
       "xmcap_call_seconds", "Time of a call of the model", buckets=_SECONDS, registry=registry
     )
 
-  def observe_call(self, pictures: int, captions: int, seconds: float) -> None:
+  def observe_call(self, images: int, captions: int, seconds: float) -> None:
     """Counts a call of the model."""
-    self.pictures.observe(pictures)
+    self.pictures.observe(images)
     self.captions.inc(captions)
     self.calls.observe(seconds)
 

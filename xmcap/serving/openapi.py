@@ -27,9 +27,9 @@ _REFUSALS = {
 def document(model: ServedModel, limits: Limits) -> Mapping[str, Any]:
   """OpenAPI 3.1 of a server."""
   searches = list(model.searches)
-  picture = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}
+  image = {"type": "string", "format": "binary", "maxLength": limits.upload_bytes}
   noun = "one language" if len(model.offered) == 1 else f"{len(model.offered)} languages"
-  pictures = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "application/octet-stream")
+  images = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "application/octet-stream")
   captions = {
     "summary": "Captions a picture",
     "description": (
@@ -52,7 +52,7 @@ def document(model: ServedModel, limits: Limits) -> Mapping[str, Any]:
       _parameter("seed", "of such a search: the same seed gives the same captions", _numbers("seed")),
       _parameter("stream", "send each caption when it is decoded", {"type": "boolean"}, False),
     ],
-    "requestBody": {"required": True, "content": {kind: {"schema": picture} for kind in pictures}},
+    "requestBody": {"required": True, "content": {kind: {"schema": image} for kind in images}},
     "responses": {
       "200": {
         "description": "the captions",

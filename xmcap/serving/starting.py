@@ -26,11 +26,11 @@ class Startup:
 
   def __init__(self, model: ServedModel, batching: Batching, batcher: Batcher, device: Executor, say: Say):
     self._model, self._batcher, self._device, self._say = model, batcher, device, say
-    self._sizes = sorted({pictures for pictures, _ in batching.shapes()})
+    self._sizes = sorted({images for images, _ in batching.shapes()})
     self._widths = sorted({languages for _, languages in batching.shapes()})
     names = sorted(model.searches, key=lambda name: name != "greedy")
     self._programs = [
-      (name, pictures, languages) for pictures in self._sizes for name in names for languages in self._widths
+      (name, images, languages) for images in self._sizes for name in names for languages in self._widths
     ]
     self._done, self._began = 0, 0.0
     batcher.most = self._sizes[0]
@@ -43,7 +43,7 @@ class Startup:
   @property
   def searches(self) -> list[str]:
     """The searches for which programs are compiled, at least for one picture."""
-    left = {name for name, pictures, _ in self._programs[self._done :] if pictures == self._sizes[0]}
+    left = {name for name, images, _ in self._programs[self._done :] if images == self._sizes[0]}
     return [name for name in self._model.searches if name not in left]
 
   def check(self, search: str) -> None:
@@ -76,16 +76,16 @@ class Startup:
   async def compile(self) -> None:
     """Makes a call of every search and shape."""
     size = self._model.image_size
-    for name, pictures, languages in self._programs:
-      rows = [np.zeros((size, size, 3), np.uint8)] * pictures
+    for name, images, languages in self._programs:
+      rows = [np.zeros((size, size, 3), np.uint8)] * images
       call = functools.partial(
-        self._batcher.captioner.best, rows, [self._model.offered[:1]] * pictures,
+        self._batcher.captioner.best, rows, [self._model.offered[:1]] * images,
         search=self._model.searches[name], seed=0, pad_to=languages,
       )  # fmt: skip
       await asyncio.get_running_loop().run_in_executor(self._device, call)
       self._done += 1
       left = self._programs[self._done :]
-      complete = [pictures for pictures in self._sizes if not left or pictures < left[0][1]]
+      complete = [images for images in self._sizes if not left or images < left[0][1]]
       self._batcher.most = max(complete, default=self._sizes[0])
       # Later programs are larger, so that no rate tells how long they take.
       took = duration(time.monotonic() - self._began)

@@ -208,11 +208,11 @@ class TrainingProgress:
     return {**memory, **shares, **speed, **train}
 
   def _rates(self, weights: Sequence[float], seconds: float) -> dict[str, float]:
-    pictures = captions = 0
+    images = captions = 0
     for shapes in map(dict, self._batches):
-      pictures += next(iter(shapes.values()))[0]
+      images += next(iter(shapes.values()))[0]
       captions += int(np.prod(shapes["target_tokens"][:2])) if "target_tokens" in shapes else 0
-    rates = {"pictures_per_second": pictures / seconds}
+    rates = {"pictures_per_second": images / seconds}
     if captions:
       # The weight is 1 for each target token that is not padding.
       rates.update(captions_per_second=captions / seconds, tokens_per_second=sum(weights) / seconds)

@@ -16,13 +16,13 @@ from xmcap.training.checkpoints.write import CheckpointPolicy
 from xmcap.training.optimizer import Optimizer
 
 
-def check_batch(pictures: int, groups: int, microbatches: int) -> None:
+def check_batch(images: int, groups: int, microbatches: int) -> None:
   """Raises UsageError if a batch cannot be split evenly over data x fsdp devices and into microbatches."""
-  if microbatches < 1 or pictures % groups or pictures % microbatches:
+  if microbatches < 1 or images % groups or images % microbatches:
     unit = math.lcm(groups, max(microbatches, 1))
     raise UsageError(
-      f"a batch of {pictures:,} pictures cannot be split evenly over data x fsdp = {groups} devices and {microbatches} "
-      f"microbatches: change one of them (nearest batch: {unit * max(1, round(pictures / unit)):,} pictures)"
+      f"a batch of {images:,} pictures cannot be split evenly over data x fsdp = {groups} devices and {microbatches} "
+      f"microbatches: change one of them (nearest batch: {unit * max(1, round(images / unit)):,} pictures)"
     )
 
 

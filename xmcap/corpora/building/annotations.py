@@ -41,11 +41,11 @@ class Annotated(msgspec.Struct):
   sentences: list[Sentence] = []
 
 
-def write(folder: pathlib.Path, pictures: Iterable[Annotated]) -> None:
+def write(folder: pathlib.Path, images: Iterable[Annotated]) -> None:
   """Writes the file into a folder."""
   with files.whole(folder / NAME) as lines:
-    for picture in pictures:
-      lines.write(msgspec.json.encode(picture) + b"\n")
+    for image in images:
+      lines.write(msgspec.json.encode(image) + b"\n")
 
 
 def read(path: str | os.PathLike) -> Iterator[Annotated]:
@@ -54,9 +54,9 @@ def read(path: str | os.PathLike) -> Iterator[Annotated]:
   with Input(path) as source:
     for number, line in source.raw_lines():
       try:
-        picture = decoder.decode(line)
+        image = decoder.decode(line)
       except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}, line {number}: {error}: build the corpus again") from None
-      if any(len(sentence.words) != len(sentence.parts) for sentence in picture.sentences):
+      if any(len(sentence.words) != len(sentence.parts) for sentence in image.sentences):
         raise UsageError(f"{path}, line {number}: not one part of speech a word: build the corpus again")
-      yield picture
+      yield image

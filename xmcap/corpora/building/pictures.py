@@ -155,9 +155,9 @@ class ImageSearch:
         database.execute("INSERT INTO about VALUES (?, ?, ?)", (files_of, has_urls, key_map is not None))
     with databases.reading(path) as database:
       work.problems.extend(database.execute("SELECT * FROM problems ORDER BY rowid"))
-    pictures = cls(path)
-    work.say(f"{len(pictures):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
-    return pictures
+    images = cls(path)
+    work.say(f"{len(images):,} pictures found in {', '.join(os.path.basename(place) for place in places)}")
+    return images
 
   def __reduce__(self):
     return type(self), (self._path,)
@@ -176,9 +176,9 @@ class ImageSearch:
     for (stem,) in self._database.execute(f"SELECT stem FROM pictures ORDER BY {_ORDER}"):
       yield _text(stem)
 
-  def find(self, picture: Wanted) -> bytes:
+  def find(self, image: Wanted) -> bytes:
     """Returns the bytes of a picture, by URL if it has one and URLs are known, else by name; raises as `read`."""
-    return self.by_url(picture.url) if picture.url and self.has_urls else self.read(picture.name)
+    return self.by_url(image.url) if image.url and self.has_urls else self.read(image.name)
 
   def read(self, key: str) -> bytes:
     """Returns the bytes of a picture; KeyError if there is none, XmcapError if it cannot be read.
@@ -235,11 +235,11 @@ class ByPath(ImageSearch):
 
   BY_NAME = False
 
-  def find(self, picture: Wanted) -> bytes:
+  def find(self, image: Wanted) -> bytes:
     """Returns the bytes of a picture; raises as `read`."""
-    if not picture.name:
-      raise KeyError(picture.where)
-    return self._first("number = CAST(? AS INTEGER)", picture.name)
+    if not image.name:
+      raise KeyError(image.where)
+    return self._first("number = CAST(? AS INTEGER)", image.name)
 
   def resolve(self, path: str, archive: str = "") -> tuple[int, str] | None:
     """Returns the number and path of a picture; None if there is none, or if it is ambiguous.
@@ -257,20 +257,20 @@ class ByPath(ImageSearch):
     ends = ["/".join(parts[start:]) for start in range(max(0, len(parts) - _MAX_DEPTH), len(parts))]
     stem = archives.split_suffix(parts[-1])[0]
     for inside in ends:
-      if picture := self._one(_OF_PATH, archives.split_suffix(inside)[0], inside):
-        return picture
+      if image := self._one(_OF_PATH, archives.split_suffix(inside)[0], inside):
+        return image
     for inside in ends[:-1]:
       base = archives.split_suffix(inside)[0]
-      if picture := self._one("base = ?", base) or self._only(self._folded_paths(inside)):
-        return picture
+      if image := self._one("base = ?", base) or self._only(self._folded_paths(inside)):
+        return image
     named = self._two("number, path", "stem = ?", stem)
     return self._only(named or self._folded_paths(ends[-1]) or self._folded_stems(stem))
 
   def alike(self, path: str) -> list[str]:
     """Returns two pictures that have the last part of a path as their name, in any folder and spelling; else []."""
     parts = _parts(path)
-    pictures = self._folded_stems(archives.split_suffix(parts[-1])[0]) if parts else []
-    return sorted(_text(path) for _, path in pictures)[:2] if len(pictures) > 1 else []
+    images = self._folded_stems(archives.split_suffix(parts[-1])[0]) if parts else []
+    return sorted(_text(path) for _, path in images)[:2] if len(images) > 1 else []
 
   def paths(self) -> Iterator[tuple[int, str]]:
     """Yields (number, path) of every picture, in order."""
@@ -341,15 +341,15 @@ def _fill(database: sqlite3.Connection, listed: Sequence[File], work: BuildInPro
   database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
 
 
-def _row(number: int, file: File, picture: Found, by_name: bool) -> tuple[int | bytes | None, ...]:
-  folder, _, name = picture.path.rpartition("/")
+def _row(number: int, file: File, image: Found, by_name: bool) -> tuple[int | bytes | None, ...]:
+  folder, _, name = image.path.rpartition("/")
   tail = f"{folder.rpartition('/')[2] or file.name}/{name}"
-  base, stem = archives.split_suffix(picture.path)[0], archives.split_suffix(name)[0]
-  place = picture.path if file.kind == FOLDER else ""
+  base, stem = archives.split_suffix(image.path)[0], archives.split_suffix(name)[0]
+  place = image.path if file.kind == FOLDER else ""
   spelt = [
-    None if by_name or (text := _folded(name)) == name else _bytes(text) for name in (picture.path, stem)
+    None if by_name or (text := _folded(name)) == name else _bytes(text) for name in (image.path, stem)
   ]
-  return number, *map(_bytes, (base, tail, stem, place)), *spelt, _bytes(picture.path), *picture[1:]
+  return number, *map(_bytes, (base, tail, stem, place)), *spelt, _bytes(image.path), *image[1:]
 
 
 def _folded(name: str) -> str:

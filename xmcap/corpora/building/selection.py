@@ -185,7 +185,7 @@ def select(
   pools = {language: int(of_place[near[language][0 if has_areas else 1]].sum()) for language in languages}
   ranks = _ranks(candidates.keys, seed)
   is_free = np.ones(len(candidates.keys), bool)
-  pictures: list[Selected] = []
+  images: list[Selected] = []
   for language in sorted(languages, key=lambda language: (pools[language], language)):
     missing = count
     for level, is_near in zip(LEVELS, near[language], strict=True):
@@ -195,10 +195,10 @@ def select(
       missing -= len(taken)
       for index in map(int, taken):
         place = candidates.places[int(candidates.place_of[index])]
-        pictures.append(Selected(candidates.keys[index], language, level, place))
+        images.append(Selected(candidates.keys[index], language, level, place))
       if not missing:
         break
-  return Selection(pictures, pools)
+  return Selection(images, pools)
 
 
 def _near(
@@ -254,8 +254,8 @@ def _rows(path: str | os.PathLike, required: Sequence[str]) -> Iterator[tuple[st
 def write(path: str | os.PathLike, selection: Selection) -> None:
   """Writes CSV with image/key, image/locale (the language), level, country and continent."""
   rows = (
-    (picture.key, picture.language, picture.level, picture.place.country, picture.place.continent)
-    for picture in selection.pictures
+    (image.key, image.language, image.level, image.place.country, image.place.continent)
+    for image in selection.pictures
   )
   headings = ("image/key", "image/locale", "level", "country", "continent")
   files.write_text(path, grid.write_csv(headings, list(rows)))
@@ -263,8 +263,8 @@ def write(path: str | os.PathLike, selection: Selection) -> None:
 
 def table(selection: Selection) -> str:
   """Returns for each language its pool and the pictures of each level, in the order of selection."""
-  counts = collections.Counter((picture.language, picture.level) for picture in selection.pictures)
-  order = dict.fromkeys(picture.language for picture in selection.pictures)
+  counts = collections.Counter((image.language, image.level) for image in selection.pictures)
+  order = dict.fromkeys(image.language for image in selection.pictures)
   lines = [
     (language, f"{selection.pools[language]:,}", *(f"{counts[language, level]:,}" for level in LEVELS))
     for language in order

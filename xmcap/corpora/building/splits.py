@@ -61,9 +61,9 @@ class Split:
     """Makes the records of a shard."""
     problems = Problems(self.options.on_bad)
     tally: collections.Counter[str] = collections.Counter()
-    pictures = self.wanted(shard)
-    self._add_captions(self.places(shard), pictures, problems)
-    for entry in pictures:
+    images = self.wanted(shard)
+    self._add_captions(self.places(shard), images, problems)
+    for entry in images:
       tally["listed"] += 1
       image = self._image(entry, problems, tally)
       if image and not (entry.captions or entry.tags or entry.tags_by_language):
@@ -86,12 +86,12 @@ class Split:
       problems.extend(result["problems"])
     return tally
 
-  def _add_captions(self, places: range, pictures: list[Wanted], problems: Problems) -> None:
+  def _add_captions(self, places: range, images: list[Wanted], problems: Problems) -> None:
     if self.captions is None:
       return
     last = None
     for row in self.captions.captions(places):
-      entry = pictures[row.picture - places.start]
+      entry = images[row.picture - places.start]
       if row[:3] != last:
         last = row[:3]
         entry.captions.append(Caption(_CODES[row.language], row.text, "", SOURCES[row.source]))
@@ -119,14 +119,14 @@ class Split:
 
 
 def write(
-  work: BuildInProgress, name: str, listing: Iterable[Wanted], pictures: ImageSearch, lines: int = 0
+  work: BuildInProgress, name: str, listing: Iterable[Wanted], images: ImageSearch, lines: int = 0
 ) -> Split:
-  """Writes the list of a split's pictures; they are searched for in `pictures`."""
+  """Writes the list of a split's pictures; they are searched for in `images`."""
   size, count, left = work.options.shard_pictures, 0, iter(listing)
   while of_shard := list(itertools.islice(left, size)):
     files.write_bytes(_path(work.folder, name, count // size, "listing"), msgspec.json.encode(of_shard))
     count += len(of_shard)
-  return Split(name, work.folder, work.options, pictures, count, lines)
+  return Split(name, work.folder, work.options, images, count, lines)
 
 
 def _path(folder: pathlib.Path, split: str, shard: int, kind: str) -> pathlib.Path:

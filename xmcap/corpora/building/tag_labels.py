@@ -77,7 +77,7 @@ class TagLabels:
 
 
 def make(
-  pictures: Iterable[Annotated],
+  images: Iterable[Annotated],
   language: str,
   *,
   source: str = "human",
@@ -97,11 +97,11 @@ def make(
   Raises:
     UsageError: no picture is in the split `train`, or none has a label.
   """
-  candidates = [(picture.key, picture.split, _candidates(picture, language, source)) for picture in pictures]
-  train = [of_picture for _, split, of_picture in candidates if split == TRAIN]
+  candidates = [(image.key, image.split, _candidates(image, language, source)) for image in images]
+  train = [of_image for _, split, of_image in candidates if split == TRAIN]
   if not train and given is None:
     raise UsageError(f"no picture is in the split {TRAIN}: give the labels by --labels=FILE")
-  counts = collections.Counter(label for of_picture in train for label in of_picture)
+  counts = collections.Counter(label for of_image in train for label in of_image)
   if given is not None:
     chosen = {label: counts[label] for label in given}
   else:
@@ -109,8 +109,8 @@ def make(
     chosen = dict(sorted(frequent, key=lambda item: (-item[1], item[0]))[:most])
   places = {label: place for place, label in enumerate(chosen)}
   labelled = [
-    (key, split, sorted(of_picture & places.keys(), key=places.__getitem__))
-    for key, split, of_picture in candidates
+    (key, split, sorted(of_image & places.keys(), key=places.__getitem__))
+    for key, split, of_image in candidates
   ]
   if not any(labels for _, _, labels in labelled):
     raise UsageError(
@@ -135,9 +135,9 @@ def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
       yield Annotated(record.key, split, record.tags_by_language, sentences)
 
 
-def _candidates(picture: Annotated, language: str, source: str) -> set[str]:
-  candidates = set(picture.tags.get(language, ())) if source == "human" else set()
-  for sentence in picture.sentences:
+def _candidates(image: Annotated, language: str, source: str) -> set[str]:
+  candidates = set(image.tags.get(language, ())) if source == "human" else set()
+  for sentence in image.sentences:
     if (sentence.language, sentence.source) == (language, source):
       candidates |= _of_chinese(sentence) if language == "zh" else _of_other(sentence.text, language)
   return candidates

@@ -67,10 +67,10 @@ class Counts:
   tags: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
   tagged: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
 
-  def add(self, picture: Annotated) -> None:
+  def add(self, image: Annotated) -> None:
     """Counts a picture."""
     self.pictures += 1
-    for sentence in picture.sentences:
+    for sentence in image.sentences:
       if sentence.language != LANGUAGE:
         continue
       self.sentences[sentence.source] += 1
@@ -79,7 +79,7 @@ class Counts:
         self.words[len(words)] += 1
         self.characters[sum(map(len, words))] += 1
         self.vocabulary.update(words)
-    if tags := picture.tags.get(LANGUAGE):
+    if tags := image.tags.get(LANGUAGE):
       self.tags.update(tags)
       self.tagged[len(tags)] += 1
 
@@ -97,18 +97,18 @@ def spoken(sentence: Sentence) -> list[str]:
 
 def tables(directory: str | os.PathLike) -> list[str]:
   """The tables of a folder that has `annotations.jsonl`; those of COCO-CN end with the published figures."""
-  pictures = list(tag_labels.read_pictures(directory))
+  images = list(tag_labels.read_pictures(directory))
   of_split: dict[str, Counts] = {}
   total = Counts(ALL)
-  for picture in pictures:
-    of_split.setdefault(picture.split, Counts(picture.split)).add(picture)
-    total.add(picture)
+  for image in images:
+    of_split.setdefault(image.split, Counts(image.split)).add(image)
+    total.add(image)
   counts = [*of_split.values(), total]
   shown = [_sentences(counts), _lengths(counts), _tags(counts)]
   numbers = {(name, of.split): number for of in counts for name, number in of.quantities().items()}
   if total.words.total() == total.sentences["human"]:  # all are segmented; jieba would make other labels
     try:
-      labels = tag_labels.make(pictures, LANGUAGE)
+      labels = tag_labels.make(images, LANGUAGE)
       shown.append(f"labels on {tag_labels.LEAST} or more training pictures: {labels.table()}")
       numbers["labels", "train"] = len(labels.counts)
     except UsageError:

@@ -91,9 +91,9 @@ def _tags(split: str, rows: Sequence[TextStatistics]) -> str:
   heads = ("language", "pictures", "tags", "distinct", "fewest", "tags/picture", "most")
   lines = []
   for row in rows:
-    pictures, tags = row.tagged.total(), row.tags.total()
-    cells = (f"{pictures:,}", f"{tags:,}", f"{len(row.tags):,}", f"{min(row.tagged)}")
-    lines.append((_name(row), *cells, f"{tags / pictures:.2f}", f"{max(row.tagged)}"))
+    images, tags = row.tagged.total(), row.tags.total()
+    cells = (f"{images:,}", f"{tags:,}", f"{len(row.tags):,}", f"{min(row.tagged)}")
+    lines.append((_name(row), *cells, f"{tags / images:.2f}", f"{max(row.tagged)}"))
   return f"{split}: tags of the pictures that have any\n\n{Grid(heads, tuple(lines)).text()}"
 
 

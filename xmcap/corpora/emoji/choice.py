@@ -50,7 +50,7 @@ class Emoji:
 
 def choose(
   names: Names,
-  pictures: emoji_pictures.EmojiImages,
+  images: emoji_pictures.EmojiImages,
   count: int,
   optional: Collection[str] = (),
   preferred: Collection[str] = (),
@@ -74,16 +74,16 @@ def choose(
     character, own = candidate_names[index]
     if any(name.casefold() in taken[language] for language, name in own.items()):
       continue
-    picture = pictures.draw(character)
-    if picture is None:
+    image = images.draw(character)
+    if image is None:
       continue
-    small = emoji_pictures.thumbnail(picture)
+    small = emoji_pictures.thumbnail(image)
     if any(np.sqrt(np.mean((small - other) ** 2)) < _MIN_DISTANCE for other in thumbnails):
       continue
     for language, name in own.items():
       taken[language].add(name.casefold())
     thumbnails.append(small)
-    chosen.append(Emoji(character, own, picture))
+    chosen.append(Emoji(character, own, image))
   if len(chosen) < count:
     raise UsageError(
       f"num_emoji={count}: there are only {len(chosen)} distinguishable emoji; ask for at most that many"

@@ -23,7 +23,7 @@ class Combinations:
     seed: seed of all draws.
   """
 
-  def __init__(self, num_emoji: int, pictures: dict[str, int], seed: int):
+  def __init__(self, num_emoji: int, images: dict[str, int], seed: int):
     self.num_emoji = num_emoji
     self.seed = seed
     self.held_out: dict[tuple[str, int], list[tuple[int, ...]]] = {}
@@ -31,7 +31,7 @@ class Combinations:
     for size in _HELD_OUT_SIZES:
       total = math.comb(num_emoji, size)
       counts = [
-        max(1, min(int(total * share), math.ceil(pictures[split] / len(_HELD_OUT_SIZES))))
+        max(1, min(int(total * share), math.ceil(images[split] / len(_HELD_OUT_SIZES))))
         for split, share in _HELD_OUT.items()
       ]
       ranks = self._rng("assignment", size).choice(total, sum(counts), replace=False, shuffle=True)

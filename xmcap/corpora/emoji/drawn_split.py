@@ -98,11 +98,11 @@ class DrawnSplit:
     """Yields the records of a shard, with one caption per language, or with all `references`."""
     drawn, start, rng = self._draw(shard)
     describe = self.captioner.references if references else self.captioner.captions
-    pictures = self.renderer.render(drawn, rng)
-    for index, (scene, picture) in enumerate(zip(drawn, pictures, strict=True), start):
+    images = self.renderer.render(drawn, rng)
+    for index, (scene, image) in enumerate(zip(drawn, images, strict=True), start):
       yield Record(
         key=self._key(index),
-        image=scenes.encode_png(picture),
+        image=scenes.encode_png(image),
         captions=describe(scene),
         tags=[self.tags[emoji] for emoji in scene],
         tags_by_language=self._tags_by_language(scene),

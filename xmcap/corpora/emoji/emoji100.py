@@ -130,7 +130,7 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
   return by_language
 
 
-def _drawn(pictures: emoji_pictures.EmojiImages, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
-  drawn = (pictures.draw(emoji.character) for emoji in chosen)
+def _drawn(images: emoji_pictures.EmojiImages, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
+  drawn = (images.draw(emoji.character) for emoji in chosen)
   # None never occurs, because only emoji that all artists have were chosen.
-  return [picture for picture in drawn if picture is not None]
+  return [image for image in drawn if image is not None]

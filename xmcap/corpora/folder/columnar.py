@@ -72,8 +72,8 @@ def _packed(
       packed.add(name, data, where)
     beside = named and posixpath.join(folder, named)
     # Several pictures are left as they are, to be refused with their number.
-    picture = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
-    row = fields.parse({**values, table.picture: picture}, where, table, problems)
+    image = name if data else cell if isinstance(cell, list) and len(cell) > 1 else beside
+    row = fields.parse({**values, table.picture: image}, where, table, problems)
     if row is not None:
       row.key = own if data else ""
       row.split = row.split or split

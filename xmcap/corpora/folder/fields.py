@@ -48,8 +48,8 @@ def parse(
 
   UsageError if the language of the captions is unknown.
   """
-  picture = one(fields.get(table.picture)).strip() if table.picture else ""
-  if not picture:
+  image = one(fields.get(table.picture)).strip() if table.picture else ""
+  if not image:
     cell = fields.get(table.picture)
     flaw = f"'{table.picture}' does not name one picture" if table.picture else "no column names the picture"
     if isinstance(cell, list) and len(cell) > 1:
@@ -71,16 +71,16 @@ def parse(
     captions = [
       caption for column in columns for caption in _captions(fields, column, where, table, problems)
     ]
-  return RecordFields(picture, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
+  return RecordFields(image, where, captions, str(split or ""), locale if isinstance(locale, str) else "")
 
 
-def one(picture: Any) -> str:
+def one(image: Any) -> str:
   """Returns the picture that a cell names, by itself or as a list of one (`file_names` of `datasets`); else ""."""
-  if isinstance(picture, list) and len(picture) == 1:
-    (picture,) = picture
-  if isinstance(picture, int) and not isinstance(picture, bool):
-    picture = str(picture)
-  return picture if isinstance(picture, str) else ""
+  if isinstance(image, list) and len(image) == 1:
+    (image,) = image
+  if isinstance(image, int) and not isinstance(image, bool):
+    image = str(image)
+  return image if isinstance(image, str) else ""
 
 
 def _is_released(value: Any) -> bool:

@@ -67,8 +67,8 @@ class Folder(build.CorpusBuild):
     lines = staging.read(work, sources, self.captions, columns)
     if not lines:
       raise XmcapError(f"{self.captions}: none of its lines can be used{_seen(work)}")
-    pictures = ByPath.search(work, self._places(work, sources))
-    names, counts = staging.gather(work, pictures, self.splits_by)
+    images = ByPath.search(work, self._places(work, sources))
+    names, counts = staging.gather(work, images, self.splits_by)
     # A language that some lines lack may be a slip, or not; nothing else tells.
     work.say(
       f"of {lines:,} lines have captions: " + ", ".join(f"{language} {n:,}" for language, n in counts.items())
@@ -78,7 +78,7 @@ class Folder(build.CorpusBuild):
     # Stored beside the records, because the languages may be outside the table.
     files.write_text(work.folder.parent / records.LANGUAGES, "".join(f"{language}\n" for language in counts))
     for name in names:
-      yield splits.write(work, name, staging.wanted(work, name), pictures, lines)
+      yield splits.write(work, name, staging.wanted(work, name), images, lines)
 
   def recognised(self, work: BuildInProgress) -> Mapping[str, Any]:
     return {"columns": staging.columns(work)}

@@ -41,7 +41,7 @@ _SAMPLE_BYTES = 8 << 20  # embedded pictures are large
 
 
 def recognise(
-  rows: Iterable[Placed], columns: ColumnNames, source: str, *, picture: str = "", keyed: bool = False
+  rows: Iterable[Placed], columns: ColumnNames, source: str, *, image: str = "", keyed: bool = False
 ) -> tuple[TableRoles, Iterator[Placed]]:
   """Reads a sample of rows and decides; returns the table and all rows, from the first.
 
@@ -51,7 +51,7 @@ def recognise(
     rows: those of all files of the source, in order.
     columns: what the user asked for.
     source: name of the source, for messages.
-    picture: the column with the picture where the format says it (WebDataset).
+    image: the column with the picture where the format says it (WebDataset).
     keyed: whether a column may give the keys of embedded pictures.
 
   Raises:
@@ -71,7 +71,7 @@ def recognise(
     for name, value in itertools.islice(row.fields.items(), MOST_COLUMNS):
       profiles.setdefault(name, ColumnProfile()).add(value)
   where = sample[0].where if sample else source
-  return decide(profiles, columns, source, where, picture=picture, keyed=keyed), itertools.chain(sample, rows)
+  return decide(profiles, columns, source, where, image=image, keyed=keyed), itertools.chain(sample, rows)
 
 
 def decide(
@@ -80,7 +80,7 @@ def decide(
   source: str,
   where: str = "",
   *,
-  picture: str = "",
+  image: str = "",
   keyed: bool = False,
 ) -> TableRoles:
   """Returns the table for columns of these names and values, as `recognise`; `where`: place of the first row."""
@@ -90,7 +90,7 @@ def decide(
   split = named.asked(columns.split)
   if split:
     roles[split] = ColumnRole(split, SPLIT, why="--splits=column:")
-  image = picture or named.asked(columns.image)
+  image = image or named.asked(columns.image)
   why = "--image_column" if columns.image else "the sample's picture"
   if not image and profiles:
     image, why = _picture(named, source)

@@ -177,7 +177,7 @@ def _of_text(placed: Iterator[Placed], table: TableRoles, problems: Problems) ->
       yield row
 
 
-def gather(work: BuildInProgress, pictures: ByPath, rule: SplitRule) -> tuple[list[str], dict[str, int]]:
+def gather(work: BuildInProgress, images: ByPath, rule: SplitRule) -> tuple[list[str], dict[str, int]]:
   """Groups the rows by picture; returns the names of the splits, and language -> number of rows with its captions.
 
   A key is the name of the picture's file without its suffix, in NFC. If it has characters that a key may not have, or
@@ -192,10 +192,10 @@ def gather(work: BuildInProgress, pictures: ByPath, rule: SplitRule) -> tuple[li
       row = _ROW.decode(data)
       counts.update({caption.language for caption in row.captions})
       try:
-        _add(database, number, row, pictures, work.problems)
+        _add(database, number, row, images, work.problems)
       except UnicodeEncodeError:
         work.problems.add("bad_utf8", row.where, _NOT_UTF8)
-    for number, path in pictures.paths():
+    for number, path in images.paths():
       named = database.execute("SELECT 1 FROM pictures WHERE number = ?", (number,)).fetchone()
       if not named and archives.split_suffix(path)[1]:
         work.problems.add("no_captions", path, "no line names it")
@@ -219,20 +219,20 @@ def wanted(work: BuildInProgress, split: str) -> Iterator[Wanted]:
 
 
 def _add(
-  database: sqlite3.Connection, number: int, row: RecordFields, pictures: ByPath, problems: Problems
+  database: sqlite3.Connection, number: int, row: RecordFields, images: ByPath, problems: Problems
 ) -> None:
-  picture = pictures.resolve(row.picture, row.archive)
-  if picture is None and (alike := pictures.alike(row.picture)):
+  image = images.resolve(row.picture, row.archive)
+  if image is None and (alike := images.alike(row.picture)):
     problems.add("same_name", row.where, f"{row.picture} may be {' or '.join(alike)}")
     return
-  identity = f"?{row.picture}" if picture is None else f"#{picture[0]}"
-  path = "" if picture is None else posixpath.join(os.path.basename(row.archive), picture[1])
+  identity = f"?{row.picture}" if image is None else f"#{image[0]}"
+  path = "" if image is None else posixpath.join(os.path.basename(row.archive), image[1])
   name = (row.key or path or row.picture).replace("\\", "/").rstrip("/").rpartition("/")[2]
   key = keys.normal(archives.split_suffix(name)[0])
-  place = row.where if picture else f"{row.where} ({row.picture})"
+  place = row.where if image else f"{row.where} ({row.picture})"
   earlier = database.execute("SELECT split FROM pictures WHERE identity = ?", (identity,)).fetchone()
   if earlier is None:
-    values = (identity, picture and picture[0], number, key, path, place, row.split, row.locale)
+    values = (identity, image and image[0], number, key, path, place, row.split, row.locale)
     database.execute("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
   elif row.split and earlier[0] != row.split:
     problems.add("other_split", row.where, f"'{row.split}', not '{earlier[0]}'")

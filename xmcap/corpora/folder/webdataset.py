@@ -56,7 +56,7 @@ def read(
 ) -> tuple[TableRoles, Iterator[RecordFields]]:
   """Returns the table and the rows of tar files; a truncated file just ends, and the search reports it."""
   rows = _placed(paths, columns.image.lower(), problems)
-  table, placed = recognise(rows, columns, source, picture=text_of.IMAGE)
+  table, placed = recognise(rows, columns, source, image=text_of.IMAGE)
   return table, _rows(placed, table, problems)
 
 
@@ -64,8 +64,8 @@ def _placed(paths: list[pathlib.Path], named: str, problems: Problems) -> Iterat
   for path in paths:
     for sample in _samples(path, problems, len(paths) == 1):
       where = f"{path.name}: {sample.key}"
-      if picture := _picture(sample, named, where, problems):
-        yield Placed(where, {text_of.IMAGE: picture, **sample.values}, (path, sample.key))
+      if image := _picture(sample, named, where, problems):
+        yield Placed(where, {text_of.IMAGE: image, **sample.values}, (path, sample.key))
 
 
 def _rows(placed: Iterator[Placed], table: TableRoles, problems: Problems) -> Iterator[RecordFields]:

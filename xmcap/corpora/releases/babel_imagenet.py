@@ -45,28 +45,26 @@ class BabelImagenet(build.CorpusBuild):
     labels = zero_shot.read_labels(self.labels, None, work.say)
     if self.prompts is not None:
       prompts.read_prompts(self.prompts)
-    pictures = ByPath.search(work, [self.images])
+    images = ByPath.search(work, [self.images])
     class_of = read_classes(self.classes) if self.classes else {}
-    listed = list(_wanted(pictures, class_of, work))
-    wnids = (
-      babel_labels.read_wnids(self.wnids) if self.wnids else sorted({picture.tags[0] for picture in listed})
-    )
+    listed = list(_wanted(images, class_of, work))
+    wnids = babel_labels.read_wnids(self.wnids) if self.wnids else sorted({image.tags[0] for image in listed})
     highest = max(int(names.indices[-1]) for names in labels.values())
     if highest >= len(wnids):
       source = f"{self.wnids or self.images} has only {len(wnids)} classes"
       raise UsageError(f"{self.labels}: class {highest}, but {source}: give all of them with --wnids")
     classes = set(wnids)
-    for picture in listed:
-      if picture.tags[0] not in classes:
-        reason = f"its class {picture.tags[0]} is not in {self.wnids}"
-        raise UsageError(f"{picture.where}: {reason}: give a list that contains it")
+    for image in listed:
+      if image.tags[0] not in classes:
+        reason = f"its class {image.tags[0]} is not in {self.wnids}"
+        raise UsageError(f"{image.where}: {reason}: give a list that contains it")
     out = work.folder.parent
     record_writer.write_tags(out, wnids)
     for name, path in (("labels.json", self.labels), ("prompts.json", self.prompts)):
       if path is not None:
         files.write_bytes(out / name, path.read_bytes())
     work.say(f"{len(listed):,} pictures of {len(wnids):,} classes, with names in {len(labels)} languages")
-    yield splits.write(work, SPLIT, listed, pictures)
+    yield splits.write(work, SPLIT, listed, images)
 
 
 def read_classes(path: pathlib.Path) -> dict[str, str]:
@@ -85,10 +83,10 @@ def read_classes(path: pathlib.Path) -> dict[str, str]:
   return classes
 
 
-def _wanted(pictures: ByPath, class_of: dict[str, str], work: BuildInProgress) -> Iterator[Wanted]:
+def _wanted(images: ByPath, class_of: dict[str, str], work: BuildInProgress) -> Iterator[Wanted]:
   """Yields the pictures sorted by path, with the class given by a line or by the name of their folder."""
   taken: set[str] = set()
-  for number, path in sorted(pictures.paths(), key=lambda picture: picture[1]):
+  for number, path in sorted(images.paths(), key=lambda image: image[1]):
     place = pathlib.PurePosixPath(path)
     stem = archives.split_suffix(place.name)[0]
     wnid = class_of.get(stem) or (place.parent.name if babel_labels.WNID.fullmatch(place.parent.name) else "")

@@ -63,9 +63,9 @@ class CocoCn(build.CorpusBuild):
 
   def splits(self, work: BuildInProgress) -> Iterator[Split]:
     release = self.read(work)
-    pictures = ImageSearch.search(work, self.images)
+    images = ImageSearch.search(work, self.images)
     for split, listed in release.pictures.items():
-      yield splits.write(work, split, map(_wanted, listed), pictures, release.lines[split])
+      yield splits.write(work, split, map(_wanted, listed), images, release.lines[split])
 
   def read(self, work: BuildInProgress) -> coco_cn_lines.Release:
     """Reads the text files, and writes `annotations.jsonl`; errors as `coco_cn_lines.read`."""
@@ -74,7 +74,7 @@ class CocoCn(build.CorpusBuild):
       work.say(f"{coco_cn_lines.EXTENSION} is not read: build it apart, with --release={self.release}/...")
     labels = read_labels(self.labels) if self.labels else None
     release = coco_cn_lines.read(paths, self.release, work.problems, labels)
-    sizes = [f"{len(pictures):,} pictures for {split}" for split, pictures in release.pictures.items()]
+    sizes = [f"{len(images):,} pictures for {split}" for split, images in release.pictures.items()]
     work.say(f"COCO-CN, version {release.version}: {', '.join(sizes)}")
     _add_english(release, self.english, work.problems)
     annotations.write(work.folder.parent, itertools.chain.from_iterable(release.pictures.values()))
@@ -100,17 +100,15 @@ def write_text(
       work = BuildInProgress(work_dir, options, problems=problems, say=say or (lambda line: None))
       release = corpus.read(work)
     counts = {}
-    for split, pictures in release.pictures.items():
+    for split, images in release.pictures.items():
       for folder in (out / split, out / f"{split}-mt"):
         files.remove_incomplete(folder)
-      captions = _write_references(out / split / "captions.jsonl", pictures, _REFERENCES)
-      machine = _write_references(out / f"{split}-mt" / "captions.jsonl", pictures, ("mt",))
-      tags = [
-        (picture.key, language, tags) for picture in pictures for language, tags in picture.tags.items()
-      ]
+      captions = _write_references(out / split / "captions.jsonl", images, _REFERENCES)
+      machine = _write_references(out / f"{split}-mt" / "captions.jsonl", images, ("mt",))
+      tags = [(image.key, language, tags) for image in images for language, tags in image.tags.items()]
       if tags:  # the extension has none
         write_tag_lines(out / split / "tags.jsonl", tags)
-      counts[split] = {"pictures": len(pictures), "captions": captions, "machine_captions": machine}
+      counts[split] = {"pictures": len(images), "captions": captions, "machine_captions": machine}
     return {"splits": counts, "problems": problems.counts, "summary": problems.summary()}
 
   plan = {**corpus.plan(options), "corpus": TEXT_NAME}
@@ -119,7 +117,7 @@ def write_text(
 
 def write_tag_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
   """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
-  rows = ({"image/key": key, "language": language, "tags": of_picture} for key, language, of_picture in tags)
+  rows = ({"image/key": key, "language": language, "tags": of_image} for key, language, of_image in tags)
   files.write_lines(path, map(_json_line, rows))
 
 
@@ -136,40 +134,40 @@ def read_labels(path: str | os.PathLike) -> list[str]:
   return list(line_of)
 
 
-def _wanted(picture: Annotated) -> Wanted:
+def _wanted(image: Annotated) -> Wanted:
   captions = [
     Caption(sentence.language, sentence.text, " ".join(sentence.words), sentence.source)
-    for sentence in picture.sentences
+    for sentence in image.sentences
   ]
-  where = f"coco-cn_{picture.split}.txt"
-  return Wanted(picture.key, where, picture.key, captions=captions, tags_by_language=picture.tags)
+  where = f"coco-cn_{image.split}.txt"
+  return Wanted(image.key, where, image.key, captions=captions, tags_by_language=image.tags)
 
 
 def _add_english(release: coco_cn_lines.Release, paths: Iterable[pathlib.Path], problems: Problems) -> None:
   """Adds MSCOCO's captions to the pictures with the numbers of its images."""
-  pictures = itertools.chain.from_iterable(release.pictures.values())
-  by_number = {coco_ids.number(picture.key): picture for picture in pictures}
+  images = itertools.chain.from_iterable(release.pictures.values())
+  by_number = {coco_ids.number(image.key): image for image in images}
   for path in paths:
     with Input(path) as source:
       document = documents.of(source.document(), path.name)
     for number, row in document.rows:
       where = f"{path.name}, {document.place.format(number)}"
-      picture = by_number.get(coco_ids.number(layouts.id_of(row, "image_id", where)))
+      image = by_number.get(coco_ids.number(layouts.id_of(row, "image_id", where)))
       text = layouts.text(row, "caption", where)
-      if picture is not None and (text := line_check.usable(text, where, problems)):
-        picture.sentences.append(Sentence("en", "human", text.strip()))
+      if image is not None and (text := line_check.usable(text, where, problems)):
+        image.sentences.append(Sentence("en", "human", text.strip()))
 
 
-def _write_references(path: pathlib.Path, pictures: Iterable[Annotated], sources: tuple[str, ...]) -> int:
+def _write_references(path: pathlib.Path, images: Iterable[Annotated], sources: tuple[str, ...]) -> int:
   """Writes the sentences of some sources; returns how many. If there are none, it writes no file."""
   count = 0
   lines: list[str] = []
-  for picture in pictures:
+  for image in images:
     by_language: dict[str, list[Sentence]] = {}
-    for sentence in picture.sentences:
+    for sentence in image.sentences:
       if sentence.source in sources:
         by_language.setdefault(sentence.language, []).append(sentence)
-    line: dict[str, Any] = {"image/key": picture.key, "image/locale": ""}
+    line: dict[str, Any] = {"image/key": image.key, "image/locale": ""}
     for language, sentences in by_language.items():
       count += len(sentences)
       line[language] = {"caption": [sentence.text for sentence in sentences]}

@@ -93,14 +93,14 @@ def read(
   reader = _Reader(paths, problems)
   # First of all, as the sentences of the extension list its pictures.
   sentences = [sorted(reader.sentences(source).items(), key=lambda item: item[0]) for source in _HEADS]
-  pictures = {key: Annotated(key, split) for key, split in reader.split_of.items()}
+  images = {key: Annotated(key, split) for key, split in reader.split_of.items()}
   for (key, _), sentence in itertools.chain.from_iterable(sentences):
-    pictures[key].sentences.append(sentence)
+    images[key].sentences.append(sentence)
   for key, tags in reader.tags(labels).items():
-    pictures[key].tags[LANGUAGE] = tags
+    images[key].tags[LANGUAGE] = tags
   by_split: dict[str, list[Annotated]] = {split: [] for split in SPLITS if reader.has_lists or split == TRAIN}
-  for picture in pictures.values():
-    by_split[picture.split].append(picture)
+  for image in images.values():
+    by_split[image.split].append(image)
   return Release(version, by_split, reader.lines)
 
 

@@ -44,16 +44,16 @@ class Xm3600(build.CorpusBuild):
     if self.captions.is_dir():
       split = self._of_mirror(work)
     else:
-      pictures = ImageSearch.search(work, [self.images])
+      images = ImageSearch.search(work, [self.images])
       with Input(self.captions) as source:
         lines = read_pictures(source, self.captions.name, work.problems)
-        split = splits.write(work, SPLIT, lines, pictures)
+        split = splits.write(work, SPLIT, lines, images)
       split = dataclasses.replace(split, lines=source.num_lines)
     if not split.count:
       seen = f" ({', '.join(work.problems.counts)})" if work.problems.counts else ""
       raise XmcapError(f"{self.captions}: none of its lines can be used{seen}: give the published file")
     work.say(f"{self.captions.name}: {split.count:,} images with captions")
-    keys = {picture.key for shard in range(split.shards) for picture in split.wanted(shard)}
+    keys = {image.key for shard in range(split.shards) for image in split.wanted(shard)}
     for name in dict.fromkeys(split.pictures.names()):  # a folder may contain all of Open Images
       if name not in keys:
         work.problems.add("no_captions", name, "no line of captions names it")
@@ -62,9 +62,9 @@ class Xm3600(build.CorpusBuild):
   def _of_mirror(self, work: BuildInProgress) -> Split:
     is_whole = self.images == self.captions
     lines = xm3600_mirror.read(work, hub_folders.tables(self.captions), is_whole)
-    pictures = ImageSearch.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
+    images = ImageSearch.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
     listed = (parse_row(line, f"image {key}", work.problems) for key, line in lines.items())
-    return splits.write(work, SPLIT, filter(None, listed), pictures, len(lines))
+    return splits.write(work, SPLIT, filter(None, listed), images, len(lines))
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:
@@ -74,14 +74,14 @@ def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Want
   """
   lines: dict[str, int] = {}
   for number, where, line in line_check.filled(source.raw_lines(), name, problems):
-    picture = parse_line(line, where, problems)
-    if picture is None:
+    image = parse_line(line, where, problems)
+    if image is None:
       continue
-    if picture.key in lines:
-      problems.add("duplicate_line", where, f"{picture.key} is already on line {lines[picture.key]:,}")
+    if image.key in lines:
+      problems.add("duplicate_line", where, f"{image.key} is already on line {lines[image.key]:,}")
       continue
-    lines[picture.key] = number
-    yield picture
+    lines[image.key] = number
+    yield image
 
 
 def parse_line(line: bytes, where: str, problems: Problems) -> Wanted | None:

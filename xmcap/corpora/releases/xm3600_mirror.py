@@ -16,10 +16,10 @@ PICTURES = "mirror.tar"
 """Tar file in the working folder with each picture once."""
 
 
-def read(work: BuildInProgress, folder: pathlib.Path, with_pictures: bool) -> dict[str, dict[str, Any]]:
+def read(work: BuildInProgress, folder: pathlib.Path, with_images: bool) -> dict[str, dict[str, Any]]:
   """Returns image key -> line of the release, joined from the files of all languages.
 
-  If `with_pictures`, writes the pictures into `PICTURES`, unless they are there, after a comparison of all copies.
+  If `with_images`, writes the pictures into `PICTURES`, unless they are there, after a comparison of all copies.
 
   Raises:
     UsageError: `folder` has no file a language, lacks one of several parts, or has other bytes for a picture in another
@@ -33,7 +33,7 @@ def read(work: BuildInProgress, folder: pathlib.Path, with_pictures: bool) -> di
   progress = Progress(work.say, "captions: files of languages read", len(paths))
   with contextlib.ExitStack() as stack:
     packed = None
-    if with_pictures and not (work.folder / PICTURES).exists():
+    if with_images and not (work.folder / PICTURES).exists():
       file = stack.enter_context(files.whole(work.folder / PICTURES))
       packed = Packed(stack.enter_context(tarfile.TarFile(fileobj=file, mode="w")), paths)
     for done, path in enumerate(paths, 1):
@@ -60,7 +60,7 @@ def _add(
     work.problems.add("duplicate_line", where, f"{key} has an earlier row in {language}")
     return
   line[language] = {"caption": row["captions"], "caption/tokenized": row.get("captions_tokenized")}
-  picture = row.get("image")
-  data = picture.get("bytes") if isinstance(picture, dict) else picture
+  image = row.get("image")
+  data = image.get("bytes") if isinstance(image, dict) else image
   if packed is not None and isinstance(data, bytes):
     packed.once(key, f"{key}.jpg", data, where)

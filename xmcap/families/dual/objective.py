@@ -155,15 +155,15 @@ def infonce_losses(
   captions = len(rows.text) // len(rows.image)
 
   def meet(turn, others, texts):
-    text, present, same, among_pictures = texts
+    text, present, same, among_images = texts
     own, counts = _pairs(rows, turn, present, same, mask_equal)
     logits = jnp.where(counts, scale * (rows.image @ text.T), _NEVER)
     of_others = jax.nn.logsumexp(jnp.where(own, _NEVER, logits), axis=1)
-    among_pictures = jnp.logaddexp(among_pictures, jax.nn.logsumexp(logits, axis=0))
-    return jnp.logaddexp(others, of_others), (text, present, same, among_pictures)
+    among_images = jnp.logaddexp(among_images, jax.nn.logsumexp(logits, axis=0))
+    return jnp.logaddexp(others, of_others), (text, present, same, among_images)
 
   nothing = _NEVER + 0 * rows.text[:, 0]
-  others, (*_, among_pictures) = _round(
+  others, (*_, among_images) = _round(
     meet,
     _NEVER + 0 * rows.image[:, 0],
     (rows.text, rows.text_present, rows.same, nothing),
@@ -172,7 +172,7 @@ def infonce_losses(
   )
   own = scale * jnp.sum(jnp.repeat(rows.image, captions, axis=0) * rows.text, axis=1)
   to_text = jnp.logaddexp(jnp.repeat(others, captions), own) - own
-  return jnp.where(rows.text_present, (among_pictures - own + to_text) / 2, 0.0)
+  return jnp.where(rows.text_present, (among_images - own + to_text) / 2, 0.0)
 
 
 def spread(losses: Callable, mask_equal: bool) -> Callable[[LossInputs, jax.Array, jax.Array], jax.Array]:
@@ -210,8 +210,8 @@ def _pairs(
 ) -> tuple[jax.Array, jax.Array]:
   """Whether a caption belongs to the picture, and whether the pair counts: both bool [B, M]."""
   captions = len(rows.text) // len(rows.image)
-  picture = jnp.arange(len(rows.text)) // captions
-  own = (picture[None] == jnp.arange(len(rows.image))[:, None]) & (turn == 0)
+  image = jnp.arange(len(rows.text)) // captions
+  own = (image[None] == jnp.arange(len(rows.image))[:, None]) & (turn == 0)
   counts = rows.image_present[:, None] & present[None]
   if mask_equal:
     own_ids = rows.same.reshape(len(rows.image), captions)

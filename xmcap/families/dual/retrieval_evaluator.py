@@ -76,9 +76,9 @@ class RetrievalEvaluator(RetrievalBase):
     captions, texts = {}, {}
     for code in sorted(set(language[present])):
       at = (language == code) & present
-      pictures = np.flatnonzero(at.any(axis=1))
-      chosen = text[pictures, at[pictures].argmax(axis=1)]
-      captions[code] = retrieval.CaptionRows(pictures, ("",) * len(pictures))
+      images = np.flatnonzero(at.any(axis=1))
+      chosen = text[images, at[images].argmax(axis=1)]
+      captions[code] = retrieval.CaptionRows(images, ("",) * len(images))
       texts[code] = lambda chosen=chosen: chosen
     return Embedded(image, captions, texts)
 
@@ -88,12 +88,12 @@ class RetrievalEvaluator(RetrievalBase):
     """As `_embedded`, with the texts of the captions in place of the pieces of the corpus's vocabulary."""
     image, present = of_split(self.stream, count, self._embed_images, sharded, name)
     kept = np.flatnonzero(present)
-    of_pictures = self.stream.first(count)[0].texts(kept)
+    of_images = self.stream.first(count)[0].texts(kept)
     texts_of = embedder.TextEmbedder(self._module, sharded, tokenizer)
     captions, texts = {}, {}
-    for language in sorted({language for of_picture in of_pictures for language in of_picture}):
-      pictures = np.array([row for row, of_picture in enumerate(of_pictures) if language in of_picture])
-      chosen = texts_of.all([of_pictures[row][language] for row in pictures], language)
-      captions[language] = retrieval.CaptionRows(pictures, ("",) * len(pictures))
+    for language in sorted({language for of_image in of_images for language in of_image}):
+      images = np.array([row for row, of_image in enumerate(of_images) if language in of_image])
+      chosen = texts_of.all([of_images[row][language] for row in images], language)
+      captions[language] = retrieval.CaptionRows(images, ("",) * len(images))
       texts[language] = lambda chosen=chosen: chosen
     return Embedded(image[kept], captions, texts)

@@ -63,9 +63,9 @@ class TaughtStream(CaptionStream):
     self._image = _TeacherFile(self.teacher, "pictures.npy", len(self.source), of)
 
   def _load_pixels(
-    self, pixels: np.ndarray, pictures: Iterable[tuple[str, bytes]], positions: np.ndarray
+    self, pixels: np.ndarray, images: Iterable[tuple[str, bytes]], positions: np.ndarray
   ) -> None:
-    for _ in pictures:  # iterating draws the captions
+    for _ in images:  # iterating draws the captions
       pass
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
@@ -152,10 +152,10 @@ class PairStream:
     settings = {"pairs": texts, "language": self.language, "batch_size": self.pictures, "seed": self.seed}
     return {"stream": type(self).__name__, **settings, "length": self._length}
 
-  def resized(self, pictures: int) -> Self:
+  def resized(self, images: int) -> Self:
     """Returns the stream with another number of pairs per batch, for trials."""
     stream = copy.copy(self)
-    stream.pictures, stream._lost = pictures, collections.Counter()
+    stream.pictures, stream._lost = images, collections.Counter()
     return stream
 
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:

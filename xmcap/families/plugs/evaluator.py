@@ -14,7 +14,7 @@ DISTINCT = "distinct_stabilizers"
 
 def distinct(stabilizers: Texts) -> Counter[int]:
   """Returns number of distinct stabilizers -> number of pictures with so many."""
-  return Counter(len(set(of_picture.values())) for of_picture in stabilizers.values())
+  return Counter(len(set(of_image.values())) for of_image in stabilizers.values())
 
 
 def rows(stabilizers: Texts, prefix: str) -> Iterator[tuple[str, str, float]]:

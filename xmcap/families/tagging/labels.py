@@ -83,16 +83,16 @@ def read_pictures(
           "name the folder of each language"
         )
       tags |= by_language[language]
-    if not any(tag in places for of_picture in tags.values() for tag in of_picture):
+    if not any(tag in places for of_image in tags.values() for tag in of_image):
       raise UsageError(
         f"{folder}: no picture of {' '.join(splits)} has a label of labels.txt: make the labels again"
       )
     listed[language] = frozenset(tags)
-    for key, of_picture in tags.items():
-      indices = [places[tag] for tag in of_picture if tag in places]
+    for key, of_image in tags.items():
+      indices = [places[tag] for tag in of_image if tag in places]
       columns.setdefault(key, []).extend(indices)
-      if len(indices) < len(of_picture):
-        unknown[key] += len(of_picture) - len(indices)
+      if len(indices) < len(of_image):
+        unknown[key] += len(of_image) - len(indices)
   as_arrays = {key: np.array(numbers, np.int32) for key, numbers in columns.items()}
   return PictureLabels(as_arrays, listed, dict(unknown))
 

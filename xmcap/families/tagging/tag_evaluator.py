@@ -85,10 +85,10 @@ class TagEvaluator(SplitEvaluator):
         )
     self._predict = jax.jit(_predicting(objective, with_vectors=baselines is not None))
 
-  def small(self, pictures: int) -> "TagEvaluator":
+  def small(self, images: int) -> "TagEvaluator":
     """An evaluator of a few pictures, without baselines and files."""
     evaluator = copy.copy(self)
-    evaluator.stream, evaluator.num_pictures = self.stream.resized(pictures), pictures
+    evaluator.stream, evaluator.num_pictures = self.stream.resized(images), images
     evaluator.baselines, evaluator.out_dir = None, ""
     return evaluator
 
@@ -111,8 +111,8 @@ class TagEvaluator(SplitEvaluator):
     for language, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
       names = self.stream.names[language]
       predictions[language] = {
-        key: picture_tags.named(names, of_picture, numbers)
-        for key, of_picture, numbers in zip(keys, scores, places, strict=False)
+        key: picture_tags.named(names, of_image, numbers)
+        for key, of_image, numbers in zip(keys, scores, places, strict=False)
       }
     by_tagger = {"": _of_pictures(predictions, truth)}
     if self.baselines is not None:

@@ -51,11 +51,11 @@ class WordRetrievalEvaluator(RetrievalBase):
 
     self._embed = jax.jit(embed)
 
-  def small(self, pictures: int) -> "WordRetrievalEvaluator":
+  def small(self, images: int) -> "WordRetrievalEvaluator":
     """An evaluator of a few pictures, without files."""
     evaluator = copy.copy(self)
-    evaluator.num_pictures, evaluator.out_dir = pictures, ""
-    evaluator._streams = {language: stream.resized(pictures) for language, stream in self._streams.items()}
+    evaluator.num_pictures, evaluator.out_dir = images, ""
+    evaluator._streams = {language: stream.resized(images) for language, stream in self._streams.items()}
     return evaluator
 
   def _embedded(self, sharded: sharded_params.ShardedParams, count: int) -> Embedded:

@@ -85,10 +85,10 @@ class WordStream(PictureStream):
     }
 
   def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
-    pictures = self.order.at(positions)
+    images = self.order.at(positions)
     keys: list[str] = []
     captions: dict[str, list[tuple[int, str, str]]] = {}  # by language: row, text, words of the release
-    drawn = self._drawing.read(self.source, positions, pictures)
+    drawn = self._drawing.read(self.source, positions, images)
     for row, (part, record, _, places) in enumerate(drawn):
       keys.append(self.parts[part].prefix + record.key)
       for place in places:  # one or none
@@ -109,11 +109,11 @@ class WordStream(PictureStream):
         if weights[row]:
           cut += [keys[row]] * (len(of_caption) - len(kept))
     empty = [keys[row] for row in np.flatnonzero(of_stream > weights)]
-    pixels[...] = self._vectors_of(pictures.indices, keys)
+    pixels[...] = self._vectors_of(images.indices, keys)
     # One of the pictures but the own one, all equally likely.
     size = len(self.source)
     steps = draws.bits(self.seed, "other", positions, 1)[:, 0] % np.uint64(size - 1)
-    others = (pictures.indices + 1 + steps.astype(np.int64)) % size
+    others = (images.indices + 1 + steps.astype(np.int64)) % size
     fields = {
       "words": numbers,
       "vectors": self.vocabulary_of_words.look_up(numbers),

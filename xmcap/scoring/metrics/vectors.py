@@ -43,9 +43,9 @@ class RefClipScore(base.CaptionMetric):
 
   def statistics(self, corpus: base.Corpus) -> np.ndarray:
     """Returns float64 [images, 1], the score of each image."""
-    picture, reference = _clip_score(corpus.given_cosines), np.maximum(corpus.given_cosines.largest, 0)
-    total = picture + reference
-    return np.divide(2 * picture * reference, total, out=np.zeros_like(total), where=total > 0)[:, None]
+    image, reference = _clip_score(corpus.given_cosines), np.maximum(corpus.given_cosines.largest, 0)
+    total = image + reference
+    return np.divide(2 * image * reference, total, out=np.zeros_like(total), where=total > 0)[:, None]
 
 
 class Similarity(base.CaptionMetric):

@@ -149,9 +149,9 @@ def _protos() -> Any:
   return event_pb2
 
 
-def _png(picture: np.ndarray) -> bytes:
+def _png(image: np.ndarray) -> bytes:
   buffer = io.BytesIO()
-  Image.fromarray(picture).save(buffer, "PNG")
+  Image.fromarray(image).save(buffer, "PNG")
   return buffer.getvalue()
 
 
