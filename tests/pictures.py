@@ -4,25 +4,27 @@ import types
 
 import numpy as np
 
+from xmcap.data.batch_maker import BatchRows
+from xmcap.data.image_stream import ImageStream
 from xmcap.data.order import Order
-from xmcap.data.picture_stream import BatchRows, PictureStream
 
 SIDE, VOCABULARY = 16, 64
 
 
-class _Made(PictureStream):
+class _Made(ImageStream):
   """So many pictures, whose rows a function makes from their numbers."""
 
   def __init__(self, count, batch):
     super().__init__("made up", batch_size=batch, image_size=SIDE)
-    self.source, self.order = range(count), Order(0, [count])
+    self._open(range(count), Order(0, [count]))
+    self.reader = self._read
 
-  def _part(self, step, positions, pixels):
-    rows = [self._row(index) for index in self.indices(positions)]
+  def _read(self, pixels, positions, counted, places):
+    rows = [self._row(index) for index in places.indices]
     made = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     pixels[...] = made.pop("image")
     keys = made.pop("key").tolist()
-    return BatchRows(keys, self._weighted(made, self._weights_of(positions, keys)), {})
+    return BatchRows(keys, self._weighted(made, counted.astype(np.float32)), {}, {})
 
 
 class Captions(_Made):

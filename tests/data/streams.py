@@ -37,7 +37,7 @@ def joined(parts):
 
 def dealt_out(stream, step, processes):
   """The batch of a step, read by processes that hold every so manieth row, as the hosts of a slice do."""
-  shares = [np.arange(process, stream.pictures, processes) for process in range(processes)]
+  shares = [np.arange(process, stream.num_images, processes) for process in range(processes)]
   batch = joined([stream.batch(step, rows) for rows in shares])
   order = np.argsort(np.concatenate(shares))
   return {name: array[order] for name, array in batch.items()}

@@ -25,7 +25,7 @@ class Source:
 
 class Stream:
   def __init__(self):
-    self.source, self.languages, self.pictures, self.captions_per_image = Source(), ("de", "th"), 100, 2
+    self.source, self.languages, self.num_images, self.captions_per_image = Source(), ("de", "th"), 100, 2
 
 
 def test_a_large_split_is_counted_by_a_sample():

@@ -31,7 +31,7 @@ def test_reads_what_the_run_will_read_and_leaves_the_stream_alone(tiny, monkeypa
   # The first batch, which is not counted; then, of a small stream, no more than is made ahead.
   assert sorted(read[:6]) == sorted(stream.indices(np.arange(5 * 6, 6 * 6)))
   assert sorted(read[6:]) == sorted(stream.indices(np.arange(5 * 6, 21 * 6)))
-  assert stream.lost == {} and stream.pictures == 6
+  assert stream.lost == {} and stream.num_images == 6
   assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
   stream.batch(0)
   assert stream.lost["captions truncated at the target length"] > 0

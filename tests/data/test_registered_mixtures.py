@@ -148,8 +148,8 @@ def test_the_first_batch_far_away_reads_no_more(mixed, monkeypatch):
   for position in (0, 10**9):
     read.clear()
     permuted.clear()
-    stream.batch(position // stream.pictures)
-    assert len(read) == stream.pictures and len(permuted) <= 2
+    stream.batch(position // stream.num_images)
+    assert len(read) == stream.num_images and len(permuted) <= 2
 
 
 def test_sources_of_one_corpus(corpora):

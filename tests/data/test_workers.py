@@ -36,8 +36,8 @@ gin.bind_parameter("tiny_decoders.data_dir", sys.argv[1])
 stream = TagStream("tiny_decoders", batch_size=24, image_size=8, workers=2, processes=True)
 next(stream.batches(3))
 workers = []
-while not stream._decoders._idle.empty():
-  workers.append(stream._decoders._idle.get()[0])
+while not stream.maker.decoders._idle.empty():
+  workers.append(stream.maker.decoders._idle.get()[0])
 print(*(worker._process.pid for worker in workers), flush=True)
 if sys.argv[2] == "wait":
   time.sleep(600)
@@ -97,9 +97,9 @@ def test_bad_pictures_are_left_out_and_counted_once(tmp_path, register):
 def test_a_process_that_dies_is_named_in_one_line(tiny):
   stream = TagStream(tiny.name, batch_size=24, image_size=SIDE, workers=1, processes=True)
   stream.begin()
-  worker, pixels = stream._decoders._idle.get()
+  worker, pixels = stream.maker.decoders._idle.get()
   worker._process.kill()
-  stream._decoders._idle.put((worker, pixels))
+  stream.maker.decoders._idle.put((worker, pixels))
   with pytest.raises(Killed, match=r"killed \(signal 9; .*\): use fewer .* \(TagStream.workers is 1\)$"):
     next(stream.batches())
   stream.close()

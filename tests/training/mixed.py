@@ -29,7 +29,7 @@ class MixedStream:
       for name in ("toy_one", "toy_two"):
         gin.bind_parameter(f"{name}.data_dir", f"{root}/{name}")
     self.stream = CaptionStream("toy_mixture", batch_size=8, target_length=12, image_size=8, seed=3)
-    self.pictures, self.killed_at = self.stream.pictures, killed_at
+    self.num_images, self.killed_at = self.stream.num_images, killed_at
     self.signature = self.stream.signature
 
   def batch(self, step, rows=None):

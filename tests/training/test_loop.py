@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.training.toy import ToyObjective, ToyStream
-from xmcap.data.skipped import SkippedPictures
+from xmcap.data.skipped_images import SkippedImages
 from xmcap.errors import UsageError, XmcapError
 from xmcap.training import feed
 from xmcap.training.checkpoints.read import best_step, load_params
@@ -80,7 +80,7 @@ def test_what_the_stream_left_out_is_summed_up(tmp_path):
 
 def test_pictures_that_a_stream_skips_are_listed_in_the_models_folder(tmp_path):
   stream = ToyStream()
-  stream.skipped = SkippedPictures("skip")
+  stream.skipped = SkippedImages("skip")
   stream.on_batch = lambda step: step == 3 and stream.skipped.add("k", XmcapError("picture 'k': cut short"))
   run(tmp_path, 5, stream=stream)
   listed = (tmp_path / "skipped-pictures-0.jsonl").read_text()

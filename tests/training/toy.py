@@ -43,16 +43,16 @@ class ToyStream:
   """32 rows a step with a rule to learn; `bad_steps` hold infinite inputs."""
 
   def __init__(self, rows=32, bad_steps=(), on_batch=None):
-    self.pictures, self.bad_steps, self.on_batch = rows, set(bad_steps), on_batch
+    self.num_images, self.bad_steps, self.on_batch = rows, set(bad_steps), on_batch
 
   def batch(self, step, rows=None):
     rng = np.random.default_rng(step)
-    x = rng.normal(size=(self.pictures, WIDTH)).astype(np.float32)
+    x = rng.normal(size=(self.num_images, WIDTH)).astype(np.float32)
     batch = {
       "x": x,
       "y": np.argmax(x[:, :CLASSES], 1).astype(np.int32),
-      "w": rng.integers(1, 4, self.pictures).astype(np.float32),
-      "key": np.array([f"{step}-{i}" for i in range(self.pictures)]),
+      "w": rng.integers(1, 4, self.num_images).astype(np.float32),
+      "key": np.array([f"{step}-{i}" for i in range(self.num_images)]),
     }
     if step in self.bad_steps:
       batch["x"][0, 0] = np.inf

@@ -44,7 +44,7 @@ def examples(stream: Any) -> int:
 
 def batch_size(stream: Any) -> int:
   """Returns the captions per global batch; pictures, if the stream has no captions."""
-  return stream.pictures * getattr(stream, "captions_per_image", 1)
+  return stream.num_images * getattr(stream, "captions_per_image", 1)
 
 
 @functools.lru_cache(maxsize=8)

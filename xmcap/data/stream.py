@@ -13,7 +13,7 @@ redistributes the positions of a few batches among those batches, which depends 
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import gin
@@ -21,28 +21,24 @@ import numpy as np
 
 from xmcap import languages as languages_lib
 from xmcap.data import length_batches as lengths
+from xmcap.data.batch_maker import BatchRows
 from xmcap.data.caption_choice import Drawing
+from xmcap.data.image_stream import ImageStream, Read
 from xmcap.data.length_batches import Buckets
 from xmcap.data.mixture import open_parts
-from xmcap.data.order import MixedOrder, Order, Places
-from xmcap.data.picture_stream import BatchRows, PictureStream
-from xmcap.data.records import parse_columns, read_tags
+from xmcap.data.order import MixedOrder, Order
+from xmcap.data.readers import CaptionReader, TagReader
+from xmcap.data.records import read_tags
 from xmcap.data.registry import Registration, registration
 from xmcap.data.tag_prompts import TagPrompts, own_tags
-from xmcap.data.vocabulary import EOS_ID, PAD_ID, check_prompts
-from xmcap.errors import UsageError, XmcapError
+from xmcap.data.vocabulary import PAD_ID, check_prompts
+from xmcap.errors import UsageError
 from xmcap.models.targets import Stabilizing, TargetFormat
-from xmcap.terminal import shown
-
-_CUT = "captions truncated at the target length"
-_EMPTY = "pictures without a caption in these languages"
-_UNPAIRED = "pictures without a caption in these languages that is paired with one in the pivot language"
-_TAGS = "tags beyond the last slot"
 
 
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
-class CaptionStream(PictureStream):
+class CaptionStream(ImageStream):
   """Pictures with K captions each, in languages drawn by weight.
 
   The K captions of a picture are in K different languages, drawn by weight without replacement from the languages of
@@ -55,7 +51,7 @@ class CaptionStream(PictureStream):
   these languages, or is skipped, has weights 0. All of these are counted in `lost`. In a mixture of several corpora,
   keys are CORPUS/KEY.
 
-  Attributes, beside those of `PictureStream`; its `batch_size` is B x K:
+  Attributes, beside those of `ImageStream`; its `batch_size` is B x K:
     captions_per_image: K.
     prompt_length: P, pieces of the LangId prompt.
     target_length: T, pieces of a caption, including EOS.
@@ -90,7 +86,7 @@ class CaptionStream(PictureStream):
   prompt_tags: TagPrompts | None = None
   stabilizer: Stabilizing | None = None
 
-  has_rows: ClassVar[bool] = True
+  can_use_processes: ClassVar[bool] = True
 
   def __post_init__(self):
     super().__post_init__()
@@ -99,8 +95,9 @@ class CaptionStream(PictureStream):
         f"a batch of {self.batch_size} captions with {self.captions_per_image} per image: make it a multiple"
       )
     registered = registration(self.mixture)
-    self.parts, self.source, self.order = open_parts(self, registered, self.temperature)
-    self.pictures = self.batch_size // self.captions_per_image
+    self.parts, source, order = open_parts(self, registered, self.temperature)
+    self._open(source, order)
+    self.num_images = self.batch_size // self.captions_per_image
     self.vocabulary = registered.vocabulary()
     self._count_power = 1 / self.temperature if self.language_weights == "count" else None
     self.languages = tuple(
@@ -121,6 +118,10 @@ class CaptionStream(PictureStream):
     self._drawing = Drawing(
       self.seed, self.languages, weights, self._count_power, self.captions_per_image, sources,
       self.stabilizer.language if self.stabilizer else "",
+    )  # fmt: skip
+    self.reader = CaptionReader(
+      self.source, self._drawing, tuple(part.prefix for part in self.parts), self.vocabulary, self._marks,
+      self._prompts, self.inputs,
     )  # fmt: skip
     self._indexes: Sequence[lengths.LengthIndex] = ()
     if len(targets) > 1:
@@ -152,7 +153,7 @@ class CaptionStream(PictureStream):
     self.target_lengths = target_lengths
     self.bucket_window = bucket_window if len(target_lengths) > 1 else 1
     self._buckets = Buckets(
-      self._drawing, self._indexes, self.order, self.pictures, target_lengths, self.bucket_window,
+      self._drawing, self._indexes, self.order, self.num_images, target_lengths, self.bucket_window,
       np.sum(self._prompts != PAD_ID, axis=1),
     )  # fmt: skip
 
@@ -209,7 +210,7 @@ class CaptionStream(PictureStream):
       "sources": [part.sources for part in self.parts],
       "prompt_tags": self._tags.sha256 if self._tags else None,
       "stabilizer": [self.stabilizer.form, self.stabilizer.language] if self.stabilizer else None,
-      "batch_size": self.pictures * self.captions_per_image,
+      "batch_size": self.num_images * self.captions_per_image,
       "captions_per_image": self.captions_per_image,
       "prompt_length": self._prompts.shape[1],
       "target_lengths": self.target_lengths,
@@ -219,13 +220,13 @@ class CaptionStream(PictureStream):
     }
 
   def resized(self, images: int) -> Self:
-    """See `PictureStream`; targets have the largest length, and pictures keep their drawn order."""
+    """See `ImageStream`; targets have the largest length, and pictures keep their drawn order."""
     stream = super().resized(images)
     stream._plan(self.target_lengths[-1:], bucket_window=1)
     return stream
 
   def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
-    """See `PictureStream`; pictures keep their drawn order."""
+    """See `ImageStream`; pictures keep their drawn order."""
     stream, steps = super().first(count, multiple)
     stream._plan(self.target_lengths, bucket_window=1)
     return stream, steps
@@ -234,10 +235,10 @@ class CaptionStream(PictureStream):
     """Returns T -> share among about the first `steps` batches."""
     return self._buckets.mix(steps)
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
+  def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
     length = self._buckets.batch(step).length
     positions = self._planned(step, positions)
-    rows = self._made(pixels, positions, self.order.at(positions), length)
+    rows = read(inputs, positions, self._counted(positions), self.order.at(positions), length)
     columns = rows.fields["columns"]
     prompts = self._prompts[columns]
     if self.stabilizer is not None and self.stabilizer.is_consistent:
@@ -248,119 +249,37 @@ class CaptionStream(PictureStream):
     fields = {name: rows.fields[name] for name in ("target_tokens", "target_weights")}
     return rows._replace(fields={"prompt_tokens": prompts, **fields})
 
-  def rows(self, pixels: np.ndarray, positions: np.ndarray, places: Places, length: int) -> BatchRows:
-    """Returns the targets of pictures at N `places`, padded to `length`, and their languages, `columns` [N, K]."""
-    drawn = self._drawing.read(self.source, positions, places)
-    keys, columns, texts, pivots = [], [], [], []
-
-    def pictures() -> Iterator[tuple[str, bytes]]:
-      # One by one, so that the bytes of a picture are still in the CPU cache when it is decoded.
-      for part, record, languages, places in drawn:
-        keys.append(self.parts[part].prefix + record.key)
-        columns.append(languages)
-        texts.append([record.texts[place].decode() for place in places])
-        if self._marks:
-          layout = self._drawing.layout(part, record.layout, record.languages, record.sources)
-          pivots.append([record.texts[place].decode() for place in layout.pivots[places]])
-        yield keys[-1], record.image
-
-    self._load_pixels(pixels, pictures(), positions)
-    chosen = np.array(columns)
-    encoded = iter(self._encoded(texts, pivots, chosen))
-    targets = np.full((*chosen.shape, length), PAD_ID, np.int32)
-    weights = self._weights_of(positions, keys)
-    cut, empty = [], []
-    for row, (key, weight, of_image) in enumerate(zip(keys, weights, texts, strict=True)):
-      if weight and not of_image:
-        empty.append(key)
-      for line in targets[row, : len(of_image)]:
-        ids = next(encoded)
-        line[: len(ids)] = ids[:length]
-        if weight and len(ids) > length:
-          cut.append(key)
-    learnt = targets != PAD_ID
-    if self._marks:
-      learnt &= ~self._marks.is_given(targets, self._prompts[chosen])
-    fields = {"columns": chosen, "target_tokens": targets, "target_weights": learnt * weights[:, None, None]}
-    return BatchRows(keys, fields, {_CUT: cut, _UNPAIRED if self._marks else _EMPTY: empty})
-
-  def _encoded(
-    self, texts: Sequence[Sequence[str]], pivots: Sequence[Sequence[str]], columns: np.ndarray
-  ) -> list[list[int]]:
-    """Returns the ids of the targets of N pictures; `pivots` are empty without stabilizers."""
-    # One call for all pictures, because a call costs more than a caption.
-    captions = self.vocabulary.encode_all([text for of_image in texts for text in of_image])
-    if not self._marks:
-      return [[*ids, EOS_ID] for ids in captions]
-    stabilizers = self.vocabulary.encode_all([text for of_image in pivots for text in of_image])
-    drawn = [
-      column for of_image, row in zip(texts, columns.tolist(), strict=True) for column in row[: len(of_image)]
-    ]
-    prompts = [row[row != PAD_ID].tolist() for row in self._prompts]
-    return [
-      self._marks.target(stabilizer, prompts[column], caption)
-      for stabilizer, column, caption in zip(stabilizers, drawn, captions, strict=True)
-    ]
-
-  def _for_processes(self) -> Self:
-    stream = super()._for_processes()
-    stream._buckets, stream._indexes, stream._tags = None, (), None
-    return stream
-
   def _planned(self, step: int, positions: np.ndarray) -> np.ndarray:
     """Returns the positions that the plan of a batch puts at these positions."""
-    return self._buckets.batch(step).positions[positions - step * self.pictures]
+    return self._buckets.batch(step).positions[positions - step * self.num_images]
 
 
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
-class TagStream(PictureStream):
+class TagStream(ImageStream):
   """Pictures with their tags: the classes in the picture, in reading order.
 
   A batch has `image` uint8 [B, H, W, 3]; `tags` int32 [B, S], the line numbers of tags in `tags.txt`, from 1, and 0 for
   empty slots; `weights` float32 [B], 1 for each picture, 0 for skipped ones; and `key` [B].
 
-  Attributes, beside those of `PictureStream`; its corpus must have tags:
+  Attributes, beside those of `ImageStream`; its corpus must have tags:
     num_slots: S, largest number of tags per picture; further ones are dropped and counted in `lost`.
   """
 
   num_slots: int = 3
 
-  has_rows: ClassVar[bool] = True
+  can_use_processes: ClassVar[bool] = True
 
   def __post_init__(self):
     super().__post_init__()
     if self.num_slots < 1:
       raise UsageError(f"num_slots is {self.num_slots}: give at least 1")
     corpus = registration(self.mixture).corpus
-    self.source = corpus.source(self.split)
-    self.order = Order(self.seed, [len(self.source)])
+    source = corpus.source(self.split)
+    self._open(source, Order(self.seed, [len(source)]))
     self.tags = tuple(read_tags(corpus.location().data_dir))
-    self._ids = {tag: number for number, tag in enumerate(self.tags, 1)}
+    ids = {tag: number for number, tag in enumerate(self.tags, 1)}
+    self.reader = TagReader(source, ids, self.num_slots, self.inputs)
 
   def signature(self) -> dict[str, Any]:
     return {**super().signature(), "num_slots": self.num_slots, "tags": len(self.tags)}
-
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
-    return self._made(pixels, positions, self.indices(positions))
-
-  def rows(self, pixels: np.ndarray, positions: np.ndarray, indices: np.ndarray) -> BatchRows:
-    """Returns the tags and weights of the pictures at N `indices`."""
-    records = self.source.read(indices, parse_columns)
-    self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
-    keys = [record.key for record in records]
-    weights = self._weights_of(positions, keys)
-    tags = np.zeros((len(records), self.num_slots), np.int32)
-    beyond: list[str] = []
-    for row, record, weight in zip(tags, records, weights, strict=True):
-      try:
-        ids = [self._ids[tag.decode()] for tag in record.tags]
-      except KeyError as error:
-        raise XmcapError(
-          f"picture '{shown(record.key)}': tag {shown(error)} is not in {self.source.directory}/tags.txt: "
-          "build it again"
-        ) from None
-      row[: len(ids)] = ids[: self.num_slots]
-      if weight:
-        beyond += [record.key] * (len(ids) - self.num_slots)
-    return BatchRows(keys, {"tags": tags, "weights": weights}, {_TAGS: beyond})

@@ -32,7 +32,6 @@ import gin
 import numpy as np
 
 from xmcap import processes, terminal
-from xmcap.data.skipped import SkippedPictures
 from xmcap.errors import XmcapError
 from xmcap.files import object_store, range_cache
 
@@ -85,38 +84,29 @@ def _received(descriptor: Any, size: int) -> _Pixels:
   return _Pixels(size, descriptor.detach())
 
 
-class _Found(SkippedPictures):
-  """Collects the pictures of a part that cannot be decoded, for the process that counts and lists them."""
-
-  def __init__(self, on_bad: str):
-    super().__init__(on_bad)
-    self.found: list[tuple[str, str]] = []
-
-  def add(self, key: str, error: XmcapError) -> None:
-    if self.on_bad == "stop":
-      super().add(key, error)
-    self._met.add(key)
-    self.found.append((key, str(error)))
-
-
 class Decoders:
-  """`count` processes that call `rows(pixels, *arguments)` of a copy of a stream; started when they are needed.
+  """`count` processes that call a stream's `reader`; started when they are needed.
 
   They end with `close`, with this object, or with this process, however that ends.
+
+  Args:
+    count: their number.
+    stream: name of the class of the stream, for messages.
   """
 
-  def __init__(self, count: int):
+  def __init__(self, count: int, stream: str):
     self.count = count
+    self._stream = stream
     self.started = False
     self._idle: queue.SimpleQueue[tuple[processes.Worker, _Pixels]] = queue.SimpleQueue()
     self._lock = threading.Lock()
     self._end: Any = None
 
-  def start(self, stream: Any, size: int) -> None:
+  def start(self, read: Callable[..., Any], size: int) -> None:
     """Starts the processes, unless they run, and waits until they are ready.
 
     Args:
-      stream: can be pickled, and has `rows`.
+      read: called as `read(pixels, *arguments)`; can be pickled.
       size: bytes of the pixels of the largest part.
 
     Raises:
@@ -125,7 +115,7 @@ class Decoders:
     with self._lock:
       if self.started:
         return
-      packed = pickle.dumps(stream, pickle.HIGHEST_PROTOCOL)
+      packed = pickle.dumps(read, pickle.HIGHEST_PROTOCOL)
       bound = {kind.__name__: gin.get_bindings(kind) for kind in _CONFIGURED}
       workers: list[processes.Worker] = []
       # Also runs before multiprocessing waits for its processes at exit.
@@ -135,7 +125,7 @@ class Decoders:
         with _starting, _lean():
           for _ in range(self.count):
             pixels = _Pixels(size)
-            advice = f"use fewer processes ({type(stream).__name__}.workers is {self.count})"
+            advice = f"use fewer processes ({self._stream}.workers is {self.count})"
             workers.append(processes.Worker(_SPAWN, _attach, (pixels,), advice=advice))
             begun.append((workers[-1], pixels))
         for worker, _ in begun:
@@ -149,19 +139,16 @@ class Decoders:
         self._idle.put(pair)
       self.started = True
 
-  def make(self, pixels: np.ndarray, on_bad: str, *arguments: Any) -> tuple[Any, list[tuple[str, str]]]:
-    """Fills uint8 [N, H, W, 3] in an idle process, and returns what `rows` does there.
-
-    Returns:
-      (rows, pictures left out as (key, reason)).
+  def make(self, pixels: np.ndarray, *arguments: Any) -> Any:
+    """Fills uint8 [N, H, W, 3] in an idle process, and returns what `read` does there.
 
     Raises:
       Killed: the process died.
-      XmcapError: as `rows`.
+      XmcapError: as `read`.
     """
     worker, shared = self._idle.get()
     try:
-      worker.send(_make, pixels.shape, on_bad, arguments)
+      worker.send(_make, pixels.shape, arguments)
       made = worker.receive()
       pixels[...] = shared.array(pixels.shape)
       return made
@@ -216,15 +203,11 @@ def _begin(packed: bytes, bound: Mapping[str, Mapping[str, Any]]) -> None:
   for name, values in bound.items():
     for parameter, value in values.items():
       gin.bind_parameter(f"{name}.{parameter}", value)
-  _here.stream = pickle.loads(packed)
+  _here.read = pickle.loads(packed)
 
 
-def _make(
-  shape: tuple[int, ...], on_bad: str, arguments: tuple[Any, ...]
-) -> tuple[Any, list[tuple[str, str]]]:
-  _here.stream.skipped = _Found(on_bad)
-  rows = _here.stream.rows(_here.pixels.array(shape), *arguments)
-  return rows, _here.stream.skipped.found
+def _make(shape: tuple[int, ...], arguments: tuple[Any, ...]) -> Any:
+  return _here.read(_here.pixels.array(shape), *arguments)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,7 +259,7 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   """Measures how many pictures per second this host makes with all workers of a stream; 0 if it makes none.
 
   The batches are discarded and not counted in `stream.lost`. An error ends the measurement; the run raises it when it
-  reaches that picture. Streams other than `PictureStream` are not measured.
+  reaches that picture. Streams other than `ImageStream` are not measured.
 
   Args:
     stream: the stream of the run.
@@ -290,10 +273,9 @@ def reading_rate(stream: Any, rows: int, start_step: int = 0, seconds: float = 1
   # Small batches, so that the time limit is met, with some pictures for each worker.
   at_once = min(8 * workers, rows)
   trial = stream.resized(at_once)
-  trial.counts_losses = False
-  trial.skipped = SkippedPictures()  # a bad picture ends the measurement, and is not listed
+  trial.maker = trial.maker.uncounted()
   trial.begin()
-  first, made = start_step * stream.pictures // at_once, 0
+  first, made = start_step * stream.num_images // at_once, 0
   with contextlib.suppress(XmcapError):
     trial.batch(first)  # not counted: it opens files, and may read a dictionary
   began = time.monotonic()

@@ -122,7 +122,7 @@ def make_mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: in
   if hasattr(stream, "pictures"):
     # An axis that takes all remaining devices counts as 1.
     groups = math.prod(max(1, sizes[axis]) for axis in sharding.BATCH_AXES)
-    check_batch(stream.pictures, groups, microbatches)
+    check_batch(stream.num_images, groups, microbatches)
   return text, mesh
 
 
@@ -232,13 +232,13 @@ def _data_of_steps(stream: Any, total: int, parts: int) -> list[str]:
   per_image = getattr(stream, "captions_per_image", 0)
   kind = "captions" if per_image else "pictures"
   batch = f"batches of {captions:,} {kind}" + (
-    f", {per_image} for each of {stream.pictures:,} pictures" if per_image else ""
+    f", {per_image} for each of {stream.num_images:,} pictures" if per_image else ""
   )
   said = [batch + (f", in {parts} microbatches" if parts > 1 else "")]
   if len(getattr(stream, "target_lengths", ())) > 1:
     shares = [f"{length} tokens in {share:.0%}" for length, share in stream.mix_of_lengths(_STEPS).items()]
     said.append(f"targets of {', '.join(shares)} of the steps")
-  often = [f"{times:.1f} times" for times in stream.order.seen(total * stream.pictures)]
+  often = [f"{times:.1f} times" for times in stream.order.seen(total * stream.num_images)]
   if len(often) > 1:
     names = [part.name for part in stream.parts]
     often = [f"{times} ({name})" for times, name in zip(often, names, strict=True)]

@@ -42,7 +42,7 @@ class LossEvaluator:
     """Yields ("", name, value) for `loss` and each metric of the objective."""
     del step
     sharded = sharded_params.for_evaluation(params, jax.devices())
-    count = self.num_batches * self.stream.pictures or len(self.stream.source)
+    count = self.num_batches * self.stream.num_images or len(self.stream.source)
     batches = batches_of(self.stream, count, self._loss, sharded, f"{self.prefix}loss")
     measured = [{**metrics, "loss": loss} for loss, metrics in batches]
     weights = [float(metrics.pop("weight")) for metrics in measured]

@@ -28,11 +28,11 @@ def batches_of(
     name: of the evaluation, for the watch over hanging processes.
   """
   stream, steps = stream.first(count, sharded.groups)
-  rows = sharding.process_rows(sharded.mesh, stream.pictures)
+  rows = sharding.process_rows(sharded.mesh, stream.num_images)
   with contextlib.closing(stream.batches(0, rows, num_steps=steps)) as batches:
     for number, batch in enumerate(batches, 1):
       stopping.evaluation_batch(f"batch {number} of {name}")
-      yield sharded.compute(compiled, batch, stream.pictures, rows)
+      yield sharded.compute(compiled, batch, stream.num_images, rows)
 
 
 def of_split(

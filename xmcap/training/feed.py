@@ -28,7 +28,7 @@ class Feed:
     self.stream = stream
     self.mesh = mesh
     self.timeout = timeout
-    self.rows = sharding.process_rows(mesh, stream.pictures)
+    self.rows = sharding.process_rows(mesh, stream.num_images)
     self.seconds_waited = 0.0
     self._stalled = False
     self._batches: Any = None
@@ -57,7 +57,7 @@ class Feed:
     batch = self._wait_for(lambda: next(self._batches), f"step {step}")
     self.seconds_waited = time.monotonic() - began
     watch.progress("step", f"step {step}")  # a device may hang while the batch is placed
-    return sharding.put_batch(batch, self.mesh, self.stream.pictures, self.rows)
+    return sharding.put_batch(batch, self.mesh, self.stream.num_images, self.rows)
 
   def close(self) -> None:
     """Stops reading ahead, unless a read hangs."""

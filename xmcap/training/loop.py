@@ -59,9 +59,9 @@ def train(
     model_dir: folder for checkpoints, `metrics.jsonl`, TensorBoard's files and traces.
     objective: `init(rng, batch) -> {"params", "params_axes"}` and `loss(params, batch, rng, deterministic) ->
       (loss [], metrics)`, see `objectives.py`. Optional: `check(params, stream)`, called before the first step.
-    stream: has `pictures` (per batch), `batch(step, rows)` and `batches(start_step, rows)`. A batch is a dict of numpy
-      arrays [N, ...] with the N rows asked for, and is a function of the step. Optional: `lost`, reason -> count of
-      examples left out, printed at the end; `skipped`, see `SkippedPictures`; `signature()`, the settings that decide
+    stream: has `num_images` (per batch), `batch(step, rows)` and `batches(start_step, rows)`. A batch is a dict of
+      numpy arrays [N, ...] with the N rows asked for, and is a function of the step. Optional: `lost`, reason -> count
+      of examples left out, printed at the end; `skipped`, see `SkippedImages`; `signature()`, the settings that decide
       which example is at a position, name -> JSON value.
     total_steps: length of the run, counted from step 0.
     optimizer, checkpoint, partitioning, writers, hooks, compilation_cache: None: as configured in gin.
@@ -86,10 +86,10 @@ def train(
   say = start.say or (functools.partial(print, flush=True) if jax.process_index() == 0 else lambda line: None)
   if total_steps < 1 or microbatches < 1:
     raise UsageError("train: total_steps and microbatches must be at least 1")
-  if stream.pictures % microbatches:
+  if stream.num_images % microbatches:
     raise UsageError(
-      f"train: a batch of {stream.pictures} pictures cannot be split into {microbatches} equal microbatches: change one"
-      " of them"
+      f"train: a batch of {stream.num_images} pictures cannot be split into {microbatches} equal microbatches: change "
+      "one of them"
     )
   watch.progress("start")
   checkpoints = Checkpoints(model_dir, checkpoint, run_settings(stream))

@@ -62,7 +62,7 @@ class CaptionObjective:
     """
     if not getattr(stream, "features", ""):
       return
-    rows = range(min(2, stream.pictures))
+    rows = range(min(2, stream.num_images))
     pixels = dataclasses.replace(stream, features="").batch(0, rows)["image"]
     stored = self._pictures(stream.batch(0, rows))
 

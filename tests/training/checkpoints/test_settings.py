@@ -25,7 +25,7 @@ class SignedStream(ToyStream):
     self.seed = seed
 
   def signature(self):
-    return {"batch_size": self.pictures, "seed": self.seed, "lengths": (8, 12)}
+    return {"batch_size": self.num_images, "seed": self.seed, "lengths": (8, 12)}
 
 
 @pytest.fixture

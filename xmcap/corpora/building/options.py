@@ -5,7 +5,7 @@ import pathlib
 
 from xmcap.corpora.building import picture_check
 from xmcap.corpora.building.problems import Problems
-from xmcap.data.skipped import ON_BAD
+from xmcap.data.skipped_images import ON_BAD
 from xmcap.errors import UsageError
 from xmcap.progress import Say
 from xmcap.reading import lines

@@ -116,7 +116,7 @@ def stream_of(
 
 def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownPicture]:
   """Returns the examples of a step in drawn order, for batches of `count` pictures (None: the stream's own number)."""
-  count = stream.pictures if count is None else count
+  count = stream.num_images if count is None else count
   if not 1 <= count <= MAX_COUNT:
     raise UsageError(f"{count} pictures on a sheet: give a number from 1 to {MAX_COUNT}")
   stream = stream.resized(count)

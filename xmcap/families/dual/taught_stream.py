@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import gin
@@ -18,7 +18,12 @@ import numpy as np
 
 from xmcap import digests
 from xmcap.data import draws
-from xmcap.data.picture_stream import Batch, BatchRows
+from xmcap.data.batch_maker import BatchRows
+from xmcap.data.image_inputs import NoImages
+from xmcap.data.image_stream import Batch, Read
+from xmcap.data.mixture import MixedSource
+from xmcap.data.order import Order
+from xmcap.data.records import RecordSource
 from xmcap.data.stream import CaptionStream
 from xmcap.data.workers import Job, prefetch
 from xmcap.errors import UsageError
@@ -45,7 +50,7 @@ class TaughtStream(CaptionStream):
 
   teacher: str = ""
 
-  has_rows: ClassVar[bool] = False
+  can_use_processes: ClassVar[bool] = False
 
   def __post_init__(self):
     if self.features:
@@ -62,25 +67,18 @@ class TaughtStream(CaptionStream):
     self._text = _TeacherFile(self.teacher, "captions/en.npy", len(self.source), of)
     self._image = _TeacherFile(self.teacher, "pictures.npy", len(self.source), of)
 
-  def _load_pixels(
-    self, pixels: np.ndarray, images: Iterable[tuple[str, bytes]], positions: np.ndarray
-  ) -> None:
-    for _ in images:  # iterating draws the captions
-      pass
+  def _open(self, source: RecordSource | MixedSource, order: Order) -> None:
+    super()._open(source, order)
+    self.inputs = NoImages()
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
-    rows = super()._part(step, positions, pixels)
+  def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
+    rows = super()._part(read, step, positions, inputs)
     indices = self.indices(self._planned(step, positions))
     teacher = {
       "teacher_text": self._text.rows(indices),
       "teacher_image": self._image.rows(indices),
     }
     return rows._replace(fields={**rows.fields, **teacher})
-
-  def _joined(self, pixels: np.ndarray, parts: list[BatchRows]) -> Batch:
-    batch = super()._joined(pixels, parts)
-    del batch["image"]
-    return batch
 
 
 @gin.configurable
@@ -118,7 +116,7 @@ class PairStream:
   def __post_init__(self):
     if self.batch_size < 1 or self.target_length < 2:
       raise UsageError("PairStream: give a batch_size of at least 1 and a target_length of at least 2")
-    self.pictures = self.batch_size
+    self.num_images = self.batch_size
     keys, captions = retrieval.read_captions(self.pairs, ("en", self.language))
     english, self._texts = captions["en"], captions[self.language]
     if english.images.tolist() != self._texts.images.tolist():
@@ -149,19 +147,19 @@ class PairStream:
   def signature(self) -> dict[str, Any]:
     """Returns the settings that determine the pair at a position."""
     texts = digests.of_texts(self._texts.texts)
-    settings = {"pairs": texts, "language": self.language, "batch_size": self.pictures, "seed": self.seed}
+    settings = {"pairs": texts, "language": self.language, "batch_size": self.num_images, "seed": self.seed}
     return {"stream": type(self).__name__, **settings, "length": self._length}
 
   def resized(self, images: int) -> Self:
     """Returns the stream with another number of pairs per batch, for trials."""
     stream = copy.copy(self)
-    stream.pictures, stream._lost = images, collections.Counter()
+    stream.num_images, stream._lost = images, collections.Counter()
     return stream
 
   def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
     """Returns the rows of the batch of a step, all if None; the same whenever it is asked for."""
-    chosen = np.arange(self.pictures) if rows is None else np.asarray(rows, np.int64)
-    places = draws.permuted(self.seed, chosen + step * self.pictures, len(self))
+    chosen = np.arange(self.num_images) if rows is None else np.asarray(rows, np.int64)
+    places = draws.permuted(self.seed, chosen + step * self.num_images, len(self))
     encoded, cut = self._tokenizer.encode_all(
       [self._texts.texts[place] for place in places.tolist()], self.language
     )

@@ -7,9 +7,11 @@ from typing import Any
 import gin
 import numpy as np
 
-from xmcap.data.order import Order
-from xmcap.data.picture_stream import BatchRows, PictureStream
-from xmcap.data.records import parse_columns
+from xmcap.data.batch_maker import BatchRows, weights_of
+from xmcap.data.image_inputs import ImageInputs
+from xmcap.data.image_stream import ImageStream
+from xmcap.data.order import Order, Places
+from xmcap.data.records import RecordSource, parse_columns
 from xmcap.data.registry import registration
 from xmcap.digests import of_texts
 from xmcap.families.tagging import labels as labels_lib
@@ -20,14 +22,14 @@ _UNKNOWN = "tags that are not among the labels"
 
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
-class LabelStream(PictureStream):
+class LabelStream(ImageStream):
   """Pictures with their labels.
 
   A batch has `image` uint8 [B, H, W, 3]; `labels` uint8 [B, L], 1 for each label of a picture, the languages side by
   side in the order of `labels`; `weights` float32 [B], 0 for pictures that are skipped or have no label; `key` [B].
   Pictures without a label and tags that are not among the labels are counted in `lost`.
 
-  Attributes, beside those of `PictureStream`:
+  Attributes, beside those of `ImageStream`:
     labels: language code -> folder that `xmcap data tags` wrote.
   """
 
@@ -35,11 +37,12 @@ class LabelStream(PictureStream):
 
   def __post_init__(self):
     super().__post_init__()
-    self.source = registration(self.mixture).corpus.source(self.split)
-    self.order = Order(self.seed, [len(self.source)])
+    source = registration(self.mixture).corpus.source(self.split)
+    self._open(source, Order(self.seed, [len(source)]))
     self.names = labels_lib.read_names(self.labels)
-    self.truth = labels_lib.read_pictures(self.labels, self.names, [*self.source.sizes])
-    self._width = sum(map(len, self.names.values()))
+    self.truth = labels_lib.read_pictures(self.labels, self.names, [*source.sizes])
+    width = sum(map(len, self.names.values()))
+    self.reader = LabelReader(source, self.truth, width, self.inputs)
 
   def signature(self) -> dict[str, Any]:
     return {
@@ -55,12 +58,26 @@ class LabelStream(PictureStream):
     indices = self.indices(np.arange(count))
     return [record.key for record in self.source.iterate(indices, parse_columns)]
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
-    records = self.source.read(self.indices(positions), parse_columns)
-    self._load_pixels(pixels, ((record.key, record.image) for record in records), positions)
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LabelReader:
+  """Reads the labels and images of a `LabelStream`: of `source`, the labels `truth`, `width` of all languages."""
+
+  source: RecordSource
+  truth: labels_lib.PictureLabels
+  width: int
+  inputs: ImageInputs
+
+  def __call__(
+    self, inputs: np.ndarray, positions: np.ndarray, counted: np.ndarray, places: Places
+  ) -> BatchRows:
+    """Returns the labels and weights of N images."""
+    records = self.source.read(places.indices, parse_columns)
+    of_records = ((record.key, record.image) for record in records)
+    undecodable = self.inputs.fill(inputs, of_records, positions, places.indices)
     keys = [record.key for record in records]
-    weights = self._weights_of(positions, keys)
-    labels = np.zeros((len(keys), self._width), np.uint8)
+    weights = weights_of(keys, counted, undecodable)
+    labels = np.zeros((len(keys), self.width), np.uint8)
     none: list[str] = []
     unknown: list[str] = []
     for row, key, weight in zip(labels, keys, weights, strict=True):
@@ -70,4 +87,4 @@ class LabelStream(PictureStream):
       if weight:
         unknown += [key] * self.truth.unknown.get(key, 0)
     fields = {"labels": labels, "weights": weights * labels.any(axis=1)}
-    return BatchRows(keys, fields, {_NONE: none, _UNKNOWN: unknown})
+    return BatchRows(keys, fields, {_NONE: none, _UNKNOWN: unknown}, undecodable)

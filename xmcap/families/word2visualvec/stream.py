@@ -9,9 +9,13 @@ import gin
 import numpy as np
 
 from xmcap.data import draws
+from xmcap.data.batch_maker import BatchRows
 from xmcap.data.caption_choice import Drawing
-from xmcap.data.mixture import open_parts
-from xmcap.data.picture_stream import BatchRows, PictureStream
+from xmcap.data.image_inputs import StoredVectors
+from xmcap.data.image_stream import ImageStream
+from xmcap.data.mixture import MixedSource, open_parts
+from xmcap.data.order import Places
+from xmcap.data.records import RecordSource
 from xmcap.data.registry import registration
 from xmcap.errors import UsageError
 from xmcap.families.word2visualvec import words
@@ -22,7 +26,7 @@ _CUT = "words beyond the longest text"
 
 @gin.configurable
 @dataclasses.dataclass(eq=False, repr=False)
-class WordStream(PictureStream):
+class WordStream(ImageStream):
   """A caption of each picture, as words, with the stored features of the picture and of another one.
 
   Languages are drawn by weight, and the captions of a language alternate by epoch, as in `CaptionStream`. Captions are
@@ -32,7 +36,7 @@ class WordStream(PictureStream):
   vectors, then 0; `features` float32 [B, F], those of the caption's picture; `other` float32 [B, F], those of another
   picture, drawn evenly; `weights` float32 [B], 0 for pictures without a caption in these languages; and `key` [B].
 
-  Attributes, beside those of `PictureStream`, of which `features` is required:
+  Attributes, beside those of `ImageStream`, of which `features` is required:
     words: folder that `xmcap data words` wrote.
     languages: codes to draw from.
     sources: sources of captions to draw, of `human`, `mt` and `translated`; () means all.
@@ -57,16 +61,21 @@ class WordStream(PictureStream):
       raise UsageError(f"WordStream.longest is {self.longest}: give at least 1")
     self.vocabulary_of_words = words.read(self.words, self.languages)
     self.languages = tuple(self.vocabulary_of_words.by_language)
-    self.parts, self.source, self.order = open_parts(self, registration(self.mixture))
+    self.parts, source, order = open_parts(self, registration(self.mixture))
+    self._open(source, order)
     if len(self.source) < 2:
       raise UsageError(f"split '{self.split}' has one picture: a WordStream needs another one beside it")
-    self._drawing = self._draw_from(self.languages)
+    assert isinstance(self.inputs, StoredVectors)
+    self.reader: WordReader = WordReader(
+      self.source, self._draw_from(self.languages), tuple(part.prefix for part in self.parts),
+      self.vocabulary_of_words, self.longest, self.inputs, self.seed,
+    )  # fmt: skip
 
   def only(self, language: str) -> Self:
     """Returns a stream of the captions in one of the languages, with the same pictures in the same order."""
     stream = copy.copy(self)
-    stream._lost = {}
-    stream._drawing = self._draw_from((language,))
+    stream.maker = self.maker.apart()
+    stream.reader = dataclasses.replace(self.reader, drawing=self._draw_from((language,)))
     return stream
 
   def _draw_from(self, languages: Sequence[str]) -> Drawing:
@@ -84,40 +93,63 @@ class WordStream(PictureStream):
       "splits": {part.name: part.source.split for part in self.parts},
     }
 
-  def _part(self, step: int, positions: np.ndarray, pixels: np.ndarray) -> BatchRows:
-    images = self.order.at(positions)
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordReader:
+  """Reads the captions of a `WordStream` as words, and the stored features of images.
+
+  Attributes:
+    source: the records of all corpora.
+    drawing: draws the caption of an image.
+    prefixes: what is put before the keys of each corpus.
+    vocabulary: the words with vectors.
+    longest: T, words of a caption.
+    features: those of the images.
+    seed: seed of the other images.
+  """
+
+  source: RecordSource | MixedSource
+  drawing: Drawing
+  prefixes: Sequence[str]
+  vocabulary: words.WordVectors
+  longest: int
+  features: StoredVectors
+  seed: int
+
+  def __call__(
+    self, inputs: np.ndarray, positions: np.ndarray, counted: np.ndarray, places: Places
+  ) -> BatchRows:
+    """Returns the words and features of N images."""
     keys: list[str] = []
     captions: dict[str, list[tuple[int, str, str]]] = {}  # by language: row, text, words of the release
-    drawn = self._drawing.read(self.source, positions, images)
-    for row, (part, record, _, places) in enumerate(drawn):
-      keys.append(self.parts[part].prefix + record.key)
-      for place in places:  # one or none
+    for row, (part, record, _, chosen) in enumerate(self.drawing.read(self.source, positions, places)):
+      keys.append(self.prefixes[part] + record.key)
+      for place in chosen:  # one or none
         of_language = captions.setdefault(record.languages[place].decode(), [])
         of_language.append((row, record.texts[place].decode(), record.tokenized[place].decode()))
-    of_stream = self._weights_of(positions, keys)
     numbers = np.zeros((len(keys), self.longest), np.int32)
     weights = np.zeros(len(keys), np.float32)
     cut: list[str] = []
     for language, of_language in captions.items():
       rows, texts, tokenized = zip(*of_language, strict=True)
-      weights[list(rows)] = of_stream[list(rows)]
+      weights[list(rows)] = counted[list(rows)]
       # One call for all captions of a language, because a call costs more than a caption.
-      encoded = self.vocabulary_of_words.encode(language, texts, tokenized)
+      encoded = self.vocabulary.encode(language, texts, tokenized)
       for row, of_caption in zip(rows, encoded, strict=True):
         kept = of_caption[: self.longest]
         numbers[row, : len(kept)] = kept + 1
         if weights[row]:
           cut += [keys[row]] * (len(of_caption) - len(kept))
-    empty = [keys[row] for row in np.flatnonzero(of_stream > weights)]
-    pixels[...] = self._vectors_of(images.indices, keys)
-    # One of the pictures but the own one, all equally likely.
+    empty = [keys[row] for row in np.flatnonzero(counted > weights)]
+    inputs[...] = self.features.of(keys, places.indices)
+    # One of the images but the own one, all equally likely.
     size = len(self.source)
     steps = draws.bits(self.seed, "other", positions, 1)[:, 0] % np.uint64(size - 1)
-    others = (images.indices + 1 + steps.astype(np.int64)) % size
+    others = (places.indices + 1 + steps.astype(np.int64)) % size
     fields = {
       "words": numbers,
-      "vectors": self.vocabulary_of_words.look_up(numbers),
-      "other": np.asarray(self._stored.vectors[others], np.float32),
+      "vectors": self.vocabulary.look_up(numbers),
+      "other": np.asarray(self.features.stored.vectors[others], np.float32),
       "weights": weights,
     }
-    return BatchRows(keys, fields, {_EMPTY: empty, _CUT: cut})
+    return BatchRows(keys, fields, {_EMPTY: empty, _CUT: cut}, {})

@@ -39,7 +39,7 @@ def of_run(stream: Any) -> Settings:
   A stream without `signature()` is identified by its type and its pictures per batch. Raises UsageError if a process
   has different data from process 0.
   """
-  signature = {"stream": type(stream).__name__, "pictures": stream.pictures}
+  signature = {"stream": type(stream).__name__, "pictures": stream.num_images}
   data = json.dumps(stream.signature() if hasattr(stream, "signature") else signature, sort_keys=True)
   digests = hosts.agree("data of the run", hashlib.sha256(data.encode()).hexdigest())
   others = [number for number, digest in enumerate(digests) if digest != digests[0]]

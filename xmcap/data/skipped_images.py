@@ -3,9 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import Sequence
 
-import numpy as np
 from absl import logging
 
 from xmcap.errors import UsageError, XmcapError
@@ -15,7 +13,7 @@ from xmcap.files.bucket_paths import epath
 ON_BAD = ("skip", "stop")
 
 
-class SkippedPictures:
+class SkippedImages:
   """The pictures that one process has skipped.
 
   Whether a picture can be decoded depends only on its bytes, so a resumed run skips the same ones.
@@ -33,7 +31,6 @@ class SkippedPictures:
     self.on_bad = on_bad
     self.limit = limit
     self._reasons: dict[str, str] = {}
-    self._met: set[str] = set()  # since this start; records may have been fixed since the list was begun
     self._file: epath.Path | None = None
     self._lock = threading.Lock()
 
@@ -55,7 +52,6 @@ class SkippedPictures:
     if self.on_bad == "stop":
       raise XmcapError(f"{error}, or skip such pictures with the stream's on_bad = 'skip'") from None
     with self._lock:
-      self._met.add(key)
       if key in self._reasons:
         return
       self._reasons[key] = str(error)
@@ -67,11 +63,6 @@ class SkippedPictures:
         raise XmcapError(
           f"{len(self._reasons)} pictures cannot be decoded, and bad_limit is {self.limit}: the last is {error}{where}"
         )
-
-  def weights(self, keys: Sequence[str]) -> np.ndarray:
-    """Returns float32 [N]: 0 for skipped pictures, 1 for all others."""
-    with self._lock:
-      return np.array([key not in self._met for key in keys], np.float32)
 
   def _write(self, file: epath.Path) -> None:
     # The whole file each time, because stores such as gs:// cannot append; the limit keeps it short.

@@ -35,7 +35,7 @@ def test_a_batch_across_the_end_of_an_epoch(tiny):
 def test_the_whole_split_once_in_batches_evenly_filled(tiny, pictures, multiple, sizes):
   stream = TagStream(tiny.name, batch_size=pictures, image_size=SIDE)
   once, steps = stream.first(NUM_PICTURES, multiple)
-  assert (once.pictures, steps) == sizes
+  assert (once.num_images, steps) == sizes
   batches = [once.batch(step) for step in range(steps)]
   weights = np.concatenate([batch["weights"] for batch in batches])
   keys = np.concatenate([batch["key"] for batch in batches])
@@ -48,7 +48,7 @@ def test_captions_beyond_the_end_weigh_nothing(tiny):
   """In drawn order, whatever the window; and a position's example is that of any batch size."""
   stream = captions(tiny, batch_size=14, target_length=24, target_lengths=(8, 24), bucket_window=2)
   once, steps = stream.first(10, multiple=4)
-  assert (once.pictures, steps, once.target_lengths) == (8, 2, (8, 24))
+  assert (once.num_images, steps, once.target_lengths) == (8, 2, (8, 24))
   last = once.batch(1)
   assert (last["target_weights"].sum((1, 2)) > 0).tolist() == [True] * 2 + [False] * 6
   plain = captions(tiny, batch_size=20).batch(0)
@@ -65,7 +65,7 @@ def test_resized_has_the_longest_targets_and_leaves_the_stream_alone(tiny):
   )
   small = stream.resized(2)
   assert small.batch(0)["target_tokens"].shape == (2, 1, 16) and small.batch(0)["image"].shape[0] == 2
-  assert (stream.pictures, stream.target_lengths, stream.bucket_window) == (8, (4, 16), 2)
+  assert (stream.num_images, stream.target_lengths, stream.bucket_window) == (8, (4, 16), 2)
 
 
 def test_a_step_does_not_depend_on_what_was_read_before(tiny):
@@ -86,8 +86,8 @@ def test_a_far_position_reads_no_more_than_the_first(tiny, monkeypatch):
   )
   stream.batch(0)
   first, asked[:] = list(asked), []
-  stream.batch(10**9 // stream.pictures)
-  assert sum(asked) == sum(first) == stream.pictures
+  stream.batch(10**9 // stream.num_images)
+  assert sum(asked) == sum(first) == stream.num_images
 
 
 @pytest.mark.parametrize("options", [{}, {"target_lengths": (12, 24), "bucket_window": 2}])
@@ -171,9 +171,7 @@ def test_no_more_pixels_are_held_than_fit_into_the_memory(tiny, monkeypatch):
   stream = captions(tiny, workers=2, prefetch_bytes=3 * 6 * SIDE * SIDE * 3)
   made = []
   job = stream._job
-  monkeypatch.setattr(
-    stream, "_job", lambda step, rows, workers: made.append(step) or job(step, rows, workers)
-  )
+  monkeypatch.setattr(stream, "_job", lambda step, *arguments: made.append(step) or job(step, *arguments))
   batches = stream.batches()
   assert made == [0, 1, 2]
   next(batches)

@@ -1,0 +1,246 @@
+"""The base of all streams: settings, order of images, rows of a process, and batches."""
+
+import copy
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from xmcap.data import images
+from xmcap.data.batch_maker import BatchMaker, BatchRows, choose_workers
+from xmcap.data.image_inputs import ImageInputs, Pixels, StoredVectors
+from xmcap.data.mixture import MixedSource
+from xmcap.data.order import Order
+from xmcap.data.records import RecordSource
+from xmcap.data.skipped_images import SkippedImages
+from xmcap.data.workers import Decoders, Job, prefetch
+from xmcap.errors import UsageError
+
+Batch = dict[str, np.ndarray]
+Read = Callable[..., BatchRows]
+
+# Least rows of a batch for a thread: with fewer, the fixed cost of the draws outweighs the gain.
+_PART_ROWS = 8
+_LEAST_AHEAD = 2  # one is consumed while the other is made
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class ImageStream:
+  """The base class of streams.
+
+  A stream is a value, what is read, and a machine. The value is its `reader`: a function that makes some rows of a
+  batch from the records, which other processes can get. The machine is its `maker`: the threads or processes that
+  call it. `_part` adds what only this process knows.
+
+  A subclass calls `_open`, and then sets `reader`, called as
+
+    reader(rows, positions, counted, places) -> BatchRows
+
+  with the memory for N rows of `inputs`, which it fills; `positions` int64 [N]; `counted` bool [N], whether a row is
+  before the end of a stream of `first`; and `order.at(positions)`. It sets `num_images`, B, if an image has several
+  examples.
+
+  With `features` a batch has the stored vectors of the images, `features` float32 [B, D], instead of `image`, and no
+  image is decoded.
+
+  Attributes:
+    mixture: name of a seqio mixture or task made by `register_corpus`.
+    split: record split, or a part of one such as `train[:1000]`.
+    batch_size: global batch size in examples.
+    image_size: H = W, in pixels.
+    seed: seed of order and augmentation.
+    augment: random augmentation of the images; None for none.
+    workers: threads or processes that make batches; None or 0: one per core of this process.
+    processes: whether the workers of an endless stream are processes; None: if the stream decodes images, and there
+      are at least `workers.CORES` cores. They are then `workers.MOST` at most, unless `workers` says otherwise.
+    depth: largest number of prefetched batches.
+    prefetch_bytes: memory limit for their pixels; at least two batches are prefetched regardless.
+    on_bad: treatment of images that cannot be decoded: `stop` ends the run, `skip` gives them weight 0.
+    bad_limit: number of different images that a process may skip.
+    features: file or folder with the vectors of all images of the split (see `data/features.py`); "": pixels.
+    resize: how images are made square, as in `DualConfig`; all but `bilinear` without augmentation.
+  """
+
+  mixture: str
+  split: str = "train"
+  batch_size: int = 128
+  image_size: int = 224
+  seed: int = 0
+  augment: images.Augment | None = None
+  workers: int | None = None
+  processes: bool | None = None
+  depth: int = 16
+  prefetch_bytes: int = 2 << 30
+  on_bad: str = "stop"
+  bad_limit: int = 100
+  features: str = ""
+  resize: str = "bilinear"
+
+  can_use_processes: ClassVar[bool] = False
+  """Whether processes may call the `reader`: it can be pickled, and is worth it."""
+
+  def __post_init__(self):
+    if (self.workers or 0) < 0 or self.depth < _LEAST_AHEAD or self.prefetch_bytes < 0:
+      raise UsageError(
+        f"a stream with workers={self.workers}, depth={self.depth} and prefetch_bytes={self.prefetch_bytes}: depth "
+        f"must be at least {_LEAST_AHEAD}, the others at least 0"
+      )
+    if self.batch_size < 1 or self.image_size < 1:
+      raise UsageError(
+        f"a batch of {self.batch_size} with pictures of {self.image_size} pixels is empty: give at least 1 of each"
+      )
+    if self.features and self.augment is not None:
+      raise UsageError(
+        f"a stream with features='{self.features}' and augment: stored vectors cannot be augmented; leave one out"
+      )
+    if self.resize != "bilinear" and self.augment is not None:
+      raise UsageError(f"a stream with resize='{self.resize}' and augment: leave one out")
+    self.source: RecordSource | MixedSource
+    self.order: Order
+    self.inputs: ImageInputs
+    self.reader: Read
+    self.num_images = self.batch_size
+    self.end: int | None = None  # position at which a stream of `first` ends
+    self.workers, self.processes = choose_workers(self, self.can_use_processes and not self.features)
+    decoders = Decoders(self.workers, type(self).__name__) if self.processes else None
+    self.maker = BatchMaker(self.workers, decoders, SkippedImages(self.on_bad, self.bad_limit))
+
+  def _open(self, source: RecordSource | MixedSource, order: Order) -> None:
+    """Sets the records of the split, the order of their images, and what a batch has of the images."""
+    self.source, self.order = source, order
+    if self.features:
+      self.inputs = StoredVectors(self.features, source)
+    else:
+      self.inputs = Pixels(self.image_size, self.resize, self.augment, self.seed)
+
+  @property
+  def lost(self) -> dict[str, int]:
+    """Reason -> number of losses in the batches made so far, including prefetched ones."""
+    return self.maker.lost
+
+  @property
+  def skipped(self) -> SkippedImages:
+    """The images that could not be decoded."""
+    return self.maker.skipped
+
+  def begin(self) -> None:
+    """Starts the processes that make batches, if the stream has any, and waits for them; XmcapError if one fails."""
+    if self.maker.decoders is not None:
+      self.maker.decoders.start(self.reader, self.inputs.empty(_PART_ROWS).nbytes)
+
+  def close(self) -> None:
+    """Ends the processes that make batches; call it when no iterator of `batches` is open."""
+    if self.maker.decoders is not None:
+      self.maker.decoders.close()
+
+  def resized(self, images: int) -> Self:
+    """Returns a stream over the same split with another number of images per batch, for trials."""
+    stream = copy.copy(self)
+    stream.num_images, stream.maker = images, self.maker.apart()
+    return stream
+
+  def first(self, count: int, multiple: int = 1) -> tuple[Self, int]:
+    """Returns a stream of `count` images, each once, and its number of steps.
+
+    These are the first positions, or, of several corpora by rates, images from a permutation of all.
+
+    It has the fewest batches that are no larger than this stream's. Their size is the smallest sufficient multiple of
+    `multiple`; surplus rows have weight 0. A position gives the same example in any batch, so weighted means over all
+    batches do not depend on the batch size.
+    """
+    steps = -(-count // self.num_images)
+    stream = copy.copy(self)
+    stream.num_images = -(-count // steps // multiple) * multiple
+    stream.end, stream.order = count, self.order.once()
+    stream.maker = self.maker.in_threads()  # it is short
+    return stream, -(-count // stream.num_images)
+
+  def signature(self) -> dict[str, Any]:
+    """Returns the settings that determine the example at a position, as a JSON object; a resumed run must keep them.
+
+    Records are identified by their number and size, so a corpus may be moved or rebuilt.
+    """
+    sizes = self.source.sizes.items()
+    return {
+      "stream": type(self).__name__,
+      "mixture": self.mixture,
+      "split": self.source.split,
+      "records": {name: [sum(size["shard_lengths"]), size["bytes"]] for name, size in sizes},
+      "pictures": len(self.source),
+      "batch_size": self.num_images,
+      "image_size": self.image_size,
+      "seed": self.seed,
+      "augment": repr(self.augment),
+      "resize": self.resize,
+      **self.inputs.signature(),
+    }
+
+  def batch(self, step: int, rows: Sequence[int] | None = None) -> Batch:
+    """Returns the batch of a step (from 0), independent of earlier calls.
+
+    `rows` are ascending positions in the batch, such as `sharding.process_rows`; None: all. XmcapError names a record
+    or image that cannot be read.
+    """
+    return self._job(step, rows, self.reader, workers=1).run()
+
+  def batches(
+    self, start_step: int = 0, rows: Sequence[int] | None = None, num_steps: int | None = None
+  ) -> Iterator[Batch]:
+    """Yields `num_steps` prefetched batches (None: endless) from a step on; see `batch` and `prefetch`.
+
+    They are made in processes only if they are endless, or if `begin` was called: a few are not worth the start.
+    """
+    steps = itertools.count(start_step) if num_steps is None else range(start_step, start_step + num_steps)
+    count = len(self._positions(0, rows))
+    read, parts, decoders = self.reader, self.maker.workers, self.maker.decoders
+    if decoders is not None and (num_steps is None or decoders.started):
+      self.begin()
+      read, parts = decoders.make, count  # a thread waits for each process
+    jobs = (self._job(step, rows, read, parts) for step in steps)
+    return prefetch(jobs, self.maker.workers, self.batches_ahead(count))
+
+  def batches_ahead(self, rows: int) -> int:
+    """Returns the number of prefetched batches of so many rows: `depth`, or fewer because of `prefetch_bytes`."""
+    size = max(1, self.inputs.empty(rows).nbytes)
+    return min(self.depth, max(_LEAST_AHEAD, self.prefetch_bytes // size))
+
+  def _job(self, step: int, rows: Sequence[int] | None, read: Read, workers: int) -> Job[Any, Batch]:
+    """Returns the job that makes a batch, in parts for so many workers."""
+    positions = self._positions(step, rows)
+    inputs = self.inputs.empty(len(positions))
+    count = min(workers, -(-len(positions) // _PART_ROWS))
+    split = zip(np.array_split(positions, count), np.array_split(inputs, count), strict=True)
+    parts = [functools.partial(self._part, read, step, *part) for part in split]
+    return Job(parts, functools.partial(self._joined, inputs))
+
+  def _part(self, read: Read, step: int, positions: np.ndarray, inputs: np.ndarray) -> BatchRows:
+    """Makes the rows at N positions of a step, and fills their `inputs`."""
+    del step
+    return read(inputs, positions, self._counted(positions), self.order.at(positions))
+
+  def _counted(self, positions: np.ndarray) -> np.ndarray:
+    """Returns bool [N]: whether positions are before the end."""
+    return np.full(len(positions), True) if self.end is None else positions < self.end
+
+  def _joined(self, inputs: np.ndarray, parts: list[BatchRows]) -> Batch:
+    """Returns the batch of all parts, and counts what they lost."""
+    self.maker.count(parts)
+    of_images = {self.inputs.name: inputs} if self.inputs.name else {}
+    fields = {name: np.concatenate([rows.fields[name] for rows in parts]) for name in parts[0].fields}
+    return {**of_images, **fields, "key": np.array([key for rows in parts for key in rows.keys])}
+
+  def _positions(self, step: int, rows: Sequence[int] | None) -> np.ndarray:
+    """Returns int64 [N]: the positions of rows of a step's batch."""
+    if step < 0:
+      raise UsageError(f"step {step}: steps count from 0")
+    chosen = np.arange(self.num_images) if rows is None else np.asarray(rows, np.int64)
+    if not chosen.size or chosen[0] < 0 or chosen[-1] >= self.num_images or (np.diff(chosen) < 1).any():
+      raise UsageError(f"rows of a batch of {self.num_images} pictures: give ascending rows from 0")
+    return chosen + step * self.num_images
+
+  def indices(self, positions: np.ndarray) -> np.ndarray:
+    """Returns int64 [N]: the indices in `source` of the images at positions, int64 [N]."""
+    return self.order.at(positions).indices
