@@ -61,7 +61,7 @@ BUDGETS = {
   "files": 2_580,
   "papers": 120,
   "reading": 4_830,
-  "scoring": 9_500,
+  "scoring": 9_540,
   "models": 2_690,
   "data": 5_670,
   "pages": 1_880,

@@ -258,38 +258,3 @@ def _order(captions: Captions, ranked: Sequence[Sequence]) -> tuple[tuple[int, .
     unsorted = _pairs(captions)
     ranked = list(map(sorted, unsorted))
   return tuple([tuple(map(of_image.index, texts)) for of_image, texts in zip(ranked, unsorted, strict=True)])
-
-
-def notes_on_words(of_language: Mapping[str, Scored], tokenizer: str) -> list[str]:
-  """Returns notes on the words of references, on captions that were hardly split, and on letters with two spellings.
-
-  `tokenizer` is its name, "" if the words are those of a protocol. Raises UsageError if the release splits more than
-  `MOST_OTHER_WORDS` of a language's references in another way.
-  """
-  other = {language: outcome.other_words for language, outcome in of_language.items() if outcome.other_words}
-  if refused := [language for language, share in other.items() if share > MOST_OTHER_WORDS]:
-    shares = ", ".join(f"{language} {other[language]:.0%}" for language in refused)
-    rest = ",".join(language for language in of_language if language not in refused)
-    raise UsageError(
-      f"--tokenizer=given: the release splits these references in another way than predictions can be split: {shares}; "
-      f"use --tokenizer=default or char{f', or score only --languages={rest}' if rest else ''}"
-    )
-  notes = []
-  if other:
-    shares = ", ".join(f"{language} {share:.1%}" for language, share in other.items())
-    notes.append(f"references whose words in the release differ from those of --tokenizer=default: {shares}")
-  whole = {
-    language: outcome.letters for language, outcome in of_language.items() if outcome.letters > MOST_LETTERS
-  }
-  if whole and tokenizer:
-    letters = ", ".join(f"{language} {count:.0f}" for language, count in whole.items())
-    notes.append(
-      f"{health_lib.named(list(whole))}: captions have no spaces, so --tokenizer={tokenizer} leaves nearly each as "
-      f"one word (letters a word: {letters}); use --tokenizer=default or char"
-    )
-  variants = "; ".join(
-    f"{language}: {outcome.variants}" for language, outcome in of_language.items() if outcome.variants
-  )
-  if variants:
-    notes.append(f"letters with two spellings: {variants}; --normalize=orthography unifies them")
-  return notes

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xmcap import languages as languages_lib
 from xmcap import processes as processes_lib
 from xmcap.arguments import checked
-from xmcap.digests import digest, of_images
 from xmcap.errors import UsageError
 from xmcap.reading import captions as captions_lib
 from xmcap.reading import failed_requests, inputs, subsets
@@ -19,15 +17,15 @@ from xmcap.reading.predictions import CheckedPredictions, Predictions
 from xmcap.reading.references import References, of_split
 from xmcap.scoring import health as health_lib
 from xmcap.scoring import language as language_lib
-from xmcap.scoring import scored_predictions, tokenizers
+from xmcap.scoring import scored_predictions, table_parts, tokenizers
 from xmcap.scoring import vectors as vectors_lib
 from xmcap.scoring.health import faults
 from xmcap.scoring.metrics.document_frequency import DocumentFrequency
 from xmcap.scoring.options import ScoringOptions
 from xmcap.scoring.result import Result
-from xmcap.scoring.statistics.sufficient import Statistics
 from xmcap.scoring.system import make_table
 from xmcap.scoring.tables import language_fidelity
+from xmcap.scoring.tables.score_table import TablePart
 
 
 @checked
@@ -122,7 +120,7 @@ def score_captions(
   if not isinstance(predictions, CheckedPredictions):
     predictions = captions_lib.plain_predictions(predictions)
   references = of_split(references, predictions)
-  notes = [*references.notes, *getattr(predictions, "notes", ())]
+  of_file = getattr(predictions, "notes", ())
   predictions, failed = failed_requests.split(references, predictions)
   subset = "all"
   if options.subset:
@@ -147,32 +145,23 @@ def score_captions(
   statistics = {language: outcome.statistics for language, outcome in of_language.items()}
   health = _health(of_language, residual, unseen)
   # Notes and signature.
-  notes += [
-    *of_predictions,
-    *_further_notes([language for language in scored if language not in languages_lib.LANGUAGES]),
-    *settled.notes,
-    *language_lib.notes_on_words(of_language, "" if settled.protocol else settled.tokenizer),
-    *([] if options.document_frequencies else _single_image_notes(statistics, settled.metrics)),
-    *health_lib.notes(health, settled.metrics, options.wrong_language),
-    *(vectors.notes(settled.metrics, zero=options.empties_wrong_language) if vectors else ()),
-    *language_fidelity.notes_on_emptied(
-      {language: outcome.num_emptied for language, outcome in of_language.items()}
-    ),
+  parts = [
+    TablePart([*references.notes, *of_file, *of_predictions]),
+    table_parts.of_languages(scored),
+    table_parts.of_protocol(settled),
+    table_parts.of_words(of_language, options),
+    table_parts.of_images(of_language, options),
+    table_parts.of_options(options, subset),
+    TablePart(health_lib.notes(health, settled.metrics, options.wrong_language)),
+    *([vectors.part(settled.metrics, zero=options.empties_wrong_language)] if vectors else []),
   ]
-  parts = {
-    **_signature_of_words(of_language, options),
-    **_signature_of_images(of_language),
-    "subset": subset,
-    **options.signature,
-    **(vectors.signature(settled.metrics) if vectors else {}),
-  }
   if vocabularies is not None and options.empties_wrong_language:
-    parts["wrong_language"] = language_fidelity.signature(vocabularies)
+    parts.append(table_parts.of_emptied(of_language, vocabularies))
   # Table.
   table = make_table(
     statistics,
-    parts,
-    notes,
+    {name: value for part in parts for name, value in part.signature.items()},
+    [note for part in parts for note in part.notes],
     fixed="document_frequency",
     title=options.title,
     bootstrap=options.bootstrap,
@@ -254,30 +243,6 @@ def _residual(captions: Mapping[str, language_lib.Captions]) -> dict[str, health
   )
 
 
-def _further_notes(languages: Sequence[str]) -> list[str]:
-  """Returns a note on the languages that are not among the 36, and one on those of them without spaces."""
-  notes = []
-  for spaces, words in (
-    (True, "words are split at white space"),
-    (False, "written without spaces, so --tokenizer=default takes each character for a word"),
-  ):
-    further = [languages_lib.get(code) for code in languages if languages_lib.get(code).spaces is spaces]
-    if further:
-      named = ", ".join(f"{language.code} ({language.english_name})" for language in further)
-      notes.append(f"{named} {'is' if len(further) == 1 else 'are'} not among the 36 languages: {words}")
-  return notes
-
-
-def _single_image_notes(statistics: Mapping[str, Statistics], metrics: Sequence[str]) -> list[str]:
-  single = [language for language, of_language in statistics.items() if len(of_language.keys) == 1]
-  if not single or not {"cider", "cider_d"} & set(metrics):
-    return []
-  return [
-    f"CIDEr on a single image is 0 by definition, as each n-gram occurs in every image: {', '.join(single)}; give "
-    "document frequencies of more images with --df"
-  ]
-
-
 def _health(
   of_language: Mapping[str, language_lib.Scored],
   residual: Mapping[str, health_lib.Residual],
@@ -296,39 +261,3 @@ def _health(
       health = dataclasses.replace(outcome.health, copy=copies[code].share, rows=rows)
       healths[code] = residual[code].added(health)
   return healths
-
-
-def _signature_of_words(
-  of_language: Mapping[str, language_lib.Scored], options: ScoringOptions
-) -> dict[str, str]:
-  versions: dict[str, list[str]] = {}
-  for language, outcome in of_language.items():
-    versions.setdefault(outcome.tokenizer, []).append(language)
-  words = ",".join(
-    f"{version}[{'all' if len(versions) == 1 else ' '.join(languages)}]"
-    for version, languages in sorted(versions.items(), key=lambda item: (-len(item[1]), item[0]))
-  )
-  hashes = "".join(
-    f"{language}:{outcome.document_frequency_hash}\n" for language, outcome in of_language.items()
-  )
-  tokenizer = options.settled.tokenizer
-  return {
-    "document_frequency": f"{'file' if options.document_frequencies else 'corpus'}#{digest(hashes)}",
-    "tokenizer": f"{tokenizer}-{words}",
-    "normalization": tokenizers.get(tokenizer, next(iter(of_language)), options.normalize).normalization,
-  }
-
-
-def _signature_of_images(of_language: Mapping[str, language_lib.Scored]) -> dict[str, str]:
-  keys = {key for outcome in of_language.values() for key in outcome.statistics.keys}
-  num_references = sum(outcome.statistics.num_counted for outcome in of_language.values())
-  references = "".join(f"{language}:{outcome.references_hash}\n" for language, outcome in of_language.items())
-  order = "".join(
-    f"{language}:{outcome.order_hash}\n" for language, outcome in of_language.items() if outcome.order_hash
-  )
-  return {
-    "languages": " ".join(of_language),
-    "images": of_images(keys),
-    "references": f"{num_references}#{digest(references)}",
-    **({"order": digest(order)} if order else {}),
-  }

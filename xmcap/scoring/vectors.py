@@ -20,6 +20,7 @@ from xmcap import languages, wording
 from xmcap.errors import UsageError
 from xmcap.reading import embedding_files, jsonl
 from xmcap.scoring import metrics
+from xmcap.scoring.tables.score_table import TablePart
 from xmcap.scoring.tables.signature import METRIC
 from xmcap.terminal import shown
 
@@ -123,22 +124,23 @@ class Vectors:
         cosines["mean"][places[some]] = np.add.reduceat(of_references, starts) / counts[some]
     return metrics.Cosines(**cosines)
 
-  def signature(self, chosen: Iterable[str]) -> dict[str, str]:
-    """Returns the parts of a signature for those of the named metrics that compare vectors."""
-    return {
-      f"{METRIC}{name}": f"{metrics.CAPTION_METRICS[name].signature},{self.card.signature}"
-      for name in _comparing(chosen)
-    }
+  def part(self, chosen: Sequence[str], *, zero: bool) -> TablePart:
+    """The vectors behind those of the named metrics that compare them.
 
-  def notes(self, chosen: Iterable[str], *, zero: bool) -> list[str]:
-    """Returns notes on the named metrics; `zero` is whether captions in another language score as empty ones."""
+    `zero` is whether captions in another language score as empty ones; where they do not, a note warns.
+    """
+    compared = _comparing(chosen)
     notes = [f"vectors of {self.card.model}"]
     if not zero:
       notes.append(
-        f"a caption in another language scores about as high in {', '.join(_comparing(chosen))}: read them beside "
+        f"a caption in another language scores about as high in {', '.join(compared)}: read them beside "
         "language fidelity, or score with --wrong_language=zero"
       )
-    return notes
+    signature = {
+      f"{METRIC}{name}": f"{metrics.CAPTION_METRICS[name].signature},{self.card.signature}"
+      for name in compared
+    }
+    return TablePart(notes, signature)
 
 
 def _comparing(chosen: Iterable[str]) -> list[str]:

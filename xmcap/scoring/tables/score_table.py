@@ -24,6 +24,14 @@ OF_COLUMNS, OF_BASELINES = "columns ", "baselines: "
 
 
 @dataclasses.dataclass(frozen=True)
+class TablePart:
+  """The notes and the parts of the signature, name -> value, that one measure adds."""
+
+  notes: Sequence[str] = ()
+  signature: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class Table:
   """Scores of one set of predictions.
 
