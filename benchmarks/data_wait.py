@@ -37,7 +37,7 @@ class _SameBatch:
   """A stream that costs nothing: the batch of step 0 at every step."""
 
   def __init__(self, stream: CaptionStream):
-    self.pictures = stream.pictures
+    self.num_images = stream.num_images
     self._batch = stream.batch(0)
 
   def batch(self, step, rows=None):

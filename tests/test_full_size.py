@@ -109,7 +109,7 @@ def _compute(folder):
 class _Stream:
   """Eight random captions of 24 tokens, one a picture."""
 
-  pictures = 8
+  num_images = 8
 
   def batch(self, step, rows=None):
     rng = np.random.default_rng(step)

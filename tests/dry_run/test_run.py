@@ -348,7 +348,7 @@ def test_a_mesh_that_is_not_here_is_said():
 
 
 class Stream:
-  pictures = 12
+  num_images = 12
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ class Source:
 
 
 class Stream:
-  source, pictures, closed = Source(), 1, False
+  source, num_images, closed = Source(), 1, False
 
   def __init__(self, batches):
     self.made = batches

@@ -270,7 +270,7 @@ def captions():
   )  # fmt: skip
 
   class Stream:
-    pictures = 16
+    num_images = 16
 
     def batch(self, step, rows=None):
       rng = np.random.default_rng(0)  # one batch again and again: its loss falls

@@ -119,7 +119,7 @@ def make_mesh(partitioning: sharding.Partitioning, stream: Any, microbatches: in
     mesh = dataclasses.replace(partitioning, data=-1, fsdp=1, model=1).mesh()
     amount = f"a multiple of {needed}" if -1 in sizes.values() else str(needed)
     text = f"{_shape(sizes)} needs {amount} devices, which the pod must have; one step is tried on {here}"
-  if hasattr(stream, "pictures"):
+  if hasattr(stream, "num_images"):
     # An axis that takes all remaining devices counts as 1.
     groups = math.prod(max(1, sizes[axis]) for axis in sharding.BATCH_AXES)
     check_batch(stream.num_images, groups, microbatches)

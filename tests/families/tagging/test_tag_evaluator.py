@@ -89,7 +89,7 @@ def test_chosen_languages_alone_are_scored(stream, objective, params):
   evaluator = TagEvaluator(objective, stream, languages=("zh",), depths=(1,))
   assert {code for code, _, _ in evaluator.run(params, None)} == {"zh", ""}
   small = evaluator.small(2)
-  assert small.stream.pictures == 2 and {name for _, name, _ in small.run(params, None)} >= {"tags_p1"}
+  assert small.stream.num_images == 2 and {name for _, name, _ in small.run(params, None)} >= {"tags_p1"}
 
 
 @pytest.mark.parametrize(
