@@ -1,4 +1,4 @@
-"""Damage as files get it: bits turned over, bytes lost, doubled, swapped, and ends cut off."""
+"""Random damage of bytes: flipped bits, lost, doubled and swapped bytes, and cut ends."""
 
 import random
 from collections.abc import Sequence

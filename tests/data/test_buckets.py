@@ -12,7 +12,7 @@ from xmcap.data import length_batches as lengths
 from xmcap.errors import UsageError
 
 
-def test_the_smallest_length_that_holds_the_batch(tiny):
+def test_batch_has_the_smallest_target_length_that_holds_it(tiny):
   plain = captions(tiny)
   lengths = [int(plain.batch(step)["target_weights"].sum(-1).max()) for step in range(8)]
   middle = sorted(lengths)[4]
@@ -26,7 +26,7 @@ def test_the_smallest_length_that_holds_the_batch(tiny):
   assert stream.lost == {}
 
 
-def test_a_window_deals_its_pictures_out_by_length(tiny):
+def test_bucket_window_sorts_images_by_length(tiny):
   every = tuple(range(2, 25))
   plain, stream = (captions(tiny, target_lengths=every, bucket_window=window) for window in (1, 4))
 
@@ -48,7 +48,7 @@ def test_a_window_deals_its_pictures_out_by_length(tiny):
   assert widths[1] < widths[0]
 
 
-def test_a_window_does_not_depend_on_what_was_read_before(tiny):
+def test_bucket_window_is_independent_of_earlier_reads(tiny):
   options = dict(target_lengths=(10, 24), bucket_window=3)
   stream, other = captions(tiny, **options), captions(tiny, **options)
   forward = [stream.batch(step) for step in range(9)]
@@ -66,7 +66,7 @@ def test_a_window_does_not_depend_on_what_was_read_before(tiny):
   ],
 )
 @pytest.mark.parametrize("window", [1, 4])
-def test_lengths_and_windows_change_no_example(tiny, window, options):
+def test_target_lengths_and_bucket_window_change_no_example(tiny, window, options):
   """Against batches of one length: the same pictures with the same captions, as short as the longest of them allows."""
   options = dict(options, batch_size=16, augment=images.Augment(min_area=0.5))
   sizes = (4, 8, 12, 16, 24)
@@ -122,12 +122,12 @@ def test_a_process_reads_only_its_own_pictures_of_a_window(tiny, monkeypatch):
   assert len(set(lengths_of_step[0])) > 1 and all(found == lengths_of_step[0] for found in lengths_of_step)
 
 
-def test_the_target_length_is_one_of_the_lengths_and_the_largest(tiny):
+def test_target_length_is_the_largest_of_target_lengths(tiny):
   for target_length, found in ((24, (8, 16, 24)), (16, (8, 16)), (12, (8, 12)), (6, (6,))):
     assert captions(tiny, target_length=target_length, target_lengths=(8, 16)).target_lengths == found
 
 
-def test_several_lengths_of_a_large_split_need_an_index(tiny, tmp_path, monkeypatch):
+def test_target_lengths_of_a_large_split_need_a_length_index(tiny, tmp_path, monkeypatch):
   monkeypatch.setattr(lengths, "SMALL", NUM_PICTURES - 1)
   assert captions(tiny).mix_of_lengths(10) == {24: 1.0}
   with pytest.raises(
@@ -136,7 +136,7 @@ def test_several_lengths_of_a_large_split_need_an_index(tiny, tmp_path, monkeypa
     captions(tiny, target_lengths=(12, 24))
 
 
-def test_the_share_of_batches_of_each_length(tiny):
+def test_mix_of_lengths_is_the_share_of_batches(tiny):
   stream = captions(tiny, batch_size=8, target_lengths=(8, 12, 24), bucket_window=4)
   made = [stream.batch(step)["target_tokens"].shape[-1] for step in range(40)]
   mix = stream.mix_of_lengths(40)

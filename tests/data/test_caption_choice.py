@@ -1,4 +1,4 @@
-"""What is drawn for many pictures at once against a plain loop over one picture's captions."""
+"""`Drawing`: captions drawn for many images at once, against a plain loop over one image's captions."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def turns_of(order, places, turn):
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
 @pytest.mark.parametrize("power", [None, 1.0, 0.5])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_many_pictures_at_once_are_drawn_as_one_by_one(layout, power, count):
+def test_drawing_of_many_images_equals_one_by_one(layout, power, count):
   weights = np.array([1.0, 0.5, 3.0, 2.0])
   drawing = Drawing(7, CODES, [dict(zip(CODES, weights, strict=True))], power, count)
   positions = np.arange(200, dtype=np.int64) * 13
@@ -56,7 +56,7 @@ def test_many_pictures_at_once_are_drawn_as_one_by_one(layout, power, count):
     assert list(zip(columns[row], places[row], strict=True)) == (taken or [(len(CODES), 0)] * count)
 
 
-def test_some_of_the_positions():
+def test_drawing_at_some_positions_equals_rows_of_all():
   drawing = Drawing(0, CODES, [dict.fromkeys(CODES, 1.0)], None, 2)
   positions = np.arange(30)
   drawn = drawing.at(positions, Places(positions % 9, np.zeros_like(positions), positions // 9))
@@ -66,7 +66,7 @@ def test_some_of_the_positions():
     np.testing.assert_array_equal(some, whole[rows])
 
 
-def test_a_layout_is_kept_by_its_key():
+def test_drawing_caches_layouts_by_key():
   drawing = Drawing(0, CODES, [dict.fromkeys(CODES, 1.0)] * 2, None, 1, sources=((), ()))
   layout = drawing.layout(0, b"one", [b"en", b"de"])
   assert drawing.layout(0, b"one", [b"en", b"de"]) is layout

@@ -35,7 +35,7 @@ def batches(corpus, steps=4) -> list[dict]:
   return [stream.batch(step) for step in range(steps)]
 
 
-def test_the_stream_has_the_same_bits(local, remote, register):
+def test_caption_stream_of_a_bucket_equals_local(local, remote, register):
   languages = ("de", "en", "th")
   here, there = (batches(register(place, languages)) for place in (local, remote))
   for ours, theirs in zip(here, there, strict=True):
@@ -43,7 +43,7 @@ def test_the_stream_has_the_same_bits(local, remote, register):
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_the_index_of_lengths(store, local, remote, register):
+def test_length_index_is_read_from_a_bucket(store, local, remote, register):
   model = Vocabulary(str(local / "vocabulary.model"))
   length_batches.write(local, model, ["train"], processes=1)
   shutil.copytree(local / "lengths", store.folder / "coco35l" / "lengths")
@@ -57,7 +57,7 @@ def test_the_index_of_lengths(store, local, remote, register):
     length_batches.write(remote, model, ["train"])
 
 
-def test_seqio_reads_it(local, remote, register):
+def test_seqio_reads_a_corpus_in_a_bucket(local, remote, register):
   def examples(place):
     import seqio
 
@@ -70,7 +70,7 @@ def test_seqio_reads_it(local, remote, register):
   assert examples(remote) == examples(local) != []
 
 
-def test_the_commands_read_it(local, remote, tmp_path, capsys):
+def test_data_commands_read_a_corpus_in_a_bucket(local, remote, tmp_path, capsys):
   def printed(place):
     assert cli.main(["data", "stats", str(place)]) == 0
     return capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_the_commands_read_it(local, remote, tmp_path, capsys):
   assert "give a local folder for the report with --out=DIR" in capsys.readouterr().err
 
 
-def test_references_and_pictures_of_an_evaluator(local, remote):
+def test_caption_evaluator_reads_a_corpus_in_a_bucket(local, remote):
   class Predictor:
     image_size = 24
 
@@ -102,6 +102,6 @@ def test_references_and_pictures_of_an_evaluator(local, remote):
     assert there.small(2).references == here.small(2).references
 
 
-def test_references_out_of_records(local, remote):
+def test_record_references_are_read_from_a_bucket(local, remote):
   here, there = (record_references.RecordReferences(str(place), "validation") for place in (local, remote))
   assert there.references == here.references

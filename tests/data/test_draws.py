@@ -13,7 +13,7 @@ def test_mixing_is_splitmix64():
   assert [int(value) for value in draws._mix(states)] == expected
 
 
-def test_a_draw_depends_on_its_own_position_alone():
+def test_uniform_draw_depends_on_its_position_alone():
   positions = np.array([5, 1_000_000_000_000, 7])
   together = draws.uniform(3, "language", positions, 4)
   apart = np.concatenate([draws.uniform(3, "language", positions[i : i + 1], 4) for i in range(3)])
@@ -60,7 +60,7 @@ def test_each_epoch_is_a_permutation(size):
     assert not (order[0] == order[1]).all() and not (order[1] == order[2]).all()
 
 
-def test_a_far_position_needs_no_replay():
+def test_permutation_at_a_far_position_needs_no_replay():
   size = 10**9
   positions = np.array([0, size - 1, 10**15])
   order = draws.permuted(7, positions, size)
@@ -113,7 +113,7 @@ def test_the_order_of_many_pictures_is_uniform_over_epochs():
 
 
 @pytest.mark.parametrize("size", [65_536, 65_537, 65_538, 113_287, 131_072, 131_073])
-def test_many_pictures_are_permuted(size):
+def test_large_permutation_has_every_index_once(size):
   order = draws.permuted(5, np.arange(2 * size), size).reshape(2, size)
   for epoch in order:
     assert (np.bincount(epoch, minlength=size) == 1).all()
@@ -121,7 +121,7 @@ def test_many_pictures_are_permuted(size):
 
 
 @pytest.mark.parametrize("size", [65_538, 113_287, 131_072, 3_318_270, 10**9, 2**31, 10**12])
-def test_many_pictures_are_permuted_as_by_tensorflow(size):
+def test_large_permutation_equals_tensorflow_index_shuffle(size):
   tf = pytest.importorskip("tensorflow")
   indices = np.append(np.random.default_rng(0).integers(0, size, 2_000), [0, size - 1])
   keys = (draws.bits(3, "order", np.array([5]), 3) >> np.uint64(32)).astype(np.uint32)
@@ -131,7 +131,7 @@ def test_many_pictures_are_permuted_as_by_tensorflow(size):
   np.testing.assert_array_equal(draws.permuted(3, 5 * size + indices, size), expected.numpy())
 
 
-def test_the_order_of_many_pictures_stays():
+def test_large_permutation_golden_values():
   # As TensorFlow 2.21 had them before numpy did.
   assert draws.permuted(7, np.array([0, 1, 10**9 - 1, 10**9, 10**15]), 10**9).tolist() == [
     642902283,

@@ -1,4 +1,4 @@
-"""How long an epoch is."""
+"""Length of an epoch: the examples of a split, and steps from epochs."""
 
 import pytest
 
@@ -28,14 +28,14 @@ class Stream:
     self.source, self.languages, self.num_images, self.captions_per_image = Source(), ("de", "th"), 100, 2
 
 
-def test_a_large_split_is_counted_by_a_sample():
+def test_epochs_of_a_large_split_are_counted_by_a_sample():
   stream = Stream()
   assert epochs.examples(stream) == 49_990  # 9,998 captions in 1,000 pictures, times 5
   assert len(stream.source.read_indices) == 1_000
   assert epochs.epochs(stream, 2) == 500
 
 
-def test_a_stream_of_pictures_alone_counts_pictures():
+def test_epochs_of_a_stream_without_captions_count_images():
   stream = Stream()
   del stream.languages, stream.captions_per_image
   assert epochs.epochs(stream, 1) == 50
@@ -43,6 +43,6 @@ def test_a_stream_of_pictures_alone_counts_pictures():
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_no_epochs(count):
+def test_epoch_count_below_1_is_refused(count):
   with pytest.raises(UsageError, match="epochs.count is"):
     epochs.epochs(Stream(), count)

@@ -44,7 +44,7 @@ def test_safetensors_are_read_back_memory_mapped(tmp_path, vectors):
   assert isinstance(found.vectors, np.memmap)
 
 
-def test_scoring_reads_the_same_file(tmp_path, vectors):
+def test_scoring_reads_safetensors_features(tmp_path, vectors):
   features.write(tmp_path / "f.safetensors", Features(KEYS, vectors))
   np.testing.assert_array_equal(embedding_files.read(tmp_path / "f.safetensors"), vectors)
 
@@ -62,7 +62,7 @@ def test_big_file_is_written_as_published(tmp_path):
   assert (tmp_path / "f/shape.txt").read_text() == "2 3"
 
 
-def test_a_big_file_that_is_not_whole_leaves_the_old_one(tmp_path, monkeypatch):
+def test_failed_write_of_a_big_file_keeps_the_old_one(tmp_path, monkeypatch):
   features.write(tmp_path / "f", Features(("a", "b"), np.ones((2, 3), np.float32)), "bigfile")
 
   def full(path, text):
@@ -145,7 +145,7 @@ def test_safetensors_without_keys_are_refused(tmp_path):
   assert "has embeddings, not 'embeddings' and 'keys'" in refused(tmp_path / "f.safetensors")
 
 
-def test_a_number_of_keys_that_differs_is_refused(tmp_path):
+def test_mismatched_numbers_of_keys_and_vectors_are_refused(tmp_path):
   from safetensors.numpy import save_file
 
   keys = np.frombuffer(b"a\n", np.uint8)
@@ -153,7 +153,7 @@ def test_a_number_of_keys_that_differs_is_refused(tmp_path):
   assert "1 key for 2 vectors" in refused(tmp_path / "f.safetensors")
 
 
-def test_an_absent_path_is_named(tmp_path):
+def test_missing_features_path_is_named(tmp_path):
   assert "no such file or folder" in refused(tmp_path / "absent")
   assert "no vectors in this folder" in refused(tmp_path)
 
@@ -177,7 +177,7 @@ def test_vectors_in_the_order_of_the_records_are_not_copied(tmp_path, tiny_dir):
   np.testing.assert_array_equal(found.vectors[:, 0], [2, 3, 4])
 
 
-def test_a_large_split_is_compared_by_a_sample(tmp_path, tiny_dir, monkeypatch):
+def test_keys_of_a_large_split_are_compared_by_a_sample(tmp_path, tiny_dir, monkeypatch):
   source = RecordSource(tiny_dir, "train")
   keys = [record.key for record in source]
   read = []

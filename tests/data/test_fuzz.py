@@ -1,4 +1,4 @@
-"""10,000 damaged pictures, records and lines: no crash without a message, and none that is neither used nor counted."""
+"""Fuzzing of 10,000 damaged images, records and lines: each is used, counted, or refused with a message."""
 
 import bz2
 import collections
@@ -83,7 +83,7 @@ def test_examining_damaged_pictures(damaged_pictures):
   assert {"used", "truncated", "not_a_picture"} <= set(outcomes), outcomes
 
 
-def test_damaged_records():
+def test_parsing_damaged_records():
   rng = random.Random(2)
   whole = [
     records.serialize(
@@ -172,7 +172,7 @@ def test_each_damaged_line_is_used_or_counted(damaged_lines):
   } <= set(outcomes)
 
 
-def test_damaged_lines_together_are_what_each_is_alone(damaged_lines):
+def test_damaged_lines_parse_alike_together_and_alone(damaged_lines):
   together, count, problems = _parse(b"".join(damaged_lines))
   assert count == sum(line.count(b"\n") for line in damaged_lines)
   texts, counts = [], collections.Counter()
@@ -206,14 +206,14 @@ def test_damaged_compressed_files_are_read_whole_or_refused(packer, suffix, tmp_
   assert refused > 50
 
 
-def test_a_line_is_read_alike_whatever_is_beside_it():
+def test_joined_lines_parse_alike_with_and_without_a_newline():
   two = _line(0)[:-1] + _line(1)
   alone, _, found = _parse(two)
   beside, _, found_beside = _parse(two + b"\n")
   assert alone == beside and found.counts == found_beside.counts
 
 
-def test_damaged_lines_of_xm3600():
+def test_parsing_damaged_lines_of_xm3600():
   keys = [f"{index:016x}" for index in range(6)]
   made = release_lines.xm3600_lines(keys, ["de"] * 6, (), usable=range(6), silent=(), rng=random.Random(0))
   rng = random.Random(5)
@@ -237,7 +237,7 @@ def test_damaged_lines_of_xm3600():
   assert {"used", "cut_line", "not_json", "bad_utf8", "missing_field"} <= set(outcomes)
 
 
-def test_damaged_archives(tmp_path):
+def test_damaged_zip_and_tar_archives_are_refused_or_counted(tmp_path):
   """A picture is found, or its archive is refused, or something is counted; a tar alone has no checksums."""
   files = {f"train2014/{index:03d}.jpg": release_pictures.photo(index)[:300] for index in range(8)}
   release_archives.write_zip(tmp_path / "train2014.zip", files, ())
@@ -267,7 +267,7 @@ def test_damaged_archives(tmp_path):
         assert is_message(error), repr(error)
 
 
-def test_an_archive_with_one_bit_turned_over(tmp_path):
+def test_tgz_with_a_flipped_bit_gives_no_wrong_image(tmp_path):
   """Pictures may not be given out as they never were: gzip's checksum covers all of a .tgz."""
   files = {f"{index:03d}.jpg": release_pictures.photo(index)[:300] for index in range(8)}
   release_archives.write_tar(tmp_path / "images.tgz", files, (), "w:gz")
@@ -286,13 +286,13 @@ def test_an_archive_with_one_bit_turned_over(tmp_path):
 
 
 @pytest.mark.parametrize("image_size", [None, 24])
-def test_a_picture_longer_than_a_jpeg_can_be(image_size):
+def test_image_wider_than_jpeg_allows_is_used_or_skipped(image_size):
   data = release_pictures.encode(Image.new("L", (100_000, 30)), "PNG")
   picture = picture_check.examine(data, "the-key", image_size=image_size)
   assert picture.data or KINDS[picture.kind].rule == "skip"
 
 
-def test_a_build_of_damaged_lines_loses_none(tmp_path):
+def test_build_uses_or_counts_every_damaged_line(tmp_path):
   """Every line is a caption of a record, or is counted, whatever became of it."""
   release = releases.write_coco35l(
     tmp_path / "release", images=8, captions=2, order="shuffled", compress=False

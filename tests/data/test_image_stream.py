@@ -22,7 +22,7 @@ def test_every_picture_comes_up_once_an_epoch(tiny):
   assert (epochs[0] != epochs[1]).any() and (epochs[1] != epochs[2]).any()
 
 
-def test_a_batch_across_the_end_of_an_epoch(tiny):
+def test_batch_spans_the_end_of_an_epoch(tiny):
   stream = captions(tiny, batch_size=20)
   keys = np.concatenate([stream.batch(step)["key"] for step in range(12)])
   for epoch in keys.reshape(5, NUM_PICTURES):
@@ -32,7 +32,7 @@ def test_a_batch_across_the_end_of_an_epoch(tiny):
 @pytest.mark.parametrize("pictures, multiple, sizes", [
   (8, 1, (8, 3)), (7, 1, (6, 4)), (10, 1, (8, 3)), (100, 1, (24, 1)), (7, 4, (8, 3)), (9, 16, (16, 2)), (1, 5, (5, 5)),
 ])  # fmt: skip
-def test_the_whole_split_once_in_batches_evenly_filled(tiny, pictures, multiple, sizes):
+def test_first_yields_the_split_once_in_even_batches(tiny, pictures, multiple, sizes):
   stream = TagStream(tiny.name, batch_size=pictures, image_size=SIDE)
   once, steps = stream.first(NUM_PICTURES, multiple)
   assert (once.num_images, steps) == sizes
@@ -44,7 +44,7 @@ def test_the_whole_split_once_in_batches_evenly_filled(tiny, pictures, multiple,
   assert stream.batch(0)["weights"].tolist() == [1.0] * pictures
 
 
-def test_captions_beyond_the_end_weigh_nothing(tiny):
+def test_first_gives_weight_0_beyond_the_end(tiny):
   """In drawn order, whatever the window; and a position's example is that of any batch size."""
   stream = captions(tiny, batch_size=14, target_length=24, target_lengths=(8, 24), bucket_window=2)
   once, steps = stream.first(10, multiple=4)
@@ -68,7 +68,7 @@ def test_resized_has_the_longest_targets_and_leaves_the_stream_alone(tiny):
   assert (stream.num_images, stream.target_lengths, stream.bucket_window) == (8, (4, 16), 2)
 
 
-def test_a_step_does_not_depend_on_what_was_read_before(tiny):
+def test_batch_is_independent_of_earlier_reads(tiny):
   crop = images.Augment(min_area=0.5)
   stream, other = captions(tiny, augment=crop), captions(tiny, augment=crop)
   forward = [stream.batch(step) for step in range(5)]
@@ -77,7 +77,7 @@ def test_a_step_does_not_depend_on_what_was_read_before(tiny):
   equal(captions(tiny, augment=crop).batch(10**9), stream.batch(10**9))
 
 
-def test_a_far_position_reads_no_more_than_the_first(tiny, monkeypatch):
+def test_batch_at_a_far_step_reads_only_its_own_records(tiny, monkeypatch):
   stream = captions(tiny)
   asked = []
   iterate = stream.source.iterate
@@ -112,7 +112,7 @@ def test_a_position_does_not_depend_on_the_batch_size(tiny):
   equal(joined([small.batch(step) for step in range(3, 6)]), large.batch(1))
 
 
-def test_the_seed_changes_everything(tiny):
+def test_seed_changes_the_order_of_images(tiny):
   one, other = captions(tiny).batch(0), captions(tiny, seed=1).batch(0)
   assert (one["key"] != other["key"]).any()
 
@@ -151,7 +151,7 @@ def test_any_number_of_workers_gives_the_same_bits(tiny, workers, depth, options
   assert stream.lost == {}
 
 
-def test_workers_are_the_cores_of_the_process_unless_given(tiny):
+def test_workers_default_to_available_cores(tiny):
   assert captions(tiny).workers == captions(tiny, workers=0).workers == processes_lib.available_cores()
   assert captions(tiny, workers=5).workers == 5
 
@@ -160,14 +160,14 @@ def test_workers_are_the_cores_of_the_process_unless_given(tiny):
   "batches, ahead",
   [(0, 2), (2.9, 2), (7, 7), (100, 16)],
 )
-def test_batches_ahead_fit_into_the_memory(tiny, batches, ahead):
+def test_batches_ahead_fit_into_prefetch_bytes(tiny, batches, ahead):
   rows = [0, 2, 3]
   stream = captions(tiny, prefetch_bytes=int(batches * len(rows) * SIDE * SIDE * 3))
   assert stream.batches_ahead(len(rows)) == ahead
   assert captions(tiny, depth=4).batches_ahead(len(rows)) == 4
 
 
-def test_no_more_pixels_are_held_than_fit_into_the_memory(tiny, monkeypatch):
+def test_prefetching_is_bounded_by_prefetch_bytes(tiny, monkeypatch):
   stream = captions(tiny, workers=2, prefetch_bytes=3 * 6 * SIDE * SIDE * 3)
   made = []
   job = stream._job
@@ -211,7 +211,7 @@ def test_the_batches_before_a_bad_picture_are_whole(tmp_path, register):
     ((-1, None), "step -1"),
   ],
 )
-def test_bad_rows(tiny, arguments, message):
+def test_invalid_rows_of_a_batch_are_refused(tiny, arguments, message):
   stream = captions(tiny)
   with pytest.raises(UsageError, match=message):
     stream.batch(*arguments)
@@ -250,7 +250,7 @@ def test_no_picture_is_decoded_with_stored_vectors(tiny, stored, monkeypatch):
   equal(dealt_out(stream, 1, 2), stream.batch(1))
 
 
-def test_other_vectors_are_another_run(tiny, stored, tmp_path):
+def test_signature_changes_with_stored_vectors(tiny, stored, tmp_path):
   before = captions(tiny, features=stored).signature()
   found = features.read(stored)
   features.write(tmp_path / "f.safetensors", features.Features(found.keys, found.vectors + 1))

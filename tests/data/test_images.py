@@ -62,17 +62,17 @@ def test_lossy_formats_come_back_nearly(kind):
 
 
 @pytest.mark.parametrize("mode", ["L", "1", "P"])
-def test_other_modes_become_rgb(mode):
+def test_grey_bilevel_and_palette_images_become_rgb(mode):
   image = Image.fromarray(photo()).convert(mode)
   np.testing.assert_array_equal(images.decode(encode(image), "k"), np.asarray(image.convert("RGB")))
 
 
-def test_cmyk():
+def test_cmyk_jpeg_becomes_rgb():
   grey = Image.new("CMYK", (8, 8), (0, 0, 0, 128))
   assert np.abs(images.decode(encode(grey, "JPEG", quality=100), "k").astype(int) - 127).max() <= 2
 
 
-def test_sixteen_bits_keep_the_upper_eight():
+def test_png_of_16_bits_keeps_the_upper_eight():
   values = np.array([[0, 255, 256, 0x8000, 0xFFFF]], np.uint16)
   decoded = images.decode(encode(Image.fromarray(values)), "k")
   np.testing.assert_array_equal(decoded[0, :, 0], [0, 0, 1, 0x80, 0xFF])
@@ -86,7 +86,7 @@ def test_transparency_is_laid_on_white():
   np.testing.assert_array_equal(decoded[0, :, 0], [255, 0, 127])
 
 
-def test_transparent_palette_and_transparent_colour():
+def test_transparent_palette_and_colour_become_white():
   image = Image.new("P", (2, 1))
   image.putpalette([0, 0, 0, 10, 20, 30])
   image.putdata([0, 1])
@@ -133,12 +133,12 @@ def test_a_transparent_colour_is_white_at_any_depth(depth, colour, samples, tran
 
 
 @pytest.mark.parametrize(("kind", "name"), [("TIFF", "TIFF"), ("AVIF", "AVIF"), ("PDF", "PDF")])
-def test_other_formats_are_named(kind, name):
+def test_unsupported_image_formats_are_named(kind, name):
   with pytest.raises(XmcapError, match=f"a file in {name}, which is not read: convert it to JPEG or PNG"):
     images.decode(encode(Image.fromarray(photo()), kind), "k")
 
 
-def test_the_cameras_orientation_is_applied():
+def test_exif_orientation_is_applied():
   exif = Image.Exif()
   exif[0x0112] = 6  # turn by 90 degrees clockwise to see it upright
   data = encode(Image.fromarray(photo()), "JPEG", quality=95, exif=exif)
@@ -147,7 +147,7 @@ def test_the_cameras_orientation_is_applied():
   assert np.abs(decoded.astype(int) - np.rot90(photo(), -1)).mean() < 3
 
 
-def test_damaged_metadata_does_not_cost_the_picture():
+def test_damaged_exif_is_ignored():
   data = encode(Image.fromarray(photo()), "JPEG", exif=b"Exif\0\0MM\0\x2a\xff\xff\xff\xff garbage")
   assert images.decode(data, "k").shape == (48, 64, 3)
 
@@ -162,7 +162,7 @@ def test_truncated_pictures_are_named(kind, share):
   assert "\n" not in str(error.value)
 
 
-def test_a_jpeg_of_several_of_pillows_pieces_is_loaded_whole_or_not_at_all():
+def test_truncated_large_jpeg_is_refused():
   noise = np.random.default_rng(0).integers(0, 255, (400, 400, 3), np.uint8)
   data = encode(Image.fromarray(noise), "JPEG", quality=95)
   assert len(data) > 2 * ImageFile.MAXBLOCK
@@ -173,7 +173,7 @@ def test_a_jpeg_of_several_of_pillows_pieces_is_loaded_whole_or_not_at_all():
 
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\0" * 1000])
-def test_what_is_no_picture_is_named(data):
+def test_bytes_that_are_no_image_are_refused(data):
   with pytest.raises(XmcapError, match="picture 'dog-7'"):
     images.decode(data, "dog-7")
 
@@ -190,13 +190,13 @@ def test_too_many_pixels_are_refused_by_the_header(width, height):
     images.decode(huge_png(width, height), "big")
 
 
-def test_a_picture_over_the_bound_is_refused():
+def test_image_over_max_pixels_is_refused():
   data = encode(Image.fromarray(photo()))
   with pytest.raises(XmcapError, match="64 x 48 pixels are more than the 3000 allowed"):
     images.load(data, "k", 16, max_pixels=3000)
 
 
-def test_random_damage_never_ends_in_another_error():
+def test_randomly_damaged_images_raise_only_xmcap_errors():
   rng = np.random.default_rng(1)
   for kind in ("PNG", "JPEG", "GIF", "WEBP", "BMP"):
     whole = encode(Image.fromarray(photo(16, 16)), kind)
@@ -227,7 +227,7 @@ def test_resizing_is_pillows_antialiased_bilinear():
   assert np.abs(square(stripes, 8).astype(int) - 127).max() <= 24  # without: 0 or 255
 
 
-def test_a_picture_of_the_right_size_is_left_alone():
+def test_image_of_the_target_size_is_unchanged():
   pixels = photo(32, 32)
   np.testing.assert_array_equal(square(pixels, 32), pixels)
   np.testing.assert_array_equal(square(pixels, 32, images.Augment(), np.full(5, 0.3)), pixels)
@@ -260,7 +260,7 @@ def test_flip_mirrors_half():
 
 
 @pytest.mark.parametrize("values", [{"min_area": 0.0}, {"min_area": 1.1}, {"max_aspect": 0.5}])
-def test_values_out_of_range_are_refused(values):
+def test_augment_refuses_values_out_of_range(values):
   with pytest.raises(UsageError, match=f"Augment.{next(iter(values))}"):
     images.Augment(**values)
 
@@ -273,7 +273,7 @@ def test_augmentation_without_random_numbers_is_refused():
 @pytest.mark.parametrize(
   "width, height", [(640, 480), (480, 640), (300, 300), (1000, 100), (100, 1000), (8, 8)]
 )
-def test_inception_crops_have_the_area_and_the_sides_asked_for(width, height):
+def test_inception_crop_area_and_aspect_ratio(width, height):
   crop = images.InceptionCrop()
   rng = np.random.default_rng(0)
   areas = []
@@ -328,7 +328,7 @@ def test_ten_crops_are_taken_from_256_pixels_for_224(bicubic):
   np.testing.assert_array_equal(images.ten_crops(encode(picture), "k", 16, bicubic)[0], resized[:16, :16])
 
 
-def test_a_picture_without_augmentation_is_not_cropped_whatever_gin_says():
+def test_gin_settings_of_augment_do_not_crop_evaluation_images():
   """The settings of training's crop must not reach pictures of an evaluation."""
   pixels = np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8)
   with gin.config_scope("test_images"), gin.unlock_config():

@@ -44,7 +44,7 @@ def test_a_language_of_rate_zero_is_never_drawn(tiny_dir, register):
     ({"languages": ("en", "ar"), "language_weights": "count"}, {"ar": 1, "en": 2}),
   ],
 )
-def test_the_mix_of_languages_is_as_asked_for(tiny, options, expected):
+def test_language_weights_set_the_shares_of_languages(tiny, options, expected):
   stream = captions(tiny, batch_size=NUM_PICTURES, captions_per_image=1, image_size=1, **options)
   assert set(stream.languages) == set(expected)
   counts = dict.fromkeys(stream.languages, 0)
@@ -74,12 +74,12 @@ def test_the_mix_of_languages_is_as_asked_for(tiny, options, expected):
     (dict(temperature=0), "temperature is 0"),
   ],
 )
-def test_bad_weights(tiny, options, message):
+def test_invalid_language_weights_are_refused(tiny, options, message):
   with pytest.raises(UsageError, match=message):
     captions(tiny, **options)
 
 
-def test_gin_sets_the_weights(tiny):
+def test_gin_sets_language_weights(tiny):
   with gin.config_scope("weighted"), gin.unlock_config():
     gin.parse_config(f"""
       weighted/CaptionStream.mixture = "{tiny.name}"

@@ -52,7 +52,7 @@ def listed(index) -> list[tuple[str, list[int]]]:
   ]
 
 
-def test_it_holds_the_languages_and_pieces_of_every_caption(corpus, model):
+def test_length_index_holds_languages_and_pieces_of_every_caption(corpus, model):
   assert length_batches.write(corpus, model, ["train"]) == {"train": 84}
   source = RecordSource(corpus)
   index = length_batches.index_of(source, model)
@@ -72,7 +72,7 @@ def test_a_part_of_a_split_uses_the_index_of_the_whole(corpus, model, never_smal
   assert listed(length_batches.index_of(part, model)) == by_hand(part, model)
 
 
-def test_several_splits_and_shards(tmp_path, model, never_small):
+def test_length_index_of_several_splits_and_shards(tmp_path, model, never_small):
   out = tmp_path / "splits"
   pictures = [tiny_record(index) for index in range(NUM_PICTURES)]
   shards = {"train": [pictures[:7], pictures[7:15]], "validation": [pictures[15:]]}
@@ -87,7 +87,7 @@ def test_several_splits_and_shards(tmp_path, model, never_small):
     assert listed(length_batches.index_of(source, model)) == by_hand(source, model)
 
 
-def test_processes_write_what_one_writes(corpus, model, monkeypatch):
+def test_length_index_is_the_same_for_any_number_of_processes(corpus, model, monkeypatch):
   folder = folder_of(corpus, "train", model)
   contents = []
   for processes, chunk in ((1, 1_024), (1, 5), (2, 5)):
@@ -102,7 +102,7 @@ def test_processes_write_what_one_writes(corpus, model, monkeypatch):
   assert sorted(contents[0]) == ["index.json", "layouts.npy", "lengths.npy"]
 
 
-def test_a_very_long_caption_takes_two_bytes(tmp_path):
+def test_length_index_stores_long_captions_as_uint16(tmp_path):
   record = records.Record(
     "long",
     corpora.png(corpora.colour(0)),
@@ -125,7 +125,7 @@ def test_a_large_split_without_an_index_names_the_command(corpus, model, never_s
     length_batches.index_of(RecordSource(corpus, "train[:9]"), model)
 
 
-def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_path):
+def test_length_index_depends_on_the_vocabulary(corpus, model, never_small, tmp_path):
   length_batches.write(corpus, model, ["train"])
   other = train_vocabulary(f"{corpus}/text.txt", str(tmp_path / "other.model"), size=420, span_words=True)
   with pytest.raises(UsageError, match=r"index of lengths for 'train' and .*other\.model"):
@@ -138,7 +138,7 @@ def test_another_vocabulary_has_another_index(corpus, model, never_small, tmp_pa
     length_batches.index_of(RecordSource(corpus), other)
 
 
-def test_other_records_are_noticed(corpus, model):
+def test_length_index_notices_changed_records(corpus, model):
   length_batches.write(corpus, model, ["train"])
   for path in corpus.glob("*.array_record-*-of-?????"):
     path.unlink()
@@ -164,7 +164,7 @@ def test_other_records_are_noticed(corpus, model):
     ("layouts.npy", lambda data: data[:-1] + b"\x09"),
   ],
 )
-def test_a_damaged_index_is_one_line(corpus, model, name, change):
+def test_damaged_length_index_is_one_line(corpus, model, name, change):
   length_batches.write(corpus, model, ["train"])
   path = folder_of(corpus, "train", model) / name
   path.write_bytes(change(path.read_bytes()))
@@ -173,7 +173,7 @@ def test_a_damaged_index_is_one_line(corpus, model, name, change):
   assert "\n" not in str(raised.value)
 
 
-def test_nothing_is_left_of_a_write_that_failed(corpus, model, monkeypatch):
+def test_failed_write_of_a_length_index_keeps_the_old_one(corpus, model, monkeypatch):
   length_batches.write(corpus, model, ["train"])
   folder = folder_of(corpus, "train", model)
   before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -188,7 +188,7 @@ def test_nothing_is_left_of_a_write_that_failed(corpus, model, monkeypatch):
   assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_only_what_is_absent_is_made(corpus, model):
+def test_write_absent_makes_only_missing_length_indexes(corpus, model):
   length_batches.write_absent(corpus, model, ["train"])
   about = folder_of(corpus, "train", model) / "index.json"
   made = about.stat().st_mtime_ns
@@ -197,11 +197,11 @@ def test_only_what_is_absent_is_made(corpus, model):
   assert json.loads(about.read_text())["vocabulary"] == model.sha256
 
 
-def test_a_part_of_a_split_gets_no_index_of_its_own(corpus, model):
+def test_length_index_of_a_split_slice_is_refused(corpus, model):
   with pytest.raises(UsageError, match=r"'train\[:3\]' is a part of a split"):
     length_batches.write(corpus, model, ["train[:3]"])
 
 
-def test_tfds_reads_the_folder_as_before(corpus, model):
+def test_tfds_ignores_the_folder_of_length_indexes(corpus, model):
   length_batches.write(corpus, model, ["train"])
   assert len(RecordSource(corpus)) == NUM_PICTURES and records.splits(corpus) == ["train"]

@@ -25,7 +25,7 @@ def test_a_rate_that_would_have_no_place_is_refused():
     places_of([20000, 1])
 
 
-def test_the_rates_hold_in_any_stretch():
+def test_mixed_order_keeps_the_rates_in_any_range():
   order = MixedOrder(5, [700, 300, 40], places_of([0.6, 0.3, 0.1]))
   for start in (0, 123_456, 10**9):
     counts = np.bincount(order.at(np.arange(start, start + 2000)).parts, minlength=3)
@@ -36,7 +36,7 @@ def test_the_rates_hold_in_any_stretch():
   assert stats.chi2_contingency(pairs).pvalue > 1e-3
 
 
-def test_every_picture_of_a_corpus_comes_once_an_epoch_of_this_corpus():
+def test_mixed_order_permutes_each_corpus_once_an_epoch():
   order = MixedOrder(3, [50, 70], places_of([2, 1]))
   found = order.at(np.arange(3 * BLOCK))
   for part, (start, size) in enumerate([(0, 50), (50, 70)]):
@@ -48,7 +48,7 @@ def test_every_picture_of_a_corpus_comes_once_an_epoch_of_this_corpus():
     assert indices[:size].tolist() != indices[size : 2 * size].tolist()
 
 
-def test_a_position_does_not_depend_on_those_asked_for_with_it():
+def test_mixed_order_at_a_position_is_independent_of_others():
   order = MixedOrder(3, [50, 70], places_of([2, 1]))
   positions = np.array([9_998, 3, 10_001, 10**12, 25_000])
   together = order.at(positions)
@@ -63,12 +63,12 @@ def test_corpora_of_one_size_are_not_permuted_alike():
   assert np.mean(first[:shared] == second[:shared]) < 0.05
 
 
-def test_an_evaluation_shows_every_picture_once():
+def test_mixed_order_once_yields_every_image_once():
   once = MixedOrder(1, [30, 12], places_of([1, 9])).once().at(np.arange(42))
   assert sorted(once.indices.tolist()) == list(range(42))
   assert once.parts.tolist() == (once.indices >= 30).astype(int).tolist()
 
 
-def test_how_often_pictures_are_seen():
+def test_order_seen_counts_epochs_of_each_corpus():
   assert MixedOrder(1, [100, 20], places_of([1, 1])).seen(200) == [1.0, 5.0]
   assert Order(1, [100]).seen(250) == [2.5]

@@ -24,7 +24,7 @@ def corpus(folder, codes):
   return folder
 
 
-def test_tasks_of_a_built_corpus(tmp_path):
+def test_register_built_makes_a_task_for_each_language(tmp_path):
   made = registry.register_built("photographs", str(corpus(tmp_path / "one", ["th", "pt-BR"])))
   assert made.languages == ("th", "pt-BR") and made.splits == ("train",)
   assert registry.registration("photographs").rates == {"th": 1.0, "pt-BR": 1.0}
@@ -34,7 +34,7 @@ def test_tasks_of_a_built_corpus(tmp_path):
     registry.register_built("photographs", str(tmp_path / "one"))
 
 
-def test_the_mixture_of_gin_follows_its_folder(tmp_path):
+def test_own_mixture_follows_the_data_dir_of_gin(tmp_path):
   registry.register_own("albums")
   with gin.unlock_config():
     for name, codes in (("one", ["en"]), ("two", ["de", "pt-BR"])):
@@ -43,7 +43,7 @@ def test_the_mixture_of_gin_follows_its_folder(tmp_path):
   assert "albums_en" not in seqio.TaskRegistry.names()
 
 
-def test_a_folder_of_another_corpus_is_refused(tmp_path):
+def test_register_built_refuses_a_folder_without_languages_txt(tmp_path):
   with pytest.raises(UsageError, match="languages.txt is missing"):
     registry.register_built("nothing_there", str(tmp_path))
   # Its name is still free.

@@ -19,19 +19,19 @@ def jobs(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Job]:
 
 
 @pytest.mark.parametrize("workers, depth", [(1, 1), (1, 4), (3, 2), (4, 20)])
-def test_results_come_in_order(workers, depth):
+def test_prefetch_yields_results_in_order(workers, depth):
   squares = jobs(lambda item: item * item, range(10))
   assert list(prefetch(squares, workers, depth)) == [i * i for i in range(10)]
   assert not threads()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_parts_are_joined_in_order(workers):
+def test_prefetch_joins_parts_of_a_job_in_order(workers):
   items = (Job([partial(pow, item, part) for part in range(5)], tuple) for item in range(10))
   assert list(prefetch(items, workers)) == [tuple(item**part for part in range(5)) for item in range(10)]
 
 
-def test_several_threads_work_at_one_item():
+def test_several_threads_share_one_job():
   # No part ends before the other has begun.
   meet = threading.Barrier(2, timeout=30)
   assert list(prefetch([Job([meet.wait, meet.wait], sorted)], workers=2, depth=1)) == [[0, 1]]
@@ -41,11 +41,11 @@ def test_a_job_runs_on_the_thread_that_asks():
   assert Job([threading.current_thread] * 2, set).run() == {threading.current_thread()}
 
 
-def test_no_items():
+def test_prefetch_of_no_items_is_empty():
   assert list(prefetch([])) == []
 
 
-def test_an_error_is_raised_when_its_turn_comes():
+def test_prefetch_raises_an_error_in_order():
   def divide(item: int) -> float:
     return 12 / (3 - item)
 
@@ -56,7 +56,7 @@ def test_an_error_is_raised_when_its_turn_comes():
   assert not threads()
 
 
-def test_of_several_errors_in_an_item_the_first_part_s_is_raised():
+def test_prefetch_raises_the_error_of_the_first_part():
   late = threading.Event()
 
   def fail(number: int) -> None:

@@ -24,7 +24,7 @@ def reading(stream, monkeypatch) -> list[int]:
   return read
 
 
-def test_reads_what_the_run_will_read_and_leaves_the_stream_alone(tiny, monkeypatch):
+def test_reading_rate_reads_the_steps_of_the_run(tiny, monkeypatch):
   stream = captions(tiny, workers=2, target_length=3)
   read = reading(stream, monkeypatch)
   assert reading_rate(stream, 6, start_step=5, seconds=60) > 0
@@ -37,7 +37,7 @@ def test_reads_what_the_run_will_read_and_leaves_the_stream_alone(tiny, monkeypa
   assert stream.lost["captions truncated at the target length"] > 0
 
 
-def test_ends_after_its_time(tiny, monkeypatch):
+def test_reading_rate_ends_after_its_seconds(tiny, monkeypatch):
   stream = captions(tiny, workers=1, batch_size=NUM_PICTURES, depth=2)
   read = reading(stream, monkeypatch)
   assert reading_rate(stream, NUM_PICTURES, seconds=1e-9) > 0
@@ -45,19 +45,19 @@ def test_ends_after_its_time(tiny, monkeypatch):
   assert len(read) <= 8 * (1 + 1 + 2)
 
 
-def test_a_try_of_no_time_reads_nothing(tiny, monkeypatch):
+def test_reading_rate_of_0_seconds_reads_nothing(tiny, monkeypatch):
   stream = captions(tiny)
   read = reading(stream, monkeypatch)
   assert reading_rate(stream, 6, seconds=0) == 0
   assert not read
 
 
-def test_nothing_is_known_of_another_kind_of_stream():
+def test_reading_rate_of_an_unknown_stream_is_0():
   assert reading_rate(object(), 6) == 0
 
 
 @pytest.mark.parametrize("bad", [[3], range(4)])
-def test_a_bad_picture_is_left_for_the_run(tmp_path, register, bad):
+def test_reading_rate_leaves_undecodable_images_to_the_run(tmp_path, register, bad):
   pictures = [tiny_record(index) for index in range(4)]
   for index in bad:
     pictures[index].image = pictures[index].image[:40]

@@ -1,4 +1,4 @@
-"""A file of records counts as written when all of it was read back."""
+"""Files of records are read back after writing: damaged ones are named, and written again by a resumed build."""
 
 import functools
 import os
@@ -57,7 +57,7 @@ def _lose(path):
     (lambda path: path.write_bytes(path.read_bytes()[:70_000]), "read back"),
   ],
 )
-def test_a_file_that_is_not_what_was_written_is_named(tmp_path, monkeypatch, spoil, words):
+def test_write_split_names_a_file_that_reads_back_differently(tmp_path, monkeypatch, spoil, words):
   _spoiling(monkeypatch, spoil)
   with pytest.raises(XmcapError, match=words) as raised:
     _write(tmp_path / "out", 500)
@@ -65,7 +65,7 @@ def test_a_file_that_is_not_what_was_written_is_named(tmp_path, monkeypatch, spo
   assert "then build again" in str(raised.value)
 
 
-def test_a_file_of_a_killed_build_is_written_again_if_it_cannot_be_read_back(tmp_path):
+def test_resumed_build_rewrites_a_damaged_shard(tmp_path):
   marks = tmp_path / "marks"
   marks.mkdir()
   _write(tmp_path / "out", 500, finished=marks)
@@ -80,7 +80,7 @@ def test_a_file_of_a_killed_build_is_written_again_if_it_cannot_be_read_back(tmp
   assert paths[0].stat().st_mtime_ns == kept
 
 
-def test_an_empty_file_among_others_is_fine(tmp_path):
+def test_empty_shard_is_allowed(tmp_path):
   written = record_writer.write_split(
     tmp_path, "train", [0, 1], lambda shard: _records(3 * shard, shard), dataset="some", processes=1
   )

@@ -25,11 +25,11 @@ def tagged() -> Record:
   )
 
 
-def test_tags_and_their_languages_come_back():
+def test_tags_by_language_round_trip():
   assert records.parse(records.serialize(tagged())) == tagged()
 
 
-def test_the_bytes_are_those_of_tfds(tmp_path):
+def test_tags_by_language_parse_from_tfds_bytes(tmp_path):
   serialized = tfds_builders.features().serialize_example(
     tfds_builders.features().encode_example(tfds_builders.as_example(tagged()))
   )
@@ -52,11 +52,11 @@ def test_tfds_reads_the_tags(tmp_path):
     ({"zh": ["a\nb"]}, "contains a line break"),
   ],
 )
-def test_tags_are_checked(tags, message):
+def test_invalid_tags_by_language_are_refused(tags, message):
   with pytest.raises(XmcapError, match=message):
     records.check(Record("k", png(), [], tags_by_language=tags))
 
 
-def test_an_unknown_source_is_refused():
+def test_unknown_caption_source_is_refused():
   with pytest.raises(XmcapError, match="source 'guessed' is not one of human, mt, translated"):
     records.check(Record("k", png(), [Caption("en", "a", source="guessed")]))

@@ -1,4 +1,4 @@
-"""Records: what is written is read again, by TFDS too; damage and bad input are named in one line."""
+"""Writing and reading records: round trips, TFDS as reader, and one-line errors of damaged files."""
 
 import concurrent.futures
 import io
@@ -53,7 +53,7 @@ def test_records_come_back_in_order(tmp_path):
   assert list(source) == [record(number) for number in range(8)]
 
 
-def test_a_split_goes_on_with_the_shards_that_are_whole(tmp_path):
+def test_write_split_resumes_after_complete_shards(tmp_path):
   shards = [range(0, 3), range(3, 4), range(4, 8)]
   (tmp_path / "marks").mkdir()
 
@@ -87,7 +87,7 @@ def test_read_takes_indices_in_any_order_and_twice(tmp_path):
   assert RecordSource(tmp_path).read(indices) == [record(number) for number in indices]
 
 
-def test_iterate_reads_a_record_when_it_is_asked_for(tmp_path):
+def test_iterate_reads_records_lazily(tmp_path):
   write(tmp_path)
   parsed = []
   found = RecordSource(tmp_path).iterate([7, 0, 3], lambda data: parsed.append(data) or records.parse(data))
@@ -95,13 +95,13 @@ def test_iterate_reads_a_record_when_it_is_asked_for(tmp_path):
   assert list(found) == [record(0), record(3)]
 
 
-def test_part_of_a_split(tmp_path):
+def test_record_source_reads_a_slice_of_a_split(tmp_path):
   write(tmp_path)
   part = RecordSource(tmp_path, "train[2:5]")
   assert [r.key for r in part] == [record(number).key for number in (2, 3, 4)]
 
 
-def test_a_sum_of_splits(tmp_path):
+def test_record_source_joins_splits_with_plus(tmp_path):
   write(tmp_path)
   parts = RecordSource(tmp_path, "train+train[5:6]")
   assert [r.key for r in parts] == [record(number).key for number in (*range(8), 5)]
@@ -227,7 +227,7 @@ def test_damaged_file_is_named(tmp_path):
 @pytest.mark.parametrize(
   "length, reason", [(1 << 16, r"range of \[0, 0\)"), (1000, "at least 64KB")], ids=["cut", "short"]
 )
-def test_what_is_wrong_with_a_damaged_file_is_said(tmp_path, length, reason):
+def test_error_of_a_damaged_file_gives_the_reason(tmp_path, length, reason):
   write(tmp_path)
   path = tmp_path / "toy-train.array_record-00002-of-00003"
   path.write_bytes(path.read_bytes()[:length])
@@ -257,7 +257,7 @@ def test_broken_metadata_is_one_line(tmp_path):
   assert "\n" not in str(caught.value)
 
 
-def test_a_corpus_cannot_have_a_module_imported(tmp_path, monkeypatch):
+def test_features_json_cannot_import_a_module(tmp_path, monkeypatch):
   """TFDS imports the module of each class that a `features.json` names."""
   write(tmp_path / "corpus")
   (tmp_path / "a_trap.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')")
@@ -273,7 +273,7 @@ def test_a_corpus_cannot_have_a_module_imported(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
   "text", ["[" * 100_000, "[]", "null", '{"splits": 1}', '{"splits": [{"shardLengths": ["x"]}]}']
 )
-def test_metadata_of_another_kind_is_one_line(tmp_path, text):
+def test_malformed_dataset_info_is_one_line(tmp_path, text):
   write(tmp_path)
   (tmp_path / "dataset_info.json").write_text(text)
   with pytest.raises(XmcapError) as caught:
@@ -281,7 +281,7 @@ def test_metadata_of_another_kind_is_one_line(tmp_path, text):
   assert "\n" not in str(caught.value)
 
 
-def test_a_name_of_files_that_means_nothing_is_one_line(tmp_path):
+def test_invalid_filename_template_is_one_line(tmp_path):
   write(tmp_path)
   path = tmp_path / "dataset_info.json"
   path.write_text(path.read_text().replace("{FILEFORMAT}", "{FILEFORT}"))
@@ -309,12 +309,12 @@ def test_folder_that_cannot_be_made_is_a_usage_error(tmp_path):
     write(tmp_path / "file" / "corpus")
 
 
-def test_tags_come_back(tmp_path):
+def test_tags_file_round_trip(tmp_path):
   record_writer.write_tags(tmp_path, ["red apple", "dog"])
   assert records.read_tags(tmp_path) == ["red apple", "dog"]
 
 
-def test_absent_and_repeated_tags(tmp_path):
+def test_missing_tags_file_and_repeated_tags_are_refused(tmp_path):
   with pytest.raises(UsageError, match="tags.txt is missing"):
     records.read_tags(tmp_path)
   (tmp_path / "tags.txt").write_text("dog\ncat\ndog\n")
@@ -322,12 +322,12 @@ def test_absent_and_repeated_tags(tmp_path):
     records.read_tags(tmp_path)
 
 
-def test_parse_of_other_bytes_is_a_value_error():
+def test_parse_of_invalid_bytes_is_a_value_error():
   with pytest.raises(ValueError, match="not a record"):
     records.parse(os.urandom(3) + b"\xff" * 20)
 
 
-def test_columns_are_those_of_the_record():
+def test_parse_columns_equals_parse():
   columns = [parse_columns(records.serialize(record(number))) for number in range(2)]
   for number, found in enumerate(columns):
     expected = record(number)
@@ -339,13 +339,13 @@ def test_columns_are_those_of_the_record():
 
 
 @pytest.mark.parametrize("codes", [("en", "th"), ("th",), ("th", "en", "en"), ()])
-def test_other_languages_have_another_layout(codes):
+def test_layout_depends_on_the_languages_of_captions(codes):
   other = Record("k", png(0), [Caption(code, "text") for code in codes])
   found, usual = (parse_columns(records.serialize(of)) for of in (other, record(0)))
   assert found.layout != usual.layout
 
 
-def test_columns_of_other_bytes_are_a_value_error():
+def test_parse_columns_of_invalid_bytes_is_a_value_error():
   whole = records.serialize(record(0))
   for data in (b"\xff" * 20, whole[:-1], b"", whole.replace(b"image", b"imagf")):
     with pytest.raises(ValueError, match="not a record"):

@@ -1,4 +1,4 @@
-"""Mixtures of corpora: what is drawn of each, in a stream and in seqio, and what is refused."""
+"""Mixtures of corpora: drawing by rates in a stream and in seqio, and refused mixtures."""
 
 import itertools
 import shutil
@@ -72,7 +72,7 @@ def chi_square(counts, expected) -> float:
   return float(((np.array(counts) - expected) ** 2 / np.array(expected)).sum())
 
 
-def test_rates_count_pictures(mixed):
+def test_mixture_rates_count_images(mixed):
   stream = captions(mixed)
   found = stream.order.at(np.arange(5 * BLOCK) + 7)
   assert np.bincount(found.parts[BLOCK : 2 * BLOCK]).sum() == BLOCK
@@ -120,7 +120,7 @@ def test_examples_are_those_of_their_corpus(mixed, corpora):
 
 
 @pytest.mark.parametrize("options", [{}, {"target_lengths": (6, 12, 24), "bucket_window": 4}])
-def test_any_step_and_any_number_of_processes_see_the_same(mixed, options):
+def test_mixture_is_the_same_for_any_step_and_processes(mixed, options):
   options = {"batch_size": 24, **options}
   stream = captions(mixed, **options)
   forward = [stream.batch(step) for step in range(8)]
@@ -133,7 +133,7 @@ def test_any_step_and_any_number_of_processes_see_the_same(mixed, options):
   assert with_window == sorted(key for step in range(8) for key in plain.batch(step)["key"])
 
 
-def test_the_first_batch_far_away_reads_no_more(mixed, monkeypatch):
+def test_mixture_batch_at_a_far_step_reads_only_its_own_records(mixed, monkeypatch):
   read, permuted = [], []
   stream = captions(mixed)
   iterate = records.RecordSource.iterate
@@ -152,7 +152,7 @@ def test_the_first_batch_far_away_reads_no_more(mixed, monkeypatch):
     assert len(read) == stream.num_images and len(permuted) <= 2
 
 
-def test_sources_of_one_corpus(corpora):
+def test_caption_sources_of_a_corpus_are_selected(corpora):
   _, other = corpora
   stream = captions(other, batch_size=2 * NUM_OTHERS, sources=("human",))
   found = {caption for row in texts(stream, stream.batch(0)) for caption in row}
@@ -164,7 +164,7 @@ def test_sources_of_one_corpus(corpora):
 
 
 @pytest.mark.parametrize("weights", ["rates", "count"])
-def test_lengths_follow_sources(corpora, weights):
+def test_target_lengths_follow_caption_sources(corpora, weights):
   _, other = corpora
   options = dict(sources=("human", "translated"), language_weights=weights)
   plain = captions(other, **options)
@@ -176,7 +176,7 @@ def test_lengths_follow_sources(corpora, weights):
     )
 
 
-def test_languages_are_those_of_each_corpus(corpora):
+def test_mixture_languages_are_set_per_corpus(corpora):
   one, other = corpora
   name = configure(
     [{"corpus": one.name, "languages": ["ar", "en"]}, {"corpus": f"{other.name}_de", "rate": 2}]
@@ -195,7 +195,7 @@ def test_languages_are_those_of_each_corpus(corpora):
     captions(found, languages=("ar",))
 
 
-def test_splits_of_a_part(corpora):
+def test_mixture_part_maps_its_splits(corpora):
   one, other = corpora
   splits = {"train": "train[:4]"}
   name = configure([{"corpus": one.name, "splits": splits}, {"corpus": other.name}, {"corpus": one.name}])
@@ -206,7 +206,7 @@ def test_splits_of_a_part(corpora):
     captions(registry.registration(name), split="train[:2]")
 
 
-def test_an_evaluation_sees_every_picture_once(mixed):
+def test_mixture_first_yields_every_image_once(mixed):
   stream = captions(mixed, batch_size=24)
   once, steps = stream.first(len(stream.source))
   keys = [
@@ -220,7 +220,7 @@ def test_an_evaluation_sees_every_picture_once(mixed):
   assert epochs.examples(stream) == NUM_PICTURES * 3 + NUM_PICTURES // 2 + NUM_OTHERS * 2
 
 
-def test_it_is_checked_and_shown(mixed):
+def test_preflight_and_show_read_a_mixture(mixed):
   stream = captions(mixed, batch_size=24)
   sample = preflight.read_split(stream)
   assert (sample.pictures, sample.looked_at, sample.missing) == (len(stream.source), len(stream.source), ())
@@ -228,7 +228,7 @@ def test_it_is_checked_and_shown(mixed):
   assert len(show.examples(stream, 3)) == 12
 
 
-def test_a_resumed_run_needs_the_same_rates_and_splits(corpora, mixed):
+def test_signature_names_rates_and_splits_of_a_mixture(corpora, mixed):
   one, other = corpora
   signature = captions(mixed).signature()
   assert signature["places"] == {one.name: 6_000, other.name: 4_000}
@@ -272,7 +272,7 @@ def test_a_mixture_of_seqio_makes_a_stream(corpora):
   assert captions(registry.registration(name)).order.counts.tolist() == [5_000, 5_000]
 
 
-def test_in_python(corpora):
+def test_register_mixture_from_python(corpora):
   one, other = corpora
   name = next(_names)
   registry.register_mixture(name, [registry.Part(one.name), registry.Part(other.name, rate=3)])
@@ -282,7 +282,7 @@ def test_in_python(corpora):
     registry.register_mixture(one.name, [registry.Part(other.name)])
 
 
-def test_the_corpora_need_one_vocabulary(corpora, tmp_path, register):
+def test_mixture_refuses_different_vocabularies(corpora, tmp_path, register):
   one, _ = corpora
   write_corpus(tmp_path, [other_record(index) for index in range(4)])
   different = register(tmp_path, languages=("de", "en"))
@@ -307,7 +307,7 @@ def test_the_corpora_need_one_vocabulary(corpora, tmp_path, register):
     ({"source": ("human",)}, "unknown field `source`"),
   ],
 )
-def test_bad_parts_are_refused_in_one_line(corpora, change, message):
+def test_invalid_mixture_parts_are_refused_in_one_line(corpora, change, message):
   one, other = corpora
   name = configure([{"corpus": one.name}, {"corpus": other.name, **change}])
   with pytest.raises(UsageError, match=message) as raised:
@@ -315,7 +315,7 @@ def test_bad_parts_are_refused_in_one_line(corpora, change, message):
   assert "\n" not in str(raised.value)
 
 
-def test_other_bad_mixtures(corpora, mixed):
+def test_empty_and_malformed_mixtures_are_refused(corpora, mixed):
   one, _ = corpora
   with pytest.raises(UsageError, match="is empty: give at least one corpus"):
     registry.registration(configure([]))

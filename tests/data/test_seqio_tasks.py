@@ -48,7 +48,7 @@ def test_sequence_lengths_resize_and_trim(tiny):
   assert first["targets"].tolist() == tiny.vocabulary().encode(tiny_record(0).captions[1].text)[:3]
 
 
-def test_pictures_of_different_sizes_keep_their_own(tmp_path, register):
+def test_seqio_images_keep_their_sizes(tmp_path, register):
   pictures = [
     records.Record(f"k{side}", png(np.zeros((side, 2 * side, 3), np.uint8)), [records.Caption("en", "black")])
     for side in (8, 11)
@@ -82,7 +82,7 @@ def test_shards_part_the_records(tiny, shuffle):
   assert sorted(keys) == [f"{index:016x}".encode() for index in range(NUM_PICTURES)]
 
 
-def test_the_mixture_draws_by_its_rates(tiny_dir, register):
+def test_seqio_mixture_draws_by_its_rates(tiny_dir, register):
   corpus = register(tiny_dir, languages=("de", "en"), rates={"de": 1.0, "en": 3.0})
   dataset = seqio.get_mixture_or_task(corpus.name).get_dataset(
     sequence_length={"image": SIDE, "targets": 32}, split="train", shuffle=True, seed=0, num_epochs=None
@@ -92,7 +92,7 @@ def test_the_mixture_draws_by_its_rates(tiny_dir, register):
   assert english / 400 == pytest.approx(0.75, abs=0.06)
 
 
-def test_features_know_the_vocabulary(tiny):
+def test_output_features_name_the_vocabulary(tiny):
   features = seqio.get_mixture_or_task(tiny.name).output_features
   assert sorted(features) == ["image", "inputs", "targets"]
   vocabulary = features["targets"].vocabulary
@@ -101,7 +101,7 @@ def test_features_know_the_vocabulary(tiny):
   assert vocabulary.sentencepiece_model_file == tiny.location().vocabulary
 
 
-def test_a_corpus_is_registered_without_any_data(register):
+def test_corpus_registers_without_a_data_dir(register):
   corpus = register(None, build_hint="`make it`")
   with pytest.raises(UsageError, match=rf"set --gin.{corpus.name}.data_dir=DIR \(`make it` makes one\)"):
     corpus.source("train")
@@ -109,7 +109,7 @@ def test_a_corpus_is_registered_without_any_data(register):
     corpus.vocabulary()
 
 
-def test_a_corpus_that_moved_is_opened_anew(tiny_dir, tmp_path, register):
+def test_changed_data_dir_reopens_the_corpus(tiny_dir, tmp_path, register):
   corpus = register(tiny_dir)
   assert len(corpus.source("train")) == NUM_PICTURES
   assert corpus.source("train") is corpus.source("train")
@@ -119,19 +119,19 @@ def test_a_corpus_that_moved_is_opened_anew(tiny_dir, tmp_path, register):
   assert corpus.vocabulary().path == str(tmp_path / "vocabulary.model")
 
 
-def test_no_vocabulary_beside_the_records(tmp_path, register):
+def test_missing_vocabulary_model_is_refused(tmp_path, register):
   corpus = register(write_corpus(tmp_path, [tiny_record(0)], train_vocabulary=False))
   with pytest.raises(UsageError, match="vocabulary.model.*No such file"):
     corpus.vocabulary()
 
 
 @pytest.mark.parametrize("rates", [{"en": 1.0}, {"en": 1.0, "de": -1.0}, {"en": 0.0, "de": 0.0}])
-def test_bad_rates(rates):
+def test_register_corpus_refuses_bad_rates(rates):
   with pytest.raises(UsageError, match="for exactly its languages"):
     registry.register_corpus("never", languages=("en", "de"), rates=rates)
 
 
-def test_bad_language():
+def test_register_corpus_refuses_an_unknown_language():
   with pytest.raises(UsageError, match="unknown language 'iw'"):
     registry.register_corpus("never", languages=("en", "iw"))
 
@@ -150,7 +150,7 @@ def test_an_unknown_mixture_suggests_the_nearest(tiny):
   assert nearest in str(error.value)
 
 
-def test_what_is_not_a_corpus_is_refused(tiny_dir, register):
+def test_registration_refuses_rate_0_and_text_mixtures(tiny_dir, register):
   one = register(tiny_dir)
   silent = f"{one.name}_silent"
   seqio.MixtureRegistry.add(silent, [(f"{one.name}_en", 0)])
@@ -187,7 +187,7 @@ def whole(tmp_path, register):
   return register(out, languages=("en",))
 
 
-def test_a_part_draws_as_the_scores_do(whole):
+def test_register_part_draws_the_subset_that_scores_use(whole):
   part = registry.register_part(f"{whole.name}_600", whole, subset="xm600:3")
   source = part.source("train")
   keys = [record.key for record in source]
@@ -202,7 +202,7 @@ def test_a_part_draws_as_the_scores_do(whole):
   assert len(examples(f"{part.name}_en")) == 600
 
 
-def test_a_part_by_a_file_of_keys_feeds_a_stream(whole, tmp_path):
+def test_register_part_by_a_file_of_keys_feeds_a_stream(whole, tmp_path):
   from xmcap.data.stream import CaptionStream
 
   (tmp_path / "keys.txt").write_text(f"{7:016x}\n{3:016x}\n")
@@ -211,7 +211,7 @@ def test_a_part_by_a_file_of_keys_feeds_a_stream(whole, tmp_path):
   assert set(batch["key"]) == {f"{7:016x}", f"{3:016x}"}
 
 
-def test_a_part_of_the_splits(tiny):
+def test_register_part_limits_the_splits(tiny):
   part = registry.register_part(f"{tiny.name}_dev", tiny, splits=("validation",))
   assert part.location() == tiny.location()
   assert part.languages == tiny.languages
@@ -229,7 +229,7 @@ def test_a_part_of_the_splits(tiny):
     ("xm600", tuple(LANGUAGES), ["test"]),
   ],
 )
-def test_the_corpora_of_the_paper(name, languages, splits):
+def test_languages_and_splits_of_the_registered_corpora(name, languages, splits):
   import xmcap.tasks  # noqa: F401
 
   assert tuple(registry.registration(name).rates) == languages

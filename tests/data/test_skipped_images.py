@@ -33,7 +33,7 @@ def weights_of(batch):
 
 
 @pytest.mark.parametrize("kind", [captions, tags])
-def test_a_picture_that_cannot_be_decoded_stops_the_run_and_the_way_out_is_named(damaged, kind):
+def test_on_bad_stop_names_the_undecodable_image(damaged, kind):
   with pytest.raises(XmcapError, match=r"picture '0{15}[38]': .*, or skip such pictures .* on_bad = 'skip'"):
     list(kind(damaged).batches(0, num_steps=2))
 
@@ -56,7 +56,7 @@ def test_a_skipped_picture_is_black_and_has_weight_0(damaged, tiny, kind):
   assert found >= set(BAD) and stream.lost["pictures that cannot be decoded"] == 2 * len(BAD)
 
 
-def test_what_was_read_before_makes_no_difference(damaged):
+def test_batches_with_skipped_images_are_independent_of_earlier_reads(damaged):
   stream = captions(damaged, on_bad="skip")
   batches = [stream.batch(step) for step in range(4)]
   for step in (3, 1):
@@ -64,7 +64,7 @@ def test_what_was_read_before_makes_no_difference(damaged):
       np.testing.assert_array_equal(batches[step][name], array)
 
 
-def test_each_is_listed_once_over_all_starts(damaged, tmp_path):
+def test_skipped_images_are_listed_once_across_restarts(damaged, tmp_path):
   file = tmp_path / "skipped-pictures-0.jsonl"
   for _ in range(2):
     stream = captions(damaged, on_bad="skip")
@@ -76,7 +76,7 @@ def test_each_is_listed_once_over_all_starts(damaged, tmp_path):
   assert all("cannot be decoded" in line["reason"] for line in lines)
 
 
-def test_one_more_than_the_limit_ends_the_run(damaged, tmp_path):
+def test_exceeding_bad_limit_ends_the_run(damaged, tmp_path):
   file = tmp_path / "list"
   stream = captions(damaged, on_bad="skip", bad_limit=1)
   stream.skipped.list_in(file)
@@ -98,7 +98,7 @@ def test_images_listed_by_an_earlier_start_count_towards_the_limit(tmp_path):
     later.add("b", XmcapError("picture 'b': cannot be decoded"))
 
 
-def test_a_listed_image_that_was_mended_has_its_weight_again(tiny, tmp_path):
+def test_repaired_image_regains_its_weight(tiny, tmp_path):
   file = tmp_path / "list"
   before = SkippedImages("skip")
   before.list_in(file)
@@ -109,20 +109,20 @@ def test_a_listed_image_that_was_mended_has_its_weight_again(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", "[" * 100_000, '{"key": "a"}'])
-def test_a_list_that_is_none(tmp_path, text):
+def test_invalid_list_of_skipped_images_is_refused(tmp_path, text):
   (tmp_path / "list").write_text(f"{text}\n")
   with pytest.raises(XmcapError, match="not a list of skipped pictures"):
     SkippedImages("skip").list_in(tmp_path / "list")
 
 
-def test_a_part_of_a_stream_counts_for_itself(damaged):
+def test_resized_stream_counts_skipped_images_separately(damaged):
   stream = captions(damaged, on_bad="skip", bad_limit=5)
   small = stream.resized(NUM_PICTURES)
   small.batch(0)
   assert len(small.lost) and not stream.lost
 
 
-def test_settings_that_are_none(damaged):
+def test_invalid_on_bad_and_bad_limit_are_refused(damaged):
   with pytest.raises(UsageError, match="on_bad=ignore, .*choose skip or stop"):
     captions(damaged, on_bad="ignore")
   with pytest.raises(UsageError, match="bad_limit=-1"):

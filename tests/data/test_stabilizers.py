@@ -1,4 +1,4 @@
-"""Streams with stabilizers: what is paired with what, and the targets."""
+"""Streams with stabilizers: pairs of captions, and the targets."""
 
 import json
 from collections import Counter
@@ -24,12 +24,12 @@ def places(*captions, pivot="en"):
   return pivots_of(codes, ["human" if code.endswith("*") else "mt" for code in captions], pivot)
 
 
-def test_the_only_pivot_is_everybodys():
+def test_single_pivot_caption_pairs_with_all_captions():
   assert places("ar", "de*", "en*", "th") == [2, 2, 2, 2]
   assert places("de", "th", pivot="de") == [0, 0]
 
 
-def test_groups_as_coco35l_is_written():
+def test_captions_pair_within_coco35l_groups():
   # By number, then in the order of languages; the second lacks Thai, the third German.
   assert places("de", "en*", "th", "de", "en*", "en*", "th") == [1, 1, 1, 4, 4, 5, 5]
 
@@ -46,7 +46,7 @@ def test_groups_as_coco35l_is_written():
     (("de*", "en*", "th", "de*", "en*", "th"), [-1, 1, 1, -1, 4, 4]),
   ],
 )
-def test_what_cannot_be_paired_is_left_out(captions, expected):
+def test_captions_without_a_pair_are_left_out(captions, expected):
   assert places(*captions) == expected
 
 
@@ -80,7 +80,7 @@ def parts(stream, row):
 
 
 @pytest.mark.parametrize("form", ["plain", "consistent"])
-def test_targets_hold_the_pair(paired, form):
+def test_stabilizer_targets_hold_both_captions(paired, form):
   stream = captions(
     paired, batch_size=4 * 3, captions_per_image=3, stabilizer=Stabilizer(form, length=20), target_length=60
   )
@@ -120,7 +120,7 @@ def test_lengths_of_batches_count_both_captions(paired):
   assert stream.lost == {}
 
 
-def test_the_pivot_need_not_be_drawn(paired):
+def test_pivot_language_may_be_absent_from_languages(paired):
   stream = captions(
     paired, batch_size=4, captions_per_image=1, languages=("de",), stabilizer=Stabilizer(length=8)
   )
@@ -132,7 +132,7 @@ def test_the_pivot_need_not_be_drawn(paired):
   }
 
 
-def test_what_does_not_fit_is_refused(paired, tmp_path):
+def test_invalid_stabilizer_is_refused(paired, tmp_path):
   with pytest.raises(UsageError, match="Stabilizer.language is 'th', in which tiny.* has no captions"):
     captions(paired, stabilizer=Stabilizer(language="th", length=8))
   with pytest.raises(UsageError, match="a target of 24 tokens has no room after a stabilizer of 24"):
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_refused(paired, tmp_path):
     full.marks(Stabilizer())
 
 
-def test_runs_of_other_forms_are_not_mixed(paired):
+def test_signature_names_the_stabilizer_form(paired):
   signatures = [
     captions(paired, stabilizer=stabilizer).signature()
     for stabilizer in (None, Stabilizer("plain", length=8), Stabilizer(length=8))
@@ -177,7 +177,7 @@ def test_a_vocabulary_sees_oversampled_languages_more_often(folder, tmp_path, mo
   assert cli.main(["data", "vocabulary", folder, f"--out={tmp_path / 'no'}", "--oversample=en"]) == 2
 
 
-def test_a_sheet_of_examples_refuses(paired):
+def test_example_sheet_refuses_a_stabilizer(paired):
   with gin.unlock_config():
     gin.bind_parameter("CaptionStream.mixture", paired.name)
     gin.bind_parameter("CaptionStream.stabilizer", Stabilizer(length=8))

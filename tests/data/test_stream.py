@@ -17,7 +17,7 @@ from xmcap.errors import UsageError
 CUT = "captions truncated at the target length"
 
 
-def test_shapes_and_types(tiny):
+def test_caption_batch_shapes_and_dtypes(tiny):
   batch = captions(tiny).batch(0)
   assert {name: (array.shape, array.dtype) for name, array in batch.items() if name != "key"} == {
     "image": ((6, SIDE, SIDE, 3), np.uint8),
@@ -60,7 +60,7 @@ def test_the_captions_of_a_picture_are_in_different_languages(tiny):
       assert len({language for language, _ in row}) == 2
 
 
-def test_one_language_by_the_name_of_its_task(tiny):
+def test_caption_stream_of_a_task_has_one_language(tiny):
   stream = CaptionStream(f"{tiny.name}_de", batch_size=4, target_length=24, image_size=SIDE)
   assert stream.languages == ("de",)
   assert {row[0][0] for row in texts(stream, stream.batch(0))} == {"de"}
@@ -79,7 +79,7 @@ def test_captions_of_a_language_take_turns(tiny):
   assert begun == {True, False}  # not all pictures begin with their first caption
 
 
-def test_few_languages_go_on_with_further_captions_then_repeat(tiny):
+def test_captions_per_image_beyond_the_languages_repeats_captions(tiny):
   stream = captions(tiny, batch_size=24 * 5, captions_per_image=5)
   batch = stream.batch(0)
   for key, row in zip(batch["key"], texts(stream, batch), strict=True):
@@ -128,12 +128,12 @@ def test_long_captions_are_cut_without_an_end_and_counted(tiny):
     (dict(prefetch_bytes=-1), "prefetch_bytes=-1"),
   ],
 )
-def test_bad_configurations(tiny, options, message):
+def test_invalid_caption_stream_options_are_refused(tiny, options, message):
   with pytest.raises(UsageError, match=message):
     captions(tiny, **options)
 
 
-def test_gin_sets_it_up(tiny):
+def test_gin_configures_caption_stream(tiny):
   with gin.config_scope("test_stream"), gin.unlock_config():
     gin.parse_config(f"""
       test_stream/CaptionStream.mixture = "{tiny.name}"
@@ -145,7 +145,7 @@ def test_gin_sets_it_up(tiny):
   assert stream.image_size == 8 and stream.augment == images.Augment(min_area=0.5)
 
 
-def test_an_mt5_like_model_by_path(tiny_dir, tmp_path, register, monkeypatch):
+def test_caption_stream_with_an_mt5_vocabulary_by_path(tiny_dir, tmp_path, register, monkeypatch):
   model = io.BytesIO()
   with open(f"{tiny_dir}/text.txt", encoding="utf-8") as file:
     sentencepiece.SentencePieceTrainer.train(

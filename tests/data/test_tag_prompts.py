@@ -1,4 +1,4 @@
-"""Tags in prompts: which tags, where they stand, and what is refused."""
+"""`TagPrompts`: tags in prompts, their languages and order, and refused settings."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_tags_of_one_language_serve_all_languages():
   assert not prompts[1, 1].any()
 
 
-def test_predicted_tags_come_best_first_and_no_more_than_wanted(tmp_path):
+def test_predicted_tags_are_sorted_by_score_and_limited(tmp_path):
   rows = [("a", {"x": 0.1, "y": 0.9, "z": 0.5}), ("b", ["v", "w", "u"])]
   lines = [json.dumps({"image/key": key, "language": "en", "tags": tags}) for key, tags in rows]
   (tmp_path / "one").write_text(lines[0])
@@ -61,7 +61,7 @@ def test_predicted_tags_come_best_first_and_no_more_than_wanted(tmp_path):
     twice.read(None)
 
 
-def test_prompts_that_are_too_long_are_refused_with_the_picture_and_the_length():
+def test_prompt_longer_than_prompt_length_is_refused():
   tags = TagPrompts("own").read(OWN)
   assert tags.width(OWN, LETTERS, ["en", "zh"]) == 7
   tags.check_length(LETTERS, ["en", "zh"], 7)
@@ -77,7 +77,7 @@ def test_pictures_without_a_list_of_tags_are_named():
     TagPrompts("own").read(OWN).check(["a", "c", "d"])
 
 
-def test_a_language_without_tags_is_named_if_asked_for():
+def test_tag_prompts_name_a_language_without_tags():
   tags = TagPrompts("own").read({"a": {"en": [], "zh": ["X"]}, "b": {"zh": ["Y"]}})
   tags.check(["a", "b"], ["zh"])
   with pytest.raises(UsageError, match=r"no 'en' tags of 1 picture \(b\), only in other languages"):
@@ -91,12 +91,12 @@ def test_own_tags_need_records():
     TagPrompts("own").read(None)
 
 
-def test_at_least_one_tag():
+def test_tag_prompts_most_of_0_is_refused():
   with pytest.raises(UsageError, match="TagPrompts.most is 0"):
     TagPrompts("own", most=0)
 
 
-def test_a_stream_puts_the_own_tags_of_its_pictures_into_the_prompts(tmp_path, register):
+def test_caption_stream_puts_own_tags_into_prompts(tmp_path, register):
   tags = {0: ["dog"], 1: ["a", "dog"], 2: []}
   pictures = [tiny_record(index) for index in tags]
   for index, picture in enumerate(pictures):

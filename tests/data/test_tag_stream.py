@@ -28,7 +28,7 @@ def test_tags_beyond_the_last_slot_are_counted(tiny):
   assert stream.lost == {"tags beyond the last slot": NUM_PICTURES // 4}
 
 
-def test_what_is_beyond_the_end_is_not_counted_as_lost(tiny):
+def test_padding_beyond_the_split_is_not_counted_as_lost(tiny):
   stream = TagStream(tiny.name, batch_size=NUM_PICTURES, num_slots=2, image_size=SIDE)
   once, _ = stream.first(NUM_PICTURES, multiple=2 * NUM_PICTURES)
   assert len(once.batch(0)["key"]) == 2 * NUM_PICTURES
@@ -56,6 +56,6 @@ def test_an_unknown_tag_is_named(tmp_path, register):
     stream.batch(0)
 
 
-def test_no_slots(tiny):
+def test_num_slots_of_0_is_refused(tiny):
   with pytest.raises(UsageError, match="num_slots is 0"):
     TagStream(tiny.name, num_slots=0)

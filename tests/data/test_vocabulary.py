@@ -48,7 +48,7 @@ def foreign_model(path, **options) -> str:
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-def test_text_comes_back(vocabulary, text):
+def test_vocabulary_round_trip_of_text(vocabulary, text):
   assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
@@ -76,7 +76,7 @@ def test_ids_of_rows_without_a_piece_are_decoded_as_unknown(vocabulary):
   assert vocabulary.decode([vocabulary.rows - 1]) == vocabulary.decode([2])
 
 
-def test_all_at_once_is_the_same(vocabulary):
+def test_encode_all_equals_encode(vocabulary):
   assert vocabulary.encode_all(SENTENCES) == [vocabulary.encode(text) for text in SENTENCES]
   assert vocabulary.encode_all([]) == []
 
@@ -95,7 +95,7 @@ def test_a_model_without_language_pieces_spells_the_code(tmp_path):
   assert vocabulary.prompt("en") != vocabulary.prompt("de")
 
 
-def test_unknown_language(vocabulary):
+def test_prompt_of_an_unknown_language_is_refused(vocabulary):
   with pytest.raises(UsageError, match="unknown language 'xx'"):
     vocabulary.prompt("xx")
 
@@ -106,7 +106,7 @@ def test_rows_are_a_multiple_of_128(vocabulary, monkeypatch, size, rows):
   assert vocabulary.rows == rows
 
 
-def test_training_twice_gives_the_same_bytes(text_file, tmp_path, vocabulary):
+def test_train_vocabulary_is_deterministic(text_file, tmp_path, vocabulary):
   train_vocabulary(text_file, str(tmp_path / "deep" / "again.model"), size=450)
   with open(vocabulary.path, "rb") as file:
     assert (tmp_path / "deep" / "again.model").read_bytes() == file.read()
@@ -121,14 +121,14 @@ def test_seqio_gives_the_same_ids(vocabulary):
     assert other.encode_tf(text).numpy().tolist() == vocabulary.encode(text)
 
 
-def test_it_pickles_as_its_path(vocabulary):
+def test_vocabulary_pickles_as_its_path(vocabulary):
   data = pickle.dumps(vocabulary)
   assert len(data) < 1000
   assert pickle.loads(data).encode("a red apple") == vocabulary.encode("a red apple")
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", b"\x0a\xff\xff\xff\xff", b"PK\x03\x04" * 50])
-def test_a_file_that_is_no_model(tmp_path, content):
+def test_invalid_sentencepiece_model_is_refused(tmp_path, content):
   path = tmp_path / "bad.model"
   path.write_bytes(content)
   with pytest.raises(UsageError, match="bad.model: not a SentencePiece model") as error:
@@ -136,7 +136,7 @@ def test_a_file_that_is_no_model(tmp_path, content):
   assert "\n" not in str(error.value)
 
 
-def test_a_model_beyond_the_limit(tmp_path):
+def test_vocabulary_over_256_mib_is_refused(tmp_path):
   path = tmp_path / "large.model"
   with open(path, "wb") as file:
     file.truncate((256 << 20) + 1)
@@ -145,7 +145,7 @@ def test_a_model_beyond_the_limit(tmp_path):
   assert "\n" not in str(error.value)
 
 
-def test_an_absent_model(tmp_path):
+def test_missing_vocabulary_model_is_refused(tmp_path):
   with pytest.raises(UsageError, match="none.model.*No such file"):
     Vocabulary(str(tmp_path / "none.model"))
 
@@ -165,30 +165,30 @@ def test_bad_text_is_named_with_its_line(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
-def test_no_text(tmp_path, content):
+def test_train_vocabulary_refuses_empty_text(tmp_path, content):
   path = tmp_path / "text.txt"
   path.write_bytes(content)
   with pytest.raises(UsageError, match="text.txt: no text"):
     train_vocabulary(str(path), str(tmp_path / "v.model"), size=400)
 
 
-def test_absent_text(tmp_path):
+def test_train_vocabulary_refuses_a_missing_file(tmp_path):
   with pytest.raises(UsageError, match="none.txt: cannot be read"):
     train_vocabulary(str(tmp_path / "none.txt"), str(tmp_path / "v.model"), size=400)
 
 
-def test_too_small_a_size(text_file, tmp_path):
+def test_train_vocabulary_refuses_too_small_a_size(text_file, tmp_path):
   with pytest.raises(UsageError, match="cannot train a vocabulary of 100 pieces"):
     train_vocabulary(text_file, str(tmp_path / "v.model"), size=100)
 
 
-def test_an_unwritable_folder(text_file, tmp_path):
+def test_train_vocabulary_refuses_an_unwritable_folder(text_file, tmp_path):
   (tmp_path / "file").write_text("in the way")
   with pytest.raises(XmcapError, match="cannot make the folder .*file: "):
     train_vocabulary(text_file, str(tmp_path / "file" / "v.model"), size=450)
 
 
-def test_a_model_in_a_bucket(vocabulary, store):
+def test_vocabulary_is_read_from_a_bucket(vocabulary, store):
   with open(vocabulary.path, "rb") as file:
     (store.folder / "spiece.model").write_bytes(file.read())
   remote = Vocabulary("gs://bucket/spiece.model")

@@ -1,4 +1,4 @@
-"""Processes that decode: the bytes of threads, errors in one line, and nothing left behind."""
+"""Decoding in worker processes: the batches of threads, one-line errors, and no process left behind."""
 
 import json
 import os
@@ -44,7 +44,7 @@ if sys.argv[2] == "wait":
 """
 
 
-def test_processes_give_the_bytes_of_threads(tiny, tmp_path):
+def test_decoding_processes_give_the_batches_of_threads(tiny, tmp_path):
   tags = tmp_path / "tags.jsonl"
   keys = [f"{index:016x}" for index in range(NUM_PICTURES)]
   lines = [{"image/key": key, "language": "en", "tags": [key[-1]]} for key in keys]
@@ -94,7 +94,7 @@ def test_bad_pictures_are_left_out_and_counted_once(tmp_path, register):
   stream.close()
 
 
-def test_a_process_that_dies_is_named_in_one_line(tiny):
+def test_killed_decoding_process_is_named_in_one_line(tiny):
   stream = TagStream(tiny.name, batch_size=24, image_size=SIDE, workers=1, processes=True)
   stream.begin()
   worker, pixels = stream.maker.decoders._idle.get()
@@ -106,7 +106,7 @@ def test_a_process_that_dies_is_named_in_one_line(tiny):
 
 
 @pytest.mark.parametrize("end", ["kill", "exit"])
-def test_nothing_is_left_when_the_program_ends(tiny_dir, tmp_path, end):
+def test_decoding_processes_end_with_the_program(tiny_dir, tmp_path, end):
   """The program has no guard around its main part: the processes must not run it again."""
   path = tmp_path / "program.py"
   path.write_text(PROGRAM)
@@ -139,13 +139,13 @@ def test_many_cores_are_used_by_processes(tiny, monkeypatch, cores, processes, w
   assert not captions(tiny).processes
 
 
-def test_processes_where_there_is_nothing_to_decode(tiny, monkeypatch):
+def test_decoding_processes_are_refused_with_stored_features(tiny, monkeypatch):
   monkeypatch.setattr(processes_lib, "available_cores", lambda: 48)
   with pytest.raises(UsageError, match=r"^CaptionStream.processes: processes make batches only on Linux"):
     CaptionStream(tiny.name, batch_size=2, features="none", processes=True)
 
 
-def test_the_cores_that_a_host_needs_are_those_that_the_plan_names():
+def test_cores_for_the_image_rate_of_a_host():
   """BB at K = 1 on v4-128 takes 2,148 pictures a second of each host."""
   assert decoders.cores_for(2_148) == 13  # 1.2 x 2,148 / 200 = 12.9
   assert decoders.cores_for(150) == 1

@@ -94,7 +94,7 @@ def test_a_range_outside_the_file_is_refused(three, change):
     RangeIndex.from_bytes(index.to_bytes())
 
 
-def test_another_format_is_refused(three, monkeypatch):
+def test_range_index_of_another_version_is_refused(three, monkeypatch):
   monkeypatch.setattr(range_index, "_KIND", b"xmcapix9")
   data = RangeIndex.of_file(three).to_bytes()
   monkeypatch.undo()
@@ -102,7 +102,7 @@ def test_another_format_is_refused(three, monkeypatch):
     RangeIndex.from_bytes(data)
 
 
-def test_the_end_tells_files_of_other_sizes_apart(tmp_path):
+def test_check_end_refuses_a_file_of_another_size(tmp_path):
   index = RangeIndex.of_file(written(tmp_path / "file", [b"a"] * 100_000))
   for count in (50_000, 99_999, 200_000):
     other = written(tmp_path / "other", [b"a"] * count).read_bytes()
@@ -111,7 +111,7 @@ def test_the_end_tells_files_of_other_sizes_apart(tmp_path):
 
 
 @pytest.mark.parametrize("options", ["group_size:2,uncompressed", "group_size:1", "group_size:1,snappy"])
-def test_files_of_another_kind_are_refused(tmp_path, options):
+def test_compressed_or_grouped_array_records_are_not_indexed(tmp_path, options):
   path = written(tmp_path / "file", [b"a record " * 100] * 4, options)
   with pytest.raises(
     XmcapError, match=r"file cannot be indexed \(its records are compressed, or share chunks\)"
@@ -131,7 +131,7 @@ def test_a_damaged_file_is_not_indexed(three):
   assert not range_index.is_wrong(str(three))
 
 
-def test_files_that_have_an_index_keep_it(tmp_path):
+def test_write_absent_keeps_existing_range_indexes(tmp_path):
   paths = [str(written(tmp_path / name, [name.encode()])) for name in ("one", "two", "three")]
   range_index.write(paths[1])
   said = []
@@ -143,5 +143,5 @@ def test_files_that_have_an_index_keep_it(tmp_path):
   assert list(map(range_index.is_wrong, paths)) == [False, True, False]
 
 
-def test_no_index_is_not_a_wrong_one(three):
+def test_is_wrong_is_false_without_a_range_index(three):
   assert not range_index.is_wrong(str(three))

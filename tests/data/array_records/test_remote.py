@@ -1,4 +1,4 @@
-"""Records in a bucket: the same as on this machine; what goes wrong is tried again, noticed, or said in one line."""
+"""`RecordSource` of a bucket: the same records as of local files; retries, damage and one-line errors."""
 
 import concurrent.futures
 import pickle
@@ -59,7 +59,7 @@ def reads(store) -> int:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
-def test_records_are_those_of_this_machine(store, remote, local, scheme):
+def test_records_in_a_bucket_equal_local_records(store, remote, local, scheme):
   here, there = RecordSource(local), RecordSource(f"{scheme}://bucket/tiny")
   assert len(there) == TOTAL and list(there) == list(here)
   order = np.random.default_rng(0).permutation(TOTAL).tolist() + [3, 3, 0]
@@ -81,13 +81,13 @@ def test_records_of_any_file_system_of_fsspec(local, monkeypatch, tmp_path):
     system.rm("/records", recursive=True)
 
 
-def test_many_records_are_under_way_at_a_time(store, remote):
+def test_remote_records_are_read_concurrently(store, remote):
   store.latency = 0.3
   list(RecordSource("s3://bucket/tiny"))
   assert store.most_at_once > 20
 
 
-def test_threads_and_copies_read_the_same(store, remote):
+def test_threads_and_pickled_sources_read_the_same_records(store, remote):
   source = RecordSource("s3://bucket/tiny")
   copy = pickle.loads(pickle.dumps(source))
   orders = [np.random.default_rng(seed).permutation(TOTAL) for seed in range(4)]
@@ -96,7 +96,7 @@ def test_threads_and_copies_read_the_same(store, remote):
       assert [record.key for record in found] == [tiny_record(index).key for index in order]
 
 
-def test_the_cache_is_used_again_and_bounded(store, remote):
+def test_record_cache_is_reused_and_bounded(store, remote):
   with gin.unlock_config():
     gin.parse_config("RecordCache.bytes = 4_000_000")
   try:
@@ -109,7 +109,7 @@ def test_the_cache_is_used_again_and_bounded(store, remote):
     gin.clear_config()
 
 
-def test_a_file_that_was_replaced_is_not_taken_from_the_cache(store, remote, tmp_path):
+def test_replaced_file_is_not_read_from_the_record_cache(store, remote, tmp_path):
   old = list(RecordSource("s3://bucket/tiny"))
   shards = [[tiny_record(99 - index) for index in range(length)] for length in LENGTHS]
   record_writer.write_split(remote, "train", shards, list, dataset="tiny", processes=1)
@@ -117,7 +117,7 @@ def test_a_file_that_was_replaced_is_not_taken_from_the_cache(store, remote, tmp
   assert new != old and new == list(RecordSource(remote))
 
 
-def test_a_file_that_is_replaced_while_it_is_read(store, remote, impatient):
+def test_file_replaced_while_reading_is_reported(store, remote, impatient):
   source = RecordSource("s3://bucket/tiny")
   source[0]
   (file,) = remote.glob("*-00000-of-00003")
@@ -131,7 +131,7 @@ def test_a_file_that_is_replaced_while_it_is_read(store, remote, impatient):
     source[2]
 
 
-def test_an_index_of_another_file(store, remote, impatient):
+def test_range_index_of_another_file_is_refused(store, remote, impatient):
   (file,) = remote.glob("*-00000-of-00003")
   index = file.with_name(f"{file.name}.index")
   before = index.read_bytes()
@@ -147,7 +147,7 @@ def test_an_index_of_another_file(store, remote, impatient):
     RecordSource("s3://bucket/tiny")[3]
 
 
-def test_an_index_of_the_same_size_of_file(store, remote, impatient):
+def test_range_index_of_a_changed_file_of_equal_size_is_noticed(store, remote, impatient):
   (file,) = remote.glob("*-00000-of-00003")
   index = file.with_name(f"{file.name}.index")
   before = index.read_bytes()
@@ -162,7 +162,7 @@ def test_an_index_of_the_same_size_of_file(store, remote, impatient):
     source[4]
 
 
-def test_a_corpus_without_indexes(store, remote, capsys):
+def test_bucket_corpus_without_indexes_names_the_command(store, remote, capsys):
   for index in remote.glob("*.index"):
     index.unlink()
   assert RecordSource(remote)[3] == tiny_record(3)
@@ -175,7 +175,7 @@ def test_a_corpus_without_indexes(store, remote, capsys):
 @pytest.mark.parametrize(
   "fault", [loopback_store.unavailable, loopback_store.cut, loopback_store.slow(1), loopback_store.corrupted]
 )
-def test_a_read_that_fails_once_is_tried_again(store, remote, impatient, fault):
+def test_remote_read_is_retried_after_a_fault(store, remote, impatient, fault):
   source = RecordSource("s3://bucket/tiny")
   source[0]
   before = reads(store)
@@ -184,7 +184,7 @@ def test_a_read_that_fails_once_is_tried_again(store, remote, impatient, fault):
   assert reads(store) == before + 2
 
 
-def test_damage_that_stays_is_named(store, remote, impatient):
+def test_lasting_damage_of_a_remote_record_is_named(store, remote, impatient):
   source = RecordSource("s3://bucket/tiny")
   source[0]
   store.faults["00000-of-00003"] += [loopback_store.corrupted] * 2
@@ -195,7 +195,7 @@ def test_damage_that_stays_is_named(store, remote, impatient):
 
 
 @pytest.mark.parametrize("end", [".index", "00000-of-00003"])
-def test_a_file_that_is_opened_is_read_again_if_it_is_damaged_once(store, remote, impatient, end):
+def test_damaged_read_of_an_index_is_retried_once(store, remote, impatient, end):
   store.faults[end].append(loopback_store.corrupted)
   assert RecordSource("s3://bucket/tiny")[7] == tiny_record(7)
   store.faults[end] += [loopback_store.corrupted] * 2
@@ -203,7 +203,7 @@ def test_a_file_that_is_opened_is_read_again_if_it_is_damaged_once(store, remote
     RecordSource("s3://bucket/tiny")[7]
 
 
-def test_a_file_cut_short(store, remote, impatient):
+def test_truncated_remote_file_is_refused(store, remote, impatient):
   (file,) = remote.glob("*-00002-of-00003")
   whole = file.read_bytes()
   for cut in (whole[: -2 * (1 << 16)], b"short"):
@@ -212,7 +212,7 @@ def test_a_file_cut_short(store, remote, impatient):
       RecordSource("s3://bucket/tiny")[TOTAL - 1]
 
 
-def test_what_is_absent(store, remote, impatient):
+def test_missing_remote_corpus_split_and_file_are_named(store, remote, impatient):
   with pytest.raises(UsageError, match="s3://bucket/other is not a corpus"):
     RecordSource("s3://bucket/other")
   assert records.splits("s3://bucket/other") == []
@@ -227,7 +227,7 @@ def test_what_is_absent(store, remote, impatient):
     RecordSource("s3://bucket/tiny")
 
 
-def test_an_iterator_that_is_left_gives_up_what_was_begun(store, remote, monkeypatch):
+def test_closed_iterator_cancels_pending_reads(store, remote, monkeypatch):
   cancelled = []
   monkeypatch.setattr(Read, "cancel", lambda read: cancelled.append(read))
   found = RecordSource("s3://bucket/tiny").iterate(range(20))
@@ -237,7 +237,7 @@ def test_an_iterator_that_is_left_gives_up_what_was_begun(store, remote, monkeyp
 
 
 @pytest.mark.slow
-def test_two_processes_share_a_cache(store, remote):
+def test_two_processes_share_a_record_cache(store, remote):
   source = RecordSource("s3://bucket/tiny")
   order = np.random.default_rng(0).permutation(TOTAL).tolist()
   with processes.pool(2) as pool:

@@ -51,7 +51,7 @@ def written(tmp_path):
 
 
 @pytest.mark.parametrize("corpus", [coco35l.Coco35l, cc3m35l.Cc3m35l, xm3600.Xm3600])
-def test_the_bytes_are_those_of_tfds(tmp_path, corpus):
+def test_metadata_bytes_equal_tfds(tmp_path, corpus):
   about = {"version": corpus.VERSION, "description": corpus.DESCRIPTION, "homepage": corpus.HOMEPAGE}
   for name in ("ours", "theirs"):
     (tmp_path / name).mkdir()
@@ -71,7 +71,7 @@ def described(info):
   }
 
 
-def test_tfds_reads_what_is_written_as_it_is_read_here(written):
+def test_tfds_reads_the_written_metadata_alike(written):
   info, found = tfds.builder_from_directory(written).info, tfds_metadata.read(written)
   assert (found.name, found.splits) == (info.name, described(info)) and list(found.splits) == list(LENGTHS)
   assert found.splits["train"].files[1] == "toy-train.array_record-00001-of-00005"
@@ -169,7 +169,7 @@ def test_percentages_are_rounded_to_the_closest_record_as_by_tfds(tmp_path):
       assert parts(found, one) == parts_of_tfds(info, one), (size, one)
 
 
-def test_two_units_in_one_range_are_refused(written):
+def test_split_range_with_two_units_is_refused(written):
   """TFDS takes both for the unit of the first."""
   with pytest.raises(ValueError, match=r"\[10%:2shard\] is not a range"):
     tfds_metadata.read(written).parts("train[10%:2shard]")
@@ -207,7 +207,7 @@ def test_metadata_beyond_the_limit_are_refused(written):
     tfds_metadata.read(written)
 
 
-def test_what_a_later_tfds_adds_is_ignored(written):
+def test_unknown_metadata_fields_are_ignored(written):
   path = written / "dataset_info.json"
   known = tfds_metadata.read(written)
   path.write_text(json.dumps(json.loads(path.read_text()) | {"somethingNew": [1], "checksums": {"a": "5"}}))
