@@ -90,7 +90,7 @@ def t5x_rules(adafactor):
   }
 
 
-def test_moves_every_parameter_as_t5x_does(run):
+def test_adafactor_equals_t5x(run):
   theirs = pytest.importorskip("t5x.adafactor", reason="t5x is not installed: pip install -e '.[t5x]'")
   variables, gradients, ours = run
   rule = theirs.Adafactor(RATE, decay_rate=0.8, step_offset=0, logical_factor_rules=t5x_rules(theirs))
@@ -147,7 +147,7 @@ def each_layer(name, param, gradients):
   return np.stack([paper(layer, [grads[n] for grads in gradients]) for n, layer in enumerate(param)])
 
 
-def test_moves_every_parameter_as_the_paper_says(run):
+def test_adafactor_equals_the_paper(run):
   variables, gradients, ours = run
   before = flat(variables["params"])
   theirs = {
@@ -173,7 +173,7 @@ def made(shape, size, seed):
    ((8, 8, 3, 128), 0.1), ((160,), 0.0), ((200, 130), 0.0)],
   ids=["tall", "wide", "square", "small", "just_unfactored", "vector", "patches", "zero_vector", "zero_matrix"],
 )  # fmt: skip
-def test_closed_form_by_shape(shape, size):
+def test_adafactor_closed_form_by_shape(shape, size):
   start = made(shape, size, 0)
   # Of very unequal sizes, so that clipping bites at some steps and not at others.
   gradients = [made(shape, 10.0 ** (step % 3 - 4), 1 + step) for step in range(STEPS)]
@@ -181,13 +181,13 @@ def test_closed_form_by_shape(shape, size):
   assert_moved_alike({"kernel": start}, ours, {"kernel": paper(start, gradients)}, 1e-4)
 
 
-def test_rows_that_no_token_asked_for_stay():
+def test_adafactor_keeps_embedding_rows_without_gradient():
   start, grad = made((300, 128), 1.0, 0), made((300, 128), 1.0, 1).at[100:].set(0.0)
   after = steps({"embedding": start}, [{"embedding": grad}] * 3)["embedding"]
   np.testing.assert_array_equal(after[100:], start[100:])
 
 
-def test_each_layer_of_a_stack_is_a_parameter_of_its_own():
+def test_adafactor_treats_each_stacked_layer_separately():
   start = jnp.stack([made((130, 140), size, 0) for size in (0.01, 0.1, 1.0)])
   gradients = [
     jnp.stack([made((130, 140), size, step) for size in (1.0, 0.1, 0.01)]) for step in range(STEPS)

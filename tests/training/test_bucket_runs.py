@@ -33,7 +33,7 @@ def launched(corpus, folder, restart=0):
 
 
 @pytest.mark.slow
-def test_two_processes_killed_in_the_middle_of_a_save_end_with_the_same_bits(store, tmp_path):
+def test_two_processes_killed_during_a_save_resume_bit_for_bit(store, tmp_path):
   corpus = small_corpus.write(tmp_path / "corpus")
   place = store.folder / "runs/toy"
   launcher = launched(corpus, "gs://bucket/runs/toy", restart=1)
@@ -62,7 +62,7 @@ def test_two_processes_killed_in_the_middle_of_a_save_end_with_the_same_bits(sto
 
 
 @pytest.mark.slow
-def test_commands_read_a_model_and_write_tables_there(store, tmp_path, capsys):
+def test_commands_read_a_model_and_write_tables_in_a_bucket(store, tmp_path, capsys):
   import gin
 
   from xmcap import cli

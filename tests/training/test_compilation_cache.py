@@ -1,4 +1,4 @@
-"""Programs are counted by jax's own events, in `compilation_cache.programs`."""
+"""The compilation cache of a run. Programs are counted by jax's own events, in `compilation_cache.programs`."""
 
 import warnings
 
@@ -41,7 +41,7 @@ def compiled(lines):
   return [line for line in lines if "running the first step" in line]
 
 
-def test_the_second_start_compiles_nothing(tmp_path):
+def test_compilation_cache_saves_compiling_on_restart(tmp_path):
   _, lines, asked, found = started(tmp_path / "run", tmp_path / "cache", 10)
   assert asked > found == 0 and compiled(lines)[0].startswith("compiled in")
   resumed, lines, asked, found = started(tmp_path / "run", tmp_path / "cache", 20)
@@ -51,7 +51,7 @@ def test_the_second_start_compiles_nothing(tmp_path):
   assert_same(resumed.state, run(tmp_path / "without", 20)[0].state)
 
 
-def test_a_damaged_program_is_said_once_and_compiled_again(tmp_path):
+def test_damaged_compilation_cache_is_reported_and_recompiled(tmp_path):
   started(tmp_path / "run", tmp_path / "cache", 10)
   for file in (tmp_path / "cache").glob("*-cache"):
     file.write_bytes(file.read_bytes()[:100])  # the disk was full, or the process was killed
@@ -62,7 +62,7 @@ def test_a_damaged_program_is_said_once_and_compiled_again(tmp_path):
   assert asked == found > 0 and not any("failed" in line for line in lines)
 
 
-def test_a_folder_that_cannot_be_written_is_said_once(tmp_path):
+def test_unwritable_compilation_cache_is_reported_once(tmp_path):
   (tmp_path / "cache").write_text("a file where the folder should be")
   result, lines, _, _ = started(tmp_path / "run", tmp_path / "cache", 10)
   assert result.finished and len([line for line in lines if line.startswith("compilation cache")]) == 1
@@ -73,13 +73,13 @@ def test_a_folder_that_cannot_be_written_is_said_once(tmp_path):
   [(16, "tpu", None, "runs/bb/compilation_cache"), (16, "cpu", None, ""), (1, "tpu", None, ""), (16, "tpu", "", ""),
    (1, "cpu", "gs://b/cache", "gs://b/cache")],
 )  # fmt: skip
-def test_on_by_default_on_pods(monkeypatch, processes, backend, given, wanted):
+def test_compilation_cache_default_on_pods(monkeypatch, processes, backend, given, wanted):
   monkeypatch.setattr(jax, "process_count", lambda: processes)
   monkeypatch.setattr(jax, "default_backend", lambda: backend)
   assert CompilationCache(given)._chosen("runs/bb") == wanted
 
 
-def test_a_users_own_folder_stays(monkeypatch, tmp_path):
+def test_compilation_cache_keeps_a_user_set_folder(monkeypatch, tmp_path):
   monkeypatch.setattr(jax, "process_count", lambda: 16)
   monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
   jax.config.update("jax_compilation_cache_dir", str(tmp_path))

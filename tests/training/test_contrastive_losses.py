@@ -57,7 +57,7 @@ def few_rows():
 
 
 @pytest.mark.parametrize("kind", LOSSES)
-def test_one_caption_a_picture_is_open_clips_loss(kind):
+def test_contrastive_loss_of_one_caption_equals_open_clip(kind):
   loss, grads = value_and_grads(kind, few_rows(), 7.0, -4.0)
   expected, *expected_grads = OPEN_CLIP[kind]
   assert float(loss) == pytest.approx(expected, abs=1e-5)
@@ -112,7 +112,7 @@ def differences(function, arguments, step=1e-5):
 @pytest.mark.parametrize("mask_equal", [True, False])
 @pytest.mark.parametrize("present", [None, [1, 1, 1, 0, 1, 1, 0, 0, 0, 1, 1, 0]])
 @pytest.mark.parametrize("kind", LOSSES)
-def test_several_captions_and_their_gradients_equal_a_loop(kind, present, mask_equal):
+def test_contrastive_loss_of_several_captions_equals_a_loop(kind, present, mask_equal):
   rows = rows_of(4, 3, present=present if present is None else np.array(present, bool))
   # Captions 1 and 4 of two pictures are the same text, and so are 2 and 10.
   rows = rows._replace(same=rows.same.at[4].set(1).at[10].set(2))

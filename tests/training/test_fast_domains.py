@@ -1,4 +1,4 @@
-"""How the mesh lies on nodes of GPUs and slices of TPUs, by devices that are not there."""
+"""The mesh over nodes of GPUs and slices of TPUs, with stand-ins for devices."""
 
 import dataclasses
 
@@ -47,7 +47,7 @@ def kernel_place(mesh, rules):
 
 
 @pytest.mark.parametrize("processes", [1, 8])
-def test_a_node_of_gpus_is_one_domain_however_many_processes_it_has(processes):
+def test_fast_domains_of_gpu_nodes_of_any_number_of_processes(processes):
   assert fast_domains(gpus(1, processes=processes)) == 1
   assert fast_domains(gpus(4, processes=processes)) == 4
 

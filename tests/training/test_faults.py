@@ -1,4 +1,4 @@
-"""What breaks a run, each kind once: the run ends with the bits of one that nothing happened to, or says which file.
+"""Faults injected into a run, one of each kind: it resumes bit for bit, or names the file.
 
 A hundred of them at random times are `benchmarks/faults.py`.
 """
@@ -63,7 +63,7 @@ def flip(file, bit):
 
 
 @pytest.mark.parametrize("pattern", EVERY_FILE)
-def test_a_bit_that_flips_is_found_in_any_file(folder, undisturbed, pattern, caplog):
+def test_flipped_bit_in_any_checkpoint_file_is_detected(folder, undisturbed, pattern, caplog):
   file = one_file(folder / "checkpoints/14", pattern)
   flip(file, 8 * (file.stat().st_size // 2) + 3)
   assert "resuming from step 7" in same_end(folder, undisturbed)[0]
@@ -74,14 +74,14 @@ def test_a_bit_that_flips_is_found_in_any_file(folder, undisturbed, pattern, cap
 @pytest.mark.parametrize(
   "pattern", ["params/ocdbt.process_0/d/*", "training/_METADATA", "_CHECKPOINT_METADATA"]
 )
-def test_a_file_cut_short_is_named(folder, undisturbed, pattern, caplog):
+def test_truncated_checkpoint_file_is_named(folder, undisturbed, pattern, caplog):
   file = one_file(folder / "checkpoints/14", pattern)
   file.write_bytes(file.read_bytes()[:-9])
   assert "resuming from step 7" in same_end(folder, undisturbed)[0]
   assert str(file) in caplog.text
 
 
-def test_all_damaged_is_a_refusal(folder, undisturbed):
+def test_run_with_only_damaged_checkpoints_is_refused(folder, undisturbed):
   for step in (7, 14):
     flip(one_file(folder / f"checkpoints/{step}", "params/d/*"), 77)
   with pytest.raises(
@@ -96,7 +96,7 @@ def test_all_damaged_is_a_refusal(folder, undisturbed):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_two_processes_refuse_together_and_begin_anew_together(tmp_path):
+def test_two_processes_refuse_damage_and_start_from_scratch(tmp_path):
   def started(where, code):
     return end(start(tmp_path / "run", where, 2), code)
 
@@ -109,7 +109,7 @@ def test_two_processes_refuse_together_and_begin_anew_together(tmp_path):
   assert "starting from scratch" in out and "finished at step 6" in out
 
 
-def test_whole_files_that_cannot_be_read_now_stay_where_they_are(folder, undisturbed, monkeypatch):
+def test_checkpoint_not_read_for_lack_of_memory_is_kept(folder, undisturbed, monkeypatch):
   def no_memory(*_args, **_kwargs):
     raise MemoryError("no room for it")
 
@@ -121,21 +121,21 @@ def test_whole_files_that_cannot_be_read_now_stay_where_they_are(folder, undistu
   assert "resuming from step 14" in same_end(folder, undisturbed)[0]
 
 
-def test_a_checkpoint_without_sums_is_read_as_it_is(folder, undisturbed, caplog):
+def test_checkpoint_without_checksums_is_read(folder, undisturbed, caplog):
   for item in ("params", "training"):
     (folder / "checkpoints/14" / item / checksums.NAME).unlink()
   assert "resuming from step 14" in same_end(folder, undisturbed)[0]
   assert "no checksums, so the files cannot be verified" in caplog.text
 
 
-def test_parameters_that_are_loaded_are_checked_too(folder):
+def test_load_params_verifies_checksums(folder):
   file = one_file(folder / "checkpoints/14", "params/ocdbt.process_0/d/*")
   flip(file, 1001)
   with pytest.raises(read.CheckpointDamaged, match=f"{file} has changed since it was written"):
     read.load_params(folder, 14)
 
 
-def test_a_score_that_is_not_its_value_is_damage(tmp_path):
+def test_checkpoint_note_with_score_unlike_value_is_damage(tmp_path):
   class Evaluator:
     def run(self, params, step):
       yield "mean", "cider", 0.25
@@ -148,7 +148,7 @@ def test_a_score_that_is_not_its_value_is_damage(tmp_path):
 
 
 @pytest.mark.parametrize("every", [9, 0], ids=["a checkpoint is due", "none is due"])
-def test_an_evaluator_that_fails_costs_nothing(folder, undisturbed, every):
+def test_failing_evaluator_loses_no_steps(folder, undisturbed, every):
   class Broken:
     def run(self, params, step):
       raise ZeroDivisionError("no captions")
@@ -161,7 +161,7 @@ def test_an_evaluator_that_fails_costs_nothing(folder, undisturbed, every):
   assert "resuming from step 18" in same_end(folder, undisturbed)[0]
 
 
-def test_a_source_that_stalls_ends_the_run_to_be_started_again(folder, undisturbed):
+def test_stalled_stream_ends_the_run_for_a_restart(folder, undisturbed):
   stuck = ToyStream(on_batch=lambda step: step == 17 and threading.Event().wait())
   with pytest.raises(RestartError, match="step 18: waited 2 s for data from ToyStream on"):
     run(folder, stream=stuck, data_timeout=2)

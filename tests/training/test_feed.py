@@ -1,4 +1,4 @@
-"""A source of data that gives nothing, and what comes through from one that does."""
+"""`feed`: batches of a stream, and a stream that stalls."""
 
 import threading
 
@@ -33,7 +33,7 @@ def feed(stream, seconds, folder):
   return found
 
 
-def test_a_source_that_stalls_is_named(tmp_path):
+def test_stalled_stream_is_named(tmp_path):
   stream = Stream(threading.Event().wait() for _ in range(1))
   stalled = feed(stream, 0.1, tmp_path)
   with pytest.raises(
@@ -45,7 +45,7 @@ def test_a_source_that_stalls_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("seconds", [30, 0])
-def test_batches_and_errors_come_through_in_turn(tmp_path, seconds):
+def test_feed_passes_batches_and_errors_in_order(tmp_path, seconds):
   stream = Stream({"x": [float(n)]} for n in range(3))
   found = feed(stream, seconds, tmp_path)
   assert [found.next(n)["x"].item() for n in range(2)] == [0, 1]

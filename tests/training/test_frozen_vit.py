@@ -76,7 +76,7 @@ def train(vit, corpus, stored, out, *more):
 
 
 @pytest.mark.slow
-def test_from_a_vit_to_captions_of_pictures(tmp_path, corpus, capsys):
+def test_frozen_vit_from_features_to_captions(tmp_path, corpus, capsys):
   vit = write_vit(tmp_path / "vit")
   stored = features(vit, corpus, tmp_path / "f.safetensors")
   out = tmp_path / "model"
@@ -120,7 +120,7 @@ def test_the_loss_of_stored_vectors_is_that_of_the_pictures(tmp_path, corpus):
   objective.check(params, pixels)
 
 
-def test_what_is_not_of_the_vit_is_refused(tmp_path, corpus, capsys):
+def test_vectors_of_another_vit_are_refused(tmp_path, corpus, capsys):
   vit, other = write_vit(tmp_path / "vit"), write_vit(tmp_path / "other", seed=1)
   stored = features(other, corpus, tmp_path / "f.safetensors")
   assert train(vit, corpus, stored, tmp_path / "model") == 2

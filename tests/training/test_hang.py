@@ -60,13 +60,13 @@ def undisturbed(tmp_path_factory):
 
 @pytest.mark.parametrize(
   "where, who, place",
-  # `test_one_process_alone` has a step in which it hangs.
+  # `test_hang_of_a_single_process` has a step in which it hangs.
   [
     ("evaluator", 1, "batch 3 of the slow evaluator"),
     pytest.param("step", 0, "step 5", marks=pytest.mark.full),
   ],
 )
-def test_all_processes_name_the_one_that_hangs(tmp_path, where, who, place):
+def test_two_processes_name_the_one_that_hangs(tmp_path, where, who, place):
   said = end(start(tmp_path, where, 2, who), 75)
   for _, log in said:
     (line,) = re.findall(r"^xmcap: restart needed: .*", log, re.MULTILINE)[:1]
@@ -80,7 +80,7 @@ def test_all_processes_name_the_one_that_hangs(tmp_path, where, who, place):
 
 
 @pytest.mark.full
-def test_data_that_do_not_come_to_one_of_two(tmp_path):
+def test_stalled_data_of_one_of_two_processes(tmp_path):
   said = end(start(tmp_path, "data", 2, who=1), 75)
   assert "step 5: waited 8 s for data from ToyStream" in said[1][1]
   assert re.search(r"process 1 \(\S+\) failed: step 5: waited 8 s", said[0][1]), said[0][1]
@@ -91,7 +91,7 @@ def test_data_that_do_not_come_to_one_of_two(tmp_path):
   "where, place",
   [("step", "step 5"), pytest.param("evaluator", "batch 3 of the slow evaluator", marks=pytest.mark.full)],
 )
-def test_one_process_alone(tmp_path, where, place):
+def test_hang_of_a_single_process(tmp_path, where, place):
   ((_, log),) = end(start(tmp_path, where, 1), 75)
   line = rf"restart needed: this process has been in '{place}' for \d+ s .*at hanging.py:\d+ in hang;"
   assert re.search(line, log), log
@@ -100,7 +100,7 @@ def test_one_process_alone(tmp_path, where, place):
 
 @pytest.mark.full
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_stop_within_an_evaluation_loses_nothing(tmp_path, undisturbed, count):
+def test_stop_during_an_evaluation_resumes_bit_for_bit(tmp_path, undisturbed, count):
   processes = start(tmp_path, "slow", count)
   for line in processes[0].stdout:
     if "evaluated batch 3 of step 4" in line:

@@ -1,4 +1,4 @@
-"""The logits' head on a mesh of 8 simulated devices: the numbers of one device, and no kernel that is sent around."""
+"""Sharding of the logits' head on 8 simulated devices: the numbers of one device, and no kernel sent around."""
 
 import json
 import os
@@ -26,11 +26,11 @@ def found():
 
 
 @pytest.mark.parametrize("vocabulary", _VOCABULARIES)
-def test_loss_and_gradients_equal_one_devices(found, vocabulary):
+def test_logits_loss_and_gradients_on_8_devices_equal_one(found, vocabulary):
   assert found[vocabulary]["difference"] < 1e-6
 
 
-def test_a_device_keeps_its_part_of_the_kernel_and_gathers_it_over_data_alone(found):
+def test_logits_kernel_is_sharded_and_gathered_over_data_alone(found):
   kernel = 4 * _WIDTH * _VOCABULARIES["divided"]
   divided = found["divided"]
   assert divided["shard"] == [_WIDTH, 4096 // 8]
@@ -40,7 +40,7 @@ def test_a_device_keeps_its_part_of_the_kernel_and_gathers_it_over_data_alone(fo
   assert divided["logits"] == [_ROWS * 8 // 2, 4096 // 4]
 
 
-def test_a_vocabulary_that_cannot_be_divided_leaves_each_device_its_own_tokens(found):
+def test_logits_of_an_indivisible_vocabulary_are_sharded_by_tokens(found):
   assert found["not divided"]["logits"] == [_ROWS, 4097]
 
 

@@ -16,7 +16,7 @@ def run(step: int, waiting: float | None, reads: float = 0.0) -> Run:
 @pytest.mark.parametrize(
   "reads, said", [(900.0, "this host read 900 at the start:"), (0.0, "a second: give")]
 )
-def test_a_host_whose_device_waits_for_data_says_so_once(caplog, reads, said):
+def test_starving_warns_once_when_the_device_waits_for_data(caplog, reads, said):
   starving = Starving()
   starving.begin(run(0, None, reads))
   for step, waiting in ((10, 0.05), (20, 0.4), (30, 0.6)):
@@ -31,7 +31,7 @@ def test_a_host_whose_device_waits_for_data_says_so_once(caplog, reads, said):
   (1000.0, "the devices take 600 pictures a second of the 1,000: enough"),
   (700.0, "the devices take 600 pictures a second of the 700: too few: 1.2 times as many are safe"),
 ])  # fmt: skip
-def test_the_first_report_says_once_whether_the_host_suffices(reads, said):
+def test_starving_says_once_whether_the_host_reads_fast_enough(reads, said):
   lines = []
   starving = Starving()
   for step, waiting in ((0, None), (10, 0.0), (20, 0.0)):
@@ -44,11 +44,11 @@ def test_the_first_report_says_once_whether_the_host_suffices(reads, said):
   assert lines == [f"this host reads {reads:,.0f} pictures a second with 2 threads", said]
 
 
-def test_no_warning_before_the_first_report(caplog):
+def test_starving_does_not_warn_before_the_first_report(caplog):
   Starving()(run(1, None))
   assert not caplog.records
 
 
-def test_a_device_that_only_waits(caplog):
+def test_starving_warns_of_a_device_that_waits_all_the_time(caplog):
   Starving()(run(10, 1.0))
   assert "100% of the time" in caplog.text

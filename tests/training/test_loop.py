@@ -62,7 +62,7 @@ class Evaluator:
     yield "th", "cider", 0.5 if step == 14 else 0.1
 
 
-def test_trains_says_how_far_it_is_and_saves(tmp_path):
+def test_train_reports_progress_and_saves(tmp_path):
   result, lines = run(tmp_path)
   assert result.finished and result.step == 20 and int(result.state.step) == 20
   assert "starting from scratch" in lines[0] and "776 parameters" in lines[0]
@@ -71,14 +71,14 @@ def test_trains_says_how_far_it_is_and_saves(tmp_path):
   assert_same(load_params(tmp_path), jax.device_get(result.state.params))
 
 
-def test_what_the_stream_left_out_is_summed_up(tmp_path):
+def test_train_reports_captions_left_out_by_the_stream(tmp_path):
   stream = ToyStream()
   stream.lost = {"captions truncated at the target length": 1234}
   _, lines = run(tmp_path, stream=stream)
   assert lines[-2] == "left out: 1,234 captions truncated at the target length" and "finished" in lines[-1]
 
 
-def test_pictures_that_a_stream_skips_are_listed_in_the_models_folder(tmp_path):
+def test_skipped_images_are_listed_in_model_dir(tmp_path):
   stream = ToyStream()
   stream.skipped = SkippedImages("skip")
   stream.on_batch = lambda step: step == 3 and stream.skipped.add("k", XmcapError("picture 'k': cut short"))
@@ -87,7 +87,7 @@ def test_pictures_that_a_stream_skips_are_listed_in_the_models_folder(tmp_path):
   assert json.loads(listed) == {"key": "k", "reason": "picture 'k': cut short"}
 
 
-def test_says_what_the_host_reads_before_the_first_step(tmp_path, monkeypatch):
+def test_train_reports_the_reading_rate_of_the_host(tmp_path, monkeypatch):
   asked = []
 
   def reading_rate(stream, rows, start_step):
@@ -110,7 +110,7 @@ def test_finished_run_is_not_trained_again(tmp_path):
   assert result.finished and "resuming from step 20" in lines[0]
 
 
-def test_longer_run_goes_on_bit_for_bit(tmp_path):
+def test_resume_to_more_steps_is_bit_for_bit(tmp_path):
   run(tmp_path / "a", 13)
   seen = []
   resumed, _ = run(tmp_path / "a", 20, ToyStream(on_batch=seen.append))
@@ -119,7 +119,7 @@ def test_longer_run_goes_on_bit_for_bit(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_saves_ends_cleanly_and_the_run_goes_on(tmp_path, number):
+def test_sigterm_and_sigint_save_and_the_run_resumes(tmp_path, number):
   before = signal.getsignal(number)
 
   def kill(step):
@@ -137,7 +137,7 @@ def test_signal_saves_ends_cleanly_and_the_run_goes_on(tmp_path, number):
   assert_same(resumed.state, run(tmp_path / "b")[0].state)
 
 
-def test_non_finite_steps_are_said_and_past_the_limit_stop_the_run(tmp_path):
+def test_non_finite_steps_past_skip_limit_stop_the_run(tmp_path):
   result, lines = run(tmp_path / "a", stream=ToyStream(bad_steps=[3, 5]))
   assert int(result.state.skipped) == 2 and any("2 non-finite steps skipped" in line for line in lines)
   assert np.isfinite(result.metrics["loss"])
@@ -146,7 +146,7 @@ def test_non_finite_steps_are_said_and_past_the_limit_stop_the_run(tmp_path):
   assert_same(int(run(tmp_path / "b", 7)[0].state.step), 7)
 
 
-def test_evaluates_keeps_the_best_and_says_it(tmp_path):
+def test_train_keeps_and_reports_the_best_checkpoint(tmp_path):
   evaluator = Evaluator()
   policy = CheckpointPolicy(every=0, keep=1, best_metric="cider")
   result, lines = run(tmp_path, evaluators=[evaluator], eval_every=7, checkpoint=policy)
@@ -168,7 +168,7 @@ def test_saves_before_it_evaluates(tmp_path):
   assert Looks.found == [(7, True), (14, True), (20, True)]
 
 
-def test_an_evaluation_that_the_run_did_not_live_to_is_made_up(tmp_path):
+def test_missed_evaluation_is_run_on_resume(tmp_path):
   class Killed(Evaluator):
     def run(self, params, step):
       if step == 14:
@@ -190,7 +190,7 @@ def test_an_evaluation_that_the_run_did_not_live_to_is_made_up(tmp_path):
   assert again.steps == []
 
 
-def test_each_kth_stays_for_ever_and_time_makes_further_ones(tmp_path):
+def test_keep_every_and_minutes_of_checkpoint_policy(tmp_path):
   policy = CheckpointPolicy(every=0, keep=1, keep_every=6)
   run(tmp_path / "a", checkpoint=policy)
   assert sorted(path.name for path in (tmp_path / "a/checkpoints").iterdir()) == ["12", "18", "20", "6"]
@@ -228,12 +228,12 @@ def test_writes_tensorboard(tmp_path):
    ({"checkpoint": CheckpointPolicy(best_metric="bleu"), "evaluators": [Evaluator()]}, "measured cider"),
    ({"optimizer": Optimizer(adam, multipliers=[("text", 2.0)])}, "'text' matches no parameter")],
 )  # fmt: skip
-def test_what_does_not_go_together(tmp_path, arguments, message):
+def test_invalid_train_arguments_are_refused(tmp_path, arguments, message):
   with pytest.raises(UsageError, match=message):
     run(tmp_path, **arguments)
 
 
-def test_gin_reaches_what_was_not_given(tmp_path):
+def test_gin_sets_train_options(tmp_path):
   with gin.unlock_config():
     gin.parse_config("""
       Optimizer.clip_norm = 0.5
@@ -253,7 +253,7 @@ def test_gin_reaches_what_was_not_given(tmp_path):
   assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["4", "8"]
 
 
-def test_error_of_the_stream_gets_out_and_what_was_saved_stays(tmp_path):
+def test_stream_error_ends_the_run_and_keeps_checkpoints(tmp_path):
   def fail(step):
     if step == 9:
       raise XmcapError("record 9 is broken")
@@ -278,7 +278,7 @@ def spawn(model_dir, total_steps):
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_ends_with_the_same_bits(tmp_path):
+def test_run_killed_repeatedly_ends_bit_for_bit(tmp_path):
   total_steps, ended, rng = 250, [], random.Random(0)
   # Undisturbed, here, where jax is imported already.
   run(tmp_path / "a", total_steps, log_every=50, checkpoint=CheckpointPolicy(every=25))
@@ -311,7 +311,7 @@ def final_state(model_dir, total_steps):
   return jax.device_get(state)
 
 
-def test_says_where_it_computes_and_how_long_it_compiles(tmp_path):
+def test_train_reports_devices_and_compile_time(tmp_path):
   _, lines = run(tmp_path, 3)
   assert lines[0].startswith(
     "776 parameters on data 1 x fsdp 1 x model 1 (1 cpu device on 1 host); starting from"

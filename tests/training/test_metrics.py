@@ -1,4 +1,4 @@
-"""What a run's folder holds of its numbers after it has run."""
+"""The metrics of a run: `metrics.jsonl`, speed, MFU and memory."""
 
 import json
 
@@ -19,7 +19,7 @@ def rows(folder):
   return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_the_file_says_what_the_run_did(tmp_path):
+def test_metrics_jsonl_of_a_run(tmp_path):
   run(tmp_path, evaluators=[Evaluator()], log_every=10, checkpoint=CheckpointPolicy(every=0))
   found = rows(tmp_path)
   assert [row.get("event") for row in found] == ["started", *[None] * 6, "finished"]
@@ -37,13 +37,13 @@ def test_the_file_says_what_the_run_did(tmp_path):
   assert not {"speed/mfu", "memory/peak_share", "speed/captions_per_second"} & set(report)
 
 
-def test_a_run_that_goes_on_appends(tmp_path):
+def test_metrics_jsonl_is_appended_on_resume(tmp_path):
   run(tmp_path, 10)
   run(tmp_path, 20)
   assert [row["step"] for row in rows(tmp_path) if "event" in row] == [0, 10, 10, 20]
 
 
-def test_a_run_that_fails_says_so(tmp_path):
+def test_metrics_jsonl_records_a_failed_run(tmp_path):
   with pytest.raises(XmcapError):
     run(tmp_path, stream=ToyStream(bad_steps=range(9)), skip_limit=3, log_every=5)
   last = rows(tmp_path)[-1]
@@ -82,7 +82,7 @@ BATCH = {"image": jnp.zeros((3, 2, 2, 3)), "target_tokens": jnp.zeros((3, 4, 5),
 MEASURED = {"loss": 1.0, "weight": 30.0, "learning_rate": 0.1, "skipped": 0, "skipped_in_a_row": 0}
 
 
-def test_pictures_captions_and_real_tokens_are_counted():
+def test_speed_counts_images_captions_and_real_tokens():
   values, line = report_of(BATCH, MEASURED)
   pictures = values["speed/pictures_per_second"]
   assert values["speed/captions_per_second"] == pytest.approx(4 * pictures)
@@ -90,18 +90,18 @@ def test_pictures_captions_and_real_tokens_are_counted():
   assert "captions/s" in line
 
 
-def test_utilisation_is_the_ideal_time_over_the_time():
+def test_mfu_is_the_ideal_time_over_the_time():
   values, line = report_of(BATCH, MEASURED, ideal_seconds=lambda batch: 1e-3 * batch["image"].shape[0])
   assert values["speed/mfu"] == pytest.approx(3e-3 * values["speed/steps_per_second"])
   assert f"MFU {values['speed/mfu']:.0%}" in line
 
 
-def test_the_time_left_waits_for_a_second_step():
+def test_time_left_is_reported_from_the_second_step():
   assert "left" not in report_of(BATCH, MEASURED, steps=1)[1]
   assert "left" in report_of(BATCH, MEASURED, steps=2)[1]
 
 
-def test_says_which_of_the_programs_is_compiled():
+def test_progress_names_the_program_being_compiled():
   said = []
   progress = TrainingProgress(10, 0, AllWriters([Kept()], said.append), said.append, lengths=(5, 8))
   for length in (8, 5, 8, 9):
@@ -115,13 +115,13 @@ def test_says_which_of_the_programs_is_compiled():
   ]
 
 
-def test_the_ideal_time_is_asked_for_once_for_each_shape():
+def test_ideal_seconds_is_computed_once_per_shape():
   asked = []
   report_of(BATCH, MEASURED, steps=5, ideal_seconds=lambda batch: asked.append(batch))
   assert len(asked) == 1 and asked[0]["image"].shape == (3, 2, 2, 3)
 
 
-def test_norms_and_rates_are_the_last_and_losses_are_means():
+def test_report_has_last_norms_and_mean_losses():
   kept = Kept()
   writers = AllWriters([kept], print)
   progress = TrainingProgress(10, 0, writers, print)

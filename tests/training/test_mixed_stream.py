@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_a_killed_run_on_two_corpora_ends_with_the_same_bits(tmp_path):
+def test_killed_run_on_a_mixture_resumes_bit_for_bit(tmp_path):
   for name, pictures in (("toy_one", 11), ("toy_two", 5)):
     small_corpus.write(tmp_path / name, name, train=pictures, validation=0, languages=("de", "en"))
   shutil.copy(tmp_path / "toy_one/vocabulary.model", tmp_path / "toy_two")

@@ -71,7 +71,7 @@ def test_smoothed_loss_equals_optax():
   )
 
 
-def test_a_logit_that_is_not_finite_is_not_hidden():
+def test_token_losses_of_non_finite_logits_are_not_finite():
   logits = jnp.array([[0.0, jnp.nan, 1.0], [0.0, 1.0, jnp.inf]])
   losses, _ = token_losses(logits, logits[:, 0])
   assert not np.isfinite(losses).any()
@@ -91,7 +91,7 @@ def test_loss_is_the_mean_over_real_tokens():
   assert float(metrics["accuracy"]) == pytest.approx(np.sum(right) / np.sum(batch["target_weights"]))
 
 
-def test_k_captions_cost_what_they_cost_one_by_one():
+def test_loss_of_k_captions_equals_one_by_one():
   objective, batch = captioning(), caption_batch(pictures=2, captions=4)
   params = params_of(objective)
   loss, metrics = loss_of(objective, params, batch)
@@ -129,7 +129,7 @@ def test_tags_loss_and_metrics():
   assert float(metrics["weight"]) == 3
 
 
-def test_the_accuracy_of_a_picture_without_tags_is_whether_none_is_named():
+def test_tag_accuracy_of_an_image_without_tags():
   objective = tagging()
   tags = np.array([[1, 2], [3, 4]], np.int32)
   batch = {"image": np.repeat(caption_batch()["image"][:1], 2, 0), "tags": tags}
@@ -158,6 +158,6 @@ def test_pictures_of_weight_0_do_not_count():
   assert loss == 0 and all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(grads))
 
 
-def test_refuses_settings_out_of_range():
+def test_caption_objective_refuses_settings_out_of_range():
   with pytest.raises(UsageError, match="z_loss -1"):
     CaptionObjective(VIT, T5, z_loss=-1)

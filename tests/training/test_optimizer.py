@@ -51,7 +51,7 @@ def run_optax(rule, params, grads, steps=3):
   [(adam, optax.adam(0.1)), (lambda: adam(weight_decay=0.1), optax.adamw(0.1, weight_decay=0.1)),
    (adafactor, optax.adafactor(0.1)), (lambda: adafactor(min_dim_size_to_factor=2), optax.adafactor(0.1, 2))],
 )  # fmt: skip
-def test_equals_optax_with_its_own_learning_rate(rule, reference):
+def test_optimizer_equals_optax(rule, reference):
   grads = grads_like(PARAMS)
   ours = run(Optimizer(rule, RATE, clip_norm=None), PARAMS, grads)
   jax.tree.map(
@@ -89,7 +89,7 @@ def test_clips_by_global_norm():
   jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), clipped, plain)
 
 
-def test_first_multiplier_that_is_found_holds():
+def test_first_matching_learning_rate_multiplier_applies():
   grads = grads_like(PARAMS)
   before = run(Optimizer(adam, RATE), PARAMS, grads, 1)
   after = run(Optimizer(adam, RATE, [("^vit/bias", 0.5), ("vit", 2.0)]), PARAMS, grads, 1)
@@ -119,7 +119,7 @@ def test_multiplier_scales_the_step():
    ([("vit(", 2.0)], "'vit(' is not a regular expression"), ([("vit", "two")], "give a number above 0"),
    ([("vit", 0)], "freeze the parameters with Optimizer.frozen")],
 )  # fmt: skip
-def test_refuses_multipliers_that_decide_nothing(multipliers, message):
+def test_multipliers_without_effect_are_refused(multipliers, message):
   with pytest.raises(UsageError, match=message.replace("(", r"\(")):
     Optimizer(adam, RATE, multipliers).init(PARAMS)
 
@@ -138,7 +138,7 @@ def test_frozen_parameters_are_split_off():
   [(["encoder"], "frozen: 'encoder' matches no parameter, or .* paths look like"),
    (["vit("], "frozen: 'vit(' is not a regular expression"), ([""], "nothing is left to learn")],
 )  # fmt: skip
-def test_refuses_to_freeze_nothing_or_everything(frozen, message):
+def test_frozen_patterns_matching_nothing_or_everything_are_refused(frozen, message):
   with pytest.raises(UsageError, match=message.replace("(", r"\(")):
     Optimizer(adam, RATE, frozen=frozen).split(PARAMS)
 
@@ -203,7 +203,7 @@ def test_layers_of_a_stack_have_multipliers_of_their_own():
     np.testing.assert_allclose(change, factor * before, rtol=1e-3, atol=1e-5, err_msg=path)
 
 
-def test_each_part_of_the_tree_has_its_norms():
+def test_optimizer_reports_norms_of_each_part():
   optimizer = Optimizer(adam, RATE, clip_norm=0.01)  # norms of gradients are those before clipping
   params = {**PARAMS, "encoder": {"layers": {"scale": jnp.array([[1.0, 1.0], [2.0, 2.0]])}}}
   grads = grads_like(params)

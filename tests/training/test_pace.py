@@ -27,7 +27,7 @@ def steps(pace, clock, seconds):
     pace.step_done()
 
 
-def test_times_of_steps(pace, clock):
+def test_pace_step_seconds_and_percentiles(pace, clock):
   steps(pace, clock, [1.0] * 19 + [3.0])
   training, speed, _ = pace.take()
   assert training == pytest.approx(22)
@@ -35,7 +35,7 @@ def test_times_of_steps(pace, clock):
   assert speed["step_seconds_p50"] == pytest.approx(1) and 1 < speed["step_seconds_p95"] <= 3
 
 
-def test_what_is_no_training_is_in_no_step_and_no_rate(pace, clock):
+def test_pace_excludes_evaluating_from_step_times(pace, clock):
   steps(pace, clock, [1.0])
   clock.now += 5
   pace.beside("evaluating", 5)
@@ -45,14 +45,14 @@ def test_what_is_no_training_is_in_no_step_and_no_rate(pace, clock):
   assert shares["evaluating"] == pytest.approx(5 / 7) and shares["saving"] == 0
 
 
-def test_waiting_is_a_share_of_all_the_time_and_stays_within_the_step(pace, clock):
+def test_pace_waiting_for_data_is_a_share_within_the_step(pace, clock):
   pace.waited(2)
   steps(pace, clock, [4.0])
   training, speed, shares = pace.take()
   assert shares["waiting_for_data"] == pytest.approx(0.5) and speed["step_seconds"] == pytest.approx(4)
 
 
-def test_a_report_begins_anew_and_loses_no_time(pace, clock):
+def test_pace_take_restarts_without_losing_time(pace, clock):
   steps(pace, clock, [1.0])
   clock.now += 0.25
   pace.take()

@@ -1,4 +1,4 @@
-"""Which rows of a batch a process feeds, on the slices of libtpu and on devices in any order."""
+"""`process_rows`: the rows of a batch that a process feeds, on slices of libtpu and devices in any order."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def rows_by_jax(mesh, rows):
 
 
 @pytest.mark.parametrize("name", SLICES)
-def test_each_row_is_fed_by_exactly_the_processes_that_hold_it(name):
+def test_process_rows_are_those_that_devices_hold(name):
   devices = devices_of(name)
   topology, tried = topologies.parse(name), 0
   for mesh in meshes(devices, topology.slices):
@@ -60,7 +60,7 @@ def test_each_row_is_fed_by_exactly_the_processes_that_hold_it(name):
 
 
 @pytest.mark.parametrize("gin_file", ["bb", "bg", "lg"])
-def test_all_hosts_of_v4_128_feed_the_papers_models(gin_file):
+def test_process_rows_of_v4_128_for_the_papers_models(gin_file):
   import gin
 
   from xmcap import configuration
@@ -99,7 +99,7 @@ def test_processes_along_model_feed_the_same_rows():
   assert process_rows(mesh, 4, 0).tolist() == process_rows(mesh, 4, 1).tolist() == [0, 1, 2, 3]
 
 
-def test_what_cannot_be_fed_is_refused():
+def test_process_rows_refuses_indivisible_batches_and_absent_processes():
   mesh = mesh_of([[[0], [0]], [[0], [0]]])
   with pytest.raises(
     UsageError, match="a batch of 6 pictures .* data x fsdp = 4 devices: .*nearest batch: 8 pictures"

@@ -159,14 +159,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("count, objective", CASES)
-def test_the_loss_of_one_process(runs, count, objective):
+def test_loss_of_several_processes_equals_one(runs, count, objective):
   (found,), (one,) = (measured(runs(number, objective), "train/loss").values() for number in (count, 1))
   assert len(found) == STEPS and found[0] != found[-1]
   np.testing.assert_allclose(found, one, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("count, objective", CASES)
-def test_the_evaluation_of_one_process(runs, count, objective):
+def test_evaluation_of_several_processes_equals_one(runs, count, objective):
   found, one = (measured(runs(number, objective), "eval/") for number in (count, 1))
   captions = {"eval/cider", "eval/chrf/de"} if objective == "captioner" else set()
   assert {"eval/validation/loss", *captions} <= set(one)
@@ -177,7 +177,7 @@ def test_the_evaluation_of_one_process(runs, count, objective):
 
 @pytest.mark.full  # on the devices of one process: test_contrastive.py
 @pytest.mark.parametrize("kind", ["sigmoid", "infonce", "towers"])
-def test_the_contrastive_loss_of_one_device(runs, kind):
+def test_contrastive_loss_of_two_processes_equals_one(runs, kind):
   found, one = (measured(runs(count, kind), "train/") for count in (2, 1))
   assert len(one["train/loss"]) == 3
   for name in ("loss", "similarity", "scale", "bias"):
@@ -193,7 +193,7 @@ def test_the_contrastive_loss_of_one_device(runs, kind):
 
 @pytest.mark.full  # in a bucket: test_bucket_runs.py
 @pytest.mark.parametrize("then_stopped", [False, True])
-def test_killed_and_stopped_a_run_ends_with_the_same_bits(corpus, runs, tmp_path, then_stopped):
+def test_killed_and_stopped_processes_resume_bit_for_bit(corpus, runs, tmp_path, then_stopped):
   # Without the evaluation after the last step, which changes no bit.
   # A step takes less time than the writing of a checkpoint, so the run waits for that of step 5.
   at_once = "--gin.CheckpointPolicy.asynchronous=False"
@@ -252,7 +252,7 @@ def test_hosts_share_an_evaluation(corpus, tmp_path, capsys):
   assert predictions[0] == predictions[1] and predictions[0].count(b"\n") == 12
 
 
-def test_a_host_that_does_not_come_is_named(corpus, tmp_path):
+def test_missing_host_is_named(corpus, tmp_path):
   place = ("--coordinator_address=localhost:12999", "--num_processes=3", "--process_id=0")
   command = [sys.executable, "-m", "xmcap.cli", "train", *place, *FLAGS, "--gin.HostTimeouts.start=1",
              f"--gin.DATA_DIR={corpus}", f"--gin.MODEL_DIR={tmp_path}"]  # fmt: skip

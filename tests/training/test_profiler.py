@@ -27,7 +27,7 @@ def steps_in(path):
   )
 
 
-def test_the_steps_asked_for_are_traced_and_both_files_open(tmp_path):
+def test_profiler_traces_the_chosen_steps(tmp_path):
   _, lines = run(tmp_path, profiler=Profiler(steps=(4, 6)))
   assert traced(tmp_path) == ["step_000004"]
   folder = tmp_path / "profile/plugins/profile/step_000004"
@@ -43,7 +43,7 @@ def test_the_first_steps_can_be_traced(tmp_path):
   assert steps_in(tmp_path / "profile/plugins/profile/step_000001/process_0.trace.json.gz") == [1, 2, 3]
 
 
-def test_a_file_in_the_folder_asks_for_a_trace_and_is_taken_away(tmp_path):
+def test_profile_now_file_starts_a_trace(tmp_path):
   def ask(step):
     if step == 5:
       (tmp_path / "profile.now").touch()
@@ -57,13 +57,13 @@ def test_a_file_in_the_folder_asks_for_a_trace_and_is_taken_away(tmp_path):
   assert not (tmp_path / "profile.now").exists()
 
 
-def test_a_trace_that_cannot_be_written_ends_nothing(tmp_path):
+def test_unwritable_trace_does_not_end_the_run(tmp_path):
   (tmp_path / "profile").write_text("a file where the folder should be")
   result, lines = run(tmp_path, profiler=Profiler(steps=(4, 6)))
   assert result.finished and any("the trace could not be written" in line for line in lines)
 
 
-def test_a_trace_beside_another_is_left_out(tmp_path):
+def test_profiler_skips_a_trace_during_another(tmp_path):
   jax.profiler.start_trace(str(tmp_path / "own"))
   try:
     result, lines = run(tmp_path / "run", profiler=Profiler(steps=(4, 6)))
@@ -72,21 +72,21 @@ def test_a_trace_beside_another_is_left_out(tmp_path):
   assert result.finished and any(line.startswith("no trace from step 4: ") for line in lines)
 
 
-def test_tracing_changes_no_bit(tmp_path):
+def test_profiler_changes_no_bit_of_the_parameters(tmp_path):
   plain, _ = run(tmp_path / "a")
   profiled, _ = run(tmp_path / "b", profiler=Profiler(steps=(4, 6)))
   assert (plain.state.params["wi"] == profiled.state.params["wi"]).all()
 
 
 @pytest.mark.parametrize("steps", [(5,), (6, 5), (0, 3), (1, 2, 3)])
-def test_steps_that_are_no_range_are_one_line(steps):
+def test_profiler_refuses_steps_that_are_no_range(steps):
   with pytest.raises(UsageError, match=r"such as \(100, 105\)"):
     Profiler(steps=steps)
 
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_all_processes_trace_the_same_steps(tmp_path):
+def test_profiler_traces_the_same_steps_in_all_processes(tmp_path):
   corpus = small_corpus.write(tmp_path / "corpus")
   (tmp_path / "run").mkdir()
   (tmp_path / "run/profile.now").touch()

@@ -47,7 +47,7 @@ def specs(shape, axes, **rules):
   return shardings["kernel"].spec
 
 
-def test_logical_axes_decide_where_a_parameter_lies():
+def test_logical_axes_map_parameters_to_the_mesh():
   assert specs((4, 6), ("embed", "mlp")) == PartitionSpec("fsdp", ("model", "data"))
   assert specs((4, 6), ("mlp", "embed")) == PartitionSpec(("model", "data"), "fsdp")
   assert specs((4, 6), ("embed", "mlp"), extra_rules=[("mlp", None)]) == PartitionSpec("fsdp", None)
@@ -71,7 +71,7 @@ def test_logical_axes_decide_where_a_parameter_lies():
     ((768,), ("embed",), ("fsdp",)),
   ],
 )
-def test_parameters_are_cut_over_all_axes_that_divide_them(shape, axes, spec):
+def test_parameters_are_sharded_over_all_axes_that_divide_them(shape, axes, spec):
   mesh = AbstractMesh((4, 16, 2), MESH_AXES)
   params = {"kernel": jax.ShapeDtypeStruct(shape, jnp.float32)}
   axes = {"kernel_axes": AxisMetadata(axes)}
@@ -90,7 +90,7 @@ def test_parameters_are_cut_over_all_axes_that_divide_them(shape, axes, spec):
     (65_536, 250_112, [("batch", ("data", "fsdp"))], [("data", "fsdp"), ()]),
   ],
 )
-def test_logits_are_cut_along_the_vocabulary_if_it_can_be(rows, vocabulary, rules, cut):
+def test_logits_are_sharded_along_a_divisible_vocabulary(rows, vocabulary, rules, cut):
   sizes = {"data": 4, "fsdp": 16, "model": 2}
   assert mesh_axes((rows, vocabulary), ("batch", "logits"), rules, sizes) == cut
 
@@ -125,16 +125,16 @@ def test_mesh_must_fit_the_devices_and_rules_the_mesh():
     (Partitioning(fsdp=-1), 128, 2, (2, 64, 1)),
   ],
 )
-def test_axes_take_what_is_left(partitioning, devices, slices, sizes):
+def test_mesh_axis_of_minus_1_takes_remaining_devices(partitioning, devices, slices, sizes):
   assert partitioning.sizes(devices, slices) == sizes
 
 
-def test_slices_are_joined_by_data():
+def test_only_data_spans_slices():
   with pytest.raises(UsageError, match="only `data` may span the 2 slices"):
     Partitioning(data=1, fsdp=8).sizes(8, slices=2)
 
 
-def test_adafactors_factors_lie_as_the_dimensions_that_they_keep():
+def test_adafactor_factors_are_sharded_as_their_dimensions():
   partitioning = Partitioning()
   mesh = partitioning.mesh()
   params = {"a": jnp.ones((4, 6)), "b": jnp.ones((6, 4)), "c": jnp.ones(3)}
@@ -162,7 +162,7 @@ def test_adafactors_factors_lie_as_the_dimensions_that_they_keep():
   assert found["v/a"] == ((1,), PartitionSpec())
 
 
-def test_factors_of_stacked_layers_lie_as_those_of_one():
+def test_adafactor_factors_of_stacked_layers_are_sharded_as_one():
   partitioning = Partitioning()
   mesh = partitioning.mesh()
   # More layers than one dimension of a layer: still it is the layer's dimensions that are factored.
@@ -191,7 +191,7 @@ def test_constraints_on_activations_hold_within_a_mesh():
 
 
 @pytest.mark.slow
-def test_a_dimension_is_cut_over_the_axes_that_divide_it(eight_devices):
+def test_activation_dimension_is_sharded_over_axes_that_divide_it(eight_devices):
   assert eight_devices["constrained"] == {"16": ["data", "fsdp"], "12": "data", "9": None}
 
 
@@ -242,7 +242,7 @@ def assert_learns_alike(found, mesh):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", MESHES)
-def test_a_parameter_is_cut_as_the_mesh_says(eight_devices, mesh):
+def test_parameter_bytes_per_device_on_a_mesh(eight_devices, mesh):
   # Over `data` too: no device keeps what another does.
   whole, mine = eight_devices["bytes"][mesh]
   assert mine * 8 == whole

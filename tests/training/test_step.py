@@ -38,7 +38,7 @@ def assert_equal(a, b, **tolerance):
   jax.tree.map(check, a, b)
 
 
-def test_learns():
+def test_train_step_lowers_the_loss():
   objective = ToyObjective()
   step, state = jax.jit(make_train_step(objective, OPTIMIZER, 200)), start(objective)
   losses = []
@@ -100,7 +100,7 @@ def test_frozen_parameters_stay_and_the_others_learn():
   assert all(leaf.shape != state.params["wi"].shape for leaf in jax.tree.leaves(after.opt_state))
 
 
-def test_no_gradient_is_computed_for_what_is_frozen():
+def test_frozen_parameters_compute_no_gradient():
   def flops(frozen):
     optimizer = dataclasses.replace(OPTIMIZER, frozen=frozen)
     state = create_state(start(ToyObjective()).params, optimizer)

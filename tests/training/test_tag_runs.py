@@ -54,12 +54,12 @@ def english(place):
   return folder
 
 
-def test_the_best_checkpoint_is_kept(english):
+def test_tag_run_keeps_the_best_checkpoint(english):
   notes = read.notes(read.checkpoints_dir(english))
   assert max(notes) == 4 and {note.metric for note in notes.values()} == {"validation/tags_p5"}
 
 
-def test_a_cascade_trains_its_second_network_alone_and_tags_new_pictures(place, english, capsys):
+def test_tag_cascade_trains_its_second_network_and_tags_images(place, english, capsys):
   root, _ = place
   folder = configure(
     place, "tag_cascade", "cascade", ["zh"], f"FIRST={{'en': '{root / 'en'}'}}", f"PRETRAINED='{english}'"

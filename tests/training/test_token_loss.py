@@ -27,13 +27,13 @@ from xmcap.training.objectives import CaptionObjective
     (6, 900.0, 6),
   ],
 )
-def test_the_parts_are_equal_and_fit(positions, gibibytes, parts):
+def test_token_loss_parts_fit_into_memory(positions, gibibytes, parts):
   assert token_loss.parts_of(positions, gibibytes * 2**30) == parts
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bytes_at_once", [2_400, 100], ids=["3 parts", "every position"])
-def test_the_loss_and_its_gradients_are_those_of_the_whole(monkeypatch, label_smoothing, bytes_at_once):
+def test_token_loss_in_parts_equals_the_whole(monkeypatch, label_smoothing, bytes_at_once):
   batch, params = caption_batch(), params_of(captioning())
   whole = loss_and_grad(captioning(label_smoothing=label_smoothing), params, batch)
   monkeypatch.setattr(token_loss, "MOST_BYTES", bytes_at_once)
@@ -50,7 +50,7 @@ def test_the_loss_and_its_gradients_are_those_of_the_whole(monkeypatch, label_sm
     np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-7)
 
 
-def test_logits_are_not_kept():
+def test_token_loss_in_parts_does_not_keep_logits():
   hidden, kernel = jnp.ones((4, 2, 16, 8)), jnp.ones((8, 4_096))
 
   def sums(kernel, hidden, weights):
@@ -69,7 +69,7 @@ def test_logits_are_not_kept():
 
 
 @pytest.mark.parametrize(("platform", "products"), [("cuda", "bf16"), ("tpu", "f32"), ("cpu", "f32")])
-def test_the_backward_pass_multiplies_what_is_fast(platform, products):
+def test_accurate_product_dtypes_of_the_backward_pass(platform, products):
   x, kernel = jnp.ones((3, 4), jnp.bfloat16), jnp.ones((4, 5), jnp.bfloat16)
 
   def loss(x, kernel):
@@ -83,7 +83,7 @@ def test_the_backward_pass_multiplies_what_is_fast(platform, products):
   assert len(backward) == 2 and all(f"x{products}>) -> " in line for line in backward)
 
 
-def test_the_gradients_of_an_accurate_product_are_those_of_a_product():
+def test_accurate_product_gradients_equal_jnp_dot():
   x, kernel = (jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate([(3, 4), (4, 5)]))
 
   def loss(product, *factors):

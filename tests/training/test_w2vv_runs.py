@@ -1,4 +1,4 @@
-"""The run of Word2VisualVec as its gin file configures it: trained, killed and resumed, evaluated, used to embed."""
+"""Word2VisualVec runs as their gin file configures them: training, killing, resuming, evaluating, embedding."""
 
 import shutil
 
@@ -66,7 +66,7 @@ def trained(place):
   return folder, jax.device_get(run.state)
 
 
-def test_the_best_checkpoint_and_the_words_are_kept(trained):
+def test_word2visualvec_run_keeps_the_best_checkpoint_and_words(trained):
   folder, _ = trained
   notes = read.notes(read.checkpoints_dir(folder))
   assert {note.metric for note in notes.values()} == {"validation/t2i_mrr"}
@@ -79,7 +79,7 @@ def test_the_best_checkpoint_and_the_words_are_kept(trained):
   )
 
 
-def test_killed_and_resumed_it_ends_with_the_same_bits(place, trained, monkeypatch):
+def test_killed_word2visualvec_run_resumes_bit_for_bit(place, trained, monkeypatch):
   folder = configure(place, "killed")
   batches = WordStream.batches
 
@@ -97,7 +97,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(place, trained, monkeypat
   jax.tree.map(np.testing.assert_array_equal, jax.device_get(train().state), trained[1])
 
 
-def test_it_is_evaluated(place, trained, capsys):
+def test_word2visualvec_run_is_evaluated(place, trained, capsys):
   folder, _ = trained
   configure(place, "whole")
   model_dir.evaluate()
@@ -105,7 +105,7 @@ def test_it_is_evaluated(place, trained, capsys):
   assert {"table.csv", "report.html"} <= {path.name for path in (folder.parent / "whole_eval").iterdir()}
 
 
-def test_a_network_that_predicts_0_ranks_by_chance(place, trained):
+def test_word_retrieval_evaluator_of_zeros_ranks_by_chance(place, trained):
   configure(place, "whole")
   evaluator = WordRetrievalEvaluator(Word2VisualVecObjective(), WordStream(split="train"))
   options = dict(evaluator.options)
@@ -122,7 +122,7 @@ def embed(place, trained, *options):
   return main(["embed", f"--model_dir={trained[0]}", *options])
 
 
-def test_embeddings_go_into_scores(place, trained, tmp_path, capsys):
+def test_word2visualvec_embeddings_are_scored(place, trained, tmp_path, capsys):
   root, _, corpus = place
   out = tmp_path / "out"
   options = [f"--corpus={corpus}", "--languages=en,de", f"--features={root}/f.safetensors", f"--out={out}"]
@@ -145,9 +145,7 @@ def test_embeddings_go_into_scores(place, trained, tmp_path, capsys):
   assert "contains embeddings with" in capsys.readouterr().err
 
 
-def test_a_caption_without_a_known_word_is_embedded_and_counted(
-  place, trained, tmp_path, capsys, monkeypatch
-):
+def test_word2visualvec_counts_captions_without_a_known_word(place, trained, tmp_path, capsys, monkeypatch):
   captions = tmp_path / "captions.jsonl"
   lines = ["a dog 1", "nothing of it", "?", "?", "a dog 1"]
   split, encode = [], words_lib.WordVectors.encode
@@ -175,7 +173,7 @@ def test_a_caption_without_a_known_word_is_embedded_and_counted(
   assert not (tmp_path / "out/pictures.npy").exists()
 
 
-def test_features_alone_are_pictures(place, trained, tmp_path):
+def test_word2visualvec_embeds_features_as_images(place, trained, tmp_path):
   assert embed(place, trained, f"--features={place[0]}/f.safetensors", f"--out={tmp_path}/out") == 0
   assert np.load(tmp_path / "out/pictures.npy").shape == (NUM_PICTURES, 6)
 
@@ -197,7 +195,7 @@ def test_features_alone_are_pictures(place, trained, tmp_path):
     (["--labels={root}/labels.json", "--adapters={root}/adapters"], "a Word2VisualVec takes no adapter"),
   ],
 )
-def test_bad_input_is_one_line(place, trained, tmp_path, capsys, options, message):
+def test_word2visualvec_embed_errors_are_one_line(place, trained, tmp_path, capsys, options, message):
   root, _, corpus = place
   features.write(root / "few.safetensors", features.Features(KEYS[:3], np.ones((3, 6), np.float32)))
   features.write(root / "wide.safetensors", features.Features(KEYS, np.ones((NUM_PICTURES, 9), np.float32)))
@@ -209,7 +207,7 @@ def test_bad_input_is_one_line(place, trained, tmp_path, capsys, options, messag
   assert len(errors) == 1 and message in errors[0], errors
 
 
-def test_words_of_another_run_are_refused(place, trained, tmp_path, capsys):
+def test_word2visualvec_words_of_another_run_are_refused(place, trained, tmp_path, capsys):
   copy = tmp_path / "copy"
   shutil.copytree(trained[0], copy)
   word_folders.write(copy / "words", width=4, de=["hund", "katze"])

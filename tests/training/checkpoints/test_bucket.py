@@ -1,4 +1,4 @@
-"""A run whose MODEL_DIR is in a bucket leaves what one on a disk leaves, and resumes with the same bits."""
+"""Runs whose MODEL_DIR is in a bucket: the same files and the same resumed bits as on a disk."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def inside(folder):
   return {name for name in names if not name.endswith(left_out) and "/d/" not in name}
 
 
-def test_a_run_saves_keeps_the_best_deletes_resumes_and_finds_damage(store, tmp_path, caplog):
+def test_run_in_a_bucket_saves_resumes_and_finds_damage(store, tmp_path, caplog):
   folder, disk = store.folder / "runs/toy", tmp_path / "disk"
   state, lines = train(FOLDER, 8, tensorboard=True)
   expected, _ = train(disk, 8, tensorboard=True)
@@ -73,7 +73,7 @@ def test_a_run_saves_keeps_the_best_deletes_resumes_and_finds_damage(store, tmp_
 
 
 @pytest.mark.parametrize("permission", ["storage.objects.create", "storage.objects.delete"])
-def test_a_permission_lost_on_the_way_ends_the_run_in_one_line(store, permission):
+def test_revoked_bucket_permission_ends_the_run_in_one_line(store, permission):
   folder = f"gs://bucket/{permission}"
 
   class Taken(Evaluator):
@@ -87,7 +87,7 @@ def test_a_permission_lost_on_the_way_ends_the_run_in_one_line(store, permission
   assert 2 in read.steps_in(read.checkpoints_dir(folder))  # what was whole before
 
 
-def test_a_run_that_was_copied_to_a_bucket_goes_on_there(store, tmp_path):
+def test_run_copied_to_a_bucket_resumes(store, tmp_path):
   expected, _ = train(tmp_path / "disk", 4)
   shutil.copytree(tmp_path / "disk", store.folder / "copied")
   jax.tree.map(np.testing.assert_array_equal, read.load_params("gs://bucket/copied"), expected.params)
@@ -96,7 +96,7 @@ def test_a_run_that_was_copied_to_a_bucket_goes_on_there(store, tmp_path):
 
 
 @pytest.mark.parametrize("permission", ["", "storage.objects.delete"])
-def test_a_dry_run_writes_and_reads_there_and_leaves_nothing(store, permission):
+def test_trial_checkpoint_in_a_bucket_is_removed(store, permission):
   folder = f"gs://bucket/dry{permission}/run"
   if permission:
     store.refuse(permission)

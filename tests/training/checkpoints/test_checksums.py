@@ -65,7 +65,7 @@ def test_each_process_sums_its_own_share_and_process_0_no_other(folder, summed):
   assert checksums.difference(folder) is None
 
 
-def test_a_process_that_wrote_nothing_leaves_an_empty_share(folder):
+def test_process_without_files_writes_empty_checksums(folder):
   checksums.write_share(folder, 2)
   written(folder)
   assert json.loads((folder / "crc32-2.json").read_text()) == {}
@@ -73,7 +73,7 @@ def test_a_process_that_wrote_nothing_leaves_an_empty_share(folder):
 
 
 @pytest.mark.parametrize("name", [*FILES, "crc32-0.json", "crc32-1.json"])
-def test_every_file_is_compared_by_one_of_the_hosts(folder, name):
+def test_each_file_is_verified_by_one_host(folder, name):
   file = written(folder) / name
   data = file.read_bytes()
   file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -89,7 +89,7 @@ def test_a_missing_file_is_named(folder, name):
   assert checksums.difference(folder) == f"{folder / name} is missing"
 
 
-def test_one_file_for_all_as_written_by_older_versions_is_read(folder):
+def test_single_checksums_file_of_older_versions_is_read(folder):
   checksums.write(folder)
   assert set(json.loads((folder / "crc32.json").read_text())) == set(FILES)
   assert checksums.difference(folder) is None
@@ -99,7 +99,7 @@ def test_one_file_for_all_as_written_by_older_versions_is_read(folder):
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
 @pytest.mark.parametrize("name", ["crc32.json", "crc32-0.json"])
-def test_sums_that_are_none_of_ours_are_damage(folder, name, text):
+def test_malformed_checksums_file_is_damage(folder, name, text):
   # What the other sums are compared with is itself as it was written.
   (folder / name).write_bytes(text.encode(errors="surrogateescape"))
   if name != checksums.NAME:

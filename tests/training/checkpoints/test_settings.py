@@ -1,4 +1,4 @@
-"""A run that goes on: each setting that changed is said, and other data are refused."""
+"""Settings of a resumed run: changed settings are reported, and other data are refused."""
 
 import json
 
@@ -61,7 +61,7 @@ def test_each_setting_that_changed_is_said_with_both_values(tmp_path, bound):
   assert lines[0] == "changed since checkpoint 14: SEED: 4 -> 5" and "resuming from step 14" in lines[1]
 
 
-def test_the_same_settings_in_another_order_say_nothing(tmp_path, bound):
+def test_resume_ignores_the_order_of_settings(tmp_path, bound):
   bound("A = 1\nB = (1,  2)\nOptimizer.clip_norm = %A")
   run(tmp_path, 7, SignedStream())
   bound("B = (1, 2)  # the same\nOptimizer.clip_norm = %A\nA = 1")
@@ -72,7 +72,7 @@ def test_the_same_settings_in_another_order_say_nothing(tmp_path, bound):
   "stream, change",
   [(SignedStream(rows=16), "batch_size: 32 -> 16"), (SignedStream(seed=9), "seed: 0 -> 9")],
 )
-def test_other_data_are_refused_until_they_are_asked_for(tmp_path, stream, change):
+def test_resume_on_other_data_is_refused_without_other_data(tmp_path, stream, change):
   run(tmp_path, 7, SignedStream())
   begun = []
   with pytest.raises(UsageError, match=rf"checkpoints/7: was trained on other data \({change}\)") as error:
@@ -87,7 +87,7 @@ def test_other_data_are_refused_until_they_are_asked_for(tmp_path, stream, chang
     run(tmp_path, 21, SignedStream())
 
 
-def test_a_process_with_other_data_is_named(tmp_path, monkeypatch):
+def test_process_with_other_data_is_named(tmp_path, monkeypatch):
   class Hosts:
     def agree(self, what, mine):
       return [mine, "f" * 64, mine]
@@ -110,7 +110,7 @@ def test_the_checkpoint_before_a_damaged_one_has_its_own_settings(tmp_path):
   assert (tmp_path / "damaged/14").is_dir()
 
 
-def test_a_stream_without_a_signature_is_known_by_its_batch(tmp_path):
+def test_stream_without_a_signature_is_compared_by_batch_size(tmp_path):
   run(tmp_path, 7)
   with pytest.raises(UsageError, match=r"pictures: 32 -> 16"):
     run(tmp_path, 14, ToyStream(rows=16))
@@ -132,18 +132,18 @@ def test_a_checkpoint_without_settings_is_damaged(tmp_path, caplog):
 @pytest.mark.parametrize(
   "text", ["[" * 100_000, "[]", "{}", '{"bindings": [], "data": {}}', '{"bindings": {}, "data": NaN}', "\x00"]
 )
-def test_a_file_that_is_none_of_ours(tmp_path, text):
+def test_malformed_settings_file_is_a_value_error(tmp_path, text):
   (tmp_path / "settings.json").write_text(text)
   with pytest.raises(ValueError):
     settings.read(epath.Path(tmp_path))
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_settings_round_trip(tmp_path):
   (tmp_path / "settings.json").write_text(NOW.encode())
   assert settings.read(epath.Path(tmp_path)) == NOW
 
 
-def test_changes_within_a_mapping_and_long_values():
+def test_settings_changes_in_mappings_and_long_values():
   assert settings.changes({"a": {"en": 1.0, "de": 2}}, {"a": {"en": 1.5, "de": 2}, "b": "x" * 300}) == [
     "a.en: 1.0 -> 1.5",
     "b: not set -> " + "x" * 97 + "...",
@@ -190,12 +190,12 @@ def signature(corpus, kind=CaptionStream, **arguments):
     ({"workers": 3, "depth": 5, "prefetch_bytes": 0, "on_bad": "skip", "bad_limit": 7}, []),
   ],
 )
-def test_what_a_caption_streams_data_depend_on(corpus, arguments, names):
+def test_caption_stream_signature_names_changed_options(corpus, arguments, names):
   before, now = signature(corpus), signature(corpus, **arguments)
   assert sorted(name for name in now if now[name] != before[name]) == sorted(names)
 
 
-def test_a_corpus_that_was_moved_is_the_same_data(corpus, tmp_path):
+def test_signature_of_a_moved_corpus_is_the_same(corpus, tmp_path):
   corpus.rename(tmp_path / "moved")
   try:
     moved = signature(tmp_path / "moved")
@@ -204,20 +204,20 @@ def test_a_corpus_that_was_moved_is_the_same_data(corpus, tmp_path):
   assert moved == signature(corpus)
 
 
-def test_another_corpus_is_not(corpus, tmp_path):
+def test_signature_of_another_corpus_differs(corpus, tmp_path):
   other = signature(small_corpus.write(tmp_path, train=11))
   before = signature(corpus)
   assert {name for name in other if other[name] != before[name]} == {"records", "pictures"}
 
 
-def test_kinds_of_streams_differ():
+def test_tag_and_caption_streams_have_different_signatures():
   assert TagStream.signature is not CaptionStream.signature
 
 
 # ---- configurations ------------------------------------------------------------------------------
 
 
-def test_each_configuration_is_kept_with_the_step_it_began_at(tmp_path):
+def test_config_gin_is_kept_for_each_start_with_its_step(tmp_path):
   folder = epath.Path(tmp_path)
   kept_config.keep(folder, 0, "A = 1\n")
   kept_config.keep(folder, 7, "A = 1\n")  # nothing new
@@ -228,7 +228,7 @@ def test_each_configuration_is_kept_with_the_step_it_began_at(tmp_path):
   assert (tmp_path / "config.gin").read_text() == "A = 3\n"
 
 
-def test_a_full_disk_leaves_the_configuration_before(tmp_path, monkeypatch):
+def test_full_disk_keeps_the_previous_config_gin(tmp_path, monkeypatch):
   folder = epath.Path(tmp_path)
   kept_config.keep(folder, 0, "A = 1\n")
 

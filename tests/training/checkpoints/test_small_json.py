@@ -1,4 +1,4 @@
-"""A small file of a checkpoint is read up to a size that no run reaches, and refused beyond it."""
+"""Size limits of the small JSON files of a checkpoint."""
 
 import pytest
 from etils import epath
@@ -28,13 +28,13 @@ def write(tmp_path, monkeypatch):
   "name, text, read",
   [(settings.NAME, SETTINGS, settings.read), (retention.NOTE, NOTE, retention.read_note)],
 )
-def test_a_file_beyond_the_limit_is_refused(write, name, text, read):
+def test_checkpoint_json_over_the_size_limit_is_refused(write, name, text, read):
   assert read(write(name, text)) is not None
   with pytest.raises(ValueError, match=f"{name}: more than {len(text)} bytes$"):
     read(write(name, text, more=1))
 
 
-def test_sums_beyond_the_limit_are_damage(write):
+def test_checksums_over_the_size_limit_are_damage(write):
   assert checksums.difference(write(checksums.NAME, SUMS)) is None
   folder = write(checksums.NAME, SUMS, more=1)
   assert checksums.difference(folder) == f"{folder / checksums.NAME} is damaged"

@@ -37,7 +37,7 @@ def refusal(folder):
 
 
 @pytest.mark.parametrize("given", ["nothing", "initial_checkpoint", "pretrained"])
-def test_starts_2_not_at_all_where_what_was_trained_is_damaged(tmp_path, given):
+def test_starts_2_refuses_when_all_checkpoints_are_damaged(tmp_path, given):
   own = damaged(tmp_path / "own")
   write(tmp_path / "other", [2])
   arguments = {} if given == "nothing" else {given: str(tmp_path / "other")}
@@ -54,7 +54,7 @@ def test_starts_2_not_at_all_where_what_was_trained_is_damaged(tmp_path, given):
   begin(own, **arguments)
 
 
-def test_starts_2_also_where_orbax_could_not_list_them(tmp_path):
+def test_starts_2_refuses_when_orbax_cannot_list_checkpoints(tmp_path):
   write(tmp_path, [4, 9])
   for step in "49":
     (tmp_path / "checkpoints" / step / "_CHECKPOINT_METADATA").write_text("[" * 100_000)
@@ -63,7 +63,7 @@ def test_starts_2_also_where_orbax_could_not_list_them(tmp_path):
   assert begin(tmp_path, from_scratch=True)[1] == "starting from scratch"
 
 
-def test_starts_1_with_what_was_put_back_or_trained_since(tmp_path):
+def test_starts_1_from_a_checkpoint_written_after_damage(tmp_path):
   own = damaged(tmp_path / "own")
   write(own, [5])
   assert begin(own)[1].startswith("resuming from step 5")
@@ -135,7 +135,7 @@ def test_starts_5_from_scratch(tmp_path):
    ({"vit": {"kernel": (2, 3), "extra": (1,)}}, "vit", r"vit/extra \(1,\) of this model is missing"),
    ({"vit": {"kernel": (2, 3)}}, "decoder", "no parameters below 'decoder'; its parts are vit")],
 )  # fmt: skip
-def test_pretrained_parts_that_do_not_fit(tmp_path, mine, prefix, message):
+def test_mismatched_pretrained_parts_are_refused(tmp_path, mine, prefix, message):
   checkpoints = Checkpoints(tmp_path / "tags")
   checkpoints.save(1, create_state({"vit": {"kernel": jnp.ones((2, 3))}}, OPTIMIZER))
   checkpoints.close()
@@ -175,7 +175,7 @@ def model_of(tree):
   return create_state(jax.tree.map(jnp.asarray, tree), OPTIMIZER)
 
 
-def test_a_converted_folder_gives_all_it_holds_and_the_rest_is_said(tmp_path):
+def test_converted_folder_initializes_its_parameters_and_names_the_rest(tmp_path):
   folder = write_converted(tmp_path / "vit", {"vit/norm/scale": np.full(3, 7.0, np.float32)})
   mine = model_of(
     {
@@ -189,7 +189,7 @@ def test_a_converted_folder_gives_all_it_holds_and_the_rest_is_said(tmp_path):
   assert origin == f"starting with vit from {folder}; randomly initialized: decoder, vit/head"
 
 
-def test_a_list_of_folders_and_pairs(tmp_path):
+def test_pretrained_takes_a_list_of_folders_and_pairs(tmp_path):
   one = write_converted(tmp_path / "one", {"vit/a": np.full(2, 1.0, np.float32)})
   two = write_converted(
     tmp_path / "two", {"encoder/a": np.full(2, 2.0, np.float32), "left": np.zeros(9, np.float32)}
@@ -200,7 +200,7 @@ def test_a_list_of_folders_and_pairs(tmp_path):
   assert origin == f"starting with vit from {one}, encoder from {two}"
 
 
-def test_a_runs_folder_alone(tmp_path):
+def test_pretrained_takes_the_folder_of_a_run(tmp_path):
   write(tmp_path / "other", [9])
   state, origin = begin(tmp_path / "own", pretrained=[str(tmp_path / "other")])
   assert_same(state.params, fresh(seed=9).params)
@@ -254,19 +254,19 @@ def test_single_layers_are_stacked(tmp_path):
     ({"vit/a": np.zeros(4, np.int32)}, r"vit/a \(4,\) is int32"),
   ],
 )  # fmt: skip
-def test_converted_folders_that_do_not_fit(tmp_path, flat, message):
+def test_mismatched_converted_folders_are_refused(tmp_path, flat, message):
   folder = write_converted(tmp_path / "vit", flat)
   with pytest.raises(XmcapError, match=message):
     begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(4)}}), pretrained=folder)
 
 
-def test_the_same_parameter_from_two_folders(tmp_path):
+def test_pretrained_parameter_in_two_folders_is_refused(tmp_path):
   folders = [write_converted(tmp_path / name, {"vit/a": np.zeros(4, np.float32)}) for name in "ab"]
   with pytest.raises(UsageError, match="vit/a is in .*/b and in an earlier one"):
     begin(tmp_path / "own", model_of({"vit": {"a": np.zeros(4)}}), pretrained=folders)
 
 
-def test_a_converted_file_that_is_cut_short(tmp_path):
+def test_truncated_safetensors_file_is_refused(tmp_path):
   folder = write_converted(tmp_path / "vit", {"vit/a": np.zeros(4, np.float32)})
   file = tmp_path / "vit/params.safetensors"
   file.write_bytes(file.read_bytes()[:-3])
@@ -275,17 +275,17 @@ def test_a_converted_file_that_is_cut_short(tmp_path):
 
 
 @pytest.mark.parametrize("item", [3, ("a", "b", "c"), ("a", 1)])
-def test_an_item_that_is_neither_folder_nor_pair(tmp_path, item):
+def test_pretrained_item_that_is_no_folder_or_pair_is_refused(tmp_path, item):
   with pytest.raises(UsageError, match="is neither a folder nor a"):
     begin(tmp_path / "own", pretrained=[item])
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_missing_pretrained_folder_is_refused(tmp_path):
   with pytest.raises(UsageError, match="no checkpoint found"):
     begin(tmp_path / "own", pretrained=str(tmp_path / "absent"))
 
 
-def test_what_others_replace_is_not_made_and_the_rest_is_as_ever():
+def test_plan_state_initializes_only_parameters_not_replaced():
   partitioning = Partitioning()
   batch = {name: array for name, array in ToyStream().batch(0).items() if name != "key"}
   plan = plan_state(

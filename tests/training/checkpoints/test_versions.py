@@ -1,4 +1,4 @@
-"""Versions of libraries beside the checkpoints: a resumed run says when they differ."""
+"""`versions.json` beside the checkpoints: a resumed run reports changed versions of libraries."""
 
 import importlib.metadata
 import json
@@ -14,14 +14,14 @@ def keep(folder, step):
   return said
 
 
-def test_they_are_those_that_are_installed(tmp_path):
+def test_versions_json_names_installed_libraries(tmp_path):
   assert keep(tmp_path, 0) == []
   kept = json.loads((tmp_path / "versions.json").read_text())
   assert kept["orbax-checkpoint"] == importlib.metadata.version("orbax-checkpoint")
   assert {"python", "xmcap", "jax", "flax", "numpy"} <= set(kept)
 
 
-def test_a_difference_is_one_line_on_resume(tmp_path, monkeypatch):
+def test_changed_library_version_is_one_line_on_resume(tmp_path, monkeypatch):
   keep(tmp_path, 0)
   assert keep(tmp_path, 40) == []
   now = versions.here()
@@ -32,7 +32,7 @@ def test_a_difference_is_one_line_on_resume(tmp_path, monkeypatch):
   assert keep(tmp_path, 80) == []
 
 
-def test_a_file_that_is_broken_is_said_and_replaced(tmp_path):
+def test_broken_versions_json_is_reported_and_replaced(tmp_path):
   (tmp_path / "versions.json").write_text("{")
   assert "cannot be read" in keep(tmp_path, 40)[0]
   assert keep(tmp_path, 40) == []

@@ -80,7 +80,7 @@ def begin(model_dir, state=None, **arguments):
     checkpoints.close()
 
 
-def test_saves_and_restores_every_part(tmp_path):
+def test_checkpoint_round_trip_of_train_state(tmp_path):
   state = fresh(seed=5, step=7).replace(skipped=jnp.int32(3), skipped_in_a_row=jnp.int32(2))
   checkpoints = Checkpoints(tmp_path)
   checkpoints.save(7, state)
@@ -105,19 +105,19 @@ def test_best_may_be_the_least(tmp_path):
   assert read.best_step(tmp_path) == 2
 
 
-def test_the_best_until_now_goes_when_a_better_one_is_known(tmp_path):
+def test_former_best_checkpoint_is_deleted(tmp_path):
   write(tmp_path, [1, 2], CheckpointPolicy(keep=1, best_metric="cider"), [0.1, 0.2])
   assert kept(tmp_path) == [2]
 
 
-def test_the_best_is_known_after_a_restart(tmp_path):
+def test_best_checkpoint_is_kept_after_a_restart(tmp_path):
   policy = CheckpointPolicy(keep=1, best_metric="cider")
   write(tmp_path, [1, 2], policy, [0.9, 0.2])
   write(tmp_path, [3, 4], policy, [0.3, 0.4])
   assert kept(tmp_path) == [1, 4] and read.best_step(tmp_path) == 1
 
 
-def test_one_whose_evaluation_is_pending_stays_until_it_is_known(tmp_path):
+def test_checkpoint_with_pending_evaluation_is_kept(tmp_path):
   checkpoints = Checkpoints(tmp_path, CheckpointPolicy(keep=1, best_metric="cider"))
   checkpoints.save(1, fresh(), pending=True)
   checkpoints.save(2, fresh())
@@ -131,7 +131,7 @@ def test_one_whose_evaluation_is_pending_stays_until_it_is_known(tmp_path):
   checkpoints.close()
 
 
-def test_killed_while_the_note_is_written_it_counts_as_not_evaluated(tmp_path):
+def test_partly_written_metrics_count_as_not_evaluated(tmp_path):
   policy = CheckpointPolicy(best_metric="cider")
   write(tmp_path, [1, 2], policy, [0.1, 0.2])
   note = tmp_path / "checkpoints/2/metrics/metrics"
@@ -142,7 +142,7 @@ def test_killed_while_the_note_is_written_it_counts_as_not_evaluated(tmp_path):
   assert read.best_step(tmp_path) == 1
 
 
-def test_a_note_that_is_damaged_is_said_and_the_checkpoint_stays(tmp_path, caplog):
+def test_damaged_metrics_note_is_reported_and_checkpoint_kept(tmp_path, caplog):
   policy = CheckpointPolicy(best_metric="cider")
   write(tmp_path, [1, 2], policy, [0.1, 0.2])
   note = tmp_path / "checkpoints/2/metrics/metrics"
@@ -153,26 +153,26 @@ def test_a_note_that_is_damaged_is_said_and_the_checkpoint_stays(tmp_path, caplo
   checkpoints.close()
 
 
-def test_a_value_that_is_not_finite_counts_for_no_best(tmp_path, caplog):
+def test_best_checkpoint_ignores_non_finite_values(tmp_path, caplog):
   write(tmp_path, [1, 2], CheckpointPolicy(best_metric="cider"), [0.1, np.nan])
   assert read.best_step(tmp_path) == 1 and "cider is nan" in caplog.text
 
 
-def test_values_of_another_metric_are_not_compared(tmp_path):
+def test_best_checkpoint_ignores_values_of_another_metric(tmp_path):
   write(tmp_path, [1], CheckpointPolicy(keep=1, best_metric="cider"), [9.0])
   write(tmp_path, [2, 3], CheckpointPolicy(keep=1, best_metric="bleu"), [0.3, 0.2])
   assert kept(tmp_path) == [2, 3] and read.best_step(tmp_path) == 2
 
 
 @pytest.mark.parametrize("where", ["", "checkpoints", "checkpoints/4"])
-def test_loads_parameters_from_any_of_the_folders(tmp_path, where):
+def test_load_params_from_run_checkpoints_and_step_folders(tmp_path, where):
   write(tmp_path, [3, 4])
   params = read.load_params(tmp_path / where)
   assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(params))
   assert_same(params, fresh(seed=4).params)
 
 
-def test_loads_a_step(tmp_path):
+def test_load_params_of_a_step(tmp_path):
   write(tmp_path, [3, 4])
   assert_same(read.load_params(tmp_path, 3), fresh(seed=3).params)
   with pytest.raises(UsageError, match=r"no checkpoint of step 5: choose one of \[3, 4\]"):
@@ -180,7 +180,7 @@ def test_loads_a_step(tmp_path):
   assert read.best_step(tmp_path) is None
 
 
-def test_no_checkpoint_to_load(tmp_path):
+def test_load_params_without_a_checkpoint_is_refused(tmp_path):
   with pytest.raises(UsageError, match="no checkpoint found"):
     read.load_params(tmp_path / "nowhere")
 
@@ -188,7 +188,7 @@ def test_no_checkpoint_to_load(tmp_path):
 # ---- damage --------------------------------------------------------------------------------------
 
 
-def test_one_cut_short_is_said_and_the_one_before_it_taken(tmp_path, caplog):
+def test_truncated_checkpoint_falls_back_to_the_one_before(tmp_path, caplog):
   write(tmp_path, [1, 2, 3])
   cut_short(tmp_path / "checkpoints" / "3")
   assert_same(read.load_params(tmp_path), fresh(seed=2).params)
@@ -204,14 +204,14 @@ def test_one_cut_short_is_said_and_the_one_before_it_taken(tmp_path, caplog):
 @pytest.mark.parametrize(
   "lost", ["params/_METADATA", "training/_METADATA", "params/manifest.ocdbt", "training"]
 )
-def test_one_with_files_missing_counts_as_cut_short(tmp_path, lost):
+def test_checkpoint_with_missing_files_falls_back(tmp_path, lost):
   write(tmp_path, [1, 2])
   path = tmp_path / "checkpoints" / "2" / lost
   path.rename(tmp_path / "lost")
   assert int(begin(tmp_path)[0].step) == 1
 
 
-def test_all_cut_short(tmp_path):
+def test_load_params_of_truncated_checkpoints_only_is_refused(tmp_path):
   write(tmp_path, [1, 2])
   for step in "12":
     cut_short(tmp_path / "checkpoints" / step)
@@ -219,14 +219,14 @@ def test_all_cut_short(tmp_path):
     read.load_params(tmp_path)
 
 
-def test_one_still_being_written_when_the_process_died_does_not_count(tmp_path):
+def test_unfinished_checkpoint_is_ignored(tmp_path):
   write(tmp_path, [1])
   (tmp_path / "checkpoints" / "2.orbax-checkpoint-tmp").mkdir()
   assert int(begin(tmp_path)[0].step) == 1
   assert_same(read.load_params(tmp_path), fresh(seed=1).params)
 
 
-def test_one_left_by_a_kill_is_gone_when_the_folder_is_open_and_no_thread_is_at_it(tmp_path, monkeypatch):
+def test_unfinished_checkpoint_is_deleted_on_open(tmp_path, monkeypatch):
   # A run that ends at once, by an error, would end under the thread: "cannot schedule new futures after shutdown".
   left = tmp_path / "checkpoints" / "2.orbax-checkpoint-tmp"
   (left / "params").mkdir(parents=True)
@@ -257,7 +257,7 @@ WRONG_TYPES = (
 
 @pytest.mark.parametrize("text", [*HOSTILE.values(), WRONG_TYPES], ids=[*HOSTILE, "wrong types"])
 @pytest.mark.parametrize("name", ["_CHECKPOINT_METADATA", "metrics/metrics", "params/crc32.json"])
-def test_whatever_a_small_file_holds_one_of_the_two_is_taken(tmp_path, two, name, text):
+def test_hostile_checkpoint_json_falls_back_or_is_ignored(tmp_path, two, name, text):
   shutil.copytree(two, tmp_path / "run")
   file = tmp_path / "run/checkpoints/2" / name
   file.parent.mkdir(exist_ok=True)
@@ -295,7 +295,7 @@ def test_other_parameters_are_refused(tmp_path):
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def test_folder_that_cannot_be_written(tmp_path):
+def test_checkpoints_in_an_unwritable_folder_are_refused(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(XmcapError, match="cannot be written") as error:
     Checkpoints(tmp_path / "file" / "run")
@@ -326,7 +326,7 @@ def test_full_disk_is_one_line(tmp_path):
   ]
 
 
-def test_the_note_beside_a_checkpoint_is_plain_json(tmp_path):
+def test_checkpoint_metrics_note_is_plain_json(tmp_path):
   write(tmp_path, [1], CheckpointPolicy(best_metric="loss", best_mode="min"), [0.25])
   content = json.loads((tmp_path / "checkpoints" / "1" / "metrics" / "metrics").read_text())
   assert content == {"means": {"loss": 0.25, "other": 1.5}, "metric": "loss", "value": 0.25, "score": -0.25}

@@ -1,4 +1,4 @@
-"""Which process of a run this one is. What is used of jax beyond its public API: tests/test_private_names.py."""
+"""`find_process`: which process of a run this one is. Private names of jax: tests/test_private_names.py."""
 
 import pytest
 
@@ -6,19 +6,19 @@ from xmcap.errors import UsageError
 from xmcap.training.hosts import cluster
 
 
-def test_options_name_the_process():
+def test_find_process_from_options():
   assert cluster.find_process("a:1", 4, 3) == cluster.ClusterProcess("a:1", 4, 3)
   assert cluster.find_process("a:1", 1, 0) is None
 
 
 @pytest.mark.parametrize("options", [("a:1", None, None), ("a:1", 2, None), (None, 2, 0), (None, 2, None)])
-def test_some_options_without_the_others(options):
+def test_find_process_refuses_incomplete_options(options):
   with pytest.raises(UsageError, match="give all three of"):
     cluster.find_process(*options)
 
 
 @pytest.mark.parametrize("index", [-1, 2])
-def test_number_out_of_range(index):
+def test_process_id_out_of_range_is_refused(index):
   with pytest.raises(UsageError, match="processes are numbered from 0"):
     cluster.find_process("a:1", 2, index)
 
@@ -59,7 +59,7 @@ def test_gke_is_recognised(monkeypatch):
   assert (found.coordinator_address, found.num_processes, found.process_id) == ("localhost:8482", 8, 5)
 
 
-def test_a_cluster_that_is_set_up_by_halves_is_one_line(monkeypatch):
+def test_malformed_cluster_environment_is_one_line(monkeypatch):
   for name, value in {**SLURM, "SLURM_NTASKS": "four"}.items():
     monkeypatch.setenv(name, value)
   with pytest.raises(UsageError, match="looks like part of a cluster.*or --num_processes=1"):

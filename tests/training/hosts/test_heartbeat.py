@@ -1,4 +1,4 @@
-"""What processes do when another one says that it failed, hangs, or says nothing; here they are threads of this one."""
+"""Heartbeats between processes (here threads): one that fails, hangs or falls silent ends the others."""
 
 import dataclasses
 import json
@@ -67,7 +67,7 @@ def wait_for(condition):
     threading.Event().wait(0.01)
 
 
-def test_a_failure_ends_the_others_with_its_code(processes):
+def test_failure_of_a_process_ends_the_others_with_its_exit_code(processes):
   processes(0)
   processes(1)
   failing = processes(2)
@@ -76,7 +76,7 @@ def test_a_failure_ends_the_others_with_its_code(processes):
   assert processes.ended == [(2, "process [2] failed: no such file")] * 2
 
 
-def test_a_silent_one_is_lost(processes):
+def test_silent_process_is_lost(processes):
   processes(0, lost=0.3)
   processes(2)
   wait_for(lambda: processes.ended)
@@ -84,7 +84,7 @@ def test_a_silent_one_is_lost(processes):
   assert code == 75 and line.startswith("lost process [1]: no sign of life for 0.3 s")
 
 
-def test_the_one_that_hangs_ends_all_and_the_one_that_waits_for_it_does_not(processes, capsys):
+def test_hanging_process_ends_all_and_a_waiting_one_does_not(processes, capsys):
   late = {"seconds": 9.0, "limit": 3.0, "phase": "step"}
   hanging = watch.State(6, what="put_batch", **late)
   words = json.dumps({"alive": 1, "state": dataclasses.asdict(hanging)})

@@ -40,11 +40,11 @@ def call(count, present, seconds, counts=None, port=None):
   return heard
 
 
-def test_all_hear_all_names():
+def test_processes_exchange_host_names():
   assert call(3, [2, 0, 1], 30) == [["host1", "host2", "host0"]] * 3
 
 
-def test_the_missing_one_is_named_to_all_that_came():
+def test_missing_process_is_named_to_those_present():
   for error in call(4, [0, 3, 1], 2):
     assert isinstance(error, RestartError)
     assert str(error) == ("after 2 s process 2 of 4 was missing; present: 0 (host0), 1 (host2), 3 (host1)")
@@ -72,7 +72,7 @@ WORDS = (b"GET / HTTP/1.1", b"[" * 100_000, b"7", b'{"process": 1e999, "host": "
 
 
 @pytest.mark.parametrize("words", WORDS, ids=["http", "nested", "a number", "infinite"])
-def test_a_stranger_on_the_port_changes_nothing(words):
+def test_foreign_connections_to_the_coordinator_are_ignored(words):
   port = free_port()
 
   def knock():
@@ -101,12 +101,12 @@ def test_addresses_are_host_and_port(address):
 # ---- which processes there are --------------------------------------------------------------------
 
 
-def test_a_machine_of_no_cluster_is_a_run_of_one_process():
+def test_joined_without_a_cluster_is_one_process():
   with hosts.joined():
     assert hosts.current() is None and hosts.agree("x", "mine") == ["mine"]
 
 
-def test_timeouts_are_checked():
+def test_invalid_host_timeouts_are_refused():
   with pytest.raises(UsageError, match="HostTimeouts: start 300, lost 1"):
     hosts.HostTimeouts(lost=1)
 
@@ -129,7 +129,7 @@ def test_errors_of_collectives_are_lost_processes(monkeypatch):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_command_has_training_watched_with_gins_limits(monkeypatch, training):
+def test_train_command_watches_with_hang_limits_of_gin(monkeypatch, training):
   seen = []
   monkeypatch.setattr(hosts, "joined", lambda *place, **options: seen.append((place, options)))
   arguments = argparse.Namespace(coordinator_address="a:1", num_processes=2, process_id=1)

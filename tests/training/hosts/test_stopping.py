@@ -49,7 +49,7 @@ def test_a_preemption_notice_asks_the_run_to_stop(server):
     assert stop.name == stopping.NOTICE
 
 
-def test_other_machines_have_no_metadata_server(monkeypatch):
+def test_metadata_server_is_none_outside_gce(monkeypatch):
   monkeypatch.delenv("GCE_METADATA_HOST", raising=False)
   assert stopping.metadata_server() is None
 
@@ -86,7 +86,7 @@ def stopped_within_an_evaluation(folder, step, policy):
 
 
 @pytest.mark.parametrize("step", [14, 20])
-def test_an_evaluation_is_left_and_done_by_the_next_start(tmp_path, step):
+def test_stopped_evaluation_is_repeated_on_restart(tmp_path, step):
   policy = CheckpointPolicy(every=0)
   stopped_within_an_evaluation(tmp_path / "a", step, policy)
   evaluator = Evaluator()
@@ -103,12 +103,12 @@ def test_an_evaluation_is_left_and_done_by_the_next_start(tmp_path, step):
   run(tmp_path / "a", evaluators=[evaluator], eval_every=7, checkpoint=policy)
 
 
-def test_no_value_of_an_earlier_evaluation_stands_for_the_one_that_was_left(tmp_path):
+def test_stopped_evaluation_has_no_metric_value(tmp_path):
   policy = CheckpointPolicy(every=0, keep=5, best_metric="cider")
   stopped_within_an_evaluation(tmp_path, 14, policy)
   assert read.best_step(tmp_path) == 7
   assert read.steps_in(tmp_path / "checkpoints") == [7, 14]
 
 
-def test_outside_of_training_nothing_stops():
+def test_evaluation_batch_outside_training_does_not_stop():
   stopping.evaluation_batch("batch 1")

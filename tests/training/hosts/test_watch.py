@@ -1,4 +1,4 @@
-"""The marks of the main thread, and who of several processes is behind; whole runs that hang are in test_hang.py."""
+"""`Watch`: phases of the main thread, and the process that is behind. Whole runs that hang: test_hang.py."""
 
 import threading
 import time
@@ -36,7 +36,7 @@ def looking(clock):
   return look
 
 
-def test_seconds_count_from_the_first_look_at_a_mark(looking):
+def test_watch_counts_seconds_from_the_first_look_at_a_mark(looking):
   watch.progress("step", "step 7")
   assert looking(3).seconds == 0
   assert [looking(3).seconds for _ in range(3)] == [3, 6, 9]
@@ -46,20 +46,20 @@ def test_seconds_count_from_the_first_look_at_a_mark(looking):
   assert (state.what, state.seconds, state.limit, state.hangs) == ("step 8", 0, 10, False)
 
 
-def test_time_in_which_nothing_ran_does_not_count(looking):
+def test_watch_ignores_time_of_a_suspended_process(looking):
   watch.progress("step")
   looking()
   assert looking(3600).seconds == 2 * watch.BEAT
 
 
 @pytest.mark.parametrize("phase", ["data", ""])
-def test_phases_without_a_limit(looking, phase):
+def test_data_and_unnamed_phases_never_hang(looking, phase):
   watch.progress(phase)
   looking()
   assert not any(looking(5).hangs for _ in range(1000))
 
 
-def test_a_limit_of_0_is_none(clock):
+def test_hang_limit_of_0_never_hangs(clock):
   found = watch.Watch(watch.HangLimits(evaluation=0), clock)
   watch.progress("evaluation")
   found.look()
@@ -67,7 +67,7 @@ def test_a_limit_of_0_is_none(clock):
   assert not found.look().hangs
 
 
-def test_the_phase_before_begins_anew(looking):
+def test_watch_during_restarts_the_outer_phase(looking):
   watch.progress("step", "step 7")
   looking()
   looking(5)
@@ -76,7 +76,7 @@ def test_the_phase_before_begins_anew(looking):
   assert (looking(5).what, looking(0).seconds) == ("step 7", 0)
 
 
-def test_the_location_is_in_the_program(looking):
+def test_watch_location_is_the_innermost_frame_of_the_package(looking):
   def here():
     watch.progress("step")
     return looking()
@@ -90,7 +90,7 @@ def test_limits_are_checked():
     watch.HangLimits(step=-1)
 
 
-def test_the_line_names_limit_and_location():
+def test_hang_message_names_limit_and_location():
   state = State(3, "evaluation", "batch 7 of loss", 901.2, 900, False, "a.py:1 in f")
   assert state.describe("process 1 (w-1)") == (
     "process 1 (w-1) has been in 'batch 7 of loss' for 901 s (HangLimits.evaluation is 900), at a.py:1 in f; its stack"
@@ -112,11 +112,11 @@ def test_the_line_names_limit_and_location():
     ({0: State(8), 1: State(7), 2: State(7), 3: State(6, waits=True)}, [1, 2]),
   ],
 )
-def test_the_one_that_the_others_wait_for(states, expected):
+def test_behind_finds_the_process_that_others_wait_for(states, expected):
   assert watch.behind(states) == expected
 
 
-def test_waiting_for_a_device_is_told_from_the_work_of_the_host(looking):
+def test_watch_tells_waiting_for_a_device_from_host_work(looking):
   go, seen = threading.Event(), []
 
   def slow(x):

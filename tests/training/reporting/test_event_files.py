@@ -38,7 +38,7 @@ def write(folder):
   writer.close()
 
 
-def test_tensorboard_reads_it_as_what_tensorflow_writes(tmp_path):
+def test_event_files_read_as_tensorflows_in_tensorboard(tmp_path):
   tf = pytest.importorskip("tensorflow")
   write(tmp_path / "ours")
   with tf.summary.create_file_writer(str(tmp_path / "theirs")).as_default():
@@ -63,7 +63,7 @@ def opened(png):
   return np.asarray(Image.open(io.BytesIO(png)))
 
 
-def test_a_run_that_goes_on_voids_what_came_after_its_step(tmp_path):
+def test_resumed_event_file_purges_later_steps(tmp_path):
   for start, values in ((0, (1.0, 2.0, 3.0, 4.0)), (2, (30.0, 40.0))):
     writer = TensorBoard(str(tmp_path))
     writer.event(start, "started", {})
@@ -74,14 +74,14 @@ def test_a_run_that_goes_on_voids_what_came_after_its_step(tmp_path):
   assert read(tmp_path) == {("scalars", "loss"): [(1, 1.0), (2, 2.0), (3, 30.0), (4, 40.0)]}
 
 
-def test_each_value_is_in_the_file_at_once(tmp_path):
+def test_event_file_is_flushed_after_each_value(tmp_path):
   writer = TensorBoard(str(tmp_path))
   for step in (1, 2):
     writer.scalars(step, {"loss": float(step)})
     assert read(tmp_path)["scalars", "loss"][-1] == (step, step)
 
 
-def test_what_a_full_disk_cut_off_is_written_again(tmp_path, monkeypatch):
+def test_event_file_rewrites_events_cut_by_a_full_disk(tmp_path, monkeypatch):
   writer = TensorBoard(str(tmp_path))
   writer.scalars(1, {"loss": 1.0})
   (path,) = tmp_path.iterdir()
@@ -99,7 +99,7 @@ def test_what_a_full_disk_cut_off_is_written_again(tmp_path, monkeypatch):
   assert read(tmp_path) == {("scalars", "loss"): [(1, 1.0), (2, 2.0), (3, 3.0)]}
 
 
-def test_a_file_that_is_gone_is_followed_by_another(tmp_path):
+def test_deleted_event_file_is_replaced(tmp_path):
   writer = TensorBoard(str(tmp_path))
   writer.scalars(1, {"loss": 1.0})
   (path,) = tmp_path.iterdir()
@@ -126,7 +126,7 @@ class Store:
     self.written.append((path.name, len(data)))
 
 
-def test_in_a_bucket_objects_stay_small_and_are_written_seldom(tmp_path, monkeypatch):
+def test_event_objects_in_a_bucket_are_small_and_rare(tmp_path, monkeypatch):
   now = [0.0]
   monkeypatch.setattr(event_files.time, "monotonic", lambda: now[0])
   monkeypatch.setattr(event_files, "_OBJECT", 2000)
@@ -147,7 +147,7 @@ def test_in_a_bucket_objects_stay_small_and_are_written_seldom(tmp_path, monkeyp
   assert names == sorted(names) and max(size for _, size in store.written) < 3000
 
 
-def test_events_are_framed_as_tensorflow_frames_them():
+def test_event_record_framing_golden():
   """Golden: `tf.io.TFRecordWriter` of TensorFlow 2.21."""
   event = bytes.fromhex("09000000000000f83f1a0e627261696e2e4576656e743a32")
   assert event_files._record(event).hex() == f"1800000000000000a37f4b22{event.hex()}19b0f7d8"

@@ -15,7 +15,7 @@ def _shape(*sizes):
   return jax.ShapeDtypeStruct(sizes, jnp.float32)
 
 
-def test_a_product_is_two_operations_a_multiplication():
+def test_matmul_flops_of_a_product():
   assert matmul_flops(jnp.dot, _shape(3, 5), _shape(5, 7)) == 2 * 3 * 5 * 7
   assert (
     matmul_flops(lambda a, b: jnp.einsum("bik,bkj->bij", a, b), _shape(4, 3, 5), _shape(4, 5, 7))
@@ -23,7 +23,7 @@ def test_a_product_is_two_operations_a_multiplication():
   )
 
 
-def test_gradients_of_a_product_are_two_more():
+def test_matmul_flops_of_gradients():
   loss = lambda a, b: jnp.sum(jnp.dot(a, b) ** 2)  # noqa: E731
   assert matmul_flops(jax.grad(loss, (0, 1)), _shape(3, 5), _shape(5, 7)) == 3 * 2 * 3 * 5 * 7
 
@@ -37,7 +37,7 @@ def test_loops_branches_and_functions_count():
   assert matmul_flops(branch, _shape(4, 4)) == 2 * 2 * 64
 
 
-def test_a_convolution():
+def test_matmul_flops_of_a_convolution():
   def convolve(image, kernel):
     return lax.conv_general_dilated(
       image, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -46,7 +46,7 @@ def test_a_convolution():
   assert matmul_flops(convolve, _shape(1, 8, 8, 3), _shape(3, 3, 3, 5)) == 2 * 36 * 5 * 27
 
 
-def test_other_arithmetic_is_none():
+def test_matmul_flops_of_elementwise_operations_are_0():
   assert matmul_flops(lambda x: jnp.sum(jnp.exp(x)), _shape(9, 9)) == 0
 
 
@@ -71,12 +71,12 @@ def vit():
   return ViTConfig(width=8, depth=2, mlp_dim=16, num_heads=2, patch_size=8, image_size=16, pool="gap")
 
 
-def test_what_is_computed_again_counts_only_where_asked_for(vit):
+def test_remat_flops_count_only_with_remat(vit):
   again = dataclasses.replace(vit, remat=True)
   assert _tag_step(again) == _tag_step(vit) == _tag_step(vit, remat=True) < _tag_step(again, remat=True)
 
 
-def test_what_is_frozen_has_no_gradients(vit):
+def test_frozen_parameters_have_no_gradient_flops(vit):
   assert _tag_step(vit, optimizer={"frozen": ("^vit/",)}) < 0.6 * _tag_step(vit)
 
 
@@ -85,7 +85,7 @@ class _Device:
     self.device_kind = device_kind
 
 
-def test_a_step_at_the_peak_of_all_devices(vit):
+def test_ideal_seconds_of_a_step(vit):
   objective, params, batch = _tag_run(vit)
   seconds = ideal_seconds(objective, Optimizer(), params, [_Device("TPU v4")] * 4, batch)
   assert seconds == pytest.approx(_tag_step(vit) / (4 * 275e12))

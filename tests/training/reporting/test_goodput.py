@@ -1,4 +1,4 @@
-"""Runs on a clock that is moved by hand, whose shares are counted here on paper."""
+"""Goodput of runs on a clock moved by hand, against shares counted on paper."""
 
 import json
 import time
@@ -63,7 +63,7 @@ def seconds_of(folder):
   return {kind: pytest.approx(seconds, abs=1e-3) for kind, seconds in found.items() if seconds}
 
 
-def test_a_run_that_is_killed_and_resumed(tmp_path):
+def test_goodput_of_a_killed_and_resumed_run(tmp_path):
   clock = Clock()
   first = Start(tmp_path, clock, 0)
   first.steps(100, 40, saving=2)
@@ -81,7 +81,7 @@ def test_a_run_that_is_killed_and_resumed(tmp_path):
   }  # fmt: skip
 
 
-def test_steps_that_are_lost_twice(tmp_path):
+def test_goodput_of_steps_lost_twice(tmp_path):
   clock = Clock()
   Start(tmp_path, clock, 0).steps(100, 40)
   second = Start(tmp_path, clock, 100)
@@ -94,7 +94,7 @@ def test_steps_that_are_lost_twice(tmp_path):
   assert found["lost"] == 42 + 41 + 20 and found["steps"] == 40 + 43
 
 
-def test_a_torn_last_line_costs_what_it_held(tmp_path):
+def test_goodput_with_a_torn_last_line(tmp_path):
   clock = Clock()
   first = Start(tmp_path, clock, 0)
   first.steps(100, 40)
@@ -107,7 +107,7 @@ def test_a_torn_last_line_costs_what_it_held(tmp_path):
   assert found["steps"] == 40 and found["down"] == 60 and "lost" not in found
 
 
-def test_the_time_after_the_last_step_of_all_is_not_down_time(tmp_path):
+def test_goodput_has_no_down_time_after_the_end(tmp_path):
   clock = Clock()
   first = Start(tmp_path, clock, 0)
   first.steps(100, 40)
@@ -117,7 +117,7 @@ def test_the_time_after_the_last_step_of_all_is_not_down_time(tmp_path):
   assert "down" not in seconds_of(tmp_path)
 
 
-def test_a_clock_that_is_behind_that_of_the_last_host_takes_no_time_away(tmp_path):
+def test_goodput_with_a_clock_set_back(tmp_path):
   clock = Clock()
   Start(tmp_path, clock, 0).steps(100, 40)
   clock.now -= 500
@@ -125,7 +125,7 @@ def test_a_clock_that_is_behind_that_of_the_last_host_takes_no_time_away(tmp_pat
   assert seconds_of(tmp_path)["steps"] == 40 and "down" not in seconds_of(tmp_path)
 
 
-def test_a_line_in_the_midst_of_an_evaluation_counts_no_time_twice():
+def test_goodput_report_during_an_evaluation():
   clock = Clock()
   counted = Goodput(None, clock, clock)
   counted.phase("steps")
@@ -135,7 +135,7 @@ def test_a_line_in_the_midst_of_an_evaluation_counts_no_time_twice():
   assert counted.shares()["goodput/seconds"] == 30 and counted.seconds["evaluating"] == 20
 
 
-def test_starts_that_counted_nothing_yet_and_a_file_that_cannot_be_read(tmp_path, monkeypatch):
+def test_goodput_resume_without_counts_or_a_readable_file(tmp_path, monkeypatch):
   (tmp_path / metrics_file.FILE).write_text('{"step": 10, "time": 1.0, "train/loss": 2.0}\n')
   counted, said = Goodput(), []
   counted.resume(tmp_path, 10, said.append)
@@ -150,7 +150,7 @@ def test_starts_that_counted_nothing_yet_and_a_file_that_cannot_be_read(tmp_path
   assert "503" in line and "\n" not in line
 
 
-def test_a_run_of_the_loop(tmp_path):
+def test_goodput_of_a_real_training_run(tmp_path):
   def crash(step):
     if step == 13:
       raise RuntimeError("killed")
@@ -166,5 +166,5 @@ def test_a_run_of_the_loop(tmp_path):
   assert whole <= rows[-2]["goodput/seconds"] + 0.1 and rows[-1]["event"] == "finished"
 
 
-def test_the_beginning_of_this_process():
+def test_process_start_is_within_a_day():
   assert time.time() - 86_400 < goodput.process_start() < time.time()

@@ -18,7 +18,7 @@ def started(folder, step=0, begins=START):
   return writer
 
 
-def test_curves_and_facts(tmp_path):
+def test_run_history_has_curves_and_metadata(tmp_path):
   writer = started(tmp_path / "a")
   writer.write(10, {"train/loss": 3.0}, 5)
   writer.write(20, {"train/loss": None, "eval/cider": 0.5}, 5)
@@ -28,7 +28,7 @@ def test_curves_and_facts(tmp_path):
   assert history.names_of([run]) == ["train/loss", "eval/cider"] and run.last("speed/mfu") is None
 
 
-def test_what_a_killed_run_did_after_its_checkpoint_is_forgotten(tmp_path):
+def test_run_history_drops_steps_after_the_resumed_checkpoint(tmp_path):
   writer = started(tmp_path / "a")
   for step in (10, 20, 30):
     writer.write(step, {"train/loss": 1.0 * step}, 5)
@@ -37,7 +37,7 @@ def test_what_a_killed_run_did_after_its_checkpoint_is_forgotten(tmp_path):
   assert read(tmp_path / "a").curve("train/loss") == ([10, 25], [10.0, 7.0])
 
 
-def test_of_a_step_the_last_line_holds_and_evaluations_join_it(tmp_path):
+def test_run_history_merges_lines_of_a_step(tmp_path):
   writer = started(tmp_path / "a")
   writer.write(10, {"train/loss": 3.0})
   writer.write(10, {"train/loss": 2.0})
@@ -50,7 +50,7 @@ def test_of_a_step_the_last_line_holds_and_evaluations_join_it(tmp_path):
   [("finished", 1e6, "finished"), ("stopped", 1e6, "stopped"), ("failed", 1e6, "failed"), (None, 500, "running"),
    (None, 700, "silent")],
 )  # fmt: skip
-def test_states(tmp_path, event, later, state):
+def test_run_state_from_events_and_silence(tmp_path, event, later, state):
   writer = started(tmp_path / "a")
   writer.write(10, {"train/loss": 3.0}, 5)
   if event:
@@ -74,14 +74,14 @@ def test_torn_and_foreign_lines_are_counted(tmp_path):
   assert run.torn == 4 and run.step == 10
 
 
-def test_a_file_without_a_valid_line_is_as_old_as_its_change(tmp_path):
+def test_run_history_without_valid_lines_uses_file_time(tmp_path):
   (tmp_path / "a").mkdir()
   (tmp_path / "a" / "metrics.jsonl").write_text("torn\n")
   os.utime(tmp_path / "a" / "metrics.jsonl", (START, START))
   assert read(tmp_path / "a", START + 60).quiet == 60
 
 
-def test_best_knows_which_way_is_better(tmp_path):
+def test_run_history_best_is_least_for_losses(tmp_path):
   writer = started(tmp_path / "a")
   for step, value in ((10, 0.5), (20, 0.9), (30, 0.7)):
     writer.write(step, {"eval/cider_d": value, "eval/validation/loss": value})
@@ -89,12 +89,12 @@ def test_best_knows_which_way_is_better(tmp_path):
   assert run.best("eval/cider_d") == (0.9, 20) and run.best("eval/validation/loss") == (0.5, 10)
 
 
-def test_metrics_and_their_languages_are_told_apart():
+def test_evaluations_exclude_metrics_by_language():
   names = ["train/loss", "eval/validation/loss", "eval/cider_d", "eval/cider_d/th", "eval/cider_d/mean"]
   assert history.evaluations(names) == ["validation/loss", "cider_d"]
 
 
-def test_a_folder_of_runs_and_names_that_tell_them_apart(tmp_path):
+def test_read_runs_of_a_folder_has_distinct_names(tmp_path):
   for name in ("x/a", "x/b", "y/a"):
     started(tmp_path / name)
   runs, _ = history.read_runs([str(tmp_path / "x"), str(tmp_path / "y/a")], START)
@@ -103,7 +103,7 @@ def test_a_folder_of_runs_and_names_that_tell_them_apart(tmp_path):
   assert [run.name for run in runs] == ["a", "b"]
 
 
-def test_folders_without_the_file_are_named(tmp_path):
+def test_read_runs_names_folders_without_metrics_jsonl(tmp_path):
   started(tmp_path / "a")
   (tmp_path / "old/tensorboard").mkdir(parents=True)
   _, left_out = history.read_runs([str(tmp_path / name) for name in ("a", "old", "none")], START)

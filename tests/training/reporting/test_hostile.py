@@ -1,4 +1,4 @@
-"""Files of runs that no run wrote: whatever a line holds, the table is made, or one line says why not."""
+"""`xmcap runs` on hostile metrics files: a table or a one-line error, no traceback."""
 
 import json
 import math
@@ -36,7 +36,7 @@ def hostile(rng):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_runs_shows_what_can_be_shown(tmp_path, capsys, seed):
+def test_runs_command_reads_hostile_metrics_files(tmp_path, capsys, seed):
   rng = random.Random(seed)
   for name in "ab":
     (tmp_path / name).mkdir()
@@ -48,13 +48,13 @@ def test_runs_shows_what_can_be_shown(tmp_path, capsys, seed):
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"[" * 100_000, b"{}\n" * 10, b""])
-def test_a_file_with_nothing_in_it_is_no_traceback(tmp_path, capsys, text):
+def test_runs_command_of_a_file_without_metrics_has_no_traceback(tmp_path, capsys, text):
   (tmp_path / "metrics.jsonl").write_bytes(text)
   assert cli.main(["runs", str(tmp_path)]) == 0
   assert capsys.readouterr().err.count("\n") <= 1
 
 
-def test_a_file_too_large_to_be_a_runs(tmp_path, monkeypatch, capsys):
+def test_runs_command_refuses_a_file_over_the_size_limit(tmp_path, monkeypatch, capsys):
   monkeypatch.setattr(metrics_file, "_MOST_BYTES", 10)
   (tmp_path / "metrics.jsonl").write_text(json.dumps(STARTED))
   assert cli.main(["runs", str(tmp_path)]) == 1

@@ -21,18 +21,18 @@ def write(folder, *lines, **options):
   file.close()
 
 
-def test_a_line_is_there_as_soon_as_it_is_written(tmp_path):
+def test_metrics_file_is_flushed_after_each_line(tmp_path):
   MetricsFile(tmp_path / "new").scalars(3, {"train/loss": 1.5, "event": "started"})
   (row,) = rows(tmp_path / "new")
   assert row.pop("time") > 1.7e9 and row == {"step": 3, "train/loss": 1.5, "event": "started"}
 
 
-def test_what_is_not_finite_is_null(tmp_path):
+def test_metrics_file_writes_non_finite_as_null(tmp_path):
   write(tmp_path, (1, {"train/loss": math.nan, "train/grad_norm": math.inf}))
   assert rows(tmp_path)[0]["train/loss"] is None and rows(tmp_path)[0]["train/grad_norm"] is None
 
 
-def test_a_run_that_goes_on_appends_behind_a_line_that_was_cut_short(tmp_path):
+def test_metrics_file_appends_after_a_torn_line(tmp_path):
   write(tmp_path, (1, {"a": 1}))
   with open(tmp_path / "metrics.jsonl", "a") as file:
     file.write('{"step": 2, "ti')
@@ -41,7 +41,7 @@ def test_a_run_that_goes_on_appends_behind_a_line_that_was_cut_short(tmp_path):
   assert len(lines) == 3 and json.loads(lines[2])["step"] == 2
 
 
-def test_a_file_that_cannot_be_written_is_said_once_and_caught_up_with(tmp_path):
+def test_metrics_file_catches_up_after_failed_writes(tmp_path):
   blocked, said = tmp_path / "run", []
   blocked.write_text("a file where the folder should be")
   file = MetricsFile(blocked)
@@ -98,7 +98,7 @@ def stored(monkeypatch):
   return run
 
 
-def test_an_object_is_written_whole_behind_what_is_there(stored):
+def test_metrics_object_keeps_existing_lines(stored):
   store = stored({"gs://b/run/metrics.jsonl": b'{"step": 1}\n{"st'})
   write("gs://b/run", *((step, {"a": 0}) for step in range(2, 50)))
   lines = store.objects["gs://b/run/metrics.jsonl"].decode().splitlines()
@@ -106,7 +106,7 @@ def test_an_object_is_written_whole_behind_what_is_there(stored):
   assert store.writes == 1
 
 
-def test_an_object_is_written_once_in_so_many_seconds(stored, monkeypatch):
+def test_metrics_object_is_written_once_per_interval(stored, monkeypatch):
   store, now = stored({}), [0.0]
   monkeypatch.setattr(metrics_file.time, "monotonic", lambda: now[0])
   file = MetricsFile("gs://b/run", every=60)
@@ -118,7 +118,7 @@ def test_an_object_is_written_once_in_so_many_seconds(stored, monkeypatch):
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 10
 
 
-def test_a_store_that_does_not_answer_holds_up_no_step(stored, monkeypatch):
+def test_metrics_object_write_does_not_block_a_step(stored, monkeypatch):
   store, answers = stored({}), threading.Event()
   write_bytes = metrics_file.MetricsFile._rewrite
   monkeypatch.setattr(MetricsFile, "_rewrite", lambda *given: (answers.wait(60), write_bytes(*given)))
@@ -131,7 +131,7 @@ def test_a_store_that_does_not_answer_holds_up_no_step(stored, monkeypatch):
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 5
 
 
-def test_an_object_that_could_not_be_written_is_written_later(stored):
+def test_metrics_object_is_written_after_a_failure(stored):
   store = stored({}, fails=1)
   file = MetricsFile("gs://b/run", every=0)
   with pytest.raises(OSError):
@@ -141,11 +141,11 @@ def test_an_object_that_could_not_be_written_is_written_later(stored):
   assert store.objects["gs://b/run/metrics.jsonl"].count(b"\n") == 1
 
 
-def test_a_line_has_whole_steps_and_short_times():
+def test_metrics_line_format():
   assert metrics_file.line(7, 1234.56789, {"a": 1}) == '{"step": 7, "time": 1234.568, "a": 1}\n'
 
 
-def test_whether_a_run_has_come_to_its_end(tmp_path):
+def test_unfinished_run_by_metrics_file(tmp_path):
   assert metrics_file.unfinished(tmp_path) is None
   write(
     tmp_path, (0, {"event": "started", "total_steps": 9}), (4, {"train/loss": 1}), (4, {"event": "stopped"})

@@ -16,7 +16,7 @@ def rows(runs):
   return {row[0]: dict(zip(grid.headings, row, strict=True)) for row in grid.body}
 
 
-def test_each_run_has_its_last_and_best_numbers(runs):
+def test_summary_table_has_last_and_best_values(runs):
   assert summary.table(runs).headings[-2:] == ("cider_d", "validation/loss")
   found = rows(runs)
   done, failed = found["bb-cc3m-k1"], found["bb-lr1e-3"]
@@ -26,7 +26,7 @@ def test_each_run_has_its_last_and_best_numbers(runs):
   assert done["loss"] == f"{by_name['bb-cc3m-k1'].last('train/loss'):.4f}"
 
 
-def test_what_no_run_has_is_no_column(tmp_path):
+def test_summary_leaves_out_empty_columns(tmp_path):
   writer = synthetic.Writer(tmp_path / "a")
   writer.event(0, "started", total_steps=10)
   writer.write(5, {"train/loss": 1.0, "speed/pictures_per_second": 3.25})
@@ -35,7 +35,7 @@ def test_what_no_run_has_is_no_column(tmp_path):
   assert rows(runs)["a"]["pictures/s"] == "3.25"
 
 
-def test_a_narrow_terminal_goes_without_the_fourth_metric_first(tmp_path):
+def test_summary_drops_the_fourth_metric_in_a_narrow_terminal(tmp_path):
   writer = synthetic.Writer(tmp_path / "a")
   writer.write(5, {"train/loss": 1.0, **{f"eval/{name}": 0.5 for name in ("bleu", "chrf", "rouge", "cider")}})
   runs, _ = history.read_runs([str(tmp_path / "a")], synthetic.START)
@@ -59,7 +59,7 @@ def counted(folder):
   return history.read_runs([str(folder)], synthetic.START)[0][0]
 
 
-def test_the_time_of_a_run_over_all_its_starts(tmp_path):
+def test_goodput_table_sums_all_starts_of_a_run(tmp_path):
   run = counted(tmp_path / "a")
   grid = summary.goodput([run])
   assert grid.headings[:5] == ("run", "hours", "starts", "steps", "lost")
@@ -74,11 +74,11 @@ def test_the_time_of_a_run_over_all_its_starts(tmp_path):
   assert rows([run])["a"]["goodput"] == "75.0%"
 
 
-def test_runs_that_did_not_count_their_time_have_no_table(runs):
+def test_goodput_table_is_none_without_counts(runs):
   assert summary.goodput(runs) is None
 
 
-def test_silence_is_told_in_hours(tmp_path):
+def test_state_of_a_silent_run_in_hours(tmp_path):
   writer = synthetic.Writer(tmp_path / "a")
   writer.event(0, "started", total_steps=10)
   (run,), _ = history.read_runs([str(tmp_path / "a")], writer.now + 3 * 3600)
@@ -88,5 +88,5 @@ def test_silence_is_told_in_hours(tmp_path):
 @pytest.mark.parametrize(
   "value, text", [(2.34567, "2.3457"), (0.0123456, "0.0123"), (12345.6, "12,346"), (0.0, "0.0000")]
 )
-def test_numbers_have_the_digits_that_count(value, text):
+def test_summary_number_format(value, text):
   assert summary.number(value) == text

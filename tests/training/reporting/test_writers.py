@@ -28,7 +28,7 @@ class Kept(Broken):
     pass
 
 
-def test_a_writer_that_fails_is_said_once_tried_again_and_ends_nothing():
+def test_failing_writer_is_reported_once_and_retried():
   said, broken, kept = [], Broken(), Kept()
   both = AllWriters([broken, kept], said.append)
   both.scalars(1, {})
@@ -38,7 +38,7 @@ def test_a_writer_that_fails_is_said_once_tried_again_and_ends_nothing():
   assert said == ["broken: cannot be written (no such bucket and more); the run goes on and tries again"]
 
 
-def test_the_first_process_alone_writes(tmp_path, monkeypatch):
+def test_writers_write_in_process_0_only(tmp_path, monkeypatch):
   monkeypatch.setattr(writers.jax, "process_index", lambda: 1)
   others = Writers().open(tmp_path / "run", print)
   others.event(0, "started")
@@ -84,7 +84,7 @@ def wandb(monkeypatch):
   return runs
 
 
-def test_weights_and_biases_gets_every_number_with_its_step(wandb, tmp_path):
+def test_wandb_logs_every_value_with_its_step(wandb, tmp_path):
   writer = Writers(tensorboard=False, wandb="captions").open(tmp_path / "bb", print)
   writer.event(0, "started", total_steps=10)
   writer.scalars(5, {"train/loss": 2.0, "train/grad_norm": float("nan")})
@@ -96,20 +96,20 @@ def test_weights_and_biases_gets_every_number_with_its_step(wandb, tmp_path):
   assert json.loads((tmp_path / "bb/metrics.jsonl").read_text().splitlines()[1])["train/loss"] == 2.0
 
 
-def test_a_run_that_goes_on_is_the_same_run_there(wandb, tmp_path):
+def test_wandb_run_id_is_kept_on_resume(wandb, tmp_path):
   for folder in ("a", "a", "b"):
     Writers(tensorboard=False, wandb="captions").open(tmp_path / folder, print).close()
   ids = [run.settings["id"] for run in wandb]
   assert ids[0] == ids[1] != ids[2] and {run.settings["resume"] for run in wandb} == {"allow"}
 
 
-def test_weights_and_biases_not_installed_is_one_line(monkeypatch):
+def test_wandb_not_installed_is_one_line(monkeypatch):
   monkeypatch.setattr(writers.importlib.util, "find_spec", lambda name: None)
   with pytest.raises(UsageError, match=r"wandb is not installed: pip install '\.\[wandb\]'"):
     Writers(wandb="captions")
 
 
-def test_weights_and_biases_that_refuses_is_one_line(wandb, monkeypatch, tmp_path):
+def test_wandb_init_error_is_one_line(wandb, monkeypatch, tmp_path):
   def refuse(**settings):
     raise ValueError("api_key not configured (no-tty)\nmore lines")
 
