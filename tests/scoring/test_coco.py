@@ -1,4 +1,4 @@
-"""The drop-in for pycocoevalcap against pycocoevalcap 1.2 itself, both with pycocotools' own class."""
+"""`COCOEvalCap`, the drop-in for pycocoevalcap, against pycocoevalcap 1.2, both with pycocotools' `COCO`."""
 
 import json
 import pathlib
@@ -77,13 +77,13 @@ def scored(tmp_path_factory):
   return theirs, ours
 
 
-def test_scores_are_those_of_pycocoevalcap(scored):
+def test_coco_eval_cap_scores_equal_pycocoevalcap(scored):
   theirs, ours = scored
   for metric in _METRICS:
     assert ours.eval[metric] == pytest.approx(theirs.eval[metric], rel=1e-12), metric
 
 
-def test_scores_of_each_image_are_those_of_pycocoevalcap(scored):
+def test_coco_eval_cap_image_scores_equal_pycocoevalcap(scored):
   theirs, ours = scored
   assert list(ours.imgToEval) == list(theirs.imgToEval)
   assert [each["image_id"] for each in ours.evalImgs] == [each["image_id"] for each in theirs.evalImgs]
@@ -117,7 +117,7 @@ def _no_spice(corpus):
   raise XmcapError("metric 'spice' needs a parser")
 
 
-def test_prints_what_pycocoevalcap_prints_and_says_that_spice_is_left_out(without_java, monkeypatch, capsys):
+def test_coco_eval_cap_prints_as_pycocoevalcap_without_spice(without_java, monkeypatch, capsys):
   monkeypatch.setattr(coco_lib.spice, "details", _no_spice)
   held = COCOEvalCap(_Captions({1: ["a dog", "b"], 2: ["a cat"]}), _Captions({1: ["a dog"], 2: ["a dog"]}))
   held.evaluate()
@@ -143,7 +143,7 @@ def test_prints_what_pycocoevalcap_prints_and_says_that_spice_is_left_out(withou
   ]
 
 
-def test_spice_of_an_image_is_its_own(without_java, monkeypatch):
+def test_coco_eval_cap_has_spice_of_each_image(without_java, monkeypatch):
   def details(corpus):
     return [
       {"All": {"f": 0.5 if words == ["a"] else None, "tp": 1}, "Color": {"f": None}}
@@ -157,7 +157,7 @@ def test_spice_of_an_image_is_its_own(without_java, monkeypatch):
   assert np.isnan(held.imgToEval[2]["SPICE"]["All"]["f"]) and np.isnan(held.eval["SPICE"])
 
 
-def test_only_the_images_that_are_asked_for_are_scored(without_java, monkeypatch):
+def test_coco_eval_cap_scores_chosen_images_only(without_java, monkeypatch):
   monkeypatch.setattr(coco_lib.spice, "details", _no_spice)
   held = COCOEvalCap(_Captions({1: ["a dog"], 2: ["a cat"], 3: ["x"]}), _Captions({3: ["y"], 1: ["a dog"]}))
   held.params["image_id"] = held.cocoRes.getImgIds()
@@ -175,13 +175,13 @@ def test_only_the_images_that_are_asked_for_are_scored(without_java, monkeypatch
     ({}, {}, "params['image_id'] names no image"),
   ],
 )
-def test_what_cannot_be_scored_is_told(references, results, message):
+def test_coco_eval_cap_refuses_missing_results(references, results, message):
   with pytest.raises(UsageError) as caught:
     COCOEvalCap(_Captions(references), _Captions(results)).evaluate()
   assert message in str(caught.value)
 
 
-def test_without_java_nothing_hangs(monkeypatch, tmp_path):
+def test_coco_eval_cap_without_java_is_an_error(monkeypatch, tmp_path):
   pytest.importorskip("pycocoevalcap.tokenizer.ptbtokenizer")
   monkeypatch.setenv("PATH", str(tmp_path))
   with pytest.raises(XmcapError, match="needs Java, which does not start"):

@@ -1,4 +1,4 @@
-"""Scoring of lists by place."""
+"""`xmcap.score` of lists of captions by place."""
 
 import pytest
 
@@ -13,7 +13,7 @@ REFERENCES = {
 PREDICTIONS = {"en": ["a dog", "two cats", "a car"], "de": ["ein Hund", "Katzen", "ein Auto"]}
 
 
-def test_scores_are_those_of_captions_by_key():
+def test_score_of_lists_equals_score_by_key():
   keyed = [
     {f"k{place}": {code: lists[code][place] for code in lists} for place in range(3)}
     for lists in (REFERENCES, PREDICTIONS)
@@ -25,13 +25,13 @@ def test_scores_are_those_of_captions_by_key():
   assert by_place.table.rows["en"]["cider"] > 0
 
 
-def test_statistics_are_in_the_order_of_the_lists():
+def test_statistics_of_lists_are_in_their_order():
   result = xmcap.score({"en": [["a cat"], ["b dog"], ["c"]] * 5}, {"en": ["a cat", "x", "y"] * 5})
   (statistics,) = result.statistics.values()
   assert list(statistics.keys) == sorted(statistics.keys) and len(statistics.keys) == 15
 
 
-def test_tuples_do_too_and_options_reach_the_scorer():
+def test_score_of_tuples_with_options():
   result = xmcap.score({"en": (("a dog",), ("b",))}, {"en": ("a dog", "c")}, metrics="bleu", bootstrap=10)
   assert "bleu" in str(result.table.rows["en"]) and result.table.intervals["en"]
 
@@ -49,6 +49,6 @@ def test_tuples_do_too_and_options_reach_the_scorer():
     ({"xx": [["a"]]}, {"xx": ["a"]}, "references: .*xx"),
   ],
 )
-def test_what_is_wrong_is_named(references, predictions, message):
+def test_score_of_lists_names_malformed_input(references, predictions, message):
   with pytest.raises(UsageError, match=message):
     xmcap.score(references, predictions)

@@ -1,4 +1,4 @@
-"""Thousands of damaged files: each gives a result, or one line that says what is wrong and exit 2."""
+"""Fuzzing of the files that are scored: each gives a result, or a one-line error and exit code 2."""
 
 import contextlib
 import io

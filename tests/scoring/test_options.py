@@ -15,7 +15,7 @@ _PREDICTIONS = {"k1": {"en": "a dog"}, "k2": {"en": "a cat"}}
 _MODULE = sys.modules["xmcap.scoring.score"]
 
 
-def test_score_has_the_fields_and_their_defaults():
+def test_score_arguments_equal_scoring_options():
   arguments = list(inspect.signature(score).parameters.values())[2:]
   fields = dataclasses.fields(ScoringOptions)
   assert [(one.name, one.default) for one in arguments] == [(one.name, one.default) for one in fields]
@@ -49,13 +49,13 @@ def test_score_passes_each_option_on(monkeypatch):
   assert passed == options and passed.keys() == {field.name for field in dataclasses.fields(ScoringOptions)}
 
 
-def test_the_protocol_settles_what_is_not_given():
+def test_protocol_sets_unset_scoring_options():
   settled = ScoringOptions(protocol="paligemma", languages="en,de").settled
   assert (settled.protocol, settled.tokenizer, settled.metrics) == ("paligemma", "coco", ("cider_d",))
   assert ScoringOptions(tokenizer="char").settled.protocol == ""
 
 
-def test_a_change_is_checked_and_settled_again():
+def test_replaced_scoring_options_are_checked_again():
   options = ScoringOptions(metrics="bleu_4")
   assert dataclasses.replace(options, metrics="exact").settled.metrics == ("exact",)
   with pytest.raises(UsageError, match="--protocol=xm3600 is cider, not bleu_4: leave out --metrics"):
@@ -73,6 +73,6 @@ def test_a_change_is_checked_and_settled_again():
     ({"vectors": "folder"}, "--vectors: no metric of --metrics compares embeddings"),
   ],
 )
-def test_invalid_values_are_refused(options, message):
+def test_invalid_scoring_options_are_refused(options, message):
   with pytest.raises(UsageError, match=message):
     ScoringOptions(**options)

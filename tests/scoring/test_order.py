@@ -1,4 +1,4 @@
-"""The order of lines, and of the references of an image, decides about no bit of a score and no digit of a hash."""
+"""Scores and signatures are independent of the order of lines and of references."""
 
 import random
 
@@ -37,7 +37,7 @@ def test_scores_and_signature_are_the_same_in_any_order(seed):
   assert all(row.difference == 0 for row in compare({"a": first, "b": second}, resamples=20).rows)
 
 
-def test_words_stand_where_their_captions_do():
+def test_kept_words_are_in_the_order_of_captions():
   references = {"b": {"en": ["Two Dogs", "a dog", "a dog"]}, "a": {"en": ["cats", "a cat"]}}
   predictions = {"b": {"en": "The Dog"}, "a": {"en": "One cat"}}
   words = score(references, predictions, keep="words").words["en"]
@@ -46,7 +46,7 @@ def test_words_stand_where_their_captions_do():
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_given_words_go_with_their_captions(swap):
+def test_tokenizer_given_keeps_words_with_their_captions(swap):
   texts, given = ["b b", "a a", "a a"], ["B b", "x y", "a z"]
   if swap:
     texts, given = texts[::-1], given[::-1]
@@ -60,7 +60,7 @@ def test_given_words_go_with_their_captions(swap):
   assert result.statistics["en"].keys == ("k", "l")
 
 
-def test_other_references_are_another_hash():
+def test_signature_hash_changes_with_references():
   references = {"k": {"en": ["a", "b"]}, "l": {"en": ["c"]}}
   predictions = {"k": {"en": "a"}, "l": {"en": "c"}}
   signatures = {

@@ -1,4 +1,4 @@
-"""Inputs that can be read once: pipes with names, and what a shell puts in place of `<(...)`."""
+"""Inputs that can be read once: named pipes and process substitution `<(...)`."""
 
 import gzip
 import json
@@ -73,7 +73,7 @@ def pipe(tmp_path):
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
-def test_pipes_give_the_scores_of_files(tmp_path, pipe, layout):
+def test_score_of_named_pipes_equals_files(tmp_path, pipe, layout):
   references, predictions, options = _LAYOUTS[layout]
   assert len(references) > 65536  # more than a pipe holds
   (tmp_path / "r").write_text(references)
@@ -86,7 +86,7 @@ def test_pipes_give_the_scores_of_files(tmp_path, pipe, layout):
     assert _score(tmp_path, tmp_path / "r", "/dev/stdin", *options, stdin=file) == wanted
 
 
-def test_other_inputs_may_be_pipes_too(tmp_path, pipe):
+def test_pipes_for_subset_and_document_frequencies(tmp_path, pipe):
   references, predictions = release.write(tmp_path, 300)
   keys = list(release.captions(300)[0])[:100]
   saved = tmp_path / "df.gz"
@@ -109,14 +109,14 @@ def test_other_inputs_may_be_pipes_too(tmp_path, pipe):
   assert found.table == wanted.table and found.table.rows["en"]["images"] == 100
 
 
-def test_a_zip_archive_in_a_pipe_has_a_limit(tmp_path, pipe, monkeypatch):
+def test_zip_archive_in_a_pipe_has_a_size_limit(tmp_path, pipe, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 18)
   with pytest.raises(UsageError, match="over 0 MiB when decompressed; decompress it yourself"):
     inputs.Input(pipe("zip", b"PK\x03\x04" + bytes(1 << 19)))
 
 
 @pytest.mark.parametrize("second", ["--predictions", "--df", "--subset"])
-def test_one_pipe_is_not_read_twice(tmp_path, second):
+def test_same_pipe_for_two_inputs_is_refused(tmp_path, second):
   pipe = tmp_path / "pipe"
   os.mkfifo(pipe)
   (tmp_path / "link").symlink_to(pipe)

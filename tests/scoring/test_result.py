@@ -19,7 +19,7 @@ def result():
   return score(_REFERENCES, _PREDICTIONS, metrics=("cider_d", "bleu"), bootstrap=10)
 
 
-def test_scores_are_read_back(result, tmp_path):
+def test_scores_npz_round_trip(result, tmp_path):
   write_statistics(tmp_path / "scores.npz", result.statistics)
   scores = read_statistics(tmp_path / "scores.npz")
   assert scores.keys() == result.statistics.keys()
@@ -29,19 +29,19 @@ def test_scores_are_read_back(result, tmp_path):
       np.testing.assert_array_equal(scores[code].values[name], values)
 
 
-def test_scores_are_the_same_bytes_each_time(result, tmp_path):
+def test_scores_npz_is_written_as_the_same_bytes(result, tmp_path):
   write_statistics(tmp_path / "1", result.statistics)
   write_statistics(tmp_path / "2", result.statistics)
   assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
-def test_table_is_read_back(result, tmp_path):
+def test_table_json_round_trip(result, tmp_path):
   result.table.write(tmp_path)
   table = read_table(tmp_path / "table.json")
   assert table == result.table
 
 
-def test_notes_on_columns_are_not_read_as_there_are_no_columns(result, tmp_path):
+def test_read_table_drops_notes_on_baselines(result, tmp_path):
   notes = ("1 missing prediction", "columns (paper): compare with care")
   dataclasses.replace(result.table, notes=notes, beside={"x": {"en": 1.0}}).write(tmp_path)
   table = read_table(tmp_path / "table.json")
@@ -49,7 +49,7 @@ def test_notes_on_columns_are_not_read_as_there_are_no_columns(result, tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"nonsense", b"\x93NUMPY"])
-def test_what_holds_no_scores_is_refused(content, tmp_path):
+def test_invalid_scores_npz_is_refused(content, tmp_path):
   (tmp_path / "scores.npz").write_bytes(content)
   with pytest.raises(UsageError, match="not a file of scores of xmcap.*write it with xmcap score"):
     read_statistics(tmp_path / "scores.npz")
@@ -61,7 +61,7 @@ def test_objects_in_an_archive_are_never_unpickled(tmp_path):
     read_statistics(tmp_path / "scores.npz")
 
 
-def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
+def test_scores_npz_with_inconsistent_arrays_is_refused(result, tmp_path):
   write_statistics(tmp_path / "scores.npz", result.statistics)
   arrays = dict(np.load(tmp_path / "scores.npz"))
   arrays["en/cider_d"] = arrays["en/cider_d"][:1]
@@ -101,20 +101,20 @@ def test_arrays_that_do_not_fit_together_are_refused(result, tmp_path):
     (f'{{"signature": 1{"0" * 5000}}}', "a number too long"),
   ],
 )
-def test_what_holds_no_table_is_refused(content, message, tmp_path):
+def test_invalid_table_json_is_refused(content, message, tmp_path):
   (tmp_path / "table.json").write_text(content)
   with pytest.raises(UsageError, match=message):
     read_table(tmp_path / "table.json")
 
 
-def test_table_and_scores_must_belong_together(result, tmp_path):
+def test_read_system_refuses_table_and_scores_of_different_runs(result, tmp_path):
   result.table.write(tmp_path)
   write_statistics(tmp_path / "scores.npz", score(_REFERENCES, _PREDICTIONS).statistics)
   with pytest.raises(UsageError, match="are from different runs"):
     read_system(tmp_path)
 
 
-def test_table_and_scores_of_other_captions_are_noticed(result, tmp_path):
+def test_read_system_refuses_scores_of_other_captions(result, tmp_path):
   other = {"b": {"en": "a dog", "de": "Hunde"}, "a": {"en": "two cats"}}
   result.table.write(tmp_path)
   write_statistics(tmp_path / "scores.npz", score(_REFERENCES, other, metrics=("cider_d", "bleu")).statistics)
@@ -122,18 +122,18 @@ def test_table_and_scores_of_other_captions_are_noticed(result, tmp_path):
     read_system(tmp_path)
 
 
-def test_last_digits_may_differ_between_machines(result, tmp_path):
+def test_read_system_tolerates_rounding(result, tmp_path):
   rows = {code: {**row, "cider_d": row["cider_d"] * (1 + 1e-15)} for code, row in result.table.rows.items()}
   dataclasses.replace(result.table, rows=rows).write(tmp_path)
   write_statistics(tmp_path / "scores.npz", result.statistics)
   assert read_system(tmp_path).table.rows == rows
 
 
-def test_a_folder_of_tables_alone_is_told_so(result, tmp_path):
+def test_read_system_of_only_tables_is_refused(result, tmp_path):
   result.table.write(tmp_path)
   with pytest.raises(UsageError, match="written with --only_tables; score again without that option"):
     read_system(tmp_path)
 
 
-def test_json_of_a_table_is_strict(result):
+def test_table_json_has_no_nan(result):
   json.loads(result.table.as_json(), parse_constant=lambda name: pytest.fail(name))

@@ -22,7 +22,7 @@ def _signature(**options):
   return Signature.parse(score(_REFERENCES, _PREDICTIONS, **options).table.signature).parts
 
 
-def test_rows_of_the_table():
+def test_score_table_rows():
   table = score(_REFERENCES, _PREDICTIONS, title="t", metrics=("cider_d", "exact")).table
   assert (table.title, table.metrics) == ("t", ("cider_d", "exact"))
   assert {code: (row["images"], row["references"]) for code, row in table.rows.items()} == {
@@ -42,11 +42,11 @@ def test_image_scores_average_to_the_row():
   assert mean == pytest.approx(result.table.rows["en"]["cider"], abs=1e-12)
 
 
-def test_languages_choose():
+def test_score_of_chosen_languages():
   assert list(score(_REFERENCES, {"k1": {"th": "a"}, "k2": {"th": "b"}}, ["th"]).table.rows) == ["th"]
 
 
-def test_signature_says_what_decides():
+def test_score_signature_parts():
   signature = _signature()
   assert signature["metric.cider"].startswith("n=4") and "sigma=6" in signature["metric.cider_d"]
   assert signature["document_frequency"].startswith("corpus#")
@@ -80,7 +80,7 @@ def test_missing_predictions_are_refused_or_scored_as_empty():
   assert "missing:empty" in table.signature
 
 
-def test_a_text_of_languages_and_metrics_is_parsed():
+def test_score_parses_languages_and_metrics_from_text():
   table = score(_REFERENCES, _PREDICTIONS, "th,en", metrics="cider,bleu", keep="words").table
   assert list(table.rows) == ["en", "th"]
   assert table.metrics == ("cider", "bleu_1", "bleu_2", "bleu_3", "bleu_4")
@@ -131,7 +131,7 @@ def _first_references(references):
     ({"metrics": "meteor", "languages": ["en", "th"]}, "for en only"),
   ],
 )
-def test_what_is_no_option_is_refused(options, message):
+def test_invalid_score_options_are_refused(options, message):
   with pytest.raises(UsageError, match=message) as caught:
     score(_REFERENCES, _PREDICTIONS, **options)
   assert "\n" not in str(caught.value)
@@ -159,7 +159,7 @@ def test_document_frequencies_of_the_language_are_demanded():
     score(_REFERENCES, _PREDICTIONS, document_frequencies=held)
 
 
-def test_given_words_need_references_that_hold_them():
+def test_tokenizer_given_needs_tokenized_references():
   with pytest.raises(UsageError, match="needs references with caption/tokenized"):
     score(_REFERENCES, _PREDICTIONS, tokenizer="given")
   references = References(_REFERENCES, {}, _REFERENCES)
@@ -173,7 +173,7 @@ def test_subset_leaves_images_out(tmp_path):
   assert "subset:file#" in result.table.signature
 
 
-def test_words_are_kept_as_the_metrics_saw_them():
+def test_score_keep_words_returns_tokens():
   words = score(_REFERENCES, _PREDICTIONS, keep=["words"]).words
   assert words["en"].hypotheses[0] == "a dog runs"
   assert words["en"].references[0] == ("a dog runs", "the dog is running")

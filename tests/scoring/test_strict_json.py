@@ -16,7 +16,7 @@ _ESCAPES = st.lists(
 
 
 @given(_ESCAPES)
-def test_half_surrogate_pairs_are_what_utf8_cannot_hold(escapes):
+def test_strict_json_refuses_lone_surrogates(escapes):
   raw = f'{{"a": "x{escapes}"}}'.encode()
   value = json.loads(raw)
   try:
@@ -52,7 +52,7 @@ _LINES = st.lists(
 
 
 @given(_LINES)
-def test_lines_together_are_read_as_each_by_itself(lines):
+def test_strict_json_parse_lines_equals_parse_per_line(lines):
   def together():
     return list(strict_json.parse_lines("\n".join(lines).encode(), "f", 7))
 

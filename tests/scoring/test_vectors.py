@@ -1,4 +1,4 @@
-"""Folders of vectors: which row belongs to which caption, what is refused, and how much is in memory."""
+"""Folders of vectors: rows matched to captions, refused folders, and memory."""
 
 import json
 import tracemalloc
@@ -46,7 +46,7 @@ def refused(folder, **options):
   return str(caught.value)
 
 
-def test_rows_are_found_by_key_and_caption(folder):
+def test_vectors_are_matched_by_key_and_caption(folder):
   found = cosines(folder)
   dog, cat = [cosine("a dog", "the dog"), 1], [cosine("a cat", text) for text in ("two cats", "a cat sits")]
   np.testing.assert_allclose(found.picture, [cosine("a dog", "1"), 0, cosine("a cat", "3")], atol=1e-3)
@@ -54,14 +54,14 @@ def test_rows_are_found_by_key_and_caption(folder):
   np.testing.assert_allclose(found.mean, [np.mean(dog), 0, np.mean(cat)], atol=1e-3)  # " " is left out
 
 
-def test_blocks_of_any_size_give_the_same(folder, monkeypatch):
+def test_cosines_are_the_same_for_any_block_size(folder, monkeypatch):
   whole = cosines(folder)
   monkeypatch.setattr(vectors, "_CELLS", 1)
   for name in ("picture", "largest", "mean"):
     assert getattr(cosines(folder), name).tolist() == getattr(whole, name).tolist()
 
 
-def test_only_what_is_compared_is_needed(folder):
+def test_cosines_need_only_files_that_are_compared(folder):
   (folder / "pictures.npy").unlink()
   assert cosines(folder, ("references",)).picture.tolist() == [0, 0, 0]
   assert "pictures.npy: no such file" in refused(folder)
@@ -82,7 +82,7 @@ def test_captions_that_are_all_empty_need_no_vectors(folder):
   assert cosines(folder, hypotheses=["", " ", ""]).largest.tolist() == [0, 0, 0]
 
 
-def test_what_has_no_vector_is_named(folder):
+def test_caption_without_a_vector_is_named(folder):
   message = refused(folder, hypotheses=["a dog", "", "a cow"])
   assert "no vectors of 1 of 5 captions in 'en' ('a cow'); embed the captions that are scored" in message
   assert "no vectors of 1 picture (4)" in refused(folder, keys=["1", "2", "4"])
@@ -90,7 +90,7 @@ def test_what_has_no_vector_is_named(folder):
     Vectors(folder).cosines("th", ["1"], ["หมา"], [["หมา"]], ())
 
 
-def test_rows_in_another_order_than_their_lines_are_noticed_by_equal_captions(folder):
+def test_shuffled_vectors_are_noticed_by_equal_captions(folder):
   texts = ["a cat sits", "two cats", "two cats", "the dog"]
   lines = "".join(json.dumps({"caption": text}) + "\n" for text in texts)
   (folder / "references" / "en.jsonl").write_text(lines)
@@ -99,7 +99,7 @@ def test_rows_in_another_order_than_their_lines_are_noticed_by_equal_captions(fo
   assert "row 1 (cosine" in message
 
 
-def test_a_model_that_cannot_read_a_language_is_noticed(folder):
+def test_vectors_of_an_unsupported_language_are_noticed(folder):
   texts = [f"ข้อความ {number}" for number in range(12)]
   keys, references = ["1"] * 12, [[text] for text in texts]
   written.write_captions(folder / "predictions", "th", texts, np.ones((12, 4)))
@@ -128,7 +128,7 @@ def test_malformed_captions_are_refused_in_one_line(folder, texts, embeddings, m
   assert message in refused(folder)
 
 
-def test_captions_and_keys_must_be_there(folder):
+def test_missing_captions_and_keys_of_vectors_are_refused(folder):
   (folder / "keys.txt").write_text("3\n1\n")
   assert "keys.txt: 2 keys for 3 rows of pictures.npy" in refused(folder)
   (folder / "predictions" / "en.jsonl").unlink()
@@ -145,12 +145,12 @@ def test_captions_and_keys_must_be_there(folder):
     ("[]", "not a description of vectors"),
   ],
 )
-def test_a_card_that_says_too_little_is_refused(folder, card, message):
+def test_vectors_json_with_missing_fields_is_refused(folder, card, message):
   (folder / "vectors.json").write_text(card)
   assert message in refused(folder)
 
 
-def test_a_folder_without_a_card_is_told_what_to_write(tmp_path):
+def test_folder_without_vectors_json_is_refused(tmp_path):
   assert 'it says what made the vectors: write {"model"' in refused(tmp_path)
 
 

@@ -100,11 +100,11 @@ def test_holm_is_that_of_statsmodels():
   assert [row.p_holm for row in corrected] == pytest.approx([0.03, 0.06, 0.06, 0.02, 0.04])
 
 
-def test_what_is_significant(comparison):
+def test_comparison_marks_significant_languages(comparison):
   assert _row(comparison, "en").significant and not _row(comparison, "th").significant
 
 
-def test_the_same_captions_do_not_differ():
+def test_comparison_of_equal_captions_has_no_difference():
   row = compare({"a": _system(_BASE), "b": _system(_BASE)}, resamples=50).rows[0]
   assert (row.difference, row.low, row.high, row.p_bootstrap, row.p_randomization) == (0, 0, 0, 1, 1)
 
@@ -116,7 +116,7 @@ def test_languages_with_few_references_are_flagged():
 
 
 @pytest.mark.parametrize("resamples, told", [(39, True), (40, False)])
-def test_too_few_resamples_to_mark_any_language_are_told(resamples, told):
+def test_too_few_resamples_for_significance_are_noted(resamples, told):
   far = {code: values + 9 for code, values in _BASE.items()}
   held = compare({"a": _system(_BASE), "b": _system(far)}, resamples=resamples)
   text = "With 39 resamples none of 2 languages can be significant: use at least 40."
@@ -146,7 +146,7 @@ def test_a_negative_seed_is_refused():
     compare({"a": _system(_BASE), "b": _system(_BETTER)}, seed=-1)
 
 
-def test_signatures_must_agree():
+def test_compare_refuses_different_signatures():
   other = _system(_BETTER, _SIGNATURE.replace("default-1", "whitespace-1"))
   with pytest.raises(
     UsageError, match=r"a and b cannot be compared.*tokenizer: default-1\[all\] against whitespace"
@@ -154,7 +154,7 @@ def test_signatures_must_agree():
     compare({"a": _system(_BASE), "b": other})
 
 
-def test_systems_of_different_languages_are_told_which_they_share():
+def test_compare_of_different_languages_names_those_in_common():
   with pytest.raises(UsageError, match="a has 2 languages, b 1, not the same: .* --languages=th$"):
     compare({"a": _system(_BASE), "b": _system({"th": _BETTER["th"]})})
   with pytest.raises(UsageError, match="no language in common"):
@@ -171,14 +171,14 @@ def test_two_systems_are_needed():
     compare({"a": _system(_BASE)})
 
 
-def test_seeds_decide(comparison):
+def test_comparison_is_determined_by_the_seed(comparison):
   again = compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000)
   assert again == comparison
   other = compare({"a": _system(_BASE), "b": _system(_BETTER)}, resamples=2000, seed=9)
   assert other.rows != comparison.rows
 
 
-def test_files_hold_everything(comparison, tmp_path):
+def test_comparison_is_written_as_csv_json_markdown_and_latex(comparison, tmp_path):
   comparison.write(tmp_path)
   assert sorted(file.name for file in tmp_path.iterdir()) == [
     f"comparison.{end}" for end in ("csv", "json", "md", "tex")

@@ -8,7 +8,7 @@ def copies(captions):
   return {code: found.share for code, found in health.copies(marks).items()}
 
 
-def test_shares():
+def test_copies_are_shares_of_captions_by_language():
   captions = {
     "da": {"k1": "en hund", "k2": "en kat på en sofa", "k3": ""},
     "en": {"k1": "a dog", "k2": "a cat on a sofa", "k3": ""},
@@ -28,11 +28,11 @@ def test_shares():
     ("...", "...", None),
   ],
 )
-def test_what_is_the_same(caption, other, share):
+def test_copies_ignore_case_width_and_punctuation(caption, other, share):
   assert copies({"en": {"k": caption}, "de": {"k": other}}) == {"en": share, "de": share}
 
 
-def test_nothing_to_compare_with():
+def test_copies_without_another_language_are_none():
   assert copies({"en": {"k": "a dog"}}) == {"en": None}
   assert copies({"en": {"k": "a dog"}, "de": {}}) == {"en": 0.0, "de": None}
   assert copies({}) == {}

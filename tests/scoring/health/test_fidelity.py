@@ -20,33 +20,33 @@ def _judge(language, *captions, known=_NO_REFERENCES):
   return [Verdict(verdict).name.lower() for verdict in fidelity.judge(language, captions, known)]
 
 
-def test_sentences_by_the_identifier_alone():
+def test_fidelity_by_the_identifier_without_references():
   captions = ["A black dog runs on the beach", "Ein schwarzer Hund läuft am Strand entlang", "42!", ""]
   assert _judge("de", *captions) == ["wrong", "right", "no_letters", "no_letters"]
   assert _judge("en", *captions) == ["right", "wrong", "no_letters", "no_letters"]
 
 
-def test_another_script_needs_no_model():
+def test_fidelity_of_another_script():
   assert _judge("ru", "a dog", "пёс") == ["wrong", "right"]
   assert _judge("el", "a dog", "σκύλος") == ["wrong", "right"]
 
 
-def test_a_long_name_among_few_own_letters_is_not_wrong():
+def test_fidelity_of_latin_names_among_few_own_letters():
   assert _judge("th", "Coca-Cola บนโต๊ะ", "Coca-Cola Company and friends บน") == ["undecided", "wrong"]
 
 
 @pytest.mark.parametrize(
   "caption", ["一只棕色的狗在沙滩上奔跑", "sunahama o hashiru inu", "fruit on a table"]
 )
-def test_chinese_english_and_romaji_for_japanese(caption):
+def test_fidelity_of_chinese_english_and_romaji_for_japanese(caption):
   assert _judge("ja", caption, "木のテーブルの上の果物") == ["wrong", "right"]
 
 
-def test_japanese_for_chinese_though_a_third_of_it_is_in_chinese_script():
+def test_fidelity_of_japanese_for_chinese():
   assert _judge("zh", "赤いソファで眠る二匹の猫たち") == ["wrong"]
 
 
-def test_words_of_the_references_know_languages_that_the_identifier_does_not():
+def test_fidelity_by_words_of_references():
   captions = ["he ngeru pango kei runga i te hopa", "two black cats on the beach", "xylofon"]
   assert _judge("mi", *captions, known=Vocabularies.of({"mi": _MAORI})) == ["right", "wrong", "undecided"]
   known = Vocabularies.of({"mi": _MAORI, "en": _ENGLISH})
@@ -54,11 +54,11 @@ def test_words_of_the_references_know_languages_that_the_identifier_does_not():
   assert _judge("en", *captions, known=known)[:2] == ["wrong", "right"]
 
 
-def test_without_references_nothing_is_said_of_a_language_that_the_identifier_does_not_know():
+def test_fidelity_of_an_unsupported_language_is_undecided():
   assert _judge("mi", _MAORI[0], _ENGLISH[0]) == ["undecided", "undecided"]
 
 
-def test_a_short_caption_is_told_by_the_references():
+def test_fidelity_of_short_captions_by_references():
   danish = ["pilen peger ned og hunden løber", "en bil og en pil ned", "to æbler og en hund"] * 30
   norwegian = ["pilen peker ned og hunden løper", "en bil og en pil ned", "to epler og en hund"] * 30
   known = Vocabularies.of({"da": danish, "no": norwegian})
@@ -66,21 +66,21 @@ def test_a_short_caption_is_told_by_the_references():
   assert _judge("no", "to epler", "to æbler", known=known) == ["right", "wrong"]
 
 
-def test_forms_of_a_language_are_no_rivals():
+def test_fidelity_does_not_tell_variants_of_a_language_apart():
   brazilian = ["um trem e um ônibus na cidade"] * 100
   portuguese = ["um comboio e um autocarro na cidade"] * 100
   known = Vocabularies.of({"pt": portuguese, "pt-BR": brazilian})
   assert _judge("pt", "um trem e um ônibus", known=known) == ["right"]
 
 
-def test_a_reference_is_judged_by_the_others():
+def test_fidelity_of_a_reference_leaves_it_out():
   odd = "qwrt zxcv plmk hgfd"
   known = Vocabularies.of({"mi": [*_MAORI, odd]})
   assert fidelity.judge("mi", known.samples["mi"], known, are_references=True)[-1] == Verdict.WRONG
   assert fidelity.judge("mi", known.samples["mi"], known)[-1] == Verdict.RIGHT
 
 
-def test_shares():
+def test_fidelity_share_wrong_and_undecided():
   verdicts = np.array([Verdict.WRONG, Verdict.RIGHT, Verdict.RIGHT, Verdict.UNDECIDED, Verdict.NO_LETTERS])
   assert fidelity.share_wrong(verdicts) == 1 / 3
   assert fidelity.share_undecided(verdicts) == 1 / 4
@@ -88,7 +88,7 @@ def test_shares():
 
 
 @pytest.mark.skipif(not _SHARED.exists(), reason="Multi30K is not on this machine")
-def test_real_captions_as_themselves_and_as_each_other():
+def test_fidelity_of_multi30k_captions():
   files = {code: _SHARED / "multi30k" / f"task1_test_2016_flickr.{code}" for code in ("cs", "de", "en", "fr")}
   texts = {code: path.read_text(encoding="utf-8").splitlines() for code, path in files.items()}
   known = Vocabularies.of({code: captions[::4] for code, captions in texts.items()})
@@ -98,7 +98,7 @@ def test_real_captions_as_themselves_and_as_each_other():
 
 
 @pytest.mark.skipif(not _SHARED.exists(), reason="the XM3600 sample is not on this machine")
-def test_a_picture_in_36_languages():
+def test_fidelity_of_xm3600_captions_in_36_languages():
   row = json.loads((_SHARED / "xm3600_sample" / "captions.jsonl").read_text(encoding="utf-8"))
   texts = {code: held["caption"] for code, held in row.items() if isinstance(held, dict)}
   known = Vocabularies.of(texts)

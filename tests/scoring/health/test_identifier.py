@@ -24,25 +24,25 @@ _CODES = [code for code in languages.LANGUAGES if code != "mi"]
     ("cs", "Malý pes beží po pláži vedľa mora"),  # Slovak; without the restriction py3langid 0.4.0 says so
   ],
 )
-def test_most_likely_language_by_our_code(language, caption):
+def test_identifier_most_likely_language(language, caption):
   assert _CODES[identifier.log_likelihoods([caption], _CODES).argmax()] == language
 
 
-def test_no_captions_and_captions_without_features():
+def test_identifier_of_no_captions_and_of_empty_captions():
   assert identifier.log_likelihoods([], ["en", "no"]).shape == (0, 2)
   assert identifier.log_likelihoods([""], ["en", "no"]).tolist() == [[0, 0]]
 
 
-def test_all_but_maori_are_supported():
+def test_identifier_supports_all_languages_but_maori():
   assert [code for code in languages.LANGUAGES if not identifier.supports(code)] == ["mi"]
 
 
-def test_unknown_language():
+def test_identifier_refuses_an_unknown_language():
   with pytest.raises(UsageError, match="unknown language 'xx'"):
     identifier.supports("xx")
 
 
-def test_log_likelihoods_are_those_of_the_library():
+def test_log_likelihoods_equal_py3langid():
   # py3langid 0.4.0, `LanguageIdentifier.rank` with the same languages.
   from py3langid.langid import MODEL_FILE, LanguageIdentifier
 

@@ -1,4 +1,4 @@
-"""What is measured beside residue, and the sentences about it."""
+"""Measures of health beside residue, and their findings."""
 
 import json
 import pathlib
@@ -28,7 +28,7 @@ def _every(text):
   return dict.fromkeys(_PREDICTIONS, text)
 
 
-def test_healthy_captions_have_no_sentence():
+def test_healthy_captions_have_no_finding():
   result = _score({})
   assert result.table.notes == () and result.health["en"].findings == ()
   shares = {
@@ -58,11 +58,11 @@ def _sentences(result):
     ({"k1": "a cat and a cat and a cat and"}, None),
   ],
 )  # fmt: skip
-def test_sentences(changed, sentence):
+def test_health_findings(changed, sentence):
   assert _sentences(_score(changed)) == ([f"en: {sentence}"] if sentence else [])
 
 
-def test_what_references_have_as_often_is_not_said():
+def test_findings_leave_out_residue_that_references_share():
   references = {
     key: {"en": [f"<b>{text}</b>\nof {key}" for text in held["en"]]} for key, held in _REFERENCES.items()
   }
@@ -73,7 +73,7 @@ def test_what_references_have_as_often_is_not_said():
   assert found.markup == found.markup_references == found.lines == found.lines_references == 1.0
 
 
-def test_length_ratio_says_what_it_does_to_cider_d():
+def test_length_ratio_finding_names_its_effect_on_cider_d():
   long = {key: f"{held['en']} and more and more and more" for key, held in _PREDICTIONS.items()}
   sentence = "en: captions have 2.6 times as many words as references (9.0 against 3.5)"
   # exp(-(5.5 ** 2) / (2 * 6 ** 2)), as in pycocoevalcap's cider_scorer.py
@@ -82,7 +82,7 @@ def test_length_ratio_says_what_it_does_to_cider_d():
   assert _score(long, metrics="cider").table.notes[-1] == sentence
 
 
-def test_languages_share_a_sentence():
+def test_languages_share_a_finding():
   codes: list[str] = ["de", "en", "fr", "it", "es"]
   references = {"k": dict.fromkeys(codes, ["ein Hund"])}
   predictions = {"k": dict.fromkeys(codes, "ein Hund</s>")}
@@ -91,12 +91,12 @@ def test_languages_share_a_sentence():
   assert any(note.startswith(sentence) for note in notes)
 
 
-def test_cleaning_takes_the_sentence_away():
+def test_clean_removes_the_finding():
   (note,) = _score(_every("a dog</s>") | {"k1": "a cat</s>"}, clean="tokens").table.notes[:-1]
   assert note == "--clean=tokens removed from 12 captions: en 12"
 
 
-def test_the_terminal_shows_what_exceeds_the_references():
+def test_health_text_shows_measures_above_the_references():
   text = output.health_text(_score({"k1": "a cat</s>"}).health)
   assert text.split("\n")[0].split("  ")[-1] == "Markup" and "8.3%" in text
   assert "all other measures: health.csv, report.html" in text
@@ -123,7 +123,7 @@ def test_health_csv_names_the_most_frequent_caption():
     ("prompt", "prefix"), ("sure", "prefix"), ("markdown", "markdown,prefix"), ("verbose", "suffix"), ("clean", ""),
   ],
 )  # fmt: skip
-def test_captions_of_the_field(name, kinds):
+def test_residue_of_real_models_is_found_and_cleaned(name, kinds):
   references = read_references(_RESIDUE / "references.jsonl")
   clean = score(references, read_predictions(_RESIDUE / "clean.jsonl")).table
   predictions = read_predictions(_RESIDUE / f"{name}.jsonl")
@@ -136,7 +136,7 @@ def test_captions_of_the_field(name, kinds):
 
 
 @pytest.mark.skipif(not (_SHARED / "multi30k").exists(), reason="the human captions are not on this machine")
-def test_human_captions_scored_against_others_have_no_sentence():
+def test_human_captions_have_no_finding():
   folder = _SHARED / "multi30k"
 
   def lines(name):

@@ -52,7 +52,7 @@ def test_wrong_script_is_of_captions_with_letters():
   assert _measure("ru", captions).wrong_script == 2 / 4
 
 
-def test_half_of_the_letters_is_enough():
+def test_wrong_script_is_below_half_of_the_letters():
   assert _measure("ru", ["пёс dog"]).wrong_script == 0.0
 
 
@@ -62,18 +62,18 @@ def test_wrong_language():
   assert (found.wrong_language, found.wrong_language_references) == (3 / 4, 1 / 2)
 
 
-def test_a_language_that_cannot_be_told():
+def test_wrong_language_of_an_unsupported_language_is_none():
   found = _measure("mi", ["Etahi motuka tawhito kei roto i tetahi whare"])
   assert (found.wrong_language, found.wrong_language_references) == (None, None)
   assert (found.undecided, found.undecided_references) == (1.0, 1.0)
 
 
-def test_empty():
+def test_health_share_of_empty_captions():
   found = _measure("en", ["", "a dog", " ", "a cat"])
   assert found.empty == 1 / 2
 
 
-def test_nothing_but_empty_captions():
+def test_health_of_empty_captions_only():
   found = _measure("en", ["", ""])
   assert (found.wrong_script, found.wrong_language, found.repetitive, found.truncated) == (None,) * 4
   assert (found.empty, found.words, found.length_ratio) == (1.0, 0.0, 0.0)
@@ -90,7 +90,7 @@ def test_nothing_but_empty_captions():
     ("", False),
   ],
 )
-def test_repeats(caption, expected):
+def test_repetitive_captions(caption, expected):
   assert _measure("en", [caption, "a"]).repetitive == (0.5 if expected and caption else 0.0)
 
 
@@ -98,7 +98,7 @@ def test_repetitive_is_of_captions_with_words():
   assert _measure("en", ["dog " * 9, "a dog", ""]).repetitive == 1 / 2
 
 
-def test_truncated_and_its_floor():
+def test_truncated_captions_and_references():
   references = [["the dog runs"]] * 30 + [["the dog runs,"]]
   found = _measure("en", ["a dog and the", "a dog,", ""] + ["the dog runs"] * 28, references)
   assert (found.truncated, found.truncated_references) == (2 / 30, 1 / 31)
@@ -109,7 +109,7 @@ def test_length_ratio():
   assert (found.words, found.length_ratio) == (2.0, 2 / 4)
 
 
-def test_dictionary_has_the_names_of_the_table():
+def test_health_as_dict_has_the_names_of_measures():
   found = _measure("en", _ENGLISH)
   assert list(found.as_dict()) == list(health.MEASURES)
   assert dataclasses.replace(found, copy=0.5).as_dict()["copy"] == 0.5
@@ -119,12 +119,12 @@ def test_values_are_plain_numbers():
   assert {type(value) for value in _measure("en", _ENGLISH).as_dict().values()} == {float, type(None)}
 
 
-def test_format():
+def test_health_measure_format():
   shown = {name: health.MEASURES[name].format(0.125) for name in ("copy", "words", "length_ratio")}
   assert shown == {"copy": "12.5%", "words": "0.1", "length_ratio": "0.12"}
   assert health.MEASURES["copy"].format(None) == "-"
 
 
-def test_unknown_language():
+def test_health_of_an_unknown_language_is_refused():
   with pytest.raises(UsageError, match="unknown language 'xx'"):
     _measure("xx", ["a"])

@@ -1,4 +1,4 @@
-"""Residue as a measure, and that it is the same however many processes share the work."""
+"""Residue as a measure: shares of captions and references, by any number of processes."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ assert {held.prefix for held in shared.health.values()} == {held.markup for held
 """
 
 
-def test_shares_are_of_captions_and_references():
+def test_residual_shares_of_captions_and_references():
   captions = [f"{_CAPTIONS[0]}</s>", f"<b>{_CAPTIONS[1]}</b>\nor two", *_CAPTIONS[2:]]
   found = health.residual({"en": captions}, {"en": [f"{_REFERENCES[0]}</s>", *_REFERENCES[1:]]})["en"]
   assert found.values == {
@@ -36,6 +36,6 @@ def test_shares_are_of_captions_and_references():
   assert [finding.kind for finding in found.findings] == ["html", "lines"]  # a reference has a token, too
 
 
-def test_processes_find_what_one_finds():
+def test_residual_is_the_same_for_any_number_of_processes():
   done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=120)
   assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def _letters(caption, language):
     ("zh", "一只黑色的狗"),
   ],
 )
-def test_letters_of_the_language(language, caption):
+def test_count_letters_of_the_language(language, caption):
   # Letters by the standard library's categories; vowel signs are none.
   letters = sum(unicodedata.category(character)[0] == "L" for character in caption)
   assert _letters(caption, language) == (letters, letters)
@@ -52,16 +52,16 @@ def test_letters_of_the_language(language, caption):
     ("en", "a\ud800b", (2, 2)),
   ],
 )
-def test_letters_of_other_scripts(language, caption, expected):
+def test_count_letters_of_other_scripts(language, caption, expected):
   assert _letters(caption, language) == expected
 
 
-def test_captions_are_counted_apart():
+def test_count_letters_counts_each_caption():
   letters, own = scripts.count_letters(["", "dog", "", "пес и dog", ""], "en")
   assert (letters.tolist(), own.tolist()) == ([0, 3, 0, 7, 0], [0, 3, 0, 3, 0])
 
 
-def test_no_captions():
+def test_count_letters_of_no_captions():
   letters, own = scripts.count_letters([], "en")
   assert (len(letters), len(own)) == (0, 0)
 
@@ -73,7 +73,7 @@ def test_names_of_languages_are_in_their_script(language):
 
 
 @pytest.mark.skipif(not _SAMPLE.exists(), reason="the XM3600 sample is not on this machine")
-def test_real_captions_are_in_their_script():
+def test_xm3600_captions_are_in_their_script():
   row = json.loads(_SAMPLE.read_text(encoding="utf-8"))
   wrong = [
     caption
@@ -85,7 +85,7 @@ def test_real_captions_are_in_their_script():
   assert wrong == []
 
 
-def test_scripts_that_are_variants_of_unicode_scripts():
+def test_count_letters_of_script_variants_such_as_hant():
   """`zh-TW` is written in Hant, which is no script of Unicode."""
   letters, own = scripts.count_letters(["狗 dog"], "zh-TW")
   assert (letters.tolist(), own.tolist()) == ([4], [1])

@@ -16,14 +16,14 @@ _MULTI30K = pathlib.Path(__file__).parents[4] / "shared" / "multi30k"
   "caption",
   ["a dog (", "a dog,", "a dog and -", "a dog …", "a dog...", "كلب،", "犬、", "一只（", "סוס־", "a: "],
 )
-def test_unfinished(caption):
+def test_ends_unfinished_of_unfinished_captions(caption):
   assert truncation.ends_unfinished(caption)
 
 
 @pytest.mark.parametrize(
   "caption", ["a dog", "a dog.", "a (dog)", "Er sagt: „ja“", "犬。", "कुत्ता।", "", " ", "«chien»", "5"]
 )
-def test_finished(caption):
+def test_ends_unfinished_of_finished_captions(caption):
   assert not truncation.ends_unfinished(caption)
 
 
@@ -39,12 +39,12 @@ def test_finished(caption):
     (0, 0, False),
   ],
 )
-def test_words_that_end_no_caption(count, last, expected):
+def test_never_ends_of_words_that_end_no_caption(count, last, expected):
   assert truncation.never_ends(np.array([count]), np.array([last])) == [expected]
 
 
 @pytest.mark.parametrize(("count", "last", "expected"), [(21, 1, True), (20, 1, False), (201, 2, True)])
-def test_a_reference_is_judged_by_the_others(count, last, expected):
+def test_never_ends_leaves_out_the_reference_itself(count, last, expected):
   assert truncation.never_ends(np.array([count]), np.array([last]), left_out=1) == [expected]
 
 
@@ -57,14 +57,14 @@ def _shares(hypotheses, references):
   return truncation.shares(captions, counts)[:2]
 
 
-def test_shares():
+def test_truncation_shares_of_captions_and_references():
   captions = ["a dog in the", "a dog,", "a dog", "the", "..."]
   assert _shares(captions, ["the dog"] * 50) == (3 / 4, 0)
   assert _shares(["..."], ["the dog"] * 50) == (None, 0)
   assert _shares(["the zebra"], ["the dog"] * 50) == (0, 0)
 
 
-def test_too_few_references():
+def test_truncation_of_too_few_references_is_none():
   assert _shares(["a dog,"], ["the dog"] * 19) == (None, None)
 
 
@@ -86,7 +86,7 @@ def _words(captions):
     ("fr", 0.541, 0.010, 0.007),
   ],
 )
-def test_real_captions(language, recall, false_alarms, own):
+def test_truncation_recall_and_false_alarms_on_multi30k(language, recall, false_alarms, own):
   references = _read(f"task1_test_2016_flickr.{language}")
   if language != "cs":
     references += _read(f"task1_test_2017_flickr.{language}")

@@ -42,7 +42,7 @@ def _sacrebleu(n):
   "n, expected",
   [(1, 88.8888888888889), (2, 84.32740427115677), (3, 74.57926280542647), (4, 67.48481562860263)],
 )
-def test_golden(n, expected):
+def test_bleu_golden(n, expected):
   metric = metrics.Bleu(n)
   statistics = metric.statistics(_corpus(_HYPOTHESES, _REFERENCES))
   assert metric.aggregate(statistics.sum(axis=0), np.array(4.0)) == pytest.approx(expected, abs=1e-9)

@@ -35,7 +35,7 @@ def _sacrebleu_references(references):
   ]
 
 
-def test_golden():
+def test_chrf_golden():
   # sacreBLEU 2.6.0, CHRF().corpus_score on these captions.
   metric = metrics.Chrf()
   statistics = metric.statistics(_corpus(_HYPOTHESES, _REFERENCES))

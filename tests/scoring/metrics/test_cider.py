@@ -140,7 +140,7 @@ def test_real_captions_equal_pycocoevalcap(language):
   np.testing.assert_allclose(scores, expected, atol=1e-9)
 
 
-def test_more_words_than_a_digit_of_the_sort_holds():
+def test_stable_order_of_values_beyond_32_bits():
   # Numbers beyond 16 bits take a second pass of the radix sort.
   rng = np.random.default_rng(0)
   values = np.repeat(rng.integers(0, 2**33, 250), 2)
@@ -153,12 +153,12 @@ def test_empty_captions_score_zero(metric):
 
 
 @pytest.mark.parametrize("metric", [metrics.Cider(), metrics.CiderD()])
-def test_the_only_reference_scores_ten(metric):
+def test_cider_of_the_only_reference_is_ten(metric):
   captions = ["a b c d", "e f g h"]
   np.testing.assert_allclose(metric.statistics(_corpus(captions, [[text] for text in captions])), 10.0)
 
 
-def test_one_hypothesis_an_image_is_demanded():
+def test_corpus_demands_one_hypothesis_per_image():
   for hypotheses, references in ((["a"], [["a"], ["b"]]), (["a"], [[]])):
     with pytest.raises(UsageError, match="each image needs one hypothesis and one or more references"):
       _corpus(hypotheses, references)

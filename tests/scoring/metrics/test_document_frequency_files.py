@@ -31,7 +31,7 @@ def _write(path, *lines):
   path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
 
 
-def test_they_are_read_back(path, frequencies):
+def test_document_frequencies_round_trip(path, frequencies):
   held = document_frequency_files.read(path, "default")
   assert held.keys() == frequencies.keys()
   for code, of_language in frequencies.items():
@@ -39,7 +39,7 @@ def test_they_are_read_back(path, frequencies):
     np.testing.assert_array_equal(held[code].frequency[1], of_language.frequency[1])
 
 
-def test_the_same_bytes_each_time(path, tmp_path, frequencies):
+def test_document_frequencies_are_written_as_the_same_bytes(path, tmp_path, frequencies):
   document_frequency_files.write(tmp_path / "again.gz", frequencies, "default")
   assert (tmp_path / "again.gz").read_bytes() == path.read_bytes()
 
@@ -56,7 +56,7 @@ def test_words_of_another_tokenizer_are_refused(path):
   [b"", b"no gzip", gzip.compress(b"{}")[:-6], gzip.compress(b"")],
   ids=["nothing", "no gzip", "cut", "empty gzip"],
 )
-def test_damaged_files_are_one_line(path, content):
+def test_damaged_document_frequencies_are_one_line(path, content):
   path.write_bytes(content)
   with pytest.raises(UsageError) as error:
     document_frequency_files.read(path, "default")
@@ -79,14 +79,14 @@ def test_damaged_files_are_one_line(path, content):
     {"orders": [{"prefix": [0], "word": [1e99], "frequency": [1]}]},
   ],
 )
-def test_numbers_that_cannot_be_are_refused(path, change):
+def test_invalid_counts_of_document_frequencies_are_refused(path, change):
   _write(path, {**_lines(path)[0], **change})
   with pytest.raises(UsageError, match="line 1: damaged; make the file again"):
     document_frequency_files.read(path, "default")
 
 
 @pytest.mark.parametrize("change", [{"language": 3}, {"tokenizer": None}])
-def test_lines_of_something_else_are_refused(path, change):
+def test_malformed_lines_of_document_frequencies_are_refused(path, change):
   _write(path, {**_lines(path)[0], **change})
   with pytest.raises(UsageError, match="line 1: .* is missing or not a string"):
     document_frequency_files.read(path, "default")

@@ -12,5 +12,5 @@ def test_exact_is_equality_of_words_with_one_reference():
   assert metrics.Exact().aggregate(statistics.sum(axis=0), np.array(4.0)) == 0.25
 
 
-def test_tables_show_a_share_in_per_cent():
+def test_exact_is_formatted_in_per_cent():
   assert metrics.Exact().format(0.25) == "25.0%"

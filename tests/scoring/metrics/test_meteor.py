@@ -1,4 +1,4 @@
-"""METEOR against pycocoevalcap 1.2's wrapper, which runs the same program otherwise."""
+"""METEOR against pycocoevalcap 1.2's wrapper, which starts the same program in another way."""
 
 import shutil
 
@@ -68,7 +68,7 @@ def test_english_only_and_not_among_all():
 
 
 @needs_java
-def test_numbers_do_not_depend_on_the_language_of_the_system(monkeypatch):
+def test_meteor_does_not_depend_on_the_system_locale(monkeypatch):
   pytest.importorskip("pycocoevalcap")
   corpus = Corpus([["IT", "IS", "A", "PIG"]], [[["it", "is", "a", "pig"]]])
   expected = METRICS["meteor"].statistics(corpus)

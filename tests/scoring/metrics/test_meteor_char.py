@@ -16,7 +16,7 @@ _METRIC = METRICS["meteor_char"]
 # The third to fifth digit: shared/COCO_CN.md; the authors' files print .271, .272 and .295.
 @coco_cn.needs_files
 @pytest.mark.parametrize("system, wanted", zip(coco_cn.SYSTEMS, (0.2711, 0.2711, 0.2950), strict=True))
-def test_scores_of_coco_cn_come_out(system, wanted):
+def test_meteor_char_equals_printed_scores_of_coco_cn(system, wanted):
   held = coco_cn.results(system)
   result = score(coco_cn.references(), coco_cn.predictions(held), metrics="meteor_char", tokenizer="split")
   assert result.table.rows["zh"]["meteor_char"] == pytest.approx(wanted, abs=1e-4)
@@ -37,7 +37,7 @@ def _all_alignments(hypothesis, reference, number=0, used=frozenset(), last=-1):
         yield matches - 1, chunks + begins, moved + abs(number - place)
 
 
-def test_the_alignment_is_the_best_of_all():
+def test_meteor_char_alignment_equals_exhaustive_search():
   rng = random.Random(1)
   for _ in range(500):
     hypothesis = "".join(rng.choices("abc", k=rng.randint(0, 6)))
@@ -46,7 +46,7 @@ def test_the_alignment_is_the_best_of_all():
     assert meteor_char.align(hypothesis, reference) == (-matches, chunks, moved), (hypothesis, reference)
 
 
-def test_a_score_by_hand():
+def test_meteor_char_by_hand():
   corpus = Corpus([["红色", "的", "iPhone"]], [[["iPhone", "是", "红色"], ["大", "海"]]])
   # Four tokens each; 红, 色 and iPhone match, in two chunks.
   statistics = _METRIC.statistics(corpus)
@@ -63,11 +63,11 @@ def test_captions_equal_to_a_reference_score_one_and_empty_ones_zero():
 
 
 @pytest.mark.parametrize("pair", [("的" * 10_000, "的" * 10_000), ("的海" * 5_000, "海的" * 5_000)])
-def test_the_longest_captions_end_in_seconds(pair):
+def test_meteor_char_of_the_longest_captions_takes_seconds(pair):
   begun = time.monotonic()
   assert meteor_char.align(*pair)[0] == 10_000
   assert time.monotonic() - begun < 5
 
 
-def test_only_its_name_asks_for_it():
+def test_meteor_char_is_not_among_all():
   assert "meteor_char" not in parse("all") and parse("meteor_char") == ("meteor_char",)

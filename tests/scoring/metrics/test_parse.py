@@ -1,4 +1,4 @@
-"""The options of `xmcap.scoring.metrics` itself."""
+"""`metrics.parse`: names of metrics, and errors for unknown ones."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from xmcap.scoring import metrics
     ("all", ("cider", "cider_d", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "chrf", "rouge_l", "exact")),
   ],
 )
-def test_names_come_in_the_order_of_columns(text, names):
+def test_parse_orders_metrics_as_columns(text, names):
   assert metrics.parse(text) == names
 
 
@@ -52,6 +52,6 @@ def test_the_libraries_are_imported_when_a_metric_needs_them():
 
 
 @pytest.mark.parametrize("name", metrics.METRICS)
-def test_each_metric_has_what_tables_need(name):
+def test_each_metric_has_a_heading_and_a_signature(name):
   assert metrics.METRICS[name].heading
   assert metrics.METRICS[name].signature

@@ -16,7 +16,7 @@ def _scores(hypotheses, references):
   return metrics.RougeL().statistics(corpus)[:, 0]
 
 
-def test_golden():
+def test_rouge_l_golden():
   # pycocoevalcap 1.2, Rouge().compute_score on these captions.
   scores = _scores(
     ["a dog runs on the beach at night", "cats sleep", "a man rides a horse", ""],
@@ -45,7 +45,7 @@ def test_equals_pycocoevalcap(corpus):
   np.testing.assert_allclose(scores, np.where(both_empty, 0, expected), atol=1e-12)
 
 
-def test_an_empty_caption_scores_zero():
+def test_rouge_l_of_an_empty_caption_is_zero():
   assert _scores(["", ""], [[""], ["a", ""]]).tolist() == [0.0, 0.0]
 
 

@@ -45,7 +45,7 @@ def _corpus(*pairs):
   )
 
 
-def test_scores_are_those_of_each_image(tmp_path, monkeypatch):
+def test_spice_scores_of_each_image(tmp_path, monkeypatch):
   _install(tmp_path, monkeypatch)
   corpus = _corpus(("a dog", ["a dog"]), ("a cat", ["the dog"]), ("a", ["a dog", "a b c"]))
   statistics = METRICS["spice"].statistics(corpus)
@@ -82,13 +82,13 @@ def test_missing_parser_says_how_to_fetch_it(tmp_path, monkeypatch):
     ("json.dump([], open(words[words.index('-out') + 1], 'w'))", "did not write the scores of 1 captions"),
   ],
 )
-def test_failures_are_one_line(tmp_path, monkeypatch, more, message):
+def test_spice_failures_are_one_line(tmp_path, monkeypatch, more, message):
   _install(tmp_path, monkeypatch, more)
   with pytest.raises(XmcapError, match=message):
     METRICS["spice"].statistics(_corpus(("a", ["a"])))
 
 
-def test_the_form_is_that_of_the_wrapper(tmp_path, monkeypatch):
+def test_spice_files_are_those_of_pycocoevalcap(tmp_path, monkeypatch):
   """pycocoevalcap's own class reads what the stand-in writes, and writes what it reads."""
   spice = pytest.importorskip("pycocoevalcap.spice.spice")
   _install(tmp_path, monkeypatch)

@@ -42,24 +42,24 @@ def given():
   return corpus(pictures, [max(each) for each in of_references], [np.mean(each) for each in of_references])
 
 
-def test_scores_are_those_of_the_reference_implementation(given):
+def test_clip_scores_equal_the_reference_implementation(given):
   np.testing.assert_allclose(scores("clip_score", given), CLIP_SCORES, atol=1e-12)
   np.testing.assert_allclose(scores("similarity_max", given), LARGEST, atol=1e-12)
   np.testing.assert_allclose(scores("ref_clip_score", given), REF_CLIP_SCORES, atol=1e-12)
 
 
-def test_the_mean_similarity_is_that_over_references(given):
+def test_similarity_mean_is_over_references(given):
   assert scores("similarity_mean", given)[0] == pytest.approx((3 / 12**0.5 + 7 / 54**0.5) / 2)
 
 
-def test_a_score_of_many_images_is_their_mean(given):
+def test_clip_score_of_many_images_is_their_mean(given):
   metric = metrics.CAPTION_METRICS["clip_score"]
   assert metric.aggregate(metric.statistics(given).sum(0), np.float64(3)) == pytest.approx(
     np.mean(CLIP_SCORES)
   )
 
 
-def test_negative_cosines_count_as_the_paper_says_and_are_kept_in_a_similarity():
+def test_negative_cosines_in_clip_score_and_similarity():
   held = corpus([-0.5, 0.4, 0.0], largest=[0.8, -0.2, 0.0], mean=[0.1, -0.3, 0.0])
   assert scores("clip_score", held).tolist() == [0, 1, 0]
   assert scores("ref_clip_score", held).tolist() == [0, 0, 0]
@@ -67,7 +67,7 @@ def test_negative_cosines_count_as_the_paper_says_and_are_kept_in_a_similarity()
   assert scores("similarity_mean", held).tolist() == [0.1, -0.3, 0]
 
 
-def test_words_alone_are_refused():
+def test_clip_score_without_cosines_is_refused():
   with pytest.raises(ValueError, match="Corpus.cosines"):
     scores("clip_score", Corpus([["a"]], [[["a"]]]))
 

@@ -24,7 +24,7 @@ def _score(**options):
 
 
 @pytest.mark.parametrize("name", protocols.names())
-def test_every_file_names_what_there_is(name):
+def test_protocol_files_name_existing_metrics_and_tokenizers(name):
   held = protocols.get(name)
   assert set(held.metrics) <= CAPTION_METRICS.keys()
   assert held.refused or held.tokenizer in tokenizers.TOKENIZERS
@@ -35,7 +35,7 @@ def test_every_file_names_what_there_is(name):
   assert METRICS[held.metrics[0]].format(1.0, held.scale).partition(".")[2] == held.decimals * "0"
 
 
-def test_the_names():
+def test_protocol_names():
   assert protocols.names() == (
     "centurio", "florenz", "mblip", "paligemma", "vlmevalkit", "xm100", "xm3600", "xmcap",
   )  # fmt: skip
@@ -59,13 +59,13 @@ def test_the_names():
     ({"scale": 10}, "--scale=10: must be 1 or 100"),
   ],
 )
-def test_what_contradicts_is_one_line(options, message):
+def test_options_against_the_protocol_are_one_line_errors(options, message):
   with pytest.raises(UsageError, match=message) as error:
     _score(**options)
   assert "\n" not in str(error.value)
 
 
-def test_a_language_of_the_references_that_the_protocol_lacks():
+def test_protocol_leaves_out_other_languages_of_references():
   references = {key: {**held, "gsw": ["Hund"]} for key, held in _REFERENCES.items()}
   predictions = {key: {**held, "gsw": "Hund"} for key, held in _PREDICTIONS.items()}
   with pytest.raises(UsageError, match="--protocol=xm3600 has no gsw"):
@@ -73,14 +73,14 @@ def test_a_language_of_the_references_that_the_protocol_lacks():
   assert set(score(references, predictions, "en,de", protocol="xm3600").table.rows) == {"de", "en"}
 
 
-def test_the_default_is_a_protocol():
+def test_default_protocol_is_xmcap():
   named, unnamed = _score(protocol="xmcap").table, _score().table
   assert named == unnamed and "|protocol:xmcap|" in named.signature
   assert named.metrics == ("cider", "cider_d")
   assert "protocol:" not in _score(tokenizer="char").table.signature
 
 
-def test_the_paper_has_the_default_words_and_plain_cider():
+def test_protocol_xm3600_has_default_words_and_plain_cider():
   table = _score(protocol="xm3600").table
   assert table.metrics == ("cider",) and "|protocol:xm3600|" in table.signature
   assert table.rows["de"]["cider"] == _score().table.rows["de"]["cider"]
@@ -94,7 +94,7 @@ def test_protocols_are_not_mixed():
     compare({"a": _score(protocol="xm3600"), "b": _score()}, ["cider"])
 
 
-def test_a_table_from_before_protocols_followed_the_default():
+def test_table_without_a_protocol_counts_as_xmcap():
   new = _score()
   parts = [part for part in new.table.signature.split("|") if not part.startswith("protocol:")]
   old = dataclasses.replace(new, table=dataclasses.replace(new.table, signature="|".join(parts)))
@@ -122,7 +122,7 @@ def test_mixed_scales_are_compared_without_a_factor(tmp_path):
   assert f"{100 * b.table.rows['de']['cider_d']:.1f}" in mixed.terminal()
 
 
-def test_every_file_of_a_folder_has_the_scale(tmp_path):
+def test_scale_applies_to_every_output_file(tmp_path):
   write(_score(scale=100), tmp_path / "out")
   (_, *rows) = (tmp_path / "out" / "slices.csv").read_text(encoding="utf-8").splitlines()
   row = next(row for row in rows if row.startswith("script:Latn"))

@@ -1,4 +1,4 @@
-"""Shared beginnings and ends, around the human captions of Multi30K and COCO-CN."""
+"""Prefixes and suffixes that captions share, around the human captions of Multi30K and COCO-CN."""
 
 import html
 import json
@@ -32,13 +32,13 @@ def _lower(text):
 @pytest.mark.parametrize(
   "beginning", ["Sure! Here is a caption:", "Caption:", "arafed", "caption en\n", "In this image we see"]
 )
-def test_a_shared_beginning(beginning):
+def test_clean_removes_a_shared_prefix(beginning):
   found = _clean([f"{beginning} {_lower(text)}" for text in _CAPTIONS], _REFERENCES)
   assert found.captions == list(map(_lower, _CAPTIONS))
   assert found.examples == {"prefix": (beginning.strip(),)}
 
 
-def test_a_shared_end():
+def test_clean_removes_a_shared_suffix():
   found = _clean([f"{text} The mood is calm." for text in _CAPTIONS], _REFERENCES, "suffix")
   assert [text.rstrip(".") for text in found.captions] == [text.rstrip(".") for text in _CAPTIONS]
 
@@ -48,22 +48,22 @@ def test_quotation_marks_go_together():
   assert found.captions == _CAPTIONS
 
 
-def test_a_beginning_within_a_beginning():
+def test_clean_removes_nested_prefixes():
   captions = [begun + text for begun in ("Sure! Caption: ", "Caption: ") for text in _CAPTIONS]
   assert _clean(captions, _REFERENCES * 10).captions == _CAPTIONS * 2
 
 
-def test_what_references_share_too_stays():
+def test_clean_keeps_prefixes_that_references_share():
   captions = [f"a photo of {_lower(text)}" for text in _CAPTIONS]
   assert _clean(captions, [f"a photo of {text}" for text in _REFERENCES]).captions == captions
 
 
-def test_one_caption_for_all_is_no_beginning():
+def test_clean_keeps_the_beginning_of_repeated_captions():
   captions = ["a man riding a wave"] * 50 + ["a man riding a horse"] * 50
   assert _clean(captions, _REFERENCES * 10).captions == captions
 
 
-def test_without_references_there_is_none():
+def test_clean_keeps_prefixes_without_references():
   assert _clean([f"Caption: {text}" for text in _CAPTIONS], []).rows == {}
 
 
@@ -94,11 +94,11 @@ def _clean_table(make, counts, kind="prefix", references=_TABLE_REFERENCES):
     ("suffix", "{} I hope this helps!".format),
   ],
 )
-def test_evidence_of_all_languages_counts_together(kind, make):
+def test_prefix_evidence_is_pooled_over_languages(kind, make):
   assert _clean_table(lambda _, text: make(text), dict.fromkeys(_TABLE, 4), kind)[1] == _TABLE
 
 
-def test_evidence_of_all_languages_needs_that_no_reference_has_it():
+def test_pooled_prefix_evidence_needs_references_without_it():
   references = {**_TABLE_REFERENCES, "de": [*_TABLE_REFERENCES["de"], "certainly. we see one"]}
   captions, found = _clean_table(
     lambda _, text: f"Certainly. We see {text}", dict.fromkeys(_TABLE, 4), references=references
@@ -106,7 +106,7 @@ def test_evidence_of_all_languages_needs_that_no_reference_has_it():
   assert found == captions
 
 
-def test_what_is_clear_in_one_language_goes_where_references_do_not_begin_so():
+def test_prefix_of_one_language_is_removed_in_the_others():
   counts = {"en": 50, "de": 2, "ja": 2}
   assert _clean_table(lambda _, text: f"We see {text}", counts)[1] == _TABLE
   references = {**_TABLE_REFERENCES, "de": [*_TABLE_REFERENCES["de"], "we see one"]}
@@ -114,35 +114,35 @@ def test_what_is_clear_in_one_language_goes_where_references_do_not_begin_so():
   assert found == {**_TABLE, "de": captions["de"]}
 
 
-def test_a_longer_word_is_no_beginning():
+def test_clean_keeps_a_prefix_within_a_longer_word():
   captions, found = _clean_table(
     lambda code, text: f"We see{'' if code == 'de' else ' '}{text}", {"en": 50, "de": 2, "ja": 0}
   )
   assert found == {**_TABLE, "de": captions["de"]}
 
 
-def test_a_part_of_a_beginning_stays():
+def test_clean_keeps_a_part_of_a_prefix():
   captions, found = _clean_table(
     lambda code, text: f"Here is one in {code} - {text}", dict.fromkeys(_TABLE, 9)
   )
   assert found == captions
 
 
-def test_a_frequent_beginning_of_close_languages_stays():
+def test_clean_keeps_a_frequent_beginning_of_close_languages():
   captions = [f"En hund {37 * row}" if row < 18 else f"Mand {row}" for row in range(200)]
   references = [f"{who} {row}" for who in ("En mand", "Min hund") for row in range(400)]
   found = residue.clean_languages({"da": captions, "no": captions}, {"da": references, "no": references})
   assert found["da"].captions == found["no"].captions == captions
 
 
-def test_what_ends_in_a_colon_needs_a_hundredth():
+def test_prefix_with_a_colon_needs_one_caption_in_a_hundred():
   captions = _TABLE["en"] + [f"{text} and more" for text in _TABLE["en"]]
   for count, cleaned in ((9, True), (7, False)):
     begun = [f"Caption in English: {text}" for text in captions[:count]] + captions[count:]
     assert (_clean(begun, captions * 2).captions == captions) == cleaned
 
 
-def test_a_beginning_that_was_found_is_removed_behind_another():
+def test_clean_removes_a_prefix_behind_another():
   start = {9: "Caption: ", 19: "Sure! Here it is: ", 20: "Caption: Sure! Here it is: "}
   captions = _TABLE["en"] * 2 + _TABLE["de"]
   begun = [
@@ -178,7 +178,7 @@ def test_cleaning_leaves_human_captions_as_they_are(human):
       assert found.captions == half and not found.rows, name
 
 
-def test_beginnings_around_human_captions(human):
+def test_clean_removes_prefixes_around_human_captions(human):
   around = {
     "task1_test_2016_flickr.en": ("task2_test_2016.1.en", "The image shows", " "),
     "task1_test_2017_flickr.de": ("task2_test_2016.2.de", "Das Bild zeigt", " "),
@@ -198,7 +198,7 @@ def test_beginnings_around_human_captions(human):
   )
 
 
-def test_three_beginnings_and_some_without(human):
+def test_clean_removes_three_prefixes_among_captions_without(human):
   captions = list(map(_lower, human["task1_test_2016_flickr.en"]))
   verbs = ("The image shows ", "The image features ", "This is a photo of ", "")
   found = _clean([verbs[row % 4] + text for row, text in enumerate(captions)], human["task2_test_2016.1.en"])
@@ -206,6 +206,6 @@ def test_three_beginnings_and_some_without(human):
   assert len(found.examples["prefix"]) == 3
 
 
-def test_share_clearly_above_another():
+def test_affixes_exceeds_is_a_significance_test():
   assert affixes.exceeds(100, 100, 0, 200) and affixes.exceeds(12, 12, 0, 24)
   assert not affixes.exceeds(1, 2, 0, 4) and not affixes.exceeds(30, 1000, 50, 2000)

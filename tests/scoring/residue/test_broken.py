@@ -1,4 +1,4 @@
-"""Broken characters are decoded where that is exact, are named, and are not in the language."""
+"""Broken characters: exact repair, notes of what cannot be repaired, and health."""
 
 import pytest
 
@@ -64,7 +64,7 @@ _BROKEN = {
 @pytest.mark.parametrize(
   ("kind", "broken", "whole"), [(kind, *pair) for kind, pairs in _BROKEN.items() for pair in pairs.items()]
 )
-def test_broken_characters_are_found_as_their_kind_and_mended(kind, broken, whole):
+def test_broken_characters_are_classified_and_repaired(kind, broken, whole):
   found = residue.clean([broken], [], residue.BROKEN)
   assert (found.captions, list(found.rows)) == ([whole], [kind])
   assert not residue.clean([whole], [], residue.BROKEN).rows
@@ -113,12 +113,12 @@ def test_mojibake_is_read_in_its_encoding_again(encoding, text):
     "می\u200cشود", "👩\u200d🚀", "ক্\u200d", "\u200fא", "ឆ្កែ\u200bមួយ", "ＡＢ，", "ā ē Ō",
   ],
 )  # fmt: skip
-def test_whole_captions_keep_their_bytes(caption):
+def test_cleaning_broken_characters_keeps_intact_captions(caption):
   found = residue.clean([caption], [], residue.BROKEN)
   assert found.captions == [caption] and not found.rows and not found.lost
 
 
-def test_what_broke_in_json_does_not_break_it():
+def test_escapes_and_entities_are_decoded_before_json():
   caption = '{"caption": "a \\"dog\\" &quot;&amp;&quot; \\\\u72ac\\nb"}'
   assert residue.clean([caption], [], ("escapes", "entities", "json")).captions == ['a "dog" "&" 犬\nb']
 
@@ -143,7 +143,7 @@ _CAPTIONS = {key: {"fr": held["fr"][0].replace("école", "forêt")} for key, hel
     (lambda text: f"{text} \ue000", "U+E000 in the place of lost characters"),
   ],
 )
-def test_broken_captions_are_counted_and_not_in_the_language(make, note):
+def test_broken_captions_count_as_wrong_language(make, note):
   broken = {key: {"fr": make(held["fr"])} for key, held in _CAPTIONS.items()}
   result = score(_REFERENCES, broken, health=True)
   assert any(f"fr: 8 of 8 captions have {note}" in text for text in result.table.notes), result.table.notes

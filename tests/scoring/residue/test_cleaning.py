@@ -31,7 +31,7 @@ def _dirty(make):
     ("lines", "{}\n\nIt is bright.".format),
   ],
 )
-def test_scores_are_those_of_the_clean_captions(kind, make):
+def test_score_with_clean_equals_clean_captions(kind, make):
   result = score(_REFERENCES, _dirty(make), clean=kind)
   assert result.predictions == _CLEAN
   assert result.table.rows == score(_REFERENCES, _CLEAN).table.rows
@@ -40,7 +40,7 @@ def test_scores_are_those_of_the_clean_captions(kind, make):
   assert re.search(rf"--clean={kind} removed.* from 12 captions: en 12", "\n".join(result.table.notes))
 
 
-def test_a_beginning_within_markdown_goes_with_it_or_is_said():
+def test_prefix_within_markdown_is_removed_or_noted():
   references = {f"k{i}": {"en": [f"a {noun} {i}" for noun in _NOUNS]} for i in range(120)}
   clean = {key: {"en": f"{_NOUNS[i % 12]} {i}"} for i, key in enumerate(references)}
   begun = {key: {"en": f"**Caption:** {clean[key]['en']}"} for key in list(references)[:9]}
@@ -49,7 +49,7 @@ def test_a_beginning_within_markdown_goes_with_it_or_is_said():
   assert any(note.startswith("en: 9 of 120 captions begin with 'Caption:'") for note in notes)
 
 
-def test_languages_are_treated_alike():
+def test_clean_removes_a_prefix_in_all_languages():
   codes: list[str] = ["de", "en", "sw"]
   references = {f"k{i}": dict.fromkeys(codes, [f"a {noun} {i}" for noun in _NOUNS]) for i in range(200)}
   clean = {
@@ -68,13 +68,13 @@ def test_languages_are_treated_alike():
   assert cleaned.predictions == clean and not any(" begin with " in text for text in cleaned.table.notes)
 
 
-def test_a_clean_caption_gains_nothing_and_its_note_says_so():
+def test_clean_of_clean_captions_notes_no_finding():
   result = score(_REFERENCES, _CLEAN, clean=["json", "think"])
   assert result.predictions == _CLEAN
   assert result.table.notes == ("--clean found no think, json",)
 
 
-def test_without_cleaning_the_signature_has_no_such_part():
+def test_signature_without_cleaning_has_no_clean_part():
   table = score(_REFERENCES, _CLEAN).table
   assert "clean" not in Signature.parse(table.signature).parts and table.notes == ()
   assert score(_REFERENCES, _CLEAN, clean="").table == table
@@ -87,20 +87,20 @@ def test_an_empty_result_stays_an_empty_caption_that_is_counted():
   assert "1 caption empty after --clean, and scored so: en 1" in result.table.notes
 
 
-def test_other_languages_and_the_callers_captions_stay():
+def test_clean_keeps_other_languages_and_the_arguments():
   predictions = {key: {**held, "de": "a</s>"} for key, held in _dirty("{}</s>".format).items()}
   result = score(_REFERENCES, predictions, "en", clean="tokens")
   assert result.predictions["k0"] == {"en": "dog and cow", "de": "a</s>"}
   assert predictions["k0"]["en"] == "dog and cow</s>"
 
 
-def test_compare_refuses_to_mix():
+def test_compare_refuses_to_mix_cleaned_and_raw():
   systems = {"raw": score(_REFERENCES, _CLEAN), "cleaned": score(_REFERENCES, _CLEAN, clean="all")}
   with pytest.raises(UsageError, match="clean: absent against all-3"):
     compare(systems)
 
 
-def test_unknown_kind():
+def test_clean_refuses_an_unknown_kind():
   with pytest.raises(
     UsageError,
     match="--clean=thnk: unknown kind; there are subwords, escapes, entities, mojibake, invisible, think",
@@ -120,7 +120,7 @@ def files(tmp_path):
   return references, predictions
 
 
-def test_the_scored_captions_are_written(files, tmp_path):
+def test_cleaned_captions_are_written_as_predictions(files, tmp_path):
   score_files(files[0], files[1], tmp_path / "out", clean="tokens")
   assert read_predictions(tmp_path / "out" / "predictions.jsonl") == _CLEAN
   with pytest.raises(UsageError, match="the cleaned captions would be written over it"):

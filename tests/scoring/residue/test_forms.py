@@ -1,4 +1,4 @@
-"""The forms of what real models leave; the bytes of what people write."""
+"""Forms of residue that real models leave, and human captions that stay as they are."""
 
 import pytest
 
@@ -77,7 +77,7 @@ _HUMAN = [
 @pytest.mark.parametrize(
   ("kind", "caption"), [(kind, left) for kind, all_left in _LEFT.items() for left in all_left]
 )
-def test_residue_is_found_as_its_kind_and_removed(kind, caption):
+def test_residue_is_classified_and_removed(kind, caption):
   found = residue.clean([caption], [], _FORMS)
   assert found.captions == ["a dog"]
   assert kind in found.rows
@@ -85,19 +85,19 @@ def test_residue_is_found_as_its_kind_and_removed(kind, caption):
 
 
 @pytest.mark.parametrize("caption", _HUMAN)
-def test_what_people_write_keeps_its_bytes(caption):
+def test_clean_keeps_human_captions_byte_for_byte(caption):
   found = residue.clean([caption], [], _FORMS)
   assert found.captions == [caption] and not found.rows
 
 
-def test_kinds_are_removed_one_by_one():
+def test_clean_removes_only_the_chosen_kinds():
   caption = "<think>hm</think>**a dog**</s>"
   assert residue.clean([caption], [], ["think"]).captions == ["**a dog**</s>"]
   assert residue.clean([caption], [], ["tokens"]).captions == ["<think>hm</think>**a dog**"]
   assert residue.clean([caption], [], ["markdown"]).captions == ["<think>hm</think>a dog</s>"]
 
 
-def test_reasoning_that_never_ends_leaves_nothing():
+def test_unclosed_think_tag_leaves_an_empty_caption():
   found = residue.clean(["<think>a dog, or is it", "a dog"], [])
   assert found.captions == ["", "a dog"] and found.emptied == 1
 

@@ -27,28 +27,28 @@ def test_images_are_drawn_together_in_all_languages():
   np.testing.assert_allclose(mean, 0.0, atol=1e-12)  # each draw of an image brings a value and its opposite
 
 
-def test_the_order_of_the_images_does_not_matter():
+def test_bootstrap_ignores_the_order_of_images():
   values, keys = [1.0, 5.0, 2.0], ["c", "a", "b"]
   forward = resampling.bootstrap(_scores(values, keys), 50, seed=3)["en"]["cider"]
   backward = resampling.bootstrap(_scores(values[::-1], keys[::-1]), 50, seed=3)["en"]["cider"]
   np.testing.assert_array_equal(forward, backward)
 
 
-def test_seeds_decide(monkeypatch):
+def test_bootstrap_is_determined_by_the_seed(monkeypatch):
   scores = _scores([1.0, 5.0, 2.0, 7.0])
   first = resampling.bootstrap(scores, 30, seed=0)["en"]["cider"]
   np.testing.assert_array_equal(resampling.bootstrap(scores, 30, seed=0)["en"]["cider"], first)
   assert (resampling.bootstrap(scores, 30, seed=1)["en"]["cider"] != first).any()
 
 
-def test_a_language_that_was_not_drawn_is_left_out_of_its_interval():
+def test_bootstrap_interval_leaves_out_samples_without_the_language():
   scores = {**_scores([1.0, 2.0, 3.0]), **_scores([4.0], ["k000"], "th")}
   samples = resampling.bootstrap(scores, 200, seed=0)
   assert np.isnan(samples["th"]["cider"]).any()
   assert resampling.interval(samples["th"]["cider"]) == (4.0, 4.0)
 
 
-def test_exchanging_keeps_the_sum_of_the_two():
+def test_exchanged_scores_keep_their_sum():
   first, second = _scores([1.0, 2.0, 6.0]), _scores([3.0, 3.0, 3.0])
   a, b = resampling.exchanged(first, second, 40, seed=0)
   np.testing.assert_allclose(a["en"]["cider"] + b["en"]["cider"], 6.0)
@@ -56,5 +56,5 @@ def test_exchanging_keeps_the_sum_of_the_two():
   assert set(np.round(a["en"]["cider"], 9)) <= possible and len(set(a["en"]["cider"])) > 3
 
 
-def test_more_resamples_than_fit_at_once():
+def test_bootstrap_in_several_blocks():
   assert len(resampling.bootstrap(_scores([1.0, 2.0]), 451, seed=0)["en"]["cider"]) == 451

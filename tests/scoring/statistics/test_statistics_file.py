@@ -1,4 +1,4 @@
-"""`scores.npz` of strangers: whatever was done to it, it is read as it was written or refused in one line."""
+"""Hostile `scores.npz`: read as it was written, or refused in one line."""
 
 import io
 import struct
@@ -82,7 +82,7 @@ _KEYS = np.array(["a", "b", "c", "d", "e"])
     ({"..__..__x": np.zeros((5, 1))}, "is not a plain array of scores"),
   ],
 )  # fmt: skip
-def test_changed_arrays_are_refused(capsys, written, folder, changed, message):
+def test_scores_npz_with_changed_arrays_is_refused(capsys, written, folder, changed, message):
   _change(folder / "scores.npz", **changed)
   _refused(capsys, written, folder, message)
 
@@ -114,7 +114,7 @@ def _npy(header: bytes, content: bytes = b"") -> bytes:
     b"",
   ],
 )
-def test_malformed_headers_are_refused(capsys, written, folder, content):
+def test_scores_npz_with_malformed_headers_is_refused(capsys, written, folder, content):
   arrays = dict(np.load(folder / "scores.npz"))
   with zipfile.ZipFile(folder / "scores.npz", "w") as archive:
     for name, values in arrays.items():
@@ -125,13 +125,13 @@ def test_malformed_headers_are_refused(capsys, written, folder, content):
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_an_array_that_is_there_twice_is_refused(capsys, written, folder):
+def test_scores_npz_with_a_duplicate_array_is_refused(capsys, written, folder):
   with zipfile.ZipFile(folder / "scores.npz", "a") as archive:
     archive.writestr("en/cider.npy", archive.read("en/cider.npy"))
   _refused(capsys, written, folder, "'en/cider.npy' is not a plain array of scores, or occurs twice")
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(capsys, written, folder):
+def test_scores_npz_zip_bomb_is_refused(capsys, written, folder):
   with (
     zipfile.ZipFile(folder / "scores.npz", "a", zipfile.ZIP_DEFLATED) as archive,
     archive.open("de/cider.npy", "w", force_zip64=True) as member,
@@ -141,14 +141,14 @@ def test_a_bomb_is_refused_before_it_is_unpacked(capsys, written, folder):
   _refused(capsys, written, folder, "over 512 MiB of them")
 
 
-def test_many_arrays_are_refused(capsys, written, folder):
+def test_scores_npz_with_too_many_arrays_is_refused(capsys, written, folder):
   with zipfile.ZipFile(folder / "scores.npz", "a") as archive:
     for number in range(10_000):
       archive.writestr(f"{number}.npy", b"")
   _refused(capsys, written, folder, f"over {statistics_file._MAX_ARRAYS:,} arrays")
 
 
-def test_cut_and_flipped_files_are_refused_or_the_same(written, tmp_path):
+def test_damaged_scores_npz_is_refused_or_unchanged(written, tmp_path):
   content = (written / "scores.npz").read_bytes()
   path = tmp_path / "scores.npz"
   for end in range(0, len(content), 97):
@@ -163,7 +163,7 @@ def test_cut_and_flipped_files_are_refused_or_the_same(written, tmp_path):
       assert "\n" not in str(error)
 
 
-def test_a_key_that_an_array_cannot_hold_is_refused(written, tmp_path):
+def test_write_statistics_refuses_keys_with_nul(written, tmp_path):
   scores = read_statistics(written / "scores.npz")
   import dataclasses
 

@@ -7,7 +7,7 @@ _EN = Statistics(("b", "a", "c"), {"cider": np.array([[1.0], [2.0], [6.0]])}, 5)
 _TH = Statistics(("a",), {"cider": np.array([[4.0]])}, 1)
 
 
-def test_row_counts_and_averages():
+def test_statistics_row_has_counts_and_means():
   assert _EN.row() == {"images": 3, "references": 5, "cider": 3.0}
 
 
@@ -19,14 +19,14 @@ def test_totals_of_no_image_give_nan():
   assert np.isnan(_EN.scores(np.zeros((1, 2)))["cider"][0])
 
 
-def test_columns_stand_a_row_an_image_in_the_order_of_the_keys():
+def test_joint_columns_have_a_row_per_image():
   keys, columns = joint_columns({"en": _EN, "th": _TH})
   assert keys == ("a", "b", "c")
   # ones and statistics of en, then of th, which lacks b and c
   assert columns.tolist() == [[1, 2, 1, 4], [1, 1, 0, 0], [1, 6, 0, 0]]
 
 
-def test_scores_of_sets_and_their_mean():
+def test_joint_scores_of_sets_of_images():
   _, columns = joint_columns({"en": _EN, "th": _TH})
   found = joint_scores({"en": _EN, "th": _TH}, np.array([[1.0, 1, 0], [0, 1, 1]]) @ columns)
   assert found["en"]["cider"].tolist() == [1.5, 3.5]

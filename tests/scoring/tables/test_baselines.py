@@ -23,22 +23,22 @@ def folder(tmp_path):
   return tmp_path
 
 
-def test_the_metric_that_is_asked_for_is_shown(folder):
+def test_baseline_column_of_the_chosen_metric(folder):
   (column,) = read_baseline(folder, "chrf").items()
   assert column == ("first (chrF)", {"de": column[1]["de"], "en": column[1]["en"]})
   assert column[1]["de"] == _score(metrics="chrf").table.rows["de"]["chrf"]
 
 
-def test_else_the_one_that_stands_for_all(folder):
+def test_baseline_column_defaults_to_the_primary_metric(folder):
   assert list(read_baseline(folder)) == ["first (CIDEr)"]
 
 
-def test_a_folder_without_a_title_goes_by_its_name(folder):
+def test_baseline_without_a_title_is_named_by_its_folder(folder):
   _score().table.write(folder / "ours")
   assert list(read_baseline(folder / "ours")) == ["ours (CIDEr-D)"]
 
 
-def test_a_baseline_has_its_intervals_where_it_was_scored_with_them(folder):
+def test_baseline_column_has_intervals_if_bootstrapped(folder):
   scored = _score(title="second", metrics="chrf", bootstrap=50).table
   scored.write(folder / "second")
   table = with_beside(_score(metrics="chrf", scale=100), read_baseline(folder / "second")).table
@@ -53,7 +53,7 @@ def test_a_baseline_has_its_intervals_where_it_was_scored_with_them(folder):
   assert "[" not in without.cell_beside("de", "first (chrF)", "{:.3f}".format)
 
 
-def test_the_interval_of_a_mean_over_other_languages_does_not_stand_beside(folder):
+def test_baseline_interval_of_a_mean_needs_the_same_languages(folder):
   _score(title="second", metrics="chrf", bootstrap=50).table.write(folder / "second")
   table = with_beside(_score(metrics="chrf", languages=["de"]), read_baseline(folder / "second")).table
   assert {*table.beside_intervals["second (chrF)"]} == {"de", "1 language"}  # which is that of de
@@ -78,7 +78,7 @@ def test_a_baseline_without_the_metric_is_refused(folder):
     ({"languages": ["en"]}, "languages: de en against en"),
   ],
 )
-def test_what_was_scored_in_another_way_is_noted(folder, options, note):
+def test_baseline_scored_with_other_options_is_noted(folder, options, note):
   table = with_beside(_score(metrics="chrf", **options), read_baseline(folder, "chrf")).table
   assert list(table.beside) == ["first (chrF)"]
   if note is None:
@@ -95,7 +95,7 @@ def test_notes_of_the_baseline_are_carried(folder):
   assert table.own_notes == ()
 
 
-def test_the_papers_scores_do_not_stand_beside_those_of_other_pictures(monkeypatch):
+def test_baseline_paper_is_refused_for_other_images(monkeypatch):
   with pytest.raises(UsageError, match="on the 3,600 pictures of XM3600, and the references are for other"):
     check_pictures("paper", _REFERENCES)
   check_pictures("a folder", _REFERENCES)
@@ -103,7 +103,7 @@ def test_the_papers_scores_do_not_stand_beside_those_of_other_pictures(monkeypat
   check_pictures("paper", _REFERENCES)
 
 
-def test_rows_of_papers_are_as_printed():
+def test_published_rows_are_as_printed():
   # PaliGemma 2 (arXiv 2412.03555), Table 13; Centurio (arXiv 2501.05122), Table 5.
   rows = {row["model"]: row for name in papers.ROWS for row in papers.protocol_rows(name)}
   assert len(rows) == 15 + 15
@@ -117,7 +117,7 @@ def test_rows_of_papers_are_as_printed():
   assert rows["Centurio Qwen"]["all but en"] == pytest.approx(0.344)
 
 
-def test_rows_of_papers_stand_below_a_table_of_all_languages(monkeypatch):
+def test_published_rows_stand_below_a_table_of_all_languages(monkeypatch):
   codes = [code for code in languages.LANGUAGES if code not in ("ja", "th", "zh")] + ["ja", "th", "zh"]
   references = {key: dict.fromkeys(codes, [f"{key} dog"]) for key in ("one", "two")}
   predictions = {key: dict.fromkeys(codes, "one dog") for key in references}

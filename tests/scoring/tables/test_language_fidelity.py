@@ -35,7 +35,7 @@ def _score(**options):
   return score(_REFERENCES, _PREDICTIONS, metrics="cider_d,bleu", **options)
 
 
-def test_fidelity_beside_the_scores_is_of_decided_captions():
+def test_fidelity_column_is_of_decided_captions():
   table = _score(health=True).table
   assert table.shares == {
     "fidelity": {"de": 1 - 1 / 3, "1 language": 1 - 1 / 3},
@@ -44,7 +44,7 @@ def test_fidelity_beside_the_scores_is_of_decided_captions():
   assert _score().table.shares == {}
 
 
-def test_undecided_captions_are_counted_apart():
+def test_fidelity_leaves_out_undecided_captions():
   result = score({"k": {"mi": ["he kurī"]}}, {"k": {"mi": "ngeru"}}, health=True)
   assert result.table.shares == {}
   assert result.health["mi"].undecided == 1.0
@@ -63,7 +63,7 @@ def test_undecided_captions_are_named_where_their_share_is_not_0():
   )
 
 
-def test_captions_in_another_language_have_a_sentence_that_a_comparison_carries(tmp_path):
+def test_comparison_carries_notes_of_captions_in_another_language(tmp_path):
   references = {f"k{i}": {"de": [f"{_GERMAN[i % 2]} {i}"] * 3} for i in range(40)}
   right = {key: {"de": held["de"][0]} for key, held in references.items()}
   wrong = {**right, **{f"k{i}": {"de": f"Two cats sleep on a red sofa {i}"} for i in range(10)}}
@@ -87,7 +87,7 @@ def test_captions_in_another_language_have_a_sentence_that_a_comparison_carries(
   ]
 
 
-def test_zero_scores_a_caption_in_another_language_as_an_empty_one():
+def test_wrong_language_zero_scores_as_empty_captions():
   emptied = {**_PREDICTIONS, "k1": {"de": ""}}
   expected = score(_REFERENCES, emptied, metrics="cider_d,bleu").table.rows
   result = _score(wrong_language="zero", health=True)
@@ -99,19 +99,19 @@ def test_zero_scores_a_caption_in_another_language_as_an_empty_one():
   assert result.predictions == _PREDICTIONS
 
 
-def test_zero_is_in_the_signature_and_keep_leaves_it_as_it_was():
+def test_wrong_language_in_the_signature():
   keep, zero = (Signature.parse(_score(wrong_language=way).table.signature) for way in ("keep", "zero"))
   assert zero.parts["wrong_language"].startswith("zero-2.py3langid-") and "|wl:zero#" in zero.short
   assert "wrong_language" not in keep.parts
   assert [text.partition(":")[0] for text in keep.differences(zero, ("cider_d",))] == ["wrong_language"]
 
 
-def test_other_ways_are_refused():
+def test_unknown_wrong_language_option_is_refused():
   with pytest.raises(UsageError, match="--wrong_language=drop: must be keep or zero"):
     _score(wrong_language="drop")
 
 
-def test_references_of_languages_that_are_not_scored_help():
+def test_fidelity_uses_references_of_languages_not_scored():
   maori = ["he kuri pango kei te oma i te tahatai", "e rua nga ngeru e moe ana i runga i te hopa whero"]
   swahili = ["mbwa mweusi anakimbia ufukweni", "paka wawili wamelala kwenye kochi jekundu"]
   references = {str(i): {"mi": [maori[i % 2]], "sw": [swahili[i % 2]]} for i in range(60)}
@@ -120,7 +120,7 @@ def test_references_of_languages_that_are_not_scored_help():
   assert table.shares["fidelity"]["mi"] == 0.0
 
 
-def test_tables_without_shares_are_still_read(tmp_path):
+def test_table_json_without_shares_is_read(tmp_path):
   table = _score(health=True).table
   table.write(tmp_path)
   with_shares = read_table(tmp_path / "table.json")

@@ -23,14 +23,14 @@ _TABLE = score_table.Table.of_rows(
 )
 
 
-def test_notes_that_make_scores_wrong_come_before_what_was_recognised():
+def test_worst_notes_come_first():
   assert note_order.worst_first(reversed(_WORST_FIRST))[:6] == list(_WORST_FIRST[:6])
   lines = [line for line in _TABLE.as_markdown().splitlines() if line.startswith("- ")]
   assert "2 missing" in lines[0] and len(lines) == 8
 
 
 @pytest.mark.parametrize("count", [3, 4, 8])
-def test_a_terminal_has_the_three_worst_notes_and_a_file_has_all(count):
+def test_terminal_shows_the_three_worst_notes(count):
   text = note_order.terminal(_WORST_FIRST[:count], "out/table.md")
   assert text.count("note: ") == (count if count <= 4 else 4)
   assert ("and 5 more notes: out/table.md" in text) == (count == 8)
@@ -44,6 +44,6 @@ def test_notes_beyond_three_are_folded_on_a_page():
   assert "<details>" not in elements.notices(["a", "b", "c", "d"])
 
 
-def test_a_note_of_several_systems_comes_once():
+def test_note_shared_by_systems_is_shown_once():
   page = notes.notices(_TABLE, [("theirs", _TABLE)], "ours")
   assert page.count("2 missing") == 1 and "<b>ours</b>, <b>theirs</b>: 2 missing" in page

@@ -46,7 +46,7 @@ def files(tmp_path):
   return references, predictions
 
 
-def test_files_in_and_out(files, tmp_path):
+def test_score_files_writes_all_outputs(files, tmp_path):
   result = score_files(*files, tmp_path / "out", title="t", health=True)
   assert sorted(os.listdir(tmp_path / "out")) == _FILES
   assert result.table == score(_REFERENCES, _PREDICTIONS, title="t", health=True).table
@@ -60,14 +60,14 @@ def test_only_tables(files, tmp_path):
   assert sorted(os.listdir(tmp_path / "out")) == [f"table.{end}" for end in ("csv", "json", "md", "tex")]
 
 
-def test_slices_know_the_locales(files, tmp_path):
+def test_slices_csv_has_locales(files, tmp_path):
   score_files(*files, tmp_path / "out")
   rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "slices.csv").read_text())))
   assert {row["slice"] for row in rows} >= {"group:english", "script:Thai", "locale:th"}
 
 
 @pytest.mark.parametrize("through", ["out", "link"])
-def test_predictions_in_the_output_folder_stay_as_they_are(files, tmp_path, through):
+def test_score_files_keeps_given_predictions_in_the_output_folder(files, tmp_path, through):
   references, predictions = files
   (tmp_path / "out").mkdir()
   (tmp_path / "link").symlink_to(tmp_path / "out")
@@ -77,7 +77,7 @@ def test_predictions_in_the_output_folder_stay_as_they_are(files, tmp_path, thro
   assert predictions.read_bytes() == content
 
 
-def test_predictions_of_an_earlier_run_give_way_to_those_that_were_scored(files, tmp_path):
+def test_score_files_replaces_predictions_of_an_earlier_run(files, tmp_path):
   score_files(*files, tmp_path / "out")
   score_files(*files, tmp_path / "out", languages=["en"])
   assert read_predictions(tmp_path / "out" / "predictions.jsonl") == {
@@ -85,7 +85,7 @@ def test_predictions_of_an_earlier_run_give_way_to_those_that_were_scored(files,
   }
 
 
-def test_what_does_not_fit_names_both_files(files, tmp_path):
+def test_mismatched_references_and_predictions_name_both_files(files, tmp_path):
   references, predictions = files
   write_predictions(predictions, [("k1", {"en": "a"})])
   with pytest.raises(UsageError, match=r"given.jsonl, scored against .*captions.jsonl: 4 of 5 predictions"):
@@ -113,7 +113,7 @@ def test_options_are_checked_before_files_are_read(tmp_path, option):
     ({"only_tables": True}, []),
   ],
 )
-def test_what_an_earlier_run_left_is_removed(files, tmp_path, options, left):
+def test_score_files_removes_outputs_of_an_earlier_run(files, tmp_path, options, left):
   score_files(*files, tmp_path / "out", health=True)
   score_files(*files, tmp_path / "out", **options)
   tables = [f"table.{end}" for end in ("csv", "json", "md", "tex")]
@@ -127,7 +127,7 @@ def test_files_of_somebody_else_are_not_removed(files, tmp_path):
   assert (tmp_path / "out" / "report.html").read_text() == "mine"
 
 
-def test_what_cannot_be_removed_is_one_line(files, tmp_path):
+def test_unremovable_output_is_one_line(files, tmp_path):
   score_files(*files, tmp_path / "out", only_tables=True)
   (tmp_path / "out" / "scores.npz").mkdir()
   with pytest.raises(XmcapError, match="scores.npz: cannot be removed"):
@@ -154,12 +154,12 @@ def test_document_frequencies_are_saved_and_used(files, tmp_path):
   assert "document_frequency:file#" in second.table.signature
 
 
-def test_the_paper_does_not_stand_beside_other_pictures(files, tmp_path):
+def test_score_files_refuses_baseline_paper_for_other_images(files, tmp_path):
   with pytest.raises(UsageError, match="the baseline 'paper' has scores on the 3,600 pictures of XM3600"):
     score_files(*files, tmp_path / "out", baseline="paper", only_tables=True)
 
 
-def test_the_paper_stands_beside(files, tmp_path, monkeypatch):
+def test_score_files_with_baseline_paper(files, tmp_path, monkeypatch):
   monkeypatch.setattr(papers, "XM3600_IMAGES", of_images(_REFERENCES))
   table = score_files(*files, tmp_path / "out", baseline="paper", only_tables=True).table
   assert list(table.beside) == [f"{model} (paper)" for model in papers.MODELS]
@@ -176,7 +176,9 @@ def test_the_paper_stands_beside(files, tmp_path, monkeypatch):
     ({}, 3, 0.779, "that are not public"),
   ],
 )
-def test_printed_scores_of_languages_stand_beside(tmp_path, monkeypatch, options, models, french, note):
+def test_score_files_with_published_scores_of_a_protocol(
+  tmp_path, monkeypatch, options, models, french, note
+):
   references = {"k1": {"fr": ["un chien"], "cs": ["pes"]}, "k2": {"fr": ["deux chats"], "cs": ["kočky"]}}
   monkeypatch.setattr(papers, "XM3600_IMAGES", of_images(references))
   (tmp_path / "r.jsonl").write_text(
@@ -195,7 +197,7 @@ def test_printed_scores_of_languages_stand_beside(tmp_path, monkeypatch, options
   assert sum(note in line for line in table.notes) == 1
 
 
-def test_another_folder_stands_beside(files, tmp_path):
+def test_score_files_with_a_baseline_folder(files, tmp_path):
   first = score_files(*files, tmp_path / "first")
   (tmp_path / "first" / "scores.npz").unlink()  # its tables are enough
   table = score_files(*files, tmp_path / "second", baseline=tmp_path / "first", only_tables=True).table
@@ -205,13 +207,13 @@ def test_another_folder_stands_beside(files, tmp_path):
   assert table.notes == ()
 
 
-def test_health_is_empty_where_it_cannot_be_said():
+def test_health_csv_has_no_wrong_language_of_unsupported_languages():
   health = score({"k": {"mi": ["he kurī"]}}, {"k": {"mi": "ngeru"}}, health=True).health
   (row,) = csv.DictReader(io.StringIO(output.health_csv(health)))
   assert row["language"] == "mi" and row["wrong_language"] == "" and row["empty"] == "0.0"
 
 
-def test_same_bytes_whatever_the_hash_seed_and_the_processes(files, tmp_path):
+def test_score_files_is_deterministic_for_any_hash_seed_and_processes(files, tmp_path):
   script = (
     "import sys\nfrom xmcap.scoring import score_files\n"
     "score_files(*sys.argv[1:4], processes=int(sys.argv[4]), metrics=('all',), bootstrap=30, health=True,"
@@ -230,7 +232,7 @@ def test_same_bytes_whatever_the_hash_seed_and_the_processes(files, tmp_path):
   assert outputs[0] == outputs[1]
 
 
-def test_where_the_report_cannot_be_made_the_old_results_stay_whole(files, tmp_path, monkeypatch):
+def test_failed_report_keeps_old_results(files, tmp_path, monkeypatch):
   out = tmp_path / "out"
   score_files(*files, out, title="old", health=True)
   (out / "thesis.tex").write_text("mine")
@@ -245,7 +247,7 @@ def test_where_the_report_cannot_be_made_the_old_results_stay_whole(files, tmp_p
   assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_results_whose_writer_was_killed_are_read_whole(files, tmp_path):
+def test_results_of_a_killed_writer_are_completed(files, tmp_path):
   out = tmp_path / "out"
   score_files(*files, tmp_path / "new", title="new")
   score_files(*files, out, title="old", health=True)

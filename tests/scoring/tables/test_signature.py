@@ -16,20 +16,20 @@ _PARTS = {
 }
 
 
-def test_long_form_is_read_back():
+def test_signature_round_trip():
   signature = Signature(_PARTS)
   assert str(signature).startswith("metric.cider:n=4|metric.cider_d:n=4,sigma=6|document_frequency:corpus#")
   assert Signature.parse(str(signature)) == signature
 
 
-def test_short_form_keeps_what_is_short():
+def test_short_signature_keeps_short_parts():
   short = Signature(_PARTS).short
   assert short.startswith("cider+cider_d#") and short.endswith("|miss:refuse|v:0.1.0")
   assert "|tok:default#" in short and "|lang:6#" in short and "|img:3600#" in short
   assert len(short) < 120
 
 
-def test_short_form_names_every_kind_that_was_removed():
+def test_short_signature_names_cleaned_kinds():
   def short(kinds):
     return Signature({"clean": residue.signature(residue.parse(kinds))}).short.partition("|cl:")[2]
 
@@ -38,25 +38,25 @@ def test_short_form_names_every_kind_that_was_removed():
 
 
 @pytest.mark.parametrize("name", ["metric.cider_d", "tokenizer", "languages", "images"])
-def test_short_form_tells_every_part_apart(name):
+def test_short_signature_differs_for_every_part(name):
   assert Signature({**_PARTS, name: f"{_PARTS[name]}x"}).short != Signature(_PARTS).short
 
 
-def test_differences_name_the_part():
+def test_signature_differences_name_the_part():
   other = Signature({**_PARTS, "tokenizer": "whitespace-1[all]"})
   assert Signature(_PARTS).differences(other, ("cider",)) == [
     "tokenizer: default-1.unicode-14.0.0[all] against whitespace-1[all]"
   ]
 
 
-def test_a_part_that_one_lacks_is_a_difference():
+def test_signature_differences_include_absent_parts():
   other = Signature({name: value for name, value in _PARTS.items() if name != "languages"})
   assert other.differences(Signature(_PARTS), ("cider",)) == [
     f"languages: absent against {_PARTS['languages']}"
   ]
 
 
-def test_other_metrics_versions_intervals_and_what_was_missing_do_not_matter():
+def test_signature_differences_ignore_versions_and_intervals():
   other = {"metric.cider": "n=3", "xmcap": "9", "bootstrap": "1000,seed=1", "missing": "empty"}
   assert Signature(_PARTS).differences(Signature({**_PARTS, **other}), ("cider_d",)) == []
 
@@ -69,12 +69,12 @@ def test_other_metrics_versions_intervals_and_what_was_missing_do_not_matter():
     ("corpus#0123456789abcde0", False),
   ],
 )
-def test_document_frequencies_are_the_same_wherever_they_come_from(value, same):
+def test_signature_compares_document_frequencies_by_hash(value, same):
   other = Signature({**_PARTS, "document_frequency": value})
   assert (Signature(_PARTS).differences(other, ("cider",)) == []) == same
 
 
-def test_a_difference_that_is_too_long_to_be_read_gives_way_to_its_name():
+def test_long_signature_differences_are_shortened():
   assert shortened(["missing: a against b", f"tokenizer: {'x' * 200} against y"]) == [
     "missing: a against b",
     "tokenizer",
@@ -82,7 +82,7 @@ def test_a_difference_that_is_too_long_to_be_read_gives_way_to_its_name():
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "a:1|a:2|tokenizer:x", "tokenizer:", "a\nb"])
-def test_what_is_no_signature_is_refused(text):
+def test_invalid_signature_is_refused(text):
   with pytest.raises(UsageError, match="is not a signature of xmcap") as caught:
     Signature.parse(text)
   assert "\n" not in str(caught.value)

@@ -47,7 +47,7 @@ def test_means_over_35_and_36():
     (["en"], "1 language"),
   ],
 )
-def test_a_mean_is_called_by_what_it_is_over(codes, name):
+def test_table_mean_is_named_by_its_languages(codes, name):
   assert list(_table(codes).means) == [name]
 
 
@@ -77,7 +77,7 @@ def test_json_with_intervals():
   assert value["means"]["2 languages"]["cider"] == {"score": 0.5, "low": 0.0, "high": 1.0}
 
 
-def test_scores_times_100_are_shown_and_written_but_not_kept(tmp_path):
+def test_table_scale_100_is_shown_and_not_stored(tmp_path):
   table = dataclasses.replace(
     _table(["en", "de"], beside={"x (CIDEr-D)": {"de": 0.25}}),
     intervals=_intervals(_table(["en", "de"])),
@@ -112,7 +112,7 @@ def test_scores_times_100_are_shown_and_written_but_not_kept(tmp_path):
 
 
 @pytest.mark.parametrize("scale", [10, 0, -1, "100", 100.5, None])
-def test_a_file_of_another_scale_is_refused(tmp_path, scale):
+def test_table_json_of_an_invalid_scale_is_refused(tmp_path, scale):
   _table(["en"]).write(tmp_path)
   value = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
   (tmp_path / "table.json").write_text(json.dumps(value | {"scale": scale}), encoding="utf-8")
@@ -120,7 +120,7 @@ def test_a_file_of_another_scale_is_refused(tmp_path, scale):
     read_table(tmp_path / "table.json")
 
 
-def test_rows_of_papers_stand_below_the_own():
+def test_published_rows_stand_below_table_rows():
   rows = ({"model": "m", "paper": "p", "table": "Table 1", "en": 0.78, "all but en": 0.419},)
   table = dataclasses.replace(_table(languages.LANGUAGES, "ours"), published=rows, scale=100)
   lines = table.terminal().split("\n")
@@ -160,7 +160,7 @@ def test_markdown_and_latex():
   assert table.as_latex().count("\\\\\n") == 1 + 36 + 3
 
 
-def test_terminal_shows_what_stands_beside():
+def test_table_terminal_shows_baselines():
   lines = _table(["en", "de"], beside={"paper": {"de": 0.25}}).terminal().splitlines()
   assert lines[0].split()[-2:] == ["paper", "difference"]
   assert lines[2].split() == ["de", "German", "3,600", "7,200", "1.000", "0.500", "12.5%", "0.250", "+0.250"]
@@ -174,18 +174,18 @@ def test_terminal_shows_intervals_notes_and_the_short_signature():
   assert "note: 3 missing" in text and "signature: cider#" in text
 
 
-def test_the_metric_that_stands_for_all():
+def test_table_primary_metric():
   assert _table(["en"]).primary == "cider_d"
   assert Table.of_rows(_SIGNATURE, {"en": {"images": 1, "references": 1, "chrf": 50.0}}).primary == "chrf"
 
 
-def test_a_column_has_the_means_that_it_is_enough_for():
+def test_column_has_means_of_complete_groups_only():
   rows = _table(languages.LANGUAGES).rows
   held = column(rows, dict.fromkeys(languages.TRAINED, 2.0))
   assert held["35"] == 2.0 and "36" not in held and "quz" not in held
 
 
-def test_write_makes_four_files(tmp_path):
+def test_table_write_makes_four_files(tmp_path):
   _table(["en"]).write(tmp_path / "a" / "b")
   assert sorted(file.name for file in (tmp_path / "a" / "b").iterdir()) == [
     "table.csv",
@@ -204,7 +204,7 @@ def test_mean_labels():
   ]
 
 
-def test_shares_stand_between_scores_and_columns_beside():
+def test_shares_stand_between_scores_and_baselines():
   rows = {
     "en": {"images": 1, "references": 2, "cider": 0.5},
     "mi": {"images": 1, "references": 1, "cider": 0.1},

@@ -16,9 +16,9 @@ from xmcap.scoring import tokenizers
     ("en", " ", []),
   ],
 )
-def test_each_code_point_is_a_word(language, text, words):
+def test_char_tokenizer_splits_code_points(language, text, words):
   assert tokenizers.get("char", language)(text) == words
 
 
-def test_a_batch_is_its_captions():
+def test_char_tokenizer_of_a_batch():
   assert tokenizers.get("char", "en").tokenize(["ab", "", "c"]) == [["a", "b"], [], ["c"]]

@@ -100,7 +100,7 @@ def test_the_protocol_of_paligemma_equals_pycocoevalcap(java, code):
   )
 
 
-def test_words_depend_on_the_next_caption_and_so_on_the_order(java):
+def test_coco_tokenizer_words_depend_on_the_order_of_captions(java):
   references = {"a": {"en": ["in group B."]}, "b": {"en": ["The dog"]}, "c": {"en": ["two dogs"]}}
   predictions = {key: {"en": held["en"][0]} for key, held in references.items()}
   first = score(references, predictions, tokenizer="coco", keep="words")

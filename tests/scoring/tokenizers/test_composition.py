@@ -37,16 +37,16 @@ def _wanted(character: str) -> str:
   return nfkc
 
 
-def test_each_character_that_nfkc_changes_follows_the_rules():
+def test_compose_of_each_character_that_nfkc_changes():
   assert {character: compose(character) for character in _CHANGED} == {c: _wanted(c) for c in _CHANGED}
 
 
-def test_other_characters_are_left_alone():
+def test_compose_leaves_other_characters():
   others = set(map(chr, range(0x3000))) - set(_CHANGED)
   assert [character for character in others if compose(character) != character] == []
 
 
-def test_no_letter_falls_apart():
+def test_normalizer_keeps_letters_as_one_word():
   """Of all letters, only ŀ (l·) and two words of Arabic as one character are more than one word."""
   letters = [character for character in _CHANGED if unicodedata.category(character)[0] == "L"]
   found = normalization.Normalizer("en")([f"x{letter}x" for letter in letters])
@@ -77,12 +77,12 @@ def test_no_letter_falls_apart():
     ("e\u0301", "é"),
   ],
 )
-def test_texts(typed, wanted):
+def test_compose_of_texts(typed, wanted):
   assert compose(typed) == wanted
   assert compose(compose(typed)) == compose(typed)
 
 
-def test_words_of_composed_symbols():
+def test_normalizer_words_of_composed_symbols():
   words = normalization.Normalizer("es")(["5½ Lego™ don´t"])[0].split()
   assert words == ["5", "1", "2", "lego", "don", "t"]
 

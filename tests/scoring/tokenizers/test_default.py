@@ -36,7 +36,7 @@ def _words(language, text):
     ("ko", " ... ", []),
   ],
 )
-def test_words(language, text, words):
+def test_default_tokenizer_words(language, text, words):
   assert _words(language, text) == words
 
 
@@ -169,7 +169,7 @@ def _texts_of(words):
     st.text(st.one_of(st.characters(), st.sampled_from("aIİΣσ '\u0301\u00a0\ufdfa\u200d\0\n-")), max_size=12)
   ),
 )
-def test_words_are_those_of_each_whole_normalised_caption(language, texts):
+def test_default_tokenizer_words_equal_the_normalized_caption(language, texts):
   expected = [normalization.Normalizer(language)([text])[0].split() for text in texts]
   tokenizer = Default(language)
   assert tokenizer.tokenize(texts) == expected

@@ -1,4 +1,4 @@
-"""The words of sacreBLEU and of rouge-score."""
+"""The tokenizers `13a` of sacreBLEU and `rouge` of rouge-score."""
 
 import pytest
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
@@ -24,6 +24,6 @@ def test_rouge_is_rouge_scores():
   ]
 
 
-def test_rouge_is_refused_where_it_would_lose_the_letters():
+def test_rouge_tokenizer_refuses_non_latin_languages():
   with pytest.raises(UsageError, match="tokeniser 'rouge' has no letters but a to z.*not 'th'"):
     tokenizers.get("rouge", "th")

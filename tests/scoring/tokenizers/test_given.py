@@ -23,7 +23,7 @@ def test_predictions_are_split_by_the_default():
   assert tokenizers.get("given", "zh")(text) == tokenizers.get("default", "zh")(text)
 
 
-def test_only_given_needs_the_words_of_the_release():
+def test_only_tokenizer_given_needs_tokenized_references():
   assert [name for name, tokenizer in tokenizers.TOKENIZERS.items() if tokenizer.needs_tokenized] == ["given"]
 
 
@@ -31,7 +31,7 @@ def test_only_given_needs_the_words_of_the_release():
   "tokenized, message",
   [(None, "missing for"), (["a"], "missing for 'c d'"), (["a b", " "], "missing for 'c d'")],
 )
-def test_missing_words_are_an_error(tokenized, message):
+def test_tokenizer_given_without_tokenized_references_is_refused(tokenized, message):
   with pytest.raises(UsageError, match=f"'caption/tokenized' for each reference in 'en'.* {message}"):
     tokenizers.get("given", "en").tokenize_references(["a b", "c d"], tokenized)
 
@@ -48,7 +48,7 @@ def _release(**captions):
   )
 
 
-def test_languages_that_the_release_splits_in_another_way_are_refused():
+def test_tokenizer_given_refuses_languages_split_differently():
   references = _release(a=("两只猫睡觉", "两 只 猫 睡 觉"), b=("火车", "火车"))
   predictions = {key: {"zh": captions["zh"][0]} for key, captions in references.items()}
   with pytest.raises(
@@ -57,7 +57,7 @@ def test_languages_that_the_release_splits_in_another_way_are_refused():
     scoring.score(references, predictions, tokenizer="given")
 
 
-def test_predictions_that_are_a_reference_have_its_words():
+def test_tokenizer_given_splits_a_copied_reference_as_released():
   texts = {f"k{place}": "火车" + "上" * place for place in range(1, 40)}
   default = tokenizers.get("default", "zh")
   captions = {key: (text, " ".join(default(text))) for key, text in texts.items()}

@@ -1,4 +1,4 @@
-"""The longest captions, of one character over and over: words are found in a time far below this limit."""
+"""Tokenizing the longest captions of one repeated character within a time limit."""
 
 import time
 
@@ -15,7 +15,7 @@ _SECONDS = 20
   ("zh", "龘"), ("zh", "的是"), ("zh", "a哈"), ("ja", "ー"), ("ja", "ア"), ("ja", "ก"), ("th", "ー"),
   ("th", "\u0301\u0316"), ("en", "\u0301\u0316"), ("en", " "), ("en", "a."),
 ])  # fmt: skip
-def test_a_run_of_the_longest_caption_takes_seconds(language, unit):
+def test_longest_caption_of_one_character_is_tokenized_in_seconds(language, unit):
   tokenizer = tokenizers.get("default", language)
   tokenizer.tokenize(["x"])  # loads what it needs
   start = time.monotonic()
@@ -25,7 +25,7 @@ def test_a_run_of_the_longest_caption_takes_seconds(language, unit):
   assert "".join(words) == "".join(given.split())
 
 
-def test_a_run_up_to_the_limit_is_not_split():
+def test_run_of_characters_up_to_the_limit_is_not_split():
   for length in (999, 1000):
     text = f"{'a' * length} {'b' * length}"
     assert segmenters._bounded(text) == text
@@ -33,7 +33,7 @@ def test_a_run_up_to_the_limit_is_not_split():
 
 
 @pytest.mark.parametrize("language, unit, word", [("ja", "あ", "東京"), ("th", "a", "ไทย")])
-def test_a_run_beyond_the_limit_is_cut_there(language, unit, word):
+def test_run_of_characters_beyond_the_limit_is_split(language, unit, word):
   tokenize = tokenizers.get("default", language).tokenize
   assert tokenize([unit * (1000 - len(word)) + word])[0][-1] == word
   assert tokenize([unit * 999 + word])[0][-2:] == [word[0], word[1:]]

@@ -21,7 +21,7 @@ def test_korean_morphemes_are_sacrebleus():
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "th", "lo"])
-def test_other_languages_are_those_of_the_default(language):
+def test_morphemes_tokenizer_of_other_languages_is_the_default(language):
   assert tokenizers.get("morphemes", language).version == tokenizers.get("default", language).version
   text = "A red bus 沙滩 สีดำ ສີດຳ"
   assert tokenizers.get("morphemes", language)(text) == tokenizers.get("default", language)(text)

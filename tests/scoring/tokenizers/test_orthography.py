@@ -43,7 +43,7 @@ from xmcap.scoring.tokenizers import orthography
     ("ro-MD", "şi", "și"),
   ],
 )
-def test_spellings_become_one(language, one, other):
+def test_orthography_unifies_spellings(language, one, other):
   (a,), (b,) = orthography.unify(language, [one]), orthography.unify(language, [other])
   assert a == b
   assert orthography.unify(language, [a]) == [a]
@@ -60,13 +60,13 @@ def test_spellings_become_one(language, one, other):
     ("sw", "'ng'"),
   ],
 )
-def test_letters_of_other_languages_and_quotes_stay(language, text):
+def test_orthography_keeps_letters_of_other_languages_and_quotes(language, text):
   kept = text if language != "sw" else "'ng'"
   assert orthography.unify(language, [text]) == [kept]
 
 
 @pytest.mark.parametrize("language", languages.LANGUAGES)
-def test_no_letter_with_two_spellings_is_overlooked(language):
+def test_may_differ_finds_letters_with_two_spellings(language):
   for rule in orthography.rules(language):
     for variant, standard in rule.pairs.items():
       one, other = f"d{variant}d", f"d{standard}d"
@@ -77,7 +77,7 @@ def test_no_letter_with_two_spellings_is_overlooked(language):
   assert not orthography.may_differ(language, ["日"], ["日 本"])
 
 
-def test_each_rule_is_published_and_for_known_languages():
+def test_orthography_rules_have_sources_and_known_languages():
   for rule in orthography.RULES:
     assert rule.name and rule.source and rule.pairs
     assert all(languages.is_known(code) for code in rule.languages)
@@ -90,7 +90,7 @@ def test_each_rule_is_published_and_for_known_languages():
 
 
 @pytest.mark.parametrize("name", ["default", "char", "whitespace", "split"])
-def test_all_tokenizers_can_be_unified(name):
+def test_orthography_applies_to_all_tokenizers(name):
   tokenizer = tokenizers.get(name, "ro", "orthography")
   assert tokenizer("roşie") == tokenizer("roșie") == tokenizers.get(name, "ro")("roșie")
   assert tokenizer.words(["roşie"]).captions() == [tokenizer("roșie")]
@@ -120,7 +120,7 @@ def _notes(references, predictions, **options):
   ]
 
 
-def test_a_note_counts_the_captions_that_would_match_more():
+def test_orthography_note_counts_captions():
   (note,) = _notes(_REFERENCES, _predictions(_cedilla))
   assert note == (
     "letters with two spellings: ro: 2 of 3 captions write ş ţ where the references write ș ț; "
@@ -131,7 +131,7 @@ def test_a_note_counts_the_captions_that_would_match_more():
   assert "2 of 3 captions write ș ț where the references write ş ţ" in _notes(old, _predictions())[0]
 
 
-def test_no_note_where_unifying_matches_nothing_more():
+def test_no_orthography_note_without_more_matches():
   assert _notes(_REFERENCES, _predictions()) == []
   assert _notes(_REFERENCES, _predictions(lambda text: "şşş")) == []
   old = {key: {"ro": [_cedilla(captions["ro"][0])]} for key, captions in _REFERENCES.items()}
@@ -143,13 +143,13 @@ def test_no_note_where_unifying_matches_nothing_more():
   assert len(_notes(half, {"1": {"ja": "ｶﾞﾗｽ"}, "2": {"ja": "犬"}}, tokenizer="whitespace")) == 1
 
 
-def test_a_note_names_letters_that_are_left_out():
+def test_orthography_note_names_omitted_letters():
   references = {"1": {"ar": ["قطة سوداء"]}, "2": {"ar": ["كلب أبيض"]}}
   (note,) = _notes(references, {"1": {"ar": "قطـــة"}, "2": {"ar": "كلب"}})
   assert "ar: 1 of 2 captions write ـ where the references write nothing" in note
 
 
-def test_unified_scores_are_those_of_equal_letters():
+def test_score_with_orthography_equals_equal_letters():
   plain = scoring.score(_REFERENCES, _predictions())
   unified = scoring.score(_REFERENCES, _predictions(_cedilla), normalize="orthography")
   assert unified.table.rows == plain.table.rows

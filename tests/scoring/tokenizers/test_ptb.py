@@ -59,14 +59,14 @@ def test_real_captions_equal_pycocoevalcap(ptb):
   assert ptb.tokenize(texts) == _expected(texts)
 
 
-def test_every_character_keeps_captions_apart(ptb):
+def test_ptb_tokenizer_keeps_captions_apart_for_every_character(ptb):
   texts = [f"a{chr(code)}b" for code in (*range(0xD800), *range(0xE000, 0x10000), 0x1F600, 0x10FFFF)]
   words = ptb.tokenize(texts)
   assert len(words) == len(texts)
   assert words[ord(",")] == words[ord("\r")] == words[0x2028] == ["a", "b"]
 
 
-def test_a_caption_does_not_depend_on_the_next(ptb):
+def test_ptb_tokenizer_words_are_independent_of_the_next_caption(ptb):
   first, _, second, _ = ptb.tokenize(["in group B.", "The dog", "in group B.", "two dogs"])
   assert first == second == ["in", "group", "b"]
 
@@ -80,7 +80,7 @@ def test_the_version_names_jar_and_package(ptb):
   assert ptb.version == "1.stanford-corenlp-3.4.1.pycocoevalcap-1.2"
 
 
-def test_in_other_languages_it_gives_the_same_words(ptb):
+def test_ptb_tokenizer_ignores_the_language(ptb):
   texts = ["Ein Hund.", "สุนัขวิ่ง", "狗 B."]
   assert tokenizers.get("ptb", "th").tokenize(texts) == ptb.tokenize(texts)
 

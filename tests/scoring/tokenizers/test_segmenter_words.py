@@ -83,13 +83,13 @@ def _check(language, count):
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "th"])
-def test_words_are_the_segmenters(language):
+def test_default_tokenizer_words_equal_the_segmenter(language):
   _check(language, _FAST)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("language", ["zh", "ja", "th"])
-def test_words_are_the_segmenters_on_102_000_captions(language):
+def test_default_tokenizer_words_equal_the_segmenter_on_102_000_captions(language):
   _check(language, _FULL)
 
 

@@ -18,7 +18,7 @@ from xmcap.scoring.tokenizers import spaces
     (" 猫 ", " 猫 "),
   ],
 )
-def test_joined(text, wanted):
+def test_joined_removes_spaces_between_characters(text, wanted):
   assert spaces.joined(text) == wanted
 
 
@@ -54,7 +54,7 @@ def test_words_of_scripts_without_a_segmenter_are_characters():
   assert tokenizers.get("default", "km").version.endswith("-graphemes")
 
 
-def test_spaces_stay_where_a_definition_has_them():
+def test_split_and_whitespace_tokenizers_keep_spaces():
   for name in ("split", "whitespace"):
     assert tokenizers.get(name, "zh")("沙滩 的 椅子") == ["沙滩", "的", "椅子"]
   assert tokenizers.get("given", "zh").tokenize_references(["沙滩的"], ["沙滩 的"]) == [["沙滩", "的"]]

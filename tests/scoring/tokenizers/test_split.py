@@ -1,4 +1,4 @@
-"""Words as they stand, with the scores of COCO-CN's authors and of VLMEvalKit."""
+"""The tokenizers `split` and `raw`, with the scores of COCO-CN's authors and of VLMEvalKit."""
 
 import numpy as np
 import pytest
@@ -16,14 +16,14 @@ from xmcap.scoring import score, tokenizers
     ("", []),
   ],
 )
-def test_words_stay_and_punctuation_marks_of_ascii_go(text, words):
+def test_split_tokenizer_drops_ascii_punctuation(text, words):
   assert tokenizers.get("split", "zh")(text) == words
 
 
 # The authors' evaluation in Python 2; its files print three digits. shared/paper/cococn_table8_captioning_auto.csv
 @coco_cn.needs_files
 @pytest.mark.parametrize("system", coco_cn.SYSTEMS)
-def test_printed_scores_of_coco_cn_come_out(system):
+def test_split_tokenizer_equals_printed_scores_of_coco_cn(system):
   held = coco_cn.results(system)
   result = score(
     coco_cn.references(), coco_cn.predictions(held), metrics="cider_d,bleu_4,rouge_l", tokenizer="split"

@@ -7,27 +7,27 @@ from xmcap.scoring import tokenizers
 
 
 @pytest.mark.parametrize("name", [name for name in tokenizers.TOKENIZERS if name != "ptb"])
-def test_no_word_holds_white_space(name):
+def test_tokenizer_words_have_no_white_space(name):
   texts = ["a\u00a0b\u3000c\u2028d\x1ce\x85f", "1\u00a01/2"]
   assert all(word.split() == [word] for words in tokenizers.get(name, "en").tokenize(texts) for word in words)
 
 
 @pytest.mark.parametrize("name", ["default", "char", "raw", "split", "whitespace"])
-def test_references_are_split_as_predictions_are(name):
+def test_tokenizers_split_references_as_predictions(name):
   tokenizer = tokenizers.get(name, "en")
   assert tokenizer.tokenize_references(["A b."], ["c"]) == tokenizer.tokenize(["A b."])
 
 
-def test_a_tokenizer_is_made_once():
+def test_tokenizers_get_caches_tokenizers():
   assert tokenizers.get("default", "en") is tokenizers.get("default", "en")
 
 
-def test_an_unknown_name_suggests_the_nearest():
+def test_unknown_tokenizer_suggests_the_nearest():
   with pytest.raises(UsageError, match="unknown tokeniser 'Whitespaces'; did you mean 'whitespace'"):
     tokenizers.get("Whitespaces", "en")
 
 
-def test_an_unknown_name_without_a_near_one_lists_all():
+def test_unknown_tokenizer_without_a_near_name_lists_all():
   with pytest.raises(
     UsageError,
     match="unknown tokeniser 'zzz'; there are: default, char, given, morphemes, ptb, coco, coco_spacy, coco_xm100, "

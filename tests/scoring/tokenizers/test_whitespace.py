@@ -12,9 +12,9 @@ from xmcap.scoring import tokenizers
     ("", []),
   ],
 )
-def test_punctuation_is_deleted_and_nothing_else(text, words):
+def test_whitespace_tokenizer_deletes_punctuation_only(text, words):
   assert tokenizers.get("whitespace", "zh")(text) == words
 
 
-def test_a_batch_is_its_captions():
+def test_whitespace_tokenizer_of_a_batch():
   assert tokenizers.get("whitespace", "en").tokenize(["A b", "", "c."]) == [["a", "b"], [], ["c"]]
