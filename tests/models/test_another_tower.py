@@ -1,4 +1,4 @@
-"""Another image tower is three files: its module, a line in `PARTS`, a gin file. It trains, is written, captions."""
+"""Adding an image tower (DINOv2): its module, a line in `PARTS`, a gin file. It trains, is saved, captions."""
 
 import json
 import pathlib
@@ -34,7 +34,7 @@ def registered(monkeypatch):
 
 
 @pytest.mark.slow
-def test_it_trains_is_read_back_and_captions(tmp_path, capsys):
+def test_dinov2_tower_trains_is_saved_and_captions(tmp_path, capsys):
   corpus = small_corpus.write(tmp_path / "corpus", "folder", languages=("fa", "quz", "sw"))
   (corpus / "languages.txt").write_text("fa\nquz\nsw\n")
   out = tmp_path / "model"
@@ -58,7 +58,7 @@ def test_it_trains_is_read_back_and_captions(tmp_path, capsys):
   assert [row["language"] for row in rows] == ["fa", "sw"]
 
 
-def test_what_is_common_to_towers_works():
+def test_dinov2_tower_shapes_and_parts():
   shapes = variable_shapes(CONFIG, T5)["params"]
   assert shapes["projection"]["kernel"].shape == (parts.width(CONFIG), 12)
   assert count_parameters(CONFIG, T5)["vit/registers"] == 4 * 16
@@ -74,7 +74,7 @@ def test_two_towers_in_gin_are_refused():
     parts.bound_image_config()
 
 
-def test_it_computes_as_transformers_does():
+def test_dinov2_tower_equals_transformers():
   transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
   theirs = transformers.Dinov2WithRegistersModel(
     transformers.Dinov2WithRegistersConfig(

@@ -36,7 +36,7 @@ def _jaxs(query, key, value, bias=None):
     None,
   ],
 )
-def test_values_and_gradients_equal_jaxs(shape):
+def test_attention_values_and_gradients_equal_jax(shape):
   query, key, value = _inputs()
   bias = None if shape is None else 2 * jax.random.normal(jax.random.key(1), shape)
   arguments = (query, key, value) if bias is None else (query, key, value, bias)
@@ -55,14 +55,14 @@ def test_values_and_gradients_equal_jaxs(shape):
     np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
 
 
-def test_a_masked_key_is_not_seen():
+def test_attention_ignores_masked_keys():
   query, key, value = _inputs()
   bias = jnp.zeros((ROWS, 1, 1, KEYS)).at[..., -1].set(MASKED)
   other = value.at[:, :, -1].set(100.0)
   np.testing.assert_array_equal(attend(query, key, value, bias), attend(query, key, other, bias))
 
 
-def test_bfloat16_is_as_near_as_its_rounding():
+def test_attention_in_bfloat16_is_within_rounding():
   low = [x.astype(jnp.bfloat16) for x in _inputs()]
   bias = jax.random.normal(jax.random.key(1), (1, HEADS, QUERIES, KEYS))
   exact = _jaxs(*(x.astype(jnp.float32) for x in low), bias)
@@ -71,7 +71,7 @@ def test_bfloat16_is_as_near_as_its_rounding():
   np.testing.assert_allclose(result.astype(jnp.float32), exact, atol=0.02)
 
 
-def test_dropout_takes_a_key_from_all_queries_and_makes_up_for_it():
+def test_attention_dropout_drops_keys_for_all_queries_and_rescales():
   module = MultiHeadAttention(1, KEYS, KEYS, dropout_rate=0.4)
   # Values that are the unit vectors: what comes out is the weights.
   query, key, _ = _inputs()
@@ -110,7 +110,7 @@ def cudnn(monkeypatch):
   return asked
 
 
-def test_the_kernel_is_given_what_the_plain_attention_is(cudnn):
+def test_cudnn_attention_equals_plain_attention(cudnn):
   given = [x.astype(jnp.bfloat16) for x in _inputs()]
 
   def of(implementation):
@@ -128,7 +128,7 @@ def test_the_kernel_is_given_what_the_plain_attention_is(cudnn):
 @pytest.mark.parametrize(
   ("dtype", "queries", "bias"), [(jnp.float32, 5, False), (jnp.bfloat16, 1, False), (jnp.bfloat16, 5, True)]
 )
-def test_what_the_kernel_cannot_do_stays_plain(cudnn, dtype, queries, bias):
+def test_attention_falls_back_to_plain_where_cudnn_cannot(cudnn, dtype, queries, bias):
   query, key, value = (x.astype(dtype) for x in _inputs())
   given = query[:, :queries], key, value, jnp.zeros((1, 1, 1, KEYS)) if bias else None
   np.testing.assert_array_equal(attend(*given, "cudnn"), attend(*given))
@@ -140,7 +140,7 @@ def test_what_the_kernel_cannot_do_stays_plain(cudnn, dtype, queries, bias):
   [("gpu", "9.0", "cudnn"), ("gpu", "8.0", "cudnn"), ("gpu", "7.5", "plain"), ("gpu", "gfx942", "plain"),
    ("gpu", None, "plain"), ("tpu", None, "plain"), ("cpu", None, "plain")],
 )  # fmt: skip
-def test_auto_is_what_the_devices_have(monkeypatch, backend, capability, chosen):
+def test_attention_auto_resolves_by_device(monkeypatch, backend, capability, chosen):
   device = types.SimpleNamespace(**({} if capability is None else {"compute_capability": capability}))
   monkeypatch.setattr(jax, "default_backend", lambda: backend)
   monkeypatch.setattr(jax, "local_devices", lambda: [device])

@@ -23,14 +23,14 @@ def _loss(logits, image, prompt, targets):
   return -(chosen * (targets > 0)).sum()
 
 
-def test_four_captions_of_a_picture_lose_what_four_pictures_lose(logits, batch):
+def test_loss_of_four_captions_equals_loss_of_four_images(logits, batch):
   image, prompt, targets = _arguments(batch)
   shared = _loss(logits, image, prompt, targets)
   split = _loss(logits, np.repeat(image, 4, axis=0), prompt.reshape(12, 1, 2), targets.reshape(12, 1, 7))
   np.testing.assert_allclose(shared, split, rtol=1e-5)
 
 
-def test_the_padding_of_a_prompt_is_not_seen(logits, batch):
+def test_captioner_ignores_prompt_padding(logits, batch):
   image, prompt, targets = _arguments(batch)
   wider = np.concatenate([prompt, np.zeros((3, 4, 3), np.int32)], axis=-1)
   a = logits(image, prompt, targets)
@@ -38,7 +38,7 @@ def test_the_padding_of_a_prompt_is_not_seen(logits, batch):
   np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_a_position_sees_only_the_targets_before_it(logits, batch):
+def test_captioner_decoder_is_causal(logits, batch):
   image, prompt, targets = _arguments(batch)
   changed = targets.copy()
   changed[..., 3] = (changed[..., 3] + 5) % 23
@@ -48,7 +48,7 @@ def test_a_position_sees_only_the_targets_before_it(logits, batch):
   assert np.abs(a[..., 4, :] - b[..., 4, :]).max() > 1e-3
 
 
-def test_the_picture_and_the_prompt_reach_the_logits(logits, batch):
+def test_logits_depend_on_image_and_prompt(logits, batch):
   image, prompt, targets = _arguments(batch)
   a = np.asarray(logits(image, prompt, targets))
   for other in ((255 - image, prompt, targets), (image, (prompt % 20) + 2, targets)):
@@ -78,7 +78,7 @@ def test_each_pool_puts_its_vectors_before_the_prompt(vit_config, t5_config, bat
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_recomputing_activations_changes_no_number_and_no_name(captioner, params, batch, deterministic):
+def test_remat_changes_no_value_and_no_parameter_name(captioner, params, batch, deterministic):
   model = Captioner(
     dataclasses.replace(captioner.vit, remat=True), dataclasses.replace(captioner.t5, remat=True)
   )
@@ -175,7 +175,7 @@ def _vit_count(c):
   [(_B16, _BASE, 582_401_280), (_G14, _BASE, 582_401_280), (_G14, _LARGE, 1_229_581_312)],
   ids=["bb", "bg", "lg"],
 )
-def test_the_papers_models_have_their_sizes(vit, t5, t5_count):
+def test_parameter_counts_of_the_papers_models(vit, t5, t5_count):
   image = jax.ShapeDtypeStruct((1, 224, 224, 3), "uint8")
   tokens = jax.ShapeDtypeStruct((1, 1, 4), "int32")
   params = jax.eval_shape(Captioner(vit, t5).init, jax.random.key(0), image, tokens, tokens)["params"]

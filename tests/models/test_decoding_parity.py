@@ -106,7 +106,7 @@ DAILY = tuple(name for name in SEARCHES if name not in RARE)
 
 
 @pytest.mark.parametrize("name", [*DAILY, *(pytest.param(name, marks=pytest.mark.full) for name in RARE)])
-def test_tokens_equal_those_of_generate(mt5, params, prompts, name):
+def test_tokens_equal_transformers_generate(mt5, params, prompts, name):
   import torch
 
   search, options = SEARCHES[name]
@@ -119,7 +119,7 @@ def test_tokens_equal_those_of_generate(mt5, params, prompts, name):
 
 
 @pytest.mark.full
-def test_the_settings_are_told_apart_by_these_weights(params, prompts):
+def test_decoding_settings_differ_on_these_weights(params, prompts):
   names = (*DAILY, "beam4-default")
   found = {name: _until_eos(_search(params, prompts, SEARCHES[name][0])[0]) for name in names}
   found["t5x"] = _until_eos(_search(params, prompts, Beam(4, 1.0))[0])
@@ -128,7 +128,7 @@ def test_the_settings_are_told_apart_by_these_weights(params, prompts):
 
 
 @pytest.mark.parametrize("name", ["beam4-default", pytest.param("greedy", marks=pytest.mark.full)])
-def test_tokens_equal_those_of_generate_after_pictures(mt5, params, name):
+def test_tokens_after_images_equal_transformers_generate(mt5, params, name):
   import torch
 
   search, options = SEARCHES[name]

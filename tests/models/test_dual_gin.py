@@ -1,4 +1,4 @@
-"""The gin files of dual towers: what they come to with their runs."""
+"""The gin files of dual towers with the gin files of their runs."""
 
 import gin
 import jax
@@ -38,13 +38,13 @@ def shapes(name):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_model_and_its_run_go_together(name):
+def test_dual_gin_model_files_match_their_runs(name):
   module, params = shapes(name)
   assert params["text_head"]["kernel"].shape[1] == module.dual.embed_dim
   assert configured_tower().text == module.text
 
 
-def test_tiny_is_what_the_captioners_file_gives():
+def test_dual_tiny_gin_equals_the_captioners_tiny_gin():
   module, _ = shapes("tiny")
   gin.clear_config()
   configuration.parse(

@@ -1,4 +1,4 @@
-"""`model.json`: what is written is read; whatever else is refused in one line that names the field."""
+"""`model.json`: round trips, gin bindings, and refusal of invalid fields in one line."""
 
 import argparse
 import dataclasses
@@ -67,14 +67,14 @@ def refused(raw, where="DIR/model.json"):
   return text
 
 
-def test_what_is_written_is_read():
+def test_model_json_round_trip():
   assert model_json.parse(TEXT.encode(), "x") == MODEL
   assert MODEL.config("vit") == VIT and MODEL.config("t5") == T5
   assert model_json.of_search(Sample(temperature=0.5))[1]["temperature"] == 0.5
   assert model_json.of_search(type("Greedy", (), {})()) is None
 
 
-def test_gin_gets_what_it_says_and_files_win(tmp_path):
+def test_model_json_sets_gin_and_later_files_win(tmp_path):
   (tmp_path / "model.json").write_text(TEXT)
   (tmp_path / "mine.gin").write_text("ViTConfig.depth = 5\n")
   given = argparse.Namespace(gin_file=[str(tmp_path / "model.json"), str(tmp_path / "mine.gin")])
@@ -92,7 +92,7 @@ def test_gin_gets_what_it_says_and_files_win(tmp_path):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_corpus_before_or_after_it_keeps_its_name_and_its_lengths(tmp_path, first):
+def test_model_json_keeps_the_corpus_and_lengths_of_gin_files(tmp_path, first):
   (tmp_path / "model.json").write_text(TEXT)
   (tmp_path / "mine.gin").write_text(
     "import xmcap.data.registry\nimport xmcap.tasks.folder\nimport xmcap.evaluation.predictor\nMIXTURE = 'folder'\n"
@@ -178,7 +178,7 @@ def test_a_corpus_before_or_after_it_keeps_its_name_and_its_lengths(tmp_path, fi
     ("format", "other", "not a model.json of xmcap"),
   ],
 )  # fmt: skip
-def test_a_field_that_is_wrong_is_named(path, value, says):
+def test_model_json_names_an_invalid_field(path, value, says):
   assert says in refused(changed(path, value))
 
 
@@ -189,13 +189,13 @@ def test_a_field_that_is_wrong_is_named(path, value, says):
     ("t5", {"emb_dim": 2**16, "mlp_dim": 2**20, "num_decoder_layers": 1024}),
   ],
 )
-def test_the_whole_model_has_a_limit(part, sizes):
+def test_model_json_limits_the_number_of_parameters(part, sizes):
   values = json.loads(TEXT)
   values[part] |= sizes
   assert "parameters; xmcap supports at most 100,000,000,000" in refused(json.dumps(values).encode())
 
 
-def test_the_file_has_a_limit(tmp_path):
+def test_model_json_file_has_a_size_limit(tmp_path):
   (tmp_path / "model.json").write_text(TEXT + " " * 2**16)
   with pytest.raises(UsageError, match="model.json: more than 65,536 bytes"):
     model_json.of_folder(tmp_path)
@@ -206,11 +206,11 @@ def test_the_file_has_a_limit(tmp_path):
   [b"", b"{", b"[]", b'"x"', b"\xff\xfe", b"[" * 60_000, b'{"a":' * 10_000, b" " * 10**7, b"null",
    b'{"format": "xmcap.model", "format": "xmcap.model", "version": 1}', b"9" * 10_000],
 )  # fmt: skip
-def test_no_such_file_at_all(raw):
+def test_malformed_model_json_is_refused(raw):
   refused(raw)
 
 
-def test_random_changes_are_read_or_refused():
+def test_randomly_changed_model_json_is_read_or_refused():
   """Structure-aware: any value in the place of any other, and bytes changed here and there."""
   draw = random.Random(0)
   odd = (
@@ -257,7 +257,7 @@ def test_random_changes_are_read_or_refused():
   assert refusals > 1000
 
 
-def test_to_read_it_asks_no_device(tmp_path):
+def test_reading_model_json_initializes_no_device(tmp_path):
   """The hosts of an evaluation read it before they find each other, and jax allows nothing else before that."""
   (tmp_path / "model.json").write_text(model_json.as_text(MODEL))
   program = (

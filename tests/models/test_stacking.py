@@ -1,4 +1,4 @@
-"""Stacks of layers: the same numbers unrolled, in a loop and recomputed; and both layouts of their parameters."""
+"""Stacked layers: the same values unrolled, scanned and rematerialized, and both layouts of parameters."""
 
 import dataclasses
 import functools
@@ -50,7 +50,7 @@ def unrolled(vit_config, t5_config, begun, batch):
     *(pytest.param({one: True}, marks=pytest.mark.full) for one in ("scan", "remat")),
   ],
 )
-def test_five_steps_are_the_same(vit_config, t5_config, begun, batch, unrolled, changes):
+def test_scan_and_remat_train_as_unrolled_layers(vit_config, t5_config, begun, batch, unrolled, changes):
   state, losses = _train(_objective(vit_config, t5_config, **changes), begun, batch, 5)
   assert losses[0] != losses[-1]
   np.testing.assert_allclose(losses, unrolled[1], atol=1e-6, rtol=0)
@@ -61,7 +61,7 @@ def test_five_steps_are_the_same(vit_config, t5_config, begun, batch, unrolled, 
       np.testing.assert_allclose(leaf, expected[path], atol=2e-5, err_msg=path)
 
 
-def test_a_stack_has_an_axis_of_layers(vit_config, t5_config, batch):
+def test_stacked_parameters_have_a_layers_axis(vit_config, t5_config, batch):
   made = jax.eval_shape(lambda: _objective(vit_config, t5_config).init(jax.random.key(0), batch))
   kernel = made["params_axes"]["decoder"]["layers"]["mlp"]["wo"]["kernel_axes"]
   assert kernel.names == ("layers", "mlp", "embed")
@@ -70,7 +70,7 @@ def test_a_stack_has_an_axis_of_layers(vit_config, t5_config, batch):
   )  # fmt: skip
 
 
-def test_layers_begin_with_numbers_of_their_own(captioner, batch):
+def test_stacked_layers_are_initialized_differently(captioner, batch):
   @jax.jit
   def begun(key):
     params = captioner.init(key, batch["image"], batch["prompt_tokens"], batch["target_tokens"])["params"]
@@ -80,7 +80,7 @@ def test_layers_begin_with_numbers_of_their_own(captioner, batch):
   assert not np.allclose(kernel[0], kernel[1])
 
 
-def test_layers_apart_and_together(params):
+def test_stack_and_unstack_round_trip(params):
   apart = stacking.unstack(params)
   assert "layers_0" in apart["vit"] and "layers" not in apart["vit"]
   jax.tree.map(np.testing.assert_array_equal, stacking.stack(apart), params)
@@ -98,7 +98,7 @@ def test_a_missing_layer_is_named():
     stacking.stack({"encoder": {f"layers_{i}": {"scale": np.ones(2)} for i in (0, 2)}})
 
 
-def test_the_stepwise_decoder_is_the_same_with_layers_apart(t5_config):
+def test_decode_step_is_the_same_with_unstacked_layers(t5_config):
   keys = jax.random.split(jax.random.key(1), 2)
   embedded = jax.random.normal(keys[0], (2, 4, t5_config.emb_dim))
   encoded = jax.random.normal(keys[1], (2, 3, t5_config.emb_dim))

@@ -74,7 +74,7 @@ def _params(mt5):
   return stacking.stack({"token_embedder": {"embedding": w["shared.weight"]}, **tables})
 
 
-def test_logits_equal_transformers(mt5):
+def test_t5_logits_equal_transformers(mt5):
   import torch
 
   rng = np.random.RandomState(0)
@@ -103,7 +103,7 @@ def test_logits_equal_transformers(mt5):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_buckets_equal_transformers(bidirectional):
+def test_relative_position_buckets_equal_transformers(bidirectional):
   torch = pytest.importorskip("torch")
   modeling = pytest.importorskip("transformers.models.mt5.modeling_mt5")
   size = 300
@@ -122,7 +122,7 @@ def test_buckets_are_exact_then_logarithmic():
   assert relative_position_buckets(1, 3, bidirectional=False)[0].tolist() == [0, 0, 0]
 
 
-def test_steps_over_the_cache_equal_all_positions_at_once(mt5):
+def test_t5_decoding_with_cache_equals_all_positions_at_once(mt5):
   params = _params(mt5)
   rng = np.random.RandomState(0)
   embedded = rng.standard_normal((2, 6, 16)).astype(np.float32)
@@ -140,7 +140,7 @@ def test_steps_over_the_cache_equal_all_positions_at_once(mt5):
 
 
 @pytest.mark.parametrize("name", ["vocab_size", "num_decoder_layers", "head_dim"])
-def test_a_size_that_is_not_positive_is_named(name):
+def test_t5_config_refuses_sizes_below_1(name):
   sizes = dict(
     vocab_size=8, emb_dim=8, num_heads=2, head_dim=4, num_encoder_layers=1, num_decoder_layers=1, mlp_dim=8
   )

@@ -72,17 +72,17 @@ def test_the_tagger_holds_the_captioners_vit(vit_config, batch, variables):
     ({"image_mean": (0.5,)}, "array of length 3"),
   ],
 )
-def test_a_wrong_configuration_is_named(vit_config, change, message):
+def test_vit_config_refuses_invalid_values(vit_config, change, message):
   with pytest.raises(UsageError, match=message):
     dataclasses.replace(vit_config, **change)
 
 
-def test_a_picture_of_another_size_is_refused(vit_config):
+def test_vit_refuses_an_image_of_another_size(vit_config):
   with pytest.raises(UsageError, match="do not fit a ViT of image_size 12"):
     jax.eval_shape(ViT(vit_config).init, jax.random.key(0), np.zeros((1, 16, 16, 3), np.uint8))
 
 
-def test_features_equal_transformers(batch):
+def test_vit_features_equal_transformers(batch):
   """ViTModel of transformers 5.23.0 with torch 2.13.0, random weights."""
   torch = pytest.importorskip("torch")
   transformers = pytest.importorskip("transformers")

@@ -1,4 +1,4 @@
-"""Searches against slow ones that run the whole decoder again for every token."""
+"""`Generator`: greedy, beam and sampled search against slow ones that decode again for every token."""
 
 import functools
 import math
@@ -85,7 +85,7 @@ def test_beam_equals_a_search_without_cache(captioner, params, batch, slow_log_p
     np.testing.assert_array_equal(tokens[picture, language], expected)
 
 
-def test_the_searches_are_told_apart_by_this_model(captioner, params, batch):
+def test_greedy_and_beam_search_differ_on_this_model(captioner, params, batch):
   """Else the tests above would pass with a beam of one; and both early and late ends are among them."""
   greedy, beam = (
     np.asarray(Generator(captioner, search, MAX_LENGTH)(params, batch["image"], batch["prompt_tokens"])[0])
@@ -104,7 +104,7 @@ def test_prompts_of_all_pictures_equal_prompts_given_for_each(captioner, params,
   np.testing.assert_array_equal(shared, given)
 
 
-def test_another_temperature_is_the_same_program(captioner, params, batch):
+def test_sample_temperature_does_not_recompile(captioner, params, batch):
   arguments = params, batch["image"], batch["prompt_tokens"]
   Generator(captioner, Sample(), MAX_LENGTH)(*arguments)
   with pytest.MonkeyPatch.context() as patch:
@@ -117,7 +117,7 @@ def test_another_temperature_is_the_same_program(captioner, params, batch):
 @pytest.mark.parametrize(
   "search", [Beam(3), Sample(1.5, top_k=9, top_p=0.9), pytest.param(Greedy(), marks=FULL)]
 )
-def test_a_row_does_not_depend_on_its_batch(captioner, params, batch, search):
+def test_generator_row_is_independent_of_its_batch(captioner, params, batch, search):
   generate = Generator(captioner, search, MAX_LENGTH)
   ids = np.array([10, 11, 12], np.int32)
   rng = jax.random.key(5)
@@ -172,7 +172,7 @@ def test_samples_follow_their_distribution(search, expected):
   assert (shares[np.asarray(expected) == 0] == 0).all()
 
 
-def test_an_ended_caption_can_still_be_overtaken():
+def test_beam_search_lets_an_ended_caption_be_overtaken():
   """One row: EOS at once has 0.4; token 2 has 0.6, and after it EOS 0.99: 0.594, found a step later."""
   table = np.full((4, 4), 0.0025)
   table[0], table[2] = [1e-9, 0.4, 0.6, 1e-9], [0.005, 0.99, 0.0025, 0.0025]
@@ -216,7 +216,7 @@ class _Lengths:
     return jax.tree.map(lambda x: jnp.take(x, rows, mode="clip"), self)
 
 
-def test_rows_that_ended_cost_nothing_once_few_go_on():
+def test_decoding_drops_ended_rows():
   """640 rows of 2 tokens, but for one of 30: 2 steps of 640 rows, then 28 of 40 (a sixteenth)."""
   steps = []
 
@@ -244,7 +244,7 @@ def test_rows_that_ended_cost_nothing_once_few_go_on():
 
 
 @pytest.mark.parametrize("length", [1, 5])
-def test_captions_that_never_end_are_cut(length):
+def test_captions_without_eos_are_cut_at_max_length(length):
   """Rows beyond a stage's room keep what they had: here none ends, so none may be dropped."""
 
   def step(tokens, position, cross, cache):
@@ -266,12 +266,12 @@ def test_captions_that_never_end_are_cut(length):
     (lambda: Generator(None, max_length=0), "max_length"),
   ],
 )
-def test_a_setting_out_of_range_is_named(make, message):
+def test_invalid_search_settings_are_refused(make, message):
   with pytest.raises(UsageError, match=message):
     make()
 
 
-def test_what_does_not_fit_is_refused(captioner, params, batch):
+def test_generator_refuses_mismatched_images_and_prompts(captioner, params, batch):
   generate = Generator(captioner, Greedy(), MAX_LENGTH)
   with pytest.raises(UsageError, match="do not match 1 pictures"):
     generate(params, batch["image"][:1], batch["prompt_tokens"])
