@@ -1,4 +1,4 @@
-"""Tags in the prompts of `xmcap caption` and `load_captioner`: what they change, and what is refused."""
+"""Tags in the prompts of `xmcap caption` and `load_captioner`: their use, warnings and refusals."""
 
 import dataclasses
 import json
@@ -94,7 +94,7 @@ def refused(capsys, *arguments):
   return error
 
 
-def test_tags_follow_the_language_best_first_in_the_command_and_in_python(
+def test_caption_tags_are_sorted_by_score_in_command_and_python(
   tagged, pictures, tmp_path, monkeypatch, capsys
 ):
   seen = prompts_seen(monkeypatch)
@@ -116,7 +116,7 @@ def test_tags_follow_the_language_best_first_in_the_command_and_in_python(
   assert found.err == ""
 
 
-def test_paths_are_printed_but_tags_are_those_of_keys(tagged, pictures, tmp_path, capsys):
+def test_caption_looks_up_tags_by_key_or_path(tagged, pictures, tmp_path, capsys):
   file = predicted(tmp_path)
   out = captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", pictures).out
   assert out.splitlines()[0] == f"{pictures}/one.png"
@@ -124,7 +124,7 @@ def test_paths_are_printed_but_tags_are_those_of_keys(tagged, pictures, tmp_path
   captioned(capsys, f"--model_dir={tagged}", f"--tags={by_path}", "--keys=path", pictures)
 
 
-def test_what_is_refused_in_one_line(plain, tagged, pictures, tmp_path, capsys):
+def test_caption_refuses_invalid_tags_in_one_line(plain, tagged, pictures, tmp_path, capsys):
   file = predicted(tmp_path)
   line = refused(capsys, f"--model_dir={plain}", f"--tags={file}", pictures)
   assert f"{plain}: the model was trained without tags in its prompts: leave the tags out" in line
@@ -147,7 +147,7 @@ def test_one_language_of_tags_serves_all_captions(tagged, pictures, tmp_path, ca
   captioned(capsys, f"--model_dir={tagged}", f"--tags={file}", *options, pictures)
 
 
-def test_a_model_that_misses_its_tags_says_so(plain, tagged, pictures, capsys):
+def test_caption_warns_of_a_tag_model_without_tags(plain, tagged, pictures, capsys):
   assert captioned(capsys, f"--model_dir={plain}", pictures).err == ""
   said = captioned(capsys, f"--model_dir={tagged}", pictures).err
   assert said == (
@@ -155,7 +155,7 @@ def test_a_model_that_misses_its_tags_says_so(plain, tagged, pictures, capsys):
   )
 
 
-def test_an_evaluation_without_the_tags_says_so(plain, tagged, capsys):
+def test_eval_warns_of_a_tag_model_without_tags(plain, tagged, capsys):
   evaluator = types.SimpleNamespace(
     run=lambda params, step: [], predictor=types.SimpleNamespace(prompt_tags=None, probabilities={})
   )
@@ -167,7 +167,7 @@ def test_an_evaluation_without_the_tags_says_so(plain, tagged, capsys):
   assert said[:2] == ["", ""] and said[2].endswith("gets none: set Predictor.prompt_tags\n")
 
 
-def test_python_refuses_and_warns_too(plain, tagged, pictures, caplog):
+def test_load_captioner_refuses_and_warns_about_tags(plain, tagged, pictures, caplog):
   picture = pictures / "one.png"
   with pytest.raises(UsageError, match="the model was trained without tags in its prompts"):
     xmcap.load_captioner(plain).caption([picture], tags=[{"en": ["dog"]}])
@@ -187,7 +187,7 @@ def test_python_refuses_and_warns_too(plain, tagged, pictures, caplog):
   assert "trained with tags in its prompts, and gets none" in record.getMessage()
 
 
-def test_a_run_writes_how_its_prompts_have_tags():
+def test_tags_in_prompt_are_written_for_model_json():
   assert model_dir._tags_in_prompt() is None
   lines = ["CaptionStream.prompt_tags=@TagPrompts()", "TagPrompts.tags='own'", "TagPrompts.most=7"]
   configuration.parse([], lines)

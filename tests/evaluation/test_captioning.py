@@ -101,7 +101,7 @@ def test_languages_that_the_model_did_not_learn_are_named(folder, tmp_path, caps
   assert said == ["", "warning: the model was trained on en, ca, not on fr, th\n"]
 
 
-def test_what_is_trained_and_what_is_not_asked_for_are_the_languages_of_the_model(folder, tmp_path, capsys):
+def test_caption_languages_default_to_those_of_the_model(folder, tmp_path, capsys):
   learned = tmp_path / "model"
   shutil.copytree(folder, learned)
   model = dataclasses.replace(model_json.read(learned / model_json.NAME), languages=("fr", "th"))
@@ -127,7 +127,7 @@ def test_a_picture_in_any_form_has_the_same_caption(captioner, tmp_path):
   assert len({str(of_picture) for of_picture in captioner.caption(forms, ["en", "fr"])}) == 1
 
 
-def test_pictures_that_fill_batches_and_languages_of_their_own(captioner):
+def test_captioner_takes_batches_with_languages_per_image(captioner):
   pixels = _pixels(6)
   codes = [["en"], ["th", "ar", "en"], ["de"], ["zh", "ja"], ["en"], ["sw", "mi"]]
   together = captioner.caption(pixels, codes)
@@ -136,7 +136,7 @@ def test_pictures_that_fill_batches_and_languages_of_their_own(captioner):
   assert captioner.caption([], ["en"]) == []
 
 
-def test_the_best_of_a_beam_come_first(captioner):
+def test_candidates_of_beam_search_are_sorted_by_score(captioner):
   search = Beam(4, early_stopping="never")
   pixels = _pixels(3)
   best = captioner.candidates(pixels, ["en", "th"], search=search)
@@ -157,7 +157,7 @@ def test_beam_search_finds_the_likeliest_of_all_captions(captioner):
   assert len({candidate.score for candidate in found["en"]}) == 8
 
 
-def test_draws_are_independent_and_follow_the_seed(captioner):
+def test_sampled_candidates_depend_on_the_seed(captioner):
   hot = Sample(temperature=50.0)
   first = captioner.candidates(_pixels(2), ["en", "th"], search=hot, n=3, seed=5)
   assert captioner.candidates(_pixels(2), ["en", "th"], search=hot, n=3, seed=5) == first
@@ -179,7 +179,7 @@ def test_languages_with_longer_prompts_need_no_other_program(folder, monkeypatch
   assert generator.generate._cache_size() == programs
 
 
-def test_a_language_outside_the_table_needs_no_other_program_once_there_is_room(folder, monkeypatch):
+def test_widened_captioner_does_not_recompile(folder, monkeypatch):
   monkeypatch.setattr(Vocabulary, "prompt", lambda self, code: [5] * (1 + 6 * (code == "ca")))
   captioner = captioning.load_captioner(folder)
   captioner.widen(["ca"])
@@ -189,7 +189,7 @@ def test_a_language_outside_the_table_needs_no_other_program_once_there_is_room(
   assert generator.generate._cache_size() == programs
 
 
-def test_many_threads_get_their_own_captions(captioner):
+def test_captioner_is_thread_safe(captioner):
   pixels = _pixels(8)
   alone = [captioner.caption([one], ["en"]) for one in pixels]
   barrier = threading.Barrier(8)
@@ -220,7 +220,7 @@ def test_many_threads_get_their_own_captions(captioner):
     ({"max_length": 0}, "at least 1"),
   ],
 )
-def test_wrong_arguments_are_named(captioner, arguments, message):
+def test_captioner_refuses_invalid_arguments(captioner, arguments, message):
   given = {"pictures": _pixels(1), "languages": ["en"], **arguments}
   with pytest.raises(UsageError, match=message):
     captioner.caption(**given)
@@ -235,12 +235,12 @@ def test_wrong_arguments_are_named(captioner, arguments, message):
     (np.zeros((0, 4, 3), np.uint8), "no pixels"),
   ],
 )
-def test_wrong_pictures_are_named(captioner, picture, message):
+def test_captioner_refuses_invalid_images(captioner, picture, message):
   with pytest.raises(XmcapError, match=message):
     captioner.caption([picture], ["en"])
 
 
-def test_wrong_folders_are_named(folder, tmp_path):
+def test_load_captioner_refuses_invalid_folders(folder, tmp_path):
   with pytest.raises(UsageError, match=r"model\.json is missing"):
     xmcap.load_captioner(tmp_path)
   with pytest.raises(UsageError, match="no checkpoint of step 7"):

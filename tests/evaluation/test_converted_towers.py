@@ -78,7 +78,7 @@ def command(tower, corpus):
   ]  # fmt: skip
 
 
-def test_scores_are_those_of_the_embeddings(tower, corpus, capsys):
+def test_eval_of_a_converted_tower_equals_scores_of_embeddings(tower, corpus, capsys):
   assert cli.main(command(tower, corpus)) == 0
   printed = dict(line.split("  ") for line in capsys.readouterr().out.splitlines() if "  " in line)
 
@@ -118,7 +118,7 @@ def test_a_folder_without_its_tokenizer_is_one_line(tower, corpus, capsys):
   assert "no tokenizer of its text tower" in line
 
 
-def test_a_stream_makes_pictures_square_as_the_tower_wants(tmp_path, register):  # noqa: F811
+def test_tag_stream_resizes_images_as_the_tower(tmp_path, register):  # noqa: F811
   pixels = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype(np.uint8)
   record = records.Record("a", png(pixels), [records.Caption("en", "a dog")], ["dog"])
   name = register(write_corpus(tmp_path, [record], train_vocabulary=False), languages=("en",)).name

@@ -1,4 +1,4 @@
-"""The command `xmcap embed`, on the folder of a small run, and what `xmcap score` makes of its files."""
+"""`xmcap embed` on the folder of a small run, and `xmcap score` of its files."""
 
 import json
 import pathlib
@@ -61,7 +61,7 @@ def contents(folder):
   return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_files_go_into_both_scores(work, capsys):
+def test_embed_files_are_read_by_retrieval_and_zero_shot_scores(work, capsys):
   assert embed(work, *everything(work)) == 0
   out = work / "out"
   assert (out / "keys.txt").read_text().split() == list("lkjihgfedcba")  # in the order of the captions
@@ -83,7 +83,7 @@ def test_files_go_into_both_scores(work, capsys):
   assert main(["score", "zero-shot", *score[:2], "--out", str(work / "scores2"), *labels]) == 0
 
 
-def test_what_is_embedded_is_scored_by_its_vectors(work, small_parts, capsys):
+def test_embeddings_are_scored_by_clip_score(work, small_parts, capsys):
   keys = "abcdefghijkl"
   rows = [
     {"image/key": key, "language": "en", "caption": f"dog {n % 5}" if n else ""} for n, key in enumerate(keys)
@@ -120,7 +120,7 @@ def test_what_is_embedded_is_scored_by_its_vectors(work, small_parts, capsys):
   assert f"weights={card['weights']},preprocessing=16 px" in signature and "prefix='a photo of '" in signature
 
 
-def test_other_weights_have_another_hash(work, run):
+def test_embed_weights_hash_changes_with_weights(work, run):
   hashes = []
   for folder in ("run", "other"):
     if folder == "other":
@@ -143,7 +143,7 @@ def small_parts(monkeypatch):
   monkeypatch.setattr(embed_lib, "_PART", {"pictures": 5, "captions": 9, "predictions": 2, "labels": 2})
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, monkeypatch, capsys):
+def test_killed_embed_resumes_with_the_same_bytes(work, small_parts, monkeypatch, capsys):
   texts = json.loads((work / "captions.json").read_text())
   texts["captions"]["en"][0] = ["dog " * 80]  # it is cut, and counted in embeddings.json
   (work / "captions.json").write_text(json.dumps(texts))
@@ -171,7 +171,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(work, small_parts, mo
   assert "holds these embeddings already" in capsys.readouterr().err
 
 
-def test_the_size_of_the_parts_does_not_matter(work, monkeypatch, request):
+def test_embed_is_the_same_for_any_part_size(work, monkeypatch, request):
   assert embed(work, *everything(work)) == 0
   (work / "out").rename(work / "whole")
   request.getfixturevalue("small_parts")
@@ -193,7 +193,7 @@ def launched(work, *options):
 
 
 @pytest.mark.slow
-def test_two_processes_write_what_one_writes_and_another_number_goes_on(work):
+def test_embed_with_two_processes_equals_one(work):
   assert embed(work, *everything(work)) == 0
   (work / "out").rename(work / "one")
 
@@ -216,7 +216,7 @@ def test_two_processes_write_what_one_writes_and_another_number_goes_on(work):
       assert one.read_bytes() == two.read_bytes()
 
 
-def test_pictures_alone_have_the_keys_of_their_folder(work):
+def test_embed_of_images_has_keys_of_file_names(work):
   assert embed(work, f"--images={work / 'images'}") == 0
   assert (work / "out" / "keys.txt").read_text().split() == list("abcdefghijkl")
 
@@ -232,7 +232,7 @@ def test_pictures_alone_have_the_keys_of_their_folder(work):
     (["--labels=labels.json", "--step=7"], "7"),
   ],
 )
-def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
+def test_embed_usage_errors_are_one_line(work, monkeypatch, capsys, options, message):
   monkeypatch.chdir(work)
   (work / "empty").mkdir()
   assert embed(work, *options) != 0
@@ -254,7 +254,7 @@ def test_bad_usage_is_one_line(work, monkeypatch, capsys, options, message):
     ("captions", {"images": ["a"], "captions": {"en": [["\u2581"]]}}, "captions of 'en', from 0: text 0"),
   ],
 )
-def test_bad_input_is_refused_in_one_line(work, capsys, name, content, message):
+def test_embed_input_errors_are_one_line(work, capsys, name, content, message):
   (work / f"{name}.json").write_text(json.dumps(content))
   assert embed(work, *everything(work)[1:]) == 2
   errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
@@ -282,7 +282,7 @@ def test_a_missing_picture_of_a_caption_is_named(work, capsys):
   assert "no pictures of c, which" in capsys.readouterr().err
 
 
-def test_the_nearest_sentences_of_a_pool_of_text_are_suggested_to_annotators(work):
+def test_embed_pool_of_sentences_for_annotators(work):
   """As COCO-CN's annotators saw them: a text of sentences, a folder of pictures, and no pairs of them."""
   pool, top = work / "pool.txt", work / "top.jsonl"
   pool.write_text("".join(f"dog {n}\n" for n in range(9)))

@@ -1,4 +1,4 @@
-"""What an evaluator hands on to the scores, and the loss over a split."""
+"""`CaptionEvaluator`: options of scoring and output; `LossEvaluator`: the loss over a split."""
 
 import json
 
@@ -42,7 +42,7 @@ def test_the_signature_names_the_subset(files):
   assert "subset:file#" in table.signature
 
 
-def test_a_protocol_decides_words_metrics_and_scale(files):
+def test_evaluator_protocol_sets_tokenizer_metrics_and_scale(files):
   evaluator = _evaluator(files, protocol="xm3600")
   predictions = {key: {code: "dog" for code in held} for key, held in evaluator.references.items()}
   table = score_captions(evaluator.references, predictions, evaluator.options).table
@@ -62,12 +62,12 @@ def test_a_protocol_decides_words_metrics_and_scale(files):
     ({"protocol": "xm3600", "beside": "paligemma"}, "follows the protocol paligemma, and this table xm3600"),
   ],
 )
-def test_what_contradicts_a_protocol_is_refused_before_decoding(files, options, message):
+def test_evaluator_refuses_options_against_the_protocol(files, options, message):
   with pytest.raises(UsageError, match=message):
     _evaluator(files, **options)
 
 
-def test_the_references_keep_their_regions(files):
+def test_evaluator_references_keep_locales(files):
   assert _evaluator(files, limit=2).references.locales == {"a": "de", "b": "de"}
 
 
@@ -75,7 +75,7 @@ def test_a_limit_takes_the_first_images(files):
   assert list(_evaluator(files, limit=2).references) == ["a", "b"]
 
 
-def test_what_was_decoded_is_kept_beside_older_results_until_the_new_ones_are_there(files, monkeypatch):
+def test_failed_report_keeps_predictions_and_older_results(files, monkeypatch):
   (files / "images").mkdir()
   out = files / "out"
   evaluator = _evaluator(files, out_dir=str(out))
@@ -126,7 +126,7 @@ def measured(request):
 
 
 @pytest.mark.parametrize("batch", [4, 16])
-def test_the_loss_is_that_of_every_picture_once(measured, batch):
+def test_loss_evaluator_counts_every_image_once(measured, batch):
   kind, objective, params, means = measured
   found = {name: value for _, name, value in LossEvaluator(objective, kind(11, batch)).run(params, 0)}
   assert found == pytest.approx(means, rel=1e-5)
@@ -144,7 +144,7 @@ class Seen:
     return (means * batch["weights"]).sum() / batch["weights"].sum(), {"weight": batch["weights"].sum()}
 
 
-def test_a_number_of_batches_is_of_the_stream():
+def test_loss_evaluator_num_batches():
   stream, seen = pictures.Tags(11, 4), Seen()
   rows = list(LossEvaluator(seen, stream, num_batches=2, name="few").run({"a": np.zeros(1)}, 0))
   jax.effects_barrier()

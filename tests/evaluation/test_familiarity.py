@@ -1,4 +1,4 @@
-"""`familiar.json`: what an evaluation leaves, and of which pictures captions are then doubted."""
+"""`familiar.json`: probabilities that an evaluation writes, and warnings about unfamiliar images."""
 
 import json
 
@@ -18,7 +18,7 @@ def known(tmp_path):
   return tmp_path
 
 
-def test_a_picture_below_nearly_all_is_named(known):
+def test_familiarity_names_an_image_below_98_percent(known):
   found = familiarity.read(known)
   assert set(found) == {"en", "th"} and len(found["en"]) == 200
   assert "98% of the pictures of its evaluation have 0.02 or more" in familiarity.unlike(found, {"en": 0.0})
@@ -40,13 +40,13 @@ def test_the_mean_over_languages_decides(tmp_path):
   assert not familiarity.unlike(found, {"en": 0.25, "th": 0.9})
 
 
-def test_a_large_evaluation_leaves_a_part_of_its_pictures(tmp_path):
+def test_familiar_json_keeps_500_images_of_a_large_evaluation(tmp_path):
   familiarity.write(tmp_path, {(str(number), "en"): number / 3599 for number in range(3600)})
   kept = familiarity.read(tmp_path)["en"]
   assert (len(kept), kept[0], kept[-1]) == (500, 0, 1)
 
 
-def test_few_pictures_leave_no_file_and_say_so(tmp_path):
+def test_familiar_json_is_not_written_for_few_images(tmp_path):
   few = {(str(number), "en"): 0.5 for number in range(49)}
   said = (
     "familiar.json is not written for 49 pictures, it takes 50: xmcap caption and xmcap serve will not warn of unlike"
@@ -58,7 +58,7 @@ def test_few_pictures_leave_no_file_and_say_so(tmp_path):
   assert familiarity.write(tmp_path, few) == "" and len(familiarity.read(tmp_path)["en"]) == 50
 
 
-def test_of_the_fewest_pictures_the_least_sure_alone_is_below_the_limit(tmp_path):
+def test_familiarity_limit_of_50_images(tmp_path):
   numbers = range(familiarity.FEWEST)
   familiarity.write(tmp_path, {(str(number), "en"): 0.3 + number / 100 for number in numbers})
   found = familiarity.read(tmp_path)
@@ -77,13 +77,13 @@ def test_of_the_fewest_pictures_the_least_sure_alone_is_below_the_limit(tmp_path
     ),
   ],
 )
-def test_another_file_is_refused_in_one_line(tmp_path, text):
+def test_malformed_familiar_json_is_refused_in_one_line(tmp_path, text):
   (tmp_path / familiarity.NAME).write_text(text)
   with pytest.raises(UsageError, match=r"familiar.json"):
     familiarity.read(tmp_path)
 
 
-def test_caption_warns_where_the_folder_knows_better(tmp_path, capsys):
+def test_caption_warns_of_unfamiliar_images(tmp_path, capsys):
   folder, picture = model_folders.write(tmp_path / "model"), model_folders.picture(tmp_path)
   command = ["caption", f"--model_dir={folder}", "--languages=en", str(picture)]
   for least, warned in ((None, False), (0.0, False), (1.0, True)):

@@ -56,7 +56,7 @@ def run_of(step, said):
   )  # fmt: skip
 
 
-def test_the_page_shows_people_s_captions_then_the_model_s(corpus, tmp_path):
+def test_live_page_shows_human_then_model_captions(corpus, tmp_path):
   out, said = tmp_path / "new" / "live.html", []
   page = LivePage(Guesses(), corpus, str(out), SHOWN, languages=("en", "ar"), every=5, note="So far.")
   page.begin(run_of(0, said))
@@ -77,7 +77,7 @@ def test_the_page_shows_people_s_captions_then_the_model_s(corpus, tmp_path):
   assert lines[2].endswith("<script>alert(1)  (كلب & بومة)")
 
 
-def test_a_page_that_cannot_be_written_is_told_once(corpus, tmp_path):
+def test_unwritable_live_page_is_reported_once(corpus, tmp_path):
   (tmp_path / "file").write_text("")
   said = []
   page = LivePage(Guesses(), corpus, str(tmp_path / "file" / "live.html"), SHOWN, every=5)
@@ -93,7 +93,7 @@ def test_languages_that_no_picture_has_are_refused(corpus):
     LivePage(Guesses(), corpus, every=0, split=SHOWN)
 
 
-def test_tags_are_named_as_single_pictures_are(corpus):
+def test_tag_predictor_names_tags_as_for_single_images(corpus):
   vit = ViTConfig(16, 1, 24, 2, 4, 8, "map")
   objective = TagObjective(vit, num_classes=3, num_slots=2)
   pictures = {record.key: record.image for record in records.RecordSource(corpus, SHOWN)}

@@ -108,7 +108,7 @@ def train(base, teacher, pairs, out, *more):
   return main(["train", "--gin_file=runs/adapter_pairs.gin", *options, *more])
 
 
-def test_taught_from_pairs_and_put_on(bases, teacher, pairs, tmp_path):
+def test_adapter_trained_from_pairs_lowers_the_distance(bases, teacher, pairs, tmp_path):
   base, run = bases["openclip"], tmp_path / "run"
   assert (
     train(base, teacher, pairs, run, "--gin.ConstantThenRsqrt.learning_rate=0.03", "--gin.hooks.log_every=1")
@@ -140,7 +140,7 @@ def stream(bases, teacher, pairs, **changes):
   return PairStream(**{"pairs": str(pairs)} | options | changes)
 
 
-def test_pairs_meet_their_teachers_once_an_epoch(bases, teacher, pairs):
+def test_pair_stream_yields_pairs_and_teachers_once_an_epoch(bases, teacher, pairs):
   made = stream(bases, teacher, pairs, target_length=5)
   english = np.load(teacher / "captions/en.npy")
   seen = []
@@ -159,7 +159,7 @@ def test_pairs_meet_their_teachers_once_an_epoch(bases, teacher, pairs):
   np.testing.assert_array_equal(next(made.batches(2))["key"], made.batch(2)["key"])
 
 
-def test_other_texts_and_texts_that_are_no_pairs_are_refused(bases, teacher, pairs, tmp_path):
+def test_pair_stream_refuses_other_texts_and_unpaired_texts(bases, teacher, pairs, tmp_path):
   rows = [json.loads(line) for line in pairs.read_text().splitlines()]
   rows[2]["en"]["caption"] = ["a photo"]
   (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -173,7 +173,7 @@ def test_other_texts_and_texts_that_are_no_pairs_are_refused(bases, teacher, pai
     stream(bases, tmp_path / "no", pairs)
 
 
-def test_lit_needs_pictures(bases, teacher, pairs):
+def test_adapter_objective_lit_needs_image_embeddings(bases, teacher, pairs):
   model = model_json.read(bases["openclip"] / "model.json")
   text = TextConfig(**{**model.parts["text"], "adapter": "bottleneck", "adapter_dim": 4})
   made = AdapterObjective(model.config("vit"), text, model.config("dual"), "lit")
@@ -183,7 +183,7 @@ def test_lit_needs_pictures(bases, teacher, pairs):
     jax.eval_shape(lambda params: made.loss(params, batch, jax.random.key(0), True), params)
 
 
-def test_a_layer_equals_adapterhubs_on_transformers(bases):
+def test_adapter_layer_equals_adapterhub(bases):
   torch = pytest.importorskip("torch")
   theirs, pad = test_m_clip.make_encoder("XLMRoberta")
   model = model_json.read(bases["mclip"] / "model.json")
@@ -220,7 +220,7 @@ def test_a_layer_equals_adapterhubs_on_transformers(bases):
   np.testing.assert_allclose(np.asarray(found), wanted.numpy(), atol=2e-4)
 
 
-def test_the_papers_sizes():
+def test_adapter_parameter_counts_of_the_paper():
   """894,528 parameters for XLM-R-base, 3,171,840 for XLM-R-large (Geigle et al., 2024)."""
   for width, depth, wanted in ((768, 12, 894_528), (1024, 24, 3_171_840)):
     config = TextConfig(

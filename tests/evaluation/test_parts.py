@@ -1,4 +1,4 @@
-"""Work in parts: which process makes which, and what is not made again."""
+"""`parts.make`: work divided among processes, and finished parts that are not made again."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def made(folder, monkeypatch, index, count, number=5):
   return own, len(barriers)
 
 
-def test_processes_take_turns_and_wait_as_often(tmp_path, monkeypatch):
+def test_processes_make_parts_in_turn(tmp_path, monkeypatch):
   assert made(tmp_path, monkeypatch, 1, 2) == ([1, 3], 3)
   assert sorted(path.name for path in tmp_path.iterdir()) == ["1.npz", "3.npz"]
   assert made(tmp_path, monkeypatch, 0, 2) == ([0, 2, 4], 3)

@@ -75,7 +75,7 @@ def crops_by_hand(file):
   ]
 
 
-def test_a_split_in_the_order_of_its_records(run, tmp_path, tiny_dir):  # noqa: F811
+def test_features_of_a_split_are_in_the_order_of_records(run, tmp_path, tiny_dir):  # noqa: F811
   out = tmp_path / "f.safetensors"
   assert made(run, out, f"--corpus={tiny_dir}") == 0
   source = RecordSource(tiny_dir, "train")
@@ -102,7 +102,7 @@ def test_the_mean_over_patch_tokens(run, tmp_path, photos):
   np.testing.assert_allclose(found, tokens(run[1], pixels, "none").mean(1), atol=1e-5)
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(run, tmp_path, photos, monkeypatch):
+def test_killed_features_run_resumes_with_the_same_bytes(run, tmp_path, photos, monkeypatch):
   monkeypatch.setattr(picture_features, "_PART", 2)
   assert made(run, tmp_path / "whole.safetensors", photos) == 0
   compute, calls = picture_features.PictureEncoder.__call__, []
@@ -151,7 +151,7 @@ def launched(run, out, *options):
 
 
 @pytest.mark.slow
-def test_two_processes_go_on_and_write_what_one_writes(run, tmp_path, photos, monkeypatch):
+def test_features_with_two_processes_equal_one(run, tmp_path, photos, monkeypatch):
   monkeypatch.setattr(picture_features, "_PART", 1)
   one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
   assert made(run, one, photos) == 0
@@ -187,7 +187,7 @@ def test_broken_pictures_are_counted_and_left_out(run, tmp_path, photos, capsys)
     (["photos", "--model_dir=photos"], "not a model folder"),
   ],
 )
-def test_bad_usage_is_one_line(run, tmp_path, photos, monkeypatch, capsys, options, message):
+def test_features_usage_errors_are_one_line(run, tmp_path, photos, monkeypatch, capsys, options, message):
   monkeypatch.chdir(tmp_path)
   assert made(run, "f.safetensors", *options) == 2
   error = capsys.readouterr().err

@@ -29,11 +29,11 @@ def photos(tmp_path, monkeypatch):
     (["photos/**/*.[pw]*"], ["photos/more/b.png", "photos/more/c.webp"]),
   ],
 )
-def test_files_folders_and_patterns(photos, names, wanted):
+def test_find_image_files_by_names_folders_and_patterns(photos, names, wanted):
   assert list(picture_files.find(names)) == wanted
 
 
-def test_a_file_may_be_called_as_a_pattern(photos):
+def test_image_file_named_like_a_pattern_is_found(photos):
   (photos / "photos/b.jpg").rename(photos / "[b].jpg")
   assert list(picture_files.find(["[b].jpg"])) == ["[b].jpg"]
 
@@ -46,13 +46,13 @@ def test_a_file_may_be_called_as_a_pattern(photos):
     ("empty", "no pictures in this folder"),
   ],
 )
-def test_what_is_no_picture_is_named(photos, name, message):
+def test_files_that_are_no_images_are_refused(photos, name, message):
   (photos / "empty").mkdir()
   with pytest.raises(XmcapError, match=message):
     picture_files.find(["photos", name])
 
 
-def test_keys_by_names(photos):
+def test_image_keys_by_stem_name_and_path(photos):
   assert picture_files.keys({"photos/a.PNG": "a.PNG", "x/b.c.jpg": "b.c.jpg"}, "stem") == ["a", "b.c"]
   found = {"photos/a.PNG": "a.PNG", "y/b.jpg": "b.jpg", "x/a.jpg": "a.jpg"}
   assert picture_files.keys(found, "path") == list(found)
@@ -79,7 +79,7 @@ def test_keys_are_those_of_a_corpus_of_the_same_folder(photos):
   )
 
 
-def test_pictures_at_the_same_place_in_two_folders_have_keys_of_their_own(photos):
+def test_image_keys_of_equal_names_in_two_folders_differ(photos):
   Image.new("RGB", (8, 8)).save(photos / "b.jpg")
   keys = picture_files.keys(picture_files.find(["b.jpg", "photos/b.jpg", "photos"]), "key")
   assert len(set(keys)) == 3 and keys[2] == "a"

@@ -99,7 +99,7 @@ def test_each_picture_is_loaded_once_and_a_batch_ahead(make):
   assert len(list(found)) == 8 and sorted(loaded) == _keys(9)
 
 
-def test_a_picture_that_cannot_be_loaded_ends_it(make):
+def test_predictor_raises_the_error_of_an_unreadable_image(make):
   predictor, params = make(scan=False)
 
   def load(key):
@@ -118,7 +118,7 @@ def test_parameters_are_arrays_of_floats(make, leaf):
     list(predictor({**params, "shared_embedding": leaf}, _keys(1), _load, ("de",)))
 
 
-def test_a_sample_is_of_the_number_of_the_picture(make):
+def test_sampled_captions_depend_on_the_image_number(make):
   """A share of the split, as a host has it, gets the captions that the whole split gets."""
   predictor, params = make(scan=False, search=Sample(temperature=5.0))
   whole = dict(predictor(params, _keys(6), _load, ["en", "x"]))
@@ -127,6 +127,6 @@ def test_a_sample_is_of_the_number_of_the_picture(make):
   assert share != dict(predictor(params, _keys(6)[1::2], _load, ["en", "x"]))
 
 
-def test_a_batch_holds_a_picture(make):
+def test_predictor_batch_size_of_0_is_refused(make):
   with pytest.raises(UsageError, match="Predictor.batch_size is 0"):
     make(scan=False, batch_size=0)

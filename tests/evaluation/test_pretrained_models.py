@@ -45,7 +45,7 @@ def explained(capsys, *more, pretrained="['mt5', 'vit']"):
   return dict(line.split(" = ", 1) for line in done.out.splitlines() if " = " in line), done.err
 
 
-def test_sizes_come_from_the_weights(weights, capsys):
+def test_model_sizes_come_from_pretrained_model_json(weights, capsys):
   bound, said = explained(capsys)
   assert bound["ViTConfig.pool"] == "'tok'" and bound["ViTConfig.activation"] == "'gelu'"
   assert bound["T5Config.mlp_dim"] == "1024" and bound["T5Config.activation"] == "'relu'"
@@ -59,45 +59,45 @@ def test_sizes_come_from_the_weights(weights, capsys):
   ]
 
 
-def test_a_value_of_the_command_wins(weights, capsys):
+def test_gin_override_wins_over_pretrained_model_json(weights, capsys):
   bound, _ = explained(capsys, "--gin.ViTConfig.pool=gap")
   assert bound["ViTConfig.pool"] == "'gap'" and bound["ViTConfig.activation"] == "'gelu'"
 
 
-def test_a_model_json_that_is_named_wins_for_its_parts(weights, capsys):
+def test_named_model_json_wins_over_pretrained(weights, capsys):
   write(weights / "other", vit=ViTConfig(768, 12, 3072, 12, 16, 224, "gap"))
   bound, _ = explained(capsys, "--gin_file=other/model.json")
   assert bound["ViTConfig.pool"] == "'gap'" and bound["ViTConfig.activation"] == "'gelu_tanh'"
   assert bound["T5Config.mlp_dim"] == "1024"
 
 
-def test_a_part_alone_keeps_the_pooling_of_the_run(weights, capsys):
+def test_pretrained_prefix_keeps_the_pooling_of_the_run(weights, capsys):
   bound, _ = explained(capsys, pretrained="[('vit', 'vit'), ('mt5', 'encoder')]")
   assert bound["ViTConfig.pool"] == "'map'" and bound["ViTConfig.activation"] == "'gelu'"
   assert bound["T5Config.mlp_dim"] == "2048"
 
 
-def test_weights_without_a_model_change_nothing(weights, capsys):
+def test_pretrained_without_model_json_changes_nothing(weights, capsys):
   (weights / "vit/model.json").unlink()
   bound, said = explained(capsys, pretrained="vit")
   assert bound["ViTConfig.pool"] == "'map'" and said == ""
 
 
-def test_weights_that_are_gone_leave_their_sizes_in_the_run(weights, capsys):
+def test_resumed_run_keeps_sizes_without_pretrained_weights(weights, capsys):
   write(weights / "run", vit=VIT, t5=T5)
   shutil.rmtree(weights / "vit")
   bound, _ = explained(capsys, "--gin.MODEL_DIR=run")
   assert bound["ViTConfig.pool"] == "'tok'"
 
 
-def test_the_model_of_a_checkpoint_is_that_of_its_run(weights, capsys):
+def test_pretrained_checkpoint_uses_model_json_of_its_run(weights, capsys):
   write(weights / "run", vit=VIT, t5=T5)
   (weights / "run/checkpoints/7").mkdir(parents=True)
   bound, _ = explained(capsys, pretrained="run/checkpoints/7")
   assert bound["T5Config.mlp_dim"] == "1024"
 
 
-def test_a_model_json_that_is_wrong_is_refused(weights, capsys):
+def test_invalid_pretrained_model_json_is_refused(weights, capsys):
   text = json.loads((weights / "vit/model.json").read_text())
   text["vit"]["width"] = "wide"
   (weights / "vit/model.json").write_text(json.dumps(text))

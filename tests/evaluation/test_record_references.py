@@ -39,7 +39,7 @@ def test_the_references_are_those_of_the_records(corpus):
     assert found.read(record.key) == record.image
 
 
-def test_no_such_split(corpus):
+def test_record_references_refuse_an_unknown_split(corpus):
   with pytest.raises(UsageError, match="test"):
     RecordReferences(str(corpus), "test")
 
@@ -67,7 +67,7 @@ def test_an_evaluator_takes_records_and_names_its_rows(corpus):
   )
 
 
-def test_the_papers_evaluation_names_both_splits(corpus):
+def test_eval_xm3600_gin_names_both_evaluations(corpus):
   configuration.parse(
     ["models/tiny.gin", "runs/finetune_coco35l.gin", "runs/eval_xm3600.gin"],
     [f"DATA_DIR={corpus}", f"COCO_35L={corpus}", "EVALUATORS=[@coco_35l_dev/CaptionEvaluator()]"],

@@ -1,4 +1,4 @@
-"""Where an evaluation computes."""
+"""Sharding of parameters for evaluation and decoding."""
 
 import json
 import os
@@ -25,28 +25,28 @@ MESHES = {
 }
 
 
-def test_parameters_of_a_run_stay_where_they_lie():
+def test_for_evaluation_keeps_the_sharding_of_a_run():
   mesh = sharding.Partitioning().mesh()
   params = {"a": jax.device_put(np.ones(4), NamedSharding(mesh, PartitionSpec("fsdp")))}
   sharded = sharded_params.for_evaluation(params, [])
   assert sharded.params is params and sharded.mesh == mesh and sharded.rules is None
 
 
-def test_other_parameters_are_put_on_every_device_whole():
+def test_for_evaluation_replicates_host_parameters():
   sharded = sharded_params.for_evaluation({"a": np.ones(4)}, jax.local_devices())
   lies = sharded.params["a"].sharding
   assert lies.is_fully_replicated and lies.device_set == set(jax.local_devices())
   assert sharded.mesh.axis_names == sharding.MESH_AXES and sharded.rules
 
 
-def test_parameters_that_decoding_needs_as_they_are_stay_where_they_lie():
+def test_for_decoding_does_not_copy_fitting_parameters():
   mesh = sharding.Partitioning().mesh(jax.devices()[:1])
   params = {"a": jax.device_put(np.ones((4, 2), np.float32), NamedSharding(mesh, PartitionSpec("fsdp")))}
   kept = sharded_params.for_decoding(params, []).params["a"]
   assert kept.unsafe_buffer_pointer() == params["a"].unsafe_buffer_pointer()
 
 
-def test_decoding_cuts_by_model_and_pictures_alone():
+def test_for_decoding_shards_by_model_and_batch_only():
   sharded = sharded_params.for_decoding({"a": np.ones(4)}, jax.local_devices())
   rules = dict(reversed(sharded.rules))  # the first rule of an axis wins
   assert rules["batch"] == ("data", "fsdp") and rules["embed"] is None and rules["head_embed"] is None
@@ -81,7 +81,7 @@ def test_no_parameter_is_gathered_within_the_loop_over_tokens(eight_devices):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", [name for name in MESHES if name != "one"])
-def test_captions_and_losses_are_those_of_one_device(eight_devices, mesh):
+def test_sharded_captions_and_losses_equal_one_device(eight_devices, mesh):
   one, found = eight_devices["one"], eight_devices[mesh]
   assert len(one["captions"]) == 11 and found["captions"] == one["captions"]
   assert [name for name, _ in one["loss"]] == ["accuracy", "cross_entropy", "loss"]

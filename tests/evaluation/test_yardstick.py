@@ -43,7 +43,7 @@ def mixed(right, pictures):
     (10, 1, 10, "10 pictures are too few"),
   ],
 )
-def test_the_verdict(right, of_nearest, pictures, verdict):
+def test_yardstick_verdict_against_copying(right, of_nearest, pictures, verdict):
   result, trivial, notes = noted(mixed(right, pictures), mixed(of_nearest, pictures), pictures)
   assert len(notes) == 1 and f": {verdict}" in notes[0] or verdict in notes[0]
   for held in (result, *trivial.values()):
@@ -66,7 +66,7 @@ def test_the_interval_is_that_of_a_paired_bootstrap():
 
 
 @pytest.mark.parametrize("copied, said", [(0.92, True), (0.1, False)])
-def test_a_model_that_only_copies_is_told(copied, said):
+def test_yardstick_notes_a_model_that_copies_captions(copied, said):
   _, _, notes = noted(mixed(20, 40), mixed(20, 40), 40, copied)
   tell = (
     "baselines: 92% of the model's captions are captions of train, word for word (of the references 5%); such a"
