@@ -1,4 +1,4 @@
-"""Addresses: paths of this machine and objects are read alike; what goes wrong is said in one line."""
+"""Addresses: local paths and objects of a store are read alike; retries and one-line errors."""
 
 import fsspec
 import gin
@@ -36,7 +36,7 @@ def patient():
   gin.clear_config()
 
 
-def test_a_folder_and_its_files(folder):
+def test_addresses_of_a_folder_and_its_files(folder):
   file = addresses.join(folder, "name with space")
   assert addresses.names(folder) == ["empty", "name with space"]
   assert addresses.folders(addresses.parent(folder)) == ["a"]
@@ -48,7 +48,7 @@ def test_a_folder_and_its_files(folder):
     assert copy.read() == DATA and path.endswith("/name with space")
 
 
-def test_what_is_absent(folder):
+def test_missing_address_is_a_file_not_found_error(folder):
   assert addresses.names(addresses.join(folder, "absent")) == []
   with pytest.raises(FileNotFoundError, match="absent"):
     addresses.read_bytes(addresses.join(folder, "absent"))
@@ -61,7 +61,7 @@ def test_a_name_is_joined_to_an_address_with_one_slash():
 
 
 @pytest.mark.parametrize("folder", ["s3", "gs", "memory"], indirect=True)
-def test_ranges(folder):
+def test_object_store_read_of_ranges(folder):
   file = addresses.join(folder, "name with space")
   assert object_store.Read(file, 10, 20).result() == DATA[10:20]
   assert object_store.Read(file, 190).result() == DATA[190:]
@@ -80,7 +80,7 @@ def test_an_object_is_written_as_a_whole(folder):
   assert addresses.names(folder) == ["empty", "name with space", "new"]
 
 
-def test_a_write_that_is_refused_is_one_line(store, patient):
+def test_refused_object_write_is_one_line(store, patient):
   with pytest.raises(
     XmcapError, match=r"^gs://nowhere/file cannot be written \(.*; tried 2 times\): .*[^\n]$"
   ):
@@ -89,14 +89,14 @@ def test_a_write_that_is_refused_is_one_line(store, patient):
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 @pytest.mark.parametrize("fault", [loopback_store.unavailable, loopback_store.cut, loopback_store.slow(1)])
-def test_a_read_that_fails_is_tried_again(store, patient, scheme, fault):
+def test_object_read_is_retried_after_a_fault(store, patient, scheme, fault):
   (store.folder / "file").write_bytes(DATA)
   store.faults["file"].append(fault)
   assert object_store.Read(f"{scheme}://bucket/file", 5, 150).result() == DATA[5:150]
   assert len(store.requests) == 2
 
 
-def test_a_read_that_goes_on_failing_ends_in_one_line(store, patient):
+def test_object_read_that_keeps_failing_is_one_line(store, patient):
   (store.folder / "file").write_bytes(DATA)
   store.faults["file"] += [loopback_store.unavailable] * 2
   with pytest.raises(XmcapError, match=r"^s3://bucket/file cannot be read \(.*; tried 2 times\): .*[^\n]$"):
@@ -106,14 +106,14 @@ def test_a_read_that_goes_on_failing_ends_in_one_line(store, patient):
     addresses.read_bytes("s3://bucket/file")
 
 
-def test_a_store_that_is_not_there(store, patient, monkeypatch):
+def test_unreachable_object_store_is_one_line(store, patient, monkeypatch):
   monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
   object_store._backend_of.cache_clear()
   with pytest.raises(XmcapError, match="s3://bucket/file cannot be read .*tried 2 times"):
     addresses.read_bytes("s3://bucket/file")
 
 
-def test_many_reads_are_under_way_at_a_time(store):
+def test_object_reads_are_concurrent(store):
   store.latency = 0.5  # on a busy machine, some reads begin late
   (store.folder / "file").write_bytes(DATA)
   reads = [object_store.Read("s3://bucket/file", place, place + 1) for place in range(40)]
@@ -122,11 +122,11 @@ def test_many_reads_are_under_way_at_a_time(store):
 
 
 @pytest.mark.parametrize("address", ["nonsense://bucket/file", "gs:///file"])
-def test_addresses_that_cannot_be(address):
+def test_invalid_addresses_are_refused(address):
   with pytest.raises(XmcapError, match="unknown scheme|names no bucket"):
     addresses.read_bytes(address)
 
 
-def test_settings_that_cannot_be():
+def test_invalid_object_store_settings_are_refused():
   with pytest.raises(UsageError, match="must be above 0"):
     object_store.ObjectStore(attempts=0)

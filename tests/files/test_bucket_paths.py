@@ -1,4 +1,4 @@
-"""A path in a bucket does what etils' own path does on a disk."""
+"""`BucketPath`: a path in a bucket behaves as etils' path of a local file."""
 
 import pathlib
 import subprocess
@@ -81,7 +81,7 @@ def used(root):
   return seen
 
 
-def test_a_bucket_does_what_a_disk_does(store, tmp_path):
+def test_bucket_path_behaves_as_a_local_path(store, tmp_path):
   there = epath.Path("gs://bucket/place")
   assert isinstance(there, BucketPath) and isinstance(there / "x", BucketPath)
   here = epath.Path(tmp_path / "place")
@@ -89,14 +89,14 @@ def test_a_bucket_does_what_a_disk_does(store, tmp_path):
   assert store.names() == ["place/"]
 
 
-def test_files_go_from_a_disk_to_a_bucket_and_back(store, tmp_path):
+def test_bucket_path_copies_to_a_local_file(store, tmp_path):
   there = epath.Path("gs://bucket/copy")
   there.write_bytes(b"1")
   there.copy(tmp_path / "copy")
   assert (tmp_path / "copy").read_bytes() == b"1"
 
 
-def test_what_another_process_writes_is_seen_at_once(store):
+def test_bucket_path_does_not_cache_other_processes_writes(store):
   folder = epath.Path("gs://bucket/shared")
   assert not folder.exists()
   (store.folder / "shared").mkdir()
@@ -125,7 +125,7 @@ def test_a_large_file_is_read_in_parts(store, monkeypatch):
     assert (file.read(3), file.read(3)) == (b"012", b"345")
 
 
-def test_every_module_takes_paths_from_here():
+def test_only_bucket_paths_imports_etils():
   root = pathlib.Path(__file__).parents[2]
   found = subprocess.run(
     ["grep", "-rlE", "^ *(from etils|import etils)", "xmcap"], cwd=root, capture_output=True, text=True

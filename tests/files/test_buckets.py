@@ -1,4 +1,4 @@
-"""What a bucket refuses is one line, whichever library asks."""
+"""Refusals of buckets (permissions, credentials, outages) as one-line errors of any library."""
 
 import re
 
@@ -13,7 +13,7 @@ GRANT = "gcloud storage buckets add-iam-policy-binding gs://bucket --role=roles/
 ACCOUNT = "run@project.iam.gserviceaccount.com"
 
 
-def test_a_folder_that_can_be_written_is_left_as_it_was(store):
+def test_check_writable_leaves_the_bucket_unchanged(store):
   buckets.check_writable("gs://bucket/runs/bb")
   assert store.names() == []
 
@@ -29,7 +29,7 @@ def test_the_missing_permission_is_named_with_its_role(store, permission):
   assert line.endswith(f"`{GRANT}{role} --member=serviceAccount:{ACCOUNT}`") and "\n" not in line
 
 
-def test_no_bucket_no_credentials_and_other_stores(store):
+def test_check_writable_refuses_missing_buckets_and_other_stores(store):
   with pytest.raises(UsageError, match="^gs://nowhere: there is no such bucket: create it"):
     buckets.check_writable("gs://nowhere/runs")
   store.refuse(*refusals.OPERATIONS, status=401)
@@ -41,7 +41,7 @@ def test_no_bucket_no_credentials_and_other_stores(store):
     buckets.check_writable("s3://bucket/runs")
 
 
-def test_googles_libraries_without_credentials(monkeypatch):
+def test_check_writable_without_google_credentials(monkeypatch):
   from google.auth import exceptions
 
   def none(*_args, **_kwargs):
@@ -53,7 +53,7 @@ def test_googles_libraries_without_credentials(monkeypatch):
 
 
 @pytest.mark.parametrize("permission", ["storage.objects.get", "storage.objects.list"])
-def test_a_reader_without_permission(store, permission):
+def test_reading_a_bucket_without_permission_is_one_line(store, permission):
   (store.folder / "file").write_text("text")
   store.refuse(permission)
   with pytest.raises(UsageError, match=rf"^gs://bucket: .* is refused: .* lacks {permission}"):
@@ -62,7 +62,7 @@ def test_a_reader_without_permission(store, permission):
 
 
 @pytest.mark.parametrize("permission", ["storage.objects.create", "storage.objects.delete"])
-def test_a_path_is_refused(store, permission):
+def test_writing_a_bucket_path_without_permission_is_one_line(store, permission):
   file = epath.Path("gs://bucket/file")
   file.write_text("text")
   store.refuse(permission)
@@ -71,7 +71,7 @@ def test_a_path_is_refused(store, permission):
     file.write_text("other")
 
 
-def test_a_bucket_that_does_not_answer_is_a_restart():
+def test_unavailable_bucket_is_a_restart_error():
   error = type("UnavailableError", (Exception,), {})(
     "Error executing an HTTP request: HTTP response code 503 with body 'Service Unavailable' when uploading gs://bucket/x"
   )
@@ -86,7 +86,7 @@ def test_other_errors_are_not_of_a_bucket(error):
   assert refusals.explained(error, "gs://bucket/run") is None
 
 
-def test_the_cause_of_an_error_is_found():
+def test_bucket_refusal_is_found_in_the_cause_of_an_error():
   try:
     try:
       raise ValueError("HTTP response code: 403: x does not have storage.objects.get access, gs://data/x")
@@ -97,7 +97,7 @@ def test_the_cause_of_an_error_is_found():
   assert re.search("gs://data: reading is refused: .* lacks storage.objects.get", str(known))
 
 
-def test_train_refuses_before_it_begins(store, capsys):
+def test_train_refuses_a_bucket_without_permission(store, capsys):
   store.refuse("storage.objects.delete")
   flags = ("--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin")
   assert cli.main(["train", *flags, "--gin.DATA_DIR=/nowhere", "--gin.MODEL_DIR=gs://bucket/run"]) == 2

@@ -1,4 +1,4 @@
-"""Databases that are written once: whole or absent, and named where they cannot be written."""
+"""SQLite files that are written once: complete or absent, and one-line errors."""
 
 import sqlite3
 
@@ -10,7 +10,7 @@ from xmcap.files import databases
 SCHEMA = "CREATE TABLE words (word)"
 
 
-def test_what_was_written_is_read_and_cannot_be_changed(tmp_path):
+def test_database_is_read_only_after_writing(tmp_path):
   path = tmp_path / "a name % ? #.sqlite"
   with databases.writing(path, SCHEMA) as database:
     database.executemany("INSERT INTO words VALUES (?)", [("one",), ("two",)])
@@ -21,7 +21,7 @@ def test_what_was_written_is_read_and_cannot_be_changed(tmp_path):
       database.execute("DELETE FROM words")
 
 
-def test_an_error_leaves_nothing(tmp_path):
+def test_failed_write_leaves_no_database(tmp_path):
   with pytest.raises(KeyError), databases.writing(tmp_path / "a", SCHEMA):
     raise KeyError
   assert not list(tmp_path.iterdir())
@@ -29,7 +29,7 @@ def test_an_error_leaves_nothing(tmp_path):
     pass
 
 
-def test_a_folder_that_is_absent_is_named(tmp_path):
+def test_database_in_a_missing_folder_is_refused(tmp_path):
   with (
     pytest.raises(XmcapError, match="cannot write .*absent/a: "),
     databases.writing(tmp_path / "absent" / "a", SCHEMA),

@@ -1,5 +1,5 @@
 from xmcap import processes
 
 
-def test_there_is_a_core():
+def test_available_cores_is_at_least_1():
   assert processes.available_cores() >= 1

@@ -1,4 +1,4 @@
-"""Headers of arrays: those that numpy writes are read, all others are refused in one line and at once."""
+"""Headers of `.npy` arrays: numpy's are read, all others are refused in one line."""
 
 import io
 import random
@@ -36,7 +36,7 @@ def read(data):
     np.array(["ab", "c"]), np.zeros(3, "V3"), np.ones(3, ">f4"),
   ],
 )  # fmt: skip
-def test_what_numpy_writes_is_read(array):
+def test_npy_header_written_by_numpy_is_read(array):
   data = saved(array)
   stream = io.BytesIO(data)
   found = read_header(stream, len(data), "a")
@@ -44,7 +44,7 @@ def test_what_numpy_writes_is_read(array):
   assert data[found.length :] == array.tobytes("A")
 
 
-def test_bfloat16_has_its_name():
+def test_npy_header_of_bfloat16():
   array = np.array([1.5, -2], ml_dtypes.bfloat16)
   data = saved(array)  # as V2
   found = read(data)
@@ -78,14 +78,14 @@ def test_bfloat16_has_its_name():
     (saved(np.zeros(3)) + b"\0", "does not match its shape"),
   ],
 )
-def test_others_are_refused_in_one_line(data, says):
+def test_invalid_npy_header_is_refused_in_one_line(data, says):
   with pytest.raises(UsageError) as error:
     read(data)
   text = str(error.value)
   assert text.startswith("a.npz: kernel ") and says in text and "\n" not in text and len(text) < 300
 
 
-def test_random_changes_of_a_header_are_read_or_refused():
+def test_randomly_changed_npy_header_is_read_or_refused():
   good = saved(np.zeros((7, 3), np.float32))
   random_numbers = random.Random(0)
   refused = 0

@@ -1,4 +1,4 @@
-"""What libraries under Orbax print by themselves, and metadata that are too large."""
+"""Orbax: messages of TensorStore that are suppressed, and the size limit of metadata."""
 
 import subprocess
 import sys
@@ -21,13 +21,13 @@ Late()
 
 
 @pytest.mark.parametrize("said, printed", [("Event loop is closed", False), ("something else", True)])
-def test_a_read_that_comes_in_too_late_is_no_traceback(said, printed):
+def test_closed_event_loop_of_tensorstore_prints_no_traceback(said, printed):
   """TensorStore reports it as Python does an error in `__del__`; pytest has a hook of its own for these."""
   done = subprocess.run([sys.executable, "-c", _PROGRAM.format(said=said)], capture_output=True, text=True)
   assert done.returncode == 0 and (said in done.stderr) is printed, done.stderr
 
 
-def test_metadata_beyond_the_limit_are_refused(tmp_path):
+def test_orbax_metadata_over_the_size_limit_are_refused(tmp_path):
   with open(tmp_path / "_METADATA", "wb") as file:
     file.truncate(2**26 + 1)
   with pytest.raises(UsageError, match="_METADATA: 67,108,865 bytes; a checkpoint has at most 67,108,864"):

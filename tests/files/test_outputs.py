@@ -1,4 +1,4 @@
-"""Outputs: one process writes each, and none is an input."""
+"""Locks of outputs: one process writes each, and no output is an input."""
 
 import concurrent.futures
 import contextlib
@@ -40,7 +40,7 @@ def _holder(path, kind="folder", *more):
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_another_process_is_refused_and_told_who_writes(tmp_path, kind):
+def test_locked_output_is_refused_and_names_its_writer(tmp_path, kind):
   path = tmp_path / "new" / "out"
   holder, _ = _holder(path, kind)
   try:
@@ -58,7 +58,7 @@ def test_another_process_is_refused_and_told_who_writes(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_a_killed_holder_holds_nothing(tmp_path, kind):
+def test_lock_of_a_killed_process_is_released(tmp_path, kind):
   path = tmp_path / "out"
   holder, _ = _holder(path, kind)
   holder.kill()
@@ -70,7 +70,7 @@ def test_a_killed_holder_holds_nothing(tmp_path, kind):
   assert not left.exists()
 
 
-def test_a_child_of_a_killed_holder_holds_nothing(tmp_path):
+def test_child_of_a_killed_process_does_not_keep_its_lock(tmp_path):
   holder, (child,) = _holder(tmp_path, "folder", "fork")
   try:
     holder.kill()
@@ -92,7 +92,7 @@ def test_a_forked_child_that_ends_does_not_free_its_parents_lock(tmp_path):
       fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_the_process_that_holds_it_may_hold_it_again(tmp_path):
+def test_output_lock_is_reentrant(tmp_path):
   with outputs.held(tmp_path, "xmcap score"):
     with outputs.held(tmp_path, "xmcap score"):
       pass
@@ -100,7 +100,7 @@ def test_the_process_that_holds_it_may_hold_it_again(tmp_path):
   assert not (tmp_path / ".xmcap.lock").exists()
 
 
-def test_a_link_to_a_folder_is_that_folder(tmp_path):
+def test_output_lock_follows_a_link_to_a_folder(tmp_path):
   (tmp_path / "out").mkdir()
   (tmp_path / "link").symlink_to("out")
   holder, _ = _holder(tmp_path / "link")
@@ -112,7 +112,7 @@ def test_a_link_to_a_folder_is_that_folder(tmp_path):
     holder.wait()
 
 
-def test_a_folder_that_nothing_came_to_lie_in_goes_again(tmp_path):
+def test_unused_output_folder_is_removed(tmp_path):
   with outputs.held(tmp_path / "a", "xmcap score"):
     assert (tmp_path / "a").is_dir()
   assert not list(tmp_path.iterdir())
@@ -121,7 +121,7 @@ def test_a_folder_that_nothing_came_to_lie_in_goes_again(tmp_path):
   assert [path.name for path in tmp_path.rglob("*")] == ["a", "b", "kept"]
 
 
-def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeypatch, capsys):
+def test_unsupported_lock_is_a_warning(tmp_path, monkeypatch, capsys):
   def flock(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
@@ -133,14 +133,14 @@ def test_a_lock_that_cannot_be_is_said_and_the_command_goes_on(tmp_path, monkeyp
   assert not list(tmp_path.rglob("*"))
 
 
-def test_of_a_bucket_it_is_said_that_nobody_looks_out(capsys):
+def test_output_in_a_bucket_warns_that_it_is_not_locked(capsys):
   with outputs.held("gs://bucket/run", "xmcap train", bucket=True):
     pass
   line = "xmcap: gs://bucket/run: a bucket cannot be locked: start only one writer\n"
   assert capsys.readouterr().err == line
 
 
-def test_what_is_only_written_to_a_disk_refuses_a_bucket():
+def test_local_output_refuses_a_bucket():
   with (
     pytest.raises(
       UsageError, match="^--out=gs://bucket/tables: is not written to a bucket: give a path here"
@@ -150,7 +150,7 @@ def test_what_is_only_written_to_a_disk_refuses_a_bucket():
     pass
 
 
-def test_what_cannot_be_written_is_left_to_the_command(tmp_path, capsys):
+def test_output_lock_ignores_unwritable_paths(tmp_path, capsys):
   (tmp_path / "file").write_text("")
   for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
     with outputs.held(path, "xmcap score"):
@@ -169,7 +169,7 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path, capsys):
   assert len(capsys.readouterr().err.splitlines()) == 1 and (tmp_path / "victim").read_text() == "mine"
 
 
-def test_the_name_of_a_holder_is_shown_without_control_characters(tmp_path):
+def test_name_of_a_lock_holder_is_escaped(tmp_path):
   with open(tmp_path / ".xmcap.lock", "w+") as other:
     other.write("process 1\x1b[2J\nxmcap: all is well")
     other.flush()
@@ -189,7 +189,7 @@ def _locked(folder, host):
     yield other
 
 
-def test_a_holder_on_another_host_is_waited_for_where_that_may_have_died(tmp_path, capsys):
+def test_output_lock_of_another_host_expires_after_its_lease(tmp_path, capsys):
   with _locked(tmp_path, "elsewhere") as other:
     with pytest.raises(XmcapError, match="process 1 on elsewhere"), outputs.held(tmp_path):
       pass
@@ -200,7 +200,7 @@ def test_a_holder_on_another_host_is_waited_for_where_that_may_have_died(tmp_pat
       assert "held by process 1 on elsewhere" in line
 
 
-def test_a_holder_on_this_host_is_alive_and_not_waited_for(tmp_path, capsys):
+def test_output_lock_of_this_host_is_not_waited_for(tmp_path, capsys):
   with (
     _locked(tmp_path, socket.gethostname()),
     pytest.raises(XmcapError),
@@ -225,7 +225,7 @@ def _take_turns(folder):
   return done
 
 
-def test_of_many_that_come_and_go_one_at_a_time_holds_it(tmp_path):
+def test_output_lock_is_exclusive_among_many_processes(tmp_path):
   (tmp_path / "number").write_text("0")
   with concurrent.futures.ProcessPoolExecutor(4) as pool:
     done = list(pool.map(_take_turns, [str(tmp_path)] * 4))
@@ -233,7 +233,7 @@ def test_of_many_that_come_and_go_one_at_a_time_holds_it(tmp_path):
   assert min(done) > 0
 
 
-def test_several_outputs_are_taken_in_one_order(tmp_path):
+def test_outputs_are_locked_in_one_order(tmp_path):
   pairs = [("--out", tmp_path / "b", True), ("--save_df", tmp_path / "a", False)]
   with outputs.held_all(pairs, "xmcap score"):
     assert (tmp_path / "b" / ".xmcap.lock").exists() and (tmp_path / ".a.lock").exists()
@@ -250,7 +250,7 @@ def test_an_output_that_is_an_input_is_refused(tmp_path):
       outputs.keep_apart({"--out": out}, {"--ratings": [tmp_path / "other", ratings]})
 
 
-def test_outputs_that_are_not_there_yet_are_known_by_their_place(tmp_path):
+def test_outputs_at_the_same_missing_path_are_refused(tmp_path):
   (tmp_path / "link").symlink_to(tmp_path)
   with pytest.raises(UsageError, match="--save_df=.*: --out=.* is the same file"):
     outputs.keep_apart({"--out": tmp_path / "new", "--save_df": tmp_path / "link" / "new"}, {})
@@ -258,7 +258,7 @@ def test_outputs_that_are_not_there_yet_are_known_by_their_place(tmp_path):
     outputs.keep_apart({"--out": "gs://a/b/"}, {"--input": "gs://a/b"})
 
 
-def test_other_files_devices_and_nothing_are_let_be(tmp_path):
+def test_keep_apart_allows_other_files_and_devices(tmp_path):
   for name in ("a", "b"):
     (tmp_path / name).write_text("")
   outputs.keep_apart(
@@ -275,7 +275,7 @@ def test_other_files_devices_and_nothing_are_let_be(tmp_path):
     ("pages/", False, "--out=pages/ is the path of a folder: give the path of a file"),
   ],
 )
-def test_a_path_that_names_nothing_is_refused(tmp_path, monkeypatch, path, folder, message):
+def test_output_of_an_empty_path_is_refused(tmp_path, monkeypatch, path, folder, message):
   monkeypatch.chdir(tmp_path)
   with pytest.raises(UsageError, match=message), outputs.held(path, folder=folder):
     pass

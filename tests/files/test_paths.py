@@ -1,4 +1,4 @@
-"""Paths that no file can have, and pipes in the place of files: one line, from whatever function takes a path."""
+"""Impossible names of files, named pipes and mistyped schemes: a one-line error of every function."""
 
 import os
 
@@ -39,7 +39,7 @@ _WRITERS = {
 
 @pytest.mark.parametrize("name", ["a\0b.npy", "half\ud800.npy"])
 @pytest.mark.parametrize("read", _READERS)
-def test_a_name_that_no_file_can_have_is_not_read(read, name):
+def test_readers_refuse_names_with_nul_or_surrogates(read, name):
   with pytest.raises(UsageError, match="no file can have this name|no such file") as error:
     _READERS[read](name)
   assert "\n" not in str(error.value)
@@ -47,14 +47,14 @@ def test_a_name_that_no_file_can_have_is_not_read(read, name):
 
 @pytest.mark.parametrize("name", ["a\0b", "half\ud800"])
 @pytest.mark.parametrize("to", _WRITERS)
-def test_nor_written(to, name):
+def test_writers_refuse_names_with_nul_or_surrogates(to, name):
   with pytest.raises(UsageError, match="no file can have this name: it holds a (NUL|lone surrogate)"):
     _WRITERS[to](name)
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("read", _READERS)
-def test_a_pipe_is_not_waited_for(read, tmp_path):
+def test_readers_do_not_wait_for_a_named_pipe(read, tmp_path):
   os.mkfifo(tmp_path / "pipe.npy")
   with pytest.raises(UsageError, match="a pipe or a device|no such file"):
     _READERS[read](str(tmp_path / "pipe.npy"))
@@ -68,7 +68,7 @@ def test_a_mistyped_scheme_is_said_with_the_one_that_was_meant(address):
       ask(address)
 
 
-def test_other_schemes_and_paths_pass():
+def test_known_schemes_and_local_paths_are_accepted():
   for remote in ("gs://b", "s3://b/x", "memory://b/x", "https://b.c/x"):
     assert addresses.is_remote(remote)
   for path in ("gs/b", "a:b/c", "/a/gs:/b", "C:/gs", ""):

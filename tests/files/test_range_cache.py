@@ -1,4 +1,4 @@
-"""The cache of ranges: what was put in comes out, from any process; it stays within its limit; damage is noticed."""
+"""`RangeCache`: round trips, size limit, eviction, sharing among processes, and damage."""
 
 import concurrent.futures
 import time
@@ -35,13 +35,13 @@ def held(cache: RangeCache, numbers) -> list[int]:
   return [number for number, value in found.items() if value is not None]
 
 
-def test_what_was_put_in_comes_out(tmp_path):
+def test_range_cache_round_trip(tmp_path):
   cache = RangeCache(tmp_path, SIZE)
   fill(cache, range(20))
   assert held(cache, range(25)) == list(range(20))
 
 
-def test_it_stays_within_its_limit_and_keeps_what_it_has(tmp_path):
+def test_range_cache_stays_within_its_limit(tmp_path):
   cache = RangeCache(tmp_path, SIZE)
   fill(cache, range(500))
   assert SIZE / 2 < cache.disk_bytes() <= SIZE
@@ -50,7 +50,7 @@ def test_it_stays_within_its_limit_and_keeps_what_it_has(tmp_path):
   assert sum(file.stat().st_blocks * 512 for file in tmp_path.iterdir()) <= SIZE + (8 << 20)
 
 
-def test_what_nobody_reads_makes_room(tmp_path, monkeypatch):
+def test_range_cache_evicts_idle_ranges(tmp_path, monkeypatch):
   cache = RangeCache(tmp_path, SIZE, idle=100)
   fill(cache, range(500))
   began = time.time()
@@ -63,7 +63,7 @@ def test_what_nobody_reads_makes_room(tmp_path, monkeypatch):
   assert cache.disk_bytes() <= SIZE
 
 
-def test_a_smaller_limit_holds_at_once(tmp_path):
+def test_range_cache_shrinks_to_a_smaller_limit_at_once(tmp_path):
   fill(RangeCache(tmp_path, SIZE), range(500))
   assert RangeCache(tmp_path, SIZE // 2).disk_bytes() <= SIZE // 2
 
@@ -74,14 +74,14 @@ def test_a_range_larger_than_the_cache_is_left_out(tmp_path):
   assert cache.get(key(0)) is None and cache.disk_bytes() <= SIZE
 
 
-def test_what_is_put_in_again_replaces_what_was_damaged(tmp_path):
+def test_range_cache_put_replaces_a_damaged_range(tmp_path):
   cache = RangeCache(tmp_path, SIZE)
   cache.put(key(4), b"damaged")
   cache.put(key(4), data(4))
   assert held(cache, range(10)) == [4]
 
 
-def test_damage_on_the_disk_costs_nothing_but_the_cache(tmp_path):
+def test_damaged_range_cache_is_discarded(tmp_path):
   cache = RangeCache(tmp_path, SIZE)
   fill(cache, range(100))
   cache._database.close()
@@ -113,14 +113,14 @@ def _work(folder: str, process: int) -> int:
   return found
 
 
-def test_processes_share_it(tmp_path):
+def test_processes_share_a_range_cache(tmp_path):
   with processes.pool(2) as pool:
     assert sum(pool.map(_work, [str(tmp_path)] * 2, (1, 2))) > 0
   cache = RangeCache(tmp_path, SIZE)
   assert len(held(cache, range(300))) > 200 and cache.disk_bytes() <= SIZE
 
 
-def test_threads_share_it(tmp_path):
+def test_threads_share_a_range_cache(tmp_path):
   cache = RangeCache(tmp_path, SIZE)
 
   def work(thread: int) -> None:
@@ -133,7 +133,7 @@ def test_threads_share_it(tmp_path):
   assert held(cache, range(200)) == list(range(200))
 
 
-def test_gin_says_where_and_how_large(tmp_path, monkeypatch):
+def test_gin_sets_record_cache_directory_and_size(tmp_path, monkeypatch):
   monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
   assert RecordCache().open().directory == tmp_path / "xmcap" / "records"
   with gin.unlock_config():
@@ -147,7 +147,7 @@ def test_gin_says_where_and_how_large(tmp_path, monkeypatch):
   assert RecordCache(bytes=0).open() is None
 
 
-def test_what_cannot_be(tmp_path):
+def test_invalid_range_cache_settings_are_refused(tmp_path):
   (tmp_path / "file").touch()
   with pytest.raises(XmcapError, match="cannot be written .*set RecordCache.directory"):
     RangeCache(tmp_path / "file", SIZE)

@@ -1,4 +1,4 @@
-"""Files that appear together: wherever a process is killed, the old ones hold or the new ones."""
+"""Files written together: a kill at any moment leaves the old files or the new ones."""
 
 import json
 import os
@@ -87,7 +87,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(folders):
   assert seen.count("old") > 5 and seen.count("new") > 4
 
 
-def test_nothing_of_a_killed_process_stays_when_it_is_written_again(folders):
+def test_rewriting_removes_files_of_a_killed_process(folders):
   folder, old, new = folders
   for moment in range(1, 30, 4):
     _killed_at(moment, folder)
@@ -105,7 +105,7 @@ for words in itertools.cycle(["new", "old"]):
 """
 
 
-def test_real_kills(folders):
+def test_sigkill_leaves_old_or_new_files(folders):
   folder, old, new = folders
   root = pathlib.Path(__file__).parents[2]
   for turn in range(0, 8, 2):
@@ -121,7 +121,7 @@ def test_real_kills(folders):
     assert found in (old, new)
 
 
-def test_an_error_leaves_the_old(folders, monkeypatch):
+def test_failed_write_keeps_old_files(folders, monkeypatch):
   folder, old, _ = folders
   with pytest.raises(ZeroDivisionError), outputs.together(folder):
     files.write_text(folder / "table.csv", "new")
@@ -139,7 +139,7 @@ def test_an_error_leaves_the_old(folders, monkeypatch):
   assert _contents(folder) == old
 
 
-def test_a_reader_waits_for_nobody_but_says_who_writes(folders):
+def test_settle_names_the_process_that_writes(folders):
   folder, _, _ = folders
   journal = folder / whole_files.FOLDER_JOURNAL
   journal.write_text('{"renamed": {}, "removed": []}')
@@ -173,7 +173,7 @@ def test_a_reader_waits_for_nobody_but_says_who_writes(folders):
     '{"renamed": [], "removed": []}',
   ],
 )
-def test_a_journal_of_somebody_else_touches_nothing(folders, content):
+def test_foreign_journal_is_refused_and_changes_no_file(folders, content):
   folder, old, _ = folders
   victim = folder.parent / "victim"
   victim.write_text("mine")
@@ -185,13 +185,13 @@ def test_a_journal_of_somebody_else_touches_nothing(folders, content):
   assert {**_contents(folder), ".xmcap.lock": ""} == {**old, ".xmcap.lock": ""}
 
 
-def test_a_journal_that_is_no_file_is_not_waited_for(folders):
+def test_journal_that_is_a_named_pipe_is_refused(folders):
   os.mkfifo(folders[0] / whole_files.FOLDER_JOURNAL)
   with pytest.raises(XmcapError, match="not a journal"):
     outputs.settle(folders[0])
 
 
-def test_the_incomplete_files_of_the_living_stay(tmp_path):
+def test_incomplete_files_of_live_processes_are_kept(tmp_path):
   living, dead = tmp_path / f".a.{os.getpid()}.incomplete", tmp_path / f".a.{2**22 + 1}.incomplete"
   for path in (living, dead, tmp_path / ".a.incomplete", tmp_path / "a.7.incomplete"):
     path.write_text("")
@@ -223,7 +223,7 @@ def test_a_page_and_its_key_appear_together(tmp_path):
   assert _contents(tmp_path) == {"page.html": "new page", "page.key.jsonl": "key"}
 
 
-def test_the_incomplete_journal_of_a_file_goes_too(tmp_path):
+def test_incomplete_journal_of_a_dead_process_is_removed(tmp_path):
   for name in ("page.html", ".page.html.results", "other.html"):
     (tmp_path / f".{name}.{2**22 + 1}.incomplete").write_text("")
   with outputs.held(tmp_path / "page.html", folder=False):
@@ -231,7 +231,7 @@ def test_the_incomplete_journal_of_a_file_goes_too(tmp_path):
   assert [path.name for path in tmp_path.iterdir()] == [f".other.html.{2**22 + 1}.incomplete"]
 
 
-def test_a_name_that_is_not_utf8(tmp_path):
+def test_outputs_together_with_a_name_that_is_not_utf8(tmp_path):
   path = tmp_path / os.fsdecode(b"caf\xe9.csv")
   with outputs.together(path, folder=False):
     files.write_text(path, "whole")
