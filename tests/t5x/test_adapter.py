@@ -1,4 +1,4 @@
-"""The adapter within one process, against xmcap's own stream, objective, generator and weights."""
+"""The t5x adapter within one process, against xmcap's stream, objective, generator and weights."""
 
 import importlib
 import inspect
@@ -70,7 +70,7 @@ def _variables(model, batch):
   return jax.jit(lambda key: model.get_initial_variables(key, shapes, types))(jax.random.PRNGKey(0))
 
 
-def test_the_converter_gives_what_the_stream_gives(configured):
+def test_caption_feature_converter_equals_caption_stream(configured):
   stream = CaptionStream(mixture="three_en", batch_size=16, prompt_length=4)
   drawn = corpus.from_stream(stream.batch(0))
   dataset = seqio.get_mixture_or_task("three_en").get_dataset(LENGTHS, "train", shuffle=False)
@@ -90,7 +90,7 @@ def test_packing_is_refused():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_that_of_the_objective(stream, batch, params, smoothing):
+def test_t5x_model_loss_equals_caption_objective(stream, batch, params, smoothing):
   model = _model(label_smoothing=smoothing)
   loss = jax.jit(lambda params: model.eval_fn(params, batch)[0])(params)
   objective = CaptionObjective(ViTConfig(), T5Config(), label_smoothing=smoothing)
@@ -114,7 +114,7 @@ def test_dropout_is_on_in_training_alone(batch, params):
   assert len({still[0], *moved}) == 3
 
 
-def test_fresh_parameters_are_those_of_xmcap(stream, params):
+def test_t5x_model_initial_params_equal_xmcap(stream, params):
   objective = CaptionObjective(ViTConfig(), T5Config())
   numbers = {name: array for name, array in stream.batch(0).items() if name != "key"}
   expected = jax.jit(lambda key: objective.init(key, numbers)["params"])(jax.random.key(0))
@@ -122,7 +122,7 @@ def test_fresh_parameters_are_those_of_xmcap(stream, params):
 
 
 @pytest.mark.parametrize("search", [Beam(beams=3), Sample(top_k=5)], ids=["beam", "sample"])
-def test_captions_are_those_of_the_generator(stream, batch, params, search):
+def test_t5x_predict_batch_equals_generator(stream, batch, params, search):
   model = _model(search=search)
   # t5x's keys are bare numbers.
   tokens, aux = jax.jit(model.predict_batch_with_aux)(params, batch, jax.random.PRNGKey(3))
@@ -141,7 +141,7 @@ def test_options_of_another_decoding_are_refused(batch):
 
 
 @pytest.mark.parametrize("scan", [False, True])
-def test_every_axis_has_its_rules(configured, batch, scan):
+def test_every_logical_axis_has_t5x_rules(configured, batch, scan):
   import gin
 
   with gin.unlock_config():
@@ -171,13 +171,13 @@ def test_a_cpu_mesh_has_the_partitions_asked_for():
     _ = t5x_adapter.Partitioner(num_partitions=count + 1).mesh
 
 
-def test_the_rate_is_the_schedules(configured):
+def test_learning_rate_function_equals_the_schedule(configured):
   schedule = lambda step, total: 0.5 * total + step  # noqa: E731
   assert t5x_adapter.learning_rate(10, schedule)(3) == 8.0
   assert t5x_adapter.learning_rate(10)(3) == pytest.approx(1e-3)
 
 
-def test_the_evaluation_holds_a_picture_once_with_all_its_references(configured):
+def test_evaluation_mixture_has_each_image_once_with_references(configured):
   name = t5x_adapter.evaluation_mixture("three")
   assert t5x_adapter.evaluation_mixture("three") == name
   task = seqio.get_mixture_or_task(f"{name}_en")
@@ -193,7 +193,7 @@ def test_a_language_without_captions_gives_no_pictures(configured):
   assert not list(t5x_adapter._read_pictures(indices, LENGTHS, part, "fr"))
 
 
-def test_captions_are_scored():
+def test_caption_metrics_of_captions():
   targets = [("a", "en", ["a red dog on a hill"]), ("b", "en", ["two cats in a green tree"])]
   assert t5x_adapter.caption_metrics(targets, [texts[0] for _, _, texts in targets])["cider"] > 0.9
   assert t5x_adapter.caption_metrics(targets, ["blue", "sea"]) == {"cider": 0.0, "cider_d": 0.0}
@@ -224,7 +224,7 @@ def _same(folder, run):
     np.testing.assert_array_equal(given[name].read(), tensor.read())
 
 
-def test_there_and_back_again(run, tmp_path):
+def test_to_t5x_and_from_t5x_round_trip(run, tmp_path):
   checkpoint = t5x_checkpoints.to_t5x(str(run), str(tmp_path / "t5x"), say=lambda line: None)
   back = t5x_checkpoints.from_t5x(str(tmp_path / "t5x"), str(tmp_path / "back"), say=lambda line: None)
   assert checkpoint.name == "checkpoint_0"
@@ -244,7 +244,7 @@ def _initializer(model, batch):
   return initializer, partitioner
 
 
-def test_t5x_restores_what_is_written_for_it(run, configured, batch, tmp_path):
+def test_t5x_restores_a_checkpoint_of_to_t5x(run, configured, batch, tmp_path):
   checkpoint = t5x_checkpoints.to_t5x(str(run), str(tmp_path / "t5x"), say=lambda line: None)
   initializer, partitioner = _initializer(_model(), batch)
   state = _restored(initializer, partitioner, checkpoint)
@@ -267,7 +267,7 @@ def _same_tree(params, run):
     np.testing.assert_array_equal(leaf, tensor.read())
 
 
-def test_a_legacy_checkpoint_of_t5x_comes_in(run, configured, batch, tmp_path):
+def test_from_t5x_reads_a_legacy_checkpoint(run, configured, batch, tmp_path):
   checkpoint = t5x_checkpoints.to_t5x(str(run), str(tmp_path / "t5x"), say=lambda line: None)
   initializer, partitioner = _initializer(_model(), batch)
   state = _restored(initializer, partitioner, checkpoint)
@@ -287,14 +287,14 @@ def test_a_run_can_start_from_a_checkpoint_of_t5x(run, configured, tmp_path):
   assert set(parts) == set(flat(shapes)) and "fresh" not in line
 
 
-def test_what_is_no_captioner_of_t5x_is_said(run, tmp_path, capsys):
+def test_t5x_checkpoints_refuse_folders_without_a_captioner(run, tmp_path, capsys):
   assert t5x_checkpoints.main(["from_t5x", f"--input={run}", f"--out={tmp_path / 'x'}"]) == 2
   assert "no t5x checkpoint found" in capsys.readouterr().err
   assert t5x_checkpoints.main(["to_t5x", f"--input={tmp_path}", f"--out={tmp_path / 'y'}"]) == 2
   assert "not a model folder" in capsys.readouterr().err
 
 
-def test_written_captions_are_the_predictors(run, configured, tmp_path):
+def test_written_inferences_equal_predictor(run, configured, tmp_path):
   params = load_params(run)
   task = seqio.get_mixture_or_task(f"{t5x_adapter.evaluation_mixture('three')}_th")
   dataset = task.get_dataset(LENGTHS, "validation", shuffle=False)
@@ -312,7 +312,7 @@ def test_written_captions_are_the_predictors(run, configured, tmp_path):
   assert isinstance(written[0]["score"], float)
 
 
-def test_a_t5_alone_is_not_taken_for_a_captioner(tmp_path):
+def test_from_t5x_refuses_a_t5_without_vit(tmp_path):
   import orbax.checkpoint as ocp
 
   tree = {"target": {"token_embedder": {"embedding": np.zeros((4, 2), np.float32)}}}
@@ -321,7 +321,7 @@ def test_a_t5_alone_is_not_taken_for_a_captioner(tmp_path):
     t5x_checkpoints.from_t5x(str(tmp_path / "checkpoint_5"), str(tmp_path / "in"))
 
 
-def test_the_named_folder_is_not_overwritten(tmp_path):
+def test_from_t5x_does_not_overwrite_a_folder(tmp_path):
   (tmp_path / weights.PARAMS).touch()
   with pytest.raises(UsageError, match="is there already"):
     t5x_checkpoints.from_t5x(str(tmp_path), str(tmp_path))

@@ -1,4 +1,4 @@
-"""What can be said of the gin files and of the adapter where t5x is not installed."""
+"""The gin files of `gin/t5x` and the adapter where t5x is not installed."""
 
 import ast
 import pathlib
@@ -54,7 +54,7 @@ def test_a_script_has_its_own_file_that_includes_the_captioner(name):
   assert included == ["t5x/captioner.gin"]
 
 
-def test_nothing_else_imports_t5x():
+def test_only_the_adapter_imports_t5x():
   for file in sorted(PACKAGE.rglob("*.py")):
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
       names = []
@@ -68,7 +68,7 @@ def test_nothing_else_imports_t5x():
       assert not bad, f"{file}: {bad}"
 
 
-def test_without_t5x_the_adapter_says_where_to_look():
+def test_adapter_without_t5x_names_its_page():
   code = "import sys; sys.modules['t5x'] = None; import xmcap.t5x.adapter"
   run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
   assert run.returncode == 1

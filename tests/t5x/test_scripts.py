@@ -90,7 +90,7 @@ def test_eval_scores_each_language(trained, corpus_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_train_goes_on_from_what_xmcap_has_learnt(corpus_dir, tmp_path):
+def test_t5x_train_continues_from_xmcap_weights(corpus_dir, tmp_path):
   files = ("models/tiny.gin", corpus_dir / "three.gin", "runs/train.gin")
   values = {"MODEL_DIR": tmp_path / "run", "TOTAL_STEPS": 1, "BATCH_SIZE": 16, "EVALUATORS": "[]"}
   _python(
