@@ -238,6 +238,6 @@ def test_dictionaries_of_pycocoevalcap_are_refused_with_the_form(function, messa
     function({1: ["a dog"]}, {1: ["a dog"]})
 
 
-def test_captions_that_are_not_split_are_no_corpus():
+def test_corpus_refuses_captions_that_are_not_tokenized():
   with pytest.raises(UsageError, match="as lists of words"):
     scoring.Corpus(["a dog"], [["the dog"]])

@@ -253,7 +253,7 @@ def test_citations_are_in_the_papers_that_they_name():
   assert not found, "\n" + "\n".join(found)
 
 
-def test_made_up_citations_are_still_there():
+def test_files_still_have_the_exempt_citations():
   for path, citations in MADE_UP.items():
     if (ROOT / path).exists():
       assert all(citation in (ROOT / path).read_text(encoding="utf-8") for citation in citations), path
@@ -286,7 +286,7 @@ def _of(text: str, path: str = "docs/page.md") -> list[str]:
     "The XM3600 paper had models.\n\nThey are of Table 3.",
   ],
 )
-def test_right_citations(text):
+def test_valid_citations_have_no_fault(text):
   assert not _of(text)
 
 
@@ -320,7 +320,7 @@ def test_wrong_citations_are_told_with_their_line(text, line, wanted):
   assert found and found[0].startswith(f"docs/page.md:{line}: ") and wanted in found[0], found
 
 
-def test_a_file_about_a_paper_need_not_name_it():
+def test_citations_in_a_file_about_a_paper_need_no_name():
   assert not _of("def check():\n  return 'Table 9: people'\n", "xmcap/published/coco_cn.py")
   assert not _of("def check():\n  return coco_cn.recompute(), 'Table 9: people'\n", "xmcap/a.py")
   assert "whose table 9?" in _of("def check():\n  return 'Table 9'\n", "xmcap/a.py")[0]

@@ -1,4 +1,4 @@
-"""The command: exit codes, one line for bad input, nothing heavy imported before it is needed."""
+"""The command line: exit codes, one-line errors, and lazy imports."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ def score(files, *extra):
   return cli.main(["score", *named, *extra])
 
 
-def test_score_writes_all_forms(files, capsys):
+def test_score_command_writes_all_table_formats(files, capsys):
   assert score(files, "--metrics=cider_d,exact") == 0
   assert {path.name for path in (files / "out").iterdir()} == {
     "table.csv", "table.json", "table.md", "table.tex", "report.html", "predictions.jsonl",
@@ -107,7 +107,7 @@ def test_a_command_alone_is_parsed_as_among_all(command, capsys):
   assert told[0] == told[1] and told[0].startswith(f"usage: xmcap {command} ")
 
 
-def test_in_a_terminal_no_line_of_a_table_is_wider(files):
+def test_score_table_fits_the_terminal_width(files):
   """A process of its own in a pseudo-terminal of 60 columns; its table has 132 in a pipe."""
   ours, its = pty.openpty()
   termios.tcsetwinsize(its, (24, 60))
@@ -138,7 +138,7 @@ def test_in_a_terminal_no_line_of_a_table_is_wider(files):
     (b'{"image/key": "cc", "language": "xx", "caption": ""}', "line 5: unknown language 'xx'"),
   ],
 )
-def test_a_bad_line_names_file_and_line(files, line, message, capsys):
+def test_score_command_names_file_and_line_of_a_bad_line(files, line, message, capsys):
   with open(files / "predictions.jsonl", "ab") as predictions:
     predictions.write(line + b"\n")
   assert score(files) == 2
@@ -154,7 +154,7 @@ def test_a_missing_prediction_is_refused(files, capsys):
   assert not (files / "out").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_bad_usage(files, capsys):
+def test_score_command_refuses_a_file_as_output_folder(files, capsys):
   (files / "out").write_text("a file where the folder should be")
   assert score(files) == 2
   assert "cannot make the folder" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Gin files, overrides, and what is said when they are wrong."""
+"""Gin files and overrides, and one-line errors for invalid ones."""
 
 import re
 
@@ -45,7 +45,7 @@ def test_a_bare_path_may_start_in_the_home_folder(files, monkeypatch):
   assert soup_for_tests() == (2, "/home/me/runs/one")
 
 
-def test_search_paths_and_the_files_that_travel(files):
+def test_gin_search_paths_and_packaged_gin_files(files):
   (files / "deep").mkdir()
   (files / "deep" / "c.gin").write_text("include 'a.gin'\nSALT = 5\n")
   configuration.parse(["c.gin"], search_paths=["deep"])
@@ -76,14 +76,14 @@ def test_explain_shows_what_was_resolved(files):
     ("SALT = 1", ["SALT=@no_such_thing"], "--gin.SALT=@no_such_thing: .*no_such_thing"),
   ],
 )
-def test_what_is_wrong_is_one_line(files, text, overrides, message):
+def test_invalid_gin_is_one_line(files, text, overrides, message):
   (files / "b.gin").write_text(text + "\n")
   with pytest.raises(UsageError, match=message) as error:
     configuration.parse(["a.gin", "b.gin"], overrides)
   assert "\n" not in str(error.value)
 
 
-def test_an_absent_file_names_the_nearest(files):
+def test_missing_gin_file_suggests_the_nearest(files):
   with pytest.raises(UsageError, match="models/bd.gin: no such file .*did you mean models/b"):
     configuration.parse(["models/bd.gin"])
 
@@ -95,7 +95,7 @@ def test_resolve_evaluates_references_and_macros(files):
   assert configuration.resolve(gin.query_parameter("soup_for_tests.salt")) == [(9, "x"), "x"]
 
 
-def test_a_folder_of_the_same_name_does_not_hide_what_is_included(tmp_path, monkeypatch):
+def test_local_folder_does_not_hide_included_gin_files(tmp_path, monkeypatch):
   # As the quickstart leaves one where it ran; with `python -m` and `xmcap launch` the working folder is on the path.
   monkeypatch.chdir(tmp_path)
   monkeypatch.syspath_prepend(str(tmp_path))
@@ -126,7 +126,7 @@ def cleared():
     ("ViTConfig.width='\x1b[31m'", "ViTConfig.width = '\\x1b[31m': give int"),
   ],
 )
-def test_a_value_of_another_type_is_named_with_its_macro(cleared, override, said):
+def test_gin_value_of_a_wrong_type_is_named_with_its_macro(cleared, override, said):
   with pytest.raises(UsageError, match=re.escape(said)):
     configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])
 
@@ -136,7 +136,7 @@ def test_a_value_of_another_type_is_named_with_its_macro(cleared, override, said
   ["CaptionStream.temperature=2", "CaptionStream.workers=None", "CaptionStream.target_lengths=[16, 32]",
    "TOTAL_STEPS=@epochs()", "PRETRAINED=[('a', 'vit')]", "BATCH_SIZE=%CAPTIONS_PER_IMAGE"],
 )  # fmt: skip
-def test_a_value_that_may_be_right_is_left(cleared, override):
+def test_gin_value_of_a_possible_type_is_accepted(cleared, override):
   configuration.parse(["models/bb.gin", "runs/train_coco35l.gin"], [override])
 
 

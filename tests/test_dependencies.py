@@ -35,7 +35,7 @@ def locked(name: str, python: str) -> dict[str, Version]:
 
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
-def test_all_that_is_asked_for_is_locked_in_its_bounds(python):
+def test_every_requirement_is_locked_within_its_bounds(python):
   pins, beam = locked("requirements.lock", python), locked("requirements-beam.lock", python)
   found = asked_for()
   assert len(found) > 40
@@ -59,12 +59,12 @@ def test_jax_has_no_upper_bound_and_its_family_is_of_one_version():
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-beam.lock"])
-def test_a_lock_names_no_address(name):
+def test_lock_files_have_no_urls(name):
   text = (ROOT / name).read_text(encoding="utf-8")
   assert not re.search(r"://|--|@|/", text)
 
 
-def test_every_dependency_has_its_reason():
+def test_every_dependency_is_explained_in_docs():
   page = "".join(
     (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("dependencies", "install")
   ).lower()
@@ -72,7 +72,7 @@ def test_every_dependency_has_its_reason():
     assert requirement.name.lower() in page, requirement.name
 
 
-def test_every_extra_is_on_the_page_and_all_has_those_that_it_says():
+def test_install_page_lists_every_extra():
   rows = re.findall(
     r"^\| (`[\w`, ]+) \|(.*)\|$", (ROOT / "docs/install.md").read_text(encoding="utf-8"), re.MULTILINE
   )
@@ -86,7 +86,7 @@ def test_every_extra_is_on_the_page_and_all_has_those_that_it_says():
       assert shown[name] == ({str(asked) for asked in requirements} <= held), name
 
 
-def test_the_page_has_the_figures_of_the_benchmark():
+def test_install_page_has_the_sizes_of_the_benchmark():
   measured = json.loads((ROOT / "benchmarks/results/install.json").read_text(encoding="utf-8"))["rows"]
   page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
   for install, *figures, _ in measured:

@@ -1,4 +1,4 @@
-"""What the pages name is there: files, gin files, links; and the README is short."""
+"""The documentation: files, gin files, commands and links that it names exist, and the README is short."""
 
 import pathlib
 import re
@@ -28,7 +28,7 @@ def test_links_lead_to_files(page):
     assert (page.parent / target).exists(), target
 
 
-def test_a_heading_has_one_address():
+def test_linked_headings_have_one_anchor_on_github_and_mkdocs():
   """GitHub's and MkDocs' addresses differ where punctuation stands between two spaces, as in `K = 1`."""
   linked = set(re.findall(r"(\w+\.md)#([\w-]+)\)", "".join(map(text_of, PAGES))))
   for page in PAGES:
@@ -50,7 +50,7 @@ def test_modules_that_are_named_are_there(page):
     assert (ROOT / name).is_file(), name
 
 
-def test_the_files_of_a_step_are_there():
+def test_files_of_a_training_step_in_docs_exist():
   named = re.findall(
     r"^\| `((?:training|models)/\w+\.py)`", text_of(ROOT / "docs/architecture.md"), re.MULTILINE
   )
@@ -63,7 +63,7 @@ def test_architecture_is_drawn_from_the_imports():
   subprocess.run([sys.executable, ROOT / ".ci/architecture.py", "--check"], check=True)
 
 
-def test_the_commands_for_newcomers_are_there():
+def test_commands_in_coming_from_exist():
   commands = re.findall(r"`(xmcap [^`]+)`", text_of(ROOT / "docs/coming_from.md"))
   assert len(commands) > 15
   for command in commands:

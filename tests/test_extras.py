@@ -1,4 +1,4 @@
-"""Three sizes of install: what runs with scoring alone, and what the other commands say there."""
+"""Sizes of install: commands that run with scoring alone, and the extras that other commands name."""
 
 import argparse
 import importlib.metadata
@@ -198,12 +198,12 @@ def test_other_commands_name_their_extra_in_one_line(found, name):
 
 
 @pytest.mark.parametrize("name", sorted(NEED_A_RELEASE))
-def test_what_needs_a_release_asks_for_it(found, name):
+def test_commands_of_published_results_need_files_not_extras(found, name):
   code, said = found[f"{name} --results=x"]
   assert code == 2 and said.startswith("xmcap: error: x") and "extra" not in said
 
 
-def test_launchers_say_what_the_check_of_a_run_needs(found):
+def test_launch_without_extra_train_names_it(found):
   code, said = found[" ".join(_LAUNCH)]
   assert code == 2 and "xmcap train needs the extra train" in said and "--unchecked starts it without" in said
 
@@ -214,7 +214,7 @@ def test_every_help_is_printed(found):
       assert code == "SystemExit(0)" and not said, (call, said)
 
 
-def test_a_failed_import_is_explained(monkeypatch):
+def test_import_error_names_the_extra(monkeypatch):
   for module, extra in (("jax.numpy", "train"), ("seqio", "seqio"), ("uvicorn", "serve")):
     said = str(extras.explained(ModuleNotFoundError(f"No module named '{module}'", name=module)))
     assert f"needs the extra {extra}, of which {module} is missing: pip install '.[{extra}]'" in said
@@ -222,7 +222,7 @@ def test_a_failed_import_is_explained(monkeypatch):
   assert extras.explained(OSError("x")) is None
 
 
-def test_what_is_installed_passes(monkeypatch):
+def test_extras_check_of_installed_and_missing_modules(monkeypatch):
   extras.check("xmcap train", "train")
   monkeypatch.setitem(extras.MODULES, "train", ("jax", "no_such_module"))
   with pytest.raises(
@@ -289,11 +289,11 @@ def _is_from_an_index(line):
     ("pip install git+https://example.org/you/xmcap", False),
   ],
 )
-def test_how_a_line_is_judged(line, wrong):
+def test_is_from_an_index_of_lines(line, wrong):
   assert _is_from_an_index(line) == wrong
 
 
-def test_nothing_tells_anybody_to_install_xmcap_from_an_index():
+def test_no_file_tells_to_install_xmcap_from_an_index():
   folders = ("docs", "xmcap", "gin", "tasks", "examples", "launch", "benchmarks", ".ci")
   files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
   files += [

@@ -1,4 +1,4 @@
-"""Sharing work. Processes are forked in a fresh one: other tests may have loaded what forbids to fork."""
+"""`map_forked`, in a fresh process: other tests may have imported what forbids to fork."""
 
 import os
 import subprocess
@@ -38,11 +38,11 @@ def _square(number):
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-def test_one_process_is_this_one(processes):
+def test_map_forked_with_one_process_runs_here(processes):
   assert processes_lib.map_forked(_square, [3, 1], processes) == [(9, os.getpid()), (1, os.getpid())]
 
 
-def test_results_are_in_the_order_of_the_items_and_of_several_processes():
+def test_map_forked_keeps_the_order_of_items():
   printed = _run(
     "found = processes.map_forked(square, [3, 1, 2, 5], 2)",
     "print(*[value for value, _ in found], len({pid for _, pid in found} - {os.getpid()}))",
@@ -50,7 +50,7 @@ def test_results_are_in_the_order_of_the_items_and_of_several_processes():
   assert printed == ["9", "1", "4", "25", "2"]
 
 
-def test_what_a_function_holds_need_not_be_picklable():
+def test_map_forked_takes_functions_that_cannot_be_pickled():
   assert _run("held = lambda: 7", "print(*processes.map_forked(lambda n: n + held(), [1, 2], 2))") == [
     "8",
     "9",
@@ -60,7 +60,7 @@ def test_what_a_function_holds_need_not_be_picklable():
 @pytest.mark.parametrize(
   "function, said", [("fail", "no_7"), ("die", "a_worker_process_was_killed_(signal_9")]
 )
-def test_errors_keep_their_kind_and_words(function, said):
+def test_map_forked_keeps_type_and_message_of_errors(function, said):
   (printed,) = _run(
     f"try: processes.map_forked({function}, [7, 7], 2)",
     "except Exception as error: print(str(error).replace(' ', '_'))",
@@ -68,6 +68,6 @@ def test_errors_keep_their_kind_and_words(function, said):
   assert printed.startswith(said)
 
 
-def test_a_process_with_threads_of_jax_is_not_forked(monkeypatch):
+def test_map_forked_does_not_fork_once_jax_is_imported(monkeypatch):
   monkeypatch.setitem(sys.modules, "jax", sys)
   assert processes_lib.map_forked(_square, [2, 3], 2) == [(4, os.getpid()), (9, os.getpid())]

@@ -13,19 +13,19 @@ _RUN = ["models/tiny.gin", "data/emoji36.gin", "runs/train.gin"]
   ["CaptionStream.seed=1", "validation/CaptionStream.split='a'", "a/b/xmcap.data.stream.CaptionStream.seed=1",
    "emoji36.data_dir=x", "gin.singleton.constructor=@Beam", "CaptionStream.nothing"],
 )  # fmt: skip
-def test_what_may_be_right_is_left(override):
+def test_check_names_accepts_possible_names(override):
   configuration.check_names(_RUN, [override])
 
 
 @pytest.mark.parametrize("line", ["import mine.corpus", "from mine import corpus", "  import mine"])
-def test_a_name_of_a_users_own_module_is_left(tmp_path, line):
+def test_check_names_accepts_names_of_imported_modules(tmp_path, line):
   (tmp_path / "own.gin").write_text(f"{line}\n")
   configuration.check_names([*_RUN, str(tmp_path / "own.gin")], ["MyStream.size=1"])
   with pytest.raises(UsageError, match="did you mean seed"):
     configuration.check_names([*_RUN, str(tmp_path / "own.gin")], ["CaptionStream.sede=1"])
 
 
-def test_the_message_is_that_of_the_parsed_files():
+def test_check_names_gives_the_message_of_parse():
   for override in ("CaptionStream.sede=1", "CaptoinStream.seed=1"):
     said = []
     for look in (configuration.check_names, configuration.parse):

@@ -46,7 +46,7 @@ def test_csv_keeps_every_digit_and_leaves_none_empty():
   )
 
 
-def test_a_cell_cannot_break_its_row():
+def test_grid_escapes_line_ends_in_cells():
   held = Grid(("name", "value"), (("a\nb\x1b[2J", "1"), ("c\u202ed", "2")))
   assert held.text().splitlines() == [
     "name           value",
@@ -67,12 +67,12 @@ _WIDE = Grid(
 )
 
 
-def test_a_pipe_gets_the_whole_table():
+def test_grid_in_a_pipe_has_all_columns():
   assert max(map(len, _WIDE.text("table.md").splitlines())) == 108
   assert _WIDE.text("table.md") == _WIDE.text(columns=108)
 
 
-def test_headings_and_labels_are_broken_before_a_number_is_left_out():
+def test_grid_wraps_headings_before_dropping_columns():
   assert _WIDE.text(columns=87).splitlines() == [
     "      language       images                 CIDEr  CIDEr-D  nearest picture  difference",
     "                                                                    CIDEr-D",
@@ -84,7 +84,7 @@ def test_headings_and_labels_are_broken_before_a_number_is_left_out():
   ]
 
 
-def test_columns_to_spare_go_first_and_a_line_names_them_and_the_file():
+def test_grid_names_dropped_columns_and_the_file():
   assert _WIDE.text("scores/table.md", columns=50).splitlines() == [
     "      language       CIDEr-D  nearest  difference",
     "                              picture",

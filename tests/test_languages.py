@@ -6,7 +6,7 @@ from xmcap import languages
 from xmcap.errors import UsageError
 
 
-def test_the_36_and_their_groups():
+def test_languages_of_xm3600_and_their_groups():
   codes = "ar bn cs da de el en es fa fi fil fr he hi hr hu id it ja ko mi nl no pl pt quz ro ru"
   codes += " sv sw te th tr uk vi zh"
   assert list(languages.LANGUAGES) == codes.split()
@@ -30,7 +30,7 @@ def test_scripts_and_directions():
 @pytest.mark.parametrize(
   "text, message", [("iw", "unknown language 'iw'"), ("en,en", "named twice"), ("", "unknown")]
 )
-def test_wrong_codes_are_one_line(text, message):
+def test_invalid_language_codes_are_one_line(text, message):
   with pytest.raises(UsageError, match=message) as error:
     languages.parse(text)
   assert "\n" not in str(error.value)
@@ -43,23 +43,23 @@ def test_wrong_codes_are_one_line(text, message):
     *(("cz", "cs"), ("dk", "da"), ("gr", "el"), ("ua", "uk"), ("vn", "vi")),  # countries
   ],
 )
-def test_codes_of_other_software_are_known(other, ours):
+def test_codes_of_other_software_suggest_ours(other, ours):
   with pytest.raises(UsageError, match=f"unknown language '{other}'; did you mean '{ours}'"):
     languages.get(other)
 
 
-def test_nothing_is_suggested_for_a_code_that_only_shares_a_letter():
+def test_unlike_language_code_has_no_suggestion():
   with pytest.raises(UsageError) as error:
     languages.get("xz")
   assert "did you mean" not in str(error.value)
 
 
-def test_a_name_with_very_many_brackets_is_none():
+def test_languages_named_with_many_brackets_is_none():
   assert languages.named("a (" * 20_000 + "fa" + ")" * 20_000) is None
   assert languages.named("(" * 100_000) is None
 
 
-def test_parse():
+def test_languages_parse():
   assert languages.parse("en, th,ar") == ("en", "th", "ar")
   assert len(languages.parse("all")) == 36 and "quz" not in languages.parse("trained")
 
@@ -73,7 +73,7 @@ def test_parse():
     ("lo", "Laoo", "ltr", False),
   ],
 )
-def test_a_further_language_by_its_tag(tag, script, direction, spaces):
+def test_further_language_by_bcp47_tag(tag, script, direction, spaces):
   language = languages.get(tag)
   assert (language.script, language.direction, language.spaces) == (script, direction, spaces)
   assert not language.trained and languages.is_known(tag)
@@ -92,16 +92,16 @@ def test_a_further_language_by_its_tag(tag, script, direction, spaces):
     ("en-XX", ""),
   ],
 )
-def test_other_spellings_and_tags_that_are_none(tag, meant):
+def test_other_spellings_of_tags_suggest_the_standard_one(tag, meant):
   assert not languages.is_known(tag)
   with pytest.raises(UsageError, match=f"did you mean '{meant}'" if meant else "unknown language"):
     languages.get(tag)
 
 
 @pytest.mark.parametrize("tag", ["und", "mul", "zxx", "qaa", "mean", "36", "", "x-mine", "english"])
-def test_what_is_no_language(tag):
+def test_invalid_language_tags_are_unknown(tag):
   assert not languages.is_known(tag)
 
 
-def test_the_order_of_languages():
+def test_languages_ordered():
   assert languages.ordered(["pt-BR", "th", "ca", "en", "th"]) == ["en", "th", "ca", "pt-BR"]

@@ -1,4 +1,4 @@
-"""Tables for papers: what a LaTeX file that includes `table.tex` or `comparison.tex` gets."""
+"""LaTeX of `table.tex` and `comparison.tex`."""
 
 import dataclasses
 
@@ -45,7 +45,7 @@ def test_a_table_of_chosen_columns_times_100():
   ]
 
 
-def test_percentages_are_not_scaled_again_and_intervals_are():
+def test_latex_scale_applies_to_intervals_not_percentages():
   intervals = {"en": {"cider_d": (-0.1, 0.61), "exact": (0.0, 0.2)}}
   text = _table(intervals=intervals, scale=100).as_latex(Style(("code", "cider_d", "exact")))
   assert r"en & 58.4 [$-$10.0, 61.0] & 12.5\% [0.0\%, 20.0\%] \\" in text
@@ -57,7 +57,7 @@ def test_notes_and_signature_are_comments():
 
 
 @pytest.mark.parametrize("scale, said", [(1, ""), (100, "; scores, but percentages, are times 100")])
-def test_the_first_line_says_what_the_file_needs_and_means(comparison, scale, said):
+def test_latex_first_line_names_booktabs_and_scale(comparison, scale, said):
   for text in (
     _table(scale=scale).as_latex(),
     dataclasses.replace(comparison, scale=scale).as_latex(),
@@ -65,7 +65,7 @@ def test_the_first_line_says_what_the_file_needs_and_means(comparison, scale, sa
     assert text.splitlines()[0] == rf"% needs \usepackage{{booktabs}}{said}"
 
 
-def test_rows_of_papers_are_a_table_of_their_own():
+def test_latex_published_rows_are_a_separate_table():
   rows = (
     {"model": "m & m", "paper": "p", "table": "rows", "en": 0.61},
     {"model": "n", "paper": "p", "table": "rows", "en": 0.5},
@@ -117,7 +117,7 @@ def comparison():
   return Comparison("base", "metric.cider_d:n=4", tuple(rows), 10_000, 0)
 
 
-def test_systems_stand_side_by_side_with_bold_and_marks(comparison):
+def test_latex_comparison_has_bold_and_significance_marks(comparison):
   style = Style(("code", "baseline", "score", "p_bootstrap"))
   assert _lines(dataclasses.replace(comparison, scale=100).as_latex(style))[2:] == [
     r"\caption{CIDEr-D of ours\_b, small against base; "
@@ -158,7 +158,7 @@ def test_systems_with_one_column_each_need_one_line_of_headings(comparison):
   assert lines[2].startswith(r"\caption{CIDEr-D of ours\_b, small against base; ")
 
 
-def test_the_mark_goes_to_the_difference_if_no_score_is_shown(comparison):
+def test_latex_marks_the_difference_without_a_score_column(comparison):
   text = comparison.as_latex(Style(("language", "difference", "interval")))
   assert r"English & +0.084$^{*}$ & [$-$0.016, +0.184] & $-$0.100 & [$-$0.200, +0.000] \\" in text
 
@@ -168,7 +168,7 @@ def test_a_p_value_is_never_0(comparison):
   assert all("<0.001" in text and " 0.000 " not in text for text in texts)
 
 
-def test_a_title_is_shown_everywhere(comparison):
+def test_comparison_title_is_in_all_formats(comparison):
   titled = dataclasses.replace(comparison, title="Two & more")
   assert r"\caption{Two \& more; *: p (Holm" in titled.as_latex()
   assert titled.terminal().startswith("Two & more\n") and titled.as_markdown().startswith("## Two & more\n")

@@ -1,4 +1,4 @@
-"""The house as docs/architecture.md draws it: imports go down its floors and never in circles, files stay short."""
+"""The layering that docs/architecture.md draws: imports go down and never in circles, and files stay short."""
 
 import ast
 import collections

@@ -1,4 +1,4 @@
-"""The store as google-cloud-storage and TensorStore (the locked versions) see it."""
+"""The loopback store through google-cloud-storage and TensorStore of the locked versions."""
 
 import io
 import os
@@ -20,7 +20,7 @@ def client(store):
   return storage.Client().bucket("bucket")
 
 
-def test_an_upload_in_parts(client, store):
+def test_loopback_store_takes_a_resumable_upload(client, store):
   data = os.urandom(2 * PART + 1000)
   blob = client.blob("runs/large", chunk_size=PART)
   blob.upload_from_file(io.BytesIO(data))  # its length is not said before the last part
@@ -30,7 +30,7 @@ def test_an_upload_in_parts(client, store):
 
 
 @pytest.mark.parametrize("data", [b"", b"\r\n--line ends--\r\n\r\n", bytes(range(256))])
-def test_an_upload_at_once_keeps_all_bytes(client, data):
+def test_loopback_store_upload_keeps_all_bytes(client, data):
   client.blob("a b/ü").upload_from_string(data)
   assert client.blob("a b/ü").download_as_bytes() == data
 
@@ -63,7 +63,7 @@ def test_lists_with_and_without_folders(client):
   assert [blob.name for blob in between] == ["a/1", "a/b/2", "a/b/3"]
 
 
-def test_a_rename_is_a_copy_and_a_delete(client):
+def test_loopback_store_renames_objects(client):
   blob = client.blob("old name")
   blob.upload_from_string("text")
   client.rename_blob(blob, "new/name")
@@ -85,7 +85,7 @@ def test_tensorstore_writes_on_a_condition(store):
   assert bucket.list().result() == [b"x"]
 
 
-def test_a_command_finds_the_folders_as_buckets(tmp_path):
+def test_loopback_store_command_serves_folders_as_buckets(tmp_path):
   (tmp_path / "my-bucket").mkdir()
   code = (
     "from google.cloud import storage\n"

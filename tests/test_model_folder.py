@@ -1,4 +1,4 @@
-"""Nothing of a model folder that the user did not name can run code; what is wrong with a folder is one line."""
+"""Model folders: hostile files run no code, and invalid folders are one-line errors."""
 
 import argparse
 import itertools
@@ -86,7 +86,7 @@ def test_hostile_gin_of_a_model_folder_does_nothing(folder, ran, tmp_path, capsy
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_gin_runs_where_the_user_names_it(folder, ran, tmp_path, kind):
+def test_hostile_gin_runs_if_the_user_names_it(folder, ran, tmp_path, kind):
   """Or the test above would prove nothing."""
   (folder / "config.gin").write_text(model_folders.hostile_gin(ran, tmp_path)[kind])
   picture = model_folders.picture(tmp_path)
@@ -107,7 +107,7 @@ def test_hostile_gin_beside_converted_weights_does_nothing(folder, ran, tmp_path
   assert not ran.exists()
 
 
-def test_a_gin_file_wins_over_the_folder(folder, tmp_path, capsys):
+def test_gin_file_option_wins_over_the_model_folder(folder, tmp_path, capsys):
   (tmp_path / "mine.gin").write_text("Predictor.max_length = 2\n")
   picture = model_folders.picture(tmp_path)
   options = [f"--gin_file={tmp_path}/mine.gin", "--gin.Predictor.search=@Beam()", "--explain"]
@@ -135,7 +135,7 @@ def test_captions_of_a_folder_of_pictures_can_be_scored(folder, tmp_path, monkey
   assert "100.0%" in capsys.readouterr().out
 
 
-def test_a_folder_of_an_earlier_release(folder, tmp_path, capsys):
+def test_model_folder_of_an_earlier_release(folder, tmp_path, capsys):
   lines = ["import xmcap.models.captioner"]
   model = model_json.read(folder / "model.json")
   (folder / "model.json").unlink()
@@ -175,7 +175,7 @@ def test_a_folder_of_a_tagger_is_no_captioner(folder, tmp_path, capsys):
     ),
   ],
 )
-def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
+def test_invalid_vocabulary_of_a_model_folder_is_one_line(folder, tmp_path, capsys, change, says):
   change(folder / "vocabulary.model")
   line = failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
   assert says.replace("model.v", "model/v") in line
@@ -191,7 +191,7 @@ def test_a_vocabulary_that_is_none(folder, tmp_path, capsys, change, says):
     ("vit", "image_size", 16, "vit/position_embedding has shape (9, 16), but (16, 16) in this model"),
   ],
 )
-def test_sizes_that_are_not_those_of_the_weights(folder, tmp_path, capsys, part, field, value, says):
+def test_model_json_sizes_unlike_the_weights_are_refused(folder, tmp_path, capsys, part, field, value, says):
   model = json.loads((folder / "model.json").read_text())
   model[part][field] = value
   (folder / "model.json").write_text(json.dumps(model))
@@ -250,7 +250,7 @@ def claim(shape, chunks):
   ],
   ids=["outside", "shape", "chunk", "large", "deep", "manifest"],
 )
-def test_a_checkpoint_that_lies(folder, tmp_path, capsys, mutate, says):
+def test_hostile_checkpoint_metadata_are_refused(folder, tmp_path, capsys, mutate, says):
   params = folder / "checkpoints/3/params"
   (params / "crc32.json").unlink()  # made anew by whoever lies
   mutate(params)
@@ -259,7 +259,7 @@ def test_a_checkpoint_that_lies(folder, tmp_path, capsys, mutate, says):
   failed(capsys, "caption", f"--model_dir={folder}", model_folders.picture(tmp_path))
 
 
-def test_random_changes_of_a_vocabulary(made, tmp_path):
+def test_randomly_changed_vocabulary_is_refused_or_works(made, tmp_path):
   """It is refused, or every piece of it can be written."""
   draw, good = random.Random(2), (made / "vocabulary.model").read_bytes()
   used = 0
@@ -280,7 +280,7 @@ def test_random_changes_of_a_vocabulary(made, tmp_path):
   assert 10 < used < 290
 
 
-def test_the_embedding_of_another_vocabulary_is_not_taken(folder, tmp_path):
+def test_pretrained_embedding_of_another_vocabulary_is_refused(folder, tmp_path):
   text = tmp_path / "text.txt"
   text.write_text("a wall and a house\n" * 9 + "".join(f"word{n} " for n in range(300)), encoding="utf-8")
   other = train_vocabulary(str(text), str(tmp_path / "other.model"), size=500)
@@ -298,7 +298,7 @@ def test_the_embedding_of_another_vocabulary_is_not_taken(folder, tmp_path):
 @pytest.mark.parametrize(
   "order", itertools.permutations(("models/tiny.gin", "model.json", "data/folder.gin"))
 )
-def test_a_model_is_tuned_on_own_pictures_with_its_files_in_any_order(folder, tmp_path, order):
+def test_fine_tuning_takes_model_json_and_gin_files_in_any_order(folder, tmp_path, order):
   (tmp_path / "data").mkdir()
   write_corpus(tmp_path / "data", [tiny_record(0)], train_vocabulary=False)
   (tmp_path / "data" / "languages.txt").write_text("ar\nde\nen\n")
@@ -315,7 +315,7 @@ def test_a_model_is_tuned_on_own_pictures_with_its_files_in_any_order(folder, tm
     assert (T5Config().emb_dim, ViTConfig().width) == (16, 16)
 
 
-def test_the_last_line_of_an_evaluation_serves_the_model(folder, tmp_path, capsys):
+def test_eval_prints_the_command_that_serves_the_model(folder, tmp_path, capsys):
   moved = folder.rename(tmp_path / "my model")
   (moved / metrics_file.FILE).write_text(metrics_file.line(3, 1.0, {"event": "started", "total_steps": 9}))
   refs = references(moved)

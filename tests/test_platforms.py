@@ -34,20 +34,20 @@ def test_a_gpu_is_taken_also_where_libtpu_is_installed(machine):
   "name, value",
   [("JAX_PLATFORMS", "cpu"), ("JAX_PLATFORMS", ""), ("JAX_PLATFORMS", "tpu,cpu")],
 )
-def test_the_user_decides(machine, name, value):
+def test_platforms_keep_jax_platforms_of_the_user(machine, name, value):
   machine.setenv(name, value)
   before = os.environ.get("JAX_PLATFORMS")
   platforms.choose()
   assert os.environ.get("JAX_PLATFORMS") == before
 
 
-def test_one_of_several_gpus_may_be_chosen(machine):
+def test_platforms_choose_cuda_with_cuda_visible_devices(machine):
   machine.setenv("CUDA_VISIBLE_DEVICES", "3")
   platforms.choose()
   assert os.environ["JAX_PLATFORMS"] == "cuda,cpu"
 
 
-def test_without_the_plugin_jax_chooses_and_names_it(machine):
+def test_platforms_without_a_cuda_plugin_are_left_to_jax(machine):
   machine.setattr(platforms, "_plugins", list)
   platforms.choose()
   assert "JAX_PLATFORMS" not in os.environ
@@ -66,7 +66,7 @@ def _pci(folder, vendor, kind):
 
 
 @pytest.mark.parametrize("plugins", [[], ["xla_cuda12"]])
-def test_where_there_is_neither_gpu_nor_tpu_libtpu_is_not_asked(no_gpu, tmp_path, plugins):
+def test_platforms_without_gpu_and_tpu_are_cpu(no_gpu, tmp_path, plugins):
   no_gpu.setattr(platforms, "_plugins", lambda: plugins)
   _pci(tmp_path / "pci/network", "0x1ae0", "0x020000")
   _pci(tmp_path / "pci/disk", "0x1ae0", "0x010802")
@@ -75,7 +75,7 @@ def test_where_there_is_neither_gpu_nor_tpu_libtpu_is_not_asked(no_gpu, tmp_path
   assert os.environ["JAX_PLATFORMS"] == "cpu"
 
 
-def test_a_hidden_gpu_counts_as_none(machine):
+def test_platforms_ignore_a_hidden_gpu(machine):
   machine.setenv("CUDA_VISIBLE_DEVICES", "")
   platforms.choose()
   assert os.environ["JAX_PLATFORMS"] == "cpu"
@@ -95,7 +95,7 @@ def test_a_tpu_without_its_device_file_is_left_to_jax(no_gpu, tmp_path):
   assert "JAX_PLATFORMS" not in os.environ
 
 
-def test_a_wish_for_a_tpu_is_left_to_jax(no_gpu):
+def test_platforms_with_tpu_name_are_left_to_jax(no_gpu):
   no_gpu.setenv("TPU_NAME", "mine")
   platforms.choose()
   assert "JAX_PLATFORMS" not in os.environ

@@ -73,12 +73,12 @@ def _used() -> dict[str, str]:
   return {name: " ".join(files) for name, files in found.items()}
 
 
-def test_all_are_listed():
+def test_private_names_of_jax_are_listed():
   assert _used() == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_this_release_has_it(name):
+def test_private_name_exists_in_the_installed_jax(name):
   parts = name.split(".")
   for count in range(len(parts), 0, -1):
     try:
@@ -93,7 +93,7 @@ def test_this_release_has_it(name):
 # ---- how they are used
 
 
-def test_the_client_has_what_the_processes_say_to_each_other_by():
+def test_distributed_runtime_client_has_the_methods_used():
   from jax._src.lib import _jax
 
   assert cluster.coordination_client() is None, "no processes have joined"
@@ -101,7 +101,7 @@ def test_the_client_has_what_the_processes_say_to_each_other_by():
     assert callable(getattr(_jax.DistributedRuntimeClient, name)), f"jax {jax.__version__}"
 
 
-def test_the_search_for_a_cluster_takes_what_it_is_given():
+def test_cluster_env_auto_detect_has_the_arguments_used():
   from jax._src.clusters import ClusterEnv
 
   names = list(inspect.signature(ClusterEnv.auto_detect_unset_distributed_params).parameters)
@@ -109,7 +109,7 @@ def test_the_search_for_a_cluster_takes_what_it_is_given():
                    "cluster_detection_method", "initialization_timeout"], f"jax {jax.__version__}"  # fmt: skip
 
 
-def test_a_jaxpr_has_its_equations():
+def test_jaxpr_has_equations_and_branches():
   closed = jax.make_jaxpr(lambda x: jax.lax.cond(x > 0, jax.numpy.sin, jax.numpy.cos, x))(1.0)
   (branches,) = [
     equation.params["branches"] for equation in closed.jaxpr.eqns if equation.primitive.name == "cond"

@@ -1,4 +1,4 @@
-"""Worker processes: what they return, and that they end with whoever started them."""
+"""Worker processes: results, errors, and that they end with their parent."""
 
 import os
 import signal
@@ -132,11 +132,11 @@ def test_idle_workers_end_with_their_parent(tmp_path):
     ("odd, 0", "RuntimeError Odd: cannot be sent"),
   ],
 )
-def test_what_a_worker_ended_with_is_told(tmp_path, call, message):
+def test_exit_status_of_a_worker_is_reported(tmp_path, call, message):
   assert _said(tmp_path, f"answer({call})").startswith(message)
 
 
-def test_a_worker_that_died_while_it_sent_its_result_is_not_waited_for(tmp_path):
+def test_worker_killed_while_sending_is_not_waited_for(tmp_path):
   lines = "worker = start('fork', 1)[0]", "worker.send(die_while_sending, 0)"
   said = _said(
     tmp_path, *lines, "time.sleep(1)", "try: worker.receive()", "except processes.Killed: print('killed')"
@@ -144,7 +144,7 @@ def test_a_worker_that_died_while_it_sent_its_result_is_not_waited_for(tmp_path)
   assert said == "killed\n"
 
 
-def test_calls_are_shared_and_large_ones_do_not_wait_for_each_other(tmp_path):
+def test_workers_share_calls_with_large_arguments(tmp_path):
   calls = "[(large, 9 << 20), (len, b'x' * (9 << 20)), (abs, -3)]"
   said = _said(
     tmp_path,
@@ -155,7 +155,7 @@ def test_calls_are_shared_and_large_ones_do_not_wait_for_each_other(tmp_path):
   assert said.split() == [str(9 << 20), str(9 << 20), "3"]
 
 
-def test_the_keyboard_stops_the_parent_alone(tmp_path):
+def test_keyboard_interrupt_stops_the_parent_alone(tmp_path):
   process = sessions.start(
     _program(tmp_path, "worker = start('fork')[0]", "worker.send(wait, 0)", "worker.receive()")
   )
@@ -165,7 +165,7 @@ def test_the_keyboard_stops_the_parent_alone(tmp_path):
   assert error.count("Traceback") == 1 and error.endswith("KeyboardInterrupt\n")
 
 
-def test_a_process_that_cannot_be_started_is_one_line(monkeypatch):
+def test_worker_that_cannot_be_started_is_one_line(monkeypatch):
   import multiprocessing
 
   def refuse(self):
@@ -182,7 +182,7 @@ def test_an_interpreter_with_workers_ends(tmp_path):
   assert _said(tmp_path, "start('fork')", "start('spawn')", "print('done')") == "done\n"
 
 
-def test_the_first_spawned_worker_begins_with_the_keyboard_held_back(tmp_path):
+def test_first_spawned_worker_blocks_sigint(tmp_path):
   """Python starts a process of its own before it, and lets the keyboard through after that."""
   call = "worker.send(signal.pthread_sigmask, signal.SIG_BLOCK, [])"
   said = _said(tmp_path, "worker, = start('spawn', 1)", call, "print(signal.SIGINT in worker.receive())")

@@ -1,4 +1,4 @@
-"""The lines of long work: what they estimate, and from when on."""
+"""`Progress`: lines of long work and their estimates."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def told(monkeypatch):
 
 
 @pytest.mark.parametrize("unit", ["", "bytes"])
-def test_the_time_left_waits_for_a_second_batch_and_leaves_out_the_first(told, unit):
+def test_progress_time_left_leaves_out_the_first_batch(told, unit):
   """The first batch compiles: 60 s for 1 of 101, and 0.5 s for each of the others."""
   shown = progress_lib.Progress(told.append, "pictures", 101, unit)
   for told.now, done in ((60.0, 1), (63.0, 7), (110.0, 101)):

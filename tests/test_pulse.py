@@ -54,7 +54,7 @@ def place(tmp_path_factory):
   gin.clear_config()
 
 
-def test_both_runs_can_be_watched(place):
+def test_live_pages_of_both_runs(place):
   for name in ("tags", "model"):
     page = (place / f"{name}.html").read_text(encoding="utf-8")
     assert page.count("<article") == 4 and "Step 4 of 4" in page
@@ -103,7 +103,7 @@ def evaluated(place):
   return place / "eval", printed.getvalue()
 
 
-def test_the_evaluation_writes_a_row_a_language(evaluated):
+def test_eval_writes_a_row_per_language(evaluated):
   folder, printed = evaluated
   table = json.loads((folder / "table.json").read_text(encoding="utf-8"))
   # Eight emoji may leave Maori or Quechua without a name; the other 34 have all of them.
@@ -136,7 +136,7 @@ def test_a_model_folder_can_be_moved(place, tmp_path, capsys):
   assert {row["image/key"] for row in rows} == {picture.stem}
 
 
-def test_bad_pictures_are_one_line(place, tmp_path, capsys):
+def test_caption_of_broken_images_is_one_line(place, tmp_path, capsys):
   (tmp_path / "a.jpg").write_text("<html>not a picture</html>")
   good = next(pathlib.Path(place / "data/test/images").iterdir()).read_bytes()
   (tmp_path / "b.png").write_bytes(good[: len(good) // 2])
@@ -146,7 +146,7 @@ def test_bad_pictures_are_one_line(place, tmp_path, capsys):
     assert len([line for line in error if line.startswith("xmcap: error:")]) == 1 and name in error[-1]
 
 
-def test_training_goes_on_where_it_was(place, capsys):
+def test_train_resumes_from_its_checkpoint(place, capsys):
   run("train", *COMMON, "--gin_file=runs/pretrain_tags.gin", f"--gin.DATA_DIR={place / 'data'}",
       f"--gin.MODEL_DIR={place / 'tags'}", *SMALL, "--gin.BATCH_SIZE=8", "--gin.TOTAL_STEPS=6")  # fmt: skip
   assert "resuming from step 4" in capsys.readouterr().out

@@ -65,7 +65,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
   assert not any(map(alive, pids))
 
 
-def test_workers_that_start_when_their_parent_is_gone_do_nothing(tmp_path):
+def test_workers_started_after_their_parents_death_do_nothing(tmp_path):
   path, done = tmp_path / "program.py", tmp_path / "done"
   path.write_text(KILLED_EARLY)
   # Its standard output stays open as long as any of them lives.

@@ -1,4 +1,4 @@
-"""The gin files of the paper's runs: what they come to, and that one of them trains."""
+"""The gin files of the paper's runs: their resolved settings, and two training steps."""
 
 import inspect
 import re
@@ -43,7 +43,7 @@ def corpus(tmp_path_factory):
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("model", MODELS)
-def test_a_model_and_a_run_are_enough(run, model):
+def test_model_and_run_gin_files_are_a_complete_configuration(run, model):
   # tiny's rows are those of a vocabulary that is not here.
   configuration.parse(
     [f"models/{model}.gin", f"runs/{run}.gin"], ["T5Config.vocab_size=250112"] if model == "tiny" else []
@@ -56,7 +56,7 @@ def test_a_model_and_a_run_are_enough(run, model):
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_rates_of_the_paper(run):
+def test_learning_rates_of_the_paper(run):
   configuration.parse(["models/bb.gin", f"runs/{run}.gin"])
   optimizer = Arguments()["optimizer"]()
   assert optimizer.transformation.__name__ == "adafactor"
@@ -65,7 +65,7 @@ def test_the_rates_of_the_paper(run):
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_what_the_paper_does_not_print_is_what_train_gin_says(run):
+def test_paper_runs_keep_unprinted_settings_of_train_gin(run):
   configuration.parse(["models/bb.gin", f"runs/{run}.gin"])
   found = Arguments()
   optimizer = found["optimizer"]()
@@ -86,7 +86,7 @@ def test_what_the_paper_does_not_print_is_what_train_gin_says(run):
 
 
 @pytest.mark.parametrize("run, clipped", [("train", None), ("quickstart", 1.0), ("pretrain_tags", 1.0)])
-def test_which_runs_clip_the_gradient(run, clipped):
+def test_clip_norm_of_runs(run, clipped):
   configuration.parse(["models/tiny.gin", "data/emoji36.gin", f"runs/{run}.gin"])
   assert Arguments()["optimizer"]().clip_norm == clipped
 
@@ -191,7 +191,7 @@ def test_fine_tuning_lasts_one_epoch_of_captions(corpus):
 
 
 @pytest.mark.slow
-def test_a_real_run_trains_two_steps(corpus, tmp_path, capsys):
+def test_train_coco35l_gin_trains_two_steps(corpus, tmp_path, capsys):
   code = cli.main([
     "train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.gin", f"--gin.DATA_DIR={corpus}",
     f"--gin.MODEL_DIR={tmp_path / 'model'}", "--gin.BATCH_SIZE=4", "--gin.TOTAL_STEPS=2",

@@ -1,4 +1,4 @@
-"""What a process imports and prints before its answer; each test has a process of its own."""
+"""Imports and messages at start-up; each test has a process of its own."""
 
 import json
 import os
@@ -41,7 +41,7 @@ _AS_A_USERS = _without("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "TPU_", "TF_")
 """Where libtpu is installed, but no TPU is there, and nobody has said so: it is to say nothing of that."""
 
 
-def test_a_library_user_never_meets_tensorflow_nor_what_libtpu_says(folder):
+def test_load_captioner_imports_no_tensorflow_and_prints_nothing(folder):
   done = _python(
     _AT_EXIT
     + """
@@ -119,12 +119,12 @@ print(json.dumps(found))
 @pytest.mark.parametrize(
   "number", range(len(_MISSPELLED)), ids=lambda number: _MISSPELLED[number][0][-1][:40]
 )
-def test_a_misspelled_name_is_found_before_anything_heavy_is_imported(refused, number):
+def test_misspelled_gin_name_is_refused_before_heavy_imports(refused, number):
   code, said = refused[number]
   assert code == 2 and _MISSPELLED[number][1] in said
 
 
-def test_what_is_no_note_comes_back():
+def test_without_notes_prints_other_lines():
   code = """
 import os
 from xmcap import quiet
@@ -136,7 +136,7 @@ os.write(2, b"after\\n")
   assert _python(code).stderr == "something else\nafter\n"
 
 
-def test_what_libraries_log_stays_off_the_terminal_and_our_own_warnings_have_our_name():
+def test_guard_logs_hides_library_logs_and_names_own_warnings():
   code = """
 import pathlib, sys
 from xmcap import quiet
@@ -161,7 +161,7 @@ exec(compile(source, pathlib.Path(quiet.__file__).with_name("evaluation") / "som
   ]
 
 
-def test_either_order_of_imports_gives_seqio_the_tasks_and_importing_tensorflow_prints_nothing():
+def test_seqio_tasks_register_in_either_import_order():
   # What both orders need most of the time for is imported once, before the process forks.
   code = """
 from xmcap import quiet

@@ -1,4 +1,4 @@
-"""Foreign text in messages and on the terminal: what is escaped, what stays, and that nothing goes past the guard."""
+"""Foreign text in messages and on the terminal: escaping, and the guard of the standard streams."""
 
 import json
 import os
@@ -30,7 +30,7 @@ HOSTILE = "a\x1b[2J\x9b1mb\u202ecod.exe\nxmcap: all is well\r\x7f\u2028\udcff"
     ("\ue000", "\\ue000"), ("\u0378", "\\u0378"), ("\U000e0041", "\\udb40\\udc41"), ("\U0010ffff", "\\udbff\\udfff"),
   ],
 )  # fmt: skip
-def test_what_moves_or_hides_is_escaped(character, escaped):
+def test_shown_escapes_control_and_invisible_characters(character, escaped):
   assert terminal.shown(f"a{character}b") == f"a{escaped}b"
   assert not terminal.is_plain(character)
 
@@ -46,11 +46,11 @@ def test_what_moves_or_hides_is_escaped(character, escaped):
     "👩\u200d🚒 🏳️\u200d🌈 e\u0301 C:\\new",
   ],
 )
-def test_what_people_write_stays(text):
+def test_shown_keeps_text_of_all_languages(text):
   assert terminal.shown(text) == text and terminal.is_plain(text)
 
 
-def test_a_long_text_is_cut():
+def test_shown_truncates_long_text():
   assert terminal.shown("a" * 200) == "a" * 200
   assert terminal.shown("a" * 201) == "a" * 197 + "..."
   assert len(terminal.shown("\x1b" * 10**6)) == 200
@@ -65,7 +65,7 @@ def test_shown_is_one_plain_line_and_shown_again_the_same(text):
 
 
 @given(st.dictionaries(st.text(), st.text()))
-def test_json_says_the_same_when_it_was_escaped(value):
+def test_shown_json_parses_to_the_same_value(value):
   text = json.dumps(value, ensure_ascii=False)
   assert json.loads(terminal.shown(text, limit=None)) == value
 
@@ -109,7 +109,7 @@ raise ValueError(text)
 """
 
 
-def test_nothing_goes_past_the_guard():
+def test_guard_escapes_all_output_of_a_process():
   done = subprocess.run(
     [sys.executable, "-c", _GUARDED.format(text=HOSTILE)],
     capture_output=True,
@@ -122,7 +122,7 @@ def test_nothing_goes_past_the_guard():
   assert b"ValueError" in done.stderr and b"Current thread" in done.stderr
 
 
-def test_the_command_is_guarded(tmp_path):
+def test_xmcap_command_output_is_guarded(tmp_path):
   """A folder's name comes back in the error of a command that was really started."""
   done = subprocess.run(
     [sys.executable, "-m", "xmcap.cli", "data", "stats", f"{tmp_path}/\x1b[31m\u202e"], capture_output=True
@@ -160,7 +160,7 @@ cli.console()
     ("> /dev/null 2>&-", 0, ""),
   ],
 )  # fmt: skip
-def test_a_command_writes_its_files_though_nobody_reads_what_it_prints(output, code, said, tmp_path):
+def test_command_writes_its_files_with_stdout_closed(output, code, said, tmp_path):
   script = f'"$1" -c "$2" "$3" writes {output}; exit ${{PIPESTATUS[0]}}'
   done = subprocess.run(
     ["bash", "-c", script, "bash", sys.executable, _OUTPUTS, str(tmp_path)], capture_output=True, text=True
@@ -169,7 +169,7 @@ def test_a_command_writes_its_files_though_nobody_reads_what_it_prints(output, c
   assert [path.read_text() for path in sorted(tmp_path.iterdir())] == ["written"] * 3
 
 
-def test_a_command_that_only_prints_ends_with_its_reader(tmp_path):
+def test_printing_command_ends_on_a_broken_pipe(tmp_path):
   script = '"$1" -c "$2" "$3" "only prints" | head -c 1; exit ${PIPESTATUS[0]}'
   done = subprocess.run(
     ["bash", "-c", script, "bash", sys.executable, _OUTPUTS, str(tmp_path)], capture_output=True, text=True
@@ -178,7 +178,7 @@ def test_a_command_that_only_prints_ends_with_its_reader(tmp_path):
   assert [path.name for path in tmp_path.iterdir()] == ["0"]
 
 
-def test_closed_streams_take_no_other_files_place(tmp_path):
+def test_closed_standard_streams_are_reopened(tmp_path):
   script = "import os, sys; from xmcap import terminal; terminal.guard(); print(os.open(os.devnull, 0))"
   script += "; print(1, file=sys.stderr)"
   done = subprocess.run(
@@ -187,7 +187,7 @@ def test_closed_streams_take_no_other_files_place(tmp_path):
   assert int(done.stdout) > 2
 
 
-def test_a_working_folder_that_is_gone_is_one_line(tmp_path):
+def test_removed_working_folder_is_one_line(tmp_path):
   script = 'mkdir "$2"; cd "$2"; rmdir "$2"; "$1" -m xmcap.cli data select candidates.csv --out=out'
   done = subprocess.run(
     ["bash", "-c", script, "bash", sys.executable, str(tmp_path / "gone")], capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""The walks of docs/architecture.md lead through the files that they name: those that run when the thing is done."""
+"""The walks of docs/architecture.md name the files that run, traced."""
 
 import json
 import pathlib
@@ -46,7 +46,7 @@ def _walked(function) -> list[str]:
   return list(walked)
 
 
-def test_a_caption_walks_through_eight_files_in_their_order(tmp_path):
+def test_walk_of_a_caption_in_architecture_md(tmp_path):
   rows = [
     {"image/key": key, "image/locale": "", "en": {"caption": [text]}}
     for key, text in (("1", "a dog"), ("2", "a cat"))
@@ -71,7 +71,7 @@ def test_a_caption_walks_through_eight_files_in_their_order(tmp_path):
   assert [name for name in walked if name in inner] == inner
 
 
-def test_a_training_step_walks_through_ten_files():
+def test_walk_of_a_training_step_in_architecture_md():
   objective = CaptionObjective(
     ViTConfig(8, 1, 16, 2, 4, 8, dtype="float32"), T5Config(32, 8, 2, 4, 1, 1, 16, dtype="float32")
   )

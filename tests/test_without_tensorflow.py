@@ -101,7 +101,7 @@ def _train(corpus, model, *more):
   ]  # fmt: skip
 
 
-def test_from_pictures_to_a_served_captioner(photos, tmp_path):
+def test_build_train_caption_and_serve_without_tensorflow(photos, tmp_path):
   corpus, model, picture = tmp_path / "corpus", tmp_path / "model", photos / "images/00.png"
   called([
     _built(photos, corpus),
@@ -121,7 +121,7 @@ def test_from_pictures_to_a_served_captioner(photos, tmp_path):
   assert b"train/loss" in events.read_bytes()
 
 
-def test_a_run_in_a_bucket(photos, tmp_path, store):
+def test_train_in_a_bucket_without_tensorflow(photos, tmp_path, store):
   """The records, the checkpoints, the metrics and TensorBoard's files."""
   corpus, model = tmp_path / "corpus", "gs://bucket/run"
   called([_built(photos, corpus), _train(corpus, model), _train(corpus, model, "--gin.TOTAL_STEPS=4")])
@@ -132,13 +132,13 @@ def test_a_run_in_a_bucket(photos, tmp_path, store):
   assert steps[-1] == 4
 
 
-def test_embeddings_of_a_dual_tower(photos, tmp_path, tiny_dir):  # noqa: F811
+def test_embed_of_a_dual_tower_without_tensorflow(photos, tmp_path, tiny_dir):  # noqa: F811
   run = dual.write_run(tmp_path / "dual", f"{tiny_dir}/vocabulary.model")
   called([["embed", f"--model_dir={run}", f"--out={tmp_path / 'out'}", f"--images={photos / 'images'}"]])
   assert np.load(tmp_path / "out/pictures.npy").shape[0] == 40
 
 
-def test_a_plan(tmp_path):
+def test_plan_without_tensorflow(tmp_path):
   pytest.importorskip("libtpu")
   called([
     ["plan", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin",
