@@ -192,7 +192,7 @@ assert cli.main(["score", "--references={files}/references.jsonl", "--prediction
   (["compare", "gs://bucket/a", "gs://bucket/b"], "DIR=gs://bucket/a"),
   (["human", "sxs", "--ratings=r.csv", "--scores=a=gs://bucket/a"], "--scores=gs://bucket/a"),
 ])  # fmt: skip
-def test_a_command_for_local_files_names_the_address_in_a_bucket_as_it_was_given(words, named, capsys):
+def test_command_for_local_files_refuses_a_bucket_address(words, named, capsys):
   assert cli.main(words) == 2
   error = capsys.readouterr().err
   assert f"{named}: this command reads and writes local files" in error and error.count("\n") == 1

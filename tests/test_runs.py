@@ -153,7 +153,7 @@ def test_runs_by_source_complete_a_captioner_s_run(base, run, sources):
   )
 
 
-def test_a_captioner_from_a_dual_tower_differs_from_the_quickstart_s_by_its_start_alone():
+def test_contrastive_then_caption_gin_differs_only_in_its_start():
   found = []
   for run in ("quickstart", "contrastive_then_caption"):
     configuration.parse(["models/tiny.gin", "data/emoji36.gin", f"runs/{run}.gin"])

@@ -114,7 +114,7 @@ def test_a_missing_file_of_a_big_file_is_named(tmp_path, name):
   assert f"{name} is missing" in refused(path)
 
 
-def test_embeddings_of_half_precision_or_the_other_byte_order_stay_in_their_file(tmp_path, vectors):
+def test_embeddings_in_float16_or_big_endian_stay_memory_mapped(tmp_path, vectors):
   (tmp_path / "keys.txt").write_text("".join(f"{key}\n" for key in KEYS))
   for dtype in ("<f2", ">f4"):
     np.save(tmp_path / "pictures.npy", vectors.astype(dtype))

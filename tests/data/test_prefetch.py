@@ -37,7 +37,7 @@ def test_several_threads_share_one_job():
   assert list(prefetch([Job([meet.wait, meet.wait], sorted)], workers=2, depth=1)) == [[0, 1]]
 
 
-def test_a_job_runs_on_the_thread_that_asks():
+def test_job_run_uses_the_calling_thread():
   assert Job([threading.current_thread] * 2, set).run() == {threading.current_thread()}
 
 

@@ -132,7 +132,7 @@ def test_threads_read_the_same_source(tmp_path):
       assert [r.key for r in found] == [f"{number:016x}" for number in order]
 
 
-def test_tfds_reads_the_same(tmp_path):
+def test_tfds_reads_the_same_records(tmp_path):
   write(tmp_path)
   source = tfds.builder_from_directory(tmp_path).as_data_source(split="train")
   example = source[4]

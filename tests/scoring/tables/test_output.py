@@ -55,7 +55,7 @@ def test_score_files_writes_all_outputs(files, tmp_path):
   assert read_system(tmp_path / "out").table.rows == result.table.rows
 
 
-def test_only_tables(files, tmp_path):
+def test_only_tables_writes_four_tables(files, tmp_path):
   score_files(*files, tmp_path / "out", only_tables=True)
   assert sorted(os.listdir(tmp_path / "out")) == [f"table.{end}" for end in ("csv", "json", "md", "tex")]
 

@@ -69,7 +69,7 @@ def test_json_is_as_documented():
   }
 
 
-def test_json_with_intervals():
+def test_table_json_with_intervals():
   table = _table(["en", "de"])
   value = json.loads(dataclasses.replace(table, intervals=_intervals(table)).as_json())
   assert value["languages"]["de"]["cider_d"] == {"score": 0.5, "low": 0.0, "high": 1.0}
@@ -151,7 +151,7 @@ def test_csv_with_intervals_and_a_column_beside():
   assert json.loads(table.as_json())["differences"] == {"paper": {"de": 0.25}}
 
 
-def test_markdown_and_latex():
+def test_table_markdown_and_latex():
   table = _table(languages.LANGUAGES, title="a <b> | c")
   assert "| ar | Arabic | 3,600 | 7,200 | 0.000 | 0.000 | 12.5% |" in table.as_markdown()
   assert "| **mean** | **35 languages (all but quz)** |  |" in table.as_markdown()

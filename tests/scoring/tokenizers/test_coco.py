@@ -152,7 +152,7 @@ def test_xm100_drops_spaces_of_chinese_predictions_only(java):
   assert words.together(["两 只  猫"], [["两 只 猫"]]) == ([["两只", "猫"]], [[["两", "只", "猫"]]])
 
 
-def test_versions_name_what_splits(monkeypatch):
+def test_versions_name_the_word_splitter(monkeypatch):
   assert tokenizers.get("coco_spacy", "th").version.endswith(".spacy-th.pythainlp-5.4.0")
   assert tokenizers.get("coco_spacy", "zh").version.endswith(".spacy-zh.characters")
   assert tokenizers.get("coco_spacy", "de").version == tokenizers.get("coco", "de").version

@@ -93,7 +93,7 @@ def test_default_tokenizer_words_equal_the_segmenter_on_102_000_captions(languag
   _check(language, _FULL)
 
 
-def test_thai_as_nfkc_leaves_it_is_the_same_words():
+def test_thai_words_are_the_same_after_nfkc():
   import unicodedata
 
   texts = list(_captions("th", 300))

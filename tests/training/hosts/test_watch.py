@@ -85,7 +85,7 @@ def test_watch_location_is_the_innermost_frame_of_the_package(looking):
   assert not state.waits and state.location.startswith("watch.py:"), "the innermost frame of the package"
 
 
-def test_limits_are_checked():
+def test_negative_hang_limits_are_refused():
   with pytest.raises(UsageError, match=r"HangLimits.step is -1"):
     watch.HangLimits(step=-1)
 
