@@ -94,8 +94,13 @@ def _name(path: pathlib.Path) -> str:
 
 
 TEXTS = {_name(path): path.read_text(encoding="utf-8") for path in FILES}
-MODULES = {name: ast.parse(text) for name, text in TEXTS.items()}
 PACKAGES = {_name(path) for path in FILES if path.stem == "__init__"}
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+  """The syntax tree of a module; all take seconds, so that the first test makes them."""
+  return ast.parse(TEXTS[module])
 
 
 def _room(module: str) -> str:
@@ -110,10 +115,10 @@ def _package(module: str) -> str:
 def _modules_of(node: ast.AST) -> set[str]:
   """The modules of xmcap that an import statement names."""
   if isinstance(node, ast.Import):
-    return {alias.name for alias in node.names} & set(MODULES)
+    return {alias.name for alias in node.names} & set(TEXTS)
   if isinstance(node, ast.ImportFrom) and node.module:
     named = {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name if name in MODULES else node.module for name in named} & set(MODULES)
+    return {name if name in TEXTS else node.module for name in named} & set(TEXTS)
   return set()
 
 
@@ -122,11 +127,11 @@ def _imported(module: str) -> dict[int, set[str]]:
   """Line -> modules, of the import statements of a module, also those in functions; not those for type hints alone."""
   for_hints = {
     id(inner)
-    for node in ast.walk(MODULES[module])
+    for node in ast.walk(_tree(module))
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     for inner in ast.walk(node)
   }
-  nodes = [node for node in ast.walk(MODULES[module]) if id(node) not in for_hints]
+  nodes = [node for node in ast.walk(_tree(module)) if id(node) not in for_hints]
   return {node.lineno: found for node in nodes if (found := _modules_of(node))}
 
 
@@ -147,7 +152,7 @@ def _goes_down(room: str, other: str) -> bool:
 def test_imports_go_down_the_floors():
   wrong = {
     (module.removeprefix("xmcap."), other.removeprefix("xmcap."))
-    for module in MODULES.keys() - set(DOORS)
+    for module in TEXTS.keys() - set(DOORS)
     for others in _imported(module).values()
     for other in others
     if not _goes_down(_room(module), _room(other))
@@ -158,7 +163,7 @@ def test_imports_go_down_the_floors():
 def test_training_loads_nothing_of_scoring():
   wrong = {
     (module, other)
-    for module in MODULES
+    for module in TEXTS
     for others in _imported(module).values()
     for other in others
     if _room(module) in TRAINING and _room(other) in ("scoring", "pages", "ranked", "human")
@@ -169,7 +174,7 @@ def test_training_loads_nothing_of_scoring():
 def test_no_two_packages_import_each_other():
   pairs = {
     (_package(module), _package(other))
-    for module in MODULES.keys() - set(DOORS)
+    for module in TEXTS.keys() - set(DOORS)
     for others in _imported(module).values()
     for other in others
     if _package(module) != _package(other) and "xmcap" not in (_package(module), _package(other))
@@ -201,7 +206,7 @@ def test_rooms_keep_their_budgets():
 
 def test_no_module_imports_itself_through_others():
   graph = {}
-  for module in MODULES.keys() - set(DOORS):
+  for module in TEXTS.keys() - set(DOORS):
     packages = {module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)}
     # A package is loaded before its modules, which may use what it holds; a door leads to all rooms.
     graph[module] = set().union(*_imported(module).values()) - packages - {module, *DOORS}
@@ -211,9 +216,7 @@ def test_no_module_imports_itself_through_others():
 @functools.cache
 def _imported_at_once(module: str) -> set[str]:
   """The modules that a module imports outside functions."""
-  top = [
-    node for node in MODULES[module].body if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If)
-  ]
+  top = [node for node in _tree(module).body if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.If)]
   return set().union(*(_modules_of(node) for outer in top for node in ast.walk(outer)))
 
 
@@ -252,7 +255,7 @@ CALLED_BY = {"xmcap.families.plugs.stabilizer": "xmcap.models.decoding.generator
 def test_no_configurable_is_registered_late():
   """Whoever locks gin before he uses xmcap, as t5x does, can load no module that registers a configurable."""
   late = []
-  for module in MODULES:
+  for module in TEXTS:
     if module in FRONT or module.startswith("xmcap.commands."):
       continue
     for line, modules in _imported(module).items():

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.neighbors import NearestNeighbors
 
 from tests.options import changed
 from xmcap import cli
@@ -207,6 +206,8 @@ def _top(folder, *more):
 
 
 def test_the_nearest_sentences_are_those_of_scikit_learn(tmp_path, monkeypatch, capsys):
+  from sklearn.neighbors import NearestNeighbors
+
   texts = [f"第{number}句" for number in range(30)]
   pictures, pool = _pool(tmp_path, texts)
   monkeypatch.setattr(score_matrices, "_CELLS", 100)  # three pictures at once

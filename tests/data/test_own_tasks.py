@@ -2,11 +2,13 @@
 
 import gin
 import pytest
-import seqio
 
+from tests import lazily
 from xmcap.data import record_writer, registry
 from xmcap.data.records import LANGUAGES, Caption, Record
 from xmcap.errors import UsageError
+
+seqio = lazily.Module("seqio")
 
 
 def corpus(folder, codes):

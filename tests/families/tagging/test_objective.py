@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from tests import drawn_params
+from tests import drawn_params, lazily
 from tests.corpora import label_folders
 from xmcap.families.tagging.objective import LabelObjective
 from xmcap.models.vit import ViTConfig
 
-torch = pytest.importorskip("torch")
+torch = lazily.Module("torch")
 
 WIDTH, HIDDEN, ROWS = 5, 7, 6
 VIT = ViTConfig(width=8, depth=1, mlp_dim=8, num_heads=2, patch_size=8, image_size=8, dtype="float32")

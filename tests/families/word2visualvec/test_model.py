@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import lazily
 from xmcap.errors import UsageError
 from xmcap.families.word2visualvec.model import Gru, Word2VisualVec, Word2VisualVecConfig
 from xmcap.models.layers import normalized
 
-torch = pytest.importorskip("torch")
+torch = lazily.Module("torch")
 
 ROWS, LENGTH, READ, WIDTH, HIDDEN, WORDS, OUT = 4, 6, 5, 3, 7, 9, 8
 LENGTHS = (3, 6, 1, 4)  # the second is longer than what the GRU reads

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import word_folders
+from tests import lazily, word_folders
 from xmcap.errors import UsageError
 from xmcap.families.word2visualvec.model import Word2VisualVecConfig
 from xmcap.families.word2visualvec.objective import Word2VisualVecObjective, contrastive_losses
 
-torch = pytest.importorskip("torch")
+torch = lazily.Module("torch")
 
 CONFIG = Word2VisualVecConfig(4, rnn_width=5, rnn_words=4, hidden=6, relu_output=False)
 

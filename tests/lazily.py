@@ -1,0 +1,15 @@
+"""Modules that take seconds to import, which each worker would spend while it collects tests."""
+
+from typing import Any
+
+import pytest
+
+
+class Module:
+  """A module that is imported when an attribute of it is first used; a test is skipped where it is not installed."""
+
+  def __init__(self, name: str):
+    self._name = name
+
+  def __getattr__(self, attribute: str) -> Any:
+    return getattr(pytest.importorskip(self._name), attribute)
