@@ -35,7 +35,7 @@ def rows(
 
   Args:
     path: a Parquet file, or an Arrow file of either format, which is known by its content.
-    but: names of columns to leave out.
+    but: names of columns to leave out, unless they are of texts.
     most: the most bytes of all rows; None: any number.
 
   Raises:
@@ -81,7 +81,7 @@ def _of_parquet(path: str | os.PathLike, but: Collection[str]) -> Iterator[Any]:
   import pyarrow.parquet as pq
 
   with pq.ParquetFile(path) as file:
-    names = _chosen(file.schema_arrow.names, but)
+    names = _chosen(file.schema_arrow, but)
     packed = os.path.getsize(path)
     for place in range(file.num_row_groups):
       # Not its columns: pyarrow 26.0.1 ends the process at a damaged one.
@@ -104,17 +104,20 @@ def _of_arrow(path: str | os.PathLike, but: Collection[str]) -> Iterator[Any]:
     _check_messages(pa.ipc.MessageReader.open_stream(source))
     source.seek(start)
     with pa.ipc.open_stream(source) as stream:
-      names = _chosen(stream.schema.names, but)
+      names = _chosen(stream.schema, but)
       for batch in stream:
         batch.validate(full=True)
         _check_rows(batch.num_rows, batch.nbytes)
         yield batch.select(names)
 
 
-def _chosen(names: list[str], but: Collection[str]) -> list[str]:
+def _chosen(schema: Any, but: Collection[str]) -> list[str]:
+  import pyarrow as pa
+
+  names = schema.names
   if len(set(names)) < len(names) or not names:
     raise ValueError(f"{len(names)} columns, of which {len(set(names))} have a name of their own")
-  return [name for name in names if name not in but]
+  return [name for name in names if name not in but or pa.types.is_string(schema.field(name).type)]
 
 
 def _check_rows(count: int, size: int) -> None:
