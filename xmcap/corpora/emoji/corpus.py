@@ -21,8 +21,9 @@ import pathlib
 from typing import Any
 
 from xmcap import languages
+from xmcap.corpora.building import release
 from xmcap.corpora.emoji import choice as emoji_choice
-from xmcap.corpora.emoji import emoji100, emoji_tags, release, scenes
+from xmcap.corpora.emoji import emoji100, emoji_tags, scenes
 from xmcap.corpora.emoji import sources as emoji_sources
 from xmcap.corpora.emoji.combinations import Combinations
 from xmcap.corpora.emoji.drawn_split import SEED, Drawing, DrawnSplit, SceneCaptions

@@ -36,9 +36,7 @@ from xmcap.corpora.emoji.cldr import Cldr
 from xmcap.corpora.emoji.combinations import Combinations
 from xmcap.corpora.emoji.drawn_split import SEED, Drawing, DrawnSplit, SceneCaptions
 from xmcap.corpora.emoji.presets import Preset
-from xmcap.corpora.releases.coco_cn import write_tag_lines
 from xmcap.errors import UsageError
-from xmcap.files import files
 from xmcap.progress import Say
 
 MT = "train_mt"
@@ -138,11 +136,7 @@ def write_labels(folder: pathlib.Path, splits: Sequence[DrawnSplit], least: int)
       continue
     made = tag_labels.make(tagged, code, least=least)
     counts_of_labels[code] = len(made.counts)
-    files.make_folder(folder / code)
-    files.write_text(folder / code / "labels.txt", "".join(f"{label}\n" for label in made.counts))
-    for split in dict.fromkeys(split for _, split, _ in made.pictures):
-      rows = ((key, code, labels) for key, of, labels in made.pictures if of == split)
-      write_tag_lines(folder / code / f"{split}.jsonl", rows)
+    tag_labels.write(folder / code, made, code)
   if not counts_of_labels:
     raise UsageError(f"no tag is on {least} pictures of train: choose a larger --num_train")
   return counts_of_labels

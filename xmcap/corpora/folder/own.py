@@ -8,13 +8,12 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from xmcap.corpora.building import build, splits
+from xmcap.corpora.building import build, release, splits
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.file_names import FOLDER
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.pictures import ByPath
 from xmcap.corpora.building.splits import Split
-from xmcap.corpora.emoji import release
 from xmcap.corpora.folder import beside, columnar, staging, text_files
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
