@@ -70,7 +70,7 @@ BUDGETS = {
   "training": 5_440,
   "evaluation": 3_120,
   "published": 750,
-  "corpora": 8_720,
+  "corpora": 8_730,
   "families": 4_170,
   "convert": 3_170,
   "dry_run": 640,

@@ -39,7 +39,7 @@ def cells(
   notes = [] if notes is None else notes
   delimiter, is_named = separator(text.lstrip("\r\n").split("\n", 1)[0], delimiter)
   literal = delimiter == "|"
-  if delimiter == "\t" and '"' in text and not _is_quoted(text, source.name):
+  if delimiter == "\t" and '"' in text and not is_quoted(io.StringIO(text, newline=""), source.name):
     literal = True
     notes.append("quotation marks are part of the captions, as not all of them are those of CSV")
   columns: list[str] = []
@@ -111,12 +111,17 @@ def rows(lines: Iterable[str], delimiter: str, literal: bool, name: str) -> Iter
     ) from error
 
 
-def _is_quoted(text: str, name: str) -> bool:
-  """Whether the quotation marks between tabs can be those of CSV."""
+def is_quoted(lines: Iterable[str], name: str) -> bool:
+  """Whether the quotation marks between tabs can be those of CSV, so that they enclose cells."""
+  widths: set[int] = set()
   try:
-    return len({len(row) for _, row in rows(io.StringIO(text, newline=""), "\t", False, name)}) == 1
+    for _, row in rows(lines, "\t", False, name):
+      widths.add(len(row))
+      if len(widths) > 1:
+        return False
   except UsageError:
     return False
+  return True
 
 
 def _swallowed(row: list[str], delimiter: str) -> str:

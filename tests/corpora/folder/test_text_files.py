@@ -103,6 +103,11 @@ def test_quotation_marks_in_tsv_are_characters(build):
   assert build("c.tsv", text, "--language=en")[2] == english('"a" dog', '5" tall', '"open', '"whole"')
 
 
+def test_quotation_marks_in_tsv_enclose_cells_if_all_do(build):
+  text = 'caption\tfile\n"a ""red"" dog"\tp0.jpg\n"two\nlines"\tp1.jpg\n'
+  assert build("c.tsv", text, "--language=en")[2] == english('a "red" dog', "two lines")
+
+
 @pytest.mark.parametrize(
   ("text", "line"),
   [

@@ -125,7 +125,7 @@ def _of_table(source: Input, delimiter: str, name: str, problems: Problems) -> I
   if "\0" in first:
     raise UsageError(f"{source.name}: not UTF-8: save the table as `CSV UTF-8`")
   # Quotation marks are characters in the tables of CC3M, WIT (.tsv) and Flickr30k (`|`).
-  literal = delimiter == "\t"
+  literal = delimiter == "\t" and not _is_quoted(source)
   delimiter, is_named = tables.separator(first, delimiter)
   all_rows = tables.rows(itertools.chain([first], lines), delimiter, literal or delimiter == "|", source.name)
   names: list[str] = []
@@ -145,6 +145,11 @@ def _of_table(source: Input, delimiter: str, name: str, problems: Problems) -> I
       yield Placed(where, dict(zip(names, map(_listed, cells), strict=True)))
   if not names:
     _check_header(names, f"{source.name}, line 1")
+
+
+def _is_quoted(source: Input) -> bool:
+  with Input(source.path) as again:
+    return tables.is_quoted(again.table_lines(), source.name)
 
 
 def _listed(cell: str) -> Any:
