@@ -73,34 +73,34 @@ def _of_document(document: Any, name: str, problems: Problems) -> Iterator[Place
 
 def _of_annotations(document: dict[str, Any], name: str, problems: Problems) -> Iterator[Placed]:
   """Yields annotations as COCO's and MSR-VTT's, with the name of the picture instead of its id."""
-  of_images, of_captions, of_image, of_caption = documents.tables(document)
-  images, annotations = document.get(of_images), document[of_captions]
+  images_member, captions_member, id_field, key_field = documents.tables(document)
+  images, annotations = document.get(images_member), document[captions_member]
   if not isinstance(images, list) or not isinstance(annotations, list):
-    raise UsageError(f"{name}: '{of_images}' and '{of_captions}' must be lists, as in COCO's JSON")
-  about = _Images()
+    raise UsageError(f"{name}: '{images_member}' and '{captions_member}' must be lists, as in COCO's JSON")
+  images_by_id = _Images()
   for place, image in enumerate(images):
     fields = image if isinstance(image, dict) else {}
-    id = layouts.plain_id(fields.get(of_image))
-    file_name = documents.file_name(fields) or (id if of_image == "video_id" else "")
+    id = layouts.plain_id(fields.get(id_field))
+    file_name = documents.file_name(fields) or (id if id_field == "video_id" else "")
     if id is not None and file_name:
       split = {"split": fields["split"]} if "split" in fields else {}
-      about.add(id, {"file_name": file_name, **split})
+      images_by_id.add(id, {"file_name": file_name, **split})
     else:
-      problems.add("missing_field", f"{name}, {of_images}[{place}]", f"no '{of_image}' or no 'file_name'")
+      problems.add("missing_field", f"{name}, {images_member}[{place}]", f"no '{id_field}' or no 'file_name'")
   for place, annotation in enumerate(annotations):
-    where = f"{name}, {of_captions}[{place}]"
-    written = annotation.get(of_caption) if isinstance(annotation, dict) else None
+    where = f"{name}, {captions_member}[{place}]"
+    written = annotation.get(key_field) if isinstance(annotation, dict) else None
     id = layouts.plain_id(written)
     if id is None:
-      problems.add("missing_field", where, f"no '{of_caption}', or one that is no id: {shown(written, 40)}")
-    elif (of_id := about.get(id)) is None:
-      first = images[0].get(of_image) if images and isinstance(images[0], dict) else None
+      problems.add("missing_field", where, f"no '{key_field}', or one that is no id: {shown(written, 40)}")
+    elif (image_fields := images_by_id.get(id)) is None:
+      first = images[0].get(id_field) if images and isinstance(images[0], dict) else None
       kind, other = type(written).__name__, type(first).__name__
-      detail = f"{of_caption} {shown(written, 40)} ({kind}) is not among the {of_images}"
+      detail = f"{key_field} {shown(written, 40)} ({kind}) is not among the {images_member}"
       problems.add("unknown_id", where, f"{detail}, such as {shown(first, 40)} ({other})")
     else:
-      rest = {key: value for key, value in annotation.items() if key not in ("id", of_caption)}
-      yield Placed(where, {**of_id, **rest})
+      rest = {key: value for key, value in annotation.items() if key not in ("id", key_field)}
+      yield Placed(where, {**image_fields, **rest})
 
 
 class _Images:
