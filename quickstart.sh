@@ -21,7 +21,7 @@ report=$runs/eval/report.html
 watch=(--gin_file=runs/watch.gin --gin.LIVE_PAGE="$report" --gin.LivePage.languages="('en', 'ar', 'hi', 'zh')")
 
 echo "== 1/4 building the corpus emoji36: drawn emoji scenes with captions in 36 languages"
-"$xmcap" data build emoji36 --out "$runs/data" --num_train=100000 --difficulty=easy --background=mixed --max_size=0.36
+"$xmcap" data build emoji36 --out "$runs/data" --num_train=100000 --difficulty=easy
 echo "== 2/4 pretraining the ViT on tags: which emoji are in the picture. Watch it: open $report"
 "$xmcap" train "${common[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags" "${watch[@]}" \
   --gin.WATCHED="@TagNames()" --gin.LOOK_EVERY=500 --gin.LivePage.title="Quickstart, step 2 of 4: learning to see" \

@@ -1,5 +1,6 @@
 """What the benchmarks share: a small emoji36 corpus, the tiny model, and medians."""
 
+import dataclasses
 import pathlib
 import statistics
 import tempfile
@@ -9,7 +10,8 @@ from collections.abc import Callable
 import jax
 
 from xmcap import configuration
-from xmcap.corpora.emoji import emoji36
+from xmcap.corpora.emoji import corpus as emoji_corpus
+from xmcap.corpora.emoji.presets import EMOJI36
 from xmcap.data import vocabulary
 
 FILES = ("models/tiny.gin", "data/emoji36.gin", "runs/quickstart.gin")
@@ -18,7 +20,8 @@ FILES = ("models/tiny.gin", "data/emoji36.gin", "runs/quickstart.gin")
 def corpus(pictures: int = 4_096) -> pathlib.Path:
   """A corpus of its own in the temporary folder, made once."""
   out = pathlib.Path(tempfile.gettempdir()) / f"xmcap-benchmark-{pictures}"
-  emoji36.build(out, num_train=pictures, num_validation=64, num_test=256)
+  preset = dataclasses.replace(EMOJI36, num_train=pictures, num_validation=64, num_test=256)
+  emoji_corpus.build(preset, out)
   if not (out / "vocabulary.model").exists():
     vocabulary.train_vocabulary(
       str(out / "vocabulary_text.txt"), str(out / "vocabulary.model"), 4_500, span_words=True

@@ -120,7 +120,7 @@ compare() {
 }
 
 echo "== 1/4 building the corpus emoji_tags: drawn emoji scenes with tags, human and machine-translated captions"
-"$xmcap" data build emoji_tags --out "$runs/data" --num_emoji=120 --difficulty=easy --background=mixed --max_size=0.36
+"$xmcap" data build emoji_tags --out "$runs/data" --num_emoji=120 --difficulty=easy
 [ -e "$runs/zh.model" ] || "$xmcap" data vocabulary "$runs/data" --out "$runs/zh.model" --split=train_mt+train \
   --languages=zh --span_words --size=1500
 [ -e "$runs/words" ] || "$xmcap" data words "$runs/data" --out "$runs/words" --split=train_mt+train \

@@ -13,7 +13,7 @@ xmcap=$venv/bin/xmcap
 common=(--gin_file=models/tiny.gin --gin_file=data/emoji100.gin --gin.DATA_DIR="$runs/data")
 
 echo "== 1/4 building the corpus emoji100: drawn emoji scenes with captions in 101 languages"
-"$xmcap" data build emoji100 --out "$runs/data" --difficulty=easy --background=mixed --max_size=0.36
+"$xmcap" data build emoji100 --out "$runs/data" --difficulty=easy
 echo "== 2/4 pretraining the ViT on tags: which emoji are in the picture"
 "$xmcap" train "${common[@]}" --gin_file=runs/pretrain_tags.gin --gin.MODEL_DIR="$runs/tags"
 echo "== 3/4 training the dual tower from this ViT"

@@ -40,8 +40,8 @@ def main() -> None:
   if not (corpus / "emoji36.json").exists():
     options = [f"--num_train={arguments.pictures}", "--num_validation=64", "--num_test=64"]
     subprocess.run(
-      [sys.executable, "-m", "xmcap.cli", "data", "build", "emoji36", "--out", corpus, "--difficulty=easy",
-       "--background=mixed", "--max_size=0.36", *options], check=True, cwd=ROOT,
+      [sys.executable, "-m", "xmcap.cli", "data", "build", "emoji36", "--out", corpus, "--difficulty=easy", *options],
+      check=True, cwd=ROOT,
     )  # fmt: skip
   size = sum(file.stat().st_size for file in arguments.folder.rglob("*") if file.is_file()) / 2**20
   print(f"{arguments.folder}: {len(list(wheels.glob('*.whl')))} wheels and a corpus, {size:.1f} MiB")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from xmcap.errors import UsageError
-from xmcap.reading import arrow_files, parquet_footer
+from xmcap.reading import arrow_files
 
 _TEXTS = ["A cat on a mat.", "Two dogs play.", "Un gato.", "猫がいる。"]
 _TABLE = pa.table(
@@ -177,20 +177,6 @@ def test_damaged_bytes_never_end_the_process(tmp_path, form):
   )
   assert done.returncode == 0, done.stderr[-2000:]
   assert int(done.stdout) > 20
-
-
-@pytest.mark.parametrize("form", ["parquet", "row groups"])
-def test_the_footer_says_what_pyarrow_says(tmp_path, form):
-  path = tmp_path / "data"
-  path.write_bytes(_FORMS[form])
-  found, metadata = parquet_footer.row_groups(path), pq.ParquetFile(path).metadata
-  assert len(found) == metadata.num_row_groups > 0
-  for place, group in enumerate(found):
-    theirs, sizes = metadata.row_group(place), {}
-    for column in map(theirs.column, range(theirs.num_columns)):
-      packed, size = sizes.get(name := column.path_in_schema.partition(".")[0], (0, 0))
-      sizes[name] = packed + column.total_compressed_size, size + column.total_uncompressed_size
-    assert group == (theirs.num_rows, sizes)
 
 
 def test_a_schema_that_does_not_match_its_statistics_ends_no_process(tmp_path):

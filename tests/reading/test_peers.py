@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.make import workbook
 from xmcap.errors import UsageError
 from xmcap.scoring import read_predictions, read_references, score
 from xmcap.scoring.metrics import document_frequency_files
@@ -28,33 +29,6 @@ def _lines(path, *rows):
 
 def _text(path, text):
   path.write_text(text, encoding="utf-8")
-  return path
-
-
-def _workbook(path, *rows):
-  """Writes the least that Excel takes for a workbook (ECMA-376): strings inline, numbers as numbers."""
-
-  def cell(value):
-    kind, tag = ("inlineStr", "is><t") if isinstance(value, str) else ("n", "v")
-    return f'<c t="{kind}"><{tag}>{value}</{"t></is" if kind == "inlineStr" else "v"}></c>'
-
-  main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-  office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-  package = "http://schemas.openxmlformats.org/package/2006"
-  sheet = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
-  members = {
-    "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
-    "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
-    f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-    "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="Sheet1" '
-    'sheetId="1" r:id="r1"/></sheets></workbook>',
-    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
-    f'Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
-    "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>',
-  }
-  with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-    for name, content in members.items():
-      archive.writestr(name, content)
   return path
 
 
@@ -179,7 +153,7 @@ def test_vlmevalkit_writes_tables(tmp_path, suffix):
     path.write_text("\n".join(quoted))
   else:
     pytest.importorskip("python_calamine")
-    _workbook(path, _COLUMNS, *_TABLE)
+    workbook.write(path, _COLUMNS, *_TABLE)
   assert read_predictions(path, "en") == _PREDICTIONS
   assert read_references(path, language="en") == _REFERENCES
 
@@ -224,7 +198,7 @@ def test_answers_are_never_evaluated(tmp_path, answer):
 
 def test_a_workbook_that_is_none_of_captions_or_broken_is_one_line(tmp_path):
   pytest.importorskip("python_calamine")
-  path = _workbook(tmp_path / "t.xlsx", ("a", "b"), ("1", "2"))
+  path = workbook.write(tmp_path / "t.xlsx", ("a", "b"), ("1", "2"))
   with pytest.raises(UsageError, match="row 2: the columns are 'a, b'; wanted are 'caption'"):
     read_predictions(path, "en")
   with pytest.raises(UsageError, match="an Excel workbook, not text: save the sheet as CSV UTF-8"):
@@ -237,7 +211,7 @@ def test_a_workbook_that_is_none_of_captions_or_broken_is_one_line(tmp_path):
 
 def test_a_workbook_of_several_sheets_is_noted(tmp_path):
   pytest.importorskip("python_calamine")
-  path = _workbook(tmp_path / "t.xlsx", ("image_id", "caption"), ("7", "dog"))
+  path = workbook.write(tmp_path / "t.xlsx", ("image_id", "caption"), ("7", "dog"))
   with zipfile.ZipFile(path) as archive:
     members = {name: archive.read(name) for name in archive.namelist()}
   one = b'<sheet name="Sheet1" sheetId="1" r:id="r1"/>'

@@ -181,3 +181,14 @@ def test_a_column_of_empty_captions_is_refused(tmp_path):
     UsageError, match="all 2 captions are empty; name the column with the captions 'caption'"
   ):
     read_predictions(_write(tmp_path, "p.csv", "image_id,caption,output\n7,,a dog\n8,,a cat\n"), "en")
+
+
+def test_arrow_and_names_of_pictures(tmp_path):
+  pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+  table = pa.table({"image": ["a.jpg", "b.jpg"], "language": ["en", "en"], "caption": ["a dog", "a cat"]})
+  pq.write_table(table, tmp_path / "c.parquet")
+  for make, name in ((pa.ipc.new_file, "file"), (pa.ipc.new_stream, "stream")):
+    with make(tmp_path / f"{name}.arrow", table.schema) as writer:
+      writer.write_table(table)
+  for name in ("c.parquet", "file.arrow", "stream.arrow"):
+    assert read_references(tmp_path / name) == {"a.jpg": {"en": ["a dog"]}, "b.jpg": {"en": ["a cat"]}}

@@ -10,7 +10,7 @@ from typing import Any
 
 from xmcap.commands import base, build_options, data_build_folder
 from xmcap.corpora.building.file_names import BABEL_IMAGENET, CC3M35L, COCO35L, ELSEWHERE, XM3600, ReleasePart
-from xmcap.corpora.emoji.options import DrawnOptions, Emoji36Options, Emoji100Options, EmojiTagsOptions
+from xmcap.corpora.emoji import presets
 from xmcap.errors import UsageError
 from xmcap.files import outputs
 
@@ -18,23 +18,8 @@ from xmcap.files import outputs
 def add(actions) -> None:
   """Declares `data build` of the generated corpora, own pictures, COCO-CN and the other releases."""
   corpora = base.add_group(actions, "build", "CORPUS", "build a corpus")
-  _add_drawn(
-    corpora, "emoji36", Emoji36Options, 4_500,
-    "generated pictures of emoji with captions in 36 languages",
-    "Names come from Unicode CLDR, pictures from Noto Color Emoji.",
-  )  # fmt: skip
-  _add_drawn(
-    corpora, "emoji100", Emoji100Options, 16_000,
-    "pictures of emoji by three artists with captions in 101 languages",
-    "Names come from Unicode CLDR, pictures from Noto, Twemoji and OpenMoji, all fetched with npm. "
-    "OpenMoji's pictures are rendered by resvg-py, of the extra emoji.",
-  )  # fmt: skip
-  _add_drawn(
-    corpora, "emoji_tags", EmojiTagsOptions, 16_000,
-    "pictures of emoji with tags, human and translated captions",
-    "Tags and human captions come from Unicode CLDR, pictures from Noto Color Emoji. The captions of train_mt are "
-    "translated by dictionary, the Chinese ones by CC-CEDICT, of the extra emoji.",
-  )  # fmt: skip
+  for preset in presets.PRESETS:
+    _add_drawn(corpora, preset)
   data_build_folder.add(corpora)
   _add_coco_cn(corpora)
   index = "the SentencePiece model of the runs: also write the index of caption lengths (see `data index`)"
@@ -54,46 +39,49 @@ def add(actions) -> None:
       base.text(command, "--vocabulary", "PATH", index)
 
 
-def _add_drawn(corpora, name: str, kind: type[DrawnOptions], pieces: int, summary: str, details: str) -> None:
-  command = base.add_command(
-    corpora, name, functools.partial(_build_drawn, name), summary, details, extra="train"
-  )
+def _add_drawn(corpora, preset: presets.Preset) -> None:
+  build = functools.partial(_build_drawn, preset)
+  command = base.add_command(corpora, preset.name, build, preset.summary, preset.details, extra="train")
   base.text(command, "--out", "DIR", "folder of the corpus", required=True)
-  # The corpus's own options first.
-  fields = sorted(dataclasses.fields(kind), key=lambda field: field.name in DrawnOptions.__annotations__)
-  for field in fields:
-    settings: dict[str, Any] = {"default": field.default, **field.metadata}
-    add = base.number if "least" in settings else base.text
-    add(command, f"--{field.name}", **settings)
-  tokens = "tokens of the SentencePiece model trained on the captions"
-  base.number(command, "--vocabulary_size", tokens, pieces)
-  base.text(command, "--cache", "DIR", "folder for downloaded packages")
+  for name, help, least in (
+    ("num_emoji", "classes; about 360 emoji are distinguishable", 5),
+    ("num_train", "training pictures with human captions", 1),
+    ("num_validation", "validation pictures", 1),
+    ("num_test", "test pictures", 1),
+    ("vocabulary_size", "tokens of the SentencePiece model trained on the captions", 0),
+  ):
+    base.number(command, f"--{name}", help, getattr(preset, name), least=least)
+  base.text(
+    command, "--difficulty", "NAME", "easy (emoji in much the same places) or medium", preset.difficulty
+  )
+  if preset.source:
+    base.text(
+      command, "--source", "NAME", "of names and pictures: installed, debian, npm or auto", preset.source
+    )
   base.add_processes(command)
-  command.set_defaults(drawn=[field.name for field in fields])
 
 
-def _build_drawn(name: str, arguments) -> None:
+def _build_drawn(preset: presets.Preset, arguments) -> None:
   """Builds a generated corpus, its vocabulary, and the index of the lengths of its captions."""
   from xmcap import languages
-  from xmcap.corpora.emoji import emoji36, emoji100, emoji_tags
+  from xmcap.corpora.emoji import corpus
   from xmcap.data import length_batches
   from xmcap.data.vocabulary import Vocabulary, train_vocabulary
 
-  build = {"emoji36": emoji36.build, "emoji100": emoji100.build, "emoji_tags": emoji_tags.build}[name]
-  splits = emoji_tags.SPLITS if name == "emoji_tags" else ("train", "validation")
-  codes = languages.WIDE if name == "emoji100" else ()
-  names = ("out", "cache", "processes", *arguments.drawn)
-  outputs.keep_apart({"--out": arguments.out}, {"--cache": arguments.cache})
+  options = {field.name for field in dataclasses.fields(preset)} & vars(arguments).keys()
+  preset = dataclasses.replace(preset, **{name: getattr(arguments, name) for name in options})
+  splits = tuple(preset.pictures) if preset.num_mt else ("train", "validation")
+  codes = languages.WIDE if preset.name == "emoji100" else ()
   with outputs.held(arguments.out, arguments.prog):
-    out = build(**{option: getattr(arguments, option) for option in names}, progress=base.say)
+    out = corpus.build(preset, arguments.out, processes=arguments.processes, progress=base.say)
     model = str(out / "vocabulary.model")
     if not os.path.exists(model):
       # Tokens may span words: the names of emoji recur as a whole, and targets become half as long.
       text = str(out / "vocabulary_text.txt")
-      trained = train_vocabulary(text, model, arguments.vocabulary_size, span_words=True, languages=codes)
+      trained = train_vocabulary(text, model, preset.vocabulary_size, span_words=True, languages=codes)
       base.say(f"vocabulary: {trained.size:,} tokens")
     length_batches.write_absent(out, Vocabulary(model), splits, processes=arguments.processes, say=base.say)
-  print(f"{out}: {name} is ready")
+  print(f"{out}: {preset.name} is ready")
 
 
 def _add_coco_cn(corpora) -> None:

@@ -16,7 +16,8 @@ def add(corpora) -> None:
   """Declares the command."""
   command = base.add_command(
     corpora, "folder", _build, "your own pictures and captions",
-    "Reads JSONL, CSV, TSV, COCO's JSON, WebDataset tars, Parquet and Hugging Face datasets (docs/own_data.md). "
+    "Reads JSONL, CSV, TSV, COCO's JSON, workbooks, WebDataset tars, Parquet and Hugging Face datasets, as "
+    "docs/own_data.md lists. "
     "A build that was killed resumes when it is started again.",
     extra="train",
   )  # fmt: skip

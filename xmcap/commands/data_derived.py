@@ -165,9 +165,7 @@ def _add_tags(actions) -> None:
 
 def _tags(arguments) -> None:
   from xmcap.corpora.building import tag_labels
-  from xmcap.corpora.releases import coco_cn
   from xmcap.data import records
-  from xmcap.files import files
 
   if arguments.source not in records.SOURCES:
     raise UsageError(f"--source={arguments.source}: choose one of {', '.join(records.SOURCES)}")
@@ -178,17 +176,13 @@ def _tags(arguments) -> None:
     tag_labels.read_pictures(arguments.dir),
     arguments.language,
     source=arguments.source,
-    given=coco_cn.read_labels(arguments.labels) if arguments.labels else None,
+    given=tag_labels.read(arguments.labels) if arguments.labels else None,
     least=arguments.least,
     most=arguments.most,
   )
   out = pathlib.Path(arguments.out)
   with outputs.held(out, arguments.prog), outputs.together(out):
-    files.make_folder(out)
-    files.write_text(out / "labels.txt", "".join(f"{label}\n" for label in made.counts))
-    for split in dict.fromkeys(split for _, split, _ in made.pictures):
-      rows = ((key, arguments.language, labels) for key, of, labels in made.pictures if of == split)
-      coco_cn.write_tag_lines(out / f"{split}.jsonl", rows)
+    tag_labels.write(out, made, arguments.language)
   print(f"{made.table()}\n{out}: labels.txt, and the labels of each picture")
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from xmcap import extras
 from xmcap.errors import UsageError, one_line
-from xmcap.reading import parquet_footer
 from xmcap.terminal import shown
 
 MAX_ROW = 144 << 20
@@ -23,7 +22,7 @@ MAX_BATCH = 512 << 20
 
 _AT_ONCE = 256 << 20  # bytes that become Python objects at once
 _ROWS = 1024
-_RATIO = 100  # of a row group's size to its compressed size, beyond `_AT_ONCE`
+_RATIO = 100  # of a row group's size to that of its file, beyond `_AT_ONCE`
 # What pyarrow raises besides its own errors, and Python while it reads sizes.
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, MemoryError, SystemError, struct.error)
 _FILE_MAGIC = b"ARROW1\0\0"  # before a stream, in Arrow's file format
@@ -36,7 +35,7 @@ def rows(
 
   Args:
     path: a Parquet file, or an Arrow file of either format, which is known by its content.
-    but: names of columns to leave out.
+    but: names of columns to leave out, unless they are of texts.
     most: the most bytes of all rows; None: any number.
 
   Raises:
@@ -82,13 +81,15 @@ def _of_parquet(path: str | os.PathLike, but: Collection[str]) -> Iterator[Any]:
   import pyarrow.parquet as pq
 
   with pq.ParquetFile(path) as file:
-    names = _chosen(file.schema_arrow.names, but)
-    for place, group in enumerate(parquet_footer.row_groups(path)):
-      sizes = [of_column for name, of_column in group.columns.items() if name not in but]
-      packed, size = (sum(numbers) for numbers in zip(*sizes, strict=True)) if sizes else (0, 0)
+    names = _chosen(file.schema_arrow, but)
+    packed = os.path.getsize(path)
+    for place in range(file.num_row_groups):
+      # Not its columns: pyarrow 26.0.1 ends the process at a damaged one.
+      group = file.metadata.row_group(place)
+      size = group.total_byte_size
       if size > _RATIO * packed + _AT_ONCE:
         raise _TooLargeError(f"its row group would be {size >> 20:,} MB: write smaller row groups")
-      _check_rows(group.rows, size)
+      _check_rows(group.num_rows, size)
       # A column may hold one value in each of its rows, so a row may be as large as the group.
       yield from file.iter_batches(_fitting(size), row_groups=[place], columns=names)
 
@@ -103,17 +104,20 @@ def _of_arrow(path: str | os.PathLike, but: Collection[str]) -> Iterator[Any]:
     _check_messages(pa.ipc.MessageReader.open_stream(source))
     source.seek(start)
     with pa.ipc.open_stream(source) as stream:
-      names = _chosen(stream.schema.names, but)
+      names = _chosen(stream.schema, but)
       for batch in stream:
         batch.validate(full=True)
         _check_rows(batch.num_rows, batch.nbytes)
         yield batch.select(names)
 
 
-def _chosen(names: list[str], but: Collection[str]) -> list[str]:
+def _chosen(schema: Any, but: Collection[str]) -> list[str]:
+  import pyarrow as pa
+
+  names = schema.names
   if len(set(names)) < len(names) or not names:
     raise ValueError(f"{len(names)} columns, of which {len(set(names))} have a name of their own")
-  return [name for name in names if name not in but]
+  return [name for name in names if name not in but or pa.types.is_string(schema.field(name).type)]
 
 
 def _check_rows(count: int, size: int) -> None:

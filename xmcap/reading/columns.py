@@ -32,7 +32,7 @@ _OF_CAPTIONS = r"(?:captions?|caps?|texts?|sentences?|descriptions?)"
 _OF_LANGUAGE = re.compile(
   rf"{_OF_CAPTIONS}[\s_./:-]*\(?(.+?)\)?|\(?(.+?)\)?[\s_./:-]*{_OF_CAPTIONS}", re.IGNORECASE
 )
-_NUMBERED = re.compile(r"(captions?|caps?|references?|refs?|sentences?|comments?)[\s_.-]*\d+", re.IGNORECASE)
+NUMBERED = re.compile(r"(captions?|caps?|references?|refs?|sentences?|comments?)[\s_.-]*\d+", re.IGNORECASE)
 _OF_A_ROW = re.compile(r"\d+|https?://.*|.*\.(jpe?g|png|wav|mp4)|\[\{.*", re.IGNORECASE | re.DOTALL)
 _TABLE_INDEX = ("", "Unnamed: 0", "__index_level_0__")  # how pandas calls its row numbers
 
@@ -113,7 +113,7 @@ def _captions(
     if left := [field for field in (*by_language, *plain) if field not in chosen]:
       notes.append(f"columns of other languages are left out: {shown(', '.join(left))}")
     return tuple(chosen.items()), notes
-  numbered = [name for name in first if _NUMBERED.fullmatch(name)]
+  numbered = [name for name in first if NUMBERED.fullmatch(name)]
   of_references = [name for name in numbered if name.lower().startswith("ref")]
   if of_references:
     numbered = of_references if is_reference else [name for name in numbered if name not in of_references]

@@ -23,10 +23,8 @@ from xmcap.terminal import shown
 Numbered = Iterator[tuple[int | str, dict[str, Any]]]
 
 _FIRST_MEMBER = re.compile(r'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*(\S?)')
-_FIRST = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
-_LATER = re.compile(rb'"(images|annotations)"\s*:\s*\[')
-_TABLES = (("images", "annotations", "id", "image_id"), ("videos", "sentences", "video_id", "video_id"))
-"""The members with the images and with their captions, and the fields of the key in either."""
+_COCO = ("images", "annotations", "id", "image_id")
+_MSR_VTT = ("videos", "sentences", "video_id", "video_id")
 
 
 @dataclasses.dataclass
@@ -64,9 +62,9 @@ def is_object(head: bytes) -> bool:
   return not rest.strip() and isinstance(row, dict) and not _is_row(row)
 
 
-def is_annotations(head: bytes) -> bool:
-  """Whether the first bytes of a file show COCO's annotations rather than rows."""
-  return is_object(head) and (_FIRST.match(head) is not None or _LATER.search(head) is not None)
+def tables(document: dict[str, Any]) -> tuple[str, str, str, str]:
+  """Returns the members with the images and with their captions, and the fields of the key in either."""
+  return _MSR_VTT if "videos" in document else _COCO
 
 
 def of(document: Any, name: str) -> Document:
@@ -105,7 +103,7 @@ def _is_row(value: dict[str, Any]) -> bool:
 
 def _annotations(document: dict[str, Any], name: str) -> Document | None:
   """Captions beside a list of their images: COCO's, also without that list, and MSR-VTT's."""
-  of_images, of_captions, of_image, of_caption = _TABLES["videos" in document]
+  of_images, of_captions, of_image, of_caption = tables(document)
   if of_captions not in document:
     return None
   images: dict[str, dict[str, Any]] = {}
@@ -119,7 +117,7 @@ def _annotations(document: dict[str, Any], name: str) -> Document | None:
   annotations = _objects(document[of_captions], f"{name}, {of_captions}")
   result = Document(f"{of_captions}[{{}}]", annotations, ["MSR-VTT's file"] if of_images == "videos" else [])
   if of_images in document:
-    result.images = {key: _name(image) for key, image in images.items()}
+    result.images = {key: file_name(image) for key, image in images.items()}
     splits = {key: image["split"] for key, image in images.items() if isinstance(image.get("split"), str)}
     result.splits = splits if len(splits) == len(images) else {}
   if twice:
@@ -157,7 +155,7 @@ def _karpathy(document: dict[str, Any], name: str) -> Document | None:
     key = layouts.id_of(image, member, where)
     if key in names:
       raise UsageError(f"{where}: {member} {shown(key)} occurs twice; keep one")
-    names[key], splits[key] = _name(image), layouts.text(image, "split", where)
+    names[key], splits[key] = file_name(image), layouts.text(image, "split", where)
     sentences = _objects(image.get("sentences"), f"{where}, sentences")
     raw = [layouts.text(sentence, "raw", f"{where}, sentences[{place}]") for place, sentence in sentences]
     rows.append((number, {"image_id": key, "caption": raw}))
@@ -250,7 +248,7 @@ def _are_columns(document: dict[str, Any]) -> bool:
   return has_key and len(document) > 1 and all(isinstance(value, list) for value in document.values())
 
 
-def _name(image: dict[str, Any]) -> str:
+def file_name(image: dict[str, Any]) -> str:
   """Returns the name of the picture of an image; "" if there is none."""
   return next((name for field in FILE_NAMES if isinstance(name := image.get(field), str)), "")
 

@@ -133,6 +133,12 @@ class Input:
       if text:
         yield number, text
 
+  def table_lines(self) -> Iterator[str]:
+    """Yields the lines of a table with their ends; bytes that are not UTF-8 become surrogates (PEP 383)."""
+    for block in self._blocks():
+      block = block if self.num_lines else block.removeprefix(codecs.BOM_UTF8)
+      yield from io.StringIO(block.decode("utf-8", "surrogateescape"), newline="")
+
   def distinct_lines(self) -> dict[str, int]:
     """Returns stripped text -> line number for lines that are not blank; UsageError if a text is repeated."""
     numbers: dict[str, int] = {}

@@ -8,7 +8,7 @@ import ast
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from xmcap import languages
@@ -63,7 +63,7 @@ def key_of(row: dict[str, Any], layout: Layout, where: Callable[[int | str], str
   return value if isinstance(value, str) and value else id_of({layout.key: value}, layout.key, where(number))
 
 
-def is_rejected(row: dict[str, Any]) -> bool:
+def is_rejected(row: Mapping[str, Any]) -> bool:
   """Whether a row has a flag that its caption does not count."""
   return not _REJECTED.isdisjoint(row) and any(
     str(row.get(flag)).strip().lower() in ("true", "1", "1.0", "yes") for flag in _REJECTED
@@ -129,10 +129,16 @@ def listed(value: Any, where: str) -> Any:
 
 def id_of(item: dict[str, Any], member: str, where: str) -> str:
   """Returns an id as a string; UsageError if it is neither a whole number nor a string."""
-  value = item.get(member)
+  id = plain_id(item.get(member))
+  if not id:
+    raise UsageError(f"{where}: '{member}' is missing or neither a whole number nor a string")
+  return id
+
+
+def plain_id(value: Any) -> str | None:
+  """Returns an id as a string, 5 and 5.0 as `5`; None if it is no id."""
   if isinstance(value, float) and value.is_integer():
     value = int(value)  # as pandas writes whole numbers beside missing ones
   # In Python True is an int, but it is not a valid id.
-  if not isinstance(value, int | str) or isinstance(value, bool) or value == "":
-    raise UsageError(f"{where}: '{member}' is missing or neither a whole number nor a string")
-  return str(value)
+  is_id = isinstance(value, int | str) and not isinstance(value, bool)
+  return str(value) if is_id else None

@@ -22,7 +22,8 @@ from xmcap.terminal import shown
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".jsonl", ".json", *DELIMITERS, ".txt", ".parquet", ".xlsx")
-_PACKED = (".gz", ".bz2", ".xz")
+PACKED = (".gz", ".bz2", ".xz")
+_ARROW = (b"ARRO", b"\xff\xff\xff\xff")  # Arrow's file and stream
 _KEYED = re.compile(
   r"([^\s#{\[][^\s#]*)(?:(?:#[^\s#]+)*#\d+|(?i:(?<=\.jpg)|(?<=\.jpeg)|(?<=\.png)))(?:[\t ]+(.*))?"
 )
@@ -100,9 +101,11 @@ def of(source: Input | Rows) -> Rows:
 
 
 def split_name(path: str | os.PathLike) -> tuple[str, str]:
-  """Returns the name of a file without its suffix, and the suffix; that of its compression counts for neither."""
+  """Returns the name of a file without its suffix, and the suffix in small letters; without that of a compression."""
   stem, ending = os.path.splitext(os.path.basename(path))
-  return os.path.splitext(stem) if ending in _PACKED else (stem, ending)
+  if ending.lower() in PACKED:
+    stem, ending = os.path.splitext(stem)
+  return stem, ending.lower()
 
 
 def language_suffix(path: str | os.PathLike) -> str:
@@ -176,14 +179,14 @@ def _row(headings: list[str], cells: list[Any], where: str) -> dict[str, Any]:
 
 
 def _columnar(path: str | os.PathLike) -> Rows | None:
-  """Returns the rows of a Parquet file or of the first sheet of a workbook; None for other files."""
+  """Returns the rows of a Parquet or Arrow file or of the first sheet of a workbook; None for other files."""
   if not os.path.isfile(path):
     return None
   try:
     with open(path, "rb") as file:
       magic = file.read(4)
-      if magic == b"PAR1":
-        return Rows(path, str(path), "row {}", _of_parquet(path))
+      if magic in (b"PAR1", *_ARROW):
+        return Rows(path, str(path), "row {}", _of_columnar(path))
       if magic != b"PK\x03\x04" or not zipfile.is_zipfile(file):
         return None
       with zipfile.ZipFile(file) as archive:
@@ -198,8 +201,8 @@ def _columnar(path: str | os.PathLike) -> Rows | None:
   return Rows(path, str(path), "row {}", _of_workbook(path, notes), notes=notes)
 
 
-def _of_parquet(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-  # Captions alone: pictures are large.
+def _of_columnar(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+  # Without pictures, which are large.
   for number, (_, row) in enumerate(arrow_files.rows(path, but=("image",), most=MAX_UNPACKED)):
     yield number, row
 

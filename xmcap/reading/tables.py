@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xmcap.errors import UsageError
 from xmcap.reading.inputs import MAX_LINE, Input
@@ -23,10 +23,9 @@ _WORD = re.compile(r"\w+")
 def cells(
   source: Input, delimiter: str = ",", notes: list[str] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-  """Yields (last line number, cells) for each row of a table, header first; skips empty lines.
+  """Yields (line number, cells) for each row of a table, header first; skips empty lines.
 
-  A header with semicolons, bars or tabs and no comma separates by them, as do Excel in a language that writes decimals
-  with commas, and Flickr30k. Quotation marks are characters between bars; between tabs unless all are as in CSV.
+  Quotation marks are characters between bars; between tabs unless all are as in CSV.
 
   Args:
     source: the file.
@@ -38,23 +37,17 @@ def cells(
   """
   text = source.text()
   notes = [] if notes is None else notes
-  first = text.lstrip("\r\n").split("\n", 1)[0].rstrip("\r")
-  named = _EXCEL.fullmatch(first)
-  if named:
-    delimiter = named[1]
-  elif delimiter == "," and "," not in first:
-    delimiter = next((mark for mark in ";|\t" if mark in first), ",")
+  delimiter, is_named = separator(text.lstrip("\r\n").split("\n", 1)[0], delimiter)
   literal = delimiter == "|"
-  if delimiter == "\t" and '"' in text and not _is_quoted(text, source.name):
+  if delimiter == "\t" and '"' in text and not is_quoted(io.StringIO(text, newline=""), source.name):
     literal = True
     notes.append("quotation marks are part of the captions, as not all of them are those of CSV")
   columns: list[str] = []
-  for number, row in itertools.islice(_rows(text, delimiter, literal, source.name), 1 if named else 0, None):
+  lines = io.StringIO(text, newline="")
+  for number, row in itertools.islice(rows(lines, delimiter, literal, source.name), is_named, None):
     columns = columns or row
-    if (
-      len(row) == 2 and len(columns) == 3 and delimiter == "|" and (comment := _WITHOUT_BAR.fullmatch(row[1]))
-    ):
-      row = [row[0], comment[1], comment[2]]
+    if (whole := with_bar(row, len(columns), delimiter)) is not row:
+      row = whole
       notes.append(
         f"line {number} lacks its second '|', as in Kaggle's Flickr30k; read as number and caption"
       )
@@ -65,37 +58,73 @@ def cells(
     yield number, row
 
 
-def _rows(text: str, delimiter: str, literal: bool, name: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields (last line number, cells) of each row; `literal` takes quotation marks for characters."""
+def separator(first: str, delimiter: str) -> tuple[str, bool]:
+  """Returns what separates the cells of a table by its first line, and whether that line names it, as Excel's `sep=;`.
+
+  A header with more semicolons, bars or tabs than commas separates by them, as do Excel in a language that writes
+  decimals with commas, and Flickr30k.
+  """
+  if named := _EXCEL.fullmatch(first.rstrip("\r\n")):
+    return named[1], True
+  return max(",;|\t", key=first.count) if delimiter == "," else delimiter, False
+
+
+def with_bar(row: list[str], width: int, delimiter: str) -> list[str]:
+  """Returns a row of Flickr30k that lacks its second `|` as number and caption; any other row unchanged."""
+  if (
+    len(row) == 2 and width == 3 and delimiter == "|" and (comment := _WITHOUT_BAR.fullmatch(row[1].rstrip()))
+  ):
+    return [row[0], comment[1], comment[2]]
+  return row
+
+
+def rows(lines: Iterable[str], delimiter: str, literal: bool, name: str) -> Iterator[tuple[int, list[str]]]:
+  """Yields (number of the first line, cells) of each row that is not empty.
+
+  Args:
+    lines: with their ends.
+    delimiter: what separates cells.
+    literal: whether quotation marks are characters.
+    name: of the file, in messages.
+
+  Raises:
+    UsageError: broken CSV, or a cell that has other rows in it.
+  """
   style = csv.QUOTE_NONE if literal else csv.QUOTE_MINIMAL
-  lines = io.StringIO(text, newline="")
   reader = csv.reader(
     lines, delimiter=delimiter, quoting=style, skipinitialspace=delimiter == "|", strict=True
   )
   begin = 1
   try:
     for row in reader:
-      if reader.line_num > begin and (line := swallowed(row, delimiter)):
+      if reader.line_num > begin and (line := _swallowed(row, delimiter)):
         raise UsageError(
           f"{name}, line {begin}: a quotation mark opens here and swallows rows, such as '{shown(line, 40)}'; close "
           "it, or double it if it is part of the text"
         )
-      begin = reader.line_num + 1
       if row:
-        yield reader.line_num, row
+        yield begin, row
+      begin = reader.line_num + 1
   except csv.Error as error:
-    raise UsageError(f"{name}, line {reader.line_num}: broken CSV ({error}); mend it") from error
+    raise UsageError(
+      f"{name}, line {begin}: broken CSV ({error}); close or double the quotation mark"
+    ) from error
 
 
-def _is_quoted(text: str, name: str) -> bool:
-  """Whether the quotation marks between tabs can be those of CSV."""
+def is_quoted(lines: Iterable[str], name: str) -> bool:
+  """Whether the quotation marks between tabs can be those of CSV, so that they enclose cells."""
+  widths: set[int] = set()
   try:
-    return len({len(row) for _, row in _rows(text, "\t", False, name)}) == 1
+    for _, row in rows(lines, "\t", False, name):
+      widths.add(len(row))
+      if len(widths) > 1:
+        return False
   except UsageError:
     return False
+  return True
 
 
-def swallowed(row: list[str], delimiter: str) -> str:
+def _swallowed(row: list[str], delimiter: str) -> str:
   """Returns a line in a cell of several that looks like a row: as many cells, one of them as in `row`; "" if none."""
   shapes = list(map(_shape, row))
   for line in itertools.chain.from_iterable(cell.splitlines() for cell in row if "\n" in cell):

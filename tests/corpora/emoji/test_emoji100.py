@@ -1,21 +1,23 @@
 """emoji100: the folder that `build` writes."""
 
+import dataclasses
 import json
 
 import pytest
 from PIL import ImageOps
 
 from xmcap import languages
-from xmcap.corpora.emoji import artists, cldr, emoji100
 from xmcap.corpora.emoji import choice as emoji_choice
+from xmcap.corpora.emoji import cldr, emoji100, sources
+from xmcap.corpora.emoji import corpus as emoji_corpus
+from xmcap.corpora.emoji.presets import EMOJI100
 from xmcap.data import records
-from xmcap.errors import UsageError
 from xmcap.ranked import zero_shot
 
-SMALL = {
-  "num_emoji": 8, "num_held_out": 3, "num_train": 40, "num_validation": 6, "num_test": 10, "num_each": 2,
-  "image_size": 32,
-}  # fmt: skip
+SMALL = dataclasses.replace(
+  EMOJI100, num_emoji=8, num_held_out=3, num_train=40, num_validation=6, num_test=10, num_each=2, image_size=32,
+  shard_records=7,
+)  # fmt: skip
 
 
 class _Other:
@@ -36,16 +38,17 @@ def drawn(source, monkeypatch):
   }
   names["de"]["\U0001f305"] = "EN Thing 5"  # as in English, but for case
   pattern = source.cldr.standard["en"]
-  held = cldr.Cldr(names, {}, dict.fromkeys(names, pattern), {})
   other = _Other(source.pictures)
-  found = artists.Artists(held, {"noto": source.pictures, "twemoji": other, "openmoji": other})
-  monkeypatch.setattr(artists, "find", lambda cache: found)
+  artists = {"noto": source.pictures, "twemoji": other, "openmoji": other}
+  drawn = sources.EmojiSource(
+    "npm", cldr.Cldr(names, {}, dict.fromkeys(names, pattern), {}), sources.Common(artists.values()), artists
+  )
+  monkeypatch.setattr(sources, "find_artists", lambda: drawn)
   monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
-  return found
 
 
-def build(folder, **options):
-  return emoji100.build(folder, **{**SMALL, "processes": 1, **options})
+def build(folder, processes=1, **changes):
+  return emoji_corpus.build(dataclasses.replace(SMALL, **changes), folder, processes=processes)
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def test_each_class_is_shown_alone_by_every_artist_and_held_out_ones_nowhere_els
   of_split = {
     split: [record.tags for record in records.RecordSource(corpus, split)] for split in emoji100.SPLITS
   }
-  for artist in artists.ARTISTS:
+  for artist in sources.ARTISTS:
     assert sorted(of_split[artist]) == sorted([[tag] for tag in tags[:8]] * 2)
   assert sorted(of_split["held_out"]) == sorted([[tag] for tag in tags[8:]] * 2)
   shown = {tag for split in ("train", "validation", "test") for found in of_split[split] for tag in found}
@@ -80,7 +83,7 @@ def test_each_class_is_shown_alone_by_every_artist_and_held_out_ones_nowhere_els
 def test_artists_draw_other_pictures_in_other_scenes(corpus):
   images = [
     record.image
-    for split in (*artists.ARTISTS, "held_out", "train")
+    for split in (*sources.ARTISTS, "held_out", "train")
     for record in records.RecordSource(corpus, split)
   ]
   assert len(set(images)) == len(images)
@@ -112,16 +115,8 @@ def test_a_language_with_fewer_than_two_names_of_its_own_is_left_out():
   assert found == {"EN": [[0, 1, 2], ["dog", "cat", "owl"]], "DE": [[0, 2], ["Hund", "Eule"]]}
 
 
-def test_same_options_same_bytes_with_any_number_of_processes(tmp_path, monkeypatch):
-  monkeypatch.setattr(emoji100, "_RECORDS_IN_SHARD", 7)
-
+def test_same_bytes_with_any_number_of_processes(corpus, tmp_path):
   def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
-  assert contents(build(tmp_path / "one")) == contents(build(tmp_path / "two", processes=2))
-
-
-@pytest.mark.parametrize(("name", "value"), [("num_emoji", 4), ("num_held_out", 1), ("num_each", 0)])
-def test_too_few_are_refused(tmp_path, name, value):
-  with pytest.raises(UsageError, match=f"{name}={value}: must be at least"):
-    build(tmp_path / "corpus", **{name: value})
+  assert contents(corpus) == contents(build(tmp_path / "two", processes=2))

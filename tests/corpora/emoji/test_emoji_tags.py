@@ -1,15 +1,17 @@
 """emoji_tags: captions by people and by machine, tags and labels in the folder that `build` writes."""
 
+import dataclasses
 import json
 
 import pytest
 
 from tests.corpora.emoji import cedict_text
-from xmcap.corpora.emoji import cedict, emoji_tags
+from xmcap.corpora.emoji import cedict
 from xmcap.corpora.emoji import choice as emoji_choice
+from xmcap.corpora.emoji import corpus as emoji_corpus
 from xmcap.corpora.emoji import sources as emoji_sources
+from xmcap.corpora.emoji.presets import EMOJI_TAGS
 from xmcap.data import records
-from xmcap.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -22,17 +24,10 @@ def corpus(tmp_path_factory):
     patch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
     patch.setattr(cedict, "find", lambda: cedict_text.write(folder))
     patch.setattr(cedict, "_frequencies", dict)
-    return emoji_tags.build(
-      folder / "corpus",
-      num_emoji=8,
-      num_mt=30,
-      num_human=20,
-      num_val=6,
-      num_test=8,
-      least=2,
-      image_size=32,
-      processes=1,
+    preset = dataclasses.replace(
+      EMOJI_TAGS, num_emoji=8, num_mt=30, num_train=20, num_validation=6, num_test=8, least=2, image_size=32
     )
+    return emoji_corpus.build(preset, folder / "corpus", processes=1)
 
 
 def _scenes(corpus, split):
@@ -84,8 +79,3 @@ def test_released_pictures_have_references(corpus):
   lines = (corpus / "test/captions.jsonl").read_text(encoding="utf-8").splitlines()
   keys = [json.loads(line)["image/key"] for line in lines]
   assert len(keys) == 8 and all((corpus / f"test/images/{key}.png").is_file() for key in keys)
-
-
-def test_bad_options_are_one_line(tmp_path):
-  with pytest.raises(UsageError, match="num_emoji=4: must be at least 5"):
-    emoji_tags.build(tmp_path, num_emoji=4)

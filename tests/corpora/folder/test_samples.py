@@ -155,9 +155,9 @@ def test_two_pictures_of_a_text_are_counted(tmp_path):
 
 
 def test_a_workbook_is_named(tmp_path):
-  (tmp_path / "t.xlsx").write_bytes(b"PK\3\4")
+  (tmp_path / "t.ods").write_bytes(b"PK\3\4")
   with pytest.raises(UsageError, match="a workbook: .* save it as `CSV UTF-8`"):
-    made(tmp_path, tmp_path / "t.xlsx")
+    made(tmp_path, tmp_path / "t.ods")
   assert list((tmp_path / "out").iterdir()) == []  # nothing of a build that never began
 
 

@@ -1,15 +1,22 @@
 """CSV, TSV, JSONL and JSON as people save them: right, or refused in one line that names the cure."""
 
+import bz2
+import gzip
+import io
 import json
+import lzma
+import zipfile
 
 import pytest
 from PIL import Image
 
+from tests.make import workbook
 from xmcap import cli
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.folder import staging, text_files
+from xmcap.corpora.folder import staging
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
+from xmcap.reading.references import read_references
 
 
 @pytest.fixture
@@ -96,6 +103,11 @@ def test_quotation_marks_in_tsv_are_characters(build):
   assert build("c.tsv", text, "--language=en")[2] == english('"a" dog', '5" tall', '"open', '"whole"')
 
 
+def test_quotation_marks_in_tsv_enclose_cells_if_all_do(build):
+  text = 'caption\tfile\n"a ""red"" dog"\tp0.jpg\n"two\nlines"\tp1.jpg\n'
+  assert build("c.tsv", text, "--language=en")[2] == english('a "red" dog', "two lines")
+
+
 @pytest.mark.parametrize(
   ("text", "line"),
   [
@@ -118,9 +130,8 @@ def test_flickr30k(build):
   text = (
     'image_name| comment_number| comment\np0.jpg| 0| A "big" dog .\np0.jpg| 1| "Dog" .\np1.jpg| 4   A cat .\n'
   )
-  _, _, held, problems = build("results.csv", text, "--language=en")
-  assert held == {"p0": [("en", 'A "big" dog .'), ("en", '"Dog" .')]}
-  assert "missing_field" in {problem["kind"] for problem in problems}
+  _, _, captions, _ = build("results.csv", text, "--language=en")
+  assert captions == {"p0": [("en", 'A "big" dog .'), ("en", '"Dog" .')], "p1": [("en", "A cat .")]}
 
 
 @pytest.mark.parametrize(
@@ -275,7 +286,95 @@ def test_a_long_cell(build):
   assert code == 0 and held == english("a dog", "a cat"), said
 
 
-def test_a_line_without_an_end_is_not_read_whole(build, monkeypatch):
-  monkeypatch.setattr(text_files, "MAX_LINE", 1 << 16)
-  code, said, _, _ = build("c.csv", f"image,caption\np0.jpg,{'x' * 100_000}\n", "--language=en")
-  assert code == 2 and "c.csv: a line of over 0 MiB: mend or remove it" in said
+_TEXTS = ["a dog on a mat", "two cats play", "one red house", "a man walks"]
+_ROWS = [{"image": f"p{number}.jpg", "caption": text} for number, text in enumerate(_TEXTS)]
+_TABLE = "image,caption\n" + "".join(f"{row['image']},{row['caption']}\n" for row in _ROWS)
+_BY_ID = {f"p{number}": text for number, text in enumerate(_TEXTS)}
+_MSR_VTT = {
+  "videos": [{"video_id": key, "split": "train"} for key in _BY_ID],
+  "sentences": [{"video_id": key, "caption": text, "sen_id": 0} for key, text in _BY_ID.items()],
+}
+_TEXTCAPS = {
+  "data": [
+    {"image_id": key, "image_path": f"train/{key}.jpg", "caption_str": text, "reference_strs": [text, "another"]}
+    for key, text in _BY_ID.items()
+  ]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+  ("name", "text"),
+  [
+    ("c.csv", "sep=;\n" + _TABLE.replace(",", ";")),
+    ("c.csv", "image,captions\n" + "".join(f"{key}.jpg,['{text}']\n" for key, text in _BY_ID.items())),
+    (
+      "c.csv",
+      "image,caption_1,caption_2\n" + "".join(f"{key}.jpg,{text},\n" for key, text in _BY_ID.items()),
+    ),
+    ("videodatainfo.json", _MSR_VTT),
+    ("TextCaps_0.1_train.json", _TEXTCAPS),
+    ("ids.json", _BY_ID),
+    ("ids.json", {key: [{"caption": text}] for key, text in _BY_ID.items()}),
+    ("rows.json", {"rows": _ROWS}),
+    ("split.json", {"columns": ["image", "caption"], "data": [list(row.values()) for row in _ROWS]}),
+    ("columns.json", {name: {str(n): row[name] for n, row in enumerate(_ROWS)} for name in _ROWS[0]}),
+    ("index.json", {str(number): row for number, row in enumerate(_ROWS)}),
+    ("lists.json", {name: [row[name] for row in _ROWS] for name in _ROWS[0]}),
+  ],
+)
+def test_references_of_score_are_read(build, photos, name, text):
+  code, said, captions, _ = build(name, text, "--language=en")
+  assert code == 0 and captions == english(*_TEXTS), said
+  assert len(read_references(photos / name, language="en")) == 4
+
+
+def _zip(text):
+  file = io.BytesIO()
+  with zipfile.ZipFile(file, "w") as archive:
+    archive.writestr("c.csv", text)
+  return file.getvalue()
+
+
+_LINES = "".join(f"{json.dumps(row)}\n" for row in _ROWS)
+_FLICKR8K = "".join(f"{row['image']}#0\t{row['caption']}\n" for row in _ROWS)
+
+
+@pytest.mark.parametrize(
+  ("name", "text", "compress"),
+  [
+    ("c.csv.gz", _TABLE, gzip.compress),
+    ("c.tsv.bz2", _TABLE.replace(",", "\t"), bz2.compress),
+    ("c.jsonl.xz", _LINES, lzma.compress),
+    ("c.json.gz", json.dumps(_ROWS), gzip.compress),
+    ("c.txt.xz", _FLICKR8K, lzma.compress),
+    ("c.zip", _TABLE, _zip),
+  ],
+)
+def test_compressed_files(build, photos, name, text, compress):
+  (photos / name).write_bytes(compress(text.encode()))
+  assert build(name, None, "--language=en")[2] == english(*_TEXTS)
+
+
+def test_workbook(build, photos):
+  pytest.importorskip("python_calamine")
+  workbook.write(photos / "c.xlsx", ("image", "caption"), *(tuple(row.values()) for row in _ROWS))
+  assert build("c.xlsx", None, "--language=en")[2] == english(*_TEXTS)
+
+
+def test_utf16_with_a_byte_order_mark(build, photos):
+  (photos / "c.csv").write_bytes(_TABLE.encode("utf-16"))
+  assert build("c.csv", None, "--language=en")[2] == english(*_TEXTS)
+
+
+def test_rejected_captions_are_left_out(build):
+  """VizWiz's annotations."""
+  document = {
+    "images": [{"id": number, "file_name": f"p{number}.jpg"} for number in range(4)],
+    "annotations": [
+      {"id": n, "image_id": n, "caption": text, "is_rejected": n == 3, "is_precanned": False}
+      for n, text in enumerate(_TEXTS)
+    ],
+  }
+  code, _, captions, problems = build("val.json", document, "--language=en", "--on_bad=skip")
+  assert code == 0 and captions == english(*_TEXTS[:3])
+  assert {problem["kind"] for problem in problems} == {"rejected", "no_captions"}

@@ -7,8 +7,8 @@ import pytest
 from tests.corpora import coco_cn_release as releases
 from tests.corpora.building import builds
 from xmcap import cli
-from xmcap.corpora.building import annotations
-from xmcap.corpora.releases import coco_cn, coco_cn_lines
+from xmcap.corpora.building import annotations, tag_labels
+from xmcap.corpora.releases import coco_cn_lines
 from xmcap.data import records
 from xmcap.data.records import Caption
 
@@ -163,7 +163,7 @@ def test_texts_alone_are_references_tags_and_annotations(tmp_path, capsys):
 def test_a_build_of_texts_that_ended_early_goes_on(tmp_path, monkeypatch):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   with monkeypatch.context() as patch:
-    patch.setattr(coco_cn, "write_tag_lines", lambda path, tags: 1 / 0)
+    patch.setattr(tag_labels, "write_lines", lambda path, tags: 1 / 0)
     with pytest.raises(ZeroDivisionError):
       build(release, tmp_path / "out", "--no_images")
   (tmp_path / "out/train/.captions.jsonl.7.incomplete").touch()  # as a kill leaves it
@@ -188,7 +188,7 @@ def test_a_word_is_split_at_its_last_colon(token, word, part):
     (["--images=x", "--no_images"], "give either the pictures with --images=PATH, or --no_images"),
     (["--images={empty}"], "empty: contains no pictures"),
     (["--images=gs://bucket/train2014.zip"], "this command reads and writes local files: copy them here"),
-    (["--no_images", "--labels={labels}"], "labels.txt, line 2: '狗' is on line 1 already"),
+    (["--no_images", "--labels={labels}"], "labels.txt, line 2: '狗' is already on line 1"),
   ],
 )
 def test_wrong_use_is_one_line(tmp_path, capsys, arguments, message):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.corpora import release_folders as releases
 from tests.corpora.building import builds
-from xmcap.corpora.emoji.release import write_release
+from xmcap.corpora.building.release import write_release
 from xmcap.corpora.releases import xm3600
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError

@@ -122,7 +122,8 @@ BABEL_IMAGENET: Mapping[str, ReleasePart] = {
 }
 FOLDER: Mapping[str, ReleasePart] = {
   "captions": ReleasePart(
-    [], ".jsonl, .csv, .tsv, .txt, .json, .tar, .parquet, .arrow, or a folder of such files"
+    [],
+    ".jsonl, .csv, .tsv, .txt, .json (also compressed), .xlsx, .tar, .parquet, .arrow, or a folder of such files",
   ),
   "images": ReleasePart(
     [], "folder or archive of the pictures; default: beside the captions, or embedded", optional=True

@@ -28,6 +28,7 @@ KINDS: Mapping[str, ProblemKind] = {
   "several_answers": ProblemKind(
     "skip", "conversations with no or several answers, of which none is known to be a caption"
   ),
+  "rejected": ProblemKind("pass", "captions marked as rejected or precanned, as in VizWiz"),
   "lost_letters": ProblemKind(
     "skip", "captions whose letters were replaced by question marks when the table was saved"
   ),

@@ -9,7 +9,9 @@ letters, without stop words (only English has some).
 import collections
 import dataclasses
 import functools
+import json
 import os
+import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,8 +21,9 @@ from xmcap.corpora.building import annotations
 from xmcap.corpora.building.annotations import Annotated, Sentence
 from xmcap.data import records
 from xmcap.errors import UsageError
-from xmcap.files import addresses
+from xmcap.files import addresses, files
 from xmcap.grid import Grid
+from xmcap.reading.inputs import Input
 
 LEAST = 20
 """Training pictures that a label needs, in the paper."""
@@ -133,6 +136,30 @@ def read_pictures(directory: str | os.PathLike) -> Iterator[Annotated]:
     for record in records.RecordSource(directory, split):
       sentences = [Sentence(caption.language, caption.source, caption.text) for caption in record.captions]
       yield Annotated(record.key, split, record.tags_by_language, sentences)
+
+
+def read(path: str | os.PathLike) -> list[str]:
+  """Reads labels, one a line; UsageError names a line that repeats one, or a file without any."""
+  with Input(path) as source:
+    labels = list(source.distinct_lines())
+  if not labels:
+    raise UsageError(f"{path} has no labels: give a file with one a line")
+  return labels
+
+
+def write(folder: pathlib.Path, made: TagLabels, language: str) -> None:
+  """Writes `labels.txt`, one a line, and `SPLIT.jsonl` with the labels of each picture."""
+  files.make_folder(folder)
+  files.write_text(folder / "labels.txt", "".join(f"{label}\n" for label in made.counts))
+  for split in dict.fromkeys(split for _, split, _ in made.pictures):
+    rows = ((key, language, labels) for key, of, labels in made.pictures if of == split)
+    write_lines(folder / f"{split}.jsonl", rows)
+
+
+def write_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
+  """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
+  rows = ({"image/key": key, "language": language, "tags": of_image} for key, language, of_image in tags)
+  files.write_lines(path, (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
 
 
 def _candidates(image: Annotated, language: str, source: str) -> set[str]:

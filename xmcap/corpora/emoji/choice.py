@@ -26,6 +26,8 @@ _LEFT_OUT = (
 _PICTOGRAPH = re.compile(f"(?![{_LEFT_OUT}])[{_BLOCKS}]")
 # A name that is itself a list would make the number of things in a caption unclear.
 _LIST_MARKS = re.compile('[,،、，;؛:：()"“”]')
+OPTIONAL = ("mi", "quz")
+"""Languages of the 36 in which an emoji may lack a name or keywords."""
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 # RMS difference of two thumbnails in [0, 1] below which they look alike; found by inspecting pairs.
 _MIN_DISTANCE = 0.17

@@ -19,7 +19,7 @@ class Combinations:
 
   Args:
     num_emoji: number of classes, at least 5, so that each split gets a pair and a triple.
-    pictures: split -> number of pictures.
+    pictures: held-out split -> number of pictures.
     seed: seed of all draws.
   """
 

@@ -3,21 +3,19 @@
 import dataclasses
 import hashlib
 import math
-import os
 import pathlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from xmcap.corpora.building.annotations import Annotated
-from xmcap.corpora.emoji import release, scenes
+from xmcap.corpora.emoji import scenes
 from xmcap.corpora.emoji.cldr import ListPattern
-from xmcap.data import record_writer
 from xmcap.data.records import Caption, Record
-from xmcap.files import files, plans
-from xmcap.progress import Progress, Say
 
+SEED = 0
+"""Of all draws; it enters the keys of the pictures too."""
 _VOCABULARY_SCENES = 600
 _NAME_REPEATS = 2
 
@@ -71,7 +69,6 @@ class DrawnSplit:
     dataset, name: names of the corpus and the split; both enter the keys of the pictures.
     count: number of pictures.
     shard_records: pictures per file.
-    seed: seed of the draws; it enters the keys too.
     tags: names of the classes.
     captioner: writes the captions.
     renderer: renders the pictures.
@@ -83,7 +80,6 @@ class DrawnSplit:
   name: str
   count: int
   shard_records: int
-  seed: int
   tags: list[str]
   captioner: SceneCaptions
   renderer: scenes.Renderer
@@ -116,7 +112,7 @@ class DrawnSplit:
         yield Annotated(self._key(index), self.name, self._tags_by_language(scene))
 
   def _key(self, index: int) -> str:
-    name = f"{self.dataset}/{self.seed}/{self.name}/{index}"
+    name = f"{self.dataset}/{SEED}/{self.name}/{index}"
     return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
 
   def _tags_by_language(self, scene: list[int]) -> dict[str, list[str]]:
@@ -143,59 +139,22 @@ class DrawnSplit:
     return "".join(f"{line}\n" for line in lines)
 
 
-def build_once(
-  out: str | os.PathLike,
-  corpus: str,
-  version: str,
-  options: Mapping[str, Any],
-  make: Callable[[pathlib.Path, pathlib.Path, Say], Mapping[str, Any]],
-  progress: Say | None,
-) -> pathlib.Path:
-  """Calls make(out, work_dir, say) unless `out` already has the corpus; see `plans.carry_out`. Returns the folder."""
-  out = pathlib.Path(out)
-  say = progress or (lambda line: None)
-  plan = {"corpus": corpus, "version": version, "options": options, "inputs": {}}
-  if plans.carry_out(out, plan, lambda work_dir: make(out, work_dir, say))[1]:
-    say(f"{out} already has this corpus")
-  return out
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+  """What a corpus consists of, before anything is rendered.
 
+  Attributes:
+    description: of the corpus, for TFDS's metadata.
+    recorded: the splits whose records are written.
+    trained: the splits whose captions the vocabulary is trained on.
+    released: the splits that are also written in XM3600's release layout, with further references.
+    about: what NAME.json has beside the options.
+    write_more: writes further files into the folder of the corpus; returns what NAME.json says of them.
+  """
 
-def write_records(
-  out: pathlib.Path, splits: Sequence[DrawnSplit], work_dir: pathlib.Path, processes: int | None, say: Say
-) -> list[record_writer.WrittenSplit]:
-  """Writes the records of splits; shards that `work_dir` lists as finished by a killed build are kept."""
-  return [
-    record_writer.write_split(
-      out, split.name, split.shards, split.records, dataset=split.dataset, processes=processes,
-      progress=Progress(say, split.name, split.count), finished=work_dir,
-    )
-    for split in splits
-  ]  # fmt: skip
-
-
-def write_released(out: pathlib.Path, splits: Iterable[DrawnSplit], say: Say) -> None:
-  """Writes splits in XM3600's release layout, with further references."""
-  for split in splits:
-    records = (record for shard in split.shards for record in split.records(shard, references=True))
-    release.write_release(out / split.name, records)
-    say(f"{split.name}: {split.count:,} pictures in the release layout")
-
-
-def write_beside(
-  out: pathlib.Path,
-  trained: Sequence[DrawnSplit],
-  written: Sequence[record_writer.WrittenSplit],
-  version: str,
-  description: str,
-) -> None:
-  """Writes tags, the text of the training splits for a vocabulary, and TFDS's metadata."""
-  record_writer.write_tags(out, trained[0].tags)
-  files.write_text(out / "vocabulary_text.txt", "".join(split.vocabulary_text() for split in trained))
-  record_writer.write_metadata(
-    out,
-    written,
-    dataset=trained[0].dataset,
-    version=version,
-    description=description,
-    homepage="https://cldr.unicode.org/",
-  )
+  description: str
+  recorded: Sequence[DrawnSplit]
+  trained: Sequence[DrawnSplit]
+  released: Sequence[DrawnSplit] = ()
+  about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  write_more: Callable[[pathlib.Path], Mapping[str, Any]] = lambda out: {}

@@ -11,10 +11,11 @@ import numpy as np
 from PIL import Image
 
 from xmcap.corpora.emoji import pictures as emoji_pictures
-from xmcap.corpora.emoji.options import BACKGROUNDS, SceneOptions
+from xmcap.corpora.emoji.presets import SceneOptions
 
 _SPRITE_SIZES = 12  # number of precomputed, evenly spaced sizes of an emoji
 _NOISE_GRID = 5  # side of the grid of colours from which smooth noise is interpolated
+_CONTRAST = 0.4  # in [0, 1], how different the colours of a background are
 
 
 class Renderer:
@@ -42,7 +43,7 @@ class Renderer:
     heights = rng.uniform(-1, 1, (count, slots))
     kinds = rng.integers(3, size=count)
     base = rng.integers(256, size=(count, 1, 1, 3))
-    spread = rng.integers(-128, 128, size=(count, _NOISE_GRID, _NOISE_GRID, 3)) * options.contrast
+    spread = rng.integers(-128, 128, size=(count, _NOISE_GRID, _NOISE_GRID, 3)) * _CONTRAST
     colours = np.clip(base + spread, 0, 255).astype(np.uint8)
     for index, scene in enumerate(scenes):
       canvas = self._background(int(kinds[index]), colours[index])
@@ -50,7 +51,7 @@ class Renderer:
       yield canvas
 
   def _background(self, kind: int, colours: np.ndarray) -> Image.Image:
-    kind = BACKGROUNDS.index(self.options.background) if self.options.background != "mixed" else kind
+    """One colour, a gradient of four, or smooth noise of many."""
     shape = (self.image_size, self.image_size)
     if kind == 0:
       return Image.new("RGB", shape, tuple(colours[0, 0].tolist()))

@@ -5,6 +5,8 @@
 3. `npm`: the npm packages `cldr-annotations-full`, `cldr-misc-full` (names, list patterns) and
    `emoji-datasource-google` (Noto's pictures at 64 pixels), downloaded with `npm pack` into a cache.
 
+`find_artists` has names in 101 languages, and pictures by three artists, from npm packages.
+
 The pictures of source 3 are smaller and from another release of Noto. So its corpus has other pixels than that of
 sources 1 and 2, and some other emoji, because the choice depends on the pictures. Their scores are not comparable.
 """
@@ -18,8 +20,11 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from PIL import Image
+
+from xmcap import languages
 from xmcap.corpora.emoji import cldr
 from xmcap.corpora.emoji import pictures as emoji_pictures
 from xmcap.errors import UsageError, XmcapError, one_line
@@ -27,6 +32,9 @@ from xmcap.files.files import cache_folder, make_folder
 from xmcap.terminal import shown
 
 WAYS = ("installed", "debian", "npm")
+
+ARTISTS = ("noto", "twemoji", "openmoji")
+"""Google's Noto Color Emoji, Twitter's Twemoji, and OpenMoji."""
 
 _DEBIAN_PACKAGES = ("unicode-cldr-core", "fonts-noto-color-emoji")
 _CLDR = pathlib.Path("usr/share/unicode/cldr/common")
@@ -37,18 +45,46 @@ _NPM_PACKAGES = {
   "cldr-misc-full": "41.0.0",
   "emoji-datasource-google": "14.0.0",
 }
-_GOOGLE = "img/google/64/"
+_ARTISTS_PACKAGES = {
+  "cldr-annotations-full": "48.2.0",
+  "cldr-misc-full": "48.2.0",
+  "emoji-datasource-google": "14.0.0",
+  "emoji-datasource-twitter": "14.0.0",
+  "openmoji": "14.0.0",
+}
+_GOOGLE, _TWITTER, _OPENMOJI = "img/google/64/", "img/twitter/64/", "color/svg/"
 _PICTURES = ("img/", "black/", "color/", "font/", "src/")  # folders of the npm packages with pictures
 _TIMEOUT_SECONDS = 600
 
 
 @dataclasses.dataclass(frozen=True)
 class EmojiSource:
-  """Names and pictures, and the entry of `WAYS` that gave them."""
+  """Names and pictures.
+
+  Attributes:
+    way: the entry of `WAYS` that gave them.
+    cldr: names, keywords and list patterns.
+    pictures: the pictures; of several artists, the first one's of emoji that all have.
+    artists: artist -> pictures, if there are several.
+  """
 
   way: str
   cldr: cldr.Cldr
   pictures: emoji_pictures.EmojiImages
+  artists: Mapping[str, emoji_pictures.EmojiImages] = dataclasses.field(default_factory=dict)
+
+
+class Common:
+  """The first artist's pictures, restricted to emoji that all artists have."""
+
+  def __init__(self, images: Iterable[emoji_pictures.EmojiImages]):
+    self._first, *self._others = images
+
+  def draw(self, emoji: str) -> Image.Image | None:
+    """Returns the picture of an emoji; None if any artist lacks it."""
+    if any(other.draw(emoji) is None for other in self._others):
+      return None
+    return self._first.draw(emoji)
 
 
 def find(
@@ -74,8 +110,8 @@ def find(
       if name == "installed":
         return _read_debian(name, pathlib.Path(root))
       if name == "debian":
-        return _read_debian(name, fetched(cache / name, _fetch_debian))
-      tree = fetched(cache / name, functools.partial(fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
+        return _read_debian(name, _fetched(cache / name, _fetch_debian))
+      tree = _fetched(cache / name, functools.partial(_fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
       images = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
       return EmojiSource(name, cldr.read_json(tree), images)
     except XmcapError as error:
@@ -85,6 +121,26 @@ def find(
     f"{' '.join(_DEBIAN_PACKAGES)}`; (2) make `apt-get download` and `dpkg` work, no root needed; (3) make "
     f"`npm pack` of {', '.join(_NPM_PACKAGES)} work"
   )
+
+
+def find_artists(cache: str | os.PathLike | None = None) -> EmojiSource:
+  """Returns names in the languages of `languages.WIDE`, and the pictures of each of `ARTISTS`.
+
+  They are downloaded if they are not cached; XmcapError if npm is missing or fails.
+
+  Args:
+    cache: folder for downloads; None: `xmcap/emoji100` in the user's cache folder.
+  """
+  tree = _fetched(
+    pathlib.Path(cache or cache_folder("emoji100")) / "npm",
+    functools.partial(_fetch_npm, _ARTISTS_PACKAGES, (_GOOGLE, _TWITTER, _OPENMOJI)),
+  )
+  artists = {
+    "noto": emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE),
+    "twemoji": emoji_pictures.FilePictures(tree / "emoji-datasource-twitter" / _TWITTER),
+    "openmoji": emoji_pictures.SvgPictures(tree / "openmoji" / _OPENMOJI),
+  }
+  return EmojiSource("npm", cldr.read_json(tree, languages.WIDE), Common(artists.values()), artists)
 
 
 def _read_debian(way: str, root: pathlib.Path) -> EmojiSource:
@@ -105,7 +161,7 @@ def _fetch_debian(folder: pathlib.Path) -> None:
       shutil.rmtree(path)
 
 
-def fetch_npm(packages: Mapping[str, str], images: tuple[str, ...], folder: pathlib.Path) -> None:
+def _fetch_npm(packages: Mapping[str, str], images: tuple[str, ...], folder: pathlib.Path) -> None:
   """Downloads npm packages (name -> version), each into its own folder; keeps only pictures in the folders `images`.
 
   XmcapError if npm is missing or fails.
@@ -129,7 +185,7 @@ def _npm_member(images: tuple[str, ...], member: tarfile.TarInfo, folder: str) -
   return tarfile.data_filter(member.replace(name=name), folder)
 
 
-def fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
+def _fetched(tree: pathlib.Path, fetch: Callable[[pathlib.Path], None]) -> pathlib.Path:
   """Returns the folder `tree`; if it does not exist, `fetch` fills it atomically."""
   if tree.is_dir():
     return tree

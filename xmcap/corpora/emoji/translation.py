@@ -5,16 +5,20 @@ translated word by word, with a dictionary that IBM Model 1 learns from CLDR's n
 languages; words keep their English order and have one form. Unknown words stay English. So content words are mostly
 right, but word order, inflection and some senses are wrong. The learned words are closer to the human captions than a
 general translator's, because they come from the names of the emoji themselves.
+
+Source: Brown et al., "The Mathematics of Statistical Machine Translation" (Computational Linguistics, 1993), section
+4.1: the probability of a pair of texts is the product over the words of one of the mean of t(word | word of the other),
+and EM finds t. An empty English word accounts for words without a counterpart, such as articles.
 """
 
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import regex
 
 from xmcap import languages
-from xmcap.corpora.emoji import alignment
 from xmcap.corpora.emoji.cldr import Cldr
 from xmcap.scoring.tokenizers import segmenters
 
@@ -24,6 +28,8 @@ _ENDINGS = (("ies", "y"), ("es", ""), ("s", ""), ("ing", ""), ("ing", "e"), ("ed
 _MIN_STEM = 3
 # A pair of names says more than a pair of lists of keywords.
 _NAME_REPEATS = 2
+_ITERATIONS = 12
+_EMPTY = ""
 
 Segment = Callable[[Sequence[str]], list[list[str]]]
 
@@ -81,7 +87,48 @@ def _learned(cldr: Cldr, language: str) -> dict[str, str]:
     pairs = [[_text(of[emoji]) for emoji in both] for of in (texts, own)]
     english += [_english(text) for text in pairs[0]] * repeats
     other += [[word for word in words if _WORDS.search(word)] for words in segment(pairs[1])] * repeats
-  return alignment.learn(english, other)
+  return learn(english, other)
+
+
+def learn(english: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> dict[str, str]:
+  """Returns English word -> its most probable counterpart by IBM Model 1; of equally probable ones, the first.
+
+  Words whose counterpart is more probable for the empty word get none.
+
+  Args:
+    english: the words of N texts.
+    other: the words of the same texts in the other language.
+  """
+  sources: dict[str, int] = {_EMPTY: 0}
+  targets: dict[str, int] = {}
+  cells: dict[tuple[int, int], int] = {}
+  tokens, cell_of = [], []  # of each (word of a text, candidate): number of the word, and its cell of t
+  count = 0
+  for from_words, to_words in zip(english, other, strict=True):
+    rows = [0, *(sources.setdefault(word, len(sources)) for word in dict.fromkeys(from_words))]
+    for word in to_words:
+      column = targets.setdefault(word, len(targets))
+      for row in rows:
+        tokens.append(count)
+        cell_of.append(cells.setdefault((row, column), len(cells)))
+      count += 1
+  if not count:
+    return {}
+  token, cell = np.array(tokens), np.array(cell_of)
+  row, column = np.array(list(cells)).T
+  probability = np.ones(len(cells))
+  for _ in range(_ITERATIONS):
+    weight = probability[cell]
+    expected = np.bincount(cell, weight / np.bincount(token, weight)[token])
+    probability = expected / np.bincount(row, expected)[row]
+  empty = np.zeros(len(targets))
+  empty[column[row == 0]] = probability[row == 0]
+  best: dict[int, int] = {}
+  for place in np.argsort(-probability, kind="stable").tolist():
+    if row[place] and probability[place] > empty[column[place]]:
+      best.setdefault(int(row[place]), int(column[place]))
+  words, counterparts = list(sources), list(targets)
+  return {words[source]: counterparts[target] for source, target in sorted(best.items())}
 
 
 def _text(named: str | Sequence[str]) -> str:

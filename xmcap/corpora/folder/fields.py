@@ -15,6 +15,7 @@ from xmcap.corpora.releases import xm3600
 from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.languages import unknown as unknown_language
+from xmcap.reading import layouts
 from xmcap.terminal import shown
 
 _MODEL = ("gpt", "assistant", "model", "bot")  # who speaks in a conversation
@@ -56,6 +57,9 @@ def parse(
       flaw = f"'{table.picture}' has {len(cell)} pictures: give each a row of its own, with its own captions"
     problems.add("missing_field", where, flaw)
     return None
+  if layouts.is_rejected(fields):
+    problems.add("rejected", where)
+    return None
   columns = list(table.captions_of(fields))
   if not columns:
     problems.add("missing_field", where, "no column with captions: give it with --caption_columns")
@@ -78,9 +82,7 @@ def one(image: Any) -> str:
   """Returns the picture that a cell names, by itself or as a list of one (`file_names` of `datasets`); else ""."""
   if isinstance(image, list) and len(image) == 1:
     (image,) = image
-  if isinstance(image, int) and not isinstance(image, bool):
-    image = str(image)
-  return image if isinstance(image, str) else ""
+  return layouts.plain_id(image) or ""
 
 
 def _is_released(value: Any) -> bool:

@@ -8,29 +8,28 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from xmcap.corpora.building import build, splits
+from xmcap.corpora.building import build, release, splits
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.file_names import FOLDER
 from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.pictures import ByPath
 from xmcap.corpora.building.splits import Split
-from xmcap.corpora.emoji import release
 from xmcap.corpora.folder import beside, columnar, staging, text_files
 from xmcap.corpora.folder.split_choice import SplitRule
 from xmcap.corpora.folder.table import ColumnNames
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
 from xmcap.files import files, plans
-from xmcap.reading import hub_folders
+from xmcap.reading import hub_folders, rows
 
 TAR = ".tar"
 # Files of Hugging Face's imagefolder, in the folder or in the folder of each split.
 _METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 _TABLES = ("captions.jsonl", "captions.csv", "captions.tsv")
 _TEXT = "captions.txt"  # of Flickr8k; beside a picture of that name it would be its caption
-_TEXTS = (".jsonl", ".jsonl.gz", ".jsonl.bz2", ".json", ".csv", ".tsv", *text_files.LINES)
-_KINDS = (*_TEXTS, TAR, *columnar.SUFFIXES)
-_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+_KINDS = (*text_files.SUFFIXES, TAR, *columnar.SUFFIXES)
+_PACKED = tuple(f"{suffix}{packed}" for suffix in text_files.SUFFIXES for packed in rows.PACKED)
+_WORKBOOKS = (".xls", ".ods", ".numbers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,13 +110,16 @@ def find(path: pathlib.Path) -> list[pathlib.Path]:
   UsageError if there are none, or if the file is of another kind.
   """
   if path.is_file():
-    if path.name.lower().endswith(_KINDS):
+    if path.name.lower().endswith((*_KINDS, *_PACKED)):
       return [path]
     if path.suffix.lower() in _WORKBOOKS:
       raise UsageError(
         f"{path}: a workbook: open it in its program, save it as `CSV UTF-8`, and give that file"
       )
-    raise UsageError(f"{path}: unknown suffix: give {', '.join(_KINDS)}, or a folder of such files")
+    raise UsageError(
+      f"{path}: unknown suffix: give {', '.join(_KINDS)}, or a folder of such files; "
+      f"a text also with {', '.join(rows.PACKED)}"
+    )
   if not path.is_dir():
     raise UsageError(f"{path} does not exist: give the captions")
   path = hub_folders.tables(path)

@@ -34,6 +34,7 @@ from xmcap.corpora.folder.table import (
   other,
 )
 from xmcap.errors import UsageError
+from xmcap.reading.columns import NUMBERED
 from xmcap.terminal import shown
 
 _SAMPLE_ROWS = 200
@@ -211,6 +212,9 @@ def _captions(
       why=", ".join(filter(None, ("usual name", "the model's answer" if profile.turns else "", says))),
     )
     break
+  if not chosen:
+    numbered = [name for name, profile in free.items() if NUMBERED.fullmatch(name) and profile.are_words]
+    chosen = {name: ColumnRole(name, CAPTION, why="numbered") for name in numbered}
   if chosen and language:
     return chosen
   of_languages = {name: profile for name, profile in free.items() if name not in chosen and language_in(name)}

@@ -27,6 +27,7 @@ from xmcap.data.records import Caption
 from xmcap.errors import UsageError
 from xmcap.files import databases, files, keys
 from xmcap.reading import archives
+from xmcap.reading.rows import DELIMITERS, split_name
 
 _ROWS_FILE, _FILE = "rows.sqlite", "gathered.sqlite"
 PACKED = "packed.tar"
@@ -84,7 +85,7 @@ def read(work: BuildInProgress, paths: list[pathlib.Path], root: pathlib.Path, c
         except UnicodeEncodeError:
           problems.add("bad_utf8", row.where, _NOT_UTF8)
       _add_missed(table, problems)
-      if paths[0].suffix.lower() in text_files.TABLES:
+      if split_name(paths[0])[1] in DELIMITERS:
         _check_letters(database, root, problems, work)
       database.executemany("INSERT INTO problems VALUES (?, ?, ?)", problems.listed)
       about = json.dumps(table.as_json())

@@ -11,36 +11,16 @@ from typing import Any, NamedTuple
 from xmcap import languages
 from xmcap.corpora.folder import kinds
 from xmcap.corpora.folder.kinds import ColumnProfile
+from xmcap.reading import columns
 from xmcap.terminal import shown
 
 PICTURE, KEY, CAPTION, LANGUAGE, SPLIT, IGNORED = "picture", "key", "caption", "language", "split", "ignored"
 
 PICTURES = (
-  *(
-    "image",
-    "image_path",
-    "file_name",
-    "filename",
-    "file",
-    "path",
-    "filepath",
-    "file_path",
-    "img",
-    "img_path",
-  ),
-  *(
-    "image_name",
-    "image_file",
-    "image_file_name",
-    "file_names",
-    "images",
-    "photo",
-    "photos",
-    "picture",
-    "pictures",
-  ),
-  *("image/key", "key", "image_id", "id", "image_url", "img_url", "url"),
-)
+  "image", "image_path", "file_name", "filename", "file", "path", "filepath", "file_path", "img", "img_path", "fname",
+  "image_name", "image_file", "image_file_name", "file_names", "images", "photo", "photos", "picture", "pictures",
+  *map(str.lower, columns.KEYS), "id", "image_url", "img_url", "url",
+)  # fmt: skip
 """Usual names of the column with the picture or its name; of several the first counts."""
 
 TURNS = ("conversations", "messages")
@@ -48,12 +28,13 @@ TURNS = ("conversations", "messages")
 
 CAPTIONS = (
   *("caption", "captions", "text", "texts", "sentence", "sentences", "description", "translation"),
+  *("caption_str", "sentences_raw", "annotations_captions"),
   *TURNS,
 )
 FILE_LANGUAGE = "the file's name"
 """In the place of a column: the language in the name of each file."""
-LANGUAGES = ("language", "lang", "language_code", FILE_LANGUAGE)
-KEYS = ("key", "__key__", "image_id", "id")
+LANGUAGES = (*columns.LANGUAGES, FILE_LANGUAGE)
+KEYS = (*map(str.lower, columns.KEYS), "__key__", "id")
 
 _PREFIX = re.compile(
   r"^(captions?|texts?|descriptions?)[ _:/.-]+|[ _:/.-]+(captions?|texts?|descriptions?)$", re.IGNORECASE

@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from xmcap.corpora.building import annotations, build, line_check, splits, text_archive
+from xmcap.corpora.building import annotations, build, line_check, splits, tag_labels, text_archive
 from xmcap.corpora.building.annotations import Annotated, Sentence
 from xmcap.corpora.building.options import BuildInProgress, Options
 from xmcap.corpora.building.pictures import ImageSearch, Wanted
@@ -24,7 +24,6 @@ from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import coco_cn_lines, coco_ids
 from xmcap.data.records import Caption
-from xmcap.errors import UsageError
 from xmcap.files import files, plans
 from xmcap.progress import Say
 from xmcap.reading import documents, layouts
@@ -72,7 +71,7 @@ class CocoCn(build.CorpusBuild):
     paths = text_archive.gather(self.release, coco_cn_lines.NAMES, work.folder / "text", work.problems)
     if len(paths) > 1 and paths.pop(coco_cn_lines.EXTENSION, None):
       work.say(f"{coco_cn_lines.EXTENSION} is not read: build it apart, with --release={self.release}/...")
-    labels = read_labels(self.labels) if self.labels else None
+    labels = tag_labels.read(self.labels) if self.labels else None
     release = coco_cn_lines.read(paths, self.release, work.problems, labels)
     sizes = [f"{len(images):,} pictures for {split}" for split, images in release.pictures.items()]
     work.say(f"COCO-CN, version {release.version}: {', '.join(sizes)}")
@@ -107,31 +106,12 @@ def write_text(
       machine = _write_references(out / f"{split}-mt" / "captions.jsonl", images, ("mt",))
       tags = [(image.key, language, tags) for image in images for language, tags in image.tags.items()]
       if tags:  # the extension has none
-        write_tag_lines(out / split / "tags.jsonl", tags)
+        tag_labels.write_lines(out / split / "tags.jsonl", tags)
       counts[split] = {"pictures": len(images), "captions": captions, "machine_captions": machine}
     return {"splits": counts, "problems": problems.counts, "summary": problems.summary()}
 
   plan = {**corpus.plan(options), "corpus": TEXT_NAME}
   return plans.carry_out(out, plan, make)[0]
-
-
-def write_tag_lines(path: pathlib.Path, tags: Iterable[tuple[str, str, list[str]]]) -> None:
-  """Writes (key, language, tags) as lines `{"image/key", "language", "tags"}`, references of tags."""
-  rows = ({"image/key": key, "language": language, "tags": of_image} for key, language, of_image in tags)
-  files.write_lines(path, map(_json_line, rows))
-
-
-def read_labels(path: str | os.PathLike) -> list[str]:
-  """Reads labels, one a line; UsageError names a line that repeats one, or a file without any."""
-  line_of: dict[str, int] = {}
-  with Input(path) as source:
-    for number, label in source.lines():
-      if label in line_of:
-        raise UsageError(f"{path}, line {number}: '{label}' is on line {line_of[label]} already: keep one")
-      line_of[label] = number
-  if not line_of:
-    raise UsageError(f"{path} has no labels: give a file with one a line")
-  return list(line_of)
 
 
 def _wanted(image: Annotated) -> Wanted:

@@ -3,15 +3,17 @@
 The inputs are the published files (Thapliyal et al. 2022): `captions.zip` or its `captions.jsonl`, and `images.tgz` or
 a folder of its pictures. A record has `image/locale`, and its captions are in the order of the line, with the release's
 tokens. Other releases in this layout, such as emoji36's, can be built too. Captions and pictures may also be the folder
-of the Hugging Face Hub's mirror (`xm3600_mirror`).
+of the Hugging Face Hub's mirror (floschne/xm3600): a Parquet file a language, with all pictures in each.
 
 The layout of a line is described in `xmcap.reading.layouts`. Here an unusable line, language or caption counts
 as a problem, and only that part is skipped. `caption/tokenized/lowercase` is ignored, as it can be derived.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import re
+import tarfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,13 +22,16 @@ from xmcap.corpora.building.options import BuildInProgress
 from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
-from xmcap.corpora.releases import xm3600_mirror
 from xmcap.data.records import Caption
-from xmcap.errors import XmcapError
-from xmcap.reading import hub_folders, layouts
+from xmcap.errors import UsageError, XmcapError
+from xmcap.files import files
+from xmcap.progress import Progress
+from xmcap.reading import arrow_files, hub_folders, ids, layouts
 from xmcap.reading.inputs import Input
+from xmcap.reading.packed import Packed
 
 SPLIT = "test"
+_PICTURES = "mirror.tar"  # in the working folder, with each picture of the mirror once
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
@@ -61,10 +66,60 @@ class Xm3600(build.CorpusBuild):
 
   def _of_mirror(self, work: BuildInProgress) -> Split:
     is_whole = self.images == self.captions
-    lines = xm3600_mirror.read(work, hub_folders.tables(self.captions), is_whole)
-    images = ImageSearch.search(work, [work.folder / xm3600_mirror.PICTURES if is_whole else self.images])
+    lines = _read_mirror(work, hub_folders.tables(self.captions), is_whole)
+    images = ImageSearch.search(work, [work.folder / _PICTURES if is_whole else self.images])
     listed = (parse_row(line, f"image {key}", work.problems) for key, line in lines.items())
     return splits.write(work, SPLIT, filter(None, listed), images, len(lines))
+
+
+def _read_mirror(work: BuildInProgress, folder: pathlib.Path, with_images: bool) -> dict[str, dict[str, Any]]:
+  """Returns image key -> line of the release, joined from the files of all languages.
+
+  If `with_images`, writes the pictures into `_PICTURES`, unless they are there, after a comparison of all copies.
+
+  Raises:
+    UsageError: `folder` has no file a language, lacks one of several parts, or has other bytes for a picture in another
+      language.
+  """
+  paths = sorted(folder.glob("*.parquet"))
+  if not hub_folders.of_languages(folder):
+    raise UsageError(f"{folder}: contains no Parquet files, each named by its language, such as en.parquet")
+  ids.check_parts(paths)
+  lines: dict[str, dict[str, Any]] = {}
+  progress = Progress(work.say, "captions: files of languages read", len(paths))
+  with contextlib.ExitStack() as stack:
+    packed = None
+    if with_images and not (work.folder / _PICTURES).exists():
+      file = stack.enter_context(files.whole(work.folder / _PICTURES))
+      packed = Packed(stack.enter_context(tarfile.TarFile(fileobj=file, mode="w")), paths)
+    for done, path in enumerate(paths, 1):
+      for number, (_, row) in enumerate(arrow_files.rows(path, () if packed else ("image",))):
+        _add_row(lines, row, ids.language_of_name(path) or "", f"{path.name}, row {number:,}", work, packed)
+      progress(done)
+  return lines
+
+
+def _add_row(
+  lines: dict[str, dict[str, Any]],
+  row: dict[str, Any],
+  language: str,
+  where: str,
+  work: BuildInProgress,
+  packed: Packed | None,
+) -> None:
+  key = row.get("image_id")
+  if not isinstance(key, str) or "captions" not in row:
+    work.problems.add("missing_field", where, "image_id or captions is missing or not a string")
+    return
+  line = lines.setdefault(key, {"image/key": key, "image/locale": row.get("image_locale") or ""})
+  if language in line:
+    work.problems.add("duplicate_line", where, f"{key} has an earlier row in {language}")
+    return
+  line[language] = {"caption": row["captions"], "caption/tokenized": row.get("captions_tokenized")}
+  image = row.get("image")
+  data = image.get("bytes") if isinstance(image, dict) else image
+  if packed is not None and isinstance(data, bytes):
+    packed.once(key, f"{key}.jpg", data, where)
 
 
 def read_pictures(source: Input, name: str, problems: Problems) -> Iterator[Wanted]:

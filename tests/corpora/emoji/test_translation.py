@@ -2,7 +2,7 @@
 
 import pytest
 
-from xmcap.corpora.emoji import alignment
+from xmcap.corpora.emoji import translation
 
 ENGLISH = [
   "red apple",
@@ -29,20 +29,20 @@ def test_dictionary_is_nltks():
     "red": "rouge", "apple": "pomme", "green": "verte", "book": "livre", "heart": "coeur", "face": "visage",
     "sun": "soleil", "with": "soleil",
   }  # fmt: skip
-  assert alignment.learn(words(ENGLISH), words(FRENCH)) == expected
+  assert translation.learn(words(ENGLISH), words(FRENCH)) == expected
 
 
 def test_words_that_the_empty_word_explains_better_have_no_counterpart():
-  learned = alignment.learn(words(["a dog", "cat", "the owl"]), words(["le hund", "le katze", "le eule"]))
+  learned = translation.learn(words(["a dog", "cat", "the owl"]), words(["le hund", "le katze", "le eule"]))
   assert "le" not in learned.values() and learned["cat"] == "katze"
 
 
 def test_no_texts_make_no_dictionary():
-  assert alignment.learn([], []) == {}
+  assert translation.learn([], []) == {}
 
 
 @pytest.mark.parametrize(("times", "expected"), [(1, "a"), (3, "b")])
 def test_the_more_frequent_counterpart_wins(times, expected):
   english = words(["owl day"] * 2 + ["owl night"] * times + ["day", "night"])
   other = words(["a x"] * 2 + ["b y"] * times + ["x", "y"])
-  assert alignment.learn(english, other)["owl"] == expected
+  assert translation.learn(english, other)["owl"] == expected

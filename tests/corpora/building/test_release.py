@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from xmcap.corpora.emoji.release import write_release
+from xmcap.corpora.building.release import write_release
 from xmcap.data.records import Caption, Record
 from xmcap.errors import XmcapError
 

@@ -1,27 +1,31 @@
-"""emoji36: the folder that `build` writes."""
+"""The folder that `build` writes for emoji36."""
 
+import dataclasses
 import json
 
 import pytest
 
-from xmcap import languages
+from xmcap import cli, languages
 from xmcap.corpora.emoji import choice as emoji_choice
-from xmcap.corpora.emoji import emoji36
+from xmcap.corpora.emoji import corpus as emoji_corpus
 from xmcap.corpora.emoji import sources as emoji_sources
+from xmcap.corpora.emoji.presets import DIFFICULTIES, EMOJI36
 from xmcap.data import records
 from xmcap.errors import UsageError, XmcapError
 
-SMALL = {"num_emoji": 12, "num_train": 60, "num_validation": 6, "num_test": 20, "image_size": 32}
+SMALL = dataclasses.replace(
+  EMOJI36, num_emoji=12, num_train=60, num_validation=6, num_test=20, image_size=32, shard_records=25
+)
 
 
 @pytest.fixture(autouse=True)
 def drawn_source(source, monkeypatch):
-  monkeypatch.setattr(emoji_sources, "find", lambda way, cache: source)
+  monkeypatch.setattr(emoji_sources, "find", lambda way: source)
   monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
 
 
-def build(folder, **options):
-  return emoji36.build(folder, **{**SMALL, "processes": 1, **options})
+def build(folder, processes=1, **changes):
+  return emoji_corpus.build(dataclasses.replace(SMALL, **changes), folder, processes=processes)
 
 
 def contents(folder):
@@ -116,24 +120,20 @@ def test_vocabulary_text_holds_names_but_no_held_out_caption(corpus):
   assert not lines & held_out
 
 
-def test_same_seed_same_bytes_with_any_number_of_processes(tmp_path, monkeypatch):
-  monkeypatch.setattr(emoji36, "_RECORDS_IN_SHARD", 25)
-  one = contents(build(tmp_path / "one"))
-  assert contents(build(tmp_path / "two", processes=2)) == one
-  other = contents(build(tmp_path / "other", seed=1))
-  assert other.keys() != one.keys()
+def test_same_bytes_with_any_number_of_processes(corpus, tmp_path):
+  assert contents(build(tmp_path / "two", processes=2)) == contents(corpus)
 
 
 def test_built_corpus_is_left_alone(corpus, monkeypatch):
   before = contents(corpus)
-  monkeypatch.setattr(emoji_sources, "find", lambda way, cache: pytest.fail("built again"))
+  monkeypatch.setattr(emoji_sources, "find", lambda way: pytest.fail("built again"))
   build(corpus)
   assert contents(corpus) == before
 
 
 def test_other_options_in_the_same_folder_are_refused(corpus):
-  with pytest.raises(UsageError, match="with seed=0, not 5"):
-    build(corpus, seed=5)
+  with pytest.raises(UsageError, match="with difficulty=medium, not easy"):
+    build(corpus, difficulty="easy")
 
 
 def test_interrupted_build_goes_on(corpus, tmp_path, monkeypatch):
@@ -145,10 +145,10 @@ def test_interrupted_build_goes_on(corpus, tmp_path, monkeypatch):
     patch.setattr("xmcap.data.record_writer.write_tags", interrupted)
     build(folder)
   (folder / ".emoji36-train.array_record-00000-of-00009.7.incomplete").write_bytes(b"half")
-  written = (folder / "emoji36-train.array_record-00000-of-00001").stat().st_mtime_ns
+  written = (folder / "emoji36-train.array_record-00000-of-00003").stat().st_mtime_ns
   build(folder)
   assert contents(folder) == contents(corpus)
-  assert (folder / "emoji36-train.array_record-00000-of-00001").stat().st_mtime_ns == written
+  assert (folder / "emoji36-train.array_record-00000-of-00003").stat().st_mtime_ns == written
 
 
 def test_folder_with_other_files_is_refused_and_kept(tmp_path):
@@ -158,12 +158,18 @@ def test_folder_with_other_files_is_refused_and_kept(tmp_path):
   assert contents(tmp_path) == {"thesis.txt": b"years of work"}
 
 
+@pytest.mark.parametrize("corpus", ["emoji36", "emoji100", "emoji_tags"])
 @pytest.mark.parametrize(
-  ("name", "value"), [("num_emoji", 4), ("num_train", 0), ("num_test", 0), ("seed", -1)]
+  ("option", "message"),
+  [
+    ("--num_emoji=4", "--num_emoji=4: give a number from 5"),
+    ("--num_train=0", "--num_train=0: give a number from 1"),
+    ("--difficulty=extreme", f"unknown difficulty 'extreme': choose {', '.join(DIFFICULTIES)}"),
+  ],
 )
-def test_numbers_out_of_range_are_usage_errors(tmp_path, name, value):
-  with pytest.raises(UsageError, match=f"{name}={value}"):
-    build(tmp_path / "corpus", **{name: value})
+def test_bad_options_are_one_line(corpus, option, message, tmp_path, capsys):
+  assert cli.main(["data", "build", corpus, f"--out={tmp_path / 'corpus'}", option]) == 2
+  assert capsys.readouterr().err.strip() == f"xmcap: error: {message}"
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path):
