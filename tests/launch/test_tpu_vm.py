@@ -37,7 +37,7 @@ def _run(
       waiting.pop(0)(cloud)
 
   vm = TpuVm("bb", "my-project", "us-central2-b", "v4-16", **options)
-  following = tpu_vm.Following(restart=restart, poll=1.0, wait=0.005)
+  following = tpu_vm.Following(restart=restart, wait=0.15)
   tpu_vm.TpuVmRun(vm, tpu_vm.Package(package), following, ["xmcap", *command], sleep).run()
 
 
@@ -211,7 +211,7 @@ def test_a_slice_that_was_stopped_is_left_alone(make):
 def test_it_waits_no_longer_than_told(make):
   cloud = make("")
   cloud.set("state", "CREATING")
-  with pytest.raises(XmcapError, match="not ready after 0.005 hours"):
+  with pytest.raises(XmcapError, match="not ready after 0.15 hours"):
     _run(cloud, events=[lambda one: one.set("state", "CREATING")])
 
 
