@@ -23,7 +23,6 @@ from xmcap.terminal import shown
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 _ENCODER = "text.transformer."  # before the names of an encoder of transformers
 
-_GEMMA_ROWS = 256_000  # of SigLIP 2's text towers
 _CONTEXT = 77  # default number of pieces of a text
 _HEADS_OF_WIDTH = {1152: 16, 1536: 16}  # timm's so400m and giantopt; heads of all others are 64 wide
 _RESIZES = {
@@ -94,7 +93,7 @@ def open_folder(path: pathlib.Path) -> WeightSource:
       raise UsageError(
         f"{where}: embed_dim {dual.embed_dim} is not the width of a tower without a projection"
       )
-  module = DualTower(vit, tower, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+  module = DualTower(vit, tower, dual)
   return WeightSource(
     "OpenCLIP",
     str(path),
@@ -220,12 +219,9 @@ def _read_text(
   )  # fmt: skip
   if pool == "eos":
     fields["end_id"] = cfg["eos_id"]
-  if pool == "last":  # SigLIP attends to its padding; SigLIP 1 pads with the id that ends a text
-    gemma = tokenizer.gemma if tokenizer.files else vocab_size == _GEMMA_ROWS
-    usual = (0 if gemma else 1) if tokenizer.pad_id is None else tokenizer.pad_id
-    fields |= dict(
-      pad_id=cfg.get("pad_id", usual), end_id=1 if tokenizer.end_id is None else tokenizer.end_id
-    )
+  if pool == "last":  # SigLIP attends to its padding
+    pad_id, end_id = tokenizer.siglip_ids(vocab_size)
+    fields |= dict(pad_id=cfg.get("pad_id", pad_id), end_id=end_id)
   head = "none" if cfg.get("proj_type") == "none" else "linear_bias" if cfg.get("proj_bias") else "linear"
   return make_config(TextConfig, where, fields, {"num_heads": "text_cfg.heads"}), head
 
