@@ -129,7 +129,6 @@ def _style(arguments):
 
 def _score(arguments) -> None:
   from xmcap import platforms, processes
-  from xmcap import processes as processes_lib
   from xmcap.pages import output
   from xmcap.scoring import metrics
   from xmcap.scoring.options import ScoringOptions, check_count
@@ -156,7 +155,7 @@ def _score(arguments) -> None:
     options |= {
       "metrics": None if arguments.metrics is None else metrics.parse(arguments.metrics),
       "health": not arguments.no_health,
-      "processes": arguments.processes or processes_lib.available_cores(),
+      "processes": arguments.processes or processes.available_cores(),
     }
     result = output.score_files(
       references=arguments.references,
