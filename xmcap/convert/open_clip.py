@@ -10,7 +10,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from xmcap.convert import hf, hf_text, hf_vit
-from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_pairs, position_pairs
+from xmcap.convert.pairs import (
+  SAME,
+  Pair,
+  joined_pairs,
+  layer_modules,
+  leading_ones,
+  module_pairs,
+  position_pairs,
+)
 from xmcap.convert.source import WeightSource, count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower
@@ -56,12 +64,10 @@ _HF_FIELDS = _TOKENIZER_FIELDS | {
   "output_tokens", "width", "layers",
 }  # fmt: skip
 
-_BLOCK = {"attention_norm": "ln_1", "attention/out": "attn.out_proj", "mlp_norm": "ln_2", "mlp/wi": "mlp.c_fc",
-          "mlp/wo": "mlp.c_proj"}  # fmt: skip
-_TIMM_BLOCK = {"attention_norm": "norm1", "attention/out": "attn.proj", "mlp_norm": "norm2", "mlp/wi": "mlp.fc1",
-               "mlp/wo": "mlp.fc2"}  # fmt: skip
-_POOLING = {"attention/query": "q", "attention/out": "proj", "mlp_norm": "norm", "mlp/wi": "mlp.fc1",
-            "mlp/wo": "mlp.fc2"}  # fmt: skip
+# Names as `layer_modules` takes them.
+_BLOCK = dict(attention_norm="ln_1", out="attn.out_proj", mlp_norm="ln_2", wi="mlp.c_fc", wo="mlp.c_proj")
+_TIMM_BLOCK = dict(attention_norm="norm1", out="attn.proj", mlp_norm="norm2", wi="mlp.fc1", wo="mlp.fc2")
+_POOLING = dict(query="q", out="proj", mlp_norm="norm", wi="mlp.fc1", wo="mlp.fc2")
 
 
 def is_folder(path: pathlib.Path) -> bool:
@@ -275,7 +281,7 @@ def _pairs(
 def _vit_pairs(paths: Collection[str]) -> list[Pair]:
   block = "visual.transformer.resblocks.{n}."
   modules = {"patch_embedding": "visual.conv1", "pre_norm": "visual.ln_pre", "final_norm": "visual.ln_post"}
-  modules |= {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _BLOCK.items()}
+  modules |= layer_modules(block, **_BLOCK)
   token = ("visual.class_embedding", 0)
   pairs = position_pairs("tok", ("visual.positional_embedding", 0), token, token_has_position=True)
   pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.in_proj_"})
@@ -286,8 +292,7 @@ def _vit_pairs(paths: Collection[str]) -> list[Pair]:
 def _timm_pairs(paths: Collection[str]) -> list[Pair]:
   block, pool = "visual.trunk.blocks.{n}.", "visual.trunk.attn_pool."
   modules = {"patch_embedding": "visual.trunk.patch_embed.proj", "final_norm": "visual.trunk.norm"}
-  modules |= {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _TIMM_BLOCK.items()}
-  modules |= {f"map_head/{ours}": pool + theirs for ours, theirs in _POOLING.items()}
+  modules |= layer_modules(block, **_TIMM_BLOCK) | layer_modules(pool, "map_head", **_POOLING)
   pairs = position_pairs("map", ("visual.trunk.pos_embed", 1), None, token_has_position=False)
   pairs.append(Pair(("vit/map_head/probe",), (f"{pool}latent",), leading_ones(1)))
   pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.qkv."})
@@ -297,8 +302,7 @@ def _timm_pairs(paths: Collection[str]) -> list[Pair]:
 
 def _text_pairs(paths: Collection[str], prefix: str) -> list[Pair]:
   block = f"{prefix}transformer.resblocks.{{n}}."
-  modules = {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _BLOCK.items()}
-  modules["final_norm"] = f"{prefix}ln_final"
+  modules = layer_modules(block, **_BLOCK) | {"final_norm": f"{prefix}ln_final"}
   pairs = [
     Pair(("text_tower/token_embedding",), (f"{prefix}token_embedding.weight",), SAME),
     Pair(("text_tower/position_embedding",), (f"{prefix}positional_embedding",), SAME),
