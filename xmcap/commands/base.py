@@ -255,6 +255,20 @@ def _bind_model(path: str) -> None:
   model_dir.bind(model_json.read(path))
 
 
+def require(arguments, names: Sequence[str], instead: str = "") -> None:
+  """Raises UsageError if one of these options has no value; `instead` says what may take their place."""
+  if missing := [f"--{name}" for name in names if not getattr(arguments, name)]:
+    listed = ", ".join(missing)
+    raise UsageError(f"the following arguments are required: {listed}{instead} (see {arguments.prog} --help)")
+
+
+def refuse(arguments, names: Sequence[str], why: str) -> None:
+  """Raises UsageError, `--NAME` and why, if one of these options has a value."""
+  for name in names:
+    if getattr(arguments, name):
+      raise UsageError(f"--{name} {why}")
+
+
 def say(line: str) -> None:
   """Prints a line of progress to standard error, apart from the results."""
   print(terminal.shown(line, limit=None), file=sys.stderr)

@@ -129,9 +129,9 @@ def _sxs(arguments) -> None:
     raise UsageError(
       "xmcap human sxs needs either --ratings=FILE or --comparisons=GROUP=FILE (or =paper, =draft)"
     )
-  for name in ("scores", "baseline"):
-    if getattr(arguments, name) and not arguments.ratings:
-      raise UsageError(f"--{name} needs --ratings: files of --comparisons already hold pairs and differences")
+  if not arguments.ratings:
+    why = "needs --ratings: files of --comparisons already hold pairs and differences"
+    base.refuse(arguments, ("scores", "baseline"), why)
   from xmcap.human import rated_pairs, sxs
   from xmcap.reading import inputs
 
@@ -161,9 +161,9 @@ def _sxs(arguments) -> None:
 def _thumb(arguments) -> None:
   if arguments.language:
     languages.get(arguments.language)
-  for name in ("human", "drop_identical_references", "vectors"):
-    if getattr(arguments, name) and not arguments.references:
-      raise UsageError(f"--{name} is for correlations with metrics, which need --references=FILE")
+  if not arguments.references:
+    why = "is for correlations with metrics, which need --references=FILE"
+    base.refuse(arguments, ("human", "drop_identical_references", "vectors"), why)
   from xmcap.human import thumb, thumb_correlations, thumb_ratings
   from xmcap.reading import inputs
 

@@ -8,6 +8,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import sys
 import tempfile
 from collections.abc import Sequence
 
@@ -88,6 +89,8 @@ def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
   except XmcapError as error:
     raise UsageError(f"{error} (nothing was started; --unchecked starts it without this check)") from None
   finally:
+    if gin := sys.modules.get("gin"):
+      gin.clear_config()
     os.environ.clear()
     os.environ.update(before)
   if unseen:
@@ -104,15 +107,10 @@ def _eval(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
   from xmcap import configuration
   from xmcap.models import model_json
 
-  try:
-    files = base.gin_files(arguments) or _OF_EVAL
-    configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, folders)
-    _check_evaluators(place, unseen)
-    _check_inputs(place, unseen, has_vocabulary=True)
-  finally:
-    import gin
-
-    gin.clear_config()
+  files = base.gin_files(arguments) or _OF_EVAL
+  configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, folders)
+  _check_evaluators(place, unseen)
+  _check_inputs(place, unseen, has_vocabulary=True)
   if address := _located("--model_dir", arguments.model_dir, place, unseen):
     _must_exist("--model_dir", arguments.model_dir, addresses.join(address, model_json.NAME))
   return arguments.model_dir
@@ -146,21 +144,16 @@ def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str
   folders = [*base.check_names(arguments), folder]
   from xmcap import configuration
 
-  try:
-    base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
-    model_dir = configuration.macro("MODEL_DIR")
-    _check_output("MODEL_DIR", model_dir, place, unseen)
-    # Not `given`: @epochs() would read the corpus.
-    steps = configuration.macro("TOTAL_STEPS") if configuration.has_macro("TOTAL_STEPS") else None
-    if isinstance(steps, int) and steps < 1:
-      raise UsageError(f"TOTAL_STEPS is {steps}: it must be at least 1")
-    _check_mesh(place)
-    seen = _check_inputs(place, unseen)
-    _check_weights(seen)
-  finally:
-    import gin
-
-    gin.clear_config()
+  base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
+  model_dir = configuration.macro("MODEL_DIR")
+  _check_output("MODEL_DIR", model_dir, place, unseen)
+  # Not `given`: @epochs() would read the corpus.
+  steps = configuration.macro("TOTAL_STEPS") if configuration.has_macro("TOTAL_STEPS") else None
+  if isinstance(steps, int) and steps < 1:
+    raise UsageError(f"TOTAL_STEPS is {steps}: it must be at least 1")
+  _check_mesh(place)
+  seen = _check_inputs(place, unseen)
+  _check_weights(seen)
   return model_dir
 
 

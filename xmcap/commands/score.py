@@ -133,9 +133,7 @@ def _score(arguments) -> None:
   from xmcap.scoring import metrics
   from xmcap.scoring.options import ScoringOptions, check_count
 
-  missing = [f"--{name}" for name in ("references", "predictions", "out") if not getattr(arguments, name)]
-  if missing:
-    raise UsageError(f"the following arguments are required: {', '.join(missing)} (see xmcap score --help)")
+  base.require(arguments, ("references", "predictions", "out"))
   check_count("processes", arguments.processes, processes.MAX)
   written = {"--out": output.files_of(arguments.out, *arguments.predictions), "--save_df": arguments.save_df}
   written["--plot"] = arguments.plot
