@@ -55,7 +55,9 @@ def add(commands) -> None:
   base.text(command, "--program", "PATH", "path of xmcap on the nodes", "xmcap")
 
   command = _add(where, "local", _local, "several processes on this machine")
-  base.number(command, "--processes", "number of processes", required=True)
+  base.number(
+    command, "--processes", "number of processes", least=1, most=local.MOST_PROCESSES, required=True
+  )
   base.number(command, "--devices", "simulated CPU devices per process; 0: the real devices", 0, metavar="M")
   grace = "time for saving between the warning and the end"
   base.text(command, "--grace", "SECONDS", grace, 60.0, type=float)
