@@ -6,7 +6,7 @@ from typing import Any
 from xmcap import languages, terminal
 from xmcap.commands import base
 from xmcap.errors import XmcapError
-from xmcap.files import files, outputs
+from xmcap.files import outputs
 
 Results = Iterator[tuple[str, Mapping[str, Any]]]
 """(key of a picture, {language: its caption or tags})."""
@@ -29,6 +29,8 @@ def deliver(
   `label` says what is done with the `count` pictures, such as `pictures tagged`.
   """
   if arguments.out:
+    from xmcap.files import files  # imports numpy
+
     with outputs.held(arguments.out, arguments.prog, folder=False):
       files.write_lines(arguments.out, lines(base.reporting(results, label, count)))
   elif arguments.json:
