@@ -121,8 +121,7 @@ class SiglipPieces:
 
   Args:
     path: the file; UsageError if it is no such model, or has no EOS.
-    max_length, fixed: as in `TextInput`.
-    pad_id: the padding token; None: EOS.
+    max_length, pad_id, fixed: as in `TextInput`; SigLIP's EOS is 1.
     cleaning: as in `TextConfig`.
   """
 
@@ -130,7 +129,7 @@ class SiglipPieces:
     self,
     path: pathlib.Path,
     max_length: int,
-    pad_id: int | None = None,
+    pad_id: int = 1,
     cleaning: str = "plain",
     fixed: bool = True,
   ):
@@ -138,8 +137,7 @@ class SiglipPieces:
     self._end, self._clean = self._processor.eos_id(), _CLEANINGS[cleaning]
     if self._end < 0:
       raise UsageError(f"{path}: has no token that ends a text: fetch it again")
-    self.max_length, self.fixed, self.added = max_length, fixed, 1
-    self.pad_id = self._end if pad_id is None else pad_id
+    self.max_length, self.pad_id, self.fixed, self.added = max_length, pad_id, fixed, 1
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     encoded = self._processor.encode([self._clean(text) for text in texts], num_threads=1)
