@@ -17,7 +17,7 @@ import report
 
 from xmcap.data import images
 from xmcap.data.records import RecordSource, read_tags
-from xmcap.families.tagging.vit_tagger import Tagger
+from xmcap.families.tagging.vit_objective import Tagger
 from xmcap.models import model_json
 from xmcap.training.checkpoints.read import load_params
 

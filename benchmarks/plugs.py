@@ -19,7 +19,6 @@ import report
 from xmcap.data import images
 from xmcap.evaluation import model_dir
 from xmcap.evaluation.predictor import Predictor
-from xmcap.families.plugs import evaluator as stabilizers
 from xmcap.languages import LANGUAGES
 from xmcap.models.decoding.beam_search import Beam
 from xmcap.models.decoding.search import Greedy
@@ -82,8 +81,8 @@ def measured(
     for key, texts in found.items()
   }
   cider = score(references, held, metrics=("cider_d",)).table.means["36"]["cider_d"]
-  held = predictor.stabilizers
-  number = f"{next(stabilizers.rows(held, ''))[2]:.2f}" if held else ""
+  stabilizers, marks = predictor.stabilizers, predictor.generator.marks
+  number = f"{next(marks.rows(stabilizers, ''))[2]:.2f}" if stabilizers and marks else ""
   return f"{cider:.2f}", number, f"{len(keys) * len(codes) / seconds:,.0f}"
 
 

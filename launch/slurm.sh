@@ -12,8 +12,9 @@ command=(
 # waits for the tasks to save.
 trap : TERM
 
-# When one task has ended, the others get two minutes.
-srun %%{srun} "${command[@]}"
+# When one task has ended, the others get two minutes. Since SLURM 22.05, srun does not inherit the CPUs of a task.
+srun --label --kill-on-bad-exit=0 --wait=120 \
+  ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} "${command[@]}"
 code=$?
 
 if ((code == 0)); then

@@ -1,15 +1,13 @@
 # Installs xmcap on one worker of a TPU VM, in ~/xmcap/NAME/venv, unless this package is already installed.
-# Arguments: NAME PYTHON KEY PACKAGE EXTRAS INDEX. KEY identifies the package; PACKAGE is a file in ~ or an argument of
-# pip install. EXTRAS, of a file, and INDEX, asked before PyPI, may be empty.
+# Arguments: NAME KEY PACKAGE EXTRAS. KEY identifies the package; PACKAGE is a file in ~ or an argument of
+# pip install. EXTRAS, of a file, may be empty.
 # Sent unchanged as `bash -c SCRIPT xmcap ARGUMENTS`. Without single quotes, which would be hard to read there.
 # shellcheck shell=bash
 set -euo pipefail
 folder=$HOME/xmcap/$1
-python=$2
-key=$3
-package=$4
-extras=$5
-index=$6
+key=$2
+package=$3
+extras=$4
 mkdir -p "$folder"
 if [ -e "$folder/installed" ] && [ "$(cat "$folder/installed")" = "$key" ]; then
   exit 0
@@ -23,14 +21,11 @@ for file in "$folder"/secrets/*; do
   fi
 done
 PATH=$HOME/.local/bin:$PATH
-# The TPU software has Python 3.10; uv installs the version that xmcap needs.
+# The TPU software has Python 3.10, which is too old for xmcap.
 command -v uv >/dev/null || python3 -m pip install --quiet --user uv
 rm -rf "$folder/venv" "$folder/installed"
-uv venv --quiet --python "$python" "$folder/venv"
+uv venv --quiet --python 3.12 "$folder/venv"
 options=(--quiet --python "$folder/venv/bin/python")
-if [ -n "$index" ]; then
-  options+=(--index "$index")
-fi
 # The package alone first: it holds the versions that it was tested with.
 uv pip install "${options[@]}" --no-deps "$package"
 for lock in "$folder"/venv/lib/python*/site-packages/xmcap/launch_scripts/requirements.lock; do

@@ -169,7 +169,8 @@ def _required(parser):
   words = []
   for action in parser._actions:
     if action.required:
-      words += [f"{action.option_strings[-1]}=x"] if action.option_strings else ["x"]
+      value = action.choices[0] if action.choices else "x"
+      words += [f"{action.option_strings[-1]}={value}"] if action.option_strings else [value]
   return words
 
 

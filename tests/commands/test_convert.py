@@ -118,9 +118,12 @@ def test_a_captioner_without_its_whole_projection_does_not_go_out(tmp_path, conv
 @pytest.mark.parametrize(
   "options, message",
   [
-    (["--from=torch"], "--from=torch: unknown; use one of hf, t5x, big_vision"),
+    (
+      ["--from=torch"],
+      "argument --from: invalid choice: 'torch'",
+    ),
     (["--from=t5x"], "holds the format hf, not t5x"),
-    (["--to=onnx"], "--to=onnx: unknown"),
+    (["--to=onnx"], "argument --to: invalid choice: 'onnx'"),
     (["--part=t5"], "dual alone is taken"),
     (["--to=hf", "--part=head"], "--part=head: unknown; use one of all, t5, vit"),
     (["--to=hf", "--pool=gap"], "leave them out with --to=hf"),

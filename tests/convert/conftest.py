@@ -98,13 +98,13 @@ def config_of(folder, config):
 
 def embedded(folder, pixels, texts):
   """Embeddings of pictures and texts by the dual tower in a folder that `xmcap convert` wrote, and their logits."""
-  from xmcap.families.dual import embedder
+  from xmcap.families.dual.model import DualTower
   from xmcap.models import model_json
   from xmcap.training.checkpoints import weights
 
   model, params = model_json.read(folder / "model.json"), weights.read_all(str(folder))
   params.setdefault("logit_bias", np.zeros((), np.float32))
-  module = embedder.tower(model.config("vit"), model.config("text"), model.config("dual"))
+  module = DualTower(model.config("vit"), model.config("text"), model.config("dual"))
 
   @jax.jit
   def run(params, pixels, texts):

@@ -21,7 +21,6 @@ from xmcap.training.checkpoints import write as checkpoints
 from xmcap.training.checkpoints.read import load_params
 from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.optimizer import Optimizer, adam
-from xmcap.training.reporting import metrics_file
 from xmcap.training.sharding import Partitioning
 from xmcap.training.state import StatePlan, plan_state
 
@@ -378,24 +377,6 @@ def test_a_step_names_the_parts_that_learn():
   text, state = toy_step(ToyObjective(), Optimizer(adam, frozen=["wi"]), ToyStream())
   assert "on 2 pictures; gradients in bias, wo" in text and int(state.step) == 1
   assert re.search(r"; compiled in \d+\.\d s for this batch$", text)
-
-
-def test_what_the_last_run_took_to_compile_each_length(tmp_path):
-  assert first_step.compile_times(str(tmp_path), (16, 32)) == (
-    "each length of targets (16, 32) is compiled when it first comes"
-  )
-  assert first_step.compile_times(str(tmp_path), ()) == ""
-  lines = [
-    {"compile_seconds/64": 99},
-    {"compile_seconds/128": 120},
-    {"compile_seconds/64": 88.4},
-    {"train/loss": 1.0},
-  ]
-  (tmp_path / metrics_file.FILE).write_text(
-    "".join(metrics_file.line(0, 1.0, each) for each in lines) + '{"st'
-  )
-  wanted = "the last run here took 88.4 s for targets of 64, 120.0 s for targets of 128"
-  assert first_step.compile_times(str(tmp_path), (16, 32)) == wanted
 
 
 def test_a_part_that_would_not_learn():

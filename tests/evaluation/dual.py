@@ -8,7 +8,7 @@ import pytest
 
 from tests import drawn_params
 from xmcap.families.dual import embedder
-from xmcap.families.dual.model import DualConfig
+from xmcap.families.dual.model import DualConfig, DualTower
 from xmcap.families.dual.objective import ContrastiveObjective
 from xmcap.models import model_json
 from xmcap.models.t5 import T5Config
@@ -28,7 +28,7 @@ DUAL = DualConfig(8)
 @pytest.fixture
 def objective(monkeypatch):
   """Its objective; evaluators take the tower from gin."""
-  monkeypatch.setattr(embedder, "configured_tower", lambda: embedder.tower(VIT, T5, DUAL))
+  monkeypatch.setattr(embedder, "configured_tower", lambda: DualTower(VIT, T5, DUAL))
   return ContrastiveObjective(VIT, T5, DUAL)
 
 

@@ -282,7 +282,10 @@ def test_nothing_is_written_over(model, tmp_path, capsys, to):
 
 def test_wrong_calls_end_in_a_line(model, tmp_path, capsys):
   for arguments, line in (
-    (["--to=onnx", f"--out={tmp_path / 'out'}"], "--to=onnx: unknown; use one of stablehlo, savedmodel, hf"),
+    (
+      ["--to=onnx", f"--out={tmp_path / 'out'}"],
+      "argument --to: invalid choice: 'onnx'",
+    ),
     (["--to=hf", f"--out={model}"], "would overwrite the input --model_dir"),
     (["--to=hf", f"--out={tmp_path / 'out'}", "--step=8"], "no checkpoint of step 8: choose one of [3]"),
   ):

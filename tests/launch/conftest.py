@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from tests.launch import stubs
+from tests.launch.fake_cloud import Cloud
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,3 +34,18 @@ def place(tmp_path):
   found.bin.mkdir()
   found.work.mkdir()
   return found
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+  """Returns a function from what xmcap does to the cloud; what still runs ends with the test."""
+  made = []
+
+  def cloud(body: str, workers: int = 2) -> Cloud:
+    made.append(Cloud(tmp_path, workers, body))
+    monkeypatch.setenv("PATH", f"{made[-1].bin}:/usr/bin:/bin")
+    return made[-1]
+
+  yield cloud
+  for one in made:
+    one.kill()

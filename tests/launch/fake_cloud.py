@@ -7,9 +7,14 @@ import pathlib
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 
 from tests.launch import stubs
-from xmcap.launch import scripts
+from xmcap.launch import scripts, tpu_vm
+from xmcap.launch.gcloud import TpuVm
+from xmcap.launch.package import Package
+
+VM = TpuVm("bb", "my-project", "us-central2-b", "v4-16")
 
 # What the program does. `cloud` holds: state, calls, worker-N/ (their home folders), refuse (verbs that fail now).
 _GCLOUD = """#!{python} -SEI
@@ -106,6 +111,29 @@ class Cloud:
     xmcap = stubs.program(path / "xmcap", _XMCAP.format(bucket=str(self.bucket), **values) + body)
     stubs.program(path / "uv", _UV.format(xmcap=xmcap, **values))
     stubs.program(self.bin / "gcloud", _GCLOUD.format(path=str(path), bucket=str(self.bucket), **values))
+
+  def run(
+    self,
+    vm: TpuVm = VM,
+    package: str | Package = "xmcap==0.1.0",
+    command: Sequence[str] = ("train",),
+    events: Sequence[Callable[["Cloud"], None]] = (),
+    logs: str = "",
+    clock: Callable[[], float] = lambda: 0.0,
+    restart: int = 3,
+    **following,
+  ) -> None:
+    """Runs `xmcap COMMAND` to its end; `events` are functions, one before each look at the run."""
+    waiting = list(events)
+
+    def sleep(_):
+      time.sleep(0.05)
+      if waiting:
+        waiting.pop(0)(self)
+
+    installed = Package(package) if isinstance(package, str) else package
+    options = tpu_vm.Following(wait=0.15, restart=restart, **following)
+    tpu_vm.TpuVmRun(vm, installed, options, ["xmcap", *command], sleep, logs, clock).run()
 
   def set(self, name: str, text: str) -> None:
     part = self.folder / f"{name}.part"

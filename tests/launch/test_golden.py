@@ -35,17 +35,13 @@ CASES = {
     *["--env=LIBTPU_INIT_ARGS=--a=1 --b=2", "--files=gs://my-bucket/inputs", "--restart=3", "--", *_TRAIN],
   ],
   "tpu_vm run, slices": [
-    *[*_TPU_VM, "--accelerator_type=v5e-256", "--queued", "--reserved", "--num_slices=2", "--internal_ips"],
-    *["--gcloud_create=--network=net", "--service_account=worker@my-project.iam.gserviceaccount.com"],
+    *[*_TPU_VM, "--accelerator_type=v5e-256", "--queued", "--reserved", "--num_slices=2"],
+    *["--gcloud_create=--internal-ips", "--gcloud_ssh=--internal-ip", "--gcloud_create=--network=net"],
+    *["--service_account=worker@my-project.iam.gserviceaccount.com"],
     *[_PACKAGE, "--", *_TRAIN],
   ],
   "tpu_vm run, secrets": [
-    *[
-      *_TPU_VM,
-      "--accelerator_type=v4-128",
-      "--secret=WANDB_API_KEY=sm://wandb",
-      "--index_url=https://pypi.lab/simple",
-    ],
+    *[*_TPU_VM, "--accelerator_type=v4-128", "--secret=WANDB_API_KEY=sm://wandb"],
     *["--gcloud_create=--labels=team=x", "--gcloud_ssh=--tunnel-through-iap", "--delete_when_done"],
     *["--delete_after=48", _PACKAGE, "--", *_TRAIN],
   ],
@@ -60,7 +56,7 @@ CASES = {
   "tpu_vm delete": [*_TPU_VM, "--action=delete", "--queued"],
   "xpk run": [*_XPK, "--tpu_type=v4-128", "--docker_image=gcr.io/my-project/xmcap:1", "--", *_TRAIN],
   "xpk run, gpu": [
-    *[*_XPK, "--device_type=h100-80gb-8", "--num_nodes=4", "--env=A=b c"],
+    *[*_XPK, "--xpk_create=--device-type=h100-80gb-8", "--xpk_create=--num-nodes=4", "--env=A=b c"],
     *[
       "--xpk_create=--base-docker-image=gcr.io/my-project/base:1",
       "--xpk_create=--priority=high",
@@ -71,9 +67,9 @@ CASES = {
   "xpk status": [*_XPK, "--action=status"],
   "xpk delete": [*_XPK, "--action=delete"],
   "slurm run": [
-    *["slurm", "--name=bb", "--nodes=8", "--gpus_per_node=8", "--cpus_per_task=12", "--sbatch=--mem=800G"],
+    *["slurm", "--name=bb", "--nodes=8", "--gpus_per_node=8", "--sbatch=--mem=800G"],
     *["--time=2-00:00:00", "--partition=gpu", "--sbatch=--comment=a b"],
-    *["--chdir=/scratch/bb", "--log=logs/%x-%j.log", "--program=/scratch/venv/bin/xmcap", "--", *_TRAIN],
+    *["--program=/scratch/venv/bin/xmcap", "--", *_TRAIN],
   ],
   "slurm run, cpu": ["slurm", "--name=bb", "--nodes=2", "--restart=0", "--env=A=b c", "--", *_TRAIN],
 }

@@ -80,5 +80,5 @@ def test_software_version(slice_type, version):
 
 
 def test_an_unknown_kind_has_no_software_version():
-  with pytest.raises(UsageError, match="--runtime_version"):
+  with pytest.raises(UsageError, match="--gcloud_create=--runtime-version"):
     gcloud.runtime_version("v9-8")

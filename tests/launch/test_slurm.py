@@ -53,6 +53,15 @@ def test_the_script_outlives_a_warning(place):
   assert place.calls()[-1] == ["scontrol", "requeue", "7"]
 
 
+@pytest.mark.parametrize(
+  ("variables", "option"), [({"SLURM_CPUS_PER_TASK": "12"}, ["--cpus-per-task=12"]), ({}, [])]
+)
+def test_srun_has_the_cpus_of_the_job(place, variables, option):
+  stubs.recorder(place.bin, "srun", place.log)
+  place.bash(slurm.script(slurm.BatchJob("bb", 1), _COMMAND), SLURM_JOB_ID="7", **variables)
+  assert place.calls() == [["srun", "--label", "--kill-on-bad-exit=0", "--wait=120", *option, *_COMMAND]]
+
+
 def test_one_task_for_each_gpu_and_one_without():
   assert "#SBATCH --ntasks-per-node=8\n#SBATCH --gpus-per-node=8" in slurm.script(
     slurm.BatchJob("bb", 2, 8), _COMMAND
@@ -97,8 +106,8 @@ def test_actions(place, monkeypatch, action, program):
     {"nodes": 0},
     {"gpus_per_node": -1},
     {"partition": "a b"},
-    {"log": "a\n#SBATCH --uid=0"},
-    {"chdir": "-a"},
+    {"time": "1\n#SBATCH --uid=0"},
+    {"partition": "-a"},
     {"sbatch": ("--a", "b")},
   ],
 )

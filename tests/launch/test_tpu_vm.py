@@ -1,44 +1,13 @@
 """Runs on a TPU VM against a `gcloud` of one folder: preempted, failed, started again."""
 
-import time
+import dataclasses
 
 import pytest
 
-from tests.launch.fake_cloud import Cloud
+from tests.launch.fake_cloud import VM, Cloud
 from xmcap.errors import UsageError, XmcapError
 from xmcap.launch import tpu_vm
 from xmcap.launch.gcloud import TpuVm
-
-
-@pytest.fixture
-def make(tmp_path, monkeypatch):
-  """Returns a function from what xmcap does to the cloud; what still runs ends with the test."""
-  made = []
-
-  def cloud(body: str, workers: int = 2) -> Cloud:
-    made.append(Cloud(tmp_path, workers, body))
-    monkeypatch.setenv("PATH", f"{made[-1].bin}:/usr/bin:/bin")
-    return made[-1]
-
-  yield cloud
-  for one in made:
-    one.kill()
-
-
-def _run(
-  cloud: Cloud, restart: int = 3, events=(), package: str = "xmcap==0.1.0", command=("train",), **options
-):
-  """Runs to the end; `events` are functions, one before each look at the run."""
-  waiting = list(events)
-
-  def sleep(_):
-    time.sleep(0.05)
-    if waiting:
-      waiting.pop(0)(cloud)
-
-  vm = TpuVm("bb", "my-project", "us-central2-b", "v4-16", **options)
-  following = tpu_vm.Following(restart=restart, poll=1.0, wait=0.005)
-  tpu_vm.TpuVmRun(vm, tpu_vm.Package(package), following, ["xmcap", *command], sleep).run()
 
 
 def _nothing(_):
@@ -51,7 +20,7 @@ def _verbs(cloud: Cloud) -> list[str]:
 
 def test_a_run_from_nothing_to_its_end(make, capsys):
   cloud = make("print('done')")
-  _run(cloud, command=["train", "--gin_file=a b"])
+  cloud.run(command=["train", "--gin_file=a b"])
   printed = capsys.readouterr()
   assert printed.out == "worker 0 attempt 0 ['train', '--gin_file=a b']\ndone\n"
   assert "still exists and costs money" in printed.err
@@ -62,15 +31,15 @@ def test_a_run_from_nothing_to_its_end(make, capsys):
 
 def test_nothing_is_sent_without_project_and_zone(make):
   cloud = make("")
-  _run(cloud)
+  cloud.run()
   for _, _, options in cloud.calls():
     assert (options["project"], options["zone"]) == ("my-project", "us-central2-b")
 
 
 def test_a_slice_that_is_there_is_used(make):
   cloud = make("")
-  _run(cloud)
-  _run(cloud)
+  cloud.run()
+  cloud.run()
   assert _verbs(cloud) == ["create"] and cloud.attempts() == 2
   # The same package is not installed again.
   assert (cloud.folder / "packages").read_text() == "xmcap==0.1.0\n" * 2
@@ -85,8 +54,8 @@ def test_a_run_that_goes_on_is_followed_and_not_started_twice(make):
     raise stop
 
   with pytest.raises(RuntimeError):
-    _run(cloud, events=[down])
-  _run(cloud, events=[lambda one: (one.bucket / "end").touch()])
+    cloud.run(events=[down])
+  cloud.run(events=[lambda one: (one.bucket / "end").touch()])
   assert cloud.attempts(0) == cloud.attempts(1) == 1
 
 
@@ -94,7 +63,7 @@ def test_a_wheel_is_copied_and_installed(make, tmp_path):
   wheel = tmp_path / "xmcap-0.1.0-py3-none-any.whl"
   wheel.write_bytes(b"first")
   cloud = make("")
-  _run(cloud, package=str(wheel))
+  cloud.run(package=str(wheel))
   assert (cloud.folder / "packages").read_text().splitlines() == [
     str(cloud.folder / f"worker-{index}" / wheel.name) for index in (0, 1)
   ]
@@ -105,13 +74,13 @@ def test_another_wheel_of_the_same_name_is_installed_again(make, tmp_path):
   cloud = make("")
   for content in (b"first", b"second"):
     wheel.write_bytes(content)
-    _run(cloud, package=str(wheel))
+    cloud.run(package=str(wheel))
   assert len((cloud.folder / "packages").read_text().splitlines()) == 4
 
 
 def test_exit_code_75_starts_again_on_the_same_slice(make, capsys):
   cloud = make("sys.exit(0 if attempt else 75)")
-  _run(cloud)
+  cloud.run()
   assert cloud.attempts(0) == cloud.attempts(1) == 2 and _verbs(cloud) == ["create"]
   # Each line of the log once, though the log goes on.
   assert [line[:18] for line in capsys.readouterr().out.splitlines()] == [
@@ -122,7 +91,7 @@ def test_exit_code_75_starts_again_on_the_same_slice(make, capsys):
 
 def test_a_preempted_slice_is_made_again(make):
   cloud = make("time.sleep(0 if attempt else 60)")
-  _run(cloud, events=[_nothing, Cloud.preempt])
+  cloud.run(events=[_nothing, Cloud.preempt])
   assert _verbs(cloud) == ["create", "delete", "create"]
   assert cloud.attempts(0) == cloud.attempts(1) == 2
 
@@ -135,7 +104,10 @@ def test_it_waits_where_there_is_no_capacity_after_a_preemption(make, queued):
     one.preempt()
     one.set("refuse", "create")
 
-  _run(cloud, events=[preempt, _nothing, _nothing, lambda one: one.set("refuse", "")], queued=queued)
+  cloud.run(
+    events=[preempt, _nothing, _nothing, lambda one: one.set("refuse", "")],
+    vm=dataclasses.replace(VM, queued=queued),
+  )
   assert _verbs(cloud)[:3] == ["create", "delete", "create"] and cloud.attempts() == 2
 
 
@@ -147,7 +119,7 @@ def test_a_worker_that_loses_its_process_starts_all_again(make):
     one.wait_for_start()
     one.kill(1)
 
-  _run(cloud, events=[go_down])
+  cloud.run(events=[go_down])
   assert cloud.attempts(0) == cloud.attempts(1) == 2 and _verbs(cloud) == ["create"]
 
 
@@ -166,21 +138,21 @@ if attempt == 0:
   sys.exit(75)
 """
   cloud = make(body)
-  _run(cloud)
+  cloud.run()
   assert (cloud.bucket / "saved").exists() and cloud.attempts(0) == 2
 
 
 def test_it_gives_up_after_so_many_restarts(make):
   cloud = make("sys.exit(75)")
   with pytest.raises(XmcapError, match="ended with exit code 75, after 2 restarts"):
-    _run(cloud, restart=2)
+    cloud.run(restart=2)
   assert cloud.attempts() == 3
 
 
 def test_a_failure_is_not_started_again(make):
   cloud = make("sys.exit(1 if worker else 75)")
   with pytest.raises(XmcapError, match="ended with exit code 1: see the log above"):
-    _run(cloud)
+    cloud.run()
   assert cloud.attempts() == 1
 
 
@@ -188,7 +160,7 @@ def test_what_gcloud_refuses_the_first_time_ends_the_command(make):
   cloud = make("")
   cloud.set("refuse", "create")
   with pytest.raises(XmcapError, match="create bb ended with exit code 1.*--queued"):
-    _run(cloud)
+    cloud.run()
 
 
 def test_a_state_that_gcloud_cannot_say_is_one_line(make):
@@ -197,22 +169,22 @@ def test_a_state_that_gcloud_cannot_say_is_one_line(make):
   with pytest.raises(
     XmcapError, match="gcloud cannot tell the state of bb: ERROR: .gcloud. the stub refuses"
   ):
-    _run(cloud)
+    cloud.run()
 
 
 def test_a_slice_that_was_stopped_is_left_alone(make):
   cloud = make("")
   cloud.set("state", "STOPPED")
   with pytest.raises(XmcapError, match="bb is STOPPED"):
-    _run(cloud)
+    cloud.run()
   assert _verbs(cloud) == []
 
 
 def test_it_waits_no_longer_than_told(make):
   cloud = make("")
   cloud.set("state", "CREATING")
-  with pytest.raises(XmcapError, match="not ready after 0.005 hours"):
-    _run(cloud, events=[lambda one: one.set("state", "CREATING")])
+  with pytest.raises(XmcapError, match="not ready after 0.15 hours"):
+    cloud.run(events=[lambda one: one.set("state", "CREATING")])
 
 
 def test_the_keyboard_leaves_the_run_alone(make, capsys):
@@ -222,7 +194,7 @@ def test_the_keyboard_leaves_the_run_alone(make, capsys):
     raise KeyboardInterrupt
 
   with pytest.raises(KeyboardInterrupt):
-    _run(cloud, events=[interrupt])
+    cloud.run(events=[interrupt])
   assert "bb keeps running without this command" in capsys.readouterr().err
 
 
@@ -235,7 +207,7 @@ def test_stop_ends_the_run_and_status_says_so(make, capfd):
     raise RuntimeError
 
   with pytest.raises(RuntimeError):
-    _run(cloud, events=[down])
+    cloud.run(events=[down])
   tpu_vm.control("stop", vm)
   tpu_vm.control("status", vm)
   assert capfd.readouterr().out.split()[-2:] == ["exited", "75"]
@@ -243,7 +215,7 @@ def test_stop_ends_the_run_and_status_says_so(make, capfd):
 
 def test_delete(make):
   cloud = make("")
-  _run(cloud, queued=True)
+  cloud.run(dataclasses.replace(VM, queued=True))
   tpu_vm.control("delete", TpuVm("bb", "my-project", "us-central2-b", queued=True))
   (call,) = cloud.calls("delete")
   assert call[0] == "queued-resources"

@@ -11,7 +11,7 @@ import scipy.special
 
 from tests import drawn_params
 from xmcap.errors import UsageError
-from xmcap.families.tagging.vit_tagger import Tagger
+from xmcap.families.tagging.vit_objective import Tagger
 from xmcap.models import stacking
 from xmcap.models.vit import ViT, ViTConfig
 

@@ -69,11 +69,9 @@ def _procedure(arguments):
   procedure = PROCEDURES[name]
   if arguments.tags and not procedure.tags:
     raise UsageError(f"--tags: people write no tags by --procedure={name}; leave it out")
-  for option in ("batch", "rated_language"):
-    if getattr(arguments, option) and not procedure.ratings:
-      raise UsageError(
-        f"--{option}: nothing is rated by --procedure={name}; leave it out, or give --procedure=xm3600"
-      )
+  if not procedure.ratings:
+    why = f"has no use: nothing is rated by --procedure={name}; leave it out, or give --procedure=xm3600"
+    base.refuse(arguments, ("batch", "rated_language"), why)
   if procedure.ratings and not arguments.sentences:
     raise UsageError(
       f"--procedure={name} needs --sentences=FILE: captions by a machine, which people rate first"

@@ -9,12 +9,15 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from xmcap import languages, terminal
 from xmcap.errors import UsageError
 from xmcap.files import paths as paths_lib
+from xmcap.progress import Progress
+
+T = TypeVar("T")
 
 SEVERAL: dict[str, Any] = {"action": "extend", "nargs": "+", "default": []}
 """Settings of an option that takes several values and may be repeated."""
@@ -152,12 +155,6 @@ def add_model(command, folder: str = "the folder that a training run wrote") -> 
   number(command, "--step", "the checkpoint to use; default: the best or newest")
 
 
-def add_keys(command) -> None:
-  """Adds the option for the keys of pictures that are named by files (`picture_files.keys`)."""
-  kinds = "keys in the JSONL: as in data build folder (key), the file's name without suffix (stem), or its path (path)"
-  text(command, "--keys", "KIND", kinds, "key", choices=("key", "stem", "path"))
-
-
 def add_similarity(command) -> None:
   """Adds the option for the similarity of two embeddings."""
   how = "cosine, or dot for the product as it is"
@@ -258,6 +255,20 @@ def _bind_model(path: str) -> None:
   model_dir.bind(model_json.read(path))
 
 
+def require(arguments, names: Sequence[str], instead: str = "") -> None:
+  """Raises UsageError if one of these options has no value; `instead` says what may take their place."""
+  if missing := [f"--{name}" for name in names if not getattr(arguments, name)]:
+    listed = ", ".join(missing)
+    raise UsageError(f"the following arguments are required: {listed}{instead} (see {arguments.prog} --help)")
+
+
+def refuse(arguments, names: Sequence[str], why: str) -> None:
+  """Raises UsageError, `--NAME` and why, if one of these options has a value."""
+  for name in names:
+    if getattr(arguments, name):
+      raise UsageError(f"--{name} {why}")
+
+
 def say(line: str) -> None:
   """Prints a line of progress to standard error, apart from the results."""
   print(terminal.shown(line, limit=None), file=sys.stderr)
@@ -280,6 +291,14 @@ def saying(message: str, every: float = 10) -> Iterator[None]:
   finally:
     ended.set()
     teller.join()
+
+
+def reporting(rows: Iterable[T], label: str, count: int) -> Iterator[T]:
+  """Yields rows, and prints how many of the `count` are done; `label` says what they are."""
+  progress = Progress(say, label, count)
+  for done, row in enumerate(rows, 1):
+    yield row
+    progress(done)
 
 
 def check_local(options: Mapping[str, str | Sequence[str] | None]) -> None:

@@ -23,9 +23,11 @@ def add(commands) -> None:
   base.text(command, "--input", "PATH", forms, required=True)
   base.text(command, "--out", "DIR", "the new folder", required=True)
   source = "hf, t5x, big_vision or open_clip; default: detected from the content"
-  base.text(command, "--from", "NAME", source, dest="format")
+  base.text(
+    command, "--from", "NAME", source, dest="format", choices=("hf", "t5x", "big_vision", "open_clip")
+  )
   base.text(command, "--pool", "NAME", "pooling of a ViT: gap, map, tok or none; default: its own")
-  base.text(command, "--to", "NAME", "hf: write folders for transformers instead")
+  base.text(command, "--to", "NAME", "hf: write folders for transformers instead", choices=("hf",))
   part = (
     "dual: both towers of CLIP, SigLIP and the like; adapter: from a run of runs/adapter.gin; with --to=hf: t5, vit "
     "or all"
@@ -38,8 +40,6 @@ def add(commands) -> None:
 
 
 def _convert(arguments) -> None:
-  if arguments.to not in (None, "hf"):
-    raise UsageError(f"--to={arguments.to}: unknown: give --to=hf")
   if arguments.image_tower is not None and arguments.part != "dual":
     raise UsageError("--image_tower needs --part=dual")
   if arguments.to is not None and (arguments.format is not None or arguments.pool is not None):

@@ -151,7 +151,7 @@ def _texts(findings: dict[str, Any]) -> Iterator[tuple[str, str]]:
   if findings["settings"]:
     yield "settings", ", ".join(f"{name}={value}" for name, value in findings["settings"].items())
   free = findings["free_memory"]
-  yield "machine", f"{findings['cores']} cores, {'unknown' if free is None else _size(free)} of memory free"
+  yield "machine", f"{findings['cores']} cores, {_size(free)} of memory free"
   yield "disk", ", ".join(f"{_size(free)} free in {folder}" for folder, free in findings["free_disk"].items())
   yield "Java", findings["java"] or "none: --tokenizer=ptb, METEOR and SPICE need it"
   yield "Chromium", findings["chromium"] or "none: only tests and pictures of pages need it"

@@ -50,19 +50,8 @@ def _embed(arguments) -> None:
     raise UsageError("--corpus has pictures and captions of its own: leave --images and --captions out")
   if arguments.prompts and not arguments.labels:
     raise UsageError("--prompts are for names of classes: give --labels too")
-  named = (
-    "images",
-    "captions",
-    "predictions",
-    "labels",
-    "prompts",
-    "model_dir",
-    "corpus",
-    "adapters",
-    "features",
-  )
-  inputs_by_option = {f"--{name}": value for name in named if (value := getattr(arguments, name))}
-  outputs.keep_apart({"--out": arguments.out}, inputs_by_option)
+  read = {f"--{name}": getattr(arguments, name) for name in (*inputs, "prompts", "model_dir", "adapters")}
+  outputs.keep_apart({"--out": arguments.out}, read)
   platforms.choose()
   inputs = _inputs(arguments)
   from xmcap.evaluation import embed
@@ -118,7 +107,6 @@ def _inputs(arguments):
 
 def _predictions(paths, codes, language):
   """Returns language code -> the distinct captions of all files that are not empty."""
-  from xmcap import languages
   from xmcap.reading.predictions import read_predictions
 
   texts: dict[str, dict[str, None]] = {}

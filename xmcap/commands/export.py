@@ -4,10 +4,7 @@ import os
 import pathlib
 
 from xmcap.commands import base
-from xmcap.errors import UsageError
 from xmcap.files import outputs
-
-_FORMATS = ("stablehlo", "savedmodel", "hf")
 
 
 def add(commands) -> None:
@@ -21,14 +18,12 @@ def add(commands) -> None:
   formats = (
     "stablehlo (jax), savedmodel (TensorFlow, of seqio) or hf (the parts that transformers has classes for)"
   )
-  base.text(command, "--to", "FORMAT", formats, required=True)
+  base.text(command, "--to", "FORMAT", formats, required=True, choices=("stablehlo", "savedmodel", "hf"))
   base.text(command, "--out", "DIR", "the new folder", required=True)
   base.add_gin(command)
 
 
 def _export(arguments) -> None:
-  if arguments.to not in _FORMATS:
-    raise UsageError(f"--to={arguments.to}: unknown; use one of {', '.join(_FORMATS)}")
   # Nothing is computed, so no accelerator should be occupied. On a CPU, `auto` is float32.
   os.environ.setdefault("JAX_PLATFORMS", "cpu")
   outputs.keep_apart({"--out": arguments.out}, {"--model_dir": arguments.model_dir})

@@ -58,12 +58,11 @@ def _features(arguments) -> None:
 def _pictures(arguments):
   """Key -> picture, and the function that reads one."""
   from xmcap.data import records
-  from xmcap.data import records as records_lib
   from xmcap.evaluation import picture_files
 
   if arguments.corpus:
     source = records.RecordSource(arguments.corpus, arguments.split)
-    keys = [record.key for record in source.iterate(range(len(source)), records_lib.parse_columns)]
+    keys = [record.key for record in source.iterate(range(len(source)), records.parse_columns)]
     return dict(zip(keys, map(str, range(len(keys))), strict=True)), lambda number: source[int(number)].image
   paths = picture_files.find(arguments.pictures)
   return dict(zip(picture_files.keys(paths, "key"), paths, strict=True)), picture_files.read

@@ -55,7 +55,9 @@ def add(commands) -> None:
   base.text(command, "--program", "PATH", "path of xmcap on the nodes", "xmcap")
 
   command = _add(where, "local", _local, "several processes on this machine")
-  base.number(command, "--processes", "number of processes", required=True)
+  base.number(
+    command, "--processes", "number of processes", least=1, most=local.MOST_PROCESSES, required=True
+  )
   base.number(command, "--devices", "simulated CPU devices per process; 0: the real devices", 0, metavar="M")
   grace = "time for saving between the warning and the end"
   base.text(command, "--grace", "SECONDS", grace, 60.0, type=float)
@@ -137,8 +139,8 @@ def _xpk(arguments) -> None:
     workload.create(command)  # raises for missing options
     if workload.tpu_type:
       place = _slices(workload.tpu_type, workload.num_slices, arguments)
-    else:
-      place = _place(workload.device_type, Slice(0, 0, 1), workload.num_nodes, arguments)
+    else:  # of GPUs, whose number only xpk reads
+      place = _place("the cluster", Slice(0, 0, 1), 1, arguments)
     _checked(arguments, place)
   xpk.run(arguments.action, workload, command, arguments.dry_run)
 
@@ -150,7 +152,7 @@ def _slurm(arguments) -> None:
     return
   job = options.parsed(arguments, slurm.BatchJob)
   node = Slice(job.gpus_per_node, job.gpus_per_node, 1)
-  place = _place(f"{job.nodes} nodes", node, job.nodes, arguments, job.chdir or ".")
+  place = _place(f"{job.nodes} nodes", node, job.nodes, arguments, ".")
   # With this variable, all nodes count as one (docs/pods.md).
   joined = any(text.startswith("JAX_PARTITION_INDEX=") for text in arguments.env)
   _checked(arguments, dataclasses.replace(place, same_disks=True, slices=1 if joined else job.nodes))

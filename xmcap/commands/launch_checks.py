@@ -8,9 +8,9 @@ import dataclasses
 import os
 import pathlib
 import re
+import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Any
 
 from xmcap import extras
 from xmcap.commands import base
@@ -89,6 +89,8 @@ def check(parsers, words: Sequence[str], place: LaunchPlace) -> str:
   except XmcapError as error:
     raise UsageError(f"{error} (nothing was started; --unchecked starts it without this check)") from None
   finally:
+    if gin := sys.modules.get("gin"):
+      gin.clear_config()
     os.environ.clear()
     os.environ.update(before)
   if unseen:
@@ -105,15 +107,10 @@ def _eval(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str:
   from xmcap import configuration
   from xmcap.models import model_json
 
-  try:
-    files = base.gin_files(arguments) or _OF_EVAL
-    configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, folders)
-    _check_evaluators(place, unseen)
-    _check_inputs(place, unseen, has_vocabulary=True)
-  finally:
-    import gin
-
-    gin.clear_config()
+  files = base.gin_files(arguments) or _OF_EVAL
+  configuration.parse([*files, configuration.stand_in_for_model], arguments.overrides, folders)
+  _check_evaluators(place, unseen)
+  _check_inputs(place, unseen, has_vocabulary=True)
   if address := _located("--model_dir", arguments.model_dir, place, unseen):
     _must_exist("--model_dir", arguments.model_dir, addresses.join(address, model_json.NAME))
   return arguments.model_dir
@@ -147,21 +144,16 @@ def _train(arguments, place: LaunchPlace, folder: str, unseen: list[str]) -> str
   folders = [*base.check_names(arguments), folder]
   from xmcap import configuration
 
-  try:
-    base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
-    model_dir = configuration.macro("MODEL_DIR")
-    _check_output("MODEL_DIR", model_dir, place, unseen)
-    # Not `given`: @epochs() would read the corpus.
-    steps = configuration.macro("TOTAL_STEPS") if configuration.has_macro("TOTAL_STEPS") else None
-    if isinstance(steps, int) and steps < 1:
-      raise UsageError(f"TOTAL_STEPS is {steps}: it must be at least 1")
-    _check_mesh(place)
-    seen = _check_inputs(place, unseen)
-    _check_weights(seen)
-  finally:
-    import gin
-
-    gin.clear_config()
+  base.parse_run(arguments, base.gin_files(arguments), folders, place.locate)
+  model_dir = configuration.macro("MODEL_DIR")
+  _check_output("MODEL_DIR", model_dir, place, unseen)
+  # Not `given`: @epochs() would read the corpus.
+  steps = configuration.macro("TOTAL_STEPS") if configuration.has_macro("TOTAL_STEPS") else None
+  if isinstance(steps, int) and steps < 1:
+    raise UsageError(f"TOTAL_STEPS is {steps}: it must be at least 1")
+  _check_mesh(place)
+  seen = _check_inputs(place, unseen)
+  _check_weights(seen)
   return model_dir
 
 
@@ -223,19 +215,15 @@ def _check_mesh(place: LaunchPlace) -> None:
   if not place.devices:
     return
   from xmcap.data.stream import CaptionStream
-  from xmcap.planning.run import option
+  from xmcap.planning import run as run_lib
   from xmcap.training import run_arguments
 
   run = run_arguments.Arguments()
   try:
     data, fsdp, _ = run["partitioning"]().sizes(place.devices, place.slices)
-    if _selected("stream") == "CaptionStream":
-      batch, captions = option(CaptionStream, "batch_size"), option(CaptionStream, "captions_per_image")
-      if captions < 1 or batch % captions:
-        raise UsageError(
-          f"BATCH_SIZE {batch:,} is not divisible by captions_per_image {captions}: change one of them"
-        )
-      run_arguments.check_batch(batch // captions, data * fsdp, run["microbatches"]())
+    if run_lib.selected("stream") == "CaptionStream":
+      sizes = (run_lib.option(CaptionStream, name) for name in ("batch_size", "captions_per_image"))
+      run_arguments.check_batch(run_lib.images_of(*sizes), data * fsdp, run["microbatches"]())
   except UsageError as error:
     raise UsageError(f"{place.name}: {error}") from None
 
@@ -279,26 +267,21 @@ def _must_exist(name: str, path: str, address: str) -> None:
     raise UsageError(f"{name}={path}: {address} does not exist: copy it there, or give another")
 
 
-def _selected(argument: str) -> str:
-  """The name of the configurable that is bound to an argument of `train`."""
-  import gin
-
-  bound = gin.get_bindings("train", resolve_references=False).get(argument)
-  return getattr(bound, "selector", "").rsplit(".", 1)[-1]
-
-
 def _check_weights(seen: dict[str, str]) -> None:
   """Raises UsageError or XmcapError if the weights of a captioner do not fit it: reads names and shapes alone."""
   from xmcap import configuration
+  from xmcap.planning import run as run_lib
   from xmcap.training.checkpoints import start
 
   pairs = start.folders_and_prefixes(configuration.given("train", "pretrained") or ())
   if not (pairs or configuration.given("train", "initial_checkpoint")):
     base.say("a new run starts from random weights: give others with --gin.PRETRAINED")
-  if _selected("objective") != "CaptionObjective" or any(path not in seen for path, _ in pairs) or not pairs:
+  is_captioner = run_lib.selected("objective") == "CaptionObjective"
+  if not is_captioner or any(path not in seen for path, _ in pairs) or not pairs:
     return
   import gin
 
+  from xmcap.models.captioner import variable_shapes
   from xmcap.training import run_arguments
 
   rows = gin.get_bindings("T5Config", resolve_references=False).get("vocab_size")
@@ -307,25 +290,7 @@ def _check_weights(seen: dict[str, str]) -> None:
   for name in ("DATA_DIR", "VOCABULARY"):
     if name in seen:
       gin.bind_parameter((name, "gin.macro", "value"), seen[name])
-  shapes = _shapes(run_arguments.Arguments()["objective"]())
+  captioner = run_arguments.Arguments()["objective"]().module
+  shapes = variable_shapes(captioner.vit, captioner.t5)["params"]
   here = [(seen[path], prefix) for path, prefix in pairs]
   start.pretrained_parts(shapes, [path if prefix is None else (path, prefix) for path, prefix in here])
-
-
-def _shapes(objective: Any) -> Any:
-  """The shapes of a captioner's parameters."""
-  import jax
-  import numpy as np
-
-  from xmcap.data.stream import CaptionStream
-  from xmcap.planning.run import option
-
-  names = ("image_size", "captions_per_image", "prompt_length", "target_length")
-  size, captions, prompt, target = (option(CaptionStream, name) for name in names)
-  row = {
-    "image": np.zeros((1, size, size, 3), np.uint8),
-    "prompt_tokens": np.zeros((1, captions, prompt), np.int32),
-    "target_tokens": np.zeros((1, captions, target), np.int32),
-    "target_weights": np.zeros((1, captions, target), np.float32),
-  }
-  return jax.eval_shape(lambda key: objective.init(key, row)["params"], jax.random.key(0))

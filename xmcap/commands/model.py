@@ -1,15 +1,11 @@
 """The commands that run a model: train, eval, caption."""
 
 import contextlib
-from collections.abc import Iterator
 
-from xmcap import languages, platforms, quiet, terminal
-from xmcap.commands import base, hosts
-from xmcap.errors import RestartError, UsageError, XmcapError
+from xmcap import languages, platforms, quiet
+from xmcap.commands import base, hosts, image_results
+from xmcap.errors import RestartError, UsageError
 from xmcap.files import buckets, outputs
-
-Captions = Iterator[tuple[str, dict[str, str]]]
-"""(key of a picture, {language: caption})."""
 
 _LOCK_SECONDS = 120  # NFS may keep the lock of a dead host for somewhat less
 
@@ -53,9 +49,7 @@ def add(commands) -> None:
     " if en is not among them"
   )
   base.text(caption, "--languages", "CODES", codes, "", short="-l")
-  base.text(caption, "--out", "FILE", "write predictions as JSONL, for xmcap score", "", short="-o")
-  base.flag(caption, "--json", "print predictions as JSONL")
-  base.add_keys(caption)
+  image_results.add(caption, "predictions for xmcap score")
   search = "greedy, beam or sample; default: the model's; options such as --gin.Beam.beams=8"
   base.text(caption, "--search", "NAME", search, choices=("greedy", "beam", "sample"))
   tags = "tags for the prompts of a model trained with tags: a tagger's predictions, by the keys of --keys"
@@ -140,55 +134,17 @@ def _caption(arguments) -> None:
   if not base.configure(arguments, arguments.model_dir):
     return
   from xmcap.evaluation import model_dir
+  from xmcap.reading import predictions
 
   images = dict(zip(keys, files, strict=True))
   key_of = dict(zip(files, keys if as_predictions else files, strict=True))
   codes, step = model_dir.languages_of(arguments.model_dir, arguments.languages), arguments.step
   whole = set()
 
-  def captions() -> Captions:
+  def captions() -> image_results.Results:
     for file, of_file in model_dir.caption_files(arguments.model_dir, images, codes, step):
       whole.add(file)
       yield key_of[file], of_file
 
-  if arguments.out:
-    with outputs.held(arguments.out, arguments.prog, folder=False):
-      _write_captions(arguments.out, captions(), len(files))
-  elif as_predictions:
-    _print_predictions(captions())
-  else:
-    _print_captions(captions())
-  if broken := len(files) - len(whole):
-    raise XmcapError(f"{broken:,} of {len(files):,} pictures left out, see above: replace or remove them")
-
-
-def _write_captions(out: str, captions: Captions, count: int) -> None:
-  from xmcap.progress import Progress
-  from xmcap.reading import predictions
-
-  progress = Progress(base.say, "pictures captioned", count)
-
-  def counted() -> Captions:
-    for done, of_image in enumerate(captions, 1):
-      yield of_image
-      progress(done)
-
-  predictions.write_predictions(out, counted())
-
-
-def _print_predictions(captions: Captions) -> None:
-  from xmcap.reading import predictions
-
-  for line in predictions.as_lines(captions):
-    terminal.check_reader()
-    print(line, end="")
-
-
-def _print_captions(captions: Captions) -> None:
-  for key, of_image in captions:
-    terminal.check_reader()
-    print(terminal.shown(key, limit=None))
-    for language, caption in of_image.items():
-      print(
-        f"  {language:<4} {languages.get(language).english_name:<14} {terminal.shown(caption, limit=None)}"
-      )
+  image_results.deliver(arguments, captions(), predictions.as_lines, str, "pictures captioned", len(files))
+  image_results.check_whole(len(files) - len(whole), len(files))

@@ -40,7 +40,7 @@ def _plan(arguments) -> None:
   topology = topologies.parse(arguments.topology) if arguments.topology else None
   if isinstance(topology, topologies.GpuNode):
     only = "is only for TPUs; for GPUs, the memory and the exchanges of a training step are planned"
-    _refuse(arguments, ("search", "decode", "price", "length_mix"), only)
+    base.refuse(arguments, ("search", "decode", "price", "length_mix"), only)
   topologies.prepare_host()
   if not base.configure(arguments):
     return
@@ -75,21 +75,15 @@ def _check_options(arguments) -> None:
     raise UsageError(f"xmcap plan needs gin files, such as {_EXAMPLE}")
   if not arguments.topology:
     options = ("search", "decode", "price", "length_mix", "json")
-    _refuse(arguments, options, "plans a run on chips: give --topology too, such as v4-128")
+    base.refuse(arguments, options, "plans a run on chips: give --topology too, such as v4-128")
     if not (arguments.params or arguments.explain):
       raise UsageError(f"xmcap plan: give --params, or --topology, such as {_EXAMPLE}")
   if arguments.search:
-    _refuse(arguments, ("decode", "length_mix"), "plans the run's own mesh: give it without --search")
+    base.refuse(arguments, ("decode", "length_mix"), "plans the run's own mesh: give it without --search")
   if arguments.decode:
-    _refuse(arguments, ("length_mix",), "plans a training step: give it without --decode")
+    base.refuse(arguments, ("length_mix",), "plans a training step: give it without --decode")
   if not arguments.search:
-    _refuse(arguments, ("captions_per_image",), "goes with --search")
-
-
-def _refuse(arguments, options: tuple[str, ...], why: str) -> None:
-  for option in options:
-    if getattr(arguments, option):
-      raise UsageError(f"xmcap plan: --{option} {why}")
+    base.refuse(arguments, ("captions_per_image",), "goes with --search")
 
 
 def _step(arguments, topology) -> dict:

@@ -80,7 +80,6 @@ def _top(arguments) -> None:
   from xmcap import wording
   from xmcap.data import features
   from xmcap.files import files
-  from xmcap.progress import Progress
   from xmcap.ranked import nearest, retrieval
   from xmcap.reading import inputs
 
@@ -99,14 +98,13 @@ def _top(arguments) -> None:
       )
     images = features.read(arguments.queries)
     neighbours = nearest.nearest(images.vectors, candidates, texts, arguments.k, arguments.similarity)
-    progress = Progress(base.say, "pictures", len(images.keys))
+    rows = zip(images.keys, neighbours, strict=True)
 
     def lines() -> Iterator[str]:
-      for number, (key, of_image) in enumerate(zip(images.keys, neighbours, strict=True), 1):
+      for key, of_image in base.reporting(rows, "pictures", len(images.keys)):
         for text, score in of_image:
           row = {"image/key": key, "language": language, "caption": text, "score": round(score, 6)}
           yield json.dumps(row, ensure_ascii=False) + "\n"
-        progress(number)
 
     files.write_lines(arguments.out, lines())
   print(

@@ -129,34 +129,26 @@ def _style(arguments):
 
 def _score(arguments) -> None:
   from xmcap import platforms, processes
-  from xmcap import processes as processes_lib
   from xmcap.pages import output
   from xmcap.scoring import metrics
   from xmcap.scoring.options import ScoringOptions, check_count
 
-  missing = [f"--{name}" for name in ("references", "predictions", "out") if not getattr(arguments, name)]
-  if missing:
-    raise UsageError(f"the following arguments are required: {', '.join(missing)} (see xmcap score --help)")
+  base.require(arguments, ("references", "predictions", "out"))
   check_count("processes", arguments.processes, processes.MAX)
-  written = {"--out": output.files_of(arguments.out, *arguments.predictions), "--save_df": arguments.save_df}
-  written["--plot"] = arguments.plot
+  files = output.files_of(arguments.out, *arguments.predictions)
+  written = {"--out": files, "--save_df": arguments.save_df, "--plot": arguments.plot}
   read = {f"--{name}": getattr(arguments, name) for name in ("references", "predictions", "df", "subset")}
   if arguments.baseline:
     read["--baseline"] = os.path.join(arguments.baseline, "table.json")
   outputs.keep_apart(written, read)
   platforms.keep_memory()  # of the arrays of one language for those of the next
-  places = [("--out", arguments.out, True)]
-  if arguments.save_df:
-    places.append(("--save_df", arguments.save_df, False))
-  if arguments.plot:
-    places.append(("--plot", arguments.plot, False))
-  with outputs.held_all(places, arguments.prog):
+  with outputs.held_all(_places(arguments, "save_df", "plot"), arguments.prog):
     named_alike = [*_OF_FILES, *(field.name for field in dataclasses.fields(ScoringOptions))]
     options = {name: getattr(arguments, name) for name in named_alike if hasattr(arguments, name)}
     options |= {
       "metrics": None if arguments.metrics is None else metrics.parse(arguments.metrics),
       "health": not arguments.no_health,
-      "processes": arguments.processes or processes_lib.available_cores(),
+      "processes": arguments.processes or processes.available_cores(),
     }
     result = output.score_files(
       references=arguments.references,
@@ -173,6 +165,14 @@ def _score(arguments) -> None:
   print(result.table.terminal(arguments.out))
   if result.health:
     print(output.health_text(result.health, not arguments.only_tables))
+
+
+def _places(arguments, *files: str) -> list[tuple[str, str, bool]]:
+  """The folder of --out and the files of these options, as far as they are given, for `outputs.held_all`."""
+  options = {"out": True, **dict.fromkeys(files, False)}
+  return [
+    (f"--{name}", path, folder) for name, folder in options.items() if (path := getattr(arguments, name))
+  ]
 
 
 def _say_pictures(arguments, statistics) -> None:
@@ -231,15 +231,11 @@ def _compare(arguments) -> None:
   style.check(comparison_lib.COLUMNS)
   if arguments.plot:
     plot.check(arguments.plot)
+  names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]
+  written = [os.path.join(arguments.out, name) for name in names] if arguments.out else []
+  outputs.keep_apart({"--out": written, "--plot": arguments.plot}, {"--references": arguments.references})
   with contextlib.ExitStack() as stack:
-    if arguments.out:
-      names = [*(f"comparison.{suffix}" for suffix in ("csv", "json", "md", "tex")), "report.html"]
-      written = [os.path.join(arguments.out, name) for name in names]
-      outputs.keep_apart({"--out": written}, {"--references": arguments.references})
-      stack.enter_context(outputs.held(arguments.out, arguments.prog))
-    if arguments.plot:
-      outputs.keep_apart({"--plot": arguments.plot}, {"--references": arguments.references})
-      stack.enter_context(outputs.held(arguments.plot, arguments.prog, "--plot", folder=False))
+    stack.enter_context(outputs.held_all(_places(arguments, "plot"), arguments.prog))
     systems = {name: significance.read_system(folder) for name, folder in folders.items()}
     significance.check_protocol(systems, arguments.protocol)
     chosen = metrics.parse(arguments.metrics, metrics.METRICS) if arguments.metrics else None

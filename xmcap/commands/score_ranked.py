@@ -165,14 +165,8 @@ def _retrieval(arguments) -> None:
   if arguments.scores:
     _matrix(arguments, depths)
     return
-  missing = [f"--{name}" for name in ("pictures", "captions", "texts") if not getattr(arguments, name)]
-  if missing:
-    raise UsageError(
-      f"the following arguments are required: {', '.join(missing)}; or --scores (see {arguments.prog} --help)"
-    )
-  for name in ("targets", "keys"):
-    if getattr(arguments, name):
-      raise UsageError(f"--{name} belongs to --scores; leave it out")
+  base.require(arguments, ("pictures", "captions", "texts"), "; or --scores")
+  base.refuse(arguments, ("targets", "keys"), "belongs to --scores; leave it out")
   _keep_apart(arguments, ("pictures", "captions"), _SCORES)
   with outputs.held(arguments.out, arguments.prog):
     keys, captions = retrieval.read_captions(arguments.captions, arguments.languages, arguments.language)

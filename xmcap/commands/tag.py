@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from xmcap import languages, platforms, terminal
-from xmcap.commands import base
-from xmcap.errors import UsageError, XmcapError
+from xmcap import platforms
+from xmcap.commands import base, image_results
+from xmcap.errors import UsageError
 from xmcap.files import outputs
-
-Tagged = Iterator[tuple[str, Mapping[str, Mapping[str, float]]]]
-"""(key of a picture, {language: {tag: probability}})."""
 
 
 def add(commands) -> None:
@@ -21,9 +18,7 @@ def add(commands) -> None:
   base.add_model(command, "the folder of a run of runs/tag_mono.gin, tag_multitask.gin or tag_cascade.gin")
   base.add_languages(command, "of the tags; default: all of the tagger")
   base.number(command, "--most", "tags for each picture and language", 10, least=1)
-  base.text(command, "--out", "FILE", "write the tags as JSONL", "", short="-o")
-  base.flag(command, "--json", "print the tags as JSONL")
-  base.add_keys(command)
+  image_results.add(command, "the tags")
   features = "stored features of the pictures, for a tagger that was trained on such; tags all that are in it"
   base.text(command, "--features", "PATH", features)
   images = "pictures, folders of them, or patterns such as 'photos/**/*.jpg'"
@@ -67,16 +62,11 @@ def _tag(arguments) -> None:
     broken = load.broken
   predicted = tagger(keys, load, arguments.languages or (), arguments.most)
   tagged = ((key, tags) for key, tags in predicted if key not in broken)
-  if arguments.out:
-    with outputs.held(arguments.out, arguments.prog, folder=False):
-      _write(arguments.out, tagged, len(keys))
-  else:
-    _print(tagged, arguments.json)
-  if broken:
-    raise XmcapError(f"{len(broken):,} of {len(keys):,} pictures left out, see above: replace or remove them")
+  image_results.deliver(arguments, tagged, _lines, _text, "pictures tagged", len(keys))
+  image_results.check_whole(len(broken), len(keys))
 
 
-def _lines(tagged: Tagged) -> Iterator[str]:
+def _lines(tagged: image_results.Results) -> Iterator[str]:
   from xmcap.reading import tag_files
 
   for key, of_image in tagged:
@@ -84,29 +74,5 @@ def _lines(tagged: Tagged) -> Iterator[str]:
       yield tag_files.as_line(key, language, tags)
 
 
-def _write(out: str, tagged: Tagged, count: int) -> None:
-  from xmcap.files import files
-  from xmcap.progress import Progress
-
-  progress = Progress(base.say, "pictures tagged", count)
-
-  def counted() -> Tagged:
-    for done, of_image in enumerate(tagged, 1):
-      yield of_image
-      progress(done)
-
-  files.write_lines(out, _lines(counted()))
-
-
-def _print(tagged: Tagged, as_json: bool) -> None:
-  if as_json:
-    for line in _lines(tagged):
-      terminal.check_reader()
-      print(line, end="")
-    return
-  for key, of_image in tagged:
-    terminal.check_reader()
-    print(terminal.shown(key, limit=None))
-    for language, tags in of_image.items():
-      told = "  ".join(f"{tag} {score:.2f}" for tag, score in tags.items())
-      print(f"  {language:<4} {languages.get(language).english_name:<14} {terminal.shown(told, limit=None)}")
+def _text(tags: Mapping[str, float]) -> str:
+  return "  ".join(f"{tag} {score:.2f}" for tag, score in tags.items())

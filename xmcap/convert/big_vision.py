@@ -14,6 +14,7 @@ from xmcap.convert.pairs import (
   Leaf,
   Pair,
   WeightKind,
+  layer_modules,
   leading_ones,
   module_pairs,
   position_pairs,
@@ -164,9 +165,9 @@ def numbering(tensors: Mapping[str, Tensor], block: str) -> tuple[str, ...]:
 def block_modules(ours: str, parts: Sequence[str]) -> dict[str, str]:
   """Returns our modules of a block -> theirs, whose parts are given in the order of `numbering`."""
   attention_norm, attention, mlp_norm, mlp = parts
-  modules = {f"{ours}/attention/{name}": f"{attention}/{name}" for name in ("query", "key", "value", "out")}
-  modules |= {f"{ours}/attention_norm": attention_norm, f"{ours}/mlp_norm": mlp_norm}
-  return modules | {f"{ours}/mlp/wi": f"{mlp}/Dense_0", f"{ours}/mlp/wo": f"{mlp}/Dense_1"}
+  projections = layer_modules(f"{attention}/", ours, query="query", key="key", value="value", out="out")
+  dense = layer_modules(f"{mlp}/", ours, wi="Dense_0", wo="Dense_1")
+  return projections | dense | {f"{ours}/attention_norm": attention_norm, f"{ours}/mlp_norm": mlp_norm}
 
 
 def leaf(heads: int) -> Leaf:

@@ -20,7 +20,6 @@ _ANCHOR = "img/embedding/kernel"
 _BLOCK = "Encoder_0/encoderblock"
 _POSITIONS, _OLD_POSITIONS = "pos_embedding", "Encoder_0/pos_embedding"
 _KIND = "text_transformer of big_vision"
-_GEMMA_ROWS = 256_000  # of SigLIP 2's text towers
 
 
 def open_npz(path: pathlib.Path) -> WeightSource:
@@ -60,7 +59,7 @@ def open_npz(path: pathlib.Path) -> WeightSource:
     | {f"txt/{name}": tensor for name, tensor in texts.items()}
     | {name: inside[name] for name in scalars.values() if name in inside}
     | beside,
-    DualTower(vit.config, text, make_config(DualConfig, where, fields), 0.0, 0.0, 0.0),
+    DualTower(vit.config, text, make_config(DualConfig, where, fields)),
     pairs,
     "its other shapes ask",
     {f"img/{rule}": reason for rule, reason in vit.may_drop.items()}
@@ -89,14 +88,13 @@ def _text_config(tensors: Mapping[str, Tensor], tokenizer: Described, where: str
   _, heads, _ = shape(f"{_BLOCK}_0/{attention}/query/kernel", 3)
   _, mlp_dim = shape(f"{_BLOCK}_0/{mlp}/Dense_0/kernel", 2)
   _, max_length, _ = shape(_POSITIONS, 3)
-  # SigLIP 2's demo: lower, tok(model="gemma", bos="no", eos="sticky"), whose padding is Gemma's. SigLIP pads with EOS.
-  gemma = tokenizer.gemma if tokenizer.files else vocab_size == _GEMMA_ROWS
-  usual = 0 if gemma else 1
+  # SigLIP 2's demo: lower, tok(model="gemma", bos="no", eos="sticky").
+  cleaning = "lower_ascii" if tokenizer.has_gemmas_pieces(vocab_size) else "plain"
+  pad_id, end_id = tokenizer.siglip_ids(vocab_size)
   fields = dict(
-    cleaning="lower_ascii" if gemma else "plain", end_id=1 if tokenizer.end_id is None else tokenizer.end_id,
-    vocab_size=vocab_size, width=width, depth=count_layers(tensors, f"{_BLOCK}_"), num_heads=heads, mlp_dim=mlp_dim,
-    pool="last", max_length=max_length, mask_padding=False, activation="gelu_tanh", norm_epsilon=1e-6,
-    pad_id=usual if tokenizer.pad_id is None else tokenizer.pad_id,
+    cleaning=cleaning, pad_id=pad_id, end_id=end_id, vocab_size=vocab_size, width=width,
+    depth=count_layers(tensors, f"{_BLOCK}_"), num_heads=heads, mlp_dim=mlp_dim, pool="last", max_length=max_length,
+    mask_padding=False, activation="gelu_tanh", norm_epsilon=1e-6,
   )  # fmt: skip
   return make_config(TextConfig, where, fields)
 

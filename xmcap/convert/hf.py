@@ -44,9 +44,9 @@ def open_dual(path: pathlib.Path) -> WeightSource:
     tokenizer_files.read_tokenizer(
       path / tokenizer_files.TOKENIZER
     )  # it is copied even if another file is used
+  processor, where = _processor(path)
   with reading_fields(path / CONFIG):
-    places = str(path / CONFIG), hf_pictures.place(path)
-    module = hf_dual.read_config(towers, config, _processor(path), tokenizer, *places)
+    module = hf_dual.read_config(towers, config, processor, tokenizer, str(path / CONFIG), where)
     assert isinstance(module.vit, ViTConfig)
     pairs = functools.partial(hf_dual.dual_pairs, towers, module.vit, hf_dual.text_values(towers, config))
   absent = () if "logit_bias" in tensors else ("logit_bias",)
@@ -87,9 +87,16 @@ def reading_fields(file: pathlib.Path) -> Iterator[None]:
     raise UsageError(f"{file}: a field is missing or of another type ({reason})") from None
 
 
-def _processor(path: pathlib.Path) -> dict[str, Any]:
-  files = [path / name for name in (PROCESSOR, hf_pictures.WHOLE_PROCESSOR)]
-  return hf_pictures.of_files(*(read_json(file) if file.is_file() else {} for file in files))
+def _processor(path: pathlib.Path) -> tuple[dict[str, Any], str]:
+  """Returns the fields of the image processor, {} if there are none, and the name of their file.
+
+  Processors of transformers 5 write theirs into `processor_config.json`, below `image_processor`.
+  """
+  own, whole = path / PROCESSOR, path / hf_pictures.WHOLE_PROCESSOR
+  if own.is_file() and (fields := read_json(own)):
+    return fields, str(own)
+  inside = read_json(whole).get("image_processor") if whole.is_file() else None
+  return inside if isinstance(inside, dict) else {}, str(whole)
 
 
 def _open_t5(
@@ -123,7 +130,7 @@ def _open_vit(
   pool: str | None,
 ) -> WeightSource:
   family = hf_vit.CLASSES[name] if name else hf_vit.MODEL_TYPES[settings["model_type"]]
-  processor = _processor(path)
+  processor, _ = _processor(path)
   config = hf_vit.read_config(family, settings, processor, str(path / CONFIG), pool)
   anchors = [name for name in tensors if name.endswith(family.anchor) and not name.startswith("text_model.")]
   if len(anchors) != 1:

@@ -28,8 +28,6 @@ _FIELDS = {
 _OLD_END = 2
 """The wrong eos_token_id of CLIP's first config.json, which means the highest id."""
 _ENDS = {"end_id": "text_config.eos_token_id", "pad_id": "text_config.pad_token_id"}
-_GEMMA_ROWS = 256_000
-"""Embeddings of SigLIP 2's published text towers: Gemma's pieces."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +144,7 @@ def read_config(
     {"embed_dim": width, "image_head": towers.image_head, "text_head": towers.text_head, "resize": resize},
     {"embed_dim": "projection_dim"},
   )  # fmt: skip
-  return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+  return DualTower(vit, text, dual)
 
 
 def _of_tokenizer(
@@ -154,9 +152,8 @@ def _of_tokenizer(
 ) -> dict[str, Any]:
   """Returns how texts are cleaned, padded and ended, by the files of the tokenizer."""
   siglip, cleaning = towers is _SIGLIP, "none"
-  gemma = tokenizer.gemma if tokenizer.files else values["vocab_size"] == _GEMMA_ROWS
   plain = tokenizer.kind == "SiglipTokenizer" or (siglip and not tokenizer.kind)
-  if siglip and gemma:
+  if siglip and tokenizer.has_gemmas_pieces(values["vocab_size"]):
     cleaning = "lower"
   elif plain:
     if not tokenizer.lower:
@@ -170,17 +167,17 @@ def _of_tokenizer(
       f"{where}: its tokenizer has padding_side left: SigLIP's texts are read at their end, and xmcap pads"
       " at the right"
     )
-  usual = towers.defaults["pad_token_id"]
-  pad_id, asked = tokenizer.pad_id, values["pad_token_id"]
+  pad_id, end_id = tokenizer.siglip_ids(values["vocab_size"])
+  asked = values["pad_token_id"]
   # transformers writes its default, 1, whatever the tokenizer.
-  if pad_id is not None and asked not in (None, usual, pad_id):
-    raise UsageError(
-      f"{where}: text_config.pad_token_id is {shown(repr(asked), 40)}, and its tokenizer pads with id {pad_id}:"
-      " fetch both again"
-    )
-  if pad_id is None:
-    pad_id = 0 if gemma and asked in (None, usual) else usual if asked is None else asked
-  return fields | {"pad_id": pad_id, "end_id": 1 if tokenizer.end_id is None else tokenizer.end_id}
+  if asked not in (None, towers.defaults["pad_token_id"], pad_id):
+    if tokenizer.pad_id is not None:
+      raise UsageError(
+        f"{where}: text_config.pad_token_id is {shown(repr(asked), 40)}, and its tokenizer pads with id {pad_id}:"
+        " fetch both again"
+      )
+    pad_id = asked
+  return fields | {"pad_id": pad_id, "end_id": end_id}
 
 
 def text_values(towers: Towers, config: Mapping[str, Any]) -> dict[str, Any]:

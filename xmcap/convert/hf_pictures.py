@@ -1,6 +1,5 @@
 """How transformers' image processors make pixels: preprocessor_config.json, or the part of processor_config.json."""
 
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,20 +10,6 @@ PROCESSOR, WHOLE_PROCESSOR = "preprocessor_config.json", "processor_config.json"
 _FILTERS = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 _STEPS = ("do_resize", "do_rescale", "do_normalize")
 _KNOWN_STEPS = (*_STEPS, "do_center_crop", "do_convert_rgb")
-
-
-def of_files(preprocessor: Mapping[str, Any], processor: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns the fields of the image processor; {} if neither file has any.
-
-  Processors of transformers 5 write theirs into `processor_config.json`, below `image_processor`.
-  """
-  inside = processor.get("image_processor")
-  return dict(preprocessor) or (dict(inside) if isinstance(inside, dict) else {})
-
-
-def place(folder: pathlib.Path) -> str:
-  """Returns the name of the file that `of_files` takes from, for messages."""
-  return str(folder / (PROCESSOR if (folder / PROCESSOR).is_file() else WHOLE_PROCESSOR))
 
 
 def resize(settings: Mapping[str, Any], image_size: int, usual: str, where: str) -> str:

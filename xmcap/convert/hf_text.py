@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xmcap.convert.pairs import SAME, Pair, WeightKind, below, module_pairs
+from xmcap.convert.pairs import SAME, Pair, WeightKind, below, layer_modules, module_pairs
 from xmcap.convert.source import count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.families.dual.text_tower import TextConfig
@@ -39,42 +39,21 @@ class HfTextEncoder:
   may_drop: Mapping[str, str]
 
 
-_BERT_LAYER = "encoder.layer.{n}"
-_BERT_MODULES = {
-  "embedding_norm": "embeddings.LayerNorm",
-  "layers_{n}/attention/query": f"{_BERT_LAYER}.attention.self.query",
-  "layers_{n}/attention/key": f"{_BERT_LAYER}.attention.self.key",
-  "layers_{n}/attention/value": f"{_BERT_LAYER}.attention.self.value",
-  "layers_{n}/attention/out": f"{_BERT_LAYER}.attention.output.dense",
-  "layers_{n}/attention_norm": f"{_BERT_LAYER}.attention.output.LayerNorm",
-  "layers_{n}/mlp/wi": f"{_BERT_LAYER}.intermediate.dense",
-  "layers_{n}/mlp/wo": f"{_BERT_LAYER}.output.dense",
-  "layers_{n}/mlp_norm": f"{_BERT_LAYER}.output.LayerNorm",
-}
-_DISTILBERT_LAYER = "transformer.layer.{n}"
-_DISTILBERT_MODULES = {
-  "embedding_norm": "embeddings.LayerNorm",
-  "layers_{n}/attention/query": f"{_DISTILBERT_LAYER}.attention.q_lin",
-  "layers_{n}/attention/key": f"{_DISTILBERT_LAYER}.attention.k_lin",
-  "layers_{n}/attention/value": f"{_DISTILBERT_LAYER}.attention.v_lin",
-  "layers_{n}/attention/out": f"{_DISTILBERT_LAYER}.attention.out_lin",
-  "layers_{n}/attention_norm": f"{_DISTILBERT_LAYER}.sa_layer_norm",
-  "layers_{n}/mlp/wi": f"{_DISTILBERT_LAYER}.ffn.lin1",
-  "layers_{n}/mlp/wo": f"{_DISTILBERT_LAYER}.ffn.lin2",
-  "layers_{n}/mlp_norm": f"{_DISTILBERT_LAYER}.output_layer_norm",
-}
-_M2M100_LAYER = "layers.{n}"
-_M2M100_MODULES = {
-  "layers_{n}/attention/query": f"{_M2M100_LAYER}.self_attn.q_proj",
-  "layers_{n}/attention/key": f"{_M2M100_LAYER}.self_attn.k_proj",
-  "layers_{n}/attention/value": f"{_M2M100_LAYER}.self_attn.v_proj",
-  "layers_{n}/attention/out": f"{_M2M100_LAYER}.self_attn.out_proj",
-  "layers_{n}/attention_norm": f"{_M2M100_LAYER}.self_attn_layer_norm",
-  "layers_{n}/mlp/wi": f"{_M2M100_LAYER}.fc1",
-  "layers_{n}/mlp/wo": f"{_M2M100_LAYER}.fc2",
-  "layers_{n}/mlp_norm": f"{_M2M100_LAYER}.final_layer_norm",
-  "final_norm": "layer_norm",
-}
+_BERT_MODULES = {"embedding_norm": "embeddings.LayerNorm"} | layer_modules(
+  "encoder.layer.{n}.",
+  query="attention.self.query", key="attention.self.key", value="attention.self.value", out="attention.output.dense",
+  attention_norm="attention.output.LayerNorm", wi="intermediate.dense", wo="output.dense", mlp_norm="output.LayerNorm",
+)  # fmt: skip
+_DISTILBERT_MODULES = {"embedding_norm": "embeddings.LayerNorm"} | layer_modules(
+  "transformer.layer.{n}.",
+  query="attention.q_lin", key="attention.k_lin", value="attention.v_lin", out="attention.out_lin",
+  attention_norm="sa_layer_norm", wi="ffn.lin1", wo="ffn.lin2", mlp_norm="output_layer_norm",
+)  # fmt: skip
+_M2M100_MODULES = {"final_norm": "layer_norm"} | layer_modules(
+  "layers.{n}.",
+  query="self_attn.q_proj", key="self_attn.k_proj", value="self_attn.v_proj", out="self_attn.out_proj",
+  attention_norm="self_attn_layer_norm", wi="fc1", wo="fc2", mlp_norm="final_layer_norm",
+)  # fmt: skip
 _POST_NORM = dict(pre_norm=False, embedding_norm=True, final_norm=False, activation="gelu")
 _TOKENS, _POSITIONS = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
 _TYPES = "embeddings.token_type_embeddings.weight"

@@ -5,7 +5,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from xmcap.convert.hf_pictures import PROCESSOR
-from xmcap.convert.pairs import Pair, below, joined_pairs, leading_ones, module_pairs, position_pairs
+from xmcap.convert.pairs import (
+  Pair,
+  below,
+  joined_pairs,
+  layer_modules,
+  leading_ones,
+  module_pairs,
+  position_pairs,
+)
 from xmcap.convert.source import make_config
 from xmcap.errors import UsageError
 from xmcap.models.vit import ViTConfig
@@ -71,42 +79,26 @@ class Family:
     return f"{self.modules['patch_embedding']}.weight"
 
 
-_VIT_LAYER = "encoder.layer.{n}"
-_VIT_MODULES = {
-  "patch_embedding": "embeddings.patch_embeddings.projection",
-  "layers_{n}/attention_norm": f"{_VIT_LAYER}.layernorm_before",
-  "layers_{n}/attention/query": f"{_VIT_LAYER}.attention.attention.query",
-  "layers_{n}/attention/key": f"{_VIT_LAYER}.attention.attention.key",
-  "layers_{n}/attention/value": f"{_VIT_LAYER}.attention.attention.value",
-  "layers_{n}/attention/out": f"{_VIT_LAYER}.attention.output.dense",
-  "layers_{n}/mlp_norm": f"{_VIT_LAYER}.layernorm_after",
-  "layers_{n}/mlp/wi": f"{_VIT_LAYER}.intermediate.dense",
-  "layers_{n}/mlp/wo": f"{_VIT_LAYER}.output.dense",
-  "final_norm": "layernorm",
-}
-_CLIP_LAYER = "encoder.layers.{n}"
-CLIP_LAYER_MODULES = {
-  "layers_{n}/attention_norm": f"{_CLIP_LAYER}.layer_norm1",
-  "layers_{n}/attention/query": f"{_CLIP_LAYER}.self_attn.q_proj",
-  "layers_{n}/attention/key": f"{_CLIP_LAYER}.self_attn.k_proj",
-  "layers_{n}/attention/value": f"{_CLIP_LAYER}.self_attn.v_proj",
-  "layers_{n}/attention/out": f"{_CLIP_LAYER}.self_attn.out_proj",
-  "layers_{n}/mlp_norm": f"{_CLIP_LAYER}.layer_norm2",
-  "layers_{n}/mlp/wi": f"{_CLIP_LAYER}.mlp.fc1",
-  "layers_{n}/mlp/wo": f"{_CLIP_LAYER}.mlp.fc2",
-}
+_VIT_MODULES = layer_modules(
+  "encoder.layer.{n}.",
+  attention_norm="layernorm_before", query="attention.attention.query", key="attention.attention.key",
+  value="attention.attention.value", out="attention.output.dense", mlp_norm="layernorm_after",
+  wi="intermediate.dense", wo="output.dense",
+) | {"patch_embedding": "embeddings.patch_embeddings.projection", "final_norm": "layernorm"}  # fmt: skip
+CLIP_LAYER_MODULES = layer_modules(
+  "encoder.layers.{n}.",
+  attention_norm="layer_norm1", query="self_attn.q_proj", key="self_attn.k_proj", value="self_attn.v_proj",
+  out="self_attn.out_proj", mlp_norm="layer_norm2", wi="mlp.fc1", wo="mlp.fc2",
+)  # fmt: skip
 """Also those of CLIP's and SigLIP's text towers."""
 _CLIP_MODULES = CLIP_LAYER_MODULES | {
   "patch_embedding": "embeddings.patch_embedding",
   "pre_norm": "pre_layrnorm",  # transformers spells it so
   "final_norm": "post_layernorm",
 }
-_SIGLIP_MODULES = _CLIP_MODULES | {
-  "map_head/attention/out": "head.attention.out_proj",
-  "map_head/mlp_norm": "head.layernorm",
-  "map_head/mlp/wi": "head.mlp.fc1",
-  "map_head/mlp/wo": "head.mlp.fc2",
-}
+_SIGLIP_MODULES = _CLIP_MODULES | layer_modules(
+  "head.", "map_head", out="attention.out_proj", mlp_norm="layernorm", wi="mlp.fc1", wo="mlp.fc2"
+)
 _BESIDE = {
   r"(.*\.)?embeddings\.position_ids": "numbers, not weights",
   r"text_model\..*": "the text tower",

@@ -10,7 +10,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from xmcap.convert import hf, hf_text, hf_vit
-from xmcap.convert.pairs import SAME, Pair, joined_pairs, leading_ones, module_pairs, position_pairs
+from xmcap.convert.pairs import (
+  SAME,
+  Pair,
+  joined_pairs,
+  layer_modules,
+  leading_ones,
+  module_pairs,
+  position_pairs,
+)
 from xmcap.convert.source import WeightSource, count_layers, make_config, shape_of
 from xmcap.errors import UsageError
 from xmcap.families.dual.model import DualConfig, DualTower
@@ -23,7 +31,6 @@ from xmcap.terminal import shown
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 _ENCODER = "text.transformer."  # before the names of an encoder of transformers
 
-_GEMMA_ROWS = 256_000  # of SigLIP 2's text towers
 _CONTEXT = 77  # default number of pieces of a text
 _HEADS_OF_WIDTH = {1152: 16, 1536: 16}  # timm's so400m and giantopt; heads of all others are 64 wide
 _RESIZES = {
@@ -57,12 +64,10 @@ _HF_FIELDS = _TOKENIZER_FIELDS | {
   "output_tokens", "width", "layers",
 }  # fmt: skip
 
-_BLOCK = {"attention_norm": "ln_1", "attention/out": "attn.out_proj", "mlp_norm": "ln_2", "mlp/wi": "mlp.c_fc",
-          "mlp/wo": "mlp.c_proj"}  # fmt: skip
-_TIMM_BLOCK = {"attention_norm": "norm1", "attention/out": "attn.proj", "mlp_norm": "norm2", "mlp/wi": "mlp.fc1",
-               "mlp/wo": "mlp.fc2"}  # fmt: skip
-_POOLING = {"attention/query": "q", "attention/out": "proj", "mlp_norm": "norm", "mlp/wi": "mlp.fc1",
-            "mlp/wo": "mlp.fc2"}  # fmt: skip
+# Names as `layer_modules` takes them.
+_BLOCK = dict(attention_norm="ln_1", out="attn.out_proj", mlp_norm="ln_2", wi="mlp.c_fc", wo="mlp.c_proj")
+_TIMM_BLOCK = dict(attention_norm="norm1", out="attn.proj", mlp_norm="norm2", wi="mlp.fc1", wo="mlp.fc2")
+_POOLING = dict(query="q", out="proj", mlp_norm="norm", wi="mlp.fc1", wo="mlp.fc2")
 
 
 def is_folder(path: pathlib.Path) -> bool:
@@ -94,7 +99,7 @@ def open_folder(path: pathlib.Path) -> WeightSource:
       raise UsageError(
         f"{where}: embed_dim {dual.embed_dim} is not the width of a tower without a projection"
       )
-  module = DualTower(vit, tower, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
+  module = DualTower(vit, tower, dual)
   return WeightSource(
     "OpenCLIP",
     str(path),
@@ -220,12 +225,9 @@ def _read_text(
   )  # fmt: skip
   if pool == "eos":
     fields["end_id"] = cfg["eos_id"]
-  if pool == "last":  # SigLIP attends to its padding; SigLIP 1 pads with the id that ends a text
-    gemma = tokenizer.gemma if tokenizer.files else vocab_size == _GEMMA_ROWS
-    usual = (0 if gemma else 1) if tokenizer.pad_id is None else tokenizer.pad_id
-    fields |= dict(
-      pad_id=cfg.get("pad_id", usual), end_id=1 if tokenizer.end_id is None else tokenizer.end_id
-    )
+  if pool == "last":  # SigLIP attends to its padding
+    pad_id, end_id = tokenizer.siglip_ids(vocab_size)
+    fields |= dict(pad_id=cfg.get("pad_id", pad_id), end_id=end_id)
   head = "none" if cfg.get("proj_type") == "none" else "linear_bias" if cfg.get("proj_bias") else "linear"
   return make_config(TextConfig, where, fields, {"num_heads": "text_cfg.heads"}), head
 
@@ -279,7 +281,7 @@ def _pairs(
 def _vit_pairs(paths: Collection[str]) -> list[Pair]:
   block = "visual.transformer.resblocks.{n}."
   modules = {"patch_embedding": "visual.conv1", "pre_norm": "visual.ln_pre", "final_norm": "visual.ln_post"}
-  modules |= {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _BLOCK.items()}
+  modules |= layer_modules(block, **_BLOCK)
   token = ("visual.class_embedding", 0)
   pairs = position_pairs("tok", ("visual.positional_embedding", 0), token, token_has_position=True)
   pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.in_proj_"})
@@ -290,8 +292,7 @@ def _vit_pairs(paths: Collection[str]) -> list[Pair]:
 def _timm_pairs(paths: Collection[str]) -> list[Pair]:
   block, pool = "visual.trunk.blocks.{n}.", "visual.trunk.attn_pool."
   modules = {"patch_embedding": "visual.trunk.patch_embed.proj", "final_norm": "visual.trunk.norm"}
-  modules |= {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _TIMM_BLOCK.items()}
-  modules |= {f"map_head/{ours}": pool + theirs for ours, theirs in _POOLING.items()}
+  modules |= layer_modules(block, **_TIMM_BLOCK) | layer_modules(pool, "map_head", **_POOLING)
   pairs = position_pairs("map", ("visual.trunk.pos_embed", 1), None, token_has_position=False)
   pairs.append(Pair(("vit/map_head/probe",), (f"{pool}latent",), leading_ones(1)))
   pairs += joined_pairs(paths, {"vit/layers_{n}/attention": f"{block}attn.qkv."})
@@ -301,8 +302,7 @@ def _timm_pairs(paths: Collection[str]) -> list[Pair]:
 
 def _text_pairs(paths: Collection[str], prefix: str) -> list[Pair]:
   block = f"{prefix}transformer.resblocks.{{n}}."
-  modules = {f"layers_{{n}}/{ours}": block + theirs for ours, theirs in _BLOCK.items()}
-  modules["final_norm"] = f"{prefix}ln_final"
+  modules = layer_modules(block, **_BLOCK) | {"final_norm": f"{prefix}ln_final"}
   pairs = [
     Pair(("text_tower/token_embedding",), (f"{prefix}token_embedding.weight",), SAME),
     Pair(("text_tower/position_embedding",), (f"{prefix}positional_embedding",), SAME),

@@ -138,6 +138,21 @@ def torch_leaf(module: str, name: str) -> tuple[str, WeightKind]:
   return ".bias" if name == "bias" else ".weight", SAME
 
 
+_OF_LAYER = {
+  **{name: f"attention/{name}" for name in ("query", "key", "value", "out")},
+  **{name: f"mlp/{name}" for name in ("wi", "wo")},
+}
+
+
+def layer_modules(theirs: str, ours: str = "layers_{n}", **names: str) -> dict[str, str]:
+  """Returns our modules of a transformer layer -> theirs, for `module_pairs`: `theirs` and what follows it.
+
+  `names` have our names for what follows: `query`, `key`, `value` and `out` of the attention, `wi` and `wo` of the MLP,
+  `attention_norm` and `mlp_norm`.
+  """
+  return {f"{ours}/{_OF_LAYER.get(name, name)}": theirs + after for name, after in names.items()}
+
+
 def module_pairs(
   paths: Iterable[str],
   modules: Mapping[str, str],

@@ -12,7 +12,6 @@ from xmcap.files.tensors import refuse_pickle, refuse_pickles_in
 from xmcap.models.vit import ViTConfig
 from xmcap.training.checkpoints.weights import PARAMS
 
-FORMATS = ("hf", "t5x", "big_vision", "open_clip")
 _KNOWN = (
   f"a Hugging Face folder ({hf.CONFIG} beside the safetensors), a checkpoint of t5x, an .npz of big_vision, a "
   f"folder of OpenCLIP ({open_clip.CONFIG})"
@@ -30,7 +29,7 @@ def open_source(
 
   Args:
     path: the file or folder.
-    format_name: one of FORMATS that it must have; None: any.
+    format_name: the format that it must have, `hf`, `t5x`, `big_vision` or `open_clip`; None: any.
     pool: pooling of a ViT, instead of its own.
     dual: whether to open both towers of a model that has two.
     image_tower: with `dual`, another model of two towers whose image tower joins the text tower at `path`.
@@ -38,8 +37,6 @@ def open_source(
   Raises:
     UsageError: it is none of the formats, or not the one named.
   """
-  if format_name is not None and format_name not in FORMATS:
-    raise UsageError(f"--from={format_name}: unknown; use one of {', '.join(FORMATS)}")
   kind, place = _recognise(pathlib.Path(path), format_name)
   if format_name not in (None, kind):
     raise UsageError(

@@ -1,7 +1,7 @@
 """The checks of a dry run that compute: one training step, and the evaluators on a few pictures."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,7 +12,6 @@ from xmcap.training import sharding
 from xmcap.training.checkpoints.train_state import TrainState
 from xmcap.training.metrics import summarise
 from xmcap.training.optimizer import Optimizer
-from xmcap.training.reporting import metrics_file
 from xmcap.training.state import StatePlan
 from xmcap.training.step import make_train_step
 
@@ -85,26 +84,6 @@ def take_step(
   plural = "" if images == 1 else "s"
   text = f"loss {loss:.4f} on {images} picture{plural}; gradients in {', '.join(norms)}{origin}"
   return f"{text}; compiled in {seconds:.1f} s for {_length(arrays)}", updated
-
-
-def compile_times(model_dir: str, lengths: Sequence[int]) -> str:
-  """How long the last run in the folder compiled its step for each length of targets, for all devices of the run."""
-  try:
-    rows = metrics_file.read(model_dir)
-  except Exception:  # object stores raise many types; the check of the folder reports them
-    rows = []
-  seconds_of: dict[str, float] = {}
-  for row in filter(None, rows):
-    compiled = {name: value for name, value in row.items() if name.startswith(metrics_file.COMPILE_SECONDS)}
-    for name, seconds in compiled.items():
-      if metrics_file.is_number(seconds):
-        seconds_of[name.removeprefix(metrics_file.COMPILE_SECONDS)] = seconds
-  if seconds_of:
-    names = sorted(seconds_of, key=lambda name: (len(name), name))
-    of = {name: f"targets of {name}" if name.isdecimal() else "its batch" for name in names}
-    return "the last run here took " + ", ".join(f"{seconds_of[name]:.1f} s for {of[name]}" for name in names)
-  several = ", ".join(map(str, lengths))
-  return f"each length of targets ({several}) is compiled when it first comes" if len(lengths) > 1 else ""
 
 
 def _length(arrays: Batch) -> str:

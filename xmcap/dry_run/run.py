@@ -77,9 +77,7 @@ def dry_run(say: Callable[[str], None] = print, from_scratch: bool = False, othe
     # One picture per device.
     batch = first_step.batch(run["objective"](), stream, sharding.axis_size(mesh, sharding.BATCH_AXES))
     made = run["objective"](), run["optimizer"](), model, state, batch
-    text, updated = first_step.take_step(*made, total_steps or 1, run["seed"](), run["rng_impl"]())
-    times = first_step.compile_times(run["model_dir"](), getattr(stream, "target_lengths", ()))
-    return "; ".join(filter(None, [text, times])), updated
+    return first_step.take_step(*made, total_steps or 1, run["seed"](), run["rng_impl"]())
 
   after = report.ask("step", step, model=model, vocabulary=text_fits)
   measured: dict[str, float] = {}

@@ -39,13 +39,11 @@ class TpuVm:
   project: str = option("the Google Cloud project; gcloud's default is not used")
   zone: str = option("zone, such as us-central2-b")
   accelerator_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
-  runtime_version: str = option("the TPU's software; default: JAX's for this type", "")
   queued: bool = option("wait for capacity as a queued resource", False)
   spot: bool = option("a spot VM: cheaper, but can be preempted at any time", False)
   reserved: bool = option("use the project's reservation", False)
   num_slices: int = option("number of slices that train together", 1, least=1, metavar="N")
   service_account: str = option("service account of the workers", "")
-  internal_ips: bool = option("no external addresses; ssh from inside the network", False)
   data_disk: str = option(
     "a disk to attach to every worker, read-only, at /mnt/disks/DISK", "", rule="disk", metavar="DISK"
   )
@@ -81,13 +79,15 @@ class TpuVm:
     if not self.accelerator_type:
       raise UsageError("xmcap launch tpu-vm needs --accelerator_type, such as v4-128")
     kind = accelerator_type(self.accelerator_type)
-    version = self.runtime_version or runtime_version(kind)
-    options = [f"--accelerator-type={kind}", f"--{'runtime-' if self.queued else ''}version={version}"]
+    options = [f"--accelerator-type={kind}"]
+    version = f"--{'runtime-' if self.queued else ''}version="
+    if not any(word.startswith(version) for word in self.gcloud_create):
+      options.append(f"{version}{runtime_version(kind)}")
     if self.num_slices > 1:
       options += [f"--node-count={self.num_slices}", f"--node-prefix={self.name}"]
     elif self.queued:
       options.append(f"--node-id={self.name}")
-    for name in ("spot", "reserved", "internal_ips", "service_account"):
+    for name in ("spot", "reserved", "service_account"):
       value = getattr(self, name)
       if value:
         option_name = f"--{name.replace('_', '-')}"
@@ -143,10 +143,9 @@ class TpuVm:
 
   def _on_workers(self, verb: str, addressed: Sequence[str], worker: str, *options: str) -> list[str]:
     nodes = [] if self.num_slices == 1 else [f"--node={'all' if worker == 'all' else '0'}"]
-    route = ["--internal-ip"] if self.internal_ips else []
     kind = "tpu-vm" if self.num_slices == 1 else "queued-resources"
     return self._gcloud(
-      kind, verb, addressed, *nodes, f"--worker={worker}", *route, *self.gcloud_ssh, "--quiet", *options
+      kind, verb, addressed, *nodes, f"--worker={worker}", *self.gcloud_ssh, "--quiet", *options
     )
 
   def _gcloud(self, kind: str, verb: str, addressed: Sequence[str], *options: str) -> list[str]:
@@ -187,5 +186,8 @@ def runtime_version(slice_type: str) -> str:
   """Returns the software version for JAX on this slice type."""
   kind = slice_type.split("-")[0]
   if kind not in _RUNTIME_VERSIONS:
-    raise UsageError(f"--accelerator_type={slice_type}: unknown software version: give --runtime_version")
+    raise UsageError(
+      f"--accelerator_type={slice_type}: unknown software version: give --gcloud_create=--version=NAME, or with"
+      " --queued --gcloud_create=--runtime-version=NAME"
+    )
   return _RUNTIME_VERSIONS[kind]

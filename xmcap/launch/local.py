@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xmcap import terminal
 from xmcap.errors import RestartError
 from xmcap.launch import quoting, runner
-from xmcap.launch.options import check_number
 
-_MOST_PROCESSES = 1024
+MOST_PROCESSES = 1024
 _POLL_SECONDS = 0.05
 # How long the others may take to end by themselves after the first: their own exit codes are more informative.
 _SETTLE_SECONDS = 1.0
@@ -51,8 +50,6 @@ def environment(devices: int, env: Mapping[str, str]) -> dict[str, str]:
 
 def dry_run(command: Sequence[str], processes: int, devices: int, env: Mapping[str, str]) -> str:
   """Returns the commands for bash: started in the background, then waited for."""
-  check_number("processes", processes, most=_MOST_PROCESSES)
-  check_number("devices", devices, 0)
   variables = environment(devices, env)
   start = ["env"]
   if devices and "XLA_FLAGS" not in env:
@@ -88,9 +85,6 @@ def run(
   Returns:
     0, or the exit code of the process that failed; 128 + N if signal N ended it.
   """
-  check_number("processes", processes, most=_MOST_PROCESSES)
-  check_number("devices", devices, 0)
-  check_number("restart", restart, 0)
   variables = environment(devices, {**os.environ, **(env or {})})
   with _counted_signals() as num_signals:
     for attempt in range(restart + 1):

@@ -64,8 +64,10 @@ def check_fields(options: Any) -> None:
         check_text(rule, word, field.name)
     elif isinstance(value, str) and value and rule != "any":
       check_text(rule, value, field.name)
-    elif type(value) is int:
-      check_number(field.name, value, field.metadata["least"])
+    elif type(value) is int and not field.metadata["least"] <= value <= _LARGEST:
+      raise UsageError(
+        f"--{field.name}={str(value)[:20]}: give a number from {field.metadata['least']} to {_LARGEST:,}"
+      )
 
 
 def check_text(rule: str, value: str, name: str) -> str:
@@ -74,14 +76,6 @@ def check_text(rule: str, value: str, name: str) -> str:
   if not re.fullmatch(pattern, value):
     raise UsageError(f"--{name}={ascii(value[:80])[1:-1]}: must be {meaning}")
   return value
-
-
-def check_number(name: str, value: int, least: int = 1, most: int = _LARGEST) -> None:
-  """Raises UsageError unless the value of the option `name` is from `least` to `most`."""
-  if value < least:
-    raise UsageError(f"--{name}={value}: must be at least {least}")
-  if value > most:
-    raise UsageError(f"--{name}={str(value)[:20]}: must be at most {most}")
 
 
 def add_to(command: Any, kind: type) -> None:

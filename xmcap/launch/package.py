@@ -1,10 +1,9 @@
-"""What is installed on the workers of a TPU VM: the package, its extras, an index, and secrets as variables."""
+"""What is installed on the workers of a TPU VM: the package, its extras, and secrets as variables."""
 
 import dataclasses
 import hashlib
 import pathlib
 import re
-import urllib.parse
 from collections.abc import Sequence
 
 from xmcap.errors import UsageError
@@ -28,8 +27,6 @@ class Package:
     "xmcap for the workers: a wheel, also with extras (dist/x.whl[wandb]), or an argument of pip install", "",
     rule="any", metavar="PACKAGE",
   )  # fmt: skip
-  python: str = option("Python version of the workers", "3.12")
-  index_url: str = option("a package index that is asked before PyPI", "", rule="any", metavar="URL")
   secret: Sequence[str] = option(
     "a variable of the workers from a file here, or from Secret Manager (repeatable)", (),
     metavar="NAME=FILE|NAME=sm://SECRET",
@@ -37,7 +34,6 @@ class Package:
 
   def __post_init__(self):
     check_fields(self)
-    self._check_index()
     for secret in self.secret:
       self._check_secret(secret)
     if not self.install or self.install.startswith("-") or not self.install.isprintable():
@@ -66,33 +62,18 @@ class Package:
     return [(match[1], match[2]) for secret in self.secret if (match := _SECRET.fullmatch(secret))]
 
   def script_arguments(self) -> list[str]:
-    """Returns the arguments of `tpu_vm_install.sh`; the second one identifies what is installed."""
+    """Returns the arguments of `tpu_vm_install.sh`; the first one identifies what is installed."""
     wheel, extras = self.wheel(), self._parts()[1]
     if wheel is None:
       package, extras, identity = self.install, "", self.install
     else:
       package, identity = wheel.name, f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}{extras}"
-    key = " ".join(filter(None, ("locked", self.python, self.index_url, identity)))
-    return [self.python, key, package, extras, self.index_url]
+    return [f"locked {identity}", package, extras]
 
   def _parts(self) -> tuple[str, str]:
     """Returns the file of a wheel and its extras in brackets, "" if it has none."""
     match = re.fullmatch(rf"(.*\.whl){_EXTRAS}", self.install)
     return (match[1], match[2] or "") if match else (self.install, "")
-
-  def _check_index(self) -> None:
-    if not self.index_url:
-      return
-    url = urllib.parse.urlsplit(self.index_url)
-    if url.scheme not in ("https", "http") or not url.hostname or not self.index_url.isprintable():
-      raise UsageError(
-        f"--index_url={ascii(self.index_url[:80])[1:-1]}: give an address such as https://HOST/simple"
-      )
-    if url.username or url.password:
-      raise UsageError(
-        "--index_url has a password, which others could see in the list of processes: write the address into a file,"
-        " and give --secret=UV_INDEX=FILE"
-      )
 
   def _check_secret(self, secret: str) -> None:
     match = _SECRET.fullmatch(secret)

@@ -26,11 +26,8 @@ class BatchJob:
   name: str = option("name of the job")
   nodes: int = option("number of nodes", 1, least=1, metavar="N")
   gpus_per_node: int = option("GPUs per node, with one process each; 0: CPUs", 0, metavar="N")
-  cpus_per_task: int = option("CPUs per process", 0, metavar="N")
   time: str = option("time limit, such as 24:00:00", "")
   partition: str = option("partition", "")
-  chdir: str = option("working folder of the job", "")
-  log: str = option("file for the output; %%x is the name, %%j the number of the job", "%x-%j.log")
   grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
   sbatch: Sequence[str] = option(
@@ -48,26 +45,19 @@ def script(job: BatchJob, command: Sequence[str]) -> str:
     "nodes": job.nodes,
     "ntasks-per-node": max(1, job.gpus_per_node),
     "gpus-per-node": job.gpus_per_node,
-    "cpus-per-task": job.cpus_per_task,
     "time": job.time,
     "partition": job.partition,
-    "chdir": job.chdir,
-    "output": job.log,
+    "output": "%x-%j.log",
     # A requeued job continues in the same file.
     "open-mode": "append",
     "signal": f"TERM@{job.grace}",
   }
   lines = [f"#SBATCH --{name}={value}" for name, value in directives.items() if value]
-  srun = ["--label", "--kill-on-bad-exit=0", "--wait=120"]
-  if job.cpus_per_task:
-    # Since SLURM 22.05, srun no longer inherits this from the batch job.
-    srun.append(f"--cpus-per-task={job.cpus_per_task}")
   template = (scripts.folder() / "slurm.sh").read_text(encoding="utf-8")
   return _Script(template).substitute(
     directives="\n".join([*lines, "#SBATCH --requeue"]),
     restart=str(job.restart),
     command="\n".join(f"  {quoting.word(text)}" for text in command),
-    srun=quoting.words(srun),
   )
 
 
@@ -79,7 +69,7 @@ def submit(job: BatchJob, command: Sequence[str], dry_run: bool = False) -> None
     return
   runner.run(["sbatch", *job.sbatch], stdin=text)
   runner.say(
-    f"see its state with squeue; the output goes to {job.log} (%x is {job.name}, %j the number of the job)"
+    f"see its state with squeue; the output goes to {job.name}-%j.log, %j being the number of the job"
   )
 
 

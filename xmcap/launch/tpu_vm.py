@@ -21,6 +21,7 @@ _GONE = {"PREEMPTED", "TERMINATED", "SUSPENDED"}
 _NEVER_READY = {"FAILED", "STOPPED", "HIDDEN", "HIDING"}
 _ABSENT = "ABSENT"
 _UNKNOWN = "UNKNOWN"
+_POLL_SECONDS = 30.0
 _MOST_SILENT = 10  # failed polls in a row after which a ready slice counts as unreachable
 
 
@@ -31,7 +32,6 @@ class Following:
   files: str = option(
     "a folder to copy to every worker, where the command runs", "", rule="files", metavar="gs://..."
   )
-  poll: float = option("time between two polls of the run", 30.0, metavar="SECONDS")
   wait: float = option("how long to wait for the TPU to be ready", 24.0, metavar="HOURS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
   delete_when_done: str = option(
@@ -46,10 +46,8 @@ class Following:
     check_fields(self)
     if not 0 <= self.delete_after < 1e6:
       raise UsageError(f"--delete_after={self.delete_after}: give hours above 0")
-    if not 0 < self.poll <= 3600 or self.wait <= 0:
-      raise UsageError(
-        f"--poll={self.poll} --wait={self.wait}: give seconds (at most 3600) and hours above 0"
-      )
+    if self.wait <= 0:
+      raise UsageError(f"--wait={self.wait}: give hours above 0")
 
 
 class Outcome(NamedTuple):
@@ -96,7 +94,7 @@ class TpuVmRun:
   def dry_run(self) -> str:
     """Returns all commands in order, as text for bash."""
     vm, restart = self._vm, self._following.restart
-    look = f"every {self._following.poll:g} seconds"
+    look = f"every {_POLL_SECONDS:g} seconds"
     parts = [
       ("create the slice, unless it exists", vm.create()),
       (f"{look}, until it says {'ACTIVE' if vm.queued else 'READY'}", vm.describe()),
@@ -207,8 +205,8 @@ class TpuVmRun:
           # Later on, capacity may be missing for a while; the first time, a wrong option is more likely.
           if first:
             raise XmcapError(f"{error}; if there is no capacity now, wait for it with --queued") from None
-      self._sleep(self._following.poll)
-      waited += self._following.poll
+      self._sleep(_POLL_SECONDS)
+      waited += _POLL_SECONDS
     raise XmcapError(f"{name} was not ready after {self._following.wait:g} hours")
 
   def _state(self) -> tuple[str, str]:
@@ -236,7 +234,7 @@ class TpuVmRun:
   def _follow(self) -> Outcome:
     silent = 0
     while True:
-      self._sleep(self._following.poll)
+      self._sleep(_POLL_SECONDS)
       self._check_time()
       workers = self._workers()
       self._print_log()

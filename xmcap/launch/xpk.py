@@ -10,7 +10,7 @@ from xmcap.launch.options import check_fields, option
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-  """The options of `xpk workload`: either `tpu_type` or `device_type`, and an image.
+  """The options of `xpk workload`: `tpu_type`, or of GPUs `--device-type` among `xpk_create`; and an image.
 
   The methods return commands, as argument lists.
   """
@@ -20,9 +20,7 @@ class Workload:
   project: str = option("the Google Cloud project; gcloud's default is not used")
   zone: str = option("zone, such as us-central2-b")
   tpu_type: str = option("v4-128, v5p-256, v6e-64, ...", "", rule="slice", metavar="TYPE")
-  device_type: str = option("for GPUs, such as h100-80gb-8", "", metavar="TYPE")
   num_slices: int = option("number of TPU slices that train together", 1, least=1, metavar="N")
-  num_nodes: int = option("number of nodes of --device_type", 1, least=1, metavar="N")
   docker_image: str = option("an image with xmcap installed", "", metavar="IMAGE")
   grace: int = option("time for saving between the warning and the end", 120, least=1, metavar="SECONDS")
   restart: int = option("largest number of restarts after exit code 75", 10, metavar="K")
@@ -38,21 +36,19 @@ class Workload:
 
   def create(self, command: Sequence[str]) -> list[str]:
     """XPK restarts by itself after exit codes 42 and 127 to 255; 75 is added to these."""
-    if bool(self.tpu_type) == bool(self.device_type):
+    if bool(self.tpu_type) == self._passes_on("--device-type="):
       raise UsageError(
-        "xmcap launch xpk needs --tpu_type, such as v4-128, or --device_type, such as h100-80gb-8"
+        "xmcap launch xpk needs --tpu_type, such as v4-128, or of GPUs --xpk_create=--device-type=h100-80gb-8"
       )
     # Without an image, XPK would build one from the working folder.
-    is_built = any(word.startswith("--base-docker-image=") for word in self.xpk_create)
-    if bool(self.docker_image) == is_built:
+    if bool(self.docker_image) == self._passes_on("--base-docker-image="):
       raise UsageError(
         "xmcap launch xpk needs --docker_image, with xmcap installed, or --xpk_create=--base-docker-image=IMAGE, to"
         " which XPK adds the working folder"
       )
+    devices = []
     if self.tpu_type:
       devices = [f"--tpu-type={gcloud.accelerator_type(self.tpu_type)}", f"--num-slices={self.num_slices}"]
-    else:
-      devices = [f"--device-type={self.device_type}", f"--num-nodes={self.num_nodes}"]
     return [
       *self._xpk("create"),
       f"--workload={self.name}",
@@ -71,6 +67,9 @@ class Workload:
 
   def delete(self) -> list[str]:
     return [*self._xpk("delete"), f"--workload={self.name}"]
+
+  def _passes_on(self, option_name: str) -> bool:
+    return any(word.startswith(option_name) for word in self.xpk_create)
 
   def _xpk(self, verb: str) -> list[str]:
     where = [f"--cluster={self.cluster}", f"--project={self.project}", f"--zone={self.zone}"]

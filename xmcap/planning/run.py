@@ -126,12 +126,7 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
     remat=next(name for name, both in _REMAT.items() if both == remat),
     scan=option(image_config, "scan") or option(T5Config, "scan"),
   )
-  if captions_per_image < 1 or stream["batch_size"] % captions_per_image:
-    raise UsageError(
-      f"BATCH_SIZE {stream['batch_size']:,} is not divisible by captions_per_image {captions_per_image}: change one of"
-      " them"
-    )
-  images = stream["batch_size"] // captions_per_image
+  images = images_of(stream["batch_size"], captions_per_image)
   run_arguments.check_batch(images, variant.data * variant.fsdp, variant.microbatches)
   try:
     total_steps = arguments["total_steps"]()
@@ -141,6 +136,15 @@ def of_gin(topology: Topology | GpuNode, **changes: Any) -> PlannedRun:
     arguments["objective"](), arguments["optimizer"](), partitioning, variant, **stream, total_steps=total_steps,
     seed=arguments["seed"](), rng_impl=arguments["rng_impl"](),
   )  # fmt: skip
+
+
+def images_of(batch_size: int, captions_per_image: int) -> int:
+  """Returns the number of pictures in a batch of captions; UsageError if the captions are not a multiple."""
+  if captions_per_image < 1 or batch_size % captions_per_image:
+    raise UsageError(
+      f"BATCH_SIZE {batch_size:,} is not divisible by captions_per_image {captions_per_image}: change one of them"
+    )
+  return batch_size // captions_per_image
 
 
 def bindings(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,10 +166,16 @@ def option(kind: type, argument: str) -> Any:
   return inspect.signature(kind).parameters[argument].default
 
 
+def selected(argument: str) -> str:
+  """The name of the configurable that is bound to an argument of `train`; "" if there is none."""
+  bound = gin.get_bindings("train", resolve_references=False).get(argument)
+  return getattr(bound, "selector", "").rsplit(".", 1)[-1]
+
+
 def _stream_options() -> dict[str, Any]:
   """The arguments of the stream that decide the shapes of a batch; its data is not opened."""
-  bound = gin.get_bindings("train", resolve_references=False).get("stream")
-  if getattr(bound, "selector", "").rsplit(".", 1)[-1] != "CaptionStream":
+  if selected("stream") != "CaptionStream":
+    bound = gin.get_bindings("train", resolve_references=False).get("stream")
     raise UsageError(
       f"xmcap plan: train.stream is {bound}: only a run on @CaptionStream() can be planned; add a run's gin file, "
       "such as --gin_file=runs/train_coco35l.gin"

@@ -12,7 +12,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from xmcap.errors import XmcapError, one_line
-from xmcap.planning import estimate, hlo, node, topologies
+from xmcap.planning import estimate, hlo, topologies
 from xmcap.planning.gpus import GpuNode
 from xmcap.planning.run import PlannedRun, Variant
 from xmcap.planning.topologies import Topology
@@ -45,8 +45,8 @@ def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
     all communication hidden, and so is what follows from it; `exposed_seconds` is with none. `captions_per_second` is
     for all chips; `pictures_per_second_and_host` is what the busiest host must read, decode and send. `hours` is None
     if the number of steps is unknown. `smallest` is the smallest slice of the same chips whose memory should suffice,
-    None if this one is. For GPUs, `exchanges` is what `node.exchanges` returns, and `arithmetic_seconds` the time of
-    the model's matrix products at the peak.
+    None if this one is. For GPUs, `exchanges` is what `estimate.exchanges` returns, and `arithmetic_seconds` the time
+    of the model's matrix products at the peak.
 
   Raises:
     DoesNotFit: a chip's memory is too small.
@@ -88,8 +88,8 @@ def plan_step(run: PlannedRun, topology: Topology | GpuNode) -> dict[str, Any]:
       **plan,
       "caveats": estimate.GPU_CAVEATS,
       "model_flops": model_flops,
-      "arithmetic_seconds": node.arithmetic_seconds(model_flops, topology),
-      "exchanges": node.exchanges(module.collectives(), topology),
+      "arithmetic_seconds": estimate.arithmetic_seconds(model_flops, topology),
+      "exchanges": estimate.exchanges(module.collectives(), topology),
     }
   flops = compiled.cost_analysis()["flops"]
   if module.has_loops:

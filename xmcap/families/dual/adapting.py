@@ -47,7 +47,7 @@ class AdapterObjective:
       raise UsageError(
         "AdapterObjective: the text tower has no adapter: set T5Config.adapter or TextConfig.adapter to 'bottleneck'"
       )
-    self.module = DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=jnp.inf)
+    self.module = DualTower(vit, text, dual)
     self.kind = kind
 
   def init(self, rng: jax.Array, batch: Batch) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from xmcap.families.dual.text_input import TextInput
 from xmcap.families.dual.text_tower import TextConfig
 from xmcap.files.bucket_paths import epath
 from xmcap.models import model_json, stacking
-from xmcap.models.parts import ImageConfig, bound_image_config
+from xmcap.models.parts import bound_image_config
 from xmcap.models.stacking import merge
 from xmcap.models.t5 import T5Config
 from xmcap.terminal import shown
@@ -31,16 +31,11 @@ from xmcap.training.hosts import stopping
 _SHORTEST = 8  # pieces; lengths are this and its doubles, so that few programs are compiled
 
 
-def tower(vit: ImageConfig, text: T5Config | TextConfig, dual: DualConfig) -> DualTower:
-  """A dual tower to embed with, which needs no initial scale and bias."""
-  return DualTower(vit, text, dual, log_scale=0.0, bias=0.0, max_log_scale=0.0)
-
-
 def configured_tower() -> DualTower:
   """The dual tower of gin's `ViTConfig`, `T5Config` and `DualConfig`; UsageError if none is configured."""
   text = TextConfig if gin.get_bindings(TextConfig) else T5Config
   try:
-    return tower(
+    return DualTower(
       configuration.bound(bound_image_config()), configuration.bound(text), configuration.bound(DualConfig)
     )
   except (TypeError, RuntimeError) as error:  # gin raises these for missing parameters
@@ -154,7 +149,7 @@ def adapted(texts: TextEmbedder, folder: str, language: str) -> TextEmbedder:
   config = model.text_config()
   if not isinstance(config, T5Config | TextConfig) or config.adapter == "none":
     raise UsageError(f"{path}: holds no adapter: give the output of `convert --part=adapter`")
-  module: Any = tower(texts.module.vit, config, texts.module.dual)
+  module: Any = DualTower(texts.module.vit, config, texts.module.dual)
   adapter = stacking.flatten(weights.read_all(path))
   shapes = jax.eval_shape(
     lambda: module.init(jax.random.key(0), jax.numpy.ones((1, 8), int), method="embed_texts")["params"]
@@ -190,7 +185,7 @@ class DualEmbedder:
     vit, dual = model.image_config(), model.config("dual")
     text = model.text_config()
     assert vit is not None and isinstance(dual, DualConfig) and isinstance(text, T5Config | TextConfig)
-    module: Any = tower(vit, text, dual)
+    module: Any = DualTower(vit, text, dual)
     self._folder, self._image_size, self._resize = folder, vit.image_size, dual.resize
     sharded = sharded_params.for_evaluation(params, jax.local_devices())
     self.texts = TextEmbedder(module, sharded, text_input.of_folder(folder, text), batch_size=256)

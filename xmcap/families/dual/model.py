@@ -6,6 +6,7 @@ text towers of other kinds (`text_tower.py`).
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -74,16 +75,16 @@ class DualTower(nn.Module):
     vit: the image tower; with pool `none` the mean of the patch tokens counts.
     text: of the text tower: the encoder of a T5, whose outputs are averaged over the pieces of a caption, or another.
     dual: the space.
-    log_scale, bias: what `logit_scale` and `logit_bias` begin with.
+    log_scale, bias: what `logit_scale` and `logit_bias` begin with in training.
     max_log_scale: above which the scale does not rise.
   """
 
   vit: ImageConfig
   text: T5Config | TextConfig
   dual: DualConfig
-  log_scale: float
-  bias: float
-  max_log_scale: float
+  log_scale: float = 0.0
+  bias: float = 0.0
+  max_log_scale: float = math.inf
 
   def setup(self):
     self.image_tower = image_tower(self.vit)

@@ -121,8 +121,7 @@ class SiglipPieces:
 
   Args:
     path: the file; UsageError if it is no such model, or has no EOS.
-    max_length, fixed: as in `TextInput`.
-    pad_id: the padding token; None: EOS.
+    max_length, pad_id, fixed: as in `TextInput`; SigLIP's EOS is 1.
     cleaning: as in `TextConfig`.
   """
 
@@ -130,7 +129,7 @@ class SiglipPieces:
     self,
     path: pathlib.Path,
     max_length: int,
-    pad_id: int | None = None,
+    pad_id: int = 1,
     cleaning: str = "plain",
     fixed: bool = True,
   ):
@@ -138,8 +137,7 @@ class SiglipPieces:
     self._end, self._clean = self._processor.eos_id(), _CLEANINGS[cleaning]
     if self._end < 0:
       raise UsageError(f"{path}: has no token that ends a text: fetch it again")
-    self.max_length, self.fixed, self.added = max_length, fixed, 1
-    self.pad_id = self._end if pad_id is None else pad_id
+    self.max_length, self.pad_id, self.fixed, self.added = max_length, pad_id, fixed, 1
 
   def encode_all(self, texts: Sequence[str], language: str = "") -> tuple[list[list[int]], int]:
     encoded = self._processor.encode([self._clean(text) for text in texts], num_threads=1)
@@ -215,19 +213,16 @@ def open_pretrained(folder: pathlib.Path, config: TextConfig) -> TextInput | Non
   """
   described = tokenizer_files.describe(folder)
   model, path = described.model(), folder / TOKENIZER
-  # Before there was a field for it, the pooling told how texts are cleaned.
   last = config.pool == "last"
   if model is not None and (last or described.kind or not path.is_file()):
-    cleaning = ("plain" if last else "none") if config.cleaning == "auto" else config.cleaning
-    tokenizer = SiglipPieces(model, config.max_length, config.pad_id, cleaning, last)
+    tokenizer = SiglipPieces(model, config.max_length, config.pad_id, config.cleaning, last)
   elif not path.is_file():
     return None
   elif config.positions == "sinusoidal":
     return NllbPieces(path, config.max_length, config.pad_id)
   else:
-    cleaning = ("canonical" if last else "none") if config.cleaning == "auto" else config.cleaning
-    most, template = config.max_length, described.template if described.gemma else None
-    tokenizer = TokenizerJson(path, most, config.pad_id, cleaning, last, template)
+    template = described.template if described.gemma else None
+    tokenizer = TokenizerJson(path, config.max_length, config.pad_id, config.cleaning, last, template)
   guarded = Guarded(tokenizer, folder)
   _check(guarded, described, config, folder)
   return guarded
@@ -241,7 +236,7 @@ def _check(tokenizer: TextInput, described: Described, config: TextConfig, folde
       f"{folder}: its tokenizer pads with id {described.pad_id}, and the text tower with {config.pad_id} (pad_id of"
       f" {model_json.NAME}): put the tokenizer there that the tower was trained with"
     )
-  if config.pool == "end" or (config.pool == "last" and config.cleaning != "auto"):
+  if config.pool in ("end", "last"):
     ids = tokenizer.encode_all(["a"])[0][0]
     if ids[-1:] != [config.end_id] and (config.pool == "last" or config.end_id not in ids):
       raise UsageError(
@@ -277,7 +272,7 @@ _CLEANINGS: dict[str, Callable[[str], str]] = {
   "plain": _plain,
   "canonical": lambda text: _plain(text.replace("_", " ")),
 }
-assert set(_CLEANINGS) | {"auto"} == set(CLEANINGS)
+assert set(_CLEANINGS) == set(CLEANINGS)
 
 
 def _count_longer(encoded: Sequence[Sequence[int]], most: int) -> int:

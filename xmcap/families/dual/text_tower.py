@@ -21,7 +21,7 @@ from xmcap.models.attention import MASKED
 from xmcap.models.layers import ACTIVATIONS, Dropout, check_dtype, constrain, parameter, resolve_dtype
 
 POOLS = ("mean", "first", "last", "end", "highest")
-CLEANINGS = ("auto", "none", "lower", "lower_ascii", "plain", "canonical")
+CLEANINGS = ("none", "lower", "lower_ascii", "plain", "canonical")
 ADAPTERS = ("none", "bottleneck")
 POSITIONS = ("learned", "counted", "sinusoidal")
 _EMBEDDING_INIT = nn.initializers.normal(0.02)
@@ -50,8 +50,7 @@ class TextConfig:
     scale_embedding: multiply token embeddings by sqrt(width) (M2M100).
     cleaning: what the tokenizer does with a text first: `none`; `lower` case (SigLIP 2 in transformers); `lower_ascii`,
       of the letters A to Z alone (SigLIP 2 in big_vision, by `tf.strings.lower`); `plain`, lower case without ASCII
-      punctuation (SigLIP); `canonical`, the same with spaces for underscores (OpenCLIP); `auto`, as models converted
-      before there was this field: by the pooling.
+      punctuation (SigLIP); `canonical`, the same with spaces for underscores (OpenCLIP).
     adapter: language adapter in each layer: `none`; or `bottleneck`, two small dense layers after the MLP. With
       post-norm they are AdapterHub's (Pfeiffer et al., 2021): r being the input of the MLP and h its output,
       norm(r + h + adapter(norm(r + h))), the same norm twice.
@@ -78,7 +77,7 @@ class TextConfig:
   mask_padding: bool = True
   positions: str = "learned"
   scale_embedding: bool = False
-  cleaning: str = "auto"
+  cleaning: str = "none"
   adapter: str = "none"
   adapter_dim: limits.Width = 48
   activation: str = "gelu"

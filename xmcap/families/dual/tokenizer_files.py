@@ -31,6 +31,7 @@ _MAP = "special_tokens_map.json"
 _LARGEST = 2**26  # limit for a file in bytes; XLM-R's tokenizer.json has 9 million, NLLB's 17, Gemma's 34
 _LONGEST = 2**20  # transformers writes 10**30 for a tokenizer without a limit
 _FLAGS = ("add_bos_token", "add_eos_token")
+_GEMMA_ROWS = 256_000  # embeddings of SigLIP 2's published text towers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +64,15 @@ class Described:
     model = next((file for file in self.files if file.name in MODELS), None)
     has_json = any(file.name == TOKENIZER for file in self.files)
     return None if has_json and self.kind not in ("", "SiglipTokenizer") else model
+
+  def has_gemmas_pieces(self, vocab_size: int) -> bool:
+    """Whether the pieces are Gemma's (SigLIP 2): by the files or, without any, by the rows of the embedding."""
+    return self.gemma if self.files else vocab_size == _GEMMA_ROWS
+
+  def siglip_ids(self, vocab_size: int) -> tuple[int, int]:
+    """The ids that pad and that end SigLIP's texts; if the files do not say so, SigLIP 1 pads with the end, 1."""
+    usual = 0 if self.has_gemmas_pieces(vocab_size) else 1
+    return usual if self.pad_id is None else self.pad_id, 1 if self.end_id is None else self.end_id
 
 
 def describe(folder: pathlib.Path) -> Described:

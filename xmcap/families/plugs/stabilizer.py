@@ -11,6 +11,7 @@ separator is the first row of the embedding above the pieces of the vocabulary, 
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -19,7 +20,6 @@ import numpy as np
 from msgspec import Meta
 
 from xmcap import languages
-from xmcap.families.plugs import evaluator
 from xmcap.models import limits
 from xmcap.models.targets import Texts
 from xmcap.terminal import shown
@@ -158,8 +158,21 @@ class Marks:
 
   def rows(self, stabilizers: Texts, prefix: str) -> Iterator[tuple[str, str, float]]:
     """Yields an evaluator's row: the mean number of distinct stabilizers of a picture."""
-    yield from evaluator.rows(stabilizers, prefix)
+    counts = distinct(stabilizers)
+    mean = sum(number * count for number, count in counts.items()) / counts.total()
+    yield "mean", f"{prefix}distinct_stabilizers", mean
 
   def text(self, stabilizers: Texts) -> str:
     """A line with the share of pictures for each number of distinct stabilizers."""
-    return evaluator.text(stabilizers)
+    counts = distinct(stabilizers)
+    shares = ", ".join(f"{number}: {count / counts.total():.1%}" for number, count in sorted(counts.items()))
+    return f"distinct stabilizers of a picture, and the share of pictures with so many: {shares}"
+
+
+def distinct(stabilizers: Texts) -> Counter[int]:
+  """Returns number of distinct stabilizers -> number of pictures with so many.
+
+  A draft of Thapliyal et al., "Crossmodal-3600", Figure 4 and Table 3: whether the captions of a picture's languages
+  say the same. Consistent stabilizers are the same for all of them, so their number is 1.
+  """
+  return Counter(len(set(of_image.values())) for of_image in stabilizers.values())

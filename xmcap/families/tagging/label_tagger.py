@@ -2,7 +2,7 @@
 
 Li et al., "COCO-CN" (2019), section IV-A: a multilayer perceptron for one language; one hidden layer with a head for
 each language (multi-task); and the cascade, in which the tags that a first network predicts in one language are an
-input of a second network for another. `families/tagging/vit_tagger.py` has the head that pretrains a ViT.
+input of a second network for another. `families/tagging/vit_objective.py` has the head that pretrains a ViT.
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from xmcap.planning import gpus, hlo, node
+from xmcap.planning import estimate, gpus, hlo
 
 _H100 = gpus.parse("h100-8")
 # 8 GPUs: [65536, 768] x [768, 3072] while an all-gather runs, a small fusion beside the next, nothing beside the sum.
@@ -51,7 +51,7 @@ def test_what_is_issued_beside_an_exchange():
 
 
 def test_the_exchanges_of_a_node():
-  found = node.exchanges(hlo.Module(_TEXT).collectives(), _H100)
+  found = estimate.exchanges(hlo.Module(_TEXT).collectives(), _H100)
   assert list(found) == ["all-gather bf16", "all-gather f32", "all-reduce f32", "total"]
   bf16 = 2 * 768 * 768 + 2 * 64 * 768
   assert found["all-gather bf16"]["count"] == 2 and found["all-gather bf16"]["bytes"] == bf16
@@ -66,5 +66,5 @@ def test_the_exchanges_of_a_node():
 
 
 def test_one_gpu_exchanges_nothing():
-  assert node.exchanges([], gpus.parse("h100")) == {}
-  assert node.arithmetic_seconds(989.5e12 * 8, _H100) == pytest.approx(1)
+  assert estimate.exchanges([], gpus.parse("h100")) == {}
+  assert estimate.arithmetic_seconds(989.5e12 * 8, _H100) == pytest.approx(1)
