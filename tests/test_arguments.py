@@ -141,7 +141,7 @@ def _functions(folder):
     "score_retrieval": (
       retrieval.score_retrieval,
       {
-        "pictures": rows,
+        "images": rows,
         "keys": ["1", "2"],
         "captions": captions,
         "texts": {"en": lambda: rows},
