@@ -31,18 +31,19 @@ def _walked(function) -> list[str]:
   """The files of xmcap whose functions a call runs, in the order of their first call."""
   walked = {}
 
-  def profile(frame, event, argument):
+  def trace(frame, event, argument):  # returns None: the lines of the function are not traced
     path = frame.f_code.co_filename
-    if event == "call" and path.startswith(f"{_PACKAGE}/") and frame.f_code.co_name != "<module>":
-      walked.setdefault(path[len(str(_PACKAGE)) + 1 :])
+    if path.startswith(package) and frame.f_code.co_name != "<module>":
+      walked.setdefault(path[len(package) :])
 
-  threading.setprofile(profile)
-  sys.setprofile(profile)
+  package = f"{_PACKAGE}/"
+  threading.settrace(trace)
+  sys.settrace(trace)
   try:
     function()
   finally:
-    sys.setprofile(None)
-    threading.setprofile(None)
+    sys.settrace(None)
+    threading.settrace(None)
   return list(walked)
 
 
@@ -85,10 +86,11 @@ def test_walk_of_a_training_step_in_architecture_md():
     optimizer = optimizer_lib.Optimizer(
       optimizer_lib.adafactor, schedule=lambda count, total: jnp.float32(1e-3)
     )
-    params = objective.init(jax.random.key(0), batch)["params"]
-    state = step.create_state(params, optimizer)
+    # Shapes are enough: nothing is compiled, which would take longer than all else.
+    params = jax.eval_shape(objective.init, jax.random.key(0), batch)["params"]
+    state = jax.eval_shape(lambda params: step.create_state(params, optimizer), params)
     with jax.set_mesh(mesh):
-      step.make_train_step(objective, optimizer, 2)(state, jax.tree.map(jnp.asarray, batch))
+      jax.eval_shape(step.make_train_step(objective, optimizer, 2), state, batch)
 
   walked, named = _walked(run), _named("A training step in ten files")
   assert len(named) == 10
