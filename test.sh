@@ -8,6 +8,9 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/environment.sh
 
+# Hundreds of processes import the same modules: the first keeps its bytecode for the others.
+unset PYTHONDONTWRITEBYTECODE
+
 all="" latest=""
 while [ $# -gt 0 ]; do
   case "$1" in

@@ -121,6 +121,7 @@ def test_build_train_caption_and_serve_without_tensorflow(photos, tmp_path):
   assert b"train/loss" in events.read_bytes()
 
 
+@pytest.mark.full  # above, the same commands on a disk; in a bucket, with TensorFlow installed: test_bucket_runs.py
 def test_train_in_a_bucket_without_tensorflow(photos, tmp_path, store):
   """The records, the checkpoints, the metrics and TensorBoard's files."""
   corpus, model = tmp_path / "corpus", "gs://bucket/run"
@@ -138,6 +139,7 @@ def test_embed_of_a_dual_tower_without_tensorflow(photos, tmp_path, tiny_dir):  
   assert np.load(tmp_path / "out/pictures.npy").shape[0] == 40
 
 
+@pytest.mark.full  # tests/planning has plans with TensorFlow installed
 def test_plan_without_tensorflow(tmp_path):
   pytest.importorskip("libtpu")
   called([

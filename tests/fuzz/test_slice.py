@@ -1,4 +1,4 @@
-"""A few cases of each command; `python -m tests.fuzz --minutes=20` is the whole."""
+"""A few cases of each command (--all) and of each door; `python -m tests.fuzz --minutes=20` is the whole."""
 
 import json
 import os
@@ -19,8 +19,10 @@ _CASES = 2 * len({command.name for command in commands.HEAVY})
 
 @pytest.mark.parametrize(
   ("options", "cases", "names"),
-  [([], _CASES, _COMMANDS), (["--doors"], 60, {command.name for command in doors.DOORS})],
-  ids=["commands", "doors"],
+  [
+    pytest.param([], _CASES, _COMMANDS, marks=pytest.mark.full, id="commands"),
+    pytest.param(["--doors"], 60, {command.name for command in doors.DOORS}, id="doors"),
+  ],
 )
 def test_nothing_falls_over_damaged_inputs(tmp_path, options, cases, names):
   counts = tmp_path / "counts.json"

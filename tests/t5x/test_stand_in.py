@@ -87,6 +87,7 @@ def wide_dir(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # above, one model and one corpus
 def test_eval_and_infer_run_with_gin_locked_for_all_models_and_corpora(corpus_dir, wide_dir, tmp_path):
   files = {
     f"{path.parent.name}/{path.name}"

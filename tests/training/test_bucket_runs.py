@@ -33,6 +33,7 @@ def launched(corpus, folder, restart=0):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # killed on a disk: test_faults.py; one process in a bucket: checkpoints/test_bucket.py
 def test_two_processes_killed_during_a_save_resume_bit_for_bit(store, tmp_path):
   corpus = small_corpus.write(tmp_path / "corpus")
   place = store.folder / "runs/toy"

@@ -68,6 +68,7 @@ def test_english_only_and_not_among_all():
 
 
 @needs_java
+@pytest.mark.full  # starts Java twice; the options that it checks are those of every call
 def test_meteor_does_not_depend_on_the_system_locale(monkeypatch):
   pytest.importorskip("pycocoevalcap")
   corpus = Corpus([["IT", "IS", "A", "PIG"]], [[["it", "is", "a", "pig"]]])
