@@ -79,7 +79,7 @@ def test_zip_is_read_in_place(tmp_path, method):
   assert read_all(archives.ZIP, path, archives.search_zip(path)) == PICTURES
 
 
-def test_folder_follows_links_and_ends(tmp_path):
+def test_folder_search_follows_links_and_survives_link_cycles(tmp_path):
   (tmp_path / "in/deep").mkdir(parents=True)
   (tmp_path / "in/1.jpg").write_bytes(b"one")
   (tmp_path / "in/deep/2.png").write_bytes(b"two")
@@ -95,7 +95,7 @@ UNSAFE = ("../out.jpg", "a/../../out.jpg", "/etc/out.jpg", "C:\\out.jpg", "..\\o
 
 
 @pytest.mark.parametrize("name", UNSAFE)
-def test_names_that_climb_out_are_refused(tmp_path, name):
+def test_archive_names_with_path_traversal_are_refused(tmp_path, name):
   path = write_tar(tmp_path / "a.tar", [(name, b"bad"), ("good.jpg", b"good")])
   zipped = str(tmp_path / "a.zip")
   with zipfile.ZipFile(zipped, "w") as archive:
@@ -109,13 +109,13 @@ def test_names_that_climb_out_are_refused(tmp_path, name):
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
-def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
+def test_tar_links_and_devices_are_refused(tmp_path, kind):
   path = write_tar(tmp_path / "a.tar", [link("x.jpg", "/etc/passwd", kind), ("good.jpg", b"good")])
   found = list(tar_files.search_tar(File(archives.TAR, path)))
   assert [type(entry) for entry in found] == [Trouble, Found]
 
 
-def test_link_in_a_zip_is_refused(tmp_path):
+def test_zip_symlink_is_refused(tmp_path):
   info = zipfile.ZipInfo("x.jpg")
   info.external_attr = 0o120777 << 16
   with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
@@ -123,7 +123,7 @@ def test_link_in_a_zip_is_refused(tmp_path):
   assert [entry.kind for entry in archives.search_zip(str(tmp_path / "a.zip"))] == ["unsafe_path"]
 
 
-def test_addresses_of_img2dataset(tmp_path):
+def test_img2dataset_json_gives_image_urls(tmp_path):
   entries = [
     ("00/1.jpg", b"x"),
     ("00/1.json", b'{"url": "http://a/1", "key": "1", "status": "success", "ratio": NaN}'),
@@ -138,7 +138,7 @@ def test_addresses_of_img2dataset(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [archives.FOLDER, archives.ZIP, archives.TAR])
-def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
+def test_json_over_the_size_limit_is_not_read(kind, tmp_path):
   about = b'{"url": "http://a/1", "exif": "%s"}'
   short, long = (about % (b"x" * (size - len(about) + 2)) for size in (1 << 20, (1 << 20) + 1))
   entries, path = {"1.json": short, "2.json": long}, tmp_path / "a"
@@ -155,7 +155,7 @@ def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
   assert list(tar_files.search(File(kind, str(path)))) == [Address("1", "http://a/1")]
 
 
-def test_tar_that_breaks_off(tmp_path):
+def test_truncated_tar_is_reported(tmp_path):
   path = write_tar(tmp_path / "a.tar", [("1.jpg", b"1" * 600), ("2.jpg", b"2" * 600)])
   whole = pathlib.Path(path).read_bytes()
   for length in (512, 700, 1536, 1700, 2100, 3072):  # in data, at a header, in a header, before the end mark
@@ -167,7 +167,7 @@ def test_tar_that_breaks_off(tmp_path):
       list(tar_files.search_tar(File(archives.TAR, path)))
 
 
-def test_damaged_header_is_not_taken_for_the_end(tmp_path):
+def test_damaged_tar_header_is_not_the_end_of_the_tar(tmp_path):
   path = write_tar(tmp_path / "a.tar", [("1.jpg", b"1"), ("2.jpg", b"2"), ("3.jpg", b"3")])
   whole = bytearray(pathlib.Path(path).read_bytes())
   whole[1024:1100] = b"\xff" * 76
@@ -179,7 +179,7 @@ def test_damaged_header_is_not_taken_for_the_end(tmp_path):
   ]
 
 
-def test_packed_tar_that_breaks_off(tmp_path):
+def test_truncated_packed_tar_is_refused(tmp_path):
   path = write_tar(tmp_path / "a.tgz", [("1.jpg", os.urandom(60_000))], gzip.open)
   whole = pathlib.Path(path).read_bytes()
   pathlib.Path(path).write_bytes(whole[:30_000])
@@ -188,7 +188,7 @@ def test_packed_tar_that_breaks_off(tmp_path):
 
 
 @pytest.mark.parametrize("size", [4 << 30, -(1 << 20)])
-def test_header_of_a_size_that_cannot_be_is_not_read(tmp_path, size):
+def test_tar_header_with_an_impossible_size_is_refused(tmp_path, size):
   info = tarfile.TarInfo("x" * 90)
   info.type, info.size = tarfile.GNUTYPE_LONGNAME, size
   (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20))
@@ -196,7 +196,7 @@ def test_header_of_a_size_that_cannot_be_is_not_read(tmp_path, size):
     list(tar_files.search_tar(File(archives.TAR, str(tmp_path / "a.tar"))))
 
 
-def test_headers_that_speak_of_headers_without_end(tmp_path):
+def test_endless_gnu_longname_headers_are_refused(tmp_path):
   info = tarfile.TarInfo("././@LongLink")
   info.type, info.size = tarfile.GNUTYPE_LONGNAME, 5
   (tmp_path / "a.tar").write_bytes((info.tobuf(tarfile.GNU_FORMAT) + b"name\0".ljust(512, b"\0")) * 5_000)
@@ -234,7 +234,7 @@ def test_zip_bomb_is_read_up_to_the_limit(tmp_path, monkeypatch):
   assert [len(data) for data in read_all(archives.ZIP, path, archives.search_zip(path)).values()] == [4096]
 
 
-def test_damage_in_a_zip_names_the_picture(tmp_path):
+def test_damaged_zip_member_is_named(tmp_path):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.writestr("1.jpg", b"picture")
@@ -258,7 +258,7 @@ def test_encrypted_zip_is_refused(tmp_path):
     list(archives.search_zip(str(path)))
 
 
-def test_places_that_are_none(tmp_path):
+def test_kind_of_refuses_missing_paths_and_other_files(tmp_path):
   (tmp_path / "page.zip").write_text("<html>404</html>")
   with pytest.raises(UsageError, match="neither a folder nor a .zip"):
     archives.kind_of(tmp_path / "page.zip")
@@ -277,5 +277,5 @@ def test_places_that_are_none(tmp_path):
     ("x.tar.json", ("x.tar", ".json")),
   ],
 )
-def test_suffixes(path, expected):
+def test_split_suffix_of_archive_paths(path, expected):
   assert archives.split_suffix(path) == expected

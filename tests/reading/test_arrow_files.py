@@ -55,7 +55,7 @@ _FORMS = {
 
 
 @pytest.mark.parametrize("form", _FORMS)
-def test_reads_what_pyarrow_reads(tmp_path, form):
+def test_arrow_and_parquet_rows_equal_pyarrow(tmp_path, form):
   assert _read(tmp_path, _FORMS[form]) == _TABLE.to_pylist()
   assert (
     _read(tmp_path, _FORMS[form], but=("image", "tags")) == _TABLE.select(["caption", "language"]).to_pylist()
@@ -63,7 +63,7 @@ def test_reads_what_pyarrow_reads(tmp_path, form):
 
 
 @pytest.mark.parametrize("offsets", [(0, 15, 1 << 30), (0, -5, 29), (29, 15, 0)])
-def test_offsets_outside_the_buffer_are_refused(tmp_path, offsets):
+def test_arrow_offsets_outside_the_buffer_are_refused(tmp_path, offsets):
   data = _FORMS["stream"]
   true = struct.pack("<iii", 0, 15, 29)
   assert data.count(true) == 1
@@ -71,7 +71,7 @@ def test_offsets_outside_the_buffer_are_refused(tmp_path, offsets):
     _read(tmp_path, data.replace(true, struct.pack("<iii", *offsets)))
 
 
-def test_indices_outside_a_dictionary_are_refused(tmp_path):
+def test_arrow_dictionary_indices_out_of_range_are_refused(tmp_path):
   table = pa.table(
     {"caption": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 1], pa.int32()), ["a", "b"])}
   )
@@ -99,7 +99,7 @@ def _repeated(value, count):
 
 @pytest.mark.parametrize("make", [_parquet, _arrow])
 @pytest.mark.usefixtures("small_limits")
-def test_few_rows_at_a_time_if_they_are_large(tmp_path, make, monkeypatch):
+def test_arrow_batches_of_large_rows_are_small(tmp_path, make, monkeypatch):
   sizes = []
   small = arrow_files._small
   monkeypatch.setattr(
@@ -123,19 +123,19 @@ def test_few_rows_at_a_time_if_they_are_large(tmp_path, make, monkeypatch):
   ids=["text, parquet", "text, arrow", "row", "row group", "compressed batch", "rows of nothing"],
 )  # fmt: skip
 @pytest.mark.usefixtures("small_limits")
-def test_more_than_a_limit_is_refused(tmp_path, table, make, why):
+def test_arrow_tables_over_a_limit_are_refused(tmp_path, table, make, why):
   with pytest.raises(UsageError, match=why):
     _read(tmp_path, make(pa.table(table)))
 
 
-def test_all_rows_together_have_a_limit(tmp_path):
+def test_arrow_rows_have_a_total_size_limit(tmp_path):
   with pytest.raises(UsageError, match=r"row [\d,]+: over 1 MB up to here"):
     _read(
       tmp_path, _parquet(pa.table({"caption": [str(place) * 300 for place in range(30_000)]})), most=1 << 20
     )
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path):
+def test_arrow_duplicate_column_names_are_refused(tmp_path):
   with pytest.raises(UsageError, match="2 columns, of which 1"):
     _read(
       tmp_path, _arrow(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["caption", "caption"]))
@@ -168,7 +168,7 @@ print(refused)
 
 
 @pytest.mark.parametrize("form", _FORMS)
-def test_damaged_bytes_never_end_the_process(tmp_path, form):
+def test_damaged_arrow_files_do_not_crash_the_process(tmp_path, form):
   path = tmp_path / "data"
   path.write_bytes(_FORMS[form])
   # A process of its own, which may crash.
@@ -179,7 +179,7 @@ def test_damaged_bytes_never_end_the_process(tmp_path, form):
   assert int(done.stdout) > 20
 
 
-def test_a_schema_that_does_not_match_its_statistics_ends_no_process(tmp_path):
+def test_parquet_schema_against_statistics_does_not_crash(tmp_path):
   """pyarrow 26.0.1 aborts when it is asked for the column."""
   path = tmp_path / "data"
   optional = b"\x35\x02\x18\x05image"  # a field of the footer's schema: repetition 1, name

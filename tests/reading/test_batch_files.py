@@ -60,7 +60,7 @@ _TEXT = {"type": "output_text", "text": "a dog"}
     (_gemini("a dog"), "Gemini's batch: the key of an image is its key"),
   ],
 )
-def test_answers_of_a_batch_are_predictions(tmp_path, row, whose):
+def test_batch_responses_are_read_as_predictions(tmp_path, row, whose):
   predictions = _read(tmp_path, row)
   assert predictions == {"7": {"en": "a dog"}} and not predictions.failed
   assert predictions.notes[0].startswith(f"predictions: {whose}")
@@ -92,7 +92,7 @@ def test_answers_of_a_batch_are_predictions(tmp_path, row, whose):
     ({"key": "7", "error": {"code": 3, "message": "bad"}}, "bad"),
   ],
 )
-def test_a_batch_request_without_an_answer_is_missing(tmp_path, row, text):
+def test_failed_batch_request_is_a_missing_prediction(tmp_path, row, text):
   predictions = _read(tmp_path, row)
   assert not predictions and predictions.failed["7"]["en"] == text
 
@@ -110,13 +110,13 @@ def test_a_batch_request_without_an_answer_is_missing(tmp_path, row, text):
     _gemini("a dog on", "MAX_TOKENS"),
   ],
 )
-def test_an_answer_that_was_cut_off_is_noted(tmp_path, row):
+def test_batch_response_cut_off_at_max_tokens_is_noted(tmp_path, row):
   predictions = _read(tmp_path, row)
   assert predictions == {"7": {"en": "a dog on"}}
   assert predictions.notes[1] == "predictions: 1 answer cut off at the limit of tokens (en 7, line 1)"
 
 
-def test_keys_of_a_batch_may_have_a_language(tmp_path):
+def test_batch_custom_id_may_contain_the_language(tmp_path):
   rows = [_openai(_chat("a dog"), key="7_en"), _openai(_chat("ein Hund"), key="7_de")]
   assert _read(tmp_path, *rows, language=None) == {"7": {"en": "a dog", "de": "ein Hund"}}
   rows = [_openai(_chat("a dog"), key="request-7")]
@@ -133,6 +133,6 @@ def test_keys_of_a_batch_may_have_a_language(tmp_path):
     (_anthropic("succeeded"), "line 1: not an answer"),
   ],
 )
-def test_odd_answers_of_a_batch_are_refused(tmp_path, row, message):
+def test_malformed_batch_responses_are_refused(tmp_path, row, message):
   with pytest.raises(UsageError, match=message):
     _read(tmp_path, row)

@@ -35,7 +35,7 @@ _PREDICTIONS = {"k": {"en": "a dog"}}
     ({"a\nb": {"en": 1}}, r"references\['a\\nb'\]\['en'\]: 1 must be"),
   ],
 )
-def test_references_that_are_none_are_named(references, message):
+def test_score_refuses_malformed_references(references, message):
   with pytest.raises(UsageError, match=message) as caught:
     score(references, _PREDICTIONS)
   assert "\n" not in str(caught.value)
@@ -52,12 +52,12 @@ def test_references_that_are_none_are_named(references, message):
     ({"k": {"en": float("nan")}}, r"predictions\['k'\]\['en'\]: nan must be a string"),
   ],
 )
-def test_predictions_that_are_none_are_named(predictions, message):
+def test_score_refuses_malformed_predictions(predictions, message):
   with pytest.raises(UsageError, match=message):
     score(_REFERENCES, predictions)
 
 
-def test_what_behaves_like_texts_and_dictionaries_will_do():
+def test_plain_references_accepts_str_and_mapping_subtypes():
   text = np.str_("a dog")
   references = {np.str_("k"): collections.OrderedDict(en=(text,), th=collections.UserList([text]))}
   held = captions.plain_references(types.MappingProxyType(references))

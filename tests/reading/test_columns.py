@@ -34,13 +34,13 @@ def _write(tmp_path, text):
     ({"image_id": 7, "language": "de", "caption": "Hund", "caption_en": "a dog"}, None, {"de": ["Hund"]}, ""),
   ],
 )  # fmt: skip
-def test_captions_in_a_column_per_language(tmp_path, text, language, captions, note):
+def test_references_from_a_caption_column_per_language(tmp_path, text, language, captions, note):
   references = read_references(_write(tmp_path, text), language=language)
   assert references == {"7": captions}
   assert note in "; ".join(references.notes)
 
 
-def test_predictions_in_a_column_per_language(tmp_path):
+def test_predictions_from_a_caption_column_per_language(tmp_path):
   path = _write(tmp_path, "image_id,caption_en,caption_de\n7,a dog,Hund\n8,,Katze\n")
   assert read_predictions(path) == {"7": {"en": "a dog", "de": "Hund"}, "8": {"de": "Katze"}}
   assert read_predictions(path, "de") == {"7": {"de": "Hund"}, "8": {"de": "Katze"}}
@@ -56,7 +56,7 @@ def test_predictions_in_a_column_per_language(tmp_path):
     ("image_id,caption,ref_1,ref_2\n7,a,b,c\n", {"7": ["b", "c"]}, {"7": {"en": "a"}}),
   ],
 )
-def test_numbered_columns_are_captions_of_one_image(tmp_path, text, references, prediction):
+def test_numbered_caption_columns_are_captions_of_one_image(tmp_path, text, references, prediction):
   path = _write(tmp_path, text)
   held = read_references(path, language="en")
   assert held == {key: {"en": captions} for key, captions in references.items()}
@@ -79,13 +79,13 @@ def test_numbered_columns_are_captions_of_one_image(tmp_path, text, references, 
     ({"image_id": 7, "id": 3, "image": {"bytes": "x"}}, "7"),
   ],
 )
-def test_fields_of_keys(tmp_path, row, key):
+def test_references_read_image_keys_from_known_fields(tmp_path, row, key):
   assert read_references(_write(tmp_path, {**row, "caption": ["a", "b"]}), language="en") == {
     key: {"en": ["a", "b"]}
   }
 
 
-def test_ids_of_captions_are_no_keys(tmp_path):
+def test_caption_ids_are_not_image_keys(tmp_path):
   references = read_references(
     _write(tmp_path, "id,image,caption\n1,a.jpg,x\n2,a.jpg,y\n3,b.jpg,z\n"), language="en"
   )
@@ -94,7 +94,7 @@ def test_ids_of_captions_are_no_keys(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["7.jpg,a dog", "7,a dog", "a dog,http://example.org/7.jpg"])
-def test_tables_without_a_header_are_refused(tmp_path, header):
+def test_csv_without_a_header_is_refused(tmp_path, header):
   with pytest.raises(UsageError, match=r"line 1: the columns are .*; put a line of names above it"):
     read_references(_write(tmp_path, f"{header}\n{header}\n"), language="en")
 
@@ -108,12 +108,12 @@ def test_tables_without_a_header_are_refused(tmp_path, header):
     ("[1, 2]", ["[1, 2]"]),
   ],
 )
-def test_lists_in_cells(tmp_path, cell, captions):
+def test_csv_cells_with_lists_of_captions(tmp_path, cell, captions):
   quoted = cell.replace('"', '""')
   references = read_references(_write(tmp_path, f'image_id,caption\n7,"{quoted}"\n'), language="en")
   assert references == {"7": {"en": captions}}
 
 
-def test_a_list_as_numpy_prints_it_is_refused(tmp_path):
+def test_csv_list_in_numpy_repr_is_refused(tmp_path):
   with pytest.raises(UsageError, match="line 2: a list without commas"):
     read_references(_write(tmp_path, "image_id,caption\n7,['a dog' 'the dog']\n"), language="en")

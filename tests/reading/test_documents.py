@@ -18,7 +18,7 @@ def _annotations(*annotations, images=({"id": 7}, {"id": "8"})):
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_annotations_are_references_of_one_language(tmp_path, indent):
+def test_coco_annotations_are_references_of_one_language(tmp_path, indent):
   document = _annotations(
     {"id": 1, "image_id": 7, "caption": "a"},
     {"id": 2, "image_id": "7", "caption": "b"},
@@ -29,7 +29,7 @@ def test_annotations_are_references_of_one_language(tmp_path, indent):
   assert list(references) == ["9", "7"]
 
 
-def test_images_need_not_be_listed(tmp_path):
+def test_coco_annotations_without_images_are_read(tmp_path):
   document = {"annotations": [{"image_id": 7, "caption": "a"}, {"image_id": 3, "caption": "b"}]}
   assert read_references(_write(tmp_path, document), language="el") == {
     "7": {"el": ["a"]},
@@ -37,7 +37,7 @@ def test_images_need_not_be_listed(tmp_path):
   }
 
 
-def test_another_language_than_wanted_leaves_nothing(tmp_path):
+def test_coco_annotations_of_another_language_are_empty(tmp_path):
   document = _annotations({"image_id": 7, "caption": "a"})
   assert read_references(_write(tmp_path, document), ["en"], "el") == {"7": {}, "8": {}}
 
@@ -60,13 +60,13 @@ def test_another_language_than_wanted_leaves_nothing(tmp_path):
     (_annotations(images=[]), "contains no images"),
   ],
 )
-def test_bad_annotations_are_named(tmp_path, document, message):
+def test_malformed_coco_annotations_are_refused(tmp_path, document, message):
   with pytest.raises(UsageError, match=message) as caught:
     read_references(_write(tmp_path, document), language="el")
   assert "\n" not in str(caught.value)
 
 
-def test_ids_of_annotations_decide_nothing_and_repeated_ones_are_counted(tmp_path):
+def test_repeated_coco_annotation_ids_are_noted(tmp_path):
   ids = [1, 1, "1", None, {"a": 1}, {"a": 1}]
   document = _annotations(
     *({"image_id": 7, "id": value, "caption": str(place)} for place, value in enumerate(ids)),
@@ -79,7 +79,7 @@ def test_ids_of_annotations_decide_nothing_and_repeated_ones_are_counted(tmp_pat
   assert note in score(references, {"7": {"el": "0"}}).table.notes
 
 
-def test_references_need_a_language_and_hold_no_released_words(tmp_path):
+def test_coco_annotations_need_a_language(tmp_path):
   path = _write(tmp_path, _annotations({"image_id": 7, "caption": "a"}))
   with pytest.raises(UsageError, match="'language' is missing; give it there, or .* with --language=CODE"):
     read_references(path)
@@ -90,7 +90,7 @@ def test_references_need_a_language_and_hold_no_released_words(tmp_path):
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_results_are_predictions_of_one_language(tmp_path, indent):
+def test_coco_results_are_predictions_of_one_language(tmp_path, indent):
   results = [{"image_id": 7, "caption": "a", "id": 1}, {"image_id": "k", "caption": ""}]
   assert read_predictions(_write(tmp_path, results, indent), "el") == {"7": {"el": "a"}, "k": {"el": ""}}
 
@@ -111,13 +111,13 @@ def test_results_are_predictions_of_one_language(tmp_path, indent):
     ([], "contains no predictions"),
   ],
 )
-def test_bad_results_are_named(tmp_path, results, message):
+def test_malformed_coco_results_are_refused(tmp_path, results, message):
   with pytest.raises(UsageError, match=message):
     read_predictions(_write(tmp_path, results), "el")
 
 
 @pytest.mark.parametrize("name", ["language", "lang", "language_code", "lang_code"])
-def test_the_column_of_languages_has_several_names(tmp_path, name):
+def test_language_column_has_several_names(tmp_path, name):
   path = tmp_path / "captions.csv"
   path.write_text(f"image_id,{name},caption\n7,el,a\n7,cz,b\n")
   assert read_predictions(path) == {"7": {"el": "a", "cs": "b"}}
@@ -126,13 +126,13 @@ def test_the_column_of_languages_has_several_names(tmp_path, name):
   assert read_predictions(path, references={"7": {"el": ["x"]}}) == {"7": {"el": "a"}}
 
 
-def test_a_region_is_not_taken_for_the_language(tmp_path):
+def test_locale_column_is_not_the_language(tmp_path):
   path = tmp_path / "captions.csv"
   path.write_text("image_id,locale,caption\n7,de,a\n")
   assert read_predictions(path, "el") == {"7": {"el": "a"}}
 
 
-def test_results_need_a_language(tmp_path):
+def test_coco_results_need_a_language(tmp_path):
   with pytest.raises(UsageError, match=r"results\[0\]: 'language' is missing; .* --language=CODE"):
     read_predictions(_write(tmp_path, [{"image_id": 7, "caption": "a"}]))
 
@@ -155,7 +155,7 @@ def test_results_need_a_language(tmp_path):
     (b"", False),
   ],
 )
-def test_json_objects_are_told_from_rows_by_the_first_bytes(head, is_object):
+def test_json_object_is_told_from_jsonl_by_first_bytes(head, is_object):
   assert documents.is_object(head) is is_object
 
 
@@ -185,7 +185,7 @@ _ROWS = [{"image_id": 7, "caption": "a dog"}, {"image_id": 8, "caption": "a cat"
     ({"image_id": [7, 8], "caption": ["a dog", "a cat"]}, "the columns are lists"),
   ],
 )
-def test_rows_within_a_json_object(tmp_path, value, note, indent):
+def test_rows_nested_in_a_json_object_are_read(tmp_path, value, note, indent):
   path = _write(tmp_path, value, indent)
   predictions = read_predictions(path, "en")
   assert predictions == {"7": {"en": "a dog"}, "8": {"en": "a cat"}}
@@ -209,12 +209,12 @@ def test_rows_within_a_json_object(tmp_path, value, note, indent):
     ({"config": 1, "scores": {"a": 1}}, "JSON of no known layout, with the members 'config, scores'"),
   ],
 )
-def test_json_objects_of_other_layouts_are_refused(tmp_path, value, message):
+def test_json_objects_of_unknown_layout_are_refused(tmp_path, value, message):
   with pytest.raises(UsageError, match=message):
     read_predictions(_write(tmp_path, value), "en")
 
 
-def test_msr_vtt_is_cut_to_the_split_that_is_predicted(tmp_path):
+def test_msr_vtt_references_use_the_predicted_split(tmp_path):
   """videodatainfo_2016.json: captions are `sentences`, with the `video_id` of a video that has a split."""
   videos = [{"video_id": f"video{n}", "id": n, "split": split} for n, split in enumerate(("train", "test"))]
   sentences = [{"caption": text, "video_id": f"video{n}", "sen_id": n} for n, text in enumerate("xyz"[:2])]
@@ -228,7 +228,7 @@ def test_msr_vtt_is_cut_to_the_split_that_is_predicted(tmp_path):
   assert score(references, {"video1": {"en": "y"}}).statistics["en"].keys == ("video1",)
 
 
-def test_annotations_may_name_their_language(tmp_path):
+def test_coco_annotations_may_have_a_language_field(tmp_path):
   document = _annotations(
     {"image_id": 7, "caption": "a dog", "language": "en"},
     {"image_id": 7, "caption": "ein Hund", "language": "German"},

@@ -38,7 +38,7 @@ def refused(call):
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", ">f2", "<f8", ">f8", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_rows_of_a_file_are_the_same_bits_as_the_whole(tmp_path, dtype, order):
+def test_npy_embedding_rows_equal_the_whole_array_bitwise(tmp_path, dtype, order):
   array = ROWS.astype(dtype, order=order)
   np.save(tmp_path / "a.npy", array)
   found = embedding_files.read(tmp_path / "a.npy")
@@ -54,7 +54,7 @@ def test_rows_of_a_file_are_the_same_bits_as_the_whole(tmp_path, dtype, order):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])
-def test_tensors_of_safetensors_are_mapped(tmp_path, dtype):
+def test_safetensors_embeddings_are_memory_mapped(tmp_path, dtype):
   prompts = np.stack([ROWS, 3 * ROWS + 1]).astype(dtype)
   save_file({"de": np.ones(3, np.int8), "embeddings": prompts}, tmp_path / "a.safetensors")
   found = embedding_files.read(tmp_path / "a.safetensors", (3,))
@@ -64,7 +64,7 @@ def test_tensors_of_safetensors_are_mapped(tmp_path, dtype):
   np.testing.assert_array_equal(embedding_rows.prepared(found, "cosine", "a")[:], wanted)
 
 
-def test_equal_rows_are_those_of_numpy():
+def test_equal_embedding_rows_match_numpy_unique():
   for array in (
     RNG.integers(-1, 2, (200, 3)).astype(np.float32) * np.float32(-0.0 + 1),
     RNG.integers(0, 2, (60, 9)).astype(np.float32),
@@ -87,13 +87,13 @@ def test_equal_rows_are_those_of_numpy():
     (np.array([[1, 2], [0, 0]], np.float32), "row 1: an embedding of length 0"),
   ],
 )
-def test_what_no_cosine_is_of_is_refused_with_its_row(tmp_path, array, message):
+def test_cosine_of_zero_or_non_finite_rows_is_refused(tmp_path, array, message):
   np.save(tmp_path / "a.npy", array)
   found = embedding_files.read(tmp_path / "a.npy")
   assert message in refused(lambda: embedding_rows.prepared(found, "cosine", "a"))
 
 
-def test_finite_numbers_whose_products_overflow_are_refused():
+def test_dot_products_that_overflow_are_refused():
   """As a matrix of such scores is refused; the cosine of the same embeddings is well defined."""
   queries, names = ROWS * np.float32(1e30), {"en": lambda: ROWS[:5] * np.float32(1e30)}
   labels = {"en": zero_shot.Labels(np.arange(5), tuple("abcde"))}
@@ -113,7 +113,7 @@ def test_finite_numbers_whose_products_overflow_are_refused():
   )
 
 
-def test_changes_of_a_private_map_are_not_lost(tmp_path):
+def test_copy_on_write_memmap_changes_are_kept(tmp_path):
   np.save(tmp_path / "a.npy", ROWS)
   array = np.load(tmp_path / "a.npy", mmap_mode="c")
   array[3] = 5
@@ -141,7 +141,7 @@ def peak(call) -> float:
   return found
 
 
-def test_zero_shot_takes_a_part_of_the_files_memory(large):
+def test_zero_shot_peak_memory_is_below_the_file_size(large):
   names = RNG.standard_normal((5, 512), np.float32)
   labels = {code: zero_shot.Labels(np.arange(5), tuple("abcde")) for code in ("en", "de")}
   targets = np.arange(4_000) % 5
@@ -155,7 +155,7 @@ def test_zero_shot_takes_a_part_of_the_files_memory(large):
     assert taken < 0.75 * large.stat().st_size
 
 
-def test_candidates_are_held_once(large):
+def test_retrieval_peak_memory_has_one_copy_of_candidates(large):
   few, size = RNG.standard_normal((10, 512), np.float32), large.stat().st_size
   stored = embedding_files.read(large)
   similarities = lambda: list(score_matrices.similarities(few, stored))  # noqa: E731
@@ -167,7 +167,7 @@ def test_candidates_are_held_once(large):
 @pytest.mark.skipif(
   not pathlib.Path("/proc/self/smaps").exists(), reason="the memory of a map is known on Linux"
 )
-def test_pages_of_the_file_are_given_back(large):
+def test_memmap_pages_of_embeddings_are_released(large):
   stored = embedding_files.read(large)
   stored[:]
   lines = pathlib.Path("/proc/self/smaps").read_text().splitlines()

@@ -91,7 +91,7 @@ def _rows(*captions):
     ),
   ],
 )
-def test_forms_of_failed_requests(writer, texts):
+def test_failed_request_texts_are_recognized_by_writer(writer, texts):
   for text in (*texts, *(f"\n{text}" for text in texts)):
     assert failed_requests.form(text) == writer, text
 
@@ -154,19 +154,19 @@ def test_forms_of_failed_requests(writer, texts):
     ),
   ],
 )
-def test_answers_of_models_are_no_failed_requests(kind, texts):
+def test_refusals_of_models_are_no_failed_requests(kind, texts):
   for text in texts:
     assert (failed_requests.form(text), failed_requests.unseen(text)) == ("", kind), text
 
 
-def test_beginnings_are_long_enough_to_be_found():
+def test_failed_request_prefixes_are_at_least_width_long():
   for _, begins, _ in (*request_forms.FORMS, *request_forms.ANSWERS):
     assert all(len(text) >= failed_requests.WIDTH for text in begins.split("|")), begins
 
 
 @pytest.mark.parametrize("clean", ["", "all"])
 @pytest.mark.parametrize("is_read", [True, False])
-def test_a_failed_request_is_missing(tmp_path, clean, is_read):
+def test_failed_request_is_a_missing_prediction(tmp_path, clean, is_read):
   captions = {"1": "a dog", "2": _LMMS_EVAL, "3": _LMMS_EVAL}
   predictions = {key: {"en": text} for key, text in captions.items()}
   if is_read:
@@ -187,14 +187,14 @@ def test_a_failed_request_is_missing(tmp_path, clean, is_read):
   assert [note for note in result.table.notes if note.endswith("(lmms-eval; en 2)")]
 
 
-def test_failed_and_missing_predictions_are_counted_apart():
+def test_failed_and_missing_predictions_are_counted_separately():
   with pytest.raises(
     UsageError, match=r"1 of 3 predictions is a request that failed: .*; 1 of 3 predictions are missing"
   ):
     score(_REFERENCES, {"1": {"en": "a"}, "2": {"en": "$ERROR$"}})
 
 
-def test_a_form_that_references_of_the_image_have_is_a_caption():
+def test_error_text_found_in_references_is_a_caption():
   references = {"1": {"en": ["Error: no disk, on a screen"]}, "2": {"en": ["a dog"]}}
   predictions = {"1": {"en": "Error: no disk"}, "2": {"en": "a dog"}}
   assert score(references, predictions).predictions["1"]["en"] == "Error: no disk"
@@ -202,14 +202,14 @@ def test_a_form_that_references_of_the_image_have_is_a_caption():
     score(references, {**predictions, "2": {"en": "Error: no disk"}})
 
 
-def test_an_error_inside_residue_is_missing_after_cleaning():
+def test_error_inside_chat_markup_is_missing_after_cleaning():
   predictions = {"1": {"en": "a"}, "2": {"en": '<|im_start|>{"caption": "Error: timeout"}'}, "3": {"en": "b"}}
   with pytest.raises(UsageError, match="1 of 3 predictions is a request that failed: 1 'Error: timeout' "):
     score(_REFERENCES, predictions, clean="all")
   assert score(_REFERENCES, predictions, clean="all", missing="empty").predictions["2"]["en"] == ""
 
 
-def test_answers_that_saw_no_picture_stay_and_are_noted():
+def test_refusals_and_no_image_answers_are_kept_and_noted():
   texts = ["I'm sorry, but I don't see any image.", "I'm sorry, I can't assist with that.", "a dog"]
   predictions = {key: {"en": text} for key, text in zip(_REFERENCES, texts, strict=True)}
   result = score(_REFERENCES, predictions, clean="all")
@@ -234,7 +234,7 @@ def test_answers_that_saw_no_picture_stay_and_are_noted():
     {"doc_id": 2, "filtered_resps": [None], "coco": {"image_id": 2}},
   ],
 )
-def test_null_or_an_error_in_place_of_a_caption_is_missing(tmp_path, row):
+def test_null_or_error_caption_is_a_missing_prediction(tmp_path, row):
   first = (
     {"doc_id": 1, "filtered_resps": ["a"], "coco": {"image_id": 1}} if "doc_id" in row else _rows("a")[0]
   )
@@ -242,7 +242,7 @@ def test_null_or_an_error_in_place_of_a_caption_is_missing(tmp_path, row):
   assert predictions == {"1": {"en": "a"}} and predictions.failed["2"]["en"].place == "line 2"
 
 
-def test_null_in_an_object_of_ids_is_missing(tmp_path):
+def test_null_caption_in_json_object_of_ids_is_missing(tmp_path):
   path = tmp_path / "p.json"
   path.write_text('{"1": "a", "2": null, "3": {"error": "x"}}')
   predictions = read_predictions(path, "en")
@@ -250,7 +250,7 @@ def test_null_in_an_object_of_ids_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("captions", [(_LMMS_EVAL, "a dog"), ("a dog", _LMMS_EVAL)])
-def test_a_request_that_was_asked_again_counts_with_its_answer(tmp_path, captions):
+def test_retried_request_counts_with_its_answer(tmp_path, captions):
   rows = [{"image_id": 1, "caption": text} for text in captions]
   predictions = read_predictions(_write(tmp_path / "p.jsonl", *rows), "en")
   assert predictions == {"1": {"en": "a dog"}} and not predictions.failed
@@ -258,14 +258,14 @@ def test_a_request_that_was_asked_again_counts_with_its_answer(tmp_path, caption
 
 
 @pytest.mark.parametrize("captions", [(_LMMS_EVAL, "a dog"), ("a dog", _LMMS_EVAL)])
-def test_a_request_that_was_asked_again_in_another_file_counts_with_its_answer(tmp_path, captions):
+def test_retried_request_in_another_file_counts_with_its_answer(tmp_path, captions):
   files = [_write(tmp_path / f"{number}.jsonl", *_rows(text)) for number, text in enumerate(captions)]
   predictions = read_predictions(files, "en")
   assert predictions == {"1": {"en": "a dog"}} and not predictions.failed
   assert [note for note in predictions.notes if "1 request asked again after an error" in note]
 
 
-def test_raters_see_no_failed_request(tmp_path, capsys):
+def test_human_rating_page_omits_failed_requests(tmp_path, capsys):
   path = _write(tmp_path / "p.jsonl", *_rows("a dog", _LMMS_EVAL))
   arguments = [
     "--protocol=thumb",

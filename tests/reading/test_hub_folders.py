@@ -21,7 +21,7 @@ def _write(folder, names=("en-00000-of-00001", "th-00000-of-00002-0123456789abcd
 _READ = {"k0": {"en": ["en"], "th": ["th"]}, "k1": {"en": ["en"], "th": ["th"]}}
 
 
-def test_a_download_is_read_above_its_data(tmp_path):
+def test_hub_download_folder_is_read_like_its_data_folder(tmp_path):
   data = _write(tmp_path / "mirror" / "data")
   for name in ("README.md", ".gitattributes", "dataset_infos.json"):
     (tmp_path / "mirror" / name).write_text("{}")
@@ -29,7 +29,7 @@ def test_a_download_is_read_above_its_data(tmp_path):
   assert read_references(tmp_path / "mirror") == read_references(data) == _READ
 
 
-def test_the_cache_is_read_by_its_links(tmp_path):
+def test_hub_cache_snapshot_symlinks_are_read(tmp_path):
   cache = tmp_path / "datasets--floschne--xm3600"
   blobs = _write(cache / "blobs")
   for revision in ("a1", "b2"):
@@ -43,13 +43,13 @@ def test_the_cache_is_read_by_its_links(tmp_path):
   assert read_references(cache) == read_references(cache / "snapshots/b2") == _READ
 
 
-def test_a_part_of_a_language_that_is_not_there_is_refused(tmp_path):
+def test_hub_folder_with_a_missing_parquet_shard_is_refused(tmp_path):
   _write(tmp_path / "data", ("en-00000-of-00001", "th-00000-of-00002"))
   with pytest.raises(UsageError, match="th-00000-of-00002.parquet: 1 of the 2 files of th are here"):
     read_references(tmp_path)
 
 
 @pytest.mark.parametrize("names", [("train-00000-of-00001",), ("en", "train")])
-def test_data_that_is_not_by_language_stays_below(tmp_path, names):
+def test_hub_tables_ignore_data_not_named_by_language(tmp_path, names):
   _write(tmp_path / "data", names)
   assert hub_folders.tables(tmp_path) == tmp_path

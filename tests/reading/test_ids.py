@@ -25,27 +25,27 @@ def _of_keys(tmp_path, *keys):
 @pytest.mark.parametrize(
   "key", ["000000000042", "COCO_val2014_000000000042.jpg", "val2014/42.PNG", "42.0", "C:\\pictures\\42.webp"]
 )
-def test_keys_written_another_way_are_matched_and_noted(tmp_path, key):
+def test_image_keys_written_differently_are_matched_and_noted(tmp_path, key):
   predictions = read_predictions(_of_keys(tmp_path, key, "7"), references=_CAPTIONS)
   assert predictions == {"42": {"en": f"of {key}"}, "7": {"en": "of 7"}}
   assert any("1 key written another way" in note and "'42'" in note for note in predictions.notes)
 
 
 @pytest.mark.parametrize("keys", [("a/42.jpg", "b/42.jpg"), ("42", "042"), ("43",), ("42.5",)])
-def test_keys_with_no_or_several_matches_stay(tmp_path, keys):
+def test_image_keys_without_a_unique_match_are_unchanged(tmp_path, keys):
   assert list(read_predictions(_of_keys(tmp_path, *keys), references=_CAPTIONS)) == list(keys)
 
 
-def test_references_that_are_one_when_bare_match_nothing(tmp_path):
+def test_ambiguous_reference_basenames_match_no_key(tmp_path):
   references = {"a/1.jpg": {"en": ["x"]}, "b/1.jpg": {"en": ["y"]}}
   assert list(read_predictions(_of_keys(tmp_path, "1"), references=references)) == ["1"]
 
 
-def test_numbers_and_strings_are_the_same_id(tmp_path):
+def test_integer_and_string_image_ids_are_equal(tmp_path):
   assert list(read_predictions(_of_keys(tmp_path, 42, "7", 8.0))) == ["42", "7", "8"]
 
 
-def test_a_regular_expression_gives_the_key(tmp_path):
+def test_key_regular_expression_extracts_the_image_key(tmp_path):
   rows = [{"id": "img-42-en", "caption": "a"}, {"id": "img-7-pt", "caption": "b"}]
   path = _predictions(tmp_path, rows)
   assert read_predictions(path, "en", key=r"img-(\d+)-.*") == {"42": {"en": "a"}, "7": {"en": "b"}}
@@ -62,7 +62,7 @@ def test_a_regular_expression_gives_the_key(tmp_path):
     read_predictions(path, "en", key=r"img-(\d+)-(?P<language>\w+)")
 
 
-def test_references_may_have_keys_already(tmp_path):
+def test_key_regular_expression_on_references(tmp_path):
   path = _of_keys(tmp_path, "42", "7")
   assert list(read_references(path, key="(.*)_en")) == ["42", "7"]
   with pytest.raises(UsageError, match="does not match the id '7'"):
@@ -70,7 +70,7 @@ def test_references_may_have_keys_already(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["(", "abc", "(a)(b)", "(?P<language>a)", "(a)(b)(?P<language>c)"])
-def test_other_expressions_are_refused(tmp_path, key):
+def test_invalid_key_regular_expressions_are_refused(tmp_path, key):
   with pytest.raises(UsageError, match="--key=.*(no regular expression|needs one group)"):
     read_predictions(_of_keys(tmp_path, "42"), key=key)
 
@@ -82,7 +82,7 @@ def test_other_expressions_are_refused(tmp_path, key):
     ("kor_Hang", "ko"), ("arb_Arab", "ar"), ("english", "en"), ("Deutsch", "de"), ("jp", "ja"), ("tl", "fil"),
   ],
 )  # fmt: skip
-def test_codes_of_other_schemes_are_read_and_noted(tmp_path, written, code):
+def test_other_language_code_schemes_are_mapped_and_noted(tmp_path, written, code):
   path = _predictions(tmp_path, [{"image/key": "7", "language": written, "caption": "x"}])
   predictions = read_predictions(path)
   assert predictions == {"7": {code: "x"}}
@@ -101,7 +101,7 @@ def test_codes_of_other_schemes_are_read_and_noted(tmp_path, written, code):
     ("zh-TW", ("zh",), "zh-TW"),  # in other characters
   ],
 )
-def test_a_variety_is_read_as_the_language_that_has_references(tmp_path, written, references, code):
+def test_language_variety_maps_to_the_language_of_references(tmp_path, written, references, code):
   path = _predictions(tmp_path, [{"image/key": "7", "language": written, "caption": "x"}])
   held = {"7": {language: ["x"] for language in references}}
   predictions = read_predictions(path, references=held)
@@ -109,7 +109,7 @@ def test_a_variety_is_read_as_the_language_that_has_references(tmp_path, written
   assert any("of which it is a variety" in note for note in predictions.notes) == (code in ("pt", "zh"))
 
 
-def test_several_names_of_languages_have_one_note(tmp_path):
+def test_mapped_language_names_share_one_note(tmp_path):
   names = {"French": "fr", "German": "de", "pt-BR": "pt-BR", "zh-CN": "zh-CN"}
   rows = [{"image/key": "7", "language": name, "caption": "x"} for name in names]
   held = {"7": {code: ["x"] for code in ("fr", "de", "pt", "zh")}}
@@ -119,7 +119,7 @@ def test_several_names_of_languages_have_one_note(tmp_path):
   )
 
 
-def test_a_variety_beside_its_language_stays(tmp_path):
+def test_language_variety_beside_its_language_is_kept(tmp_path):
   rows = [{"image/key": "7", "language": code, "caption": code} for code in ("pt", "pt-BR")]
   assert read_predictions(_predictions(tmp_path, rows), references=_CAPTIONS)["7"].keys() == {"pt", "pt-BR"}
 
@@ -132,18 +132,18 @@ def test_a_variety_beside_its_language_stays(tmp_path):
     ("preds.json", None), ("xm3600_en_preds_2.json", None), ("results_xx.json", None),
   ],
 )  # fmt: skip
-def test_names_of_files_may_have_the_code(name, code):
+def test_language_of_name_reads_language_from_file_names(name, code):
   assert ids.language_of_name(f"some_en/{name}") == code
 
 
-def test_equal_predictions_count_once_and_are_noted(tmp_path):
+def test_duplicate_predictions_count_once_and_are_noted(tmp_path):
   path = _predictions(tmp_path, [{"image/key": "7", "language": "en", "caption": "x"}] * 3)
   predictions = read_predictions(path)
   assert predictions == {"7": {"en": "x"}}
   assert predictions.notes == ("predictions: 2 predictions given twice with the same caption; counted once",)
 
 
-def test_a_folder_has_one_note_of_each_kind(tmp_path):
+def test_predictions_folder_merges_notes_of_its_files(tmp_path):
   """Not one for each of its files, which hides the others."""
   for code in ("de", "en", "th"):
     rows = [{"image/key": "7", "caption": "x"}] * 2
@@ -158,7 +158,7 @@ def test_a_folder_has_one_note_of_each_kind(tmp_path):
   )
 
 
-def test_captions_that_are_keys_are_refused(tmp_path):
+def test_captions_equal_to_image_keys_are_refused(tmp_path):
   rows = [{"image/key": str(number), "language": "en", "caption": str(number)} for number in range(3)]
   with pytest.raises(UsageError, match="3 of 3 captions are the key of their image"):
     read_predictions(_predictions(tmp_path, rows))
@@ -175,7 +175,7 @@ def test_empty_references_are_noted_or_refused(tmp_path):
     read_references(_predictions(tmp_path, rows))
 
 
-def test_the_expression_reaches_both_files_from_the_command(tmp_path, capsys):
+def test_score_key_option_applies_to_references_and_predictions(tmp_path, capsys):
   _predictions(
     tmp_path, [{"id": "a-1", "caption": ["x", "y"]}, {"id": "b-1", "caption": "z"}], "references.jsonl"
   )

@@ -29,7 +29,7 @@ def _zip(path, members, **options):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", " \n"])
-def test_rows_over_many_blocks_keep_their_numbers(tmp_path, monkeypatch, end):
+def test_jsonl_line_numbers_across_read_blocks(tmp_path, monkeypatch, end):
   monkeypatch.setattr(inputs, "_BLOCK", 16)
   path = tmp_path / "rows.jsonl"
   path.write_text(end.join(f'{{"n": {n}, "ü": "{"ë" * n}"}}' for n in range(20)), newline="")
@@ -37,7 +37,7 @@ def test_rows_over_many_blocks_keep_their_numbers(tmp_path, monkeypatch, end):
   assert _rows(path) == [(1 + n * step, {"n": n, "ü": "ë" * n}) for n in range(20)]
 
 
-def test_rows_after_the_first_block_are_named(tmp_path, monkeypatch):
+def test_jsonl_error_after_the_first_block_names_the_line(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "_BLOCK", 16)
   path = tmp_path / "rows.jsonl"
   path.write_text('{"n": 1}\n' * 30 + '{"n": 1, "n": 2}\n')
@@ -45,7 +45,7 @@ def test_rows_after_the_first_block_are_named(tmp_path, monkeypatch):
     _rows(path)
 
 
-def test_a_line_of_the_limit_is_read_and_a_longer_one_refused(tmp_path, monkeypatch):
+def test_jsonl_line_length_limit(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "_BLOCK", 64)
   path = tmp_path / "rows.jsonl"
   path.write_text("{}\n" + _object(1 << 20) + "\n{}")
@@ -55,7 +55,7 @@ def test_a_line_of_the_limit_is_read_and_a_longer_one_refused(tmp_path, monkeypa
     _rows(path, max_line=1 << 20)
 
 
-def test_a_long_line_is_refused_before_it_is_read_whole(tmp_path):
+def test_too_long_jsonl_line_is_refused_before_reading_it_whole(tmp_path):
   path = tmp_path / "rows.jsonl"
   with open(path, "wb") as file:
     file.truncate(1 << 36)  # a hole: 64 GiB that take no room on the disk
@@ -63,7 +63,7 @@ def test_a_long_line_is_refused_before_it_is_read_whole(tmp_path):
     _rows(path)
 
 
-def test_a_document_over_the_limit_is_refused(tmp_path, monkeypatch):
+def test_json_document_over_the_size_limit_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_DOCUMENT", 1 << 20)
   path = tmp_path / "results.json"
   path.write_text("[" + " " * (1 << 20) + "]")
@@ -71,7 +71,7 @@ def test_a_document_over_the_limit_is_refused(tmp_path, monkeypatch):
     source.document()
 
 
-def test_errors_in_a_document_have_line_and_column(tmp_path):
+def test_json_errors_name_line_and_column(tmp_path):
   path = tmp_path / "results.json"
   for content, message in [
     (b'[\n  {"a": nan}]', r"broken JSON \(Expecting value at line 2, column 9\)"),
@@ -84,7 +84,7 @@ def test_errors_in_a_document_have_line_and_column(tmp_path):
       source.document()
 
 
-def test_one_jsonl_file_of_an_archive_is_read(tmp_path):
+def test_zip_with_a_single_jsonl_file_is_read(tmp_path):
   path = _zip(
     tmp_path / "x", {"README": "-", "a/captions.jsonl": '{"a": 1}\n', "__MACOSX/._captions.jsonl": ""}
   )
@@ -101,7 +101,7 @@ def test_one_jsonl_file_of_an_archive_is_read(tmp_path):
     ({"../a.jsonl": "{}\n["}, r"x \(../a.jsonl\), line 2: broken JSON"),
   ],
 )
-def test_what_an_archive_holds_is_checked(tmp_path, members, message):
+def test_zip_without_a_single_captions_file_is_refused(tmp_path, members, message):
   with pytest.raises(UsageError, match=message):
     _rows(_zip(tmp_path / "x", members))
 
@@ -116,7 +116,7 @@ def _tar(path, members, mode="w"):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-def test_tar_with_one_file_of_captions_is_read(tmp_path, mode):
+def test_tar_with_a_single_captions_file_is_read(tmp_path, mode):
   path = _tar(tmp_path / "x", {"a/README": b"-", "a/c.jsonl": b'{"a": 1}\n', "a/._c.jsonl": b""}, mode)
   assert _rows(path) == [(1, {"a": 1})]
   path = _tar(tmp_path / "x", {"a.jsonl": b"{}", "b.jsonl": b"{}"}, mode)
@@ -131,7 +131,7 @@ def test_tar_with_one_file_of_captions_is_read(tmp_path, mode):
 
 
 @pytest.mark.parametrize("module", [gzip, bz2, lzma])
-def test_compressed_and_damaged_files(tmp_path, module):
+def test_compressed_files_are_read_and_damaged_refused(tmp_path, module):
   packed = module.compress(b'{"a": 1}\n')
   (tmp_path / "x").write_bytes(packed)
   assert _rows(tmp_path / "x") == [(1, {"a": 1})]
@@ -140,7 +140,7 @@ def test_compressed_and_damaged_files(tmp_path, module):
     _rows(tmp_path / "x")
 
 
-def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+def test_zip_over_the_decompressed_size_limit_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
   large = {"captions.jsonl": b"\n" * ((1 << 20) + 1)}
   with pytest.raises(UsageError, match=r"\(captions.jsonl\): over 1 MiB when decompressed"):
@@ -149,7 +149,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     _rows(_tar(tmp_path / "x", large, "w:gz"))
 
 
-def test_an_archive_that_states_too_small_a_size_is_not_unpacked_further(tmp_path):
+def test_zip_with_a_false_member_size_is_not_unpacked(tmp_path):
   path = _zip(tmp_path / "x", {"captions.jsonl": b"{}\n" * (1 << 20)})
   content = bytearray(path.read_bytes())
   directory = content.index(b"PK\x01\x02")
@@ -159,7 +159,7 @@ def test_an_archive_that_states_too_small_a_size_is_not_unpacked_further(tmp_pat
     _rows(path)
 
 
-def test_broken_encrypted_and_odd_archives_are_refused(tmp_path):
+def test_broken_or_encrypted_archives_are_refused(tmp_path):
   whole = _zip(tmp_path / "x", {"captions.jsonl": "{}"}).read_bytes()
   directory = whole.index(b"PK\x01\x02")
   encrypted = whole[: directory + 8] + b"\x01" + whole[directory + 9 :]
@@ -177,7 +177,7 @@ def test_broken_encrypted_and_odd_archives_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_marked_encodings_are_read(tmp_path, encoding):
+def test_utf_encodings_with_bom_are_read(tmp_path, encoding):
   path = tmp_path / "x"
   mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
   path.write_bytes((mark + '{"a": "é ภ 😀"}\r\n{"a": 2}\r\n').encode(encoding))
@@ -190,7 +190,7 @@ def test_marked_encodings_are_read(tmp_path, encoding):
   assert source.head.startswith(b"{")
 
 
-def test_broken_utf_16_is_one_line(tmp_path):
+def test_broken_utf_16_is_refused(tmp_path):
   (tmp_path / "x").write_bytes(b"\xff\xfea\x00\x00")
   with pytest.raises(UsageError, match="cannot be read"):
     Input(tmp_path / "x")
@@ -208,7 +208,7 @@ def test_broken_utf_16_is_one_line(tmp_path):
     (b'<refset setid="newstest2014" srclang="any">', "markup, such as WMT's SGML"),
   ],
 )
-def test_files_of_other_kinds_are_named(tmp_path, content, message):
+def test_unsupported_file_kinds_are_refused(tmp_path, content, message):
   (tmp_path / "x").write_bytes(content)
   with pytest.raises(UsageError, match=message):
     Input(tmp_path / "x")

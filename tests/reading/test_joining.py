@@ -43,7 +43,7 @@ def _table(references, predictions="p.txt", **options):
   ).table
 
 
-def test_text_files_of_references_are_joined_as_in_sacrebleu(folder):
+def test_joined_reference_text_files_equal_sacrebleu(folder):
   streams = [[line or None for line in lines] for lines in _TEXTS.values()]
   expected = sacrebleu.corpus_bleu(_PREDICTED, streams, tokenize="none").score
   rows = [(str(n), "en", text) for lines in _TEXTS.values() for n, text in enumerate(lines, 1) if text]
@@ -62,7 +62,7 @@ def test_text_files_of_references_are_joined_as_in_sacrebleu(folder):
   assert "references: 3 empty lines left out, where another file has a reference of the image" in table.notes
 
 
-def test_files_of_languages_images_and_further_references_are_joined(folder):
+def test_joined_reference_files_merge_languages_and_images(folder):
   rows = [("1", "en", "a"), ("2", "en", "b"), ("1", "de", "c"), ("1", "en", "d")]
   names = [_write(f"{number}.jsonl", row) for number, row in enumerate(rows)]
   expected = {"1": {"en": ["a", "d"], "de": ["c"]}, "2": {"en": ["b"]}}
@@ -74,7 +74,7 @@ def test_files_of_languages_images_and_further_references_are_joined(folder):
   assert read_predictions(names[:3]) == {"1": {"en": "a", "de": "c"}, "2": {"en": "b"}}
 
 
-def test_splits_of_several_files_of_karpathy_are_kept(folder):
+def test_joined_karpathy_files_keep_splits(folder):
   for split in ("val", "test"):
     image = {"filename": f"{split}.jpg", "split": split, "sentences": [{"raw": split}]}
     (folder / f"{split}.json").write_text(json.dumps({"images": [image], "dataset": "x"}))
@@ -101,7 +101,7 @@ def test_splits_of_several_files_of_karpathy_are_kept(folder):
     (["ref1.txt", 5], r"path=\['ref1.txt', 5\] must be a string or a path or a list or an Input"),
   ],
 )
-def test_references_that_do_not_fit_together_are_refused(folder, references, message):
+def test_incompatible_reference_files_are_refused(folder, references, message):
   (folder / "short.txt").write_text("a dog\n")
   (folder / "nothing.jsonl").touch()
   _write("keyed.jsonl", ("1", "en", "a"))
@@ -109,7 +109,7 @@ def test_references_that_do_not_fit_together_are_refused(folder, references, mes
     read_references(references, language="en")
 
 
-def test_predictions_of_two_files_for_the_same_image_are_refused(folder):
+def test_duplicate_predictions_in_two_files_are_refused(folder):
   _write("a.jsonl", ("1", "en", "a"), ("2", "en", "b"))
   _write("b.jsonl", ("2", "en", "b"), ("1", "de", "c"))
   with pytest.raises(UsageError) as error:
@@ -119,7 +119,7 @@ def test_predictions_of_two_files_for_the_same_image_are_refused(folder):
   )
 
 
-def test_joined_predictions_are_not_written_over_one_of_them(folder, capsys):
+def test_joined_predictions_do_not_overwrite_an_input(folder, capsys):
   os.mkdir("out")
   _write("out/predictions.jsonl", ("1", "en", "a"))
   _write("de.jsonl", ("1", "de", "a"))

@@ -11,7 +11,7 @@ def _read(tmp_path, content):
   return list(jsonl.read(path))
 
 
-def test_lines_are_numbered_and_empty_ones_passed_over(tmp_path):
+def test_jsonl_lines_are_numbered_and_empty_lines_skipped(tmp_path):
   assert _read(tmp_path, b'{"a": 1}\n\n  \n{"a": "\\ud83d\\ude00"}') == [(1, {"a": 1}), (4, {"a": "😀"})]
 
 
@@ -37,26 +37,26 @@ def test_lines_are_numbered_and_empty_ones_passed_over(tmp_path):
     (b"\xff\xfe{}", "line 2: not UTF-8"),
   ],
 )
-def test_bad_lines_are_named_in_one_line(tmp_path, line, message):
+def test_malformed_jsonl_lines_are_named(tmp_path, line, message):
   with pytest.raises(UsageError, match=message) as caught:
     _read(tmp_path, b"{}\n" + line + b"\n{}")
   assert str(tmp_path / "rows.jsonl") in str(caught.value)
   assert len(str(caught.value).splitlines()) == 1
 
 
-def test_an_object_over_two_lines_is_refused(tmp_path):
+def test_jsonl_object_over_two_lines_is_refused(tmp_path):
   with pytest.raises(UsageError, match=r"line 1: broken JSON"):
     _read(tmp_path, b'{"a":\n1}\n{"a": 2}')
 
 
-def test_missing_file_and_folder_are_named(tmp_path):
+def test_jsonl_read_refuses_missing_files_and_folders(tmp_path):
   with pytest.raises(UsageError, match=r"absent.jsonl: cannot be read \(No such file"):
     list(jsonl.read(tmp_path / "absent.jsonl"))
   with pytest.raises(UsageError, match="Is a directory"):
     list(jsonl.read(tmp_path))
 
 
-def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+def test_failed_write_text_keeps_the_old_file(tmp_path):
   path = tmp_path / "new" / "rows.txt"
   files.write_text(path, "old\n")
 
@@ -70,7 +70,7 @@ def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
   assert path.read_text() == "old\n"
 
 
-def test_a_file_in_the_way_of_the_folder_is_an_error(tmp_path):
+def test_write_text_refuses_a_file_in_place_of_the_folder(tmp_path):
   (tmp_path / "out").write_text("")
   with pytest.raises(UsageError, match="cannot make the folder"):
     files.write_text(tmp_path / "out" / "table.csv", "")

@@ -32,7 +32,7 @@ def read(tmp_path, data: bytes, suffix: str, chunk_bytes: int = lines.CHUNK_BYTE
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("chunk_bytes", [64 << 20, 100_000, 4_097])
 @pytest.mark.parametrize("last_end", [True, False])
-def test_each_line_once_and_in_order(tmp_path, suffix, chunk_bytes, last_end):
+def test_chunks_have_every_line_once_and_in_order(tmp_path, suffix, chunk_bytes, last_end):
   data = text(1, last_end=last_end)
   chunks = read(tmp_path, FORMATS[suffix](data), suffix, chunk_bytes)
   assert b"".join(chunks) == data
@@ -40,28 +40,28 @@ def test_each_line_once_and_in_order(tmp_path, suffix, chunk_bytes, last_end):
 
 
 @pytest.mark.parametrize("chunk_bytes", range(1, 12))
-def test_cuts_at_the_end_of_a_line_and_lines_longer_than_a_chunk(tmp_path, chunk_bytes):
+def test_chunks_with_lines_longer_than_a_chunk(tmp_path, chunk_bytes):
   data = b"a\nbb\n\nccc\n" + b"d" * 30 + b"\ne\n"
   chunks = read(tmp_path, data, ".jsonl", chunk_bytes)
   assert b"".join(chunks) == data
   assert all(chunk.endswith(b"\n") for chunk in chunks if chunk)
 
 
-def test_blocks_of_bzip2_are_found_at_any_bit(tmp_path):
+def test_bzip2_blocks_are_found_at_any_bit_offset(tmp_path):
   data = text(2, count=20_000)
   pieces = read(tmp_path, bz2.compress(data, 1), ".jsonl.bz2", chunk_bytes=100_000)
   assert len(pieces) > 50
   assert b"".join(pieces) == data
 
 
-def test_several_streams_in_a_bzip2_file(tmp_path):
+def test_multi_stream_bzip2_file(tmp_path):
   parts = [text(seed, count=200) for seed in range(5)]
   data = b"".join(bz2.compress(part, 1 + number) for number, part in enumerate(parts))
   assert b"".join(read(tmp_path, data + bz2.compress(b""), ".jsonl.bz2")) == b"".join(parts)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_nothing_in_a_file_is_no_chunk(tmp_path, suffix):
+def test_empty_file_has_no_chunks(tmp_path, suffix):
   assert read(tmp_path, FORMATS[suffix](b""), suffix) == []
 
 
@@ -83,13 +83,13 @@ _WHOLE = bz2.compress(text(4))
     (_WHOLE[: len(_WHOLE) // 2] + _WHOLE[len(_WHOLE) // 2 + 99 :], "Invalid data stream"),
   ],
 )
-def test_damaged_bzip2_is_found(tmp_path, data, words):
+def test_damaged_bzip2_is_refused(tmp_path, data, words):
   with pytest.raises(XmcapError, match=f"file.jsonl.bz2: .*({words}).*"):
     read(tmp_path, data, ".jsonl.bz2")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.bz2", ".jsonl.gz"])
-def test_damage_inside(tmp_path, suffix):
+def test_damaged_compressed_lines_are_refused(tmp_path, suffix):
   data = bytearray(FORMATS[suffix](text(5)))
   data[len(data) // 2] ^= 0xFF
   with pytest.raises(XmcapError, match=f"file{suffix}: damaged, or cannot be read"):
@@ -97,19 +97,19 @@ def test_damage_inside(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("left", [0.99, 0.5, 0.0001])
-def test_gzip_that_breaks_off(tmp_path, left):
+def test_truncated_gzip_is_refused(tmp_path, left):
   data = gzip.compress(text(5))
   with pytest.raises(XmcapError, match="file.jsonl.gz: damaged, or cannot be read"):
     read(tmp_path, data[: int(len(data) * left)], ".jsonl.gz")
 
 
-def test_line_without_end(tmp_path, monkeypatch):
+def test_too_long_line_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(lines, "MAX_LINE_BYTES", 3 << 20)
   with pytest.raises(XmcapError, match="a line of over 3 MB"):
     read(tmp_path, b"x" * (4 << 20), ".jsonl", 1 << 20)
 
 
-def test_name_and_absence_are_usage_errors(tmp_path):
+def test_chunks_refuse_unknown_suffixes_and_missing_files(tmp_path):
   with pytest.raises(UsageError, match="captions.txt: give a file .jsonl, .jsonl.bz2, .jsonl.gz"):
     next(lines.chunks(tmp_path / "captions.txt"))
   with pytest.raises(UsageError, match="is not a file"):

@@ -68,7 +68,7 @@ def _results(*keys):
     ({1: unicodedata.normalize("NFD", "café.jpg")}, _results("café.jpg"), {"1": "of café.jpg"}, "is '1'"),
   ],
 )  # fmt: skip
-def test_names_of_pictures_come_before_numbers(tmp_path, names, predictions, keys, note):
+def test_image_file_names_match_before_numeric_ids(tmp_path, names, predictions, keys, note):
   references = read_references(_json(tmp_path / "r.json", _coco(names)), language="en")
   read = read_predictions(_json(tmp_path / "p.json", predictions), "en", references)
   assert read == {key: {"en": caption} for key, caption in keys.items()}
@@ -77,14 +77,14 @@ def test_names_of_pictures_come_before_numbers(tmp_path, names, predictions, key
 
 
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
-def test_keys_in_another_unicode_form(tmp_path, forms):
+def test_image_keys_match_across_unicode_normal_forms(tmp_path, forms):
   theirs, ours = (unicodedata.normalize(form, "がぎ é") for form in forms)
   read = read_predictions(_json(tmp_path / "p.json", _results(theirs)), "en", {ours: {"en": ["x"]}})
   assert read == {ours: {"en": f"of {theirs}"}}
   assert "in another Unicode form" in read.notes[0]
 
 
-def test_karpathys_file_names_its_pictures(tmp_path):
+def test_karpathy_json_keys_match_file_names(tmp_path):
   image = {
     "cocoid": 7,
     "filename": "COCO_val2014_000000000139.jpg",
@@ -96,7 +96,7 @@ def test_karpathys_file_names_its_pictures(tmp_path):
   assert predictions == {"7": {"en": "of 139"}}
 
 
-def test_rejected_captions_of_vizwiz_are_left_out(tmp_path):
+def test_vizwiz_rejected_captions_are_left_out(tmp_path):
   """vizwiz_api/vizwiz.py leaves them out; vizwiz_eval_cap/eval.py then scores only images that have captions."""
   document = _coco({0: "VizWiz_val_0.jpg", 1: "VizWiz_val_1.jpg"})
   rejected = {"image_id": 1, "caption": "spam", "is_rejected": True, "is_precanned": False}

@@ -32,7 +32,7 @@ def _text(path, text):
   return path
 
 
-def test_big_vision_writes_ids_with_the_code(tmp_path):
+def test_big_vision_image_ids_contain_the_language(tmp_path):
   """coco_caption.py: lists of image_id and caption, where the image_id of XM3600 is KEY_CODE."""
   annotations = [
     {"image_id": "7_th", "caption": "a"},
@@ -53,7 +53,7 @@ def test_big_vision_writes_ids_with_the_code(tmp_path):
   assert read_predictions(path, "en", {"7_th": {"en": ["a"]}}) == {"7_th": {"en": "x"}, "8_th": {"en": "y"}}
 
 
-def test_big_vision_stores_predictions_under_id(tmp_path):
+def test_big_vision_predictions_with_id_field(tmp_path):
   """storepreds.py: `id` (or what `id_key` says) and caption; the language is in the file's name alone."""
   rows = [{"id": "7", "caption": "x"}]
   predictions = read_predictions(_json(tmp_path / "coco35l_dev_th_preds.json", rows))
@@ -76,7 +76,7 @@ def _sample(number, image, pred, answers):
   }
 
 
-def test_lmms_eval_writes_samples(tmp_path):
+def test_lmms_eval_samples_are_read(tmp_path):
   """evaluation_tracker.py and tasks/coco_cap/utils.py."""
   path = _lines(
     tmp_path / "20260101_000000_samples_coco2017_cap_val.jsonl",
@@ -90,7 +90,7 @@ def test_lmms_eval_writes_samples(tmp_path):
   )
 
 
-def test_lmms_eval_without_an_image_id_has_the_number_of_the_sample(tmp_path):
+def test_lmms_eval_samples_without_image_id_use_doc_id(tmp_path):
   row = {"doc_id": 7, "target": "['a dog', 'the dog']", "resps": [["dog"]], "filtered_resps": [["dog"]]}
   path = _lines(tmp_path / "samples.jsonl", row)
   assert read_predictions(path, "en") == {"7": {"en": "dog"}}
@@ -105,12 +105,12 @@ def test_lmms_eval_without_an_image_id_has_the_number_of_the_sample(tmp_path):
     ({"coco_Bleu_4": {"image_id": 9}}, "its metrics name 2 images"),
   ],
 )
-def test_odd_samples_are_refused(tmp_path, change, message):
+def test_malformed_lmms_eval_samples_are_refused(tmp_path, change, message):
   with pytest.raises(UsageError, match=f"line 1: {message}"):
     read_predictions(_lines(tmp_path / "s.jsonl", {**_sample(0, 7, "dog", ["a dog"]), **change}), "en")
 
 
-def test_lmms_eval_writes_lists_of_one_for_the_test_of_coco(tmp_path):
+def test_lmms_eval_coco_test_captions_in_lists(tmp_path):
   path = _json(tmp_path / "coco_captions_test2014_alg_results.json", [{"image_id": 7, "caption": ["dog"]}])
   assert read_predictions(path, "en") == {"7": {"en": "dog"}}
   for captions in ([], ["a", "b"]):
@@ -119,7 +119,7 @@ def test_lmms_eval_writes_lists_of_one_for_the_test_of_coco(tmp_path):
       read_predictions(path, "en")
 
 
-def test_pangeabench_writes_the_letters_of_keys_as_numbers(tmp_path):
+def test_pangeabench_integer_keys_match_xm3600_keys(tmp_path):
   """neulab/Pangea's lmms_eval/tasks/xm100/utils.py: `a` is 1, and the whole becomes an integer."""
   keys = {"0034f42f8566fa07": 34642685666107, "00cf8a4f3bb5a5a9": 36814632251519}
   assert all(int("".join(str(ord(c) - 96) if c.isalpha() else c for c in key)) == keys[key] for key in keys)
@@ -141,7 +141,7 @@ _COLUMNS = ("index", "answer", "question", "prediction")
 
 
 @pytest.mark.parametrize("suffix", ["json", "tsv", "xlsx"])
-def test_vlmevalkit_writes_tables(tmp_path, suffix):
+def test_vlmevalkit_tables_are_read(tmp_path, suffix):
   """smp/file.py: json of records, tsv with all cells quoted, xlsx; dataset/image_caption.py evaluates `answer`."""
   path = tmp_path / f"Qwen_COCO_VAL.{suffix}"
   if suffix == "json":
@@ -158,7 +158,7 @@ def test_vlmevalkit_writes_tables(tmp_path, suffix):
   assert read_references(path, language="en") == _REFERENCES
 
 
-def test_centurio_writes_outputs_and_mblip_references(tmp_path):
+def test_centurio_outputs_and_mblip_references_are_read(tmp_path):
   """Centurio's src/baseline_eval/main.py dumps a table of samples; mBLIP's data/xm3600 makes COCO's annotations."""
   sample = {"model_id": "m", "dataspecs_name": "xm3600_de", "dataspec_name": "xm3600", "prompt": "Beschreibe.",
             "label": "", "pair_id": "N/A - NOT SET", "context": "German", "image_paths": ["a.jpg"]}  # fmt: skip
@@ -186,7 +186,7 @@ def test_centurio_writes_outputs_and_mblip_references(tmp_path):
 
 
 @pytest.mark.parametrize("answer", ["[1]", "['a'", "[" * 5000, "['a'] * 3", "[open('x')]", ""])
-def test_answers_are_never_evaluated(tmp_path, answer):
+def test_vlmevalkit_answer_is_not_passed_to_eval(tmp_path, answer):
   path = _json(tmp_path / "t.json", [{"index": 1, "answer": answer, "prediction": "dog"}])
   if answer:
     with pytest.raises(UsageError, match=r"results\[0\]: 'answer' is"):
@@ -196,7 +196,7 @@ def test_answers_are_never_evaluated(tmp_path, answer):
       read_references(path, language="en")
 
 
-def test_a_workbook_that_is_none_of_captions_or_broken_is_one_line(tmp_path):
+def test_xlsx_without_captions_or_broken_is_refused(tmp_path):
   pytest.importorskip("python_calamine")
   path = workbook.write(tmp_path / "t.xlsx", ("a", "b"), ("1", "2"))
   with pytest.raises(UsageError, match="row 2: the columns are 'a, b'; wanted are 'caption'"):
@@ -209,7 +209,7 @@ def test_a_workbook_that_is_none_of_captions_or_broken_is_one_line(tmp_path):
     read_predictions(path, "en")
 
 
-def test_a_workbook_of_several_sheets_is_noted(tmp_path):
+def test_xlsx_with_several_sheets_is_noted(tmp_path):
   pytest.importorskip("python_calamine")
   path = workbook.write(tmp_path / "t.xlsx", ("image_id", "caption"), ("7", "dog"))
   with zipfile.ZipFile(path) as archive:
@@ -236,7 +236,7 @@ def _hf_row(key, captions):
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_hugging_face_has_a_row_per_image_in_a_file_per_language(tmp_path, suffix):
+def test_hugging_face_xm3600_files_per_language_are_read(tmp_path, suffix):
   """floschne/xm3600: a split per language, data/th-00000-of-00001.parquet; the columns are those of its README."""
   rows = [_hf_row("k1", ["a", "b"]), _hf_row("k2", ["c"])]
   for code, part in (("en", rows), ("th", rows[:1])):
@@ -253,7 +253,7 @@ def test_hugging_face_has_a_row_per_image_in_a_file_per_language(tmp_path, suffi
   assert read_references(tmp_path) == {"k1": {"en": ["a", "b"], "th": ["a", "b"]}, "k2": {"en": ["c"]}}
 
 
-def test_a_broken_parquet_file_is_one_line(tmp_path):
+def test_broken_parquet_is_refused(tmp_path):
   (tmp_path / "p.parquet").write_bytes(b"PAR1" + b"x" * 50)
   with pytest.raises(UsageError, match="p.parquet: cannot be read"):
     read_predictions(tmp_path / "p.parquet", "en")
@@ -261,7 +261,7 @@ def test_a_broken_parquet_file_is_one_line(tmp_path):
 
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("single", [False, True])
-def test_ids_with_captions_in_one_object(tmp_path, indent, single):
+def test_json_object_of_image_ids_and_captions(tmp_path, indent, single):
   path = tmp_path / "results.json"
   path.write_text(json.dumps({"7": "dog" if single else ["dog"], "8": "cat"}, indent=indent))
   assert read_predictions(path, "en") == _PREDICTIONS
@@ -269,7 +269,7 @@ def test_ids_with_captions_in_one_object(tmp_path, indent, single):
   assert read_references(path, language="en") == _REFERENCES
 
 
-def test_other_objects_are_refused_by_their_members(tmp_path):
+def test_unknown_json_object_is_refused_by_member_names(tmp_path):
   for content in ('{"results": {"7": "dog"}, "config": 1}', '{\n"results": [1],\n"config": 1\n}'):
     (tmp_path / "p.json").write_text(content)
     with pytest.raises(UsageError, match="'results, config'"):
@@ -277,7 +277,7 @@ def test_other_objects_are_refused_by_their_members(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["image_id", "id", "key"])
-def test_lines_may_call_the_key_otherwise(tmp_path, name):
+def test_jsonl_key_field_has_several_names(tmp_path, name):
   path = _lines(tmp_path / "p.jsonl", {name: 7, "language": "en", "caption": "dog"})
   assert read_predictions(path) == {"7": {"en": "dog"}}
   assert read_references(path) == {"7": {"en": ["dog"]}}
@@ -291,7 +291,7 @@ def _karpathy(key, split, **names):
   return {"filename": f"COCO_val2014_{key:012}.jpg", "split": split, "sentences": sentences, **names}
 
 
-def test_karpathy_s_file_is_cut_to_the_split_that_is_predicted(tmp_path):
+def test_karpathy_references_use_the_predicted_split(tmp_path):
   """dataset_coco.json of "Deep visual-semantic alignments" (Karpathy and Fei-Fei, 2015)."""
   images = [_karpathy(7, "test", cocoid=7), _karpathy(8, "train", cocoid=8), _karpathy(9, "test", cocoid=9)]
   references = read_references(
@@ -307,7 +307,7 @@ def test_karpathy_s_file_is_cut_to_the_split_that_is_predicted(tmp_path):
   assert list(read_references(flickr, language="en")) == ["COCO_val2014_000000000007.jpg"]
 
 
-def test_the_zip_that_coco_s_server_takes(tmp_path):
+def test_coco_server_results_zip_is_read(tmp_path):
   """codalab.lisn.upsaclay.fr/competitions/7404: both results in one archive."""
   with zipfile.ZipFile(tmp_path / "results.zip", "w") as archive:
     for split, caption in (("val", "dog"), ("test", "other")):
@@ -317,7 +317,7 @@ def test_the_zip_that_coco_s_server_takes(tmp_path):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickle_is_named_and_never_opened(tmp_path, protocol):
+def test_pickle_is_refused_without_loading_it(tmp_path, protocol):
   """pycocoevalcap's coco-val-df.p and the like."""
   path = tmp_path / "coco-val-df.p"
   path.write_bytes(pickle.dumps({"document_frequency": {("a", "dog"): 3.0}, "ref_len": 10.5}, protocol))
@@ -357,7 +357,7 @@ def test_a_pickle_is_named_and_never_opened(tmp_path, protocol):
     ),
   ],
 )
-def test_flickr(tmp_path, name, text, note):
+def test_flickr_token_and_csv_files_are_read(tmp_path, name, text, note):
   references = read_references(_text(tmp_path / name, text), language="en")
   assert {key.removesuffix(".jpg"): held for key, held in references.items()} == _REFERENCES
   assert [line for line in references.notes if note in line]
@@ -367,7 +367,7 @@ def test_flickr(tmp_path, name, text, note):
   assert predicted.keys() == references.keys()
 
 
-def test_quotation_marks_are_characters_in_flickrs_table(tmp_path):
+def test_flickr_csv_quotation_marks_are_literal(tmp_path):
   path = _text(tmp_path / "results.csv", 'image_name| comment_number| comment\n7.jpg| 0| "a dog\n')
   assert read_references(path, language="en") == {"7.jpg": {"en": ['"a dog']}}
 
@@ -384,12 +384,12 @@ def test_quotation_marks_are_characters_in_flickrs_table(tmp_path):
     ),
   ],
 )
-def test_lines_of_flickr_without_keys_or_columns_are_refused(tmp_path, name, text, message):
+def test_malformed_flickr_lines_are_refused(tmp_path, name, text, message):
   with pytest.raises(UsageError, match=message):
     read_references(_text(tmp_path / name, text), language="en")
 
 
-def test_captions_that_only_look_as_if_they_had_keys_stay_captions(tmp_path):
+def test_text_captions_with_a_hash_are_not_flickr_keys(tmp_path):
   path = _text(tmp_path / "ours.txt", "team#1 wins\na dog\n")
   references = {"a": {"en": ["x"]}, "b": {"en": ["y"]}}
   assert read_predictions(path, "en", references) == {"a": {"en": "team#1 wins"}, "b": {"en": "a dog"}}

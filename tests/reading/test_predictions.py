@@ -7,7 +7,7 @@ from xmcap.scoring import read_predictions, write_predictions
 _REFERENCES = {"k1": {"en": ["a"], "th": ["b"]}, "k2": {"en": ["c"]}}
 
 
-def test_written_predictions_are_read_back(tmp_path):
+def test_predictions_jsonl_round_trip(tmp_path):
   captions = [("k1", {"th": 'ข้อความ "\\\u2028'}), ("k0", {"en": ""}), ("k1", {"en": "a\nb"})]
   write_predictions(tmp_path / "p.jsonl", iter(captions))
   assert read_predictions(tmp_path / "p.jsonl") == {
@@ -16,7 +16,7 @@ def test_written_predictions_are_read_back(tmp_path):
   }
 
 
-def test_unwritable_place_is_one_line(tmp_path):
+def test_write_predictions_to_a_folder_is_refused(tmp_path):
   with pytest.raises(XmcapError, match="cannot write"):
     write_predictions(tmp_path, [("k", {"en": "a"})])
 
@@ -36,20 +36,20 @@ def test_unwritable_place_is_one_line(tmp_path):
     ("{", "line 2: broken JSON"),
   ],
 )
-def test_bad_rows_are_named(tmp_path, line, message):
+def test_malformed_prediction_rows_are_named(tmp_path, line, message):
   path = tmp_path / "p.jsonl"
   path.write_text('{"image/key": "k0", "language": "en", "caption": "a"}\n' + line + "\n")
   with pytest.raises(UsageError, match=message):
     read_predictions(path)
 
 
-def test_empty_file_is_refused(tmp_path):
+def test_empty_predictions_file_is_refused(tmp_path):
   (tmp_path / "p.jsonl").write_text("\n")
   with pytest.raises(UsageError, match="contains no predictions"):
     read_predictions(tmp_path / "p.jsonl")
 
 
-def test_a_language_that_is_given_must_agree(tmp_path):
+def test_language_option_must_agree_with_predictions(tmp_path):
   path = tmp_path / "p.jsonl"
   path.write_text(
     '{"image/key": "k", "caption": "a"}\n{"image/key": "m", "language": "el", "caption": "b"}\n'
@@ -71,7 +71,7 @@ def _folder(tmp_path, **contents):
   return folder
 
 
-def test_a_folder_holds_a_file_a_language(tmp_path):
+def test_predictions_folder_has_a_file_per_language(tmp_path):
   folder = _folder(
     tmp_path,
     el_jsonl='{"image/key": "7", "caption": "a"}\n{"image/key": "8", "language": "el", "caption": "b"}\n',
@@ -103,18 +103,18 @@ def test_a_folder_holds_a_file_a_language(tmp_path):
     ),
   ],
 )
-def test_anything_else_in_a_folder_is_named(tmp_path, contents, language, message):
+def test_predictions_folder_with_other_files_is_refused(tmp_path, contents, language, message):
   with pytest.raises(UsageError, match=message):
     read_predictions(_folder(tmp_path, **contents), language)
 
 
-def test_a_folder_in_the_folder_is_named(tmp_path):
+def test_predictions_folder_with_subfolder_is_refused(tmp_path):
   (tmp_path / "en.json").mkdir()
   with pytest.raises(UsageError, match="en.json is not the only file"):
     read_predictions(tmp_path)
 
 
-def test_missing_predictions_can_be_made_empty():
+def test_missing_empty_fills_missing_predictions():
   predictions = {"k1": {"en": "x"}}
   scored = match_references(_REFERENCES, predictions, missing="empty")
   assert scored == ("en", "th")
@@ -126,26 +126,26 @@ def test_missing_predictions_can_be_made_empty():
   assert fill_missing(_REFERENCES, predictions, ["th"]) == ({"k1": {"en": "x", "th": ""}}, {"th": 1})
 
 
-def test_what_to_do_about_missing_ones_is_one_of_two_words():
+def test_missing_option_refuses_unknown_values():
   with pytest.raises(UsageError, match="--missing=drop: choose refuse or empty"):
     match_references(_REFERENCES, {}, missing="drop")
 
 
-def test_surplus_is_refused_even_where_missing_ones_are_empty():
+def test_unknown_images_are_refused_with_missing_empty():
   with pytest.raises(UsageError, match="1 unknown image among them"):
     match_references(_REFERENCES, {"k1": {"en": ""}, "k3": {"en": ""}}, missing="empty")
 
 
-def test_foreign_keys_come_first_where_none_matches():
+def test_unmatched_keys_error_suggests_the_key_option():
   with pytest.raises(UsageError, match="none of the 1 predicted images.*'x' and 'k1'.*write them as.*--key"):
     match_references(_REFERENCES, {"x": {"en": "", "de": ""}})
 
 
-def test_an_image_without_references_in_a_language_is_not_asked_for():
+def test_image_without_references_in_a_language_needs_no_prediction():
   assert match_references(_REFERENCES, {"k1": {"en": "", "th": ""}, "k2": {"en": ""}}) == ("en", "th")
 
 
-def test_languages_choose_what_is_scored():
+def test_languages_option_selects_scored_languages():
   predictions = {"k1": {"en": "", "de": ""}, "k2": {"en": ""}}
   assert match_references(_REFERENCES, predictions, ["en"]) == ("en",)
 
@@ -172,19 +172,19 @@ def test_languages_choose_what_is_scored():
     ),
   ],
 )
-def test_what_does_not_fit_is_refused(predictions, message):
+def test_predictions_that_mismatch_references_are_refused(predictions, message):
   with pytest.raises(UsageError, match=message):
     match_references(_REFERENCES, predictions)
 
 
-def test_asking_for_a_language_without_references_is_refused():
+def test_language_without_references_is_refused():
   with pytest.raises(UsageError, match="no references in de"):
     match_references(_REFERENCES, {"k1": {"de": ""}}, ["de"])
   with pytest.raises(UsageError, match="the references have no captions"):
     match_references({"k": {}}, {})
 
 
-def test_only_the_first_few_are_listed():
+def test_missing_predictions_error_lists_the_first_few():
   references = {f"k{i}": {"en": ["a"]} for i in range(5000)}
   with pytest.raises(UsageError, match=r"5,000 of 5,000 .* \(en k0, en k1, en k2, \.\.\.\)"):
     match_references(references, {})

@@ -59,7 +59,7 @@ _SWIFT = {"response": "dog", "labels": "a dog", "logprobs": None, "messages": []
     ),
   ],
 )  # fmt: skip
-def test_rows_of_programs(tmp_path, row, prediction, references):
+def test_rows_of_other_programs_are_read(tmp_path, row, prediction, references):
   # Two lines, because one may be a JSON object.
   for read, outcome in ((lambda p: read_predictions(p, "en"), prediction), (_references, references)):
     path = _lines(tmp_path, row, row) if isinstance(outcome, str) else _lines(tmp_path, row)
@@ -74,7 +74,7 @@ def _references(path):
   return read_references(path, language="en")
 
 
-def test_textcaps_repeats_the_references_of_an_image(tmp_path):
+def test_textcaps_repeated_references_count_once(tmp_path):
   """TextCaps_0.1_val.json: five rows an image, each with its caption and all five."""
   rows = [{"image_id": "a", "caption_str": text, "reference_strs": ["x", "y"]} for text in ("x", "y")]
   document = {"dataset_name": "textcaps", "data": [*rows, {"image_id": "b", "reference_strs": ["z"]}]}
@@ -89,7 +89,7 @@ def test_textcaps_repeats_the_references_of_an_image(tmp_path):
     _references(path)
 
 
-def test_a_later_row_without_its_picture_is_refused(tmp_path):
+def test_row_without_an_image_is_refused(tmp_path):
   rows = [{**_SWIFT, "images": ["7.jpg"]}, _SWIFT]
   with pytest.raises(UsageError, match="line 2: 'images' must be one picture"):
     read_predictions(_lines(tmp_path, *rows), "en")

@@ -17,7 +17,7 @@ def _write(tmp_path, *rows):
   return path
 
 
-def test_captions_are_kept_as_released(tmp_path):
+def test_references_keep_captions_as_released(tmp_path):
   path = _write(
     tmp_path,
     {
@@ -33,14 +33,14 @@ def test_captions_are_kept_as_released(tmp_path):
   assert list(read_references(path)) == ["k1", "k0"]
 
 
-def test_regions_are_kept(tmp_path):
+def test_references_keep_locales(tmp_path):
   references = read_references(
     _write(tmp_path, {"image/key": "a", "image/locale": "de"}, {"image/key": "b", "en": {"caption": ["a"]}})
   )
   assert references.locales == {"a": "de", "b": ""}
 
 
-def test_released_words_are_read_if_asked_for(tmp_path):
+def test_released_tokenized_captions_are_read_on_request(tmp_path):
   english = {"caption": ["A dog.", "Dog"], "caption/tokenized": ["A dog .", "Dog"]}
   path = _write(
     tmp_path, {"image/key": "k", "en": english, "th": {"caption": ["b"], "caption/tokenized": ["c"]}}
@@ -54,7 +54,7 @@ def test_released_words_are_read_if_asked_for(tmp_path):
 @pytest.mark.parametrize(
   "member", [{}, {"caption/tokenized": ["a"]}, {"caption/tokenized": ["a", 1]}, {"caption/tokenized": None}]
 )
-def test_released_words_that_do_not_fit_are_named(tmp_path, member):
+def test_mismatched_tokenized_captions_are_refused(tmp_path, member):
   path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a", "b"], **member}})
   with pytest.raises(
     UsageError, match=r"line 1: 'en': caption/tokenized must have an entry for each caption \(2\)"
@@ -62,14 +62,14 @@ def test_released_words_that_do_not_fit_are_named(tmp_path, member):
     read_references(path, tokenized=True)
 
 
-def test_the_release_is_read_from_its_archive(tmp_path):
+def test_xm3600_references_are_read_from_zip(tmp_path):
   path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a"]}})
   with zipfile.ZipFile(tmp_path / "captions.zip", "w", zipfile.ZIP_DEFLATED) as archive:
     archive.write(path, "captions.jsonl")
   assert read_references(tmp_path / "captions.zip") == {"k": {"en": ["a"]}}
 
 
-def test_plain_lines_gather(tmp_path):
+def test_references_jsonl_rows_of_an_image_are_merged(tmp_path):
   path = _write(
     tmp_path,
     {"image/key": "b", "language": "en", "caption": ["x", "y"], "caption/tokenized": ["x", "y"]},
@@ -83,7 +83,7 @@ def test_plain_lines_gather(tmp_path):
   assert references.locales == {"b": "fr", "a": "de"}
 
 
-def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
+def test_references_language_option_fills_missing_languages(tmp_path):
   path = _write(
     tmp_path, {"image/key": "a", "caption": "x"}, {"image/key": "a", "language": "en", "caption": "y"}
   )
@@ -106,13 +106,13 @@ def test_plain_lines_may_leave_the_language_to_the_option(tmp_path):
     ),
   ],
 )
-def test_bad_plain_rows_are_named(tmp_path, row, message):
+def test_malformed_references_jsonl_rows_are_refused(tmp_path, row, message):
   first = {"image/key": "k", "image/locale": "de", "language": "en", "caption": "a"}
   with pytest.raises(UsageError, match=message):
     read_references(_write(tmp_path, first, row))
 
 
-def test_languages_choose(tmp_path):
+def test_references_are_filtered_by_languages(tmp_path):
   path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a"]}, "th": {"caption": ["b"]}})
   assert read_references(path, ["th", "de"]) == {"k": {"th": ["b"]}}
   with pytest.raises(UsageError, match="unknown language 'xx'"):
@@ -135,20 +135,20 @@ def test_languages_choose(tmp_path):
     ({"image/key": "m", "en": {"caption": ["a", 1]}}, "line 2: 'en' must be an object"),
   ],
 )
-def test_bad_rows_are_named(tmp_path, row, message):
+def test_malformed_xm3600_rows_are_refused(tmp_path, row, message):
   path = _write(tmp_path, {"image/key": "k", "en": {"caption": ["a"]}}, row)
   with pytest.raises(UsageError, match=message) as caught:
     read_references(path)
   assert len(str(caught.value)) < 500 and "\n" not in str(caught.value)
 
 
-def test_empty_file_is_refused(tmp_path):
+def test_empty_references_file_is_refused(tmp_path):
   with pytest.raises(UsageError, match="contains no images"):
     read_references(_write(tmp_path))
 
 
 @pytest.mark.skipif(not _SAMPLE.is_file(), reason="no sample of the XM3600 release beside the checkout")
-def test_real_sample_of_the_release():
+def test_xm3600_sample_has_references_in_36_languages():
   references = read_references(_SAMPLE)
   assert list(references) == ["06c5f87181c30e00"]
   assert references["06c5f87181c30e00"].keys() == set(languages.LANGUAGES)

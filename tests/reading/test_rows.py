@@ -16,13 +16,13 @@ def _write(tmp_path, name, text):
   return path
 
 
-def test_text_stands_in_the_order_of_the_references(tmp_path):
+def test_text_predictions_follow_the_order_of_references(tmp_path):
   path = _write(tmp_path, "ours.txt", " one \r\n\n")
   assert read_predictions(path, "en", _REFERENCES) == {"b": {"en": "one"}, "a": {"en": ""}}
   assert read_predictions(path, "de", _REFERENCES) == {"b": {"de": "one"}, "c": {"de": ""}}
 
 
-def test_a_folder_of_texts_and_packed_files(tmp_path):
+def test_predictions_folder_of_text_and_compressed_files(tmp_path):
   folder = tmp_path / "folder"
   folder.mkdir()
   _write(folder, "en.txt", "one\ntwo\n")
@@ -34,7 +34,7 @@ def test_a_folder_of_texts_and_packed_files(tmp_path):
   assert read_predictions(packed, "en", _REFERENCES) == {"b": {"en": "one"}, "a": {"en": "two"}}
 
 
-def test_csv_may_name_languages_and_hold_line_ends_and_other_columns(tmp_path):
+def test_csv_predictions_with_language_line_breaks_and_extra_columns(tmp_path):
   path = _write(tmp_path, "ours.csv", 'language,image_id,score,caption\nen,7,1,"a, ""b""\nc"\n\nde,7,2,d\n')
   assert read_predictions(path) == {"7": {"en": 'a, "b"\nc', "de": "d"}}
 
@@ -63,18 +63,18 @@ def test_csv_may_name_languages_and_hold_line_ends_and_other_columns(tmp_path):
     ("p.csv", "key,language,caption\na,xx,one\n", None, "line 2: unknown language 'xx'"),
   ],
 )
-def test_errors_say_where(tmp_path, name, text, language, message):
+def test_malformed_text_and_csv_predictions_are_refused(tmp_path, name, text, language, message):
   with pytest.raises(UsageError, match=message) as caught:
     read_predictions(_write(tmp_path, name, text), language, _REFERENCES)
   assert "\n" not in str(caught.value)
 
 
-def test_without_references_there_is_no_order(tmp_path):
+def test_text_predictions_without_references_are_refused(tmp_path):
   with pytest.raises(UsageError, match="captions without keys; give CSV"):
     read_predictions(_write(tmp_path, "p.txt", "one\n"), "en")
 
 
-def test_references_of_text_are_numbered_by_line(tmp_path):
+def test_text_references_are_numbered_by_line(tmp_path):
   references = read_references(_write(tmp_path, "r.txt", "one\ntwo\n"), language="en")
   assert references == {"1": {"en": ["one"]}, "2": {"en": ["two"]}}
   assert references.notes == ("references: the images are numbered from 1, a line of text each",)
@@ -82,7 +82,7 @@ def test_references_of_text_are_numbered_by_line(tmp_path):
   assert held == {"a": {"en": ["one"]}}
 
 
-def test_references_of_csv_gather(tmp_path):
+def test_csv_references_of_an_image_are_merged(tmp_path):
   path = _write(tmp_path, "r.csv", "id,language,caption\n7,en,one\n7,en,two\n")
   assert read_references(path) == {"7": {"en": ["one", "two"]}}
   with pytest.raises(UsageError, match="no column of image keys; name it 'image/key'"):
@@ -103,7 +103,7 @@ def test_references_of_csv_gather(tmp_path):
     ("e\0i\0n\0", "has NUL characters"),
   ],
 )
-def test_references_apart_by_tabs(tmp_path, text, references):
+def test_tab_separated_references_of_an_image(tmp_path, text, references):
   """sacreBLEU's --num-refs; an empty cell is no reference."""
   path = _write(tmp_path, "r.txt", text)
   if isinstance(references, str):
@@ -113,7 +113,7 @@ def test_references_apart_by_tabs(tmp_path, text, references):
     assert read_references(path, language="de") == {key: {"de": texts} for key, texts in references.items()}
 
 
-def test_predictions_have_one_caption_a_line(tmp_path):
+def test_text_predictions_have_a_single_caption_per_line(tmp_path):
   with pytest.raises(UsageError, match="line 1: 'caption' has 2 captions; a prediction is one"):
     read_predictions(_write(tmp_path, "p.txt", "one\tuno uno\ntwo two\tdos\n"), "en", _REFERENCES)
   path = _write(tmp_path, "p.txt", "one\tuno\ntwo\n")
@@ -130,7 +130,7 @@ def test_predictions_have_one_caption_a_line(tmp_path):
     ("hyp.de.xz", "de"),
   ],
 )
-def test_text_with_the_language_as_suffix(tmp_path, name, code):
+def test_text_file_suffix_is_the_language(tmp_path, name, code):
   """Multi30k's and WMT's names."""
   text = "ein Hund\n"
   path = _write(tmp_path, name, text)
@@ -140,14 +140,14 @@ def test_text_with_the_language_as_suffix(tmp_path, name, code):
   assert read_predictions(path, references={"a": {code: ["x"]}}) == {"a": {code: "ein Hund"}}
 
 
-def test_another_language_than_the_suffix_says_is_noted(tmp_path):
+def test_language_option_against_file_suffix_is_noted(tmp_path):
   path = _write(tmp_path, "hyp.de", "a dog\n")
   note = "--language=en is taken, though the file is named hyp.de"
   assert any(note in line for line in read_references(path, language="en").notes)
   assert not any(note in line for line in read_references(path, language="de").notes)
 
 
-def test_text_of_an_unknown_suffix_is_refused_as_text(tmp_path):
+def test_text_with_unknown_suffix_is_refused(tmp_path):
   for name in ("hyp.out", "deu_Latn.devtest", "p.json"):
     with pytest.raises(UsageError, match="text, not JSON: name it .txt"):
       read_references(_write(tmp_path, name, "ein Hund\n"), language="de")
@@ -155,7 +155,7 @@ def test_text_of_an_unknown_suffix_is_refused_as_text(tmp_path):
   assert read_predictions(path) == {"7": {"de": "ein Hund"}}
 
 
-def test_lines_of_oscar(tmp_path):
+def test_oscar_tsv_predictions_are_read(tmp_path):
   """run_captioning.py of microsoft/Oscar: KEY, a tab, and a list of captions, without a header."""
   path = _write(
     tmp_path,
@@ -170,20 +170,20 @@ def test_lines_of_oscar(tmp_path):
     read_predictions(path, "en")
 
 
-def test_a_table_in_a_tar(tmp_path):
+def test_csv_in_a_tar_is_read(tmp_path):
   with tarfile.open(tmp_path / "p.tar.gz", "w:gz") as archive:
     archive.add(_write(tmp_path, "p.csv", "image_id,caption\n7,a dog\n"), "out/p.csv")
   assert read_predictions(tmp_path / "p.tar.gz", "en") == {"7": {"en": "a dog"}}
 
 
-def test_a_column_of_empty_captions_is_refused(tmp_path):
+def test_csv_column_of_empty_captions_is_refused(tmp_path):
   with pytest.raises(
     UsageError, match="all 2 captions are empty; name the column with the captions 'caption'"
   ):
     read_predictions(_write(tmp_path, "p.csv", "image_id,caption,output\n7,,a dog\n8,,a cat\n"), "en")
 
 
-def test_arrow_and_names_of_pictures(tmp_path):
+def test_arrow_and_parquet_captions_by_image_file_name(tmp_path):
   pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
   table = pa.table({"image": ["a.jpg", "b.jpg"], "language": ["en", "en"], "caption": ["a dog", "a cat"]})
   pq.write_table(table, tmp_path / "c.parquet")

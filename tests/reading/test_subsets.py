@@ -18,7 +18,7 @@ def _file(tmp_path, content):
   return str(path)
 
 
-def test_a_file_names_images(tmp_path):
+def test_subset_file_lists_image_keys(tmp_path):
   keys, label = subsets.choose(_file(tmp_path, b"k3\r\n\n k1 \n"), _REFERENCES)
   assert keys == ("k1", "k3")
   assert label == f"file#{hashlib.sha256(b'k1' + bytes([10]) + b'k3').hexdigest()[:16]}"
@@ -36,13 +36,13 @@ def test_a_file_names_images(tmp_path):
     (b"", "contains no keys"),
   ],
 )
-def test_bad_files_are_named(tmp_path, content, message):
+def test_malformed_subset_files_are_refused(tmp_path, content, message):
   with pytest.raises(UsageError, match=message) as caught:
     subsets.choose(_file(tmp_path, content), _REFERENCES)
   assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_subset_file_is_refused(tmp_path):
   with pytest.raises(UsageError, match="absent: no such file of image keys"):
     subsets.choose(tmp_path / "absent", _REFERENCES)
   with pytest.raises(UsageError, match="cannot be read"):
@@ -50,12 +50,12 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("spec", ["xm600", "XM600:7"])
-def test_a_draw_without_a_seed_is_told_how_to_name_one(spec):
+def test_random_subset_without_a_seed_is_refused(spec):
   with pytest.raises(UsageError, match="to draw 600 images give xm600:SEED, such as xm600:7"):
     subsets.check(spec)
 
 
-def test_a_draw_is_the_same_whatever_the_order_of_the_images():
+def test_random_subset_is_independent_of_image_order():
   keys = [f"{number:016x}" for number in range(3600)]
   drawn = subsets.choose("xm600:7", dict.fromkeys(keys))
   random.Random(0).shuffle(keys)
@@ -69,7 +69,7 @@ def test_a_draw_is_the_same_whatever_the_order_of_the_images():
   assert hashlib.sha256("\n".join(chosen).encode()).hexdigest()[:16] == "ad6822b51817b929"
 
 
-def test_draws_of_other_seeds_differ():
+def test_random_subsets_of_other_seeds_differ():
   keys = dict.fromkeys(f"{number:016x}" for number in range(3600))
   common = set(subsets.choose("xm600:1", keys)[0]) & set(subsets.choose("xm600:2", keys)[0])
   assert 60 < len(common) < 140  # 100 are expected, with a standard deviation of 8
@@ -78,19 +78,19 @@ def test_draws_of_other_seeds_differ():
 @pytest.mark.parametrize(
   "spec", ["xm600:", "xm600:-1", "xm600:1.5", "xm600:x\n", "xm600:١", "xm600:" + "9" * 5000]
 )
-def test_a_seed_is_a_whole_number(spec):
+def test_random_subset_seed_must_be_an_integer(spec):
   with pytest.raises(UsageError, match="SEED must be a whole number") as caught:
     subsets.choose(spec, _REFERENCES)
   assert "\n" not in str(caught.value)
 
 
-def test_too_few_images_are_refused():
+def test_random_subset_of_too_few_images_is_refused():
   assert len(subsets.choose("xm600:1", {str(key): {} for key in range(600)})[0]) == 600
   with pytest.raises(UsageError, match="draws 600 images, but the references have only 599"):
     subsets.choose("xm600:1", {str(key): {} for key in range(599)})
 
 
-def test_taken_references_keep_order_regions_and_words():
+def test_subset_references_keep_order_locales_and_tokens():
   references = References(_REFERENCES, _REFERENCES.locales, {key: {"en": ["w"]} for key in _REFERENCES})
   taken = subsets.take(references, ("k1", "k2"))
   assert list(taken.items()) == [("k2", {"en": ["a"]}), ("k1", {"en": ["b"]})]
@@ -98,6 +98,6 @@ def test_taken_references_keep_order_regions_and_words():
   assert taken.tokenized == {"k2": {"en": ["w"]}, "k1": {"en": ["w"]}}
 
 
-def test_predictions_of_unknown_images_are_kept_to_be_refused():
+def test_subset_keeps_predictions_of_unknown_images():
   predictions = {"k1": {"en": ""}, "k2": {"en": ""}, "x": {"en": ""}}
   assert subsets.take_predictions(predictions, _REFERENCES, ("k2",)) == {"k2": {"en": ""}, "x": {"en": ""}}

@@ -27,7 +27,7 @@ def _cells(tmp_path, text, delimiter=",", notes=None):
     ('a|b| c\n1| x| "y\n', [["a", "b", "c"], ["1", "x", '"y']]),
   ],
 )
-def test_delimiters_and_blank_lines(tmp_path, text, rows):
+def test_csv_delimiters_and_blank_lines(tmp_path, text, rows):
   assert _cells(tmp_path, text) == rows
 
 
@@ -41,19 +41,19 @@ def test_delimiters_and_blank_lines(tmp_path, text, rows):
     ('"1"\t"a ""Stop"" sign,\nred"\n', [["1", 'a "Stop" sign,\nred']], False),
   ],
 )
-def test_quotation_marks_in_tsv(tmp_path, body, rows, literal):
+def test_tsv_quotation_marks_are_literal_unless_balanced(tmp_path, body, rows, literal):
   notes = []
   assert _cells(tmp_path, f"image_id\tcaption\n{body}", "\t", notes)[1:] == rows
   assert bool(notes) is literal
 
 
-def test_a_cell_that_swallows_rows_is_refused(tmp_path):
+def test_csv_unclosed_quotation_mark_is_refused(tmp_path):
   for text in ('image,caption\n1.jpg,"Stop\n2.jpg,a dog"\n', 'caption;id\n"Stop;0a1\nGo";00b2\na dog;2\n'):
     with pytest.raises(UsageError, match="line 2: a quotation mark opens here and swallows rows, such as '"):
       _cells(tmp_path, text)
 
 
-def test_the_row_of_kaggles_flickr30k_without_its_second_bar(tmp_path):
+def test_kaggle_flickr30k_row_with_a_missing_bar_is_read(tmp_path):
   """results.csv of hsankesara/flickr-image-dataset, row 19999; the same slip without a number is refused."""
   header, notes = "image_name| comment_number| comment\n", []
   text = f"{header}7.jpg| 3| A dog runs .\n7.jpg| 4   A dog runs across the grass .\n"
@@ -64,10 +64,10 @@ def test_the_row_of_kaggles_flickr30k_without_its_second_bar(tmp_path):
       _cells(tmp_path, header + row)
 
 
-def test_a_long_cell_is_read(tmp_path):
+def test_csv_long_cell_is_read(tmp_path):
   assert len(_cells(tmp_path, "a,b\n1," + "x" * 200_000 + "\n")[1][1]) == 200_000
 
 
-def test_nul_characters_are_refused(tmp_path):
+def test_csv_with_nul_characters_is_refused(tmp_path):
   with pytest.raises(UsageError, match="has NUL characters, as UTF-16 without a byte order mark"):
     _cells(tmp_path, "a,b\n1,x\0y\n")
