@@ -45,21 +45,21 @@ def check(builder, release, data_dir, capsys) -> None:
 
 
 @pytest.mark.parametrize("name", ["coco_35l", "cc3m_35l", "xm3600"])
-def test_a_builder_makes_the_records_in_order(name, tmp_path, capsys):
+def test_tfds_builder_gives_records_in_order(name, tmp_path, capsys):
   release = write(name, tmp_path / "release")
   builder = build(release, name, tmp_path / "data")
   check(builder, release, tmp_path / "data", capsys)
 
 
 @pytest.mark.parametrize("name", ["coco_35l", "cc3m_35l", "xm3600"])
-def test_beam_makes_the_same(name, tmp_path, capsys):
+def test_tfds_builder_with_beam_gives_the_same_records(name, tmp_path, capsys):
   pytest.importorskip("apache_beam", reason="Apache Beam is not installed (the extra beam)")
   release = write(name, tmp_path / "release")
   builder = build(release, name, tmp_path / "data", beam_runner="DirectRunner")
   check(builder, release, tmp_path / "data", capsys)
 
 
-def test_tfds_itself_reads_what_was_built(tmp_path):
+def test_tfds_reads_the_built_records(tmp_path):
   release = write("xm3600", tmp_path / "release")
   builder = build(release, "xm3600", tmp_path / "data")
   expected = next(iter(release.expected["test"].items()))
@@ -72,14 +72,14 @@ def test_tfds_itself_reads_what_was_built(tmp_path):
     builder.as_dataset(split="test")
 
 
-def test_an_absent_part_is_named(tmp_path):
+def test_tfds_builder_names_a_missing_release_part(tmp_path):
   release = write("coco_35l", tmp_path / "release")
   release.paths["karpathy"].unlink()
   with pytest.raises(UsageError, match="dataset_coco.json"):
     build(release, "coco_35l", tmp_path / "data")
 
 
-def test_options_are_those_of_the_config(tmp_path):
+def test_tfds_builder_uses_config_options(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=4)
   folder = build(release, "xm3600", tmp_path / "data", {"image_size": 24}).data_dir
   sizes = [images.decode(record.image, "").shape[:2] for record in records.RecordSource(folder, "test")]

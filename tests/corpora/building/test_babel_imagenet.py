@@ -47,7 +47,7 @@ def found(release, out="out"):
   return {record.key: record.tags for record in records.RecordSource(release / out, "validation")}
 
 
-def test_a_release_becomes_records_with_their_class(release, capsys):
+def test_babel_imagenet_records_have_their_class(release, capsys):
   assert build(release, f"--release={release}") == 0
   tags = {f"ILSVRC2012_val_{number:08d}": [WNIDS[number // 2]] for number in range(6)}
   assert found(release) == tags
@@ -57,7 +57,7 @@ def test_a_release_becomes_records_with_their_class(release, capsys):
   assert "no problems with the release" in capsys.readouterr().out
 
 
-def test_an_archive_and_pictures_in_one_folder_give_the_same(release):
+def test_babel_imagenet_tar_and_folder_give_the_same_records(release):
   assert build(release, f"--release={release}") == 0
   with tarfile.open(release / "val.tar", "w") as tar:
     tar.add(release / "val", "val")
@@ -74,7 +74,7 @@ def test_an_archive_and_pictures_in_one_folder_give_the_same(release):
   assert found(release) == found(release, "tar") == found(release, "flat_out")
 
 
-def test_pictures_of_no_class_and_broken_ones_are_counted(release, capsys):
+def test_babel_imagenet_counts_unlabelled_and_broken_images(release, capsys):
   (release / "val" / "stray.JPEG").write_bytes(picture(9))
   (release / "val" / WNIDS[0] / "ILSVRC2012_val_00000000.JPEG").write_bytes(b"<html>")
   assert build(release, f"--release={release}") == 0
@@ -83,7 +83,7 @@ def test_pictures_of_no_class_and_broken_ones_are_counted(release, capsys):
   assert len(found(release)) == 5
 
 
-def test_the_order_of_the_classes_is_given_by_a_file(release):
+def test_babel_imagenet_class_order_is_read_from_wnids_file(release):
   (release / "wnids.txt").write_text("\n".join(["n00000001", *WNIDS]))
   assert build(release, f"--release={release}") == 0
   assert records.read_tags(release / "out") == ["n00000001", *WNIDS]
@@ -101,7 +101,7 @@ def test_the_order_of_the_classes_is_given_by_a_file(release):
     (lambda at: (at / "nllb_dist13b_prompts.json").write_text('{"DE": ["ein Foto"]}'), "prompt 0 .* has {} 0 times"),
   ],
 )  # fmt: skip
-def test_bad_input_is_one_line(release, capsys, change, message):
+def test_babel_imagenet_input_errors_are_one_line(release, capsys, change, message):
   change(release)
   assert build(release, f"--release={release}") == 2
   (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
@@ -127,7 +127,7 @@ FR\tautre\tWIKI\tfalse\tn99999999
 """
 
 
-def test_labels_by_the_papers_five_steps(tmp_path):
+def test_babel_labels_follow_the_papers_five_steps(tmp_path):
   (tmp_path / "senses.tsv").write_text(SENSES)
   made = babel_labels.make(babel_labels.read_senses(tmp_path / "senses.tsv"), WNIDS, least=2)
   assert made.labels == {
@@ -137,7 +137,7 @@ def test_labels_by_the_papers_five_steps(tmp_path):
   assert made.counts == {"EN": (3, 3, 3), "DE": (3, 3, 2), "PT": (2, 1, 0)}
 
 
-def test_the_command_prints_the_counts(tmp_path, capsys):
+def test_babel_labels_command_prints_counts(tmp_path, capsys):
   (tmp_path / "senses.tsv").write_text(SENSES)
   (tmp_path / "wnids.txt").write_text("\n".join(WNIDS))
   options = [f"--senses={tmp_path / 'senses.tsv'}", f"--wnids={tmp_path / 'wnids.txt'}"]
@@ -159,7 +159,7 @@ def test_the_command_prints_the_counts(tmp_path, capsys):
     (SENSES.replace("EN\t", "IT\t"), "no English senses"),
   ],
 )
-def test_bad_senses_are_named(tmp_path, text, message):
+def test_malformed_babelnet_senses_are_refused(tmp_path, text, message):
   (tmp_path / "senses.tsv").write_text(text)
   with pytest.raises(UsageError, match=message):
     babel_labels.make(babel_labels.read_senses(tmp_path / "senses.tsv"), WNIDS)

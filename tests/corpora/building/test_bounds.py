@@ -42,7 +42,7 @@ def packed(path, opener, piece, count):
 
 @pytest.mark.parametrize("suffix, opener", [("", open), (".gz", gzip.open)])
 @pytest.mark.parametrize("line", [b"\n", b" \n"])
-def test_empty_lines_of_translations_cost_little(suffix, opener, line, tmp_path, soon):
+def test_many_empty_lines_of_translations_are_fast(suffix, opener, line, tmp_path, soon):
   piece = line * ((1 << 20) // len(line))
   path = packed(tmp_path / f"a.jsonl{suffix}", opener, piece, 4)
   parser, count, problems = CocoParser("a", {1: 0}), 0, Problems()
@@ -54,7 +54,7 @@ def test_empty_lines_of_translations_cost_little(suffix, opener, line, tmp_path,
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\r\n", b"   \n"])
-def test_filled_lines_are_numbered_as_line_by_line(line):
+def test_filled_lines_keep_line_numbers(line):
   block = line.join([b"", b"", b"a", b"  b\t", b"", b"c", b"", b""])
   expected = [(n, raw) for n, raw in enumerate(block.split(b"\n"), 8) if raw.strip()]
   found = list(strict_json.filled_lines(block, 7))
@@ -63,7 +63,7 @@ def test_filled_lines_are_numbered_as_line_by_line(line):
   ]
 
 
-def test_empty_lines_of_predictions_cost_nothing(tmp_path, soon):
+def test_many_empty_lines_of_predictions_are_fast(tmp_path, soon):
   path = tmp_path / "predictions.zip"
   with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.jsonl", "w") as file:
     for _ in range(NEWLINES >> 20):
@@ -74,7 +74,7 @@ def test_empty_lines_of_predictions_cost_nothing(tmp_path, soon):
 
 
 @pytest.mark.parametrize("opener", [open, gzip.open, bz2.open])
-def test_empty_lines_of_xm3600_cost_nothing(opener, tmp_path, soon):
+def test_many_empty_lines_of_xm3600_are_fast(opener, tmp_path, soon):
   path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 8)
   with inputs.Input(path) as source:
     assert not list(xm3600.read_pictures(source, "captions.jsonl", Problems()))
@@ -82,7 +82,7 @@ def test_empty_lines_of_xm3600_cost_nothing(opener, tmp_path, soon):
 
 
 @pytest.mark.parametrize("opener", [gzip.open, bz2.open])
-def test_captions_that_unpack_to_too_much(opener, tmp_path, monkeypatch):
+def test_captions_over_the_decompressed_size_limit_are_refused(opener, tmp_path, monkeypatch):
   monkeypatch.setattr(inputs, "MAX_UNPACKED", 1 << 20)
   path = packed(tmp_path / "captions.jsonl", opener, b"\n" * (1 << 20), 2)
   with (
@@ -92,7 +92,7 @@ def test_captions_that_unpack_to_too_much(opener, tmp_path, monkeypatch):
     list(source.rows())
 
 
-def test_problems_are_not_held_without_end():
+def test_problems_have_a_maximum_number():
   assert Problems()._most == MAX_LISTED
   problems = Problems(most=1_000)
   with pytest.raises(XmcapError, match=r"line 1000: more than 1,000 problems, .*not_json: give the files"):
@@ -102,7 +102,7 @@ def test_problems_are_not_held_without_end():
 
 
 @pytest.mark.parametrize("suffix, opener", [("gz", gzip.open), ("bz2", bz2.open)])
-def test_a_file_that_unpacks_to_too_much(suffix, opener, tmp_path, monkeypatch):
+def test_table_over_the_decompressed_size_limit_is_refused(suffix, opener, tmp_path, monkeypatch):
   monkeypatch.setattr(lines, "MAX_SMALL", 1 << 16)
   path = packed(tmp_path / f"a.jsonl.{suffix}", opener, b"{}" * (1 << 19) + b"\n", 2)
   with pytest.raises(
@@ -113,7 +113,7 @@ def test_a_file_that_unpacks_to_too_much(suffix, opener, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mode", ["gz", "bz2"])
 @pytest.mark.parametrize("behind", [False, True])
-def test_a_tar_that_unpacks_to_too_much(mode, behind, tmp_path, monkeypatch):
+def test_tar_over_the_decompressed_size_limit_is_refused(mode, behind, tmp_path, monkeypatch):
   """Either a member is as large, though it is no picture; or zeros follow the end of the tar."""
   monkeypatch.setattr(lines, "MAX_SMALL", 1 << 20)
   text = tarfile.TarInfo("a.txt")
@@ -130,7 +130,7 @@ def test_a_tar_that_unpacks_to_too_much(mode, behind, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_a_zip_whose_directory_would_fill_the_memory(large, tmp_path):
+def test_zip_with_a_huge_central_directory_is_refused(large, tmp_path):
   path = tmp_path / "a.zip"
   size = 300 << 20
   if large:
@@ -147,7 +147,7 @@ def test_a_zip_whose_directory_would_fill_the_memory(large, tmp_path):
     list(archives.search_zip(str(path)))
 
 
-def test_a_zip_entry_without_a_name(tmp_path):
+def test_zip_entry_without_a_name(tmp_path):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.writestr("x", b"data")
@@ -161,7 +161,7 @@ def test_a_zip_entry_without_a_name(tmp_path):
   assert list(archives.search_zip(str(path))) == []
 
 
-def test_a_zip_entry_beyond_all_files(tmp_path):
+def test_zip_entry_with_offset_beyond_the_file(tmp_path):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.writestr("x.jpg", b"data")
@@ -177,7 +177,7 @@ def test_a_zip_entry_beyond_all_files(tmp_path):
     list(archives.search_zip(str(path)))
 
 
-def test_the_directory_of_an_honest_zip_is_read(tmp_path, monkeypatch):
+def test_zip_central_directory_within_limits_is_read(tmp_path, monkeypatch):
   path = tmp_path / "a.zip"
   with zipfile.ZipFile(path, "w") as archive:
     archive.comment = b"a comment"
@@ -190,7 +190,7 @@ def test_the_directory_of_an_honest_zip_is_read(tmp_path, monkeypatch):
     list(archives.search_zip(str(path)))
 
 
-def test_a_listing_of_too_many_pictures(tmp_path, monkeypatch):
+def test_cc3m_list_of_too_many_images_is_refused(tmp_path, monkeypatch):
   path = tmp_path / "a.tsv"
   path.write_text("a dog\thttp://a\n" + "\n" * 100)
   monkeypatch.setattr(cc3m35l, "MAX_PICTURES", 100)
@@ -206,7 +206,7 @@ def progressive(side, extra):
   return first + (b"\xff\xda" + last[:-2]) * (extra + 1) + b"\xff\xd9"
 
 
-def test_a_jpeg_of_too_many_scans(soon):
+def test_jpeg_with_too_many_scans_is_refused(soon):
   data = progressive(5_000, 100_000)
   with pytest.raises(XmcapError, match="picture 'a': a JPEG of more than 256 scans"):
     images.decode(data, "a")
@@ -214,14 +214,14 @@ def test_a_jpeg_of_too_many_scans(soon):
   assert not found.data and found.kind == "too_many_pixels" and "over 256 scans" in found.what
 
 
-def test_what_lies_behind_a_jpeg_does_not_count():
+def test_jpeg_scan_limit_ignores_trailing_bytes():
   for extra in (0, 200):
     data = progressive(16, extra) + b"\xff\xda" * 1_000
     assert images.decode(data, "a").shape == (16, 16, 3) and picture_check.examine(data, "a").data == data
 
 
 @pytest.mark.parametrize("name", ["../a.jpg", "/a.jpg", "a/../../b.jpg", "C:\\a.jpg", "..\\a.jpg"])
-def test_names_that_lead_out_are_refused(name, tmp_path):
+def test_tar_member_path_traversal_is_refused(name, tmp_path):
   path = tmp_path / "a.tar"
   with tarfile.open(path, "w") as tar:
     member = tarfile.TarInfo(name)
@@ -231,7 +231,7 @@ def test_names_that_lead_out_are_refused(name, tmp_path):
   assert [trouble.kind for trouble in found] == ["unsafe_path"]
 
 
-def test_names_of_a_tar_can_be_anything(tmp_path):
+def test_tar_member_names_may_be_any_bytes(tmp_path):
   path = tmp_path / "a.tar"
   names = [b"\xff\xfe.jpg", b"a\nb.jpg", "é.jpg".encode(), b"x" * 5_000 + b".jpg", b"same.jpg", b"same.jpg"]
   with tarfile.open(path, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:

@@ -29,7 +29,7 @@ def small(tmp_path_factory) -> releases.Release:
   ("layout", "order", "compress"),
   [("folder", "image", True), ("zip", "language", True), ("zip", "shuffled", False)],
 )
-def test_coco_is_exactly_as_expected_through_every_fault(tmp_path, layout, order, compress):
+def test_coco_35l_records_with_every_fault(tmp_path, layout, order, compress):
   faults = ALL_FAULTS + list(releases.ARCHIVE_FAULTS if layout == "zip" else ())
   release = releases.write_coco35l(
     tmp_path / "release", images=26, layout=layout, order=order, compress=compress, faults=faults,
@@ -42,7 +42,7 @@ def test_coco_is_exactly_as_expected_through_every_fault(tmp_path, layout, order
   assert {kind: listed.count(kind) for kind in listed} == release.problems
 
 
-def test_where_no_picture_is_found_it_says_which_was_looked_for(tmp_path):
+def test_build_without_any_image_names_an_expected_image(tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=4, layout="folder", languages=("de",))
   for picture in (tmp_path / "release").rglob("*.jpg"):
     picture.rename(picture.with_name(f"other-{picture.name}"))
@@ -55,7 +55,7 @@ def test_where_no_picture_is_found_it_says_which_was_looked_for(tmp_path):
   ("layout", "order", "compress"),
   [("webdataset", "image", True), ("files", "language", True), ("keymap", "shuffled", False)],
 )
-def test_cc3m_is_exactly_as_expected_through_every_fault(tmp_path, layout, order, compress):
+def test_cc3m_35l_records_with_every_fault(tmp_path, layout, order, compress):
   faults = [*ALL_FAULTS, *releases.DEAD_URLS]
   faults += releases.ARCHIVE_FAULTS if layout == "webdataset" else ()
   release = releases.write_cc3m35l(
@@ -66,13 +66,13 @@ def test_cc3m_is_exactly_as_expected_through_every_fault(tmp_path, layout, order
   assert report.problems.counts == release.problems
 
 
-def test_two_processes_write_what_one_writes(tmp_path, small):
+def test_build_with_two_processes_equals_a_single_process(tmp_path, small):
   coco(small, tmp_path / "one")
   coco(small, tmp_path / "two", processes=2)
   assert differing(tmp_path / "one", tmp_path / "two") == []
 
 
-def test_where_the_release_lies_does_not_show(tmp_path):
+def test_build_is_independent_of_the_release_folder(tmp_path):
   release = releases.write_coco35l(
     tmp_path / "here", images=12, layout="zip", faults=releases.ARCHIVE_FAULTS, languages=("de", "th")
   )
@@ -83,7 +83,7 @@ def test_where_the_release_lies_does_not_show(tmp_path):
   assert differing(tmp_path / "one", tmp_path / "two") == []
 
 
-def test_report_says_what_was_found(tmp_path):
+def test_build_report_counts_problems(tmp_path):
   faults = ["missing", "html", "truncated", "no_captions"]
   release = releases.write_coco35l(tmp_path / "release", images=12, faults=faults, languages=("de", "th"))
   report = coco(release, tmp_path / "out")
@@ -98,7 +98,7 @@ def test_report_says_what_was_found(tmp_path):
   assert "not_a_picture: files that are not pictures" in summary
 
 
-def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
+def test_complete_corpus_is_not_rebuilt(tmp_path, small):
   first = coco(small, tmp_path / "out")
   times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
   again = coco(small, tmp_path / "out")
@@ -109,7 +109,7 @@ def test_a_whole_corpus_is_left_as_it_is(tmp_path, small):
     coco(small, tmp_path / "out", image_size=32)
 
 
-def test_pictures_are_scaled_when_asked_to(tmp_path, small):
+def test_image_size_scales_images(tmp_path, small):
   coco(small, tmp_path / "out", image_size=16, quality=50)
   from xmcap.data import images
 
@@ -126,7 +126,7 @@ def test_pictures_are_scaled_when_asked_to(tmp_path, small):
     ("html", r"\d{12}: a web page, not a picture .not_a_picture.: fix it"),
   ],
 )
-def test_stop_names_the_first_bad_thing(tmp_path, fault, words):
+def test_on_bad_stop_names_the_first_problem(tmp_path, fault, words):
   release = releases.write_coco35l(
     tmp_path / "release", images=8, faults=[fault], languages=("de", "th", "fr")
   )
@@ -135,7 +135,7 @@ def test_stop_names_the_first_bad_thing(tmp_path, fault, words):
   assert not (tmp_path / "out" / "coco_35l.json").exists()
 
 
-def test_stop_does_not_read_on(tmp_path, monkeypatch):
+def test_on_bad_stop_reads_no_further(tmp_path, monkeypatch):
   release = releases.write_coco35l(
     tmp_path / "release", images=12, faults=["bom", "not_json"], compress=False, languages=("de", "th", "fr")
   )
@@ -145,7 +145,7 @@ def test_stop_does_not_read_on(tmp_path, monkeypatch):
   assert len(list((tmp_path / "out" / ".build").glob("*.captions"))) == 1
 
 
-def test_what_stopped_goes_on_with_skip(tmp_path):
+def test_build_stopped_by_on_bad_resumes_with_skip(tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=12, faults=["html"], languages=("de", "th"))
   coco(release, tmp_path / "one")
   with pytest.raises(XmcapError, match="or skip such problems with --on_bad=skip"):
@@ -154,13 +154,13 @@ def test_what_stopped_goes_on_with_skip(tmp_path):
   assert differing(tmp_path / "one", tmp_path / "two") == []
 
 
-def test_what_skipped_does_not_go_on_with_stop(tmp_path, plain, monkeypatch):
+def test_build_with_on_bad_skip_does_not_resume_with_stop(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
   with pytest.raises(UsageError, match="has an unfinished coco_35l with on_bad=skip, not stop: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, on_bad="stop")
 
 
-def test_stop_is_content_with_what_is_used(tmp_path):
+def test_on_bad_stop_ignores_problems_of_used_records(tmp_path):
   faults = ["crlf", "bom", "control_characters", "gif", "cmyk", "exif"]
   release = releases.write_coco35l(
     tmp_path / "release", images=12, faults=faults, languages=("de", "th", "fr")
@@ -169,7 +169,7 @@ def test_stop_is_content_with_what_is_used(tmp_path):
   assert release.differences(tmp_path / "out") == [] and report.problems.counts == release.problems
 
 
-def test_lines_are_numbered_through_all_chunks(tmp_path):
+def test_problem_line_numbers_across_chunks(tmp_path):
   release = releases.write_coco35l(
     tmp_path / "release",
     images=12,
@@ -201,7 +201,7 @@ def plain(tmp_path) -> releases.Release:
   return releases.write_coco35l(tmp_path / "release", images=6, dev=1, languages=("de", "th"), compress=False)
 
 
-def test_goes_on_with_what_is_whole(tmp_path, plain, monkeypatch):
+def test_interrupted_build_resumes_with_complete_parts(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
   work_dir = tmp_path / "out" / ".build"
   whole = {path: path.stat().st_mtime_ns for path in work_dir.glob("*.captions")}
@@ -220,14 +220,14 @@ def test_goes_on_with_what_is_whole(tmp_path, plain, monkeypatch):
   assert not work_dir.exists()
 
 
-def test_what_an_orphan_leaves_does_not_stay(tmp_path, plain):
+def test_incomplete_files_of_a_dead_worker_are_removed(tmp_path, plain):
   left = tmp_path / "out" / ".coco_35l-train.array_record-00000-of-00001.7.incomplete"
   coco(plain, tmp_path / "out", progress=lambda line: left.touch() if "records" in line else None)
   assert plain.differences(tmp_path / "out") == []
   assert not list((tmp_path / "out").glob(".*"))
 
 
-def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
+def test_interrupted_build_refuses_other_options(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
   with pytest.raises(UsageError, match="has an unfinished coco_35l with quality=90, not 80: remove it"):
     coco(plain, tmp_path / "out", chunk_bytes=1_000, quality=80)
@@ -240,7 +240,7 @@ def test_does_not_go_on_with_another_build(tmp_path, plain, monkeypatch):
     coco(plain, tmp_path / "out", chunk_bytes=1_000)
 
 
-def test_what_an_older_version_began_is_begun_anew(tmp_path, plain, monkeypatch):
+def test_build_of_an_older_version_restarts(tmp_path, plain, monkeypatch):
   interrupted(plain, tmp_path / "out", monkeypatch)
   work_dir = tmp_path / "out" / ".build"
   for path in work_dir.glob("*.captions"):
@@ -252,7 +252,7 @@ def test_what_an_older_version_began_is_begun_anew(tmp_path, plain, monkeypatch)
   assert plain.differences(tmp_path / "out") == []
 
 
-def test_folder_of_something_else(tmp_path, small):
+def test_build_refuses_a_folder_with_other_files(tmp_path, small):
   (tmp_path / "thesis.tex").write_text("")
   with pytest.raises(
     UsageError, match="contains thesis.tex, which does not belong to coco_35l: choose a new"
@@ -260,14 +260,14 @@ def test_folder_of_something_else(tmp_path, small):
     coco(small, tmp_path)
 
 
-def test_absent_input(tmp_path, small):
+def test_build_refuses_a_missing_input(tmp_path, small):
   paths = {**small.paths, "karpathy": tmp_path / "none.json"}
   with pytest.raises(UsageError, match="none.json .karpathy.: No such file"):
     coco(releases.Release(small.folder, paths, {}, {}), tmp_path / "out")
   assert not (tmp_path / "out").exists()
 
 
-def test_karpathy_file_in_the_zip_of_his_page(tmp_path, small):
+def test_karpathy_json_in_caption_datasets_zip_is_read(tmp_path, small):
   with zipfile.ZipFile(tmp_path / "caption_datasets.zip", "w", zipfile.ZIP_DEFLATED) as archive:
     archive.write(small.paths["karpathy"], "dataset_coco.json")
     archive.writestr("dataset_flickr8k.json", "{}")
@@ -279,7 +279,7 @@ def test_karpathy_file_in_the_zip_of_his_page(tmp_path, small):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"images": [{"cocoid": "x"}]}', '{"images": []}', "\xff"])
-def test_karpathy_file_of_something_else(tmp_path, small, text):
+def test_malformed_karpathy_json_is_refused(tmp_path, small, text):
   path = tmp_path / "dataset_coco.json"
   path.write_text(text, encoding="latin-1")
   with pytest.raises(UsageError, match="dataset_coco.json"):
@@ -287,7 +287,7 @@ def test_karpathy_file_of_something_else(tmp_path, small, text):
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_karpathy_file_beyond_the_limit(tmp_path, small, monkeypatch, zipped):
+def test_karpathy_json_over_the_size_limit_is_refused(tmp_path, small, monkeypatch, zipped):
   path, text = tmp_path / "file", small.paths["karpathy"].read_text()
   if zipped:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -299,7 +299,7 @@ def test_karpathy_file_beyond_the_limit(tmp_path, small, monkeypatch, zipped):
     coco35l.read_karpathy(path)
 
 
-def test_a_broken_download_is_found(tmp_path, small):
+def test_truncated_captions_download_is_refused(tmp_path, small):
   path = tmp_path / "coco_mt_train.jsonl.bz2"
   path.write_bytes(small.paths["train_captions"].read_bytes()[:-100])
   paths = {**small.paths, "train_captions": path}
@@ -309,7 +309,7 @@ def test_a_broken_download_is_found(tmp_path, small):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["coco", "cc3m", "xm3600"])
-def test_killed_at_random_moments_the_bytes_are_the_same(tmp_path, corpus):
+def test_build_killed_at_random_moments_gives_the_same_bytes(tmp_path, corpus):
   faults = [*releases.PICTURE_FAULTS, *releases.ARCHIVE_FAULTS]
   if corpus == "coco":
     faults += releases.LINE_FAULTS

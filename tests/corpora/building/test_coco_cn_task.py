@@ -34,7 +34,7 @@ def located(corpus):
   gin.clear_config()
 
 
-def test_the_stream_draws_both_languages(located):
+def test_coco_cn_stream_draws_both_languages(located):
   stream = CaptionStream(mixture="coco_cn", split="val", batch_size=4, image_size=16, languages=("zh",))
   batch = stream.batch(0)
   assert sorted(batch["key"]) == releases.SPLITS["val"]
@@ -42,7 +42,7 @@ def test_the_stream_draws_both_languages(located):
   assert registration("coco_cn_en").rates == {"en": 1.0}
 
 
-def test_seqio_has_a_task_a_language(located):
+def test_coco_cn_seqio_task_per_language(located):
   import seqio
 
   dataset = seqio.get_mixture_or_task("coco_cn_en").get_dataset(
@@ -52,7 +52,7 @@ def test_seqio_has_a_task_a_language(located):
   assert texts == ["A dog runs.", "a black dog", "A clock"]
 
 
-def test_the_contact_sheet_shows_sources_and_tags(corpus, tmp_path):
+def test_coco_cn_contact_sheet_shows_sources_and_tags(corpus, tmp_path):
   out = tmp_path / "sheet.html"
   options = ["--split=test", "--count=5", "--languages=zh", "--captions_per_image=6", "--image_size=16"]
   assert cli.main(["data", "show", str(corpus), f"--out={out}", *options]) == 0

@@ -64,7 +64,7 @@ def server(monkeypatch):
   running.server_close()
 
 
-def test_size_and_hash_are_said(server, tmp_path):
+def test_download_reports_size_and_sha256(server, tmp_path):
   said = []
   downloads.fetch(f"{server}/data.bin", tmp_path, said.append)
   assert (tmp_path / "data.bin").read_bytes() == DATA
@@ -74,7 +74,7 @@ def test_size_and_hash_are_said(server, tmp_path):
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_goes_on_where_it_broke_off(server, tmp_path, ranges):
+def test_interrupted_download_resumes(server, tmp_path, ranges):
   Handler.most, Handler.ranges = 2_000_000, ranges
   if not ranges:
     (tmp_path / "data.bin.part").write_bytes(DATA[:1_000])
@@ -84,7 +84,7 @@ def test_goes_on_where_it_broke_off(server, tmp_path, ranges):
   assert Handler.asked == (["", "bytes=2000000-", "bytes=4000000-"] if ranges else ["bytes=1000-"])
 
 
-def test_what_came_stays_when_the_server_fails(server, tmp_path):
+def test_failed_download_keeps_the_partial_file(server, tmp_path):
   (tmp_path / "data.bin.part").write_bytes(DATA[:1_000])
   Handler.status = 503
   with pytest.raises(XmcapError, match="cannot fetch .*data.bin: 503 .*start again to resume"):
@@ -93,20 +93,20 @@ def test_what_came_stays_when_the_server_fails(server, tmp_path):
   assert len(Handler.asked) == 5
 
 
-def test_a_whole_part_only_gets_its_name(server, tmp_path):
+def test_complete_partial_download_is_renamed(server, tmp_path):
   (tmp_path / "data.bin.part").write_bytes(DATA)
   downloads.fetch(f"{server}/data.bin", tmp_path, lambda line: None)
   assert (tmp_path / "data.bin").read_bytes() == DATA
 
 
-def test_wrong_address(server, tmp_path):
+def test_download_of_a_wrong_url_is_refused(server, tmp_path):
   with pytest.raises(UsageError, match="other.bin: 404 .*fetch other.bin by hand"):
     downloads.fetch(f"{server}/other.bin", tmp_path, lambda line: None)
   with pytest.raises(UsageError, match="not an http or https URL"):
     downloads.fetch("file:///etc/passwd", tmp_path, lambda line: None)
 
 
-def test_a_part_keeps_the_name_of_its_address(server, tmp_path):
+def test_downloaded_file_is_named_as_its_url(server, tmp_path):
   part = ReleasePart(["first.json", "data.bin"], "", url=f"{server}/data.bin")
   downloads.fetch(part.url, tmp_path / "new", lambda line: None)
   assert [path.name for path in (tmp_path / "new").iterdir()] == ["data.bin"]

@@ -27,7 +27,7 @@ BUILDS = {"coco35l": builds.coco, "cc3m35l": builds.cc3m, "xm3600": builds.xm360
 
 
 @pytest.mark.parametrize("corpus, fault", CASES)
-def test_a_fault_is_counted_or_stops_the_build(corpus, fault, tmp_path):
+def test_release_fault_is_counted_or_stops_the_build(corpus, fault, tmp_path):
   release = WRITERS[corpus](tmp_path / "release", faults=(fault,))
   report = BUILDS[corpus](release, tmp_path / "skipped")
   assert release.differences(tmp_path / "skipped") == []

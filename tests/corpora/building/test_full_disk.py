@@ -81,7 +81,7 @@ def blamed(error, out):
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_the_output_is_blamed_and_the_build_goes_on_later(corpus, tmp_path):
+def test_full_disk_error_names_the_output_and_build_resumes(corpus, tmp_path):
   write, build = CORPORA[corpus]
   release, out = write(tmp_path / "release"), tmp_path / "out"
   said = set()
@@ -95,7 +95,7 @@ def test_the_output_is_blamed_and_the_build_goes_on_later(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_a_disk_that_is_really_full(corpus, tmp_path):
+def test_build_on_a_full_disk_names_the_output(corpus, tmp_path):
   write, build = CORPORA[corpus]
   release = write(tmp_path / "release")
   for kilobytes in (4, 20, 60, 110, 200):
@@ -107,12 +107,12 @@ def test_a_disk_that_is_really_full(corpus, tmp_path):
 @pytest.mark.parametrize(
   "number, hint", [(errno.ENOSPC, "is full"), (errno.EDQUOT, "your quota"), (errno.EFBIG, "ulimit -f")]
 )
-def test_full_and_over_a_limit_are_told_apart(number, hint):
+def test_cannot_write_hint_depends_on_errno(number, hint):
   error = files.cannot_write("/out/a", OSError(number, os.strerror(number)))
   assert str(error).startswith(f"cannot write /out/a: {os.strerror(number)}: ") and hint in str(error)
 
 
-def test_a_download(server, tmp_path):  # noqa: F811
+def test_download_on_a_full_disk_names_the_output(server, tmp_path):  # noqa: F811
   with largest_file(100_000), pytest.raises(XmcapError) as raised:
     downloads.fetch(f"{server}/data.bin", tmp_path, print)
   blamed_line = str(raised.value)
@@ -121,7 +121,7 @@ def test_a_download(server, tmp_path):  # noqa: F811
   assert (tmp_path / "data.bin").read_bytes() == DATA
 
 
-def test_a_connection_that_fails_is_no_full_disk(server, tmp_path, monkeypatch):  # noqa: F811
+def test_failed_connection_is_not_reported_as_full_disk(server, tmp_path, monkeypatch):  # noqa: F811
   def fail(*arguments, **options):
     raise OSError(errno.EPROTO, "tlsv1 alert")
 
@@ -130,7 +130,7 @@ def test_a_connection_that_fails_is_no_full_disk(server, tmp_path, monkeypatch):
     downloads.fetch(f"{server}/data.bin", tmp_path, print)
 
 
-def test_a_release_that_cannot_be_read_is_blamed_itself(tmp_path, monkeypatch):
+def test_unreadable_release_file_is_named(tmp_path, monkeypatch):
   release = releases.write_coco35l(tmp_path / "release", images=8, languages=("de",), layout="zip")
 
   pread = os.pread
@@ -147,7 +147,7 @@ def test_a_release_that_cannot_be_read_is_blamed_itself(tmp_path, monkeypatch):
   assert "train2014.zip" in line and "Input/output error" in line and "cannot write" not in line
 
 
-def test_the_standard_output(tmp_path):
+def test_build_with_a_full_stdout(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=4)
   builds.xm3600(release, tmp_path / "out")
   with open("/dev/full", "wb") as full:

@@ -36,14 +36,14 @@ def test_avif_and_heic_are_stored_as_png(kind):
 
 
 @pytest.mark.parametrize("kind", ["AVIF", "HEIF"])
-def test_their_size_is_bounded_by_the_header(kind):
+def test_avif_and_heic_pixel_limit_by_header(kind):
   # libheif already refuses a size that its coded picture does not have.
   wanted = ("too_many_pixels",) if kind == "AVIF" else ("too_many_pixels", "truncated")
   assert picture_check.examine(claiming(encoded(kind), 20_000, 10_000), "k").kind in wanted
   assert picture_check.examine(encoded(kind)[:-40], "k").kind == "truncated"
 
 
-def test_heic_whose_header_says_too_little_is_not_decoded():
+def test_heic_with_a_too_small_header_size_is_not_decoded():
   assert picture_check.examine(claiming(encoded("HEIF", 512), 16, 16), "k").kind == "truncated"
 
 
@@ -56,11 +56,11 @@ def test_heic_whose_header_says_too_little_is_not_decoded():
     ("PDF", "a file in PDF: convert it to JPEG or PNG"),
   ],
 )
-def test_what_is_not_read_is_named(kind, what, monkeypatch):
+def test_unsupported_image_format_is_named(kind, what, monkeypatch):
   monkeypatch.setattr(image_formats, "optional_formats", lambda: ())
   assert picture_check.examine(encoded(kind), "k") == (b"", "other_format", what)
 
 
-def test_a_film_is_no_picture():
+def test_mp4_is_not_an_image():
   data = b"\0\0\0\x18ftypisom\0\0\2\0isomiso2" + bytes(64)
   assert picture_check.examine(data, "k").what.startswith("a file in MP4 or another film")

@@ -66,7 +66,7 @@ def check(release, problems, read, wanted):
 
 
 @pytest.mark.parametrize("layout", ["folder", "zip"])
-def test_coco(tmp_path, layout):
+def test_coco_images_are_found_in_every_layout(tmp_path, layout):
   faults = (*releases.PICTURE_FAULTS, *(releases.ARCHIVE_FAULTS if layout == "zip" else ()))
   release = releases.write_coco35l(
     tmp_path, images=24, layout=layout, faults=faults, languages=("de", "th", "zh")
@@ -77,7 +77,7 @@ def test_coco(tmp_path, layout):
 
 
 @pytest.mark.parametrize("layout", ["webdataset", "files", "keymap"])
-def test_cc3m(tmp_path, layout):
+def test_cc3m_images_are_found_in_every_layout(tmp_path, layout):
   faults = [*releases.PICTURE_FAULTS, *releases.DEAD_URLS]
   faults += releases.ARCHIVE_FAULTS if layout == "webdataset" else ()
   release = releases.write_cc3m35l(
@@ -98,7 +98,7 @@ def write_files(folder, files):
     (folder / name).write_bytes(data)
 
 
-def test_names_by_which_a_picture_is_found(tmp_path):
+def test_image_is_found_by_path_name_and_stem(tmp_path):
   write_files(
     tmp_path / "a", {"val2014/1.jpg": b"val", "train2014/1.jpg": b"train", "2.PNG": b"two", "x.y": b"xy"}
   )
@@ -117,7 +117,7 @@ def test_names_by_which_a_picture_is_found(tmp_path):
     source.by_url("http://a")
 
 
-def test_the_order_of_a_file_system_does_not_show(tmp_path, monkeypatch):
+def test_image_search_is_independent_of_scandir_order(tmp_path, monkeypatch):
   write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(9)})
   scandir = os.scandir
 
@@ -133,7 +133,7 @@ def test_the_order_of_a_file_system_does_not_show(tmp_path, monkeypatch):
   assert [path for _, path in source.paths()] == [f"{number}.jpg" for number in range(9)]
 
 
-def test_the_first_of_two_is_used(tmp_path):
+def test_first_of_duplicate_images_is_used(tmp_path):
   write_files(tmp_path / "a", {"k.png": b"a png", "k.jpg": b"a jpg"})
   write_files(tmp_path / "b", {"k.jpg": b"b"})
   for order, expected in (("ab", b"a jpg"), ("ba", b"b")):
@@ -143,7 +143,7 @@ def test_the_first_of_two_is_used(tmp_path):
     opened([tmp_path / "a"], tmp_path / "stopped", on_bad="stop")
 
 
-def test_a_whole_table_is_used_again(tmp_path, monkeypatch):
+def test_complete_image_index_is_reused(tmp_path, monkeypatch):
   write_files(tmp_path / "a", {"1.jpg": b"one"})
   opened(tmp_path / "a", tmp_path / "work")
   searched = []
@@ -153,7 +153,7 @@ def test_a_whole_table_is_used_again(tmp_path, monkeypatch):
   assert not searched
 
 
-def test_a_search_that_was_killed_begins_anew(tmp_path, monkeypatch):
+def test_interrupted_image_search_restarts(tmp_path, monkeypatch):
   for number in range(3):
     write_files(tmp_path / "a", {f"{number}/{number}.jpg": b"%d" % number})
 
@@ -168,7 +168,7 @@ def test_a_search_that_was_killed_begins_anew(tmp_path, monkeypatch):
   assert [source.read(str(number)) for number in range(3)] == [b"0", b"1", b"2"]
 
 
-def test_nothing_is_written_under_a_name_of_an_archive(tmp_path):
+def test_tgz_image_search_does_not_write_outside_the_work_folder(tmp_path):
   path = tmp_path / "in" / "images.tgz"
   path.parent.mkdir()
   with tarfile.open(path, "w:gz") as archive:
@@ -182,7 +182,7 @@ def test_nothing_is_written_under_a_name_of_an_archive(tmp_path):
   assert not found and not os.path.exists("/tmp/xmcap-test-out.jpg")
 
 
-def test_key_map(tmp_path):
+def test_key_map_assigns_images_to_keys(tmp_path):
   write_files(tmp_path / "a", {"00/x.jpg": b"00", "01/x.jpg": b"01", "y.jpg": b"y"})
   rows = [
     "7\t01/x.jpg",
@@ -211,14 +211,14 @@ def test_key_map(tmp_path):
     (f"1\ta.jpg\n2\t{'b' * (1 << 16)}\n", "map.tsv, line 2: give .* in less than 64 KB"),
   ],
 )
-def test_key_map_that_is_none(tmp_path, text, message):
+def test_malformed_key_map_is_refused(tmp_path, text, message):
   write_files(tmp_path / "a", {"a.jpg": b"a", "b.jpg": b"b"})
   (tmp_path / "map.tsv").write_text(text)
   with pytest.raises(UsageError, match=message):
     opened(tmp_path / "a", tmp_path / "work", key_map=tmp_path / "map.tsv")
 
 
-def test_places_without_pictures(tmp_path):
+def test_folders_without_images_are_refused(tmp_path):
   (tmp_path / "empty").mkdir()
   (tmp_path / "empty" / "about.txt").write_text("none")
   with pytest.raises(UsageError, match="empty: contains no pictures"):
@@ -233,7 +233,7 @@ def test_places_without_pictures(tmp_path):
 
 
 @pytest.mark.parametrize("fault", release_pictures.FAULTY)
-def test_pictures_that_cannot_be_used(fault):
+def test_unusable_images_are_rejected_by_kind(fault):
   spoil, kind = release_pictures.FAULTY[fault]
   if fault == "missing":
     return
@@ -242,13 +242,13 @@ def test_pictures_that_cannot_be_used(fault):
 
 
 @pytest.mark.parametrize("fault", release_pictures.UNUSUAL)
-def test_unusual_pictures_stay_as_published(fault):
+def test_unusual_images_are_stored_unchanged(fault):
   data = release_pictures.UNUSUAL[fault](3)
   assert picture_check.examine(data, "key") == picture_check.Picture(data)
 
 
 @pytest.mark.parametrize("fault", release_pictures.CONVERTED)
-def test_the_first_frame_becomes_a_png(fault):
+def test_animated_images_become_png_of_the_first_frame(fault):
   data = release_pictures.CONVERTED[fault](3)
   picture = picture_check.examine(data, "key")
   assert picture.kind == "converted" and picture.data.startswith(b"\x89PNG")
@@ -258,7 +258,7 @@ def test_the_first_frame_becomes_a_png(fault):
 @pytest.mark.parametrize(
   "size, expected", [((60, 40), (48, 32)), ((40, 80), (32, 64)), ((33, 500), (32, 485))]
 )
-def test_scaling_the_shorter_side(size, expected):
+def test_image_size_scales_the_shorter_side(size, expected):
   data = release_pictures.encode(release_pictures.draw(1).resize(size), "PNG")
   picture = picture_check.examine(data, "key", image_size=32)
   with Image.open(io.BytesIO(picture.data)) as image:
@@ -266,7 +266,7 @@ def test_scaling_the_shorter_side(size, expected):
   assert not picture.kind
 
 
-def test_scaling_turns_what_exif_turns_and_leaves_small_pictures():
+def test_image_size_applies_exif_rotation_and_keeps_small_images():
   turned = release_pictures.rotated(3)
   with Image.open(io.BytesIO(turned)) as image:
     width, height = image.size
@@ -278,13 +278,13 @@ def test_scaling_turns_what_exif_turns_and_leaves_small_pictures():
   )
 
 
-def test_all_that_a_jpeg_lacks_is_noticed():
+def test_truncated_jpeg_is_rejected():
   whole = release_pictures.encode(release_pictures.draw(5).resize((640, 480)))
   for missing in (20, 200, len(whole) // 2, len(whole) - 30):
     assert not picture_check.examine(whole[:-missing], "key").data, missing
 
 
-def test_places_named_again_and_again_are_no_release(tmp_path, monkeypatch):
+def test_too_many_duplicate_images_are_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(pictures, "MAX_PROBLEMS", 3)
   write_files(tmp_path / "a", {f"{number}.jpg": b"x" for number in range(5)})
   with pytest.raises(XmcapError, match=r"more than 3 problems, the last of the kind duplicate_picture"):

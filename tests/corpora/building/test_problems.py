@@ -17,13 +17,13 @@ def found(*kinds: str) -> Problems:
   return problems
 
 
-def test_counts_and_first_places():
+def test_problems_count_kinds_and_keep_first_places():
   problems = found("missing", "crlf", "missing", "missing", "missing")
   assert problems.counts == {"missing": 4, "crlf": 1}
   assert problems.examples["missing"] == [(f"file, line {number}", "words") for number in (0, 2, 3)]
 
 
-def test_the_list_is_kept_or_goes_to_a_file():
+def test_problems_are_listed_in_memory_or_in_a_file():
   listed = [("missing", "file, line 0", "words"), ("bom", "file, line 1", "words")]
   assert found("missing", "bom").listed == listed
   file = io.BytesIO()
@@ -33,7 +33,7 @@ def test_the_list_is_kept_or_goes_to_a_file():
   assert problems.listed == [] and problems.counts == {"missing": 1, "bom": 1}
 
 
-def test_extended_as_if_found_one_after_the_other():
+def test_problems_extend_equals_adding_in_order():
   together = found("missing", "bom", "missing", "missing", "missing")
   parts = found("missing", "bom")
   parts.extend(json.loads(json.dumps([("missing", f"file, line {number}", "words") for number in (2, 3, 4)])))
@@ -43,25 +43,25 @@ def test_extended_as_if_found_one_after_the_other():
 
 
 @pytest.mark.parametrize("kind", [kind for kind, known in KINDS.items() if known.rule == "skip"])
-def test_stop_names_the_place(kind):
+def test_on_bad_stop_names_the_place(kind):
   with pytest.raises(XmcapError, match="file, line 9: words .*fix it, or skip .* --on_bad=skip"):
     Problems("stop").add(kind, "file, line 9", "words")
 
 
 @pytest.mark.parametrize("kind", [kind for kind, known in KINDS.items() if known.rule == "use"])
-def test_what_is_used_stops_nothing(kind):
+def test_on_bad_stop_ignores_problems_of_used_records(kind):
   problems = Problems("stop")
   problems.add(kind, "file, line 9")
   assert problems.counts == {kind: 1}
 
 
-def test_summary_has_a_line_a_kind():
+def test_problems_summary_has_a_line_per_kind():
   lines = found("missing", "missing", "crlf").summary().splitlines()
   assert len(lines) == 2
   assert lines[0].split()[:2] == ["1", "crlf:"] and "; used. First: file, line 2: words" in lines[0]
   assert lines[1].split()[:2] == ["2", "missing:"] and "; left out. First: file, line 0: words" in lines[1]
 
 
-def test_unknown_rule():
+def test_on_bad_refuses_unknown_values():
   with pytest.raises(UsageError, match="--on_bad=mend: choose skip or stop"):
     Options(on_bad="mend")

@@ -14,7 +14,7 @@ IMAGES = [
 ]
 
 
-def test_layout_is_that_of_xm3600(tmp_path):
+def test_write_release_uses_the_xm3600_layout(tmp_path):
   write_release(tmp_path / "test", iter(IMAGES))
   lines = (tmp_path / "test" / "captions.jsonl").read_text("utf-8").splitlines()
   assert json.loads(lines[0]) == {
@@ -28,14 +28,14 @@ def test_layout_is_that_of_xm3600(tmp_path):
   assert (tmp_path / "test" / "images" / "00a2.png").read_bytes() == b"png two"
 
 
-def test_what_was_there_is_replaced(tmp_path):
+def test_write_release_replaces_an_older_release(tmp_path):
   write_release(tmp_path / "test", iter(IMAGES))
   write_release(tmp_path / "test", iter(IMAGES[1:]))
   assert [path.name for path in (tmp_path / "test" / "images").iterdir()] == ["00a2.png"]
   assert [path.name for path in tmp_path.iterdir()] == ["test"]
 
 
-def test_failure_leaves_the_old_release(tmp_path):
+def test_failed_write_release_keeps_the_old_release(tmp_path):
   def failing():
     yield IMAGES[1]
     raise OSError(28, "No space left on device")

@@ -31,7 +31,7 @@ def _candidates(tmp_path):
   return _write(tmp_path / "candidates.csv", lines)
 
 
-def test_the_smallest_pool_is_served_first_and_backs_off_by_levels(tmp_path):
+def test_image_selection_serves_the_smallest_pool_first(tmp_path):
   found = selection.select(
     selection.read_candidates(_candidates(tmp_path)), ["pt", "hi", "te", "fa", "ja"], 5
   )
@@ -45,13 +45,13 @@ def test_the_smallest_pool_is_served_first_and_backs_off_by_levels(tmp_path):
   assert len(set(keys)) == len(keys) == 25
 
 
-def test_with_nothing_left_nearby_pictures_come_from_anywhere(tmp_path):
+def test_image_selection_falls_back_to_the_world(tmp_path):
   lines = [f"in{n},te hi,IN" for n in range(2)] + [f"br{n},pt,BR" for n in range(9)]
   found = selection.select(selection.read_candidates(_write(tmp_path / "c.csv", lines)), ["hi", "te"], 2)
   assert _levels(found) == {"hi": {"area": 2}, "te": {"world": 2}}
 
 
-def test_without_areas_the_pool_is_of_countries(tmp_path):
+def test_image_selection_without_areas_uses_countries(tmp_path):
   path = _write(
     tmp_path / "c.csv", [f"a{n},de" for n in range(3)] + [f"b{n},jp" for n in range(5)], "ImageID,country"
   )
@@ -59,7 +59,7 @@ def test_without_areas_the_pool_is_of_countries(tmp_path):
   assert found.pools == {"ja": 5, "de": 3} and _levels(found) == {"de": {"country": 2}, "ja": {"country": 2}}
 
 
-def test_neither_the_order_of_lines_nor_of_languages_matters(tmp_path):
+def test_image_selection_is_independent_of_input_order(tmp_path):
   lines = [f"k{n},,{country}" for n, country in enumerate(["DE", "JP", "FR"] * 30)]
   one = selection.select(selection.read_candidates(_write(tmp_path / "a.csv", lines)), ["ja", "de", "fr"], 10)
   two = selection.select(
@@ -77,7 +77,7 @@ def test_all_36_languages_have_countries_on_continents():
   assert set().union(*found.values()) <= on_continents
 
 
-def test_the_command_writes_the_locales(tmp_path, capsys):
+def test_image_selection_command_writes_locales(tmp_path, capsys):
   places = _write(tmp_path / "places.csv", ["sr,RS", "pt,BR"], "language,country")
   lines = [f"a{n},,RS" for n in range(2)] + [f"b{n},,BR" for n in range(3)]
   candidates = _write(tmp_path / "c.csv", lines)
@@ -111,19 +111,19 @@ def test_the_command_writes_the_locales(tmp_path, capsys):
     ("image/key,country", "", "contains no picture"),
   ],
 )
-def test_a_wrong_table_is_refused_in_one_line(tmp_path, header, line, message):
+def test_malformed_candidates_table_is_refused(tmp_path, header, line, message):
   with pytest.raises(UsageError) as error:
     selection.read_candidates(_write(tmp_path / "c.csv", [line], header))
   assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_language_without_countries_is_refused(tmp_path):
+def test_image_selection_refuses_a_language_without_countries(tmp_path):
   candidates = selection.read_candidates(_write(tmp_path / "c.csv", ["a,,DE"]))
   with pytest.raises(UsageError, match="no country is known for sr"):
     selection.select(candidates, ["sr"], 1)
 
 
-def test_a_long_cell(tmp_path):
+def test_candidates_table_with_a_long_cell_is_read(tmp_path):
   path = tmp_path / "candidates.csv"
   _write(path, ["a,de,DE", f"{'b' * 200_000},de,DE"])
   assert len(selection.read_candidates(path).keys[1]) == 200_000

@@ -14,7 +14,7 @@ from xmcap.errors import UsageError
 @pytest.mark.parametrize("count", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [True, False])
-def test_addresses_shard_by_shard(tmp_path, count, end, last):
+def test_cc3m_split_urls_by_shard(tmp_path, count, end, last):
   text = "".join(
     f"a cat no {number}\thttp://x.org/{number}?a=1\tb{end}".replace("\tb", "")
     for number in range(1, count + 1)
@@ -32,7 +32,7 @@ def test_addresses_shard_by_shard(tmp_path, count, end, last):
   assert wanted[0].where == "train.tsv, line 1 (http://x.org/1?a=1)"
 
 
-def test_names_shard_by_shard(tmp_path):
+def test_coco_split_file_names_by_shard(tmp_path):
   pictures = [Wanted(f"{number:012d}", "where", f"train2014/{number}.jpg") for number in range(5)]
   listed = splits.write(BuildInProgress(tmp_path, Options(shard_pictures=2)), "train", pictures, None)
   assert [listed.wanted(shard) for shard in range(listed.shards)] == [
@@ -43,12 +43,12 @@ def test_names_shard_by_shard(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "a cat\n", "a cat\tnone\n", "http://x.org/1\ta cat\n"])
-def test_no_list_of_addresses(tmp_path, text):
+def test_malformed_cc3m_tsv_is_refused(tmp_path, text):
   (tmp_path / "train.tsv").write_text(text)
   with pytest.raises(UsageError, match="train.tsv, line 1: not `caption<TAB>URL`"):
     list(read_tsv(tmp_path / "train.tsv"))
 
 
-def test_absent_list(tmp_path):
+def test_missing_cc3m_tsv_is_refused(tmp_path):
   with pytest.raises(UsageError, match="cannot read .*train.tsv: No such file"):
     list(read_tsv(tmp_path / "train.tsv"))

@@ -18,13 +18,13 @@ def picture(number, words, tags=(), split="train", source="human", language="zh"
   return Annotated(f"{split}{number}", split, {"zh": list(tags)} if tags else {}, [sentence])
 
 
-def test_nouns_long_verbs_and_adjectives_and_tags_are_labels():
+def test_tag_labels_are_nouns_long_verbs_adjectives_and_tags():
   words = "狗:n 名:nr 跑:v 奔跑:vi 黑:a 黑色:an 的:ude1 草地上:f 一起:d ，:wd"
   made = tag_labels.make([picture(0, words, ["树", "狗"])], "zh", least=1)
   assert made.counts == dict.fromkeys(["名", "奔跑", "树", "狗", "黑色"], 1)
 
 
-def test_a_label_needs_its_training_pictures():
+def test_tag_label_needs_a_minimum_of_training_images():
   pictures = [picture(number, "狗:n 狗:n 猫:n" if number < 19 else "狗:n") for number in range(20)]
   pictures += [picture(0, "猫:n", split="val")]  # counts for nothing
   made = tag_labels.make(pictures, "zh")
@@ -32,31 +32,31 @@ def test_a_label_needs_its_training_pictures():
   assert made.pictures[-1] == ("val0", "val", [])
 
 
-def test_labels_are_ordered_by_pictures_then_characters():
+def test_tag_labels_are_sorted_by_image_count():
   made = tag_labels.make([picture(0, "乙:n 甲:n 丙:n"), picture(1, "甲:n")], "zh", least=1, most=2)
   assert list(made.counts.items()) == [("甲", 2), ("丙", 1)]
   assert made.pictures[0] == ("train0", "train", ["甲", "丙"])
 
 
-def test_given_labels_replace_the_rule():
+def test_tag_labels_from_a_list_replace_the_rule():
   made = tag_labels.make([picture(0, "狗:n 的:u", ["树"], "test")], "zh", given=["树", "水", "狗"])
   assert made.counts == {"树": 0, "水": 0, "狗": 0}
   assert made.pictures == [("test0", "test", ["树", "狗"])]
 
 
-def test_tags_are_of_people_and_not_of_a_machine_s_sentences():
+def test_human_tags_are_not_counted_for_machine_translations():
   made = tag_labels.make([picture(0, "狗:n", ["树"], source="mt")], "zh", source="mt", least=1)
   assert list(made.counts) == ["狗"]
 
 
-def test_english_labels_are_frequent_words_without_stop_words():
+def test_english_tag_labels_omit_stop_words():
   texts = ["A man's two dogs are sitting on the red couch", "Dogs, dogs; a TV!"]
   pictures = [Annotated(f"{n}", "train", {}, [Sentence("en", "human", text)]) for n, text in enumerate(texts)]
   made = tag_labels.make(pictures, "en", least=1)
   assert made.counts == {"dogs": 2, "couch": 1, "man's": 1, "red": 1, "sitting": 1}
 
 
-def test_jieba_tags_what_the_release_does_not_segment():
+def test_jieba_tags_parts_of_speech_of_unsegmented_text():
   # jieba 0.42.1: posseg.cut
   assert tag_labels.tag_words("一只黑色的狗在草地上奔跑") == [
     ("一只", "m"), ("黑色", "n"), ("的", "uj"), ("狗", "n"), ("在", "p"), ("草地", "n"), ("上", "f"), ("奔跑", "v"),
@@ -67,7 +67,7 @@ def test_jieba_tags_what_the_release_does_not_segment():
   assert list(made.counts) == ["奔跑", "狗", "草地"]
 
 
-def test_jieba_reads_no_cache_of_the_temporary_folder(monkeypatch):
+def test_jieba_does_not_load_its_cache(monkeypatch):
   import jieba
 
   monkeypatch.setattr(jieba.marshal, "load", lambda file: pytest.fail("a cache was read"))
@@ -82,7 +82,7 @@ def test_jieba_reads_no_cache_of_the_temporary_folder(monkeypatch):
     ([picture(0, "狗:n")], "no picture has a label: no tag or word in 'zh' from source 'human' is on 20"),
   ],
 )
-def test_nothing_to_choose_from_is_one_line(pictures, message):
+def test_tag_labels_without_candidates_are_refused(pictures, message):
   with pytest.raises(UsageError, match=message):
     tag_labels.make(pictures, "zh")
 
@@ -98,7 +98,7 @@ def texts(tmp_path_factory):
   return folder / "out"
 
 
-def test_the_command_writes_labels_and_references(texts, tmp_path, capsys):
+def test_data_tags_command_writes_labels_and_references(texts, tmp_path, capsys):
   assert cli.main(["data", "tags", str(texts), f"--out={tmp_path}/labels", "--least=16"]) == 0
   said = capsys.readouterr().out
   # In the plain release all 30 pictures have these three; every second one is tagged 小狗: 15 of train.
@@ -114,7 +114,7 @@ def test_the_command_writes_labels_and_references(texts, tmp_path, capsys):
   assert [line["image/key"] for line in lines] == releases.SPLITS["test"]
 
 
-def test_statistics_are_what_was_planted(texts, capsys):
+def test_data_stats_of_coco_cn(texts, capsys):
   assert cli.main(["data", "stats", str(texts), "--processes=1"]) == 0
   lines = [line.split() for line in capsys.readouterr().out.splitlines()]
   assert ["train", "30", "35", "60", "0"] in lines  # pictures; sentences by people, a machine, translators
@@ -146,11 +146,11 @@ def test_statistics_are_what_was_planted(texts, capsys):
     (["--language=en"], "no picture has a label: no tag or word in 'en'"),
   ],
 )
-def test_wrong_use_is_one_line(texts, tmp_path, capsys, options, message):
+def test_data_tags_usage_errors_are_one_line(texts, tmp_path, capsys, options, message):
   assert cli.main(["data", "tags", str(texts), f"--out={tmp_path}/labels", *options]) == 2
   assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_folder_without_a_corpus_is_refused(tmp_path, capsys):
+def test_data_tags_refuses_a_folder_without_a_corpus(tmp_path, capsys):
   assert cli.main(["data", "tags", str(tmp_path), f"--out={tmp_path}/labels"]) == 2
   assert "holds no corpus" in capsys.readouterr().err

@@ -66,7 +66,7 @@ def write_vocabulary(path, corpora) -> None:
   vocabulary.train_vocabulary(str(text), str(path), size=800)
 
 
-def test_from_the_downloads_to_the_table_of_36_languages(tmp_path, capsys):
+def test_build_train_and_evaluate_in_36_languages(tmp_path, capsys):
   cc3m = releases.write_cc3m35l(tmp_path / "cc3m", faults=(*FAULTS, "dead_url"), order="shuffled")
   coco = releases.write_coco35l(tmp_path / "coco", captions=2, layout="zip", order="language", faults=FAULTS)
   xm3600 = releases.write_xm3600(tmp_path / "xm3600", images=10, faults=("html", "cmyk", "exif", "bom"))

@@ -36,7 +36,7 @@ def finds(out):
   return [json.loads(line) for line in (out / "check.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_a_good_corpus(tmp_path):
+def test_check_of_a_valid_corpus_has_no_findings(tmp_path):
   write(tmp_path, [good(index) for index in range(20)], validation=[good(1)])
   train, validation = check(tmp_path, processes=1)
   assert train.bad == validation.bad == 0 and validation.pictures == 1 and finds(tmp_path) == []
@@ -59,7 +59,7 @@ CAPTIONS = [
 
 
 @pytest.mark.parametrize(("caption", "kind"), CAPTIONS)
-def test_captions(tmp_path, monkeypatch, caption, kind):
+def test_check_counts_bad_captions_by_kind(tmp_path, monkeypatch, caption, kind):
   first = Caption("en", "a dog, number 7")
   write(tmp_path, [good(1), good(2, first, caption)], monkeypatch)
   (findings,) = check(tmp_path, processes=1)
@@ -84,12 +84,12 @@ def test_captions(tmp_path, monkeypatch, caption, kind):
     Caption("mi", "he kurī — #"),
   ],
 )
-def test_captions_that_are_right(tmp_path, caption):
+def test_check_accepts_valid_captions(tmp_path, caption):
   write(tmp_path, [good(1, caption)])
   assert not check(tmp_path, processes=1)[0].counts
 
 
-def test_records_that_cannot_be_used(tmp_path, monkeypatch):
+def test_check_counts_unusable_records(tmp_path, monkeypatch):
   cut = release_pictures.photo(1)[:-300]
   pictures = [
     good(0),
@@ -113,14 +113,14 @@ def test_records_that_cannot_be_used(tmp_path, monkeypatch):
   assert "ERROR   broken_picture" in str(findings)
 
 
-def test_unknown_tags(tmp_path):
+def test_check_counts_unknown_tags(tmp_path):
   write(tmp_path, [dataclasses.replace(good(1), tags=["dog", "unicorn"])])
   record_writer.write_tags(tmp_path, ["dog"])
   (findings,) = check(tmp_path, processes=1)
   assert dict(findings.counts) == {"unknown_tag": 1} and findings.bad == 1
 
 
-def test_damaged_file_costs_its_records_alone(tmp_path):
+def test_check_of_a_damaged_file_loses_its_records_only(tmp_path):
   write(tmp_path, [good(index) for index in range(40)])
   (path,) = tmp_path.glob("*.array_record-*-of-00001")
   data = bytearray(path.read_bytes())
@@ -132,7 +132,7 @@ def test_damaged_file_costs_its_records_alone(tmp_path):
   assert findings.counts["damaged"] == findings.bad
 
 
-def test_processes_parts_and_progress(tmp_path, monkeypatch):
+def test_check_with_processes_equals_single_process(tmp_path, monkeypatch):
   monkeypatch.setattr(check_lib, "_CHUNK", 8)
   write(tmp_path / "in", [good(index, Caption("th", f"a dog {index}")) for index in range(30)])
   one = check(tmp_path / "in", out=tmp_path / "one", processes=1)
@@ -145,7 +145,7 @@ def test_processes_parts_and_progress(tmp_path, monkeypatch):
   assert part.pictures == 5 and not (tmp_path / "in/check.json").exists()
 
 
-def test_what_cannot_be_checked(tmp_path):
+def test_check_refuses_folders_without_a_corpus(tmp_path):
   with pytest.raises(UsageError, match="is not a corpus"):
     check(tmp_path)
   write(tmp_path, [good(1)])

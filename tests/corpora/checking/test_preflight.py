@@ -33,20 +33,20 @@ class Stream:
     self.source, self.languages, self.image_size = source, languages, image_size
 
 
-def test_a_sample_is_enough_where_every_language_is_in_it():
+def test_preflight_sample_stops_when_all_languages_are_seen():
   source = Source()
   split = preflight.read_split(Stream(source))
   assert split.looked_at == len(source.reads) == 256 and not split.missing
   assert source.reads[0] == 0 and source.reads[-1] == 9_999
 
 
-def test_more_is_read_where_a_language_is_missing():
+def test_preflight_reads_more_for_a_missing_language():
   split = preflight.read_split(Stream(Source(thai=range(20, 39)), ("en", "th")))
   assert not split.missing and 256 < split.looked_at <= 256 + 4096
   assert preflight.read_split(Stream(Source(), ("en", "th"))).missing == ("th",)
 
 
-def test_a_picture_that_cannot_be_decoded():
+def test_preflight_reports_an_undecodable_image():
   source = Source()
   source.iterate = lambda indices: [
     records.Record(f"{i:04d}", b"\x89PNG\r\n\x1a\nno picture", [records.Caption("en", "a dog")])
@@ -56,13 +56,13 @@ def test_a_picture_that_cannot_be_decoded():
     preflight.read_split(Stream(source))
 
 
-def test_captions_that_would_be_cut_are_counted(corpus):
+def test_preflight_counts_truncated_captions(corpus):
   vocabulary = Vocabulary(str(corpus / "vocabulary.model"))
   captions = {"en": ["English 1 1", "English " * 40]}
   assert preflight.cut_share(vocabulary, captions, 32) == 0.5
 
 
-def test_invisible_characters_may_change(corpus):
+def test_preflight_ignores_normalized_invisible_characters(corpus):
   class Normalising:
     path, size = "spiece.model", 250_100
     has_language_piece = staticmethod(lambda language: False)
@@ -78,7 +78,7 @@ def test_invisible_characters_may_change(corpus):
     preflight.check_vocabulary(Normalising, ["fr"], {"fr": ["caf\u00e9"]})
 
 
-def test_two_languages_with_one_prompt():
+def test_preflight_refuses_equal_prompts_of_two_languages():
   class Same:
     path, size = "spiece.model", 250_100
     has_language_piece = staticmethod(lambda language: False)
@@ -104,7 +104,7 @@ class Pieces:
 
 
 @pytest.mark.parametrize("size, rows", [(250_100, 250_112), (32_100, 32_128), (256, 256)])
-def test_a_vocabulary_of_the_size_of_the_model(size, rows):
+def test_check_rows_accepts_a_vocabulary_of_the_model_size(size, rows):
   check_rows(Pieces(size), rows)
 
 
@@ -115,12 +115,12 @@ def test_a_vocabulary_of_the_size_of_the_model(size, rows):
     (256_300, "own.model: 256,300 pieces do not fit the model's 250,112 rows"),
   ],
 )
-def test_a_vocabulary_of_another_size(size, message):
+def test_check_rows_refuses_a_vocabulary_of_another_size(size, message):
   with pytest.raises(UsageError, match=message):
     check_rows(Pieces(size), 250_112)
 
 
-def test_langid_pieces_or_the_model_of_mt5():
+def test_check_prompts_needs_langid_pieces_or_mt5():
   check_prompts(Pieces(700, ("de", "en")), ["de", "en"])
   check_prompts(Pieces(250_100), ["de", "en"])
   with pytest.raises(

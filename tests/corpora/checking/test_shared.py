@@ -49,7 +49,7 @@ def corpora(tmp_path):
   return one, other
 
 
-def test_pictures_are_found_by_id_and_by_bytes(corpora, tmp_path):
+def test_shared_images_are_found_by_id_and_by_bytes(corpora, tmp_path):
   found = shared.find(corpora[0], [corpora[1]], tmp_path / "out", processes=1)
   name = str(corpora[1])
   assert found == [
@@ -67,7 +67,7 @@ def test_pictures_are_found_by_id_and_by_bytes(corpora, tmp_path):
   assert [path.name for path in (tmp_path / "out").iterdir()] == ["shared.jsonl"]
 
 
-def test_a_split_and_several_others(corpora, tmp_path):
+def test_shared_images_of_a_split_with_several_corpora(corpora, tmp_path):
   third = write(tmp_path / "third", test=[("b", 9)])
   found = shared.find(corpora[0], [corpora[1], third], tmp_path / "out", splits=["train"], processes=1)
   assert [(row.split, row.other_split, row.pictures) for row in found] == [
@@ -76,7 +76,7 @@ def test_a_split_and_several_others(corpora, tmp_path):
   ]
 
 
-def test_the_command(corpora, tmp_path, capsys):
+def test_data_check_against_reports_shared_images(corpora, tmp_path, capsys):
   one, other = corpora
   assert cli.main(["data", "check", str(one), f"--against={other}", "--processes=1"]) == 0
   said = capsys.readouterr().out
@@ -92,7 +92,7 @@ def test_the_command(corpora, tmp_path, capsys):
 @pytest.mark.parametrize(
   ("against", "message"), [("absent", "absent is not a corpus"), ("one", "the corpus itself: name another")]
 )
-def test_wrong_use_is_one_line(corpora, capsys, against, message):
+def test_data_check_against_usage_errors_are_one_line(corpora, capsys, against, message):
   folder = corpora[0].parent / against
   assert cli.main(["data", "check", str(corpora[0]), f"--against={folder}", "--processes=1"]) == 2
   assert message in capsys.readouterr().err.splitlines()[-1]
@@ -130,14 +130,14 @@ def test_excluded_pictures_are_not_in_train(coco, tmp_path, capsys):
   assert all(one == whole[one.key] for one in records.RecordSource(tmp_path / "part", "train"))
 
 
-def test_another_list_is_another_build(coco, tmp_path, capsys):
+def test_changed_exclude_list_is_another_build(coco, tmp_path, capsys):
   (tmp_path / "none.txt").write_text("42424242\n")
   assert build(coco, tmp_path / "out", f"--exclude={tmp_path / 'none.txt'}") == 0
   assert build(coco, tmp_path / "out") == 2
   assert "with exclude0=" in capsys.readouterr().err
 
 
-def test_two_ids_on_a_line_are_refused(coco, tmp_path, capsys):
+def test_exclude_list_with_two_ids_on_a_line_is_refused(coco, tmp_path, capsys):
   (tmp_path / "ids.txt").write_text("COCO_val2014_000000000001COCO_val2014_000000000002\n")
   assert build(coco, tmp_path / "out", f"--exclude={tmp_path / 'ids.txt'}") == 2
   assert "ids.txt, line 1: COCO_val2014_000000000001COCO" in capsys.readouterr().err

@@ -23,7 +23,7 @@ def texts(pieces):
   return "".join(piece.text for piece in pieces).replace("▁", " ").strip()
 
 
-def test_examples_are_what_the_stream_gives(tiny_dir):
+def test_contact_sheet_examples_equal_the_stream(tiny_dir):
   made = show_tiny(tiny_dir)
   shown = show.examples(made, step=3)
   batch = made.batch(3)
@@ -41,7 +41,7 @@ def test_examples_are_what_the_stream_gives(tiny_dir):
       assert caption.pieces[-1].kind == "end" and texts(caption.pieces[:-1]) == caption.text
 
 
-def test_what_is_cut_is_shown_as_lost(tiny_dir):
+def test_contact_sheet_shows_truncated_caption_text(tiny_dir):
   shown = show.examples(show_tiny(tiny_dir, target_length=2, languages="en"))
   cut = [caption for picture in shown for caption in picture.captions if caption.lost]
   assert cut
@@ -50,14 +50,14 @@ def test_what_is_cut_is_shown_as_lost(tiny_dir):
     assert texts([*caption.pieces, *caption.lost[:-1]]) == caption.text
 
 
-def test_augmentation_of_a_configured_stream_is_shown(tiny, tiny_dir):
+def test_contact_sheet_shows_augmented_images(tiny, tiny_dir):
   made = CaptionStream(tiny.name, batch_size=4, image_size=8, augment=images.Augment(min_area=0.3))
   shown = show.examples(made, count=4)
   assert all(picture.pixels.shape == (8, 8, 3) for picture in shown)
   assert "min_area 0.3" in show.facts(made, 0)["Augmentation"]
 
 
-def test_picture_without_a_caption_in_these_languages(tiny_dir):
+def test_contact_sheet_image_without_a_caption_in_the_languages(tiny_dir):
   shown = show.examples(show_tiny(tiny_dir, languages="ar", count=24))
   without = [picture for picture in shown if not picture.captions]
   assert without and all(int(picture.record.key, 16) % 2 for picture in without)
@@ -68,7 +68,7 @@ def written(tmp_path, picture):
   return show.examples(show_tiny(directory, count=2))
 
 
-def test_everything_is_escaped(tmp_path, page):
+def test_contact_sheet_escapes_html(tmp_path, page):
   picture = Record(
     "00a1",
     tiny_corpus.png(tiny_corpus.colour(1)),
@@ -90,7 +90,7 @@ def test_everything_is_escaped(tmp_path, page):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (360, "dark")])
-def test_the_page_fits_and_shows_its_pictures(tiny_dir, tmp_path, page, width, scheme):
+def test_contact_sheet_fits_the_page_width(tiny_dir, tmp_path, page, width, scheme):
   made = show_tiny(tiny_dir, target_length=3)
   show_page.write_sheet(tmp_path / "a.html", show.examples(made), "tiny", show.facts(made, 0), 3)
   page.emulate_media(color_scheme=scheme)
@@ -103,14 +103,14 @@ def test_the_page_fits_and_shows_its_pictures(tiny_dir, tmp_path, page, width, s
   assert page.locator(".captions .piece.lost").count() > 0
 
 
-def test_the_same_sheet_twice_is_the_same_bytes(tiny_dir, tmp_path):
+def test_contact_sheet_is_deterministic(tiny_dir, tmp_path):
   for name in "ab":
     made = show_tiny(tiny_dir)
     show_page.write_sheet(tmp_path / name, show.examples(made), "tiny", show.facts(made, 0), 64)
   assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_bytes_and_unknown_pieces_have_kinds(tmp_path):
+def test_contact_sheet_marks_byte_and_unknown_pieces(tmp_path):
   text = tmp_path / "text.txt"
   text.write_text("a dog and a cat and an owl\n" * 20)
   made = vocabulary.train_vocabulary(str(text), str(tmp_path / "v.model"), size=340)
@@ -120,7 +120,7 @@ def test_bytes_and_unknown_pieces_have_kinds(tmp_path):
   assert [piece.kind for piece in special] == ["unknown", "end"]
 
 
-def test_usage_errors(tiny_dir, tmp_path):
+def test_contact_sheet_usage_errors(tiny_dir, tmp_path):
   with pytest.raises(UsageError, match="'fr' is not one of the available languages: ar de en"):
     show_tiny(tiny_dir, languages="fr")
   with pytest.raises(UsageError, match="has no split 'dev'"):
@@ -135,7 +135,7 @@ def test_usage_errors(tiny_dir, tmp_path):
     show.configured_stream()
 
 
-def test_first_split_that_there_is(tmp_path):
+def test_contact_sheet_default_split_is_the_first(tmp_path):
   split = record_writer.write_split(
     tmp_path, "test", [[tiny_corpus.tiny_record(0)]], list, dataset="t", processes=1
   )

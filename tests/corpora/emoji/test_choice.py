@@ -16,11 +16,11 @@ def tags(source, count):
   return [emoji.tag for emoji in choose(source, count)]
 
 
-def test_smaller_choice_is_the_beginning_of_a_larger(source):
+def test_smaller_emoji_choice_is_a_prefix_of_a_larger(source):
   assert tags(source, 12)[:5] == tags(source, 5)
 
 
-def test_languages_but_maori_and_quechua_are_needed(source):
+def test_chosen_emoji_have_names_except_in_maori_and_quechua(source):
   chosen = choose(source, 15)
   assert "\U0001f304" not in [emoji.character for emoji in chosen]
   assert all("de" in emoji.names for emoji in chosen)
@@ -33,24 +33,24 @@ def test_emoji_without_a_maori_name_are_kept_without_one(source, monkeypatch):
   assert "quz" not in chosen["\U0001f303"].names
 
 
-def test_emoji_without_a_picture_are_left_out(source, monkeypatch):
+def test_emoji_without_an_image_are_left_out(source, monkeypatch):
   monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
   assert "en thing 21" not in tags(source, 22)
 
 
-def test_names_are_distinct_in_every_language(source, monkeypatch):
+def test_emoji_names_are_distinct_in_every_language(source, monkeypatch):
   monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
   source.cldr.names["hu"]["\U0001f305"] = source.cldr.names["hu"]["\U0001f306"].upper()
   assert len({"en thing 5", "en thing 6"} & set(tags(source, 21))) == 1
 
 
-def test_names_that_are_lists_are_left_out(source, monkeypatch):
+def test_emoji_names_that_are_lists_are_left_out(source, monkeypatch):
   monkeypatch.setattr(emoji_choice, "_MIN_DISTANCE", 0.0)
   source.cldr.names["hi"]["\U0001f305"] = "एक, दो"
   assert "en thing 5" not in tags(source, 21)
 
 
-def test_emoji_that_look_alike_are_told_apart(source):
+def test_emoji_with_similar_images_are_left_out(source):
   class Same:
     def draw(self, emoji):
       return source.pictures.draw("\U0001f300")
@@ -64,6 +64,6 @@ def test_skin_tones_flags_and_letters_are_no_pictographs(character):
   assert not emoji_choice._PICTOGRAPH.fullmatch(character)
 
 
-def test_too_many_is_a_usage_error(source):
+def test_num_emoji_over_the_available_is_refused(source):
   with pytest.raises(UsageError, match="num_emoji=1000: there are only"):
     choose(source, 1000)

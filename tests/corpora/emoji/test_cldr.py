@@ -65,56 +65,56 @@ def read(tmp_path):
     (["a", "b", "c", "d", "e"], "a start b middle c middle d end e"),
   ],
 )
-def test_join_is_that_of_uts35(items, expected):
+def test_list_pattern_join_follows_uts35(items, expected):
   """UTS #35 part 2, 11.1: start and end are applied at the ends, middle between."""
   pattern = cldr.ListPattern("{0} 2 {1}", "{0} start {1}", "{0} middle {1}", "{0} end {1}")
   assert pattern.join(items) == expected
 
 
-def test_join_follows_the_order_of_the_placeholders():
+def test_list_pattern_join_follows_placeholder_order():
   assert cldr.ListPattern("{1} with {0}", "", "", "").join(["a", "b"]) == "b with a"
 
 
-def test_names_lose_direction_marks_and_inherited_ones_are_left_out(read):
+def test_cldr_names_lose_direction_marks_and_omit_inherited(read):
   assert read.names["fa"] == {"🍎": "fa apple"}
 
 
-def test_keywords_are_read_in_their_order(read):
+def test_cldr_keywords_keep_their_order(read):
   assert read.keywords["quz"] == {"🍎": ["fruit", "red"]}
 
 
-def test_quechua_is_read_from_its_own_code(read):
+def test_cldr_quechua_is_read_from_code_qu(read):
   assert read.names["quz"] == {"🍎": "qu apple"}
 
 
-def test_joiners_stay():
+def test_cldr_clean_keeps_zero_width_joiners():
   assert cldr.clean("هشت\u200cپا") == "هشت\u200cپا"
 
 
-def test_absent_parts_come_from_root(read):
+def test_cldr_list_pattern_falls_back_to_root(read):
   assert read.standard["en"] == cldr.ListPattern("{0} and {1}", "{0}, {1}", "{0}, {1}", "{0}, and {1}")
   assert read.standard["mi"].pair == "{0}, {1}"
 
 
-def test_alias_leads_to_another_type_of_the_same_language(read):
+def test_cldr_alias_resolves_within_the_language(read):
   """unit -> unit-short (root's alias), then the language's own unit-short; its end from the standard list."""
   assert read.plain["en"].pair == "{0}; {1}"
   assert read.plain["en"].end == "{0}, and {1}"
 
 
-def test_no_plain_pattern_where_none_differs_or_words_would_run_together(read):
+def test_cldr_plain_pattern_is_omitted_without_a_difference(read):
   assert "mi" not in read.plain
   assert "zh" not in read.plain
 
 
-def test_broken_file_is_named(tmp_path):
+def test_broken_cldr_xml_is_named(tmp_path):
   tree = xml_tree(tmp_path)
   (tree / "annotations" / "de.xml").write_text("<ldml>")
   with pytest.raises(XmcapError, match="de.xml"):
     cldr.read_xml(tree)
 
 
-def test_json_gives_what_xml_gives(tmp_path):
+def test_cldr_json_equals_cldr_xml(tmp_path):
   expected = cldr.read_xml(xml_tree(tmp_path / "xml"))
   for language in languages.LANGUAGES:
     code = "qu" if language == "quz" else language

@@ -17,14 +17,14 @@ def drawn(made, split):
 
 
 @pytest.mark.parametrize("num_emoji", [5, 20, 60])
-def test_splits_are_disjoint(num_emoji):
+def test_emoji_combinations_of_splits_are_disjoint(num_emoji):
   made = Combinations(num_emoji, PICTURES, seed=3)
   sets = [{frozenset(scene) for scene in drawn(made, split)} for split in SPLITS]
   for one, other in itertools.combinations(sets, 2):
     assert not one & other
 
 
-def test_scenes_hold_distinct_emoji():
+def test_emoji_scenes_have_distinct_emoji():
   made = Combinations(8, PICTURES, seed=0)
   assert all(len(set(scene)) == len(scene) for split in SPLITS for scene in drawn(made, split))
 
@@ -34,11 +34,11 @@ def test_held_out_splits_are_half_pairs_half_triples():
   assert sizes == {2: 50, 3: 50}
 
 
-def test_training_shows_one_to_three():
+def test_train_scenes_have_1_to_3_emoji():
   assert {len(scene) for scene in drawn(Combinations(60, PICTURES, 0), "train")} == {1, 2, 3}
 
 
-def test_training_covers_all_pairs_that_are_free():
+def test_train_scenes_cover_all_pairs_not_held_out():
   made = Combinations(8, PICTURES, seed=1)
   pairs = {frozenset(scene) for scene in drawn(made, "train") if len(scene) == 2}
   held_out = {frozenset(pair) for split in ("validation", "test") for pair in made.held_out[split, 2]}
@@ -52,24 +52,24 @@ def test_held_out_combinations_are_shown_equally_often():
   assert set(shown) == {frozenset(pair) for pair in made.held_out["test", 2]}
 
 
-def test_both_orders_of_a_pair_occur():
+def test_emoji_pairs_occur_in_both_orders():
   scenes = drawn(Combinations(20, PICTURES, 0), "test")
   assert any(scene[0] < scene[1] for scene in scenes) and any(scene[0] > scene[1] for scene in scenes)
 
 
-def test_seed_decides():
+def test_emoji_combinations_depend_on_the_seed():
   one, same, other = (drawn(Combinations(20, PICTURES, seed), "test") for seed in (0, 0, 1))
   assert one == same
   assert one != other
 
 
-def test_shards_of_training_differ():
+def test_emoji_combinations_of_train_shards_differ():
   made = Combinations(20, PICTURES, 0)
   assert made.draw("train", 0, 0, 50)[0] != made.draw("train", 1, 50, 50)[0]
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_ranks_are_a_bijection(size):
+def test_combination_unrank_is_a_bijection(size):
   for rank, classes in enumerate(sorted(itertools.combinations(range(9), size), key=lambda c: c[::-1])):
     assert combinations._unrank(rank, size) == classes
   assert rank == math.comb(9, size) - 1

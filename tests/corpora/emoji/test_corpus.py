@@ -41,7 +41,7 @@ def corpus(tmp_path):
   return build(tmp_path / "corpus")
 
 
-def test_splits_have_their_sizes(corpus):
+def test_emoji36_split_sizes(corpus):
   assert len(records.RecordSource(corpus, "train")) == 60
   assert len(records.RecordSource(corpus, "validation")) == 6
   assert len(release(corpus, "validation")) == 6
@@ -49,7 +49,7 @@ def test_splits_have_their_sizes(corpus):
   assert len(list((corpus / "test" / "images").iterdir())) == 20
 
 
-def test_records_are_valid_and_keys_distinct(corpus):
+def test_emoji36_records_are_valid_with_distinct_keys(corpus):
   found = [*records.RecordSource(corpus, "train"), *records.RecordSource(corpus, "validation")]
   for record in found:
     records.check(record)
@@ -57,7 +57,7 @@ def test_records_are_valid_and_keys_distinct(corpus):
   assert len(set(keys)) == len(keys)
 
 
-def test_captions_join_the_names_of_the_tags(corpus):
+def test_emoji36_captions_join_the_names_of_tags(corpus):
   for record in records.RecordSource(corpus, "train"):
     captions = {caption.language: caption.text for caption in record.captions}
     joined = {1: "{}", 2: "{} and {}", 3: "{}, {}, and {}"}[len(record.tags)].format(*record.tags)
@@ -65,7 +65,7 @@ def test_captions_join_the_names_of_the_tags(corpus):
     assert captions["sw"] == joined.replace("en thing", "sw thing")
 
 
-def test_languages_without_a_name_have_no_caption(corpus):
+def test_emoji36_languages_without_a_name_have_no_caption(corpus):
   unnamed = {language: set() for language in ("mi", "quz")}
   for emoji in json.loads((corpus / "emoji36.json").read_text("utf-8"))["emoji"]:
     for language in emoji["lacks"]:
@@ -77,13 +77,13 @@ def test_languages_without_a_name_have_no_caption(corpus):
       assert (language in captioned) == (not unnamed.get(language, set()) & set(record.tags))
 
 
-def test_tags_file_names_the_classes(corpus):
+def test_emoji36_tags_file_lists_the_classes(corpus):
   tags = records.read_tags(corpus)
   assert len(tags) == 12
   assert {tag for record in records.RecordSource(corpus, "train") for tag in record.tags} <= set(tags)
 
 
-def test_no_combination_is_in_two_splits(corpus):
+def test_emoji36_combinations_are_in_a_single_split(corpus):
   def combination(text):
     return frozenset(text.replace(" and ", ", ").replace(", , ", ", ").split(", "))
 
@@ -94,7 +94,7 @@ def test_no_combination_is_in_two_splits(corpus):
   assert {len(one) for one in test} == {2, 3}
 
 
-def test_references_are_two_where_the_patterns_differ(corpus):
+def test_emoji36_references_use_both_list_patterns(corpus):
   for line in release(corpus, "test"):
     assert line["image/locale"] == ""
     first, second = line["en"]["caption"]
@@ -102,7 +102,7 @@ def test_references_are_two_where_the_patterns_differ(corpus):
     assert len(line.get("mi", {"caption": [""]})["caption"]) == 1
 
 
-def test_validation_is_the_same_as_records_and_as_release(corpus):
+def test_emoji36_validation_records_equal_the_release(corpus):
   for record, line in zip(
     records.RecordSource(corpus, "validation"), release(corpus, "validation"), strict=True
   ):
@@ -113,30 +113,30 @@ def test_validation_is_the_same_as_records_and_as_release(corpus):
     }
 
 
-def test_vocabulary_text_holds_names_but_no_held_out_caption(corpus):
+def test_emoji36_vocabulary_text_omits_held_out_captions(corpus):
   lines = set((corpus / "vocabulary_text.txt").read_text("utf-8").splitlines())
   assert "th thing 6" in lines or "th thing 7" in lines
   held_out = {text for line in release(corpus, "test") for text in line["en"]["caption"]}
   assert not lines & held_out
 
 
-def test_same_bytes_with_any_number_of_processes(corpus, tmp_path):
+def test_emoji36_is_the_same_with_any_number_of_processes(corpus, tmp_path):
   assert contents(build(tmp_path / "two", processes=2)) == contents(corpus)
 
 
-def test_built_corpus_is_left_alone(corpus, monkeypatch):
+def test_emoji36_built_corpus_is_not_rebuilt(corpus, monkeypatch):
   before = contents(corpus)
   monkeypatch.setattr(emoji_sources, "find", lambda way: pytest.fail("built again"))
   build(corpus)
   assert contents(corpus) == before
 
 
-def test_other_options_in_the_same_folder_are_refused(corpus):
+def test_emoji36_refuses_other_options_in_the_same_folder(corpus):
   with pytest.raises(UsageError, match="with difficulty=medium, not easy"):
     build(corpus, difficulty="easy")
 
 
-def test_interrupted_build_goes_on(corpus, tmp_path, monkeypatch):
+def test_emoji36_interrupted_build_resumes(corpus, tmp_path, monkeypatch):
   def interrupted(*arguments, **options):
     raise KeyboardInterrupt
 
@@ -151,7 +151,7 @@ def test_interrupted_build_goes_on(corpus, tmp_path, monkeypatch):
   assert (folder / "emoji36-train.array_record-00000-of-00003").stat().st_mtime_ns == written
 
 
-def test_folder_with_other_files_is_refused_and_kept(tmp_path):
+def test_emoji36_refuses_a_folder_with_other_files(tmp_path):
   (tmp_path / "thesis.txt").write_text("years of work")
   with pytest.raises(UsageError, match="contains thesis.txt"):
     build(tmp_path)
@@ -167,12 +167,12 @@ def test_folder_with_other_files_is_refused_and_kept(tmp_path):
     ("--difficulty=extreme", f"unknown difficulty 'extreme': choose {', '.join(DIFFICULTIES)}"),
   ],
 )
-def test_bad_options_are_one_line(corpus, option, message, tmp_path, capsys):
+def test_emoji36_option_errors_are_one_line(corpus, option, message, tmp_path, capsys):
   assert cli.main(["data", "build", corpus, f"--out={tmp_path / 'corpus'}", option]) == 2
   assert capsys.readouterr().err.strip() == f"xmcap: error: {message}"
 
 
-def test_folder_that_cannot_be_made_is_one_line(tmp_path):
+def test_emoji36_folder_that_cannot_be_created_is_refused(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(XmcapError, match="file"):
     build(tmp_path / "file" / "corpus")

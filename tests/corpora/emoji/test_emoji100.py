@@ -56,7 +56,7 @@ def corpus(tmp_path):
   return build(tmp_path / "corpus")
 
 
-def test_splits_have_their_sizes_and_languages(corpus):
+def test_emoji100_split_sizes_and_languages(corpus):
   sizes = {"train": 40, "validation": 6, "test": 10, "noto": 16, "twemoji": 16, "openmoji": 16, "held_out": 6}
   assert set(records.splits(corpus)) == set(sizes) == set(emoji100.SPLITS)
   for split, size in sizes.items():
@@ -67,7 +67,7 @@ def test_splits_have_their_sizes_and_languages(corpus):
       assert [caption.language for caption in record.captions] == list(languages.WIDE)
 
 
-def test_each_class_is_shown_alone_by_every_artist_and_held_out_ones_nowhere_else(corpus):
+def test_emoji100_held_out_classes_are_in_no_other_split(corpus):
   tags = records.read_tags(corpus)
   assert len(tags) == 11
   of_split = {
@@ -80,7 +80,7 @@ def test_each_class_is_shown_alone_by_every_artist_and_held_out_ones_nowhere_els
   assert shown <= set(tags[:8])
 
 
-def test_artists_draw_other_pictures_in_other_scenes(corpus):
+def test_emoji100_images_and_scenes_of_artists_differ(corpus):
   images = [
     record.image
     for split in (*sources.ARTISTS, "held_out", "train")
@@ -89,13 +89,13 @@ def test_artists_draw_other_pictures_in_other_scenes(corpus):
   assert len(set(images)) == len(images)
 
 
-def test_an_emoji_that_one_artist_lacks_is_not_chosen(tmp_path):
+def test_emoji100_omits_emoji_that_an_artist_lacks(tmp_path):
   corpus = build(tmp_path / "corpus", num_emoji=18, num_held_out=4)
   tags = records.read_tags(corpus)
   assert len(tags) == 22 and not {"en thing 21", "en thing 22"} & set(tags)
 
 
-def test_labels_leave_out_english_names_by_the_papers_rule(corpus):
+def test_emoji100_labels_omit_english_names_by_the_papers_rule(corpus):
   tags = records.read_tags(corpus)
   files = {"labels": range(8), "labels_held_out": range(8, 11)}
   place = tags.index("en thing 5") if "en thing 5" in tags else None
@@ -109,13 +109,13 @@ def test_labels_leave_out_english_names_by_the_papers_rule(corpus):
   assert list(json.loads((corpus / "labels.json").read_text("utf-8")))[0] == "EN"
 
 
-def test_a_language_with_fewer_than_two_names_of_its_own_is_left_out():
+def test_emoji100_labels_omit_languages_with_fewer_than_2_names():
   names = {"en": ["dog", "cat", "owl"], "nl": ["Dog", "kat", "Owl"], "de": ["Hund", "cat", "Eule"]}
   found = emoji100.labels(names, range(3))
   assert found == {"EN": [[0, 1, 2], ["dog", "cat", "owl"]], "DE": [[0, 2], ["Hund", "Eule"]]}
 
 
-def test_same_bytes_with_any_number_of_processes(corpus, tmp_path):
+def test_emoji100_is_the_same_with_any_number_of_processes(corpus, tmp_path):
   def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

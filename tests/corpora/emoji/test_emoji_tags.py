@@ -34,7 +34,7 @@ def _scenes(corpus, split):
   return [frozenset(record.tags) for record in records.RecordSource(corpus, split)]
 
 
-def test_sizes_and_sources_of_the_splits(corpus):
+def test_emoji_tags_split_sizes_and_caption_sources(corpus):
   for split, size in {"train_mt": 30, "train": 20, "val": 6, "test": 8}.items():
     found = list(records.RecordSource(corpus, split))
     assert len(found) == size
@@ -45,7 +45,7 @@ def test_sizes_and_sources_of_the_splits(corpus):
     assert languages == {"en"} if by_machine else {"en", "zh", "sw"} <= languages
 
 
-def test_chinese_by_machine_comes_from_the_dictionary(corpus):
+def test_emoji_tags_machine_translated_chinese_uses_cedict(corpus):
   texts = [
     caption.text
     for record in records.RecordSource(corpus, "train_mt")
@@ -55,19 +55,19 @@ def test_chinese_by_machine_comes_from_the_dictionary(corpus):
   assert len(texts) == 30 and all("东西" in text for text in texts)
 
 
-def test_tags_are_the_keywords_of_the_emoji(corpus):
+def test_emoji_tags_are_cldr_keywords(corpus):
   for record in records.RecordSource(corpus, "test"):
     own = [tag for tag in record.tags_by_language["sw"] if " own " in tag]
     assert len(own) == len(set(record.tags))
 
 
-def test_val_and_test_show_unseen_combinations(corpus):
+def test_emoji_tags_val_and_test_have_unseen_combinations(corpus):
   seen = {*_scenes(corpus, "train"), *_scenes(corpus, "train_mt")}
   several = [scene for split in ("val", "test") for scene in _scenes(corpus, split) if len(scene) > 1]
   assert several and not seen & set(several)
 
 
-def test_labels_are_frequent_tags_of_train(corpus):
+def test_emoji_tags_labels_are_frequent_train_tags(corpus):
   labels = (corpus / "labels/zh/labels.txt").read_text(encoding="utf-8").splitlines()
   pictures = [record.tags_by_language.get("zh", []) for record in records.RecordSource(corpus, "train")]
   assert set(labels) == {tag for tags in pictures for tag in tags if sum(tag in of for of in pictures) >= 2}
@@ -75,7 +75,7 @@ def test_labels_are_frequent_tags_of_train(corpus):
   assert len(lines) == 8 and {json.loads(line)["language"] for line in lines} == {"zh"}
 
 
-def test_released_pictures_have_references(corpus):
+def test_emoji_tags_released_images_have_references(corpus):
   lines = (corpus / "test/captions.jsonl").read_text(encoding="utf-8").splitlines()
   keys = [json.loads(line)["image/key"] for line in lines]
   assert len(keys) == 8 and all((corpus / f"test/images/{key}.png").is_file() for key in keys)

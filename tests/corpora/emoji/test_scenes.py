@@ -36,14 +36,14 @@ def extent(picture, emoji):
   return columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
 
 
-def test_pictures_are_square_rgb():
+def test_scene_images_are_square_rgb():
   (picture,) = render([[0]], renderer(40))
   assert picture.shape == (40, 40, 3)
   assert picture.dtype == np.uint8
 
 
 @pytest.mark.parametrize("difficulty", list(DIFFICULTIES))
-def test_emoji_are_in_reading_order_and_inside(difficulty):
+def test_scene_emoji_are_in_reading_order_and_inside(difficulty):
   made = renderer(**dataclasses.asdict(DIFFICULTIES[difficulty]))
   orders = [[0, 1, 2], [2, 0, 1], [1, 0], [2, 1, 0]] * 25
   for order, picture in zip(orders, render(orders, made), strict=True):
@@ -52,7 +52,7 @@ def test_emoji_are_in_reading_order_and_inside(difficulty):
     assert lefts == sorted(lefts)
 
 
-def test_sizes_lie_between_the_limits():
+def test_scene_emoji_sizes_are_within_limits():
   made = renderer(100, min_size=0.3, max_size=0.5)
   sizes = []
   for picture in render([[0]] * 200, made):
@@ -63,26 +63,26 @@ def test_sizes_lie_between_the_limits():
   assert 46 <= max(sizes) <= 50
 
 
-def test_without_jitter_places_are_fixed():
+def test_scene_without_jitter_has_fixed_places():
   pictures = render([[0, 1]] * 20, renderer(jitter=0.0, min_size=0.3, max_size=0.3))
   assert {extent(picture, 0) for picture in pictures} == {extent(pictures[0], 0)}
   left, top, right, bottom = extent(pictures[0], 0)
   assert abs((top + bottom) / 2 - 32) <= 1
 
 
-def test_with_jitter_places_vary():
+def test_scene_with_jitter_has_varying_places():
   pictures = render([[0]] * 50, renderer(jitter=1.0, min_size=0.3, max_size=0.3))
   tops = [extent(picture, 0)[1] for picture in pictures]
   assert min(tops) < 8 and max(tops) > 36
 
 
-def test_rows_that_are_too_wide_shrink():
+def test_scene_rows_that_are_too_wide_shrink():
   made = renderer(min_size=0.6, max_size=0.6, overlap=0.0)
   for picture in render([[0, 1, 2]] * 20, made):
     assert sum(extent(picture, emoji)[2] - extent(picture, emoji)[0] for emoji in range(3)) <= 64
 
 
-def test_backgrounds(monkeypatch):
+def test_scene_backgrounds_vary(monkeypatch):
   monkeypatch.setattr(scenes, "_CONTRAST", 1.0)
   pictures = render([[0]] * 30, renderer(min_size=0.1, max_size=0.1, jitter=0.0))
   colours = sorted(len(np.unique(picture[:20].reshape(-1, 3), axis=0)) for picture in pictures)
@@ -90,19 +90,19 @@ def test_backgrounds(monkeypatch):
   assert min(colours[20:]) > 8  # gradients and noise
 
 
-def test_seed_decides():
+def test_scene_depends_on_the_seed():
   one, same, other = (render([[0, 1]], renderer(), seed)[0] for seed in (0, 0, 1))
   np.testing.assert_array_equal(one, same)
   assert (one != other).any()
 
 
-def test_renderer_is_the_same_after_pickling():
+def test_scene_renderer_can_be_pickled():
   made = renderer()
   again = pickle.loads(pickle.dumps(made))
   np.testing.assert_array_equal(render([[0, 2]], made), render([[0, 2]], again))
 
 
-def test_png_is_lossless():
+def test_scene_png_is_lossless():
   (picture,) = renderer().render([[0, 1, 2]], np.random.default_rng(0))
   decoded = Image.open(io.BytesIO(scenes.encode_png(picture)))
   assert decoded.format == "PNG"

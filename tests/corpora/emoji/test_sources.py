@@ -43,7 +43,7 @@ tar czf "$name-1.0.0.tgz" package && rm -r package
 """
 
 
-def test_installed_packages_come_first(tmp_path, command):
+def test_emoji_sources_prefer_installed_packages(tmp_path, command):
   tree = tmp_path / "root"
   (tree / "usr/share/unicode/cldr/common/annotations").mkdir(parents=True)
   (tree / "usr/share/fonts/truetype/noto").mkdir(parents=True)
@@ -52,7 +52,7 @@ def test_installed_packages_come_first(tmp_path, command):
   assert (found.way, found.cldr, found.pictures) == ("installed", "xml common", "font NotoColorEmoji.ttf")
 
 
-def test_debian_packages_are_fetched_without_root(tmp_path, command):
+def test_emoji_sources_fetch_debian_packages_without_root(tmp_path, command):
   command("apt-get", APT)
   command("dpkg", DPKG)
   found = emoji_sources.find("auto", tmp_path / "cache", root=tmp_path / "absent")
@@ -61,7 +61,7 @@ def test_debian_packages_are_fetched_without_root(tmp_path, command):
   assert not list((tmp_path / "cache").rglob("collation"))
 
 
-def test_what_was_fetched_is_kept(tmp_path, command):
+def test_emoji_sources_cache_fetched_packages(tmp_path, command):
   command("apt-get", APT)
   command("dpkg", DPKG)
   emoji_sources.find("debian", tmp_path / "cache")
@@ -69,7 +69,7 @@ def test_what_was_fetched_is_kept(tmp_path, command):
   assert emoji_sources.find("debian", tmp_path / "cache").way == "debian"
 
 
-def test_npm_packages_are_the_third_way(tmp_path, command):
+def test_emoji_sources_fall_back_to_npm(tmp_path, command):
   command("apt-get", "echo 'E: Unable to locate package' >&2; exit 100")
   command("npm", NPM)
   found = emoji_sources.find("auto", tmp_path / "cache", root=tmp_path / "absent")
@@ -81,7 +81,7 @@ def test_npm_packages_are_the_third_way(tmp_path, command):
   ]
 
 
-def test_where_no_way_works_all_three_are_named(tmp_path, command):
+def test_emoji_sources_error_names_all_sources(tmp_path, command):
   command("apt-get", "echo 'E: Unable to locate package' >&2; exit 100")
   with pytest.raises(XmcapError) as caught:
     emoji_sources.find("auto", tmp_path / "cache", root=tmp_path / "absent")
@@ -97,7 +97,7 @@ def test_where_no_way_works_all_three_are_named(tmp_path, command):
     assert part in message
 
 
-def test_failed_fetch_leaves_nothing(tmp_path, command):
+def test_emoji_sources_failed_fetch_leaves_no_files(tmp_path, command):
   command("apt-get", APT)
   command("dpkg", "echo broken >&2; exit 2")
   with pytest.raises(XmcapError, match="broken"):
@@ -105,7 +105,7 @@ def test_failed_fetch_leaves_nothing(tmp_path, command):
   assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_archive_cannot_write_outside(tmp_path, command):
+def test_emoji_sources_refuse_path_traversal_in_archives(tmp_path, command):
   command(
     "npm",
     'mkdir -p d/package; echo 1 > evil; cd d; tar czPf "../${3%@*}-1.tgz" package/../../evil; cd ..; rm -r d',
@@ -114,6 +114,6 @@ def test_archive_cannot_write_outside(tmp_path, command):
     emoji_sources.find("npm", tmp_path / "cache")
 
 
-def test_unknown_way_is_a_usage_error():
+def test_emoji_sources_refuse_an_unknown_source():
   with pytest.raises(UsageError, match="unknown source 'web'"):
     emoji_sources.find("web")

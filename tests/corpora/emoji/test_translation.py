@@ -23,7 +23,7 @@ def words(texts):
   return [text.split() for text in texts]
 
 
-def test_dictionary_is_nltks():
+def test_ibm_model_1_equals_nltk():
   """nltk 3.9.1: IBMModel1([AlignedSent(target, source)], 12).translation_table, the best target of each source."""
   expected = {
     "red": "rouge", "apple": "pomme", "green": "verte", "book": "livre", "heart": "coeur", "face": "visage",
@@ -32,17 +32,17 @@ def test_dictionary_is_nltks():
   assert translation.learn(words(ENGLISH), words(FRENCH)) == expected
 
 
-def test_words_that_the_empty_word_explains_better_have_no_counterpart():
+def test_ibm_model_1_null_word_leaves_words_untranslated():
   learned = translation.learn(words(["a dog", "cat", "the owl"]), words(["le hund", "le katze", "le eule"]))
   assert "le" not in learned.values() and learned["cat"] == "katze"
 
 
-def test_no_texts_make_no_dictionary():
+def test_ibm_model_1_of_no_texts_is_empty():
   assert translation.learn([], []) == {}
 
 
 @pytest.mark.parametrize(("times", "expected"), [(1, "a"), (3, "b")])
-def test_the_more_frequent_counterpart_wins(times, expected):
+def test_ibm_model_1_tie_goes_to_the_more_frequent_word(times, expected):
   english = words(["owl day"] * 2 + ["owl night"] * times + ["day", "night"])
   other = words(["a x"] * 2 + ["b y"] * times + ["x", "y"])
   assert translation.learn(english, other)["owl"] == expected

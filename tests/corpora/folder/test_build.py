@@ -120,14 +120,14 @@ def lists(path):
 
 
 @pytest.mark.parametrize("write", [long_table, wide_table, tabs, plain_lines, released_lines, lists])
-def test_text_layouts(write, tmp_path, photos):
+def test_caption_table_layouts_give_the_same_records(write, tmp_path, photos):
   report = made(tmp_path, write(tmp_path), photos)
   assert not report.problems.counts
   assert held(report.out) == expected()
   assert records.read_languages(report.out) == ("en", "th", "pt-BR")
 
 
-def test_coco_annotations(tmp_path, photos):
+def test_coco_annotations_give_the_same_records(tmp_path, photos):
   images = [{"id": number, "file_name": name} for number, name in enumerate(CAPTIONS)]
   annotations = [
     {"id": number, "image_id": number, "caption": texts["en"]}
@@ -152,21 +152,21 @@ def test_coco_annotations(tmp_path, photos):
     ("captions.txt", "image,caption\n", "{}.jpg,{}\n"),
   ],
 )
-def test_flickrs_lines(tmp_path, photos, name, first, line):
+def test_flickr_caption_files_give_the_same_records(tmp_path, photos, name, first, line):
   lines = (line.format(picture[2:-4], texts["en"]) for picture, texts in CAPTIONS.items())
   (tmp_path / name).write_text(first + "".join(lines), "utf-8")
   report = made(tmp_path, tmp_path / name, photos, ColumnNames(default_language="en"))
   assert held(report.out) == expected(codes=("en",)) and not report.problems.counts
 
 
-def test_a_folder_of_flickr8k(tmp_path, photos):
+def test_flickr8k_folder_is_read(tmp_path, photos):
   lines = (f"{picture[2:]},{texts['en']}\n" for picture, texts in CAPTIONS.items())
   (photos / "captions.txt").write_text("image,caption\n" + "".join(lines), "utf-8")
   report = made(tmp_path, photos, None, ColumnNames(default_language="en"))
   assert held(report.out) == expected(codes=("en",))
 
 
-def test_a_text_that_names_no_pictures_is_refused(tmp_path, photos):
+def test_text_without_image_names_is_refused(tmp_path, photos):
   (tmp_path / "captions.txt").write_text("a dog\na cat\n", "utf-8")
   with pytest.raises(
     UsageError, match=r"captions without their pictures: write NAME.jpg, a tab and a caption"
@@ -174,7 +174,7 @@ def test_a_text_that_names_no_pictures_is_refused(tmp_path, photos):
     made(tmp_path, tmp_path / "captions.txt", photos, ColumnNames(default_language="en"))
 
 
-def test_coco_images_without_a_usable_id(tmp_path, photos):
+def test_coco_images_without_a_usable_id_are_counted(tmp_path, photos):
   images = [{"id": [], "file_name": "a/01.jpg"}, {"id": 0, "file_name": "a/00.jpg"}, "a/02.jpg"]
   annotations = [{"image_id": 0, "caption": "ball 0"}]
   (tmp_path / "coco.json").write_text(json.dumps({"images": images, "annotations": annotations}))
@@ -185,7 +185,7 @@ def test_coco_images_without_a_usable_id(tmp_path, photos):
   assert report.problems.counts == {"missing_field": 2, "no_captions": 5}
 
 
-def test_a_table_with_a_column_without_a_name(tmp_path, photos):
+def test_csv_with_an_unnamed_index_column_is_read(tmp_path, photos):
   """As pandas writes its index."""
   rows = [(number, name, texts["en"]) for number, (name, texts) in enumerate(CAPTIONS.items())]
   table = write_table(tmp_path / "pandas.csv", ("", "file", "caption"), rows)
@@ -193,7 +193,7 @@ def test_a_table_with_a_column_without_a_name(tmp_path, photos):
   assert held(report.out) == expected(codes=("en",))
 
 
-def test_web_dataset_whose_keys_begin_anew_in_each_file(tmp_path):
+def test_webdataset_keys_repeated_in_each_tar(tmp_path):
   (tmp_path / "tars").mkdir()
   for place, split in enumerate(("train", "val")):
     with tarfile.open(tmp_path / f"tars/{split}-{place:05d}.tar", "w") as archive:
@@ -221,7 +221,7 @@ def test_web_dataset_whose_keys_begin_anew_in_each_file(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_tables_with_pictures_in_them(form, tmp_path):
+def test_parquet_and_arrow_with_image_bytes(form, tmp_path):
   (tmp_path / "set").mkdir()
   for place, split in enumerate(("train", "test")):
     part = list(CAPTIONS.items())[3 * place : 3 * place + 3]
@@ -244,7 +244,7 @@ def test_tables_with_pictures_in_them(form, tmp_path):
   assert {split: counts["records"] for split, counts in report.splits.items()} == {"train": 3, "test": 3}
 
 
-def test_tables_whose_columns_are_of_other_kinds(tmp_path):
+def test_parquet_with_unusable_image_columns(tmp_path):
   rows = [
     {"image": {"bytes": "no bytes", "path": None}, "en": "a ball"},
     {"image": {"bytes": None, "path": "0.jpg"}, "en": "a ball"},
@@ -275,7 +275,7 @@ def write_metadata(path, rows):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_image_folder(kind, tmp_path):
+def test_imagefolder_metadata_per_split_or_at_the_root(kind, tmp_path):
   """As `datasets` 5.2 reads them: a metadata file a split, whose pictures have the same names; or one for all."""
   splits = ("train", "validation", "test")
   each, root = tmp_path / "each", tmp_path / "root"
@@ -300,7 +300,7 @@ def test_image_folder(kind, tmp_path):
     assert found == {str(texts) for texts in expected().values()}
 
 
-def test_image_folder_with_lists_of_pictures(tmp_path):
+def test_imagefolder_with_lists_of_images(tmp_path):
   pictures_of(tmp_path / "set", ["0.jpg", "1.jpg"])
   captions = {"en": ["a ball", "a round thing"], "th": ["ลูก"]}
   rows = [
@@ -313,7 +313,7 @@ def test_image_folder_with_lists_of_pictures(tmp_path):
   assert report.problems.counts == {"missing_field": 1, "no_captions": 1}
 
 
-def test_image_folder_of_two_kinds(tmp_path):
+def test_imagefolder_with_csv_and_jsonl_metadata_is_refused(tmp_path):
   for kind in ("csv", "jsonl"):
     write_metadata(tmp_path / f"metadata.{kind}", [{"file_name": "0.jpg", "en": "a ball"}])
   with pytest.raises(UsageError, match=r"contains metadata.csv and metadata.jsonl: keep one kind"):
@@ -321,7 +321,7 @@ def test_image_folder_of_two_kinds(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["labels", "columns", "by language"])
-def test_columns_as_datasets_stores_them(form, tmp_path):
+def test_datasets_features_class_label_sequence_and_translation(form, tmp_path):
   """ClassLabel is a number with names in the schema; a Sequence of objects is an object of lists; a Translation."""
   rows = [{"image": {"bytes": jpeg(number), "path": None}} for number in range(2)]
   features = {}
@@ -345,7 +345,7 @@ def test_columns_as_datasets_stores_them(form, tmp_path):
   assert found == list(map(str, wanted))
 
 
-def test_what_is_wrong_is_counted(tmp_path, photos):
+def test_folder_build_counts_problems(tmp_path, photos):
   (photos / "b").mkdir()
   (photos / "b/00.jpg").write_bytes(jpeg(9))
   (photos / "b/naïve name.jpg").write_bytes(jpeg(9))
@@ -377,13 +377,13 @@ def test_what_is_wrong_is_counted(tmp_path, photos):
   assert "did you mean 'fil'" in str(report.problems.examples["unknown_language"])
 
 
-def test_files_that_are_no_pictures_are_passed_over(tmp_path, photos):
+def test_files_that_are_no_images_are_ignored(tmp_path, photos):
   for name in ("Thumbs.db", ".DS_Store", "a/desktop.ini", "notes.docx", "raw.xyz"):
     (photos / name).write_bytes(b"no picture")
   assert not made(tmp_path, wide_table(tmp_path), photos).problems.counts
 
 
-def test_names_that_are_not_utf8_are_counted(tmp_path, photos):
+def test_file_names_not_in_utf8_are_counted(tmp_path, photos):
   bad = os.fsdecode(b"\xff")
   with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as archive:
     for name, data in (
@@ -407,7 +407,7 @@ def test_names_that_are_not_utf8_are_counted(tmp_path, photos):
   assert of_table.problems.counts == {"bad_utf8": 1, "no_captions": 6}
 
 
-def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_path, photos, monkeypatch):
+def test_failed_folder_build_restarts_with_other_options(tmp_path, photos, monkeypatch):
   def stopped(*_, **__):
     raise KeyboardInterrupt
 
@@ -428,7 +428,7 @@ def test_a_build_that_failed_is_begun_anew_with_other_options_and_captions(tmp_p
     made(tmp_path, table, photos, quality=80, columns=ColumnNames(captions=("en=en", "fr=fr")))
 
 
-def test_a_build_begun_anew_removes_nothing_of_the_user(tmp_path, photos):
+def test_restarted_folder_build_keeps_other_files(tmp_path, photos):
   with pytest.raises(XmcapError, match="none of its lines can be used"):
     made(tmp_path, write_json_lines(tmp_path / "empty.jsonl", [{}]), photos)
   (tmp_path / "out/mine.txt").touch()
@@ -436,7 +436,7 @@ def test_a_build_begun_anew_removes_nothing_of_the_user(tmp_path, photos):
   assert (tmp_path / "out/mine.txt").exists()
 
 
-def test_a_picture_stays_in_its_split_when_others_come(tmp_path, photos):
+def test_image_split_is_stable_when_images_are_added(tmp_path, photos):
   def splits(out):
     return {record.key: split for split in records.splits(out) for record in records.RecordSource(out, split)}
 
@@ -449,7 +449,7 @@ def test_a_picture_stays_in_its_split_when_others_come(tmp_path, photos):
   assert found == {key: more[key] for key in found}
 
 
-def test_tfds_reads_what_was_built(tmp_path, photos):
+def test_tfds_reads_a_folder_build(tmp_path, photos):
   """Without a builder class, as docs/own_data.md says."""
   out = made(tmp_path, wide_table(tmp_path), photos).out
   builder = tfds.builder_from_directory(out)
@@ -465,14 +465,14 @@ def test_tfds_reads_what_was_built(tmp_path, photos):
   }  # fmt: skip
 
 
-def test_no_split_is_empty(tmp_path, photos):
+def test_folder_build_has_no_empty_split(tmp_path, photos):
   report = made(tmp_path, long_table(tmp_path), photos, rule=SplitRule())
   assert {split: counts["records"] for split, counts in report.splits.items()} == {
     "train": 4, "validation": 1, "test": 1,
   }  # fmt: skip
 
 
-def test_other_options_in_the_same_folder_are_refused(tmp_path, photos):
+def test_folder_build_refuses_other_options_in_the_same_folder(tmp_path, photos):
   table = long_table(tmp_path)
   assert not made(tmp_path, table, photos).held
   assert made(tmp_path, table, photos).held
@@ -481,12 +481,12 @@ def test_other_options_in_the_same_folder_are_refused(tmp_path, photos):
 
 
 @pytest.mark.parametrize("text", ["train:0.5", "train:x", "train:0.5,train:0.5", "half", "1a:1"])
-def test_rules_that_are_none(text):
+def test_invalid_splits_option_is_refused(text):
   with pytest.raises(UsageError, match="--splits="):
     SplitRule(text)
 
 
-def test_the_command_and_its_vocabulary(tmp_path, photos, capsys):
+def test_data_build_folder_command_with_vocabulary(tmp_path, photos, capsys):
   out = tmp_path / "out"
   arguments = [
     *("data", "build", "folder", f"--captions={long_table(tmp_path)}", f"--images={photos}", f"--out={out}"),

@@ -29,7 +29,7 @@ def parquet(path, rows, features=None):
   return path
 
 
-def test_the_column_named_image_wins(tmp_path):
+def test_parquet_column_named_image_is_preferred(tmp_path):
   rows = [
     {"conditioning_image": picture(9), "image": picture(number), "text": f"a ball {number}"}
     for number in range(2)
@@ -38,7 +38,7 @@ def test_the_column_named_image_wins(tmp_path):
   assert grey(report.out) == {"0": 0, "1": 10}
 
 
-def test_several_columns_with_pictures_are_asked_about(tmp_path):
+def test_parquet_with_several_image_columns_is_refused(tmp_path):
   path = parquet(tmp_path / "a.parquet", [{"left": picture(1), "right": picture(2), "text": "a ball"}])
   with pytest.raises(UsageError, match="several columns have pictures .left, right.: .*--image_column="):
     made(tmp_path, path, None, ENGLISH, ALL)
@@ -47,7 +47,7 @@ def test_several_columns_with_pictures_are_asked_about(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["a list of one", "bytes alone", "beside a hash", "in an object"])
-def test_forms_of_a_picture(form, tmp_path):
+def test_parquet_image_cell_formats(form, tmp_path):
   row = {"text": "a red ball"}
   if form == "a list of one":
     row["images"] = [picture(1)]
@@ -61,7 +61,7 @@ def test_forms_of_a_picture(form, tmp_path):
   assert list(grey(report.out).values()) == [10] and not report.problems.counts.get("missing")
 
 
-def test_several_pictures_in_a_row_are_refused_with_their_number(tmp_path):
+def test_rows_with_several_images_are_counted(tmp_path):
   rows = [
     {"images": [picture(1), picture(2)], "text": "two balls"},
     {"images": [picture(3)], "text": "a ball"},
@@ -74,7 +74,7 @@ def test_several_pictures_in_a_row_are_refused_with_their_number(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["list", "columns", "roles"])
-def test_a_conversation_with_one_answer_is_a_caption(form, tmp_path):
+def test_conversation_with_a_single_answer_is_a_caption(form, tmp_path):
   turns = [{"from": "human", "value": "<image>\nDescribe it."}, {"from": "gpt", "value": "a red ball"}]
   cell = turns
   if form == "columns":  # as `datasets` before version 4 stored a Sequence of objects
@@ -86,7 +86,7 @@ def test_a_conversation_with_one_answer_is_a_caption(form, tmp_path):
   assert list(held(report.out).values()) == [{"en": ["a red ball"]}]
 
 
-def test_names_of_classes_at_any_depth(tmp_path):
+def test_class_label_names_in_nested_features(tmp_path):
   label = {"names": ["en", "th"], "_type": "ClassLabel"}
   inner = {"language": label, "text": {"dtype": "string", "_type": "Value"}}
   rows = [
@@ -98,7 +98,7 @@ def test_names_of_classes_at_any_depth(tmp_path):
     assert list(held(report.out).values()) == [{"en": ["a ball"], "th": ["ลูกบอล"]}]
 
 
-def test_splits_in_the_names_of_the_hub(tmp_path):
+def test_hub_file_names_give_splits(tmp_path):
   for number, name in enumerate(
     ("default/train/0000.parquet", "default/test/0000.parquet", "data/val.parquet")
   ):
@@ -109,14 +109,14 @@ def test_splits_in_the_names_of_the_hub(tmp_path):
   }  # fmt: skip
 
 
-def test_pictures_that_take_far_more_room_than_their_file_are_refused(tmp_path, monkeypatch):
+def test_parquet_image_decompression_limit(tmp_path, monkeypatch):
   monkeypatch.setattr(packed, "most_unpacked", lambda size: 2 * size)
   rows = [{"image": {"bytes": jpeg(1), "path": f"{number}.jpg"}, "text": "a ball"} for number in range(200)]
   with pytest.raises(UsageError, match=r"a.parquet, row \d+: the pictures up to here take"):
     made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL)
 
 
-def test_copies_of_pictures_go_if_none_is_usable(tmp_path):
+def test_unpacked_images_are_removed_without_records(tmp_path):
   rows = [{"image": {"bytes": b"\xff\xd8\xff" + bytes(1000), "path": "1.jpg"}, "text": "a ball"}]
   with pytest.raises(XmcapError, match="has no records"):
     made(tmp_path, parquet(tmp_path / "a.parquet", rows), None, ENGLISH, ALL, out="out")

@@ -19,7 +19,7 @@ def swept(tmp_path, touches, sources):
 
 
 @pytest.mark.slow
-def test_at_each_name_of_a_file(tmp_path):
+def test_killed_build_resumes_after_each_rename(tmp_path):
   swept(
     tmp_path, "names", ["parquet:1:2", "table:24:3"]
   )  # the table's vocabulary comes last, and takes longest
@@ -27,5 +27,5 @@ def test_at_each_name_of_a_file(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_within_files(tmp_path):
+def test_killed_build_resumes_within_files(tmp_path):
   swept(tmp_path, "all", list(kills.SOURCES))

@@ -26,14 +26,14 @@ def built(tmp_path, photos, *names):
   return {texts["en"][0][-1]: key for key, texts in held(report.out).items()}, report.problems
 
 
-def test_another_case_and_normal_form_where_one_picture_fits(tmp_path):
+def test_image_names_match_in_another_case_and_normal_form(tmp_path):
   decomposed = unicodedata.normalize("NFD", "ñan")
   photos = folder_of(tmp_path, f"{decomposed}.jpg", "IMG_2.JPG", "Day/IMG_3.jpg", "IMG_4.png")
   found, problems = built(tmp_path, photos, "ñan.jpg", "img_2.jpg", r"C:\photos\day\img_3.JPG", "img_4")
   assert found == {"0": "ñan", "1": "IMG_2", "2": "IMG_3", "3": "IMG_4"} and not problems.counts
 
 
-def test_two_pictures_in_another_case_are_ambiguous(tmp_path):
+def test_image_names_differing_in_case_are_ambiguous(tmp_path):
   photos = folder_of(tmp_path, "Img.jpg", "IMG.jpg", "cats/0.jpg", "dogs/0.jpg", "one.jpg")
   found, problems = built(tmp_path, photos, "img.jpg", "0.jpg", "one.jpg", "cats/0")
   assert set(found) == {"2", "3"} and problems.counts["same_name"] == 2
@@ -43,7 +43,7 @@ def test_two_pictures_in_another_case_are_ambiguous(tmp_path):
   }
 
 
-def test_keys_are_readable_in_any_script_and_the_same_for_predictions_and_reports(tmp_path):
+def test_image_keys_in_any_script_match_predictions(tmp_path):
   names = ["عکس ۱.jpg", "ห้าง.jpg", unicodedata.normalize("NFD", "Qosqo ñan (1).jpg"), "a/猫.jpg", "b/猫.jpg"]
   photos = folder_of(tmp_path, *names)
   found, problems = built(tmp_path, photos, *names)
@@ -55,7 +55,7 @@ def test_keys_are_readable_in_any_script_and_the_same_for_predictions_and_report
   assert pictures.find_all(photos, found.values()).keys() == set(found.values())
 
 
-def test_what_is_no_key():
+def test_invalid_image_keys_are_refused():
   for text in (
     "",
     "a/b",

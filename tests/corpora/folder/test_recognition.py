@@ -95,9 +95,7 @@ NOT_CAPTIONS = {
   st.sampled_from(["", "caption_", "TEXT_"]),
   st.integers(0, 8),
 )
-def test_columns_named_by_codes_are_captions_only_if_the_code_is_known_and_the_values_are_words(
-  contents, codes, prefix, place
-):
+def test_language_code_columns_with_words_are_captions(contents, codes, prefix, place):
   named = [(prefix + code, content) for code, content in zip(codes, contents, strict=False)]
   named.insert(place % (len(named) + 1), ("image", "files"))
   columns = {name: phrase if content == "words" else NOT_CAPTIONS[content] for name, content in named}
@@ -121,7 +119,7 @@ def test_columns_named_by_codes_are_captions_only_if_the_code_is_known_and_the_v
 
 @pytest.mark.parametrize("name", ["caption", "text", "description", "en", "Persian", "caption_th"])
 @pytest.mark.parametrize("content", NOT_CAPTIONS)
-def test_what_is_no_caption_under_a_name_of_captions(name, content):
+def test_caption_column_with_other_values_is_no_caption(name, content):
   columns = {"image": NOT_CAPTIONS["files"], name: NOT_CAPTIONS[content], "sw": phrase}
   assert roles(recognised(columns))["sw"] == ("caption", "sw")
   assert [column.name for column in recognised(columns).captions if column.name == name] == (
@@ -138,14 +136,14 @@ def test_what_is_no_caption_under_a_name_of_captions(name, content):
   + [("Quechua (Cusco)", "quz"), ("Chinese (Traditional)", "zh-Hant"), ("Portuguese (pt-BR)", "pt-BR")]
   + [("Català", "ca"), ("Catalan", "ca"), ("pt_br", "pt-BR"), ("caption_qu", "quz"), ("Swahili caption", "sw")],
 )  # fmt: skip
-def test_names_of_languages(name, code):
+def test_language_name_columns_are_captions(name, code):
   assert roles(recognised({"image": "a.jpg", name: phrase}))[name] == ("caption", code)
 
 
 @pytest.mark.parametrize(
   "name", ["raw", "len", "is", "as", "so", "to", "am", "be", "ca", "text_raw", "caption_len", "Male"]
 )
-def test_names_that_are_also_codes_of_other_languages(name):
+def test_ambiguous_language_code_columns_are_missed(name):
   found = recognised({"image": "a.jpg", "en": phrase, name: phrase})
   assert [column.name for column in found.captions] == ["en"]
   assert [column.name for column in found.missed] == [name]
@@ -155,11 +153,11 @@ def test_names_that_are_also_codes_of_other_languages(name):
 
 
 @pytest.mark.parametrize("name", ["Persian (ar)", "photo no", "caption of fa", "my (own) words"])
-def test_names_that_contradict_themselves_or_name_no_language(name):
+def test_contradictory_language_column_names_are_ignored(name):
   assert roles(recognised({"image": "a.jpg", "en": phrase, name: phrase}))[name][0] == "ignored"
 
 
-def test_the_option_for_all_captions_is_whole_and_quoted():
+def test_suggested_caption_columns_option_is_quoted():
   found = recognised({"image": "a.jpg", "Persian": phrase, "my notes": phrase})
   assert found.lines()[-1] == "to read all captions: --caption_columns='fa=Persian,LANGUAGE=my notes'"
   again = recognised(
@@ -169,7 +167,7 @@ def test_the_option_for_all_captions_is_whole_and_quoted():
   assert [column.language for column in again.captions] == ["fa", "quz"] and not again.missed
 
 
-def test_id_is_indonesian_only_by_its_values():
+def test_id_column_is_indonesian_by_its_values():
   words = lambda row: WORDS[row]  # noqa: E731
   assert roles(recognised({"image": "a.jpg", "id": phrase}))["id"] == ("caption", "id")
   assert roles(recognised({"image": "a.jpg", "en": words, "id": words}))["id"] == ("caption", "id")
@@ -188,7 +186,7 @@ def test_id_is_indonesian_only_by_its_values():
     ({"id": "17"}, "id"),
   ],
 )
-def test_the_column_of_the_picture(columns, picture):
+def test_image_column_is_recognized(columns, picture):
   assert recognised({**columns, "en": phrase}).picture == picture
 
 
@@ -200,7 +198,7 @@ def test_the_column_of_the_picture(columns, picture):
     {"l": "a.jpg", "r": "b.jpg"},
   ],
 )
-def test_several_columns_of_pictures_are_asked_about(columns):
+def test_several_image_columns_are_refused(columns):
   with pytest.raises(UsageError, match="several columns .*--image_column="):
     recognised({**columns, "en": phrase})
   assert (
@@ -208,7 +206,7 @@ def test_several_columns_of_pictures_are_asked_about(columns):
   )
 
 
-def test_nothing_usable_names_the_columns_and_the_option():
+def test_unrecognized_columns_error_names_the_option():
   with pytest.raises(UsageError, match=r"'Bild' .*, 'Notiz' .*: wanted is .*image.*--image_column=NAME"):
     recognised({"Bild": "zwei Bälle", "Notiz": phrase})
   with pytest.raises(
@@ -218,14 +216,14 @@ def test_nothing_usable_names_the_columns_and_the_option():
     recognised({"image": "a.jpg", "notes": phrase})
 
 
-def test_a_field_that_only_later_rows_have():
+def test_caption_field_only_in_later_rows():
   found = recognised({"image": "a.jpg", "en": phrase})
   late = {"th": "ลูกบอล", "fa": "https://example.com/a", "raw": "two small balls"}
   assert [column.name for column in found.captions_of(late)] == ["th"]
   assert [column.name for column in found.missed] == ["raw"]
 
 
-def test_a_column_whose_first_rows_are_empty():
+def test_caption_column_with_empty_first_rows():
   found = recognised({"image": "a.jpg", "th": "", "fa": None, "text_raw": "", "sw": ""})
   assert not found.captions
   assert [column.name for column in found.captions_of({"th": "ลูกบอล", "sw": "", "fa": "17"})] == ["th"]
@@ -233,14 +231,14 @@ def test_a_column_whose_first_rows_are_empty():
   assert not list(found.captions_of({"text_raw": "two small balls"})) and len(found.missed) == 1
 
 
-def test_the_printed_table():
+def test_recognition_table_fits_100_columns():
   found = recognised({"image": "a.jpg", "en": phrase, "a" * 200: "x y", "url": "http://x/" + "y" * 300})
   lines = found.lines()
   assert max(map(len, lines)) <= 100 and len(lines) == 5
   assert lines[1].split()[:2] == ["image", "picture"] and lines[2].split()[:3] == ["en", "caption", "en"]
 
 
-def test_the_sample_is_bounded():
+def test_recognition_sample_is_bounded():
   taken = []
 
   def rows():
@@ -259,9 +257,9 @@ def test_the_sample_is_bounded():
   + [("and/or", "names of files"), ("???? ??", kinds.LOST), ("12 34", "numbers"), ("to be", kinds.WORDS)]
   + [("WhatsApp Image 2024-05-01 at 10.22.11.jpeg", kinds.PICTURE_FILES), ("NaN", ""), ("1e-5", "numbers")],
 )  # fmt: skip
-def test_kinds(text, kind):
+def test_kind_of_a_cell(text, kind):
   assert kinds.kind_of(text) == kind
 
 
-def test_usual_order_begins_with_image():
+def test_image_column_order_begins_with_image():
   assert table.PICTURES[0] == "image" and table.PICTURES.index("url") == len(table.PICTURES) - 1

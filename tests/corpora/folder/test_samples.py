@@ -32,13 +32,13 @@ def grey(out):
   }
 
 
-def test_a_depth_map_is_not_the_picture(tmp_path):
+def test_webdataset_depth_map_is_not_the_image(tmp_path):
   entries = [("0.depth.png", jpeg(9)), ("0.jpg", jpeg(1)), ("0.seg.png", jpeg(8)), ("0.txt", b"a red ball")]
   out = made(tmp_path, tar(tmp_path / "a.tar", *entries), None, ENGLISH, ALL).out
   assert grey(out) == {"0": 10}
 
 
-def test_a_picture_of_another_name_is_used_only_if_asked_for(tmp_path):
+def test_webdataset_image_of_another_name_needs_the_option(tmp_path):
   pairs = [(f"{key}.input.jpg", jpeg(1)) for key in range(2)]
   path = tar(
     tmp_path / "a.tar", *pairs[:1], ("0.txt", b"a red ball"), ("1.jpg", jpeg(2)), ("1.txt", b"two balls")
@@ -51,7 +51,7 @@ def test_a_picture_of_another_name_is_used_only_if_asked_for(tmp_path):
   assert held(asked.out) == {"0": {"en": ["a red ball"]}}
 
 
-def test_names_with_dots_join_samples_and_are_counted(tmp_path):
+def test_webdataset_names_with_dots_are_counted(tmp_path):
   entries = [
     (f"b.{number}.{suffix}", data)
     for number in range(3)
@@ -67,7 +67,7 @@ def test_names_with_dots_join_samples_and_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("second", ["0.png", "0.jpg", "0.JPG"])
-def test_two_pictures_of_one_rank_are_counted_and_none_is_taken(second, tmp_path):
+def test_webdataset_ambiguous_images_are_counted_and_skipped(second, tmp_path):
   path = tar(
     tmp_path / "a.tar",
     ("0.jpg", jpeg(1)),
@@ -80,7 +80,7 @@ def test_two_pictures_of_one_rank_are_counted_and_none_is_taken(second, tmp_path
   assert held(report.out) == {"1": {"en": ["a box"]}} and report.problems.counts["ambiguous"] == 1
 
 
-def test_a_byte_order_mark_and_numbers_that_are_none_cost_no_caption(tmp_path):
+def test_webdataset_json_with_bom_and_nan_is_read(tmp_path):
   about = b'\xef\xbb\xbf{"caption": "a big box", "similarity": NaN, "pwatermark": [-Infinity]}'
   path = tar(
     tmp_path / "a.tar",
@@ -94,7 +94,7 @@ def test_a_byte_order_mark_and_numbers_that_are_none_cost_no_caption(tmp_path):
   assert report.problems.counts == {"bom": 2}
 
 
-def test_files_that_macos_adds_do_not_part_a_sample(tmp_path):
+def test_webdataset_ignores_macos_files(tmp_path):
   path = tar(
     tmp_path / "a.tar", ("._0.jpg", b"x"), ("0.jpg", jpeg(1)), ("._0.txt", b"x"), ("0.txt", b"a ball")
   )
@@ -102,7 +102,7 @@ def test_files_that_macos_adds_do_not_part_a_sample(tmp_path):
   assert held(report.out) == {"0": {"en": ["a ball"]}} and not report.problems.counts
 
 
-def test_texts_beside_pictures(tmp_path):
+def test_text_files_beside_images_are_captions(tmp_path):
   """img2dataset's folders, and those of kohya's scripts: names may have dots."""
   folder = tmp_path / "set/00000"
   folder.mkdir(parents=True)
@@ -125,7 +125,7 @@ def test_texts_beside_pictures(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["tar", "folder"])
-def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
+def test_json_over_the_size_limit_is_not_read(kind, tmp_path):
   about = {"caption": "a ball", "exif": "x" * (1 << 20)}
   entries = [
     ("0.jpg", jpeg(1)),
@@ -143,7 +143,7 @@ def test_a_json_beyond_the_limit_is_not_read(kind, tmp_path):
   assert held(made(tmp_path, path, None, ENGLISH, ALL).out) == {"1": {"en": ["a box"]}}
 
 
-def test_two_pictures_of_a_text_are_counted(tmp_path):
+def test_two_images_of_a_text_file_are_counted(tmp_path):
   for name in ("0.jpg", "0.png", "1.jpg"):
     (tmp_path / "set").mkdir(exist_ok=True)
     (tmp_path / "set" / name).write_bytes(jpeg(1))
@@ -154,14 +154,14 @@ def test_two_pictures_of_a_text_are_counted(tmp_path):
   assert report.problems.counts == {"ambiguous": 2, "no_captions": 2}
 
 
-def test_a_workbook_is_named(tmp_path):
+def test_ods_workbook_is_refused(tmp_path):
   (tmp_path / "t.ods").write_bytes(b"PK\3\4")
   with pytest.raises(UsageError, match="a workbook: .* save it as `CSV UTF-8`"):
     made(tmp_path, tmp_path / "t.ods")
   assert list((tmp_path / "out").iterdir()) == []  # nothing of a build that never began
 
 
-def test_no_lookup_scans_the_other_pictures(tmp_path, monkeypatch):
+def test_image_lookup_uses_an_sql_index(tmp_path, monkeypatch):
   """Each statement about a picture uses an index, so a build grows in proportion."""
   plans = []
   asked = ByPath._two
@@ -185,7 +185,7 @@ def test_no_lookup_scans_the_other_pictures(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["checksum", "all of it"])
-def test_a_damaged_first_header_is_named(damage, tmp_path):
+def test_damaged_first_tar_header_is_refused(damage, tmp_path):
   path = tar(tmp_path / "a.tar", ("0.jpg", jpeg(1)), ("0.txt", b"a ball"))
   data = path.read_bytes()
   path.write_bytes(data[:148] + b"9999" + data[152:] if damage == "checksum" else b"\xff" * 512 + data[512:])

@@ -56,7 +56,7 @@ def english(*texts):
   return {f"p{number}": [("en", text)] for number, text in enumerate(texts)}
 
 
-def test_the_table_is_printed_first_and_kept(build, photos):
+def test_recognized_columns_are_printed_and_kept(build, photos):
   code, said, held, _ = build("c.csv", "File,Quechua,raw\np0.jpg,huk wasi,a b c\np1.jpg,huk misi,d e f\n")
   assert code == 0 and held == {"p0": [("quz", "huk wasi")], "p1": [("quz", "huk misi")]}
   assert "\n  Quechua  caption quz  Cusco Quechua, by its name\n" in said and "the release" not in said
@@ -66,7 +66,7 @@ def test_the_table_is_printed_first_and_kept(build, photos):
   }  # fmt: skip
 
 
-def test_a_build_that_goes_on_says_the_table_again(photos):
+def test_resumed_build_prints_the_recognized_columns(photos):
   (photos / "c.csv").write_text("file,en,raw\np0.jpg,a dog,a b c\n")
   said, problems = [], []
   for _ in range(2):
@@ -77,7 +77,7 @@ def test_a_build_that_goes_on_says_the_table_again(photos):
   assert said[4] == "to read all captions: --caption_columns=en=en,LANGUAGE=raw"
 
 
-def test_a_column_that_looks_like_captions_is_a_counted_problem(build):
+def test_unused_column_of_captions_is_a_counted_problem(build):
   text = "file,en,raw,tags\np0.jpg,a,huk jatun wasi,x\np1.jpg,b,huk juchuy misi,y\n"
   _, _, held, problems = build("c.csv", text)
   assert held == english("a", "b")
@@ -85,7 +85,7 @@ def test_a_column_that_looks_like_captions_is_a_counted_problem(build):
   assert problem["what"] == "'raw' looks like captions: --caption_columns=en=en,LANGUAGE=raw"
 
 
-def test_columns_that_were_asked_for(build):
+def test_caption_columns_option(build):
   _, _, held, problems = build(
     "c.csv", "file,Persian,x\np0.jpg,گل,misi\n", "--caption_columns=fa=persian,quz=X"
   )
@@ -94,16 +94,16 @@ def test_columns_that_were_asked_for(build):
 
 
 @pytest.mark.parametrize("language", ["qu", "Quechua", "quz"])
-def test_languages_in_a_column_and_in_an_option(build, language):
+def test_language_names_in_column_and_option(build, language):
   assert build("c.csv", f"file,language,caption\np0.jpg,{language},misi\n")[2] == {"p0": [("quz", "misi")]}
 
 
-def test_quotation_marks_in_tsv_are_characters(build):
+def test_tsv_quotation_marks_are_literal(build):
   text = 'caption\tfile\n"a" dog\tp0.jpg\n5" tall\tp1.jpg\n"open\tp2.jpg\n"whole"\tp3.jpg\n'
   assert build("c.tsv", text, "--language=en")[2] == english('"a" dog', '5" tall', '"open', '"whole"')
 
 
-def test_quotation_marks_in_tsv_enclose_cells_if_all_do(build):
+def test_tsv_quotation_marks_enclose_cells_if_balanced(build):
   text = 'caption\tfile\n"a ""red"" dog"\tp0.jpg\n"two\nlines"\tp1.jpg\n'
   assert build("c.tsv", text, "--language=en")[2] == english('a "red" dog', "two lines")
 
@@ -116,17 +116,17 @@ def test_quotation_marks_in_tsv_enclose_cells_if_all_do(build):
     ('file,en\np0.jpg,"a\np1.jpg,b\np2.jpg,c"\np3.jpg,d\n', 2),
   ],
 )
-def test_an_open_quote_in_csv_is_an_error_with_its_line(build, text, line):
+def test_csv_unclosed_quotation_mark_names_the_line(build, text, line):
   code, said, _, _ = build("c.csv", text)
   assert code == 2 and f"c.csv, line {line}: " in said and "quot" in said
 
 
-def test_a_caption_of_several_lines(build):
+def test_csv_caption_of_several_lines(build):
   text = 'file,en\np0.jpg,"one, two\nthree, four"\np1.jpg,b\n'
   assert build("c.csv", text)[2] == english("one, two three, four", "b")
 
 
-def test_flickr30k(build):
+def test_flickr30k_table_is_read(build):
   text = (
     'image_name| comment_number| comment\np0.jpg| 0| A "big" dog .\np0.jpg| 1| "Dog" .\np1.jpg| 4   A cat .\n'
   )
@@ -137,7 +137,7 @@ def test_flickr30k(build):
 @pytest.mark.parametrize(
   ("name", "text"), [("c.csv", "p0.jpg,a ball\np1.jpg,a cat\n"), ("c.tsv", "http://x/1.jpg\ta ball\n")]
 )
-def test_a_table_without_a_header(build, name, text):
+def test_table_without_a_header_is_refused(build, name, text):
   code, said, _, _ = build(name, text, "--language=en")
   assert code == 2 and "line 1: is a row, not the names of columns" in said
 
@@ -146,7 +146,7 @@ def turns(*answers):
   return [turn for answer in answers for turn in ({"from": "human", "value": "<image>\nx"}, answer)]
 
 
-def test_conversations(build):
+def test_conversations_jsonl_is_read(build):
   rows = [
     {"id": "0", "image": "p0.jpg", "conversations": turns({"from": "gpt", "value": "a dog"})},
     {"id": "1", "image": "p1.jpg", "conversations": turns({"role": "assistant", "content": "a cat<image>"})},
@@ -158,7 +158,7 @@ def test_conversations(build):
 
 
 @pytest.mark.parametrize("ids", [(5, "5"), ("5", 5), (5, 5.0), (5.0, "5"), (5, "0000005"), ("5.0", 5)])
-def test_coco_ids_of_another_type(build, ids):
+def test_coco_image_ids_match_across_types(build, ids):
   document = {
     "images": [{"id": ids[0], "file_name": "p0.jpg"}, {"id": 6, "file_name": "p1.jpg"}],
     "annotations": [{"id": 1, "image_id": ids[1], "caption": "a dog"}],
@@ -166,7 +166,7 @@ def test_coco_ids_of_another_type(build, ids):
   assert build("coco.json", document, "--language=en")[2] == english("a dog")
 
 
-def test_coco_ids_that_are_none(build):
+def test_unknown_coco_image_ids_are_counted(build):
   document = {
     "images": [{"id": "05", "file_name": "p0.jpg"}, {"id": "5", "file_name": "p1.jpg"}],
     "annotations": [{"image_id": image, "caption": "a dog"} for image in (5, "x", 5.5, True)],
@@ -178,7 +178,7 @@ def test_coco_ids_that_are_none(build):
   assert "True" in what["missing_field"]
 
 
-def test_a_name_in_two_folders(build, photos):
+def test_ambiguous_image_name_in_two_folders(build, photos):
   for folder in ("cats", "dogs"):
     (photos / "images" / folder).mkdir()
     Image.new("RGB", (16, 12)).save(photos / f"images/{folder}/0.jpg")
@@ -191,13 +191,13 @@ def test_a_name_in_two_folders(build, photos):
   assert "missing:" not in said
 
 
-def test_names_with_dots(build, photos):
+def test_image_names_with_dots_are_found(build, photos):
   for name in ("22.05.png", "a.v1.jpg"):
     Image.new("RGB", (16, 12)).save(photos / "images" / name)
   assert set(build("c.csv", "file,en\n22.05,a\na.v1.jpg,b\n")[2]) == {"22.05", "a.v1"}
 
 
-def test_letters_that_were_lost(build):
+def test_captions_with_lost_letters_are_counted(build):
   text = "file,fa,sw\np0.jpg,???? ??,paka\np1.jpg,گل,ua?\np2.jpg,Ø³Ù„Ø§Ù…,5\n" + "p3.jpg,گل,ua\n" * 7
   _, _, held, problems = build("c.csv", text)
   assert held == {
@@ -209,14 +209,14 @@ def test_letters_that_were_lost(build):
 
 
 @pytest.mark.parametrize("options", [(), ("--caption_columns=fa=Persian,sw=Swahili",)])
-def test_a_column_whose_letters_were_lost_is_refused(build, photos, options):
+def test_caption_column_of_question_marks_is_refused(build, photos, options):
   code, said, _, _ = build("c.csv", "file,Persian,Swahili\n" + "p0.jpg,???? ??,paka\n" * 3, *options)
   error = "c.csv: the captions of 'Persian' are question marks: another program lost their letters when it saved them"
   assert code and error in said and "save the table as `CSV UTF-8`" in said and not (photos / "out").exists()
   assert build("c.csv", "file,Persian,Swahili\np0.jpg,?? ??,paka\n", "--caption_columns=sw=Swahili")[0] == 0
 
 
-def test_a_table_that_lost_more_than_a_tenth_of_its_lines_is_refused(build, photos):
+def test_table_with_over_10_percent_bad_lines_is_refused(build, photos):
   whole = "p2.jpg,گل,paka\n".encode()
   (photos / "c.csv").write_bytes(b"file,fa,sw\np0.jpg,,\xf1a\np1.jpg,?? ?,ua\n" + 17 * whole)
   code, said, _, problems = build("c.csv", None)
@@ -252,7 +252,7 @@ def test_a_table_that_lost_more_than_a_tenth_of_its_lines_is_refused(build, phot
     ),
   ],
 )
-def test_nothing_usable(build, text, words, kinds):
+def test_table_without_usable_lines_is_refused(build, text, words, kinds):
   code, said, _, problems = build("c.csv", text)
   error = said[said.index("xmcap: error:") :]
   assert code and error.count("\n") == 1 and all(word in error for word in words), error
@@ -268,17 +268,17 @@ def test_nothing_usable(build, text, words, kinds):
     ("many", ("no number", "100 to 9999999")),
   ],
 )
-def test_a_vocabulary_of_another_size(build, size, words):
+def test_vocabulary_option_refuses_invalid_sizes(build, size, words):
   code, said, _, _ = build("c.csv", "file,en\np0.jpg,a dog and a cat\n", f"--vocabulary=train:{size}")
   assert code == 2 and all(word in said for word in words) and "INTERNAL" not in said
 
 
-def test_a_vocabulary_that_the_text_does_not_fill(build):
+def test_vocabulary_is_smaller_for_little_text(build):
   code, said, _, _ = build("c.csv", "file,en\np0.jpg,a dog and a cat\n", "--vocabulary=train:9999")
   assert code == 0 and " tokens; the text of train has no more\n" in said
 
 
-def test_a_long_cell(build):
+def test_csv_with_a_long_cell_is_read(build):
   text = "a ball " * 30_000
   code, said, held, problems = build(
     "c.csv", f"image,caption,remark\np0.jpg,a dog,x\np1.jpg,a cat,{text}\n", "--language=en"
@@ -322,7 +322,7 @@ _TEXTCAPS = {
     ("lists.json", {name: [row[name] for row in _ROWS] for name in _ROWS[0]}),
   ],
 )
-def test_references_of_score_are_read(build, photos, name, text):
+def test_folder_build_reads_reference_files_of_score(build, photos, name, text):
   code, said, captions, _ = build(name, text, "--language=en")
   assert code == 0 and captions == english(*_TEXTS), said
   assert len(read_references(photos / name, language="en")) == 4
@@ -350,23 +350,23 @@ _FLICKR8K = "".join(f"{row['image']}#0\t{row['caption']}\n" for row in _ROWS)
     ("c.zip", _TABLE, _zip),
   ],
 )
-def test_compressed_files(build, photos, name, text, compress):
+def test_compressed_tables_are_read(build, photos, name, text, compress):
   (photos / name).write_bytes(compress(text.encode()))
   assert build(name, None, "--language=en")[2] == english(*_TEXTS)
 
 
-def test_workbook(build, photos):
+def test_xlsx_table_is_read(build, photos):
   pytest.importorskip("python_calamine")
   workbook.write(photos / "c.xlsx", ("image", "caption"), *(tuple(row.values()) for row in _ROWS))
   assert build("c.xlsx", None, "--language=en")[2] == english(*_TEXTS)
 
 
-def test_utf16_with_a_byte_order_mark(build, photos):
+def test_utf16_csv_with_bom_is_read(build, photos):
   (photos / "c.csv").write_bytes(_TABLE.encode("utf-16"))
   assert build("c.csv", None, "--language=en")[2] == english(*_TEXTS)
 
 
-def test_rejected_captions_are_left_out(build):
+def test_vizwiz_rejected_captions_are_left_out(build):
   """VizWiz's annotations."""
   document = {
     "images": [{"id": number, "file_name": f"p{number}.jpg"} for number in range(4)],

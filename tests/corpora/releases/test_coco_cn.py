@@ -38,7 +38,7 @@ def problems(out):
   }
 
 
-def test_the_later_version_becomes_records(tmp_path, images, capsys):
+def test_coco_cn_later_version_becomes_records(tmp_path, images, capsys):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   english = releases.write_english(tmp_path / "captions_train2014.json")
   assert build(release, tmp_path / "out", f"--images={images}", f"--english={english}") == 0
@@ -60,7 +60,7 @@ def test_the_later_version_becomes_records(tmp_path, images, capsys):
   assert by_split["val"][0].image == releases.picture(30)
 
 
-def test_the_first_version_has_no_machine_translation(tmp_path, images):
+def test_coco_cn_version_1805_has_no_machine_translation(tmp_path, images):
   release = releases.write_archive(tmp_path / "coco-cn-version1805.zip", releases.plain("1805"))
   assert (
     build(release, tmp_path / "out", f"--images={images / 'train2014'}", f"--images={images / 'val2014'}")
@@ -72,7 +72,7 @@ def test_the_first_version_has_no_machine_translation(tmp_path, images):
 
 
 @pytest.mark.parametrize("version", ["1805", "1805v1.1"])
-def test_an_archive_in_a_folder_gives_the_same_records(tmp_path, images, version):
+def test_coco_cn_archive_equals_folder(tmp_path, images, version):
   files = releases.plain(version)
   folder = releases.write_folder(tmp_path / "folder", files)
   (tmp_path / "downloads").mkdir()
@@ -85,7 +85,7 @@ def test_an_archive_in_a_folder_gives_the_same_records(tmp_path, images, version
 
 
 @pytest.mark.parametrize("version", ["1805", "1805v1.1"])
-def test_every_trap_is_counted_and_costs_no_more_than_itself(tmp_path, images, version):
+def test_coco_cn_faults_are_counted_and_isolated(tmp_path, images, version):
   files, planted = releases.trapped(version)
   release = releases.write_folder(tmp_path / "release", files)
   whole = releases.write_folder(tmp_path / "whole", releases.plain(version))
@@ -100,7 +100,7 @@ def test_every_trap_is_counted_and_costs_no_more_than_itself(tmp_path, images, v
   assert found(tmp_path / "trapped") == expected
 
 
-def test_a_tag_outside_the_list_of_labels_is_counted_and_used(tmp_path, images):
+def test_coco_cn_tag_outside_the_labels_is_counted_and_used(tmp_path, images):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   (tmp_path / "labels.txt").write_text("狗\n草地\n")
   assert build(release, tmp_path / "out", f"--images={images}", f"--labels={tmp_path / 'labels.txt'}") == 0
@@ -109,19 +109,19 @@ def test_a_tag_outside_the_list_of_labels_is_counted_and_used(tmp_path, images):
   assert found(tmp_path / "out")["train"][1].tags_by_language == {"zh": ["狗", "草地", "小狗"]}
 
 
-def test_stop_ends_at_the_first_problem_to_skip(tmp_path, images, capsys):
+def test_coco_cn_on_bad_stop_ends_at_the_first_problem(tmp_path, images, capsys):
   files, _ = releases.trapped()
   release = releases.write_folder(tmp_path / "release", files, apple_double=True)
   assert build(release, tmp_path / "out", f"--images={images}", "--on_bad=stop") == 1
   assert "coco-cn_train.txt, line 32: COCO_train2014_000000000001 (duplicate_line)" in capsys.readouterr().err
 
 
-def test_files_that_macos_adds_are_no_error_with_stop(tmp_path, images):
+def test_coco_cn_on_bad_stop_ignores_macos_files(tmp_path, images):
   release = releases.write_archive(tmp_path / "release.tar.gz", releases.plain())
   assert build(release, tmp_path / "out", f"--images={images}", "--on_bad=stop") == 0
 
 
-def test_a_missing_picture_is_counted(tmp_path, images):
+def test_coco_cn_missing_images_are_counted(tmp_path, images):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   assert build(release, tmp_path / "out", f"--images={images / 'train2014'}") == 1  # none of val's are there
   release = releases.plain()
@@ -133,7 +133,7 @@ def test_a_missing_picture_is_counted(tmp_path, images):
   assert {"kind": "missing", "where": "COCO_val2014_000000424243", "what": "coco-cn_train.txt"} in lines
 
 
-def test_texts_alone_are_references_tags_and_annotations(tmp_path, capsys):
+def test_coco_cn_no_images_writes_references_and_tags(tmp_path, capsys):
   files, planted = releases.trapped()
   release = releases.write_archive(tmp_path / "release.tar.gz", files)
   out = tmp_path / "out"
@@ -160,7 +160,7 @@ def test_texts_alone_are_references_tags_and_annotations(tmp_path, capsys):
   assert len(held) == 39 and held[0].sentences[1].parts == ["n", "v", "t", "wd", "d", "a"]
 
 
-def test_a_build_of_texts_that_ended_early_goes_on(tmp_path, monkeypatch):
+def test_coco_cn_interrupted_build_without_images_resumes(tmp_path, monkeypatch):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   with monkeypatch.context() as patch:
     patch.setattr(tag_labels, "write_lines", lambda path, tags: 1 / 0)
@@ -177,7 +177,7 @@ def test_a_build_of_texts_that_ended_early_goes_on(tmp_path, monkeypatch):
   [("狗:n", "狗", "n"), ("10:30:t", "10:30", "t"), ("::w", ":", "w"), ("10:30", "10:30", ""), ("狗", "狗", ""),
    ("狗:", "狗:", ""), (":n", ":n", "")],
 )  # fmt: skip
-def test_a_word_is_split_at_its_last_colon(token, word, part):
+def test_coco_cn_word_is_split_at_its_last_colon(token, word, part):
   assert coco_cn_lines.split_word(token) == (word, part)
 
 
@@ -191,7 +191,7 @@ def test_a_word_is_split_at_its_last_colon(token, word, part):
     (["--no_images", "--labels={labels}"], "labels.txt, line 2: '狗' is already on line 1"),
   ],
 )
-def test_wrong_use_is_one_line(tmp_path, capsys, arguments, message):
+def test_coco_cn_usage_errors_are_one_line(tmp_path, capsys, arguments, message):
   release = releases.write_folder(tmp_path / "release", releases.plain())
   (tmp_path / "empty").mkdir()
   (tmp_path / "labels.txt").write_text("狗\n狗\n")
@@ -201,7 +201,7 @@ def test_wrong_use_is_one_line(tmp_path, capsys, arguments, message):
   assert message in error and error.startswith("xmcap: error: ")
 
 
-def test_a_release_without_a_list_or_with_two_versions_is_refused(tmp_path, capsys):
+def test_coco_cn_incomplete_or_mixed_release_is_refused(tmp_path, capsys):
   files = releases.plain()
   both = tmp_path / "both"
   releases.write_folder(both / "a", files)
@@ -219,7 +219,7 @@ _FIRST, _SECOND = releases.SPLITS["val"][0], releases.SPLITS["train"][0]
 _EXTENSION = f"{_FIRST}#0\t一只黑狗\n{_SECOND}#0\t三只猫。\n{_FIRST}#1\t狗在奔跑\nno id\t狗\n"
 
 
-def test_the_extension_is_a_corpus_of_one_file(tmp_path, images, capsys):
+def test_coco_cn_extension_file_builds_a_corpus(tmp_path, images, capsys):
   release = tmp_path / coco_cn_lines.EXTENSION
   release.write_text(_EXTENSION, encoding="utf-8")
   assert build(release, tmp_path / "out", f"--images={images}") == 0
@@ -238,7 +238,7 @@ def test_the_extension_is_a_corpus_of_one_file(tmp_path, images, capsys):
   assert "4,573" in (told := capsys.readouterr().out) and "20,341" not in told
 
 
-def test_the_extension_beside_a_release_is_named_and_not_read(tmp_path, capsys):
+def test_coco_cn_extension_beside_a_release_is_not_read(tmp_path, capsys):
   files = releases.plain()
   files.texts[coco_cn_lines.EXTENSION] = _EXTENSION
   release = releases.write_folder(tmp_path / "release", files)
@@ -248,7 +248,7 @@ def test_the_extension_beside_a_release_is_named_and_not_read(tmp_path, capsys):
   assert "train: 30 pictures" in said.out
 
 
-def test_scores_among_the_tags_are_no_tags_of_people(tmp_path):
+def test_coco_cn_scores_among_tags_are_no_tags(tmp_path):
   files = releases.plain()
   first, second = releases.SPLITS["train"][:2]
   tags = files.name("tags")
@@ -262,7 +262,7 @@ def test_scores_among_the_tags_are_no_tags_of_people(tmp_path):
   assert held == {"image/key": second, "language": "zh", "tags": ["2", "狗", "草地", "小狗"]}
 
 
-def test_an_archive_that_breaks_off_is_an_error(tmp_path, capsys):
+def test_coco_cn_truncated_archive_is_refused(tmp_path, capsys):
   archive = releases.write_archive(tmp_path / "release.tar.gz", releases.plain())
   archive.write_bytes(archive.read_bytes()[:-100])
   assert build(archive, tmp_path / "out", "--no_images") == 1

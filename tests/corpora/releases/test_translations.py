@@ -34,7 +34,7 @@ def kinds(batch: bytes, parser: TranslationParser = COCO, **arguments) -> dict[s
   return {kind: [where for where, _ in places] for kind, places in problems.examples.items()}
 
 
-def test_captions_with_their_english_once():
+def test_translation_lines_give_english_captions_once():
   batch = line() + line(language="de", translated="eine katze") + line("9_2", "de", "a dog", "ein hund")
   captions, problems = parsed(batch)
   assert captions == [
@@ -47,7 +47,7 @@ def test_captions_with_their_english_once():
   assert problems.counts == {}
 
 
-def test_rec_num_counts_from_one_as_a_number_or_as_text():
+def test_cc3m_rec_num_is_an_integer_or_text():
   captions, problems = parsed(line(1, field="rec_num") + line("3", field="rec_num"), CC3M)
   assert [caption[:4] for caption in captions] == [
     (0, 1, "th", MT),
@@ -59,7 +59,7 @@ def test_rec_num_counts_from_one_as_a_number_or_as_text():
 
 
 @pytest.mark.parametrize("id", [0, 4, -1, 1 << 70, "0", "4", "x", "", "1_1", "1.0", "１", "9" * 30])
-def test_unknown_rec_num(id):
+def test_unknown_cc3m_rec_num_is_counted(id):
   assert kinds(line(1, field="rec_num") + line(id, field="rec_num"), CC3M) in (
     {"unknown_id": ["file, line 2"]},
     {"missing_field": ["file, line 2"]},  # numbers that no machine word holds
@@ -69,7 +69,7 @@ def test_unknown_rec_num(id):
 @pytest.mark.parametrize(
   "id", ["8_1", "7", "7_", "_1", "7_1_1", "7-1", "x_1", "7_x", "", "-7_1", "7_999", "9" * 30 + "_1"]
 )
-def test_unknown_image_id(id):
+def test_unknown_coco_image_id_is_counted(id):
   captions, problems = parsed(line() + line(id) + line("9_1"))
   assert problems.examples["unknown_id"][0][0] == "file, line 2"
   assert [caption[0] for caption in captions] == [1, 0, 1, 0]
@@ -106,7 +106,7 @@ def test_unknown_image_id(id):
     ("long_caption", line(translated="ก" * 3_334)),
   ],
 )
-def test_each_kind_leaves_out_its_line_alone(kind, bad):
+def test_bad_translation_line_is_skipped_alone(kind, bad):
   others = [line("9_1"), line("9_2"), line("9_3")]
   captions, problems = parsed(others[0] + bad + others[1] + others[2])
   assert problems.counts == {kind: 1}
@@ -115,46 +115,46 @@ def test_each_kind_leaves_out_its_line_alone(kind, bad):
   assert not [caption for caption in captions if caption[4] == 2 and caption[3] == MT]
 
 
-def test_long_captions_are_measured_in_bytes():
+def test_caption_length_limit_is_in_bytes():
   captions, problems = parsed(line(translated="x" * 10_000) + line("7_2", translated="ก" * 3_333))
   assert problems.counts == {} and len(captions) == 4
 
 
-def test_control_characters_are_taken_out_and_line_ends_become_spaces():
+def test_captions_lose_control_characters_and_line_breaks():
   captions, problems = parsed(line(translated="a\x00b\x85c\nd\te\x7f"))
   assert captions[0][5] == "ab c d e"
   assert problems.counts == {"control_characters": 1}
 
 
-def test_what_joins_letters_stays():
+def test_captions_keep_zero_width_joiners():
   text = "می\u200cخواهم\u00a0คน"
   captions, problems = parsed(line(translated=text))
   assert captions[0][5] == text and problems.counts == {}
 
 
-def test_byte_order_mark_at_the_start_alone():
+def test_byte_order_mark_is_accepted_at_the_start_only():
   assert kinds(b"\xef\xbb\xbf" + line(), first=1) == {"bom": ["file, line 1"]}
   assert kinds(b"\xef\xbb\xbf" + line(), first=2) == {"not_json": ["file, line 2"]}
 
 
-def test_crlf_is_used_and_counted():
+def test_crlf_translation_lines_are_read_and_counted():
   captions, problems = parsed(line() + line("9_1")[:-1] + b"\r\n" + line("9_2"))
   assert problems.examples["crlf"][0][0] == "file, line 2" and problems.counts == {"crlf": 1}
   assert len(captions) == 6
 
 
-def test_empty_lines_are_passed_over_and_counted_as_lines():
+def test_empty_translation_lines_are_skipped_but_numbered():
   captions, problems = parsed(b"\n" + line() + b"\n" + line("9_1")[:-1])
   assert [caption[4] for caption in captions] == [2, 4, 2, 4] and problems.counts == {}
 
 
-def test_english_is_taken_from_the_next_line_where_the_first_has_none():
+def test_english_caption_is_taken_from_the_next_translation():
   captions, problems = parsed(line(english=" ") + line(language="de", english="a cat"))
   assert captions[-1] == (1, 1, "en", HUMAN, 2, "a cat")
   assert problems.examples["empty_caption"][0][0] == "file, line 1"
 
 
-def test_lines_are_the_same_in_any_batches():
+def test_translation_parsing_is_independent_of_batches():
   lines = [
     line(f"{(7, 9)[number % 2]}_{number // 2 % 5}", CODES[number % 36], "x", str(number))
     for number in range(60)
@@ -167,12 +167,12 @@ def test_lines_are_the_same_in_any_batches():
   assert sorted(parts) == sorted((caption[4], caption[5]) for caption in whole)
 
 
-def test_parser_can_be_pickled():
+def test_translation_parser_can_be_pickled():
   again = pickle.loads(pickle.dumps(COCO))
   assert parsed(line(), again)[0] == parsed(line())[0]
 
 
-def test_every_cut_and_every_changed_byte_is_counted_or_used():
+def test_cut_or_changed_translation_line_is_counted_or_used():
   whole = line(translated="ein „kleiner“ hund")
   for place in range(len(whole) - 1):
     for bad in (whole[:place] + b"\n", whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :]):
@@ -182,7 +182,7 @@ def test_every_cut_and_every_changed_byte_is_counted_or_used():
       assert len(used) + left_out == len(bad.strip().splitlines()), bad
 
 
-def test_what_is_usable_is_what_the_parser_uses():
+def test_line_check_usable_equals_the_parser():
   problems = Problems()
   assert line_check.usable("a\x00b", "here", problems) == "ab"
   assert problems.examples == {"control_characters": [("here", "'\\x00'")]}

@@ -21,7 +21,7 @@ def small(tmp_path_factory) -> releases.Release:
 
 
 @pytest.mark.parametrize(("layout", "captions"), [("tgz", "zip"), ("folder", "jsonl")])
-def test_exactly_as_expected_through_every_fault(tmp_path, layout, captions):
+def test_xm3600_records_with_every_fault(tmp_path, layout, captions):
   faults = [*FAULTS, *(releases.ARCHIVE_FAULTS if layout == "tgz" else ())]
   release = releases.write_xm3600(
     tmp_path / "release", images=40, layout=layout, captions=captions, faults=faults
@@ -37,7 +37,7 @@ def test_exactly_as_expected_through_every_fault(tmp_path, layout, captions):
   assert str(tmp_path) not in (tmp_path / "out" / "problems.jsonl").read_text(encoding="utf-8")
 
 
-def test_bytes_do_not_depend_on_processes_and_a_whole_corpus_is_left(small, tmp_path):
+def test_xm3600_build_is_independent_of_processes(small, tmp_path):
   assert not builds.xm3600(small, tmp_path / "one").held
   builds.xm3600(small, tmp_path / "two", processes=2)
   assert builds.differing(tmp_path / "one", tmp_path / "two") == []
@@ -47,26 +47,26 @@ def test_bytes_do_not_depend_on_processes_and_a_whole_corpus_is_left(small, tmp_
     builds.xm3600(small, tmp_path / "one", quality=50)
 
 
-def test_every_language_locale_and_token(small, tmp_path):
+def test_xm3600_records_have_languages_locales_and_tokens(small, tmp_path):
   builds.xm3600(small, tmp_path / "out")
   record = records.RecordSource(tmp_path / "out", "test")[0]
   assert len({caption.language for caption in record.captions}) == 36
   assert record.locale == "ar" and record.captions[0].text_tokenized and record.captions[0].source == "human"
 
 
-def test_scaled_pictures(small, tmp_path):
+def test_xm3600_image_size_scales_images(small, tmp_path):
   builds.xm3600(small, tmp_path / "out", image_size=16)
   source = records.RecordSource(tmp_path / "out", "test")
   assert len(source) == 10 and sum(len(record.image) for record in source) < 10_000
 
 
-def test_on_bad_stop(tmp_path):
+def test_xm3600_on_bad_stop(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=8, faults=["truncated"])
   with pytest.raises(XmcapError, match=r"\(truncated\): fix it, or skip such problems"):
     builds.xm3600(release, tmp_path / "out", on_bad="stop")
 
 
-def test_the_layout_that_emoji36_is_written_in(tmp_path):
+def test_xm3600_build_reads_the_emoji36_release(tmp_path):
   picture = releases.release_pictures.encode(releases.release_pictures.draw(1), "PNG")
   captions = [records.Caption("en", "a dog"), records.Caption("th", "หมา"), records.Caption("th", "สุนัข")]
   write_release(tmp_path / "test", [records.Record("00a1", picture, captions)])
@@ -93,7 +93,7 @@ def test_the_layout_that_emoji36_is_written_in(tmp_path):
     (lambda path: zipfile.ZipFile(path, "w").writestr("a.xml", "a"), UsageError, "with 0 .jsonl, .json"),
   ],
 )
-def test_captions_that_are_none(small, tmp_path, write, error, message):
+def test_malformed_xm3600_captions_are_refused(small, tmp_path, write, error, message):
   captions = tmp_path / "captions.zip"
   made = write(captions)
   del made
@@ -101,7 +101,7 @@ def test_captions_that_are_none(small, tmp_path, write, error, message):
     builds.run(xm3600.Xm3600(captions=captions, images=small.paths["images"]), tmp_path / "out")
 
 
-def test_folders_with_other_things_are_left_alone(small, tmp_path):
+def test_xm3600_build_refuses_a_folder_with_other_files(small, tmp_path):
   (tmp_path / "mine.txt").write_text("mine")
   with pytest.raises(UsageError, match="contains mine.txt"):
     builds.xm3600(small, tmp_path)

@@ -22,7 +22,7 @@ def captions(image):
   return [(caption.language, caption.text, caption.text_tokenized) for caption in image.captions]
 
 
-def test_a_line():
+def test_xm3600_line_becomes_an_image_with_captions():
   english = {
     "caption": ["A dog.", "B"],
     "caption/tokenized": ["A dog .", "B"],
@@ -62,7 +62,7 @@ def test_a_line():
     ),  # unpaired surrogate
   ],
 )
-def test_lines_that_cannot_be_used(line, kind):
+def test_unusable_xm3600_lines_are_counted(line, kind):
   assert parse(line, **{kind: 1}) is None
 
 
@@ -88,17 +88,17 @@ def test_lines_that_cannot_be_used(line, kind):
     ({"fa": {"caption": ["می\u200cرود"]}}, {}, [("fa", "می\u200cرود", "")]),
   ],
 )
-def test_what_is_wrong_costs_no_more_than_itself(languages, counts, kept):
+def test_xm3600_line_faults_are_isolated(languages, counts, kept):
   image = parse({"image/key": "a", **languages, "de": {"caption": ["gut"]}}, **counts)
   assert captions(image) == [*kept, ("de", "gut", "")]
 
 
-def test_other_members_of_an_image_are_passed_over():
+def test_unknown_fields_of_xm3600_lines_are_ignored():
   image = parse({"image/key": "a", "image/width": 7, "de": {"caption": ["gut"], "x": 1}})
   assert captions(image) == [("de", "gut", "")]
 
 
-def test_repeated_keys_marks_and_ends(tmp_path):
+def test_xm3600_lines_with_repeated_keys_bom_and_crlf(tmp_path):
   text = b'\xef\xbb\xbf{"image/key": "a"}\r\n\n{"image/key": "a"}\n{"image/key": "b"}'
   (tmp_path / "captions.jsonl").write_bytes(text)
   problems = Problems()

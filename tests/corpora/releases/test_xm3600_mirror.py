@@ -63,7 +63,7 @@ def _records(folder):
   }
 
 
-def test_the_records_are_those_of_the_release(release, tmp_path):
+def test_xm3600_hub_mirror_equals_the_release(release, tmp_path):
   mirror = _write(tmp_path / "mirror", release, languages.LANGUAGES, parts=2)
   report = builds.run(xm3600.Xm3600(captions=mirror, images=mirror), tmp_path / "out")
   builds.xm3600(release, tmp_path / "expected")
@@ -71,7 +71,7 @@ def test_the_records_are_those_of_the_release(release, tmp_path):
   assert report.splits["test"]["lines"] == report.splits["test"]["found"] == 9
 
 
-def test_a_folder_of_files_by_language_is_joined_by_key(release, tmp_path):
+def test_parquet_files_per_language_are_joined_by_key(release, tmp_path):
   mirror = _write(tmp_path / "mirror", release, ("en", "th"))
   report = build.build(own.Folder(captions=mirror), tmp_path / "out", options.Options(), processes=1)
   assert sum(counts["records"] for counts in report.splits.values()) == 9 and report.problems.counts == {}
@@ -85,7 +85,7 @@ def test_a_folder_of_files_by_language_is_joined_by_key(release, tmp_path):
 @pytest.mark.parametrize(
   "corpus", [lambda path: xm3600.Xm3600(captions=path, images=path), lambda path: own.Folder(captions=path)]
 )
-def test_pictures_that_differ_and_absent_parts_are_refused(release, tmp_path, corpus):
+def test_xm3600_mirror_refuses_differing_images_and_missing_parts(release, tmp_path, corpus):
   mirror = _write(tmp_path / "mirror", release, ("en", "th"), parts=2, other=[("th", 4)])
   message = r"th-00000-of-00002.parquet, row 2: the picture [0-9a-f]{16} has other bytes than in .*en-00000"
   with pytest.raises(UsageError, match=message):
@@ -95,7 +95,7 @@ def test_pictures_that_differ_and_absent_parts_are_refused(release, tmp_path, co
     builds.run(corpus(mirror), tmp_path / "other")
 
 
-def test_a_language_in_the_name_of_a_file_is_no_split(release, tmp_path):
+def test_language_in_a_file_name_is_not_a_split(release, tmp_path):
   mirror = _write(tmp_path / "mirror", release, ("th",))
   columns = own.ColumnNames(default_language="th")
   report = build.build(
