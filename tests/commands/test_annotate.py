@@ -51,7 +51,7 @@ def human(tmp_path, monkeypatch):
   return lambda *arguments: cli.main(["human", *arguments])
 
 
-def test_a_page_is_made_and_summed_up(human, capsys, tmp_path):
+def test_human_annotate_writes_a_page_and_a_summary(human, capsys, tmp_path):
   assert (
     human("annotate", "--images=photos", "--language=zh", "--sentences=s.jsonl", "--tags=t.jsonl", "--out=o")
     == 0
@@ -65,12 +65,12 @@ def test_a_page_is_made_and_summed_up(human, capsys, tmp_path):
   assert {path.name for path in (tmp_path / "o").iterdir()} == {"annotate.html"}
 
 
-def test_a_page_needs_no_suggestions(human, capsys):
+def test_human_annotate_without_suggestions(human, capsys):
   assert human("annotate", "--images", "photos/a.png", "photos/b.png", "--language=pt-BR", "--out=o") == 0
   assert "2 pictures, Portuguese (Brazil), 0 suggested sentences, 0 suggested tags" in capsys.readouterr().out
 
 
-def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_path):
+def test_human_annotations_writes_figures_and_a_corpus(human, capsys, tmp_path):
   _write(tmp_path / "anna.jsonl", [_annotation("a", "anna"), _annotation("b", "anna")])
   _write(tmp_path / "bo.jsonl", [_annotation("a", "bo", "小狗")])
   assert human("annotations", "anna.jsonl", "bo.jsonl", "--out=o") == 0
@@ -91,11 +91,11 @@ def test_annotations_become_figures_and_a_corpus_that_builds(human, capsys, tmp_
   assert found == {"a": ["一只小狗", "小狗"], "b": ["一只小狗"]}
 
 
-def test_every_procedure_can_be_chosen():
+def test_human_annotate_offers_every_procedure():
   assert tuple(PROCEDURES) == annotate._PROCEDURES
 
 
-def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, tmp_path):
+def test_human_annotate_assigns_images_and_reads_references_back(human, capsys, tmp_path):
   _write(tmp_path / "m.jsonl", [_english("a", "a dog"), _english("b", "a cat")])
   page = [
     "annotate",
@@ -164,14 +164,14 @@ def test_pictures_are_assigned_and_what_comes_back_is_references(human, capsys, 
     (["annotations", "bad.jsonl", "--out=o"], "bad.jsonl, line 1: no annotation (Object missing required field"),
   ],
 )  # fmt: skip
-def test_bad_usage_is_one_line_and_exits_2(human, capsys, tmp_path, arguments, message):
+def test_human_annotate_usage_errors_are_one_line(human, capsys, tmp_path, arguments, message):
   assert human(*arguments) == 2
   error = capsys.readouterr().err
   assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error
   assert not (tmp_path / "o").exists()
 
 
-def test_annotations_are_not_written_over_what_is_read(human, capsys, tmp_path):
+def test_human_annotations_do_not_overwrite_an_input(human, capsys, tmp_path):
   (tmp_path / "o").mkdir()
   _write(tmp_path / "o/captions.jsonl", [_annotation("a", "anna")])
   assert human("annotations", "o/captions.jsonl", "--out=o") == 2

@@ -54,7 +54,7 @@ def write_run(folder, vit, stacked=False):
 
 
 @pytest.mark.parametrize("name", VITS)
-def test_a_whole_captioner_goes_out(tmp_path, convert, name):  # noqa: F811
+def test_convert_captioner_to_hugging_face(tmp_path, convert, name):  # noqa: F811
   out = convert(write_run(tmp_path / "run", VITS[name]), "--to=hf")
   flat = captioner(VITS[name])
   linear = load_file(out / "projection.safetensors")
@@ -73,7 +73,7 @@ def test_a_whole_captioner_goes_out(tmp_path, convert, name):  # noqa: F811
       np.testing.assert_array_equal(array, flat[path])
 
 
-def test_stacked_layers_and_one_checkpoint(tmp_path, convert):  # noqa: F811
+def test_convert_a_checkpoint_with_stacked_layers(tmp_path, convert):  # noqa: F811
   run = write_run(tmp_path / "run", VITS["ViTModel"], stacked=True)
   out = convert(run / "checkpoints/3", "--to=hf", "--part=t5")
   assert "left out because of --part=t5: projection, vit" in convert.printed
@@ -84,7 +84,7 @@ def test_stacked_layers_and_one_checkpoint(tmp_path, convert):  # noqa: F811
     np.testing.assert_array_equal(array, flat[path])
 
 
-def test_a_vit_that_transformers_has_not(tmp_path, convert):  # noqa: F811
+def test_convert_refuses_a_vit_unknown_to_transformers(tmp_path, convert):  # noqa: F811
   vit = ViTConfig(16, 2, 24, 2, 4, 12, "gap", pre_norm=True)
   run = write_run(tmp_path / "run", vit)
   line = convert(run, "--to=hf", code=2)
@@ -92,7 +92,7 @@ def test_a_vit_that_transformers_has_not(tmp_path, convert):  # noqa: F811
   convert(run, "--to=hf", "--part=t5")
 
 
-def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):  # noqa: F811
+def test_convert_refuses_parameters_against_model_json(tmp_path, convert):  # noqa: F811
   run = write_run(tmp_path / "run", VITS["ViTModel"])
   config = (run / "model.json").read_text()
   (run / "model.json").write_text(config.replace('"mlp_dim": 20', '"mlp_dim": 28'))
@@ -104,7 +104,7 @@ def test_parameters_that_the_configuration_does_not_describe(tmp_path, convert):
   assert "model.json, which describes the weights, is missing" in convert(run, "--to=hf", code=2)
 
 
-def test_a_captioner_without_its_whole_projection_does_not_go_out(tmp_path, convert):  # noqa: F811
+def test_convert_refuses_a_captioner_with_a_partial_projection(tmp_path, convert):  # noqa: F811
   ours = convert(write_mt5(tmp_path / "mt5"))
   flat = captioner(VITS["ViTModel"])
   flat.pop("projection/bias")
@@ -132,17 +132,17 @@ def test_a_captioner_without_its_whole_projection_does_not_go_out(tmp_path, conv
     (["--pol=gap"], "did you mean --pool?"),
   ],
 )
-def test_options_that_cannot_be(tmp_path, convert, options, message):  # noqa: F811
+def test_convert_refuses_invalid_options(tmp_path, convert, options, message):  # noqa: F811
   assert message in convert(write_mt5(tmp_path / "mt5"), *options, code=2)
 
 
-def test_an_unknown_pool(tmp_path, convert):  # noqa: F811
+def test_convert_refuses_an_unknown_pool(tmp_path, convert):  # noqa: F811
   assert "unknown ViTConfig.pool 'mean'" in convert(
     write_tower(tmp_path / "vit", "ViT"), "--pool=mean", code=2
   )
 
 
-def test_inputs_that_are_none(tmp_path, convert):  # noqa: F811
+def test_convert_refuses_inputs_without_weights(tmp_path, convert):  # noqa: F811
   assert "no such file or folder" in convert(tmp_path / "absent", code=2)
   (tmp_path / "empty").mkdir()
   assert "empty: not what xmcap converts" in convert(tmp_path / "empty", code=2)
@@ -153,7 +153,7 @@ def test_inputs_that_are_none(tmp_path, convert):  # noqa: F811
   assert "name it in train.pretrained" in convert(convert(source), code=2)
 
 
-def test_what_is_there_is_not_overwritten(tmp_path, convert):  # noqa: F811
+def test_convert_does_not_overwrite_its_output(tmp_path, convert):  # noqa: F811
   from xmcap import cli
 
   source = write_mt5(tmp_path / "mt5")
@@ -170,13 +170,13 @@ def test_what_is_there_is_not_overwritten(tmp_path, convert):  # noqa: F811
   assert (run / "model.json").read_text() == "of a run"
 
 
-def test_says_what_comes_next(tmp_path, convert):  # noqa: F811
+def test_convert_prints_the_next_command(tmp_path, convert):  # noqa: F811
   out = convert(write_mt5(tmp_path / "mt5"))
   assert sorted(path.name for path in out.iterdir()) == ["model.json", "params.safetensors"]
   assert f"--gin.PRETRAINED=\"['{out}']\"" in convert.printed
 
 
-def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypatch):  # noqa: F811
+def test_convert_failed_write_leaves_no_files(tmp_path, convert, monkeypatch):  # noqa: F811
   source = write_mt5(tmp_path / "mt5")
   from xmcap import cli
   from xmcap.files import tensors as tensor_files
@@ -190,7 +190,7 @@ def test_a_write_that_fails_leaves_nothing_half_done(tmp_path, convert, monkeypa
   assert not out.exists()
 
 
-def test_neither_torch_nor_transformers_nor_tensorflow_is_imported(tmp_path):
+def test_convert_imports_no_torch_transformers_or_tensorflow(tmp_path):
   import subprocess
   import sys
 
@@ -205,7 +205,7 @@ def test_neither_torch_nor_transformers_nor_tensorflow_is_imported(tmp_path):
   assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
 
 
-def test_a_converted_folder_that_was_cut_short(tmp_path, convert):  # noqa: F811
+def test_convert_refuses_a_truncated_params_safetensors(tmp_path, convert):  # noqa: F811
   ours = convert(write_mt5(tmp_path / "mt5"))
   tensors = load_file(ours / "params.safetensors")
   tensors.pop("decoder/decoder_norm/scale")

@@ -16,7 +16,7 @@ def coco(tmp_path_factory):
   )
 
 
-def test_coco_from_its_folder(tmp_path, coco, capsys):
+def test_data_build_coco35l_from_a_release_folder(tmp_path, coco, capsys):
   assert (
     cli.main(["data", "build", "coco35l", f"--release={coco.folder}", f"--out={tmp_path}", "--processes=1"])
     == 0
@@ -31,7 +31,7 @@ def test_coco_from_its_folder(tmp_path, coco, capsys):
   assert "train: records: 4 of 4" in printed.err
 
 
-def test_cc3m_with_each_part_named(tmp_path):
+def test_data_build_cc3m35l_with_named_parts(tmp_path):
   release = releases.write_cc3m35l(
     tmp_path / "release", images=4, dev=2, layout="keymap", languages=("de", "th")
   )
@@ -62,7 +62,7 @@ def test_cc3m_with_each_part_named(tmp_path):
     (["coco35l", "--release={release}", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )
-def test_wrong_use_is_one_line(tmp_path, coco, capsys, arguments, words):
+def test_data_build_usage_errors_are_one_line(tmp_path, coco, capsys, arguments, words):
   (tmp_path / "empty").mkdir()
   arguments = [word.format(empty=tmp_path / "empty", release=coco.folder) for word in arguments]
   assert cli.main(["data", "build", *arguments, f"--out={tmp_path / 'out'}"]) == 2
@@ -72,7 +72,7 @@ def test_wrong_use_is_one_line(tmp_path, coco, capsys, arguments, words):
   assert not (tmp_path / "out").exists()
 
 
-def test_download_fetches_what_is_not_there(tmp_path, coco, monkeypatch):
+def test_data_build_download_fetches_missing_parts(tmp_path, coco, monkeypatch):
   fetched = []
   monkeypatch.setattr(downloads, "fetch", lambda url, folder, say: fetched.append(url))
   arguments = [f"--{role}={path}" for role, path in coco.paths.items() if role != "dev_captions"]

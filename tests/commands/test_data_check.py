@@ -28,7 +28,7 @@ def _run(*arguments):
   return cli.main(["data", *map(str, arguments)])
 
 
-def test_check_of_a_good_corpus(corpus, tmp_path, capsys):
+def test_data_check_of_a_valid_corpus_exits_0(corpus, tmp_path, capsys):
   assert _run("check", corpus, f"--out={tmp_path}/report", "--processes=1") == 0
   shown = capsys.readouterr()
   assert "train: 12 pictures (12 PNG" in shown.out and "12 records checked" in shown.out
@@ -36,7 +36,7 @@ def test_check_of_a_good_corpus(corpus, tmp_path, capsys):
   assert sorted(os.listdir(tmp_path / "report")) == ["check.json", "check.jsonl"]
 
 
-def test_check_of_a_bad_one_exits_1(tmp_path, capsys, monkeypatch):
+def test_data_check_of_bad_records_exits_1(tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(record_writer, "check", lambda record: None)
   bad = tiny_corpus.tiny_record(1)
   bad.image = b"<html>"
@@ -49,7 +49,7 @@ def test_check_of_a_bad_one_exits_1(tmp_path, capsys, monkeypatch):
   assert "broken_picture" in kinds
 
 
-def test_check_of_a_wrong_index_exits_1(tmp_path, capsys):
+def test_data_check_of_a_wrong_index_exits_1(tmp_path, capsys):
   for name, number in (("one", 2), ("two", 3)):
     tiny_corpus.write_corpus(
       tmp_path / name, [tiny_corpus.tiny_record(i) for i in range(number)], train_vocabulary=False
@@ -67,7 +67,7 @@ def test_check_of_a_wrong_index_exits_1(tmp_path, capsys):
   assert _run("check", tmp_path / "one", "--processes=1") == 0
 
 
-def test_show_a_corpus(corpus, tmp_path, capsys):
+def test_data_show_writes_a_contact_sheet_of_a_corpus(corpus, tmp_path, capsys):
   out = tmp_path / "sheet.html"
   assert _run("show", corpus, f"--out={out}", "--count=3", "--image_size=16", "--captions_per_image=2") == 0
   assert f"{out}: 3 pictures" in capsys.readouterr().out
@@ -75,7 +75,7 @@ def test_show_a_corpus(corpus, tmp_path, capsys):
   assert text.count("<article") == 3 and f"<h1>{os.path.basename(corpus)}, split train</h1>" in text
 
 
-def test_show_the_stream_of_a_run(corpus, tmp_path, capsys):
+def test_data_show_writes_a_contact_sheet_of_gin_files(corpus, tmp_path, capsys):
   out = tmp_path / "sheet.html"
   run = ["--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
   run += [f"--gin.DATA_DIR={corpus}", "--gin.CaptionStream.languages=['en', 'de']", "--gin.BATCH_SIZE=8"]
@@ -100,7 +100,7 @@ def test_show_the_stream_of_a_run(corpus, tmp_path, capsys):
     (["check", "absent", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )
-def test_bad_usage_is_one_line(arguments, message, capsys):
+def test_data_check_and_show_usage_errors_are_one_line(arguments, message, capsys):
   assert _run(*arguments) == 2
   error = capsys.readouterr().err
   assert message in error and error.strip().count("\n") == 0

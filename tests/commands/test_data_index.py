@@ -24,7 +24,7 @@ def contents(folder):
   return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
+def test_data_index_of_a_corpus_with_its_vocabulary(tmp_path, tiny_dir, capsys):
   corpus = shutil.copytree(tiny_dir, tmp_path / "corpus")
   assert cli.main(["data", "index", str(corpus)]) == 0
   printed = capsys.readouterr()
@@ -43,14 +43,14 @@ def test_a_corpus_with_its_own_vocabulary(tmp_path, tiny_dir, capsys):
     (["{tiny}", "--processes=0"], "--processes=0: give a number from 1"),
   ],
 )
-def test_wrong_use_is_one_line(tmp_path, tiny_dir, capsys, arguments, words):
+def test_data_index_usage_errors_are_one_line(tmp_path, tiny_dir, capsys, arguments, words):
   (tmp_path / "empty").mkdir()
   places = {"empty": tmp_path / "empty", "tiny": tiny_dir}
   assert cli.main(["data", "index", *(argument.format(**places) for argument in arguments)]) == 2
   assert words in capsys.readouterr().err
 
 
-def test_a_corpus_of_an_earlier_version_is_indexed(tmp_path, tiny_dir, capsys):
+def test_data_index_of_a_corpus_of_an_earlier_version(tmp_path, tiny_dir, capsys):
   corpus = shutil.copytree(tiny_dir, tmp_path / "corpus")
   (corpus / "vocabulary.model").unlink()
   (index,) = corpus.glob("*.index")
@@ -62,7 +62,7 @@ def test_a_corpus_of_an_earlier_version_is_indexed(tmp_path, tiny_dir, capsys):
   assert index.read_bytes() == built and not (corpus / "lengths").exists()
 
 
-def test_records_that_cannot_be_indexed(tmp_path, tiny_dir, capsys, monkeypatch):
+def test_data_index_refuses_unsuitable_array_records(tmp_path, tiny_dir, capsys, monkeypatch):
   monkeypatch.setattr(record_writer, "_WRITER_OPTIONS", "group_size:1")  # as `tfds build` writes them
   monkeypatch.setattr(record_writer, "_read_back", lambda *arguments: "")
   corpus = tiny_corpus.write_corpus(tmp_path, [tiny_corpus.tiny_record(0)], train_vocabulary=False)
@@ -74,7 +74,7 @@ def test_records_that_cannot_be_indexed(tmp_path, tiny_dir, capsys, monkeypatch)
   assert "the records have no index, which only a bucket needs" in capsys.readouterr().out
 
 
-def test_a_corpus_in_a_bucket_is_indexed(store, tmp_path, tiny_dir, capsys, monkeypatch):
+def test_data_index_of_a_corpus_in_a_bucket(store, tmp_path, tiny_dir, capsys, monkeypatch):
   monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
   corpus = shutil.copytree(tiny_dir, store.folder / "tiny")
   (index,) = corpus.glob("*.index")
@@ -89,7 +89,7 @@ def test_a_corpus_in_a_bucket_is_indexed(store, tmp_path, tiny_dir, capsys, monk
   assert not [name for name in store.names() if name.endswith(".part")]
 
 
-def test_a_build_with_a_vocabulary_writes_what_the_command_writes(tmp_path, tiny_dir):
+def test_data_build_vocabulary_equals_data_index(tmp_path, tiny_dir):
   release = releases.write_coco35l(tmp_path / "release", images=5, dev=2, languages=("de", "th"))
   model = f"{tiny_dir}/vocabulary.model"
   build = ["data", "build", "coco35l", f"--release={release.folder}", "--processes=1"]

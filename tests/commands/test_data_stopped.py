@@ -91,7 +91,7 @@ def judged(code, said, number, done):
   "number, after",
   [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.5), pytest.param(signal.SIGINT, 4.0, marks=pytest.mark.full)],
 )
-def test_build(number, after, tmp_path):
+def test_data_build_stops_on_sigint_and_sigterm(number, after, tmp_path):
   release = releases.write_coco35l(tmp_path / "release", images=100, dev=4, languages=("de", "th"))
   arguments = [f"--{part}={path}" for part, path in release.paths.items()]
   arguments = ["data", "build", "coco35l", f"--out={tmp_path}/out", *arguments]
@@ -114,7 +114,7 @@ def corpus(tmp_path_factory):
     pytest.param(signal.SIGTERM, 0.5, marks=pytest.mark.full),
   ],
 )
-def test_check(number, after, corpus, tmp_path):
+def test_data_check_stops_on_sigint_and_sigterm(number, after, corpus, tmp_path):
   out = tmp_path / "out"
   code, said = stopped(
     ["data", "check", str(corpus), f"--out={out}", "--processes=2"], number, after, tmp_path / "log"

@@ -14,7 +14,7 @@ def corpus(tmp_path_factory):
   return folder
 
 
-def test_a_vocabulary_of_any_corpus(corpus, tmp_path):
+def test_data_vocabulary_of_a_corpus(corpus, tmp_path):
   out = tmp_path / "own.model"
   assert cli.main(["data", "vocabulary", str(corpus), f"--out={out}", "--size=600"]) == 0
   vocabulary = Vocabulary(str(out))
@@ -23,7 +23,7 @@ def test_a_vocabulary_of_any_corpus(corpus, tmp_path):
   assert not vocabulary.has_language_piece("pt-BR")
 
 
-def test_a_vocabulary_of_some_languages(corpus, tmp_path):
+def test_data_vocabulary_of_selected_languages(corpus, tmp_path):
   out = tmp_path / "thai.model"
   arguments = [str(corpus), f"--out={out}", "--size=400", "--languages=th"]
   assert cli.main(["data", "vocabulary", *arguments]) == 0
@@ -41,6 +41,6 @@ def test_a_vocabulary_of_some_languages(corpus, tmp_path):
     (["--languages=xx"], "unknown language 'xx'"),
   ],
 )
-def test_errors_are_of_one_line(corpus, tmp_path, arguments, said, capsys):
+def test_data_vocabulary_errors_are_one_line(corpus, tmp_path, arguments, said, capsys):
   assert cli.main(["data", "vocabulary", str(corpus), f"--out={tmp_path / 'own.model'}", *arguments]) == 2
   assert said in capsys.readouterr().err

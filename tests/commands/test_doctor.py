@@ -26,7 +26,7 @@ def machine(monkeypatch):
   monkeypatch.setattr(doctor, "device", lambda: {"platform": "tpu", "kinds": ["TPU v4"] * 4})
 
 
-def test_one_screen_that_a_terminal_of_80_columns_shows(machine, monkeypatch, capsys):
+def test_doctor_output_fits_80_columns(machine, monkeypatch, capsys):
   monkeypatch.setenv("XLA_FLAGS", "--xla_x=" + "1" * 100)
   assert cli.main(["doctor"]) == 0
   lines = capsys.readouterr().out.splitlines()
@@ -36,7 +36,7 @@ def test_one_screen_that_a_terminal_of_80_columns_shows(machine, monkeypatch, ca
   assert "device    tpu: 4 x TPU v4" in lines
 
 
-def test_json_is_for_programs(machine, capsys):
+def test_doctor_json_output(machine, capsys):
   assert cli.main(["doctor", "--json"]) == 0
   found = json.loads(capsys.readouterr().out)
   assert found["packages"]["numpy"] and found["extras"]["train"] == [] and "bucket" not in found
@@ -44,7 +44,7 @@ def test_json_is_for_programs(machine, capsys):
   assert set(found["free_disk"]) >= {os.getcwd()}
 
 
-def test_a_bucket_is_checked_as_launch_does(machine, monkeypatch, capsys):
+def test_doctor_checks_that_a_bucket_is_writable(machine, monkeypatch, capsys):
   asked = []
   monkeypatch.setattr(buckets, "check_writable", asked.append)
   assert cli.main(["doctor", "--bucket=gs://b/runs"]) == 0
@@ -68,13 +68,13 @@ def test_a_bucket_is_checked_as_launch_does(machine, monkeypatch, capsys):
     ("import time; time.sleep(60)", "jax does not answer within 0.5 s"),
   ],
 )
-def test_a_jax_that_fails_or_waits_does_not_stop_the_report(monkeypatch, code, problem):
+def test_doctor_reports_a_failing_or_hanging_jax(monkeypatch, code, problem):
   monkeypatch.setattr(doctor, "_ASK_JAX", code)
   monkeypatch.setattr(doctor, "_JAX_SECONDS", 0.5 if "sleep" in code else 120)
   assert doctor.device()["problem"].startswith(problem)
 
 
-def test_works_with_scoring_alone():
+def test_doctor_works_without_training_packages():
   code = """
 import json, sys
 from tests import absent
@@ -92,13 +92,13 @@ sys.exit(cli.main(["doctor", "--bucket=gs://b/runs", "--json"]))
   assert "jax" in found["extras"]["train"] and "needs the extra train" in found["bucket"]["refused"]
 
 
-def test_knows_the_extras_of_setup_py(monkeypatch):
+def test_doctor_extras_equal_setup_py(monkeypatch):
   assert set(extras.MODULES) | set(extras.OPTIONS) == set(setup_py.extras()) - _OF_DEVELOPERS
   monkeypatch.setattr(platforms, "cuda_installed", lambda: True)
   assert doctor.missing("cuda") == []  # whichever of its plugins is there
 
 
-def test_the_forms_for_issues_ask_for_it():
+def test_issue_templates_ask_for_doctor_output():
   forms = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
   assert [form.name for form in forms] == ["bug.yml", "config.yml", "question.yml"]
   for form in forms:

@@ -51,7 +51,7 @@ def _scores(folder):
   return ["--scores", *(f"{name}={folder}/{name}" for name in "ABC")]
 
 
-def test_table_6_of_the_paper_is_one_command(capsys, tmp_path):
+def test_human_sxs_reproduces_table_6_of_the_paper(capsys, tmp_path):
   assert _run("sxs", "--comparisons=paper", "--resamples=20", f"--out={tmp_path}/out") == 0
   assert ["Kendall", "ALL", "130", "0.70"] in [
     line.split()[:4] for line in capsys.readouterr().out.splitlines()
@@ -59,7 +59,7 @@ def test_table_6_of_the_paper_is_one_command(capsys, tmp_path):
   assert json.loads((tmp_path / "out/correlations.json").read_text())["points"]["ALL"] == 130
 
 
-def test_own_comparisons_are_shown_by_group_and_for_all(folder, capsys):
+def test_human_sxs_of_comparison_files_by_group(folder, capsys):
   assert (
     _run("sxs", "--comparisons", f"CORE={folder}/core.csv", f"EXT={folder}/ext.csv", "--resamples=0") == 0
   )
@@ -67,7 +67,7 @@ def test_own_comparisons_are_shown_by_group_and_for_all(folder, capsys):
   assert rows == [["Pearson", "ALL", "10"], ["Pearson", "CORE", "6"], ["Pearson", "EXT", "4"]]
 
 
-def test_ratings_are_tallied_and_held_against_scores(folder, capsys):
+def test_human_sxs_correlates_ratings_with_scores(folder, capsys):
   assert (
     _run("sxs", f"--ratings={folder}/ratings.jsonl", *_scores(folder), "--baseline=A", f"--out={folder}/out")
     == 0
@@ -87,7 +87,7 @@ def test_ratings_are_tallied_and_held_against_scores(folder, capsys):
 @pytest.mark.parametrize(
   ("action", "file", "apart"), [("sxs", "ratings.jsonl", "rater"), ("thumb", "thumb.jsonl", "SYS")]
 )
-def test_ratings_of_several_files_are_those_of_one(folder, capsys, action, file, apart):
+def test_human_ratings_in_several_files_equal_a_single_file(folder, capsys, action, file, apart):
   parts = {}
   for line in (folder / file).read_text().splitlines(keepends=True):
     parts.setdefault(json.loads(line)[apart], []).append(line)
@@ -102,7 +102,7 @@ def test_ratings_of_several_files_are_those_of_one(folder, capsys, action, file,
   assert "before (" in capsys.readouterr().err
 
 
-def test_scores_that_were_made_in_other_ways_are_refused(folder, capsys):
+def test_human_sxs_refuses_scores_with_another_signature(folder, capsys):
   table = json.loads((folder / "B/table.json").read_text())
   (folder / "B/table.json").write_text(json.dumps({**table, "signature": "tokenizer:y"}))
   assert _run("sxs", f"--ratings={folder}/ratings.jsonl", *_scores(folder)) == 2
@@ -111,7 +111,7 @@ def test_scores_that_were_made_in_other_ways_are_refused(folder, capsys):
   )
 
 
-def test_thumb_shows_means_counts_and_correlations(folder, capsys):
+def test_human_thumb_shows_means_counts_and_correlations(folder, capsys):
   named = [f"--ratings={folder}/thumb.jsonl", f"--references={folder}/references.jsonl"]
   assert _run("thumb", *named, "--human=Human", "--metrics=cider_d,rouge_l", "--resamples=20") == 0
   shown = capsys.readouterr().out
@@ -119,12 +119,12 @@ def test_thumb_shows_means_counts_and_correlations(folder, capsys):
     assert heading in shown
 
 
-def test_thumb_needs_no_references_for_the_means(folder, capsys):
+def test_human_thumb_without_references_shows_means(folder, capsys):
   assert _run("thumb", f"--ratings={folder}/thumb.jsonl") == 0
   assert "Correlation" not in capsys.readouterr().out
 
 
-def test_the_released_ratings_give_the_papers_tables(capsys):
+def test_human_thumb_reproduces_the_papers_tables(capsys):
   if not _THUMB.is_dir():
     pytest.skip("the released ratings are not beside this checkout (../shared/thumb)")
   named = [f"--ratings={_THUMB}/mscoco_THumB-1.0.jsonl", f"--references={_THUMB}/mscoco_references.json"]
@@ -177,14 +177,14 @@ def test_the_released_ratings_give_the_papers_tables(capsys):
     (["sxz"], "sxz"),
   ],
 )
-def test_bad_usage_is_one_line_and_exits_2(folder, arguments, message, capsys):
+def test_human_sxs_and_thumb_usage_errors_are_one_line(folder, arguments, message, capsys):
   assert _run(*(argument.replace("{}", str(folder)) for argument in arguments)) == 2
   captured = capsys.readouterr()
   assert captured.err.startswith("xmcap: error: ") and captured.err.count("\n") == 1
   assert message in captured.err and not captured.out
 
 
-def test_a_csv_of_ratings_beyond_the_limit_is_one_line(tmp_path, monkeypatch, capsys):
+def test_human_ratings_csv_over_the_size_limit_is_refused(tmp_path, monkeypatch, capsys):
   monkeypatch.setattr(inputs, "MAX_DOCUMENT", 1 << 20)
   path, row = tmp_path / "ratings.csv", "k,en,r,A,B,1\n"
   path.write_text("image/key,language,rater,left,right,rating\n" + row + "\n" * (1 << 20))
@@ -192,7 +192,7 @@ def test_a_csv_of_ratings_beyond_the_limit_is_one_line(tmp_path, monkeypatch, ca
   assert capsys.readouterr().err == f"xmcap: error: {path}: over 1 MiB in one piece; give JSONL instead\n"
 
 
-def test_a_rating_page_is_made_from_coco_files(tmp_path, capsys):
+def test_human_rate_reads_coco_files(tmp_path, capsys):
   images = [{"id": 7, "file_name": "COCO_val2014_000000000007.jpg"}]
   annotations = [{"image_id": 7, "id": 1, "caption": "a hound on sand"}]
   (tmp_path / "r.json").write_text(json.dumps({"images": images, "annotations": annotations}))
@@ -214,7 +214,7 @@ def test_a_rating_page_is_made_from_coco_files(tmp_path, capsys):
 @pytest.mark.parametrize(
   "name", ["ratings.jsonl", "core.csv", "A/table.json", "thumb.jsonl", "references.jsonl"]
 )
-def test_mutated_files_give_a_result_or_one_line(folder, name, capsys):
+def test_human_mutated_input_files_give_a_result_or_an_error_line(folder, name, capsys):
   rng = random.Random(name)
   content = (folder / name).read_bytes()
   commands = {
@@ -250,7 +250,7 @@ def _mutated(content, rng):
   return b"\n".join([*lines[:number], *changed, *lines[number + 1 :]])
 
 
-def test_the_same_command_gives_the_same_bytes_whatever_the_hash_seed(folder):
+def test_human_output_is_independent_of_the_hash_seed(folder):
   code = """
 import sys
 from xmcap import cli
@@ -274,7 +274,7 @@ cli.main(["human", "thumb", *thumb, *options])
 
 
 @pytest.mark.parametrize("action", ["sxs", "thumb", "rubric"])
-def test_help_imports_nothing_heavy(action):
+def test_human_help_imports_no_heavy_package(action):
   code = f"""
 import sys
 from xmcap import cli

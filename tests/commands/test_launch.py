@@ -38,7 +38,9 @@ _PLACE = ["--name=bb", "--project=my-project", "--zone=us-central2-b"]
   ],
 )
 @pytest.mark.parametrize("dry", [[], ["--dry_run"]])
-def test_bad_usage_is_one_line_and_sends_nothing(words, message, dry, capsys, monkeypatch, tmp_path):
+def test_launch_usage_errors_are_one_line_and_start_nothing(
+  words, message, dry, capsys, monkeypatch, tmp_path
+):
   monkeypatch.setenv("PATH", str(tmp_path))  # Nothing can be run by mistake.
   assert cli.main(["launch", *words[:1], *dry, *words[1:]]) == 2
   printed = capsys.readouterr()
@@ -46,7 +48,7 @@ def test_bad_usage_is_one_line_and_sends_nothing(words, message, dry, capsys, mo
 
 
 @pytest.mark.parametrize("code", [1, 2, 75, 137])
-def test_local_ends_with_the_code_of_the_run(code, tmp_path, capsys):
+def test_launch_local_exits_with_the_code_of_the_run(code, tmp_path, capsys):
   program = tmp_path / "program"
   program.write_text(f"#!/bin/sh\nexit {code}\n")
   program.chmod(0o755)
@@ -54,7 +56,7 @@ def test_local_ends_with_the_code_of_the_run(code, tmp_path, capsys):
   assert f"exit code {code}" in capsys.readouterr().err
 
 
-def test_local_gives_the_command_its_options_and_variables(tmp_path, capsys):
+def test_launch_local_passes_options_and_variables(tmp_path, capsys):
   program = tmp_path / "program"
   program.write_text('#!/bin/sh\nprintf "%s|" "$A" "$@"\n')
   program.chmod(0o755)
@@ -66,7 +68,7 @@ def test_local_gives_the_command_its_options_and_variables(tmp_path, capsys):
   assert capsys.readouterr().out == "[0] b c|train|--gin_file=a b|--|--processes=7|\n"
 
 
-def test_local_runs_the_xmcap_that_is_installed_not_a_folder_of_its_name(tmp_path):
+def test_launch_local_runs_the_installed_xmcap(tmp_path):
   """A clone has such a folder, which lacks what an install adds."""
   (tmp_path / "xmcap").mkdir()
   (tmp_path / "xmcap/__init__.py").write_text("raise ImportError('the folder of the clone')")
@@ -78,6 +80,6 @@ def test_local_runs_the_xmcap_that_is_installed_not_a_folder_of_its_name(tmp_pat
   assert done.returncode == 0 and "[0] usage: xmcap train" in done.stdout, done.stderr
 
 
-def test_local_runs_this_xmcap(capsys):
+def test_launch_local_runs_xmcap_train(capsys):
   assert cli.main(["launch", "local", "--processes=1", "--", "train", "--help"]) == 0
   assert "[0] usage: xmcap train" in capsys.readouterr().out.replace("cli.py", "xmcap")

@@ -50,7 +50,7 @@ def check(parsers):
   return lambda words, place=POD: launch_checks.check(parsers, words, place)
 
 
-def test_a_whole_command_passes_and_says_what_was_not_seen(check, capsys):
+def test_launch_check_passes_and_names_what_is_unchecked(check, capsys):
   before = dict(os.environ)
   assert check(_WHOLE) == "gs://b/run"
   said = capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_a_whole_command_passes_and_says_what_was_not_seen(check, capsys):
 @pytest.mark.parametrize(
   ("slice_type", "offered"), [("v4-128", True), ("v4-129", False), ("v4-100", False), ("v2-8", True)]
 )
-def test_a_slice_that_no_cloud_has_is_refused(check, slice_type, offered):
+def test_launch_check_refuses_unknown_tpu_slices(check, slice_type, offered):
   place = dataclasses.replace(POD, slice_type=slice_type)
   if offered:
     check(_WHOLE, place)
@@ -132,13 +132,13 @@ def test_a_slice_that_no_cloud_has_is_refused(check, slice_type, offered):
     (["embed", "--nothing"], "nothing"),
   ],
 )
-def test_what_would_fail_is_refused(check, words, message):
+def test_launch_check_refuses_commands_that_would_fail(check, words, message):
   with pytest.raises(UsageError) as error:
     check(words)
   assert message in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
-def test_nothing_is_created_for_a_command_that_would_fail(capsys, monkeypatch, tmp_path):
+def test_launch_creates_no_tpu_for_a_command_that_would_fail(capsys, monkeypatch, tmp_path):
   monkeypatch.setenv("PATH", str(tmp_path))
   where = ["tpu-vm", "--name=bb", "--project=p", "--zone=z", "--accelerator_type=v4-128", "--install=xmcap"]
   assert cli.main(["launch", *where, "--", *_BB]) == 2
@@ -158,7 +158,7 @@ def _documented():
 
 
 @pytest.mark.parametrize("arguments", _documented(), ids=lambda arguments: arguments[1])
-def test_a_documented_launch_passes_its_dry_run(arguments, capsys):
+def test_launch_commands_in_docs_pass_the_dry_run(arguments, capsys):
   pathlib.Path("xmcap-0.1.0-py3-none-any.whl").touch()
   arguments = [re.sub(r"^--install=.*", "--install=xmcap-0.1.0-py3-none-any.whl", word) for word in arguments]
   assert cli.main(arguments) == 0, capsys.readouterr().err
@@ -188,12 +188,12 @@ def inputs(tmp_path):
   return tmp_path
 
 
-def test_weights_that_bring_their_model_fit(check, shared, inputs, capsys):
+def test_launch_check_accepts_weights_with_model_json(check, shared, inputs, capsys):
   assert check(frozen("vit"), shared) == "runs/folder"
   assert "vit/model.json: ViTConfig.activation" in capsys.readouterr().err
 
 
-def test_weights_of_another_shape_are_refused(check, shared, inputs):
+def test_launch_check_refuses_weights_of_another_shape(check, shared, inputs):
   other = ViTConfig(16, 1, 32, 2, 4, 12, "tok")
   (inputs / "other").mkdir()
   (inputs / "other/model.json").write_text(
@@ -206,7 +206,7 @@ def test_weights_of_another_shape_are_refused(check, shared, inputs):
 
 
 @pytest.mark.parametrize("name", ["data", "spiece.model", "vit"])
-def test_inputs_that_are_missing_are_refused(check, shared, inputs, name):
+def test_launch_check_refuses_missing_inputs(check, shared, inputs, name):
   path = inputs / name
   shutil.rmtree(path) if path.is_dir() else path.unlink()
   with pytest.raises(UsageError, match=f"{name}: .*{name} does not exist"):
@@ -236,20 +236,20 @@ def in_bucket(*more):
   return [*frozen("vit", "--gin.MODEL_DIR=gs://my-bucket/run"), "--gin_file=own.gin", *more]
 
 
-def test_files_are_found_in_the_folder_of_files(check, bucket):
+def test_launch_check_finds_files_in_a_bucket(check, bucket):
   folder, checked = bucket
   assert check(in_bucket(), IN_BUCKET) == "gs://my-bucket/run"
   assert checked == ["gs://my-bucket/run"]
 
 
-def test_weights_in_a_bucket_are_compared_by_their_header(check, bucket):
+def test_launch_check_reads_safetensors_header_in_a_bucket(check, bucket):
   folder, _ = bucket
   save_file({"vit/embedding/kernel": np.zeros((3, 3), np.float32)}, folder / "vit/params.safetensors")
   with pytest.raises(UsageError, match="vit/embedding/kernel"):
     check(in_bucket(), IN_BUCKET)
 
 
-def test_what_is_missing_in_the_bucket_is_refused(check, bucket):
+def test_launch_check_refuses_files_missing_in_a_bucket(check, bucket):
   folder, _ = bucket
   (folder / "spiece.model").unlink()
   with pytest.raises(

@@ -18,12 +18,12 @@ def clean():
   gin.clear_config()
 
 
-def test_dry_run_needs_gin_files(capsys):
+def test_train_dry_run_needs_gin_files(capsys):
   assert cli.main(["train", "--dry_run"]) == 2
   assert "needs gin files" in capsys.readouterr().err
 
 
-def test_explain_prints_and_checks_nothing(capsys):
+def test_train_explain_prints_without_checks(capsys):
   assert (
     cli.main(
       ["train", "--gin_file=models/bb.gin", "--gin_file=runs/train_coco35l.gin", "--dry_run", "--explain"]
@@ -34,7 +34,7 @@ def test_explain_prints_and_checks_nothing(capsys):
   assert "PRETRAINED = ()" in out and "FAILED" not in out
 
 
-def test_dry_run_of_a_run_without_data_fails_in_lines(tmp_path, capsys):
+def test_train_dry_run_without_data_reports_problems(tmp_path, capsys):
   code = cli.main(
     [
       "train",
@@ -71,7 +71,7 @@ TRAIN = ["train", "--gin_file=models/tiny.gin", "--gin_file=runs/train_coco35l.g
     (UsageError("no such"), 2, "xmcap: error: no such\n"),
   ],
 )
-def test_exit_codes(monkeypatch, capsys, result, code, line):
+def test_train_exit_codes(monkeypatch, capsys, result, code, line):
   def train(**_):
     if isinstance(result, Exception):
       raise result
@@ -84,7 +84,7 @@ def test_exit_codes(monkeypatch, capsys, result, code, line):
 
 
 @pytest.mark.parametrize(("options", "step"), [([], None), (["--step=7"], 7)])
-def test_eval_takes_the_step_that_is_asked_for(monkeypatch, options, step):
+def test_eval_step_option(monkeypatch, options, step):
   asked = []
   monkeypatch.setattr(model_dir, "parse", lambda *_: None)
   monkeypatch.setattr(model_dir, "evaluate", lambda step=None: asked.append(step))
@@ -93,7 +93,7 @@ def test_eval_takes_the_step_that_is_asked_for(monkeypatch, options, step):
 
 
 @pytest.mark.parametrize("options", [["--num_processes=2"], ["--process_id=0", "--num_processes=2"]])
-def test_the_three_options_of_processes_go_together(capsys, options):
+def test_train_distributed_options_are_all_or_none(capsys, options):
   assert cli.main([*TRAIN, *options]) == 2
   assert "give all three of --coord" in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def test_the_three_options_of_processes_go_together(capsys, options):
 @pytest.mark.parametrize(
   "given", [[], ["--from_scratch"], ["--other_data"], ["--from_scratch", "--other_data"]]
 )
-def test_what_a_start_is_allowed_reaches_the_run_the_dry_run_and_every_process(monkeypatch, capsys, given):
+def test_train_start_options_reach_run_dry_run_and_processes(monkeypatch, capsys, given):
   asked = []
 
   def noted(start=None, **arguments):
@@ -121,6 +121,6 @@ def test_what_a_start_is_allowed_reaches_the_run_the_dry_run_and_every_process(m
   assert len(commands) == 2 and all(option in line for line in commands for option in given)
 
 
-def test_no_gin_file_can_hold_what_a_start_is_allowed(capsys):
+def test_train_start_options_are_not_gin_parameters(capsys):
   assert cli.main([*TRAIN, "--gin.train.from_scratch=True"]) == 2
   assert "from_scratch" in capsys.readouterr().err

@@ -96,7 +96,7 @@ _SHOW = "data show corpus --image_size=16 --target_length=16 --count=2"
     ("convert --input=weights --out=new", "new/.xmcap.lock"),
   ],
 )
-def test_a_second_writer_is_refused_by_name(here, capsys, command, lock):
+def test_locked_output_refuses_a_second_writer(here, capsys, command, lock):
   if command.startswith("compare"):
     assert cli.main([*_SCORE.split(), "--out=scored"]) == 0
     capsys.readouterr()
@@ -116,7 +116,7 @@ def no_configuration():
   gin.clear_config()
 
 
-def test_a_second_run_in_a_model_folder_is_refused(here, capsys, no_configuration):
+def test_locked_model_folder_refuses_a_second_run(here, capsys, no_configuration):
   train = ["train", "--gin_file=models/tiny.gin", "--gin_file=data/emoji36.gin", "--gin_file=runs/train.gin"]
   with _locked(here / "model" / ".xmcap.lock"):
     assert cli.main([*train, "--gin.MODEL_DIR=model", "--gin.DATA_DIR=corpus"]) == 1
@@ -167,7 +167,7 @@ def test_a_second_run_in_a_model_folder_is_refused(here, capsys, no_configuratio
     ("convert --input=run --out=link/../run", "--out=link/../run: would overwrite the input --input=run"),
   ],
 )
-def test_an_output_that_is_an_input_is_refused(here, capsys, command, words):
+def test_output_equal_to_an_input_is_refused(here, capsys, command, words):
   (here / "link").symlink_to("corpus")
   os.makedirs("scored")
   if command.startswith("human sxs"):
@@ -179,7 +179,7 @@ def test_an_output_that_is_an_input_is_refused(here, capsys, command, words):
   assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
-def test_the_predictions_of_a_folder_can_be_scored_into_it_again(here, capsys):
+def test_score_into_the_folder_of_its_predictions(here, capsys):
   command = "score --references=references.jsonl --out=scored --processes=1 --pictures=none"
   assert cli.main([*command.split(), "--predictions=predictions.jsonl"]) == 0
   before = (here / "scored" / "predictions.jsonl").read_bytes()
@@ -187,7 +187,7 @@ def test_the_predictions_of_a_folder_can_be_scored_into_it_again(here, capsys):
   assert (here / "scored" / "predictions.jsonl").read_bytes() == before
 
 
-def test_where_a_report_cannot_be_made_the_older_comparison_stays(here, capsys):
+def test_failed_report_keeps_the_older_comparison(here, capsys):
   score = "score --references=references.jsonl --processes=1 --pictures=none"
   for name in ("predictions", "other"):
     assert cli.main([*score.split(), f"--predictions={name}.jsonl", f"--out={name}"]) == 0
@@ -198,14 +198,14 @@ def test_where_a_report_cannot_be_made_the_older_comparison_stays(here, capsys):
   assert {path.name: path.read_bytes() for path in (here / "both").iterdir()} == before
 
 
-def test_there_is_no_key_without_its_page(here, capsys):
+def test_human_rate_writes_no_key_without_its_page(here, capsys):
   (here / "new.html").mkdir()
   assert cli.main([*_RATE.split(), "--out=new.html"]) == 1
   assert "cannot write new.html" in capsys.readouterr().err
   assert not (here / "new.key.jsonl").exists()
 
 
-def test_of_two_builds_at_once_one_works_and_one_is_refused(tmp_path):
+def test_concurrent_builds_into_a_folder_are_refused(tmp_path):
   release = releases.write_xm3600(tmp_path / "release", images=30)
   command = [sys.executable, "-m", "xmcap.cli", "data", "build", "xm3600", f"--out={tmp_path / 'out'}"]
   command += [f"--{role}={path}" for role, path in release.paths.items()]

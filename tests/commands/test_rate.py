@@ -29,7 +29,7 @@ def rate(tmp_path, monkeypatch):
 _SYSTEMS = ("--predictions=base=base.jsonl", "--predictions=large=large.jsonl")
 
 
-def test_a_side_by_side_page_is_made_and_summed_up(rate, capsys, tmp_path):
+def test_human_rate_sxs_page_and_summary(rate, capsys, tmp_path):
   assert rate("--protocol=sxs", *_SYSTEMS, "--out=page.html", "--references=references.jsonl") == 0
   assert capsys.readouterr().out.splitlines() == [
     "page.html: 4 comparisons, 2 systems, 2 pictures, 2 languages, seed 0",
@@ -41,7 +41,7 @@ def test_a_side_by_side_page_is_made_and_summed_up(rate, capsys, tmp_path):
   assert (tmp_path / "page.html").exists() and (tmp_path / "page.key.jsonl").exists()
 
 
-def test_a_thumb_page_is_made_of_systems_named_in_one_option(rate, capsys):
+def test_human_rate_thumb_page_of_systems_in_a_single_option(rate, capsys):
   systems = ("--predictions", "base=base.jsonl", "large=large.jsonl")
   assert rate(*systems, "--protocol", "thumb", "--out", "page.html", "--limit=1", "--languages=en,de") == 0
   assert capsys.readouterr().out.splitlines()[:2] == [
@@ -50,7 +50,7 @@ def test_a_thumb_page_is_made_of_systems_named_in_one_option(rate, capsys):
   ]
 
 
-def test_ratings_are_joined(rate, capsys, tmp_path):
+def test_human_rate_joins_saved_ratings(rate, capsys, tmp_path):
   rate("--protocol=sxs", *_SYSTEMS, "--out=page.html", "--languages=de")
   items = [json.loads(line)["item"] for line in (tmp_path / "page.key.jsonl").read_text().splitlines()]
   for rater, rated in (("anna", items), ("bo", items[:1])):
@@ -73,7 +73,7 @@ def _write_captions(path, captions, language="en"):
   path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def test_equal_captions_are_ties_that_nobody_is_asked_about(rate, capsys, tmp_path):
+def test_human_rate_equal_captions_are_automatic_ties(rate, capsys, tmp_path):
   _write_captions(tmp_path / "a.jsonl", {"k0": "un caf\u00e9", "k1": "un chien", "k2": "un chat"}, "fr")
   _write_captions(tmp_path / "b.jsonl", {"k0": "un cafe\u0301 ", "k1": "une vache", "k2": "un cheval"}, "fr")
   with open(tmp_path / "a.jsonl", "a") as a, open(tmp_path / "b.jsonl", "a") as b:
@@ -103,7 +103,7 @@ def test_equal_captions_are_ties_that_nobody_is_asked_about(rate, capsys, tmp_pa
 
 
 @pytest.mark.parametrize("written", ["{}.jpg", "COCO_val2014_{:0>12}", "val2014/{:0>12}.png", "{:0>6}"])
-def test_keys_of_systems_and_pictures_are_matched(rate, capsys, tmp_path, written):
+def test_human_rate_matches_keys_of_systems_and_images(rate, capsys, tmp_path, written):
   captions = {str(number): f"a dog and {number} cats" for number in range(100, 105)}
   _write_captions(tmp_path / "a.jsonl", captions)
   _write_captions(tmp_path / "b.jsonl", {written.format(key): f"{text}!" for key, text in captions.items()})
@@ -138,7 +138,9 @@ _REFERENCES = [f"A {noun} in front of a house." for noun in _NOUNS]
     ("{}", True, None),
   ],
 )  # fmt: skip
-def test_residue_is_said_before_raters_see_it(rate, capsys, tmp_path, written, with_references, said):
+def test_human_rate_warns_of_markup_residue_in_captions(
+  rate, capsys, tmp_path, written, with_references, said
+):
   texts = {f"k{place:02}": text.lower() for place, text in enumerate(_REFERENCES)}
   _write_captions(tmp_path / "a.jsonl", {key: f"{text} {key}" for key, text in texts.items()})
   _write_captions(tmp_path / "b.jsonl", {key: written.format(text) for key, text in texts.items()})
@@ -150,7 +152,7 @@ def test_residue_is_said_before_raters_see_it(rate, capsys, tmp_path, written, w
   assert not said or said in notes[0]
 
 
-def test_tags_go_from_the_page_to_the_report(rate, capsys, tmp_path):
+def test_human_rate_coco_cn_tags_page_to_report(rate, capsys, tmp_path):
   (tmp_path / "more.txt").write_text("k1 猫 鸟\nk2 树 海\n", encoding="utf-8")
   tags = ("--predictions", "a=tags.txt", "b=more.txt", "--protocol=coco_cn_tags", "--language=zh", "--top=2")
   assert rate(*tags, "--out=page.html") == 0
@@ -215,7 +217,7 @@ def test_tags_go_from_the_page_to_the_report(rate, capsys, tmp_path):
     ),
   ],
 )
-def test_bad_usage_is_one_line_and_exits_2(rate, capsys, tmp_path, arguments, message):
+def test_human_rate_usage_errors_are_one_line(rate, capsys, tmp_path, arguments, message):
   assert rate(*arguments) == 2
   error = capsys.readouterr().err
   assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error

@@ -11,7 +11,7 @@ _HARMLESS = ("_HelpAction", "_StoreTrueAction")  # once or twice is the same
 
 
 @pytest.mark.parametrize("name", LEAVES)
-def test_every_option_of_one_value_refuses_a_repeat(name):
+def test_every_single_value_option_refuses_a_repeat(name):
   parser = LEAVES[name]
   for action in parser._option_string_actions.values():
     if type(action).__name__ not in (*_JOINING, *_HARMLESS):
@@ -52,7 +52,7 @@ def test_option_given_twice_is_refused(words, message, capsys):
   assert capsys.readouterr().err == f"xmcap: error: {message}\n"
 
 
-def test_repeated_gin_override_is_said(capsys):
+def test_repeated_gin_override_is_warned_of(capsys):
   rest = ["--gin.A=1", "--gin.B=2", "--gin.A=3"]
   assert base.overrides(argparse.Namespace(gin_file=[]), rest) == ["A=1", "B=2", "A=3"]
   said = "xmcap: --gin.A=1 has no effect: --gin.A=3 comes later and wins, as in t5x\n"

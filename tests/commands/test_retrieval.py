@@ -35,7 +35,7 @@ def _mrr(scores):
   return float(np.mean(1 / (scores >= np.diag(scores)[:, None]).sum(axis=1)))
 
 
-def test_the_weight_is_the_best_of_validation(tmp_path, capsys):
+def test_retrieval_fuse_weight_is_the_best_of_validation(tmp_path, capsys):
   held = _write(tmp_path)
   assert _run(tmp_path) == 0
   found = json.loads((tmp_path / "out/fused.json").read_text())
@@ -52,7 +52,7 @@ def test_the_weight_is_the_best_of_validation(tmp_path, capsys):
   assert f"w {found['w']:.2f}: MRR" in capsys.readouterr().out
 
 
-def test_chunks_change_nothing(tmp_path, monkeypatch):
+def test_retrieval_fuse_is_the_same_in_chunks(tmp_path, monkeypatch):
   _write(tmp_path)
   assert _run(tmp_path) == 0
   whole = (tmp_path / "out/fused.npy").read_bytes(), json.loads((tmp_path / "out/fused.json").read_text())
@@ -64,7 +64,7 @@ def test_chunks_change_nothing(tmp_path, monkeypatch):
   assert found["validation_mrr_by_w"] == pytest.approx(whole[1]["validation_mrr_by_w"])
 
 
-def test_no_score_of_the_test_is_read_while_the_weight_is_chosen(tmp_path, monkeypatch):
+def test_retrieval_fuse_chooses_the_weight_without_test_scores(tmp_path, monkeypatch):
   _write(tmp_path)
   read, chunks, write = [], score_matrices.Matrix.chunks, fusion.write
 
@@ -112,7 +112,7 @@ def _with_nan(scores):
     (lambda folder: None, ["--out=fused.npz"], "--out=fused.npz: a matrix is written as .npy"),
   ],
 )
-def test_bad_input_is_refused_in_one_line_and_nothing_is_written(tmp_path, capsys, change, more, message):
+def test_retrieval_fuse_input_errors_are_one_line(tmp_path, capsys, change, more, message):
   _write(tmp_path)
   change(tmp_path)
   assert _run(tmp_path, *more) == 2
@@ -121,7 +121,7 @@ def test_bad_input_is_refused_in_one_line_and_nothing_is_written(tmp_path, capsy
   assert not (tmp_path / "out").exists()
 
 
-def test_an_input_is_not_written_over(tmp_path, capsys):
+def test_retrieval_fuse_does_not_overwrite_an_input(tmp_path, capsys):
   _write(tmp_path)
   assert cli.main(["retrieval", "fuse", *_options(tmp_path), f"--out={tmp_path}/test_cl.npy"]) == 2
   assert "would overwrite the input --scores" in capsys.readouterr().err
@@ -143,7 +143,7 @@ def _run_scores(folder, *more):
   return cli.main(["retrieval", "scores", *changed([*given, f"--out={folder}/scores.npy"], more)])
 
 
-def test_scores_are_cosines_in_chunks(tmp_path, monkeypatch):
+def test_retrieval_scores_are_cosines_in_chunks(tmp_path, monkeypatch):
   held = _embeddings(tmp_path)
   monkeypatch.setattr(score_matrices, "_CELLS", 70)
   assert _run_scores(tmp_path) == 0
@@ -156,7 +156,7 @@ def test_scores_are_cosines_in_chunks(tmp_path, monkeypatch):
   np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), dot, atol=1e-5)
 
 
-def test_a_pool_in_a_big_file_is_ordered_by_its_ids(tmp_path, capsys):
+def test_retrieval_top_orders_a_pool_by_ids(tmp_path, capsys):
   """As FeatureData of COCO-CN's annotation system, whose `sent7` is line 7 from 0."""
   texts = [f"第{number}句" for number in range(12)]
   _, pool = _pool(tmp_path, texts)
@@ -180,7 +180,7 @@ def test_a_pool_in_a_big_file_is_ordered_by_its_ids(tmp_path, capsys):
     ({"candidates": np.array([{}])}, "a pickle"),
   ],
 )
-def test_bad_embeddings_are_refused_in_one_line(tmp_path, capsys, change, message):
+def test_retrieval_scores_refuse_malformed_embeddings(tmp_path, capsys, change, message):
   _embeddings(tmp_path, **change)
   assert _run_scores(tmp_path) == 2
   error = capsys.readouterr().err
@@ -205,7 +205,7 @@ def _top(folder, *more):
   return cli.main(["retrieval", "top", *changed([*read, "--language=zh", f"--out={folder}/top.jsonl"], more)])
 
 
-def test_the_nearest_sentences_are_those_of_scikit_learn(tmp_path, monkeypatch, capsys):
+def test_retrieval_top_equals_scikit_learn_nearest_neighbors(tmp_path, monkeypatch, capsys):
   from sklearn.neighbors import NearestNeighbors
 
   texts = [f"第{number}句" for number in range(30)]
@@ -223,7 +223,7 @@ def test_the_nearest_sentences_are_those_of_scikit_learn(tmp_path, monkeypatch, 
   assert suggested["p0"] == [texts[place] for place in places[0]]
 
 
-def test_equal_sentences_count_once_and_ties_keep_the_order_of_the_pool(tmp_path):
+def test_retrieval_top_deduplicates_and_keeps_pool_order_of_ties(tmp_path):
   _pool(tmp_path, ["a", "b", "a", "c", "d"])
   np.save(tmp_path / "pool.npy", np.array([[1, 0], [1, 1], [0, 1], [1, 1], [2, 2]], "f4"))
   np.save(tmp_path / "photos/pictures.npy", np.tile(np.array([1, 1], "f4"), (7, 1)))
@@ -241,7 +241,7 @@ def test_equal_sentences_count_once_and_ties_keep_the_order_of_the_pool(tmp_path
     (lambda folder: np.save(folder / "pool.npy", np.ones((3, 2), "f4")), "width 6, but candidates: width 2"),
   ],
 )
-def test_a_pool_that_does_not_fit_is_one_line(tmp_path, capsys, change, message):
+def test_retrieval_top_refuses_a_mismatched_pool(tmp_path, capsys, change, message):
   _pool(tmp_path, ["a", "b", "c"])
   change(tmp_path)
   assert _top(tmp_path) == 2

@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
   return folder
 
 
-def test_a_table_is_printed(folder, capsys):
+def test_runs_prints_a_table(folder, capsys):
   assert cli.main(["runs", str(folder), str(folder / "old")]) == 0
   out, err = capsys.readouterr()
   assert out.splitlines()[0].split()[:4] == ["run", "state", "step", "loss"]
@@ -28,13 +28,13 @@ def test_a_table_is_printed(folder, capsys):
   "arguments, said",
   [(["none"], "none: no metrics.jsonl"), (["old"], "give the MODEL_DIR of a run")],
 )
-def test_bad_use_is_one_line(folder, capsys, arguments, said):
+def test_runs_usage_errors_are_one_line(folder, capsys, arguments, said):
   code = cli.main(["runs", str(folder / arguments[0]), *arguments[1:]])
   error = capsys.readouterr().err
   assert code == 2 and said in error and error.count("\n") == 1
 
 
-def test_neither_jax_nor_tensorflow_is_needed(folder):
+def test_runs_needs_no_jax_or_tensorflow(folder):
   script = (
     "import sys; sys.modules['jax'] = sys.modules['tensorflow'] = None\n"
     "from xmcap import cli\n"

@@ -7,7 +7,7 @@ import pytest
 from xmcap.commands import base
 
 
-def test_says_at_once_and_again_what_is_done(capsys):
+def test_saying_prints_at_once_and_repeatedly(capsys):
   with base.saying("compiling", every=0.01):
     assert capsys.readouterr().err.splitlines()[0] == "compiling"
     deadline = time.monotonic() + 20
@@ -17,7 +17,7 @@ def test_says_at_once_and_again_what_is_done(capsys):
     assert "compiling: 0 s so far" in said
 
 
-def test_an_error_ends_it(capsys):
+def test_saying_ends_on_an_error(capsys):
   with pytest.raises(ValueError), base.saying("compiling", every=0.01):
     raise ValueError
   capsys.readouterr()

@@ -59,7 +59,7 @@ def test_score_prints_table_health_and_signature(folder, capsys):
   assert "health.csv" in capsys.readouterr().out and (folder / "bad" / "health.csv").exists()
 
 
-def test_short_options(folder, capsys):
+def test_score_short_options(folder, capsys):
   options = "-r references.jsonl -p good.jsonl -o short -m exact -t char"
   assert cli.main(["score", *options.split(), "--only_tables"]) == 0
   assert "tok:char#" in capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_short_options(folder, capsys):
     ("key.tsv", "image/key\tcaption\na1\ta red ball\nb2\t\nc3\ta dog on the beach\nd4\tthe sea at night\n"),
   ],
 )
-def test_text_and_csv_give_what_jsonl_gives(folder, capsys, name, text):
+def test_score_of_text_and_csv_equals_jsonl(folder, capsys, name, text):
   (folder / name).write_text(text, encoding="utf-8")
   _write_predictions("gap.jsonl", {"en": ["a red ball", "", *_TEXTS["en"][2:]]})
   given = ["-r", "references.jsonl", "-l", "en", "--no_health"]
@@ -86,7 +86,7 @@ def test_text_and_csv_give_what_jsonl_gives(folder, capsys, name, text):
   assert (folder / "ours/table.json").read_bytes() == (folder / "theirs/table.json").read_bytes()
 
 
-def test_references_in_a_zip_archive(folder, capsys):
+def test_score_references_in_a_zip(folder, capsys):
   with zipfile.ZipFile("captions.zip", "w") as archive:
     archive.write("references.jsonl", "captions.jsonl")
   arguments = ["--references=captions.zip", "--predictions=good.jsonl", "--out=zipped", "--only_tables"]
@@ -95,7 +95,7 @@ def test_references_in_a_zip_archive(folder, capsys):
   assert (folder / "zipped/table.json").read_bytes() == (folder / "good/table.json").read_bytes()
 
 
-def test_coco_files_name_their_language_on_the_command_line(folder, capsys):
+def test_score_of_coco_files_with_language_option(folder, capsys):
   annotations = {
     "images": [{"id": place} for place in range(4)],
     "annotations": [{"image_id": place, "caption": text} for place, text in enumerate(_TEXTS["en"])],
@@ -146,26 +146,26 @@ def test_coco_files_name_their_language_on_the_command_line(folder, capsys):
     (f"--baseline={'x' * 300}", "File name too long"),
   ],
 )
-def test_an_option_that_cannot_be_carried_out_is_one_line(folder, capsys, option, message):
+def test_score_invalid_options_are_one_line(folder, capsys, option, message):
   assert _score("good", option) == 2
   _fails(capsys, message)
 
 
 @pytest.mark.parametrize("length", [256, 5000])
-def test_a_name_that_is_too_long_for_a_disk_is_one_line(folder, capsys, length):
+def test_score_too_long_file_names_are_one_line(folder, capsys, length):
   arguments = ["--references=references.jsonl", "--predictions=good.jsonl", "--only_tables"]
   code = cli.main(["score", *arguments, f"--out={'x' * length}", f"--save_df={'y' * length}"])
   assert code == 1
   _fails(capsys, "File name too long")
 
 
-def test_a_caption_beyond_all_measure_is_one_line(folder, capsys):
+def test_score_refuses_a_too_long_caption(folder, capsys):
   _write_predictions("long.jsonl", {"en": ["a" * 10_001, *_TEXTS["en"][1:]], "de": _TEXTS["de"]})
   assert _score("long") == 2
   _fails(capsys, "long.jsonl: 1 caption of more than 10,000 characters (en a1, line 1: 10,001)")
 
 
-def test_compare_says_which_is_better(folder, capsys):
+def test_compare_prints_the_better_system(folder, capsys):
   assert _score("bad") == 0 and _score("good") == 0
   capsys.readouterr()
   arguments = ["compare", "bad", "ours=good", "--metrics=cider,cider_d", "--resamples=50", "--out=compared"]
@@ -180,7 +180,7 @@ def test_compare_says_which_is_better(folder, capsys):
   assert all(row["difference"] > 0 for row in differences)
 
 
-def test_tables_for_a_paper(folder):
+def test_score_latex_tables_with_columns_scale_and_title(folder):
   style = ["--columns=language,{}", "--scale=100", "--title=A & B"]
   assert _score("bad") == 0
   assert _score("good", style[0].format("cider_d"), *style[1:]) == 0
@@ -193,7 +193,7 @@ def test_tables_for_a_paper(folder):
   assert "<h1>A &amp; B</h1>" in (folder / "compared/report.html").read_text()
 
 
-def test_a_column_that_the_table_lacks_is_told_before_anything_is_scored(folder, capsys):
+def test_score_refuses_unknown_columns_before_scoring(folder, capsys):
   assert _score("good", "--columns=bleu_4") == 2
   _fails(
     capsys,
@@ -202,7 +202,7 @@ def test_a_column_that_the_table_lacks_is_told_before_anything_is_scored(folder,
   assert not (folder / "good").exists()
 
 
-def test_compare_refuses_other_words(folder, capsys):
+def test_compare_refuses_another_tokenizer(folder, capsys):
   assert _score("bad") == 0 and _score("good", "--tokenizer=char") == 0
   capsys.readouterr()
   assert cli.main(["compare", "bad", "good"]) == 2
@@ -233,19 +233,19 @@ def test_compare_refuses_other_words(folder, capsys):
     ),
   ],
 )
-def test_compare_of_what_cannot_be_is_one_line(folder, capsys, arguments, message):
+def test_compare_errors_are_one_line(folder, capsys, arguments, message):
   assert _score("good") == 0
   capsys.readouterr()
   assert cli.main(["compare", *arguments]) == 2
   _fails(capsys, message)
 
 
-def test_errors_about_options_do_not_name_the_files(folder, capsys):
+def test_score_option_errors_do_not_name_files(folder, capsys):
   assert _score("good", "--missing=drop") == 2
   assert capsys.readouterr().err == "xmcap: error: --missing=drop: choose refuse or empty\n"
 
 
-def test_pictures_that_are_not_found_are_counted(folder, capsys):
+def test_score_counts_images_not_found(folder, capsys):
   (folder / "images").mkdir()
   said = "xmcap: 0 of 4 pictures found in images: give the folder with KEY.jpg or KEY.png\n"
   assert _score("good", "--images=images") == 0
@@ -258,14 +258,14 @@ def test_pictures_that_are_not_found_are_counted(folder, capsys):
   assert capsys.readouterr().err == said.replace("0 of 4", "1 of 4")
 
 
-def test_nothing_is_said_of_pictures_that_no_report_shows(folder, capsys):
+def test_score_only_tables_does_not_look_for_images(folder, capsys):
   (folder / "images").mkdir()
   assert _score("good", "--images=images", "--only_tables") == 0
   assert _score("good", "--images=images", "--pictures=none") == 0
   assert capsys.readouterr().err == ""
 
 
-def test_a_comparison_says_what_was_missing_and_its_report_shows_it(folder, capsys):
+def test_compare_notes_missing_predictions_in_report(folder, capsys):
   _write_predictions("short.jsonl", {**_TEXTS, "de": _TEXTS["de"][:3]}, strict=False)
   assert _score("good") == 0 and _score("short", "--missing=empty") == 0
   capsys.readouterr()
@@ -286,7 +286,7 @@ def test_a_comparison_says_what_was_missing_and_its_report_shows_it(folder, caps
   )
 
 
-def test_captions_that_were_missing_in_the_folder_itself_are_empty_in_the_report(folder, capsys):
+def test_score_report_shows_missing_captions_as_empty(folder, capsys):
   (folder / "short").mkdir()
   _write_predictions("short/predictions.jsonl", {**_TEXTS, "de": _TEXTS["de"][:3]}, strict=False)
   options = ["--references=references.jsonl", "--predictions=short/predictions.jsonl", "--out=short"]
@@ -302,7 +302,7 @@ def test_captions_that_were_missing_in_the_folder_itself_are_empty_in_the_report
   assert cli.main(arguments) == 0
 
 
-def test_compare_refuses_references_of_something_else(folder, capsys):
+def test_compare_refuses_mismatched_references(folder, capsys):
   assert _score("bad") == 0 and _score("good") == 0
   _write_references("other.jsonl", {"en": _TEXTS["en"]})
   capsys.readouterr()
@@ -310,7 +310,7 @@ def test_compare_refuses_references_of_something_else(folder, capsys):
   _fails(capsys, "no de reference of a1")
 
 
-def test_figures_of_scores_and_of_differences_are_written(folder):
+def test_score_and_compare_write_plots(folder):
   for name in ("good", "bad"):
     assert _score(name, "--only_tables", "--metrics=cider", f"--plot={name}/scores.svg") == 0
     assert _score(name, "--bootstrap=20", "--metrics=cider", f"--plot={name}.pdf") == 0

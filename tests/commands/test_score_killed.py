@@ -33,7 +33,7 @@ def _gone(process) -> bool:
 
 
 @pytest.mark.parametrize("signals", [_SIGNALS[:2], pytest.param(_SIGNALS * 3, marks=pytest.mark.full)])
-def test_kills_at_any_time_leave_no_process(files, tmp_path, signals):
+def test_killed_score_leaves_no_process(files, tmp_path, signals):
   draw = random.Random(len(signals))
   for number in signals:
     _kill(_score(*files, tmp_path / "out"), number, draw.uniform(0, 2))
@@ -48,7 +48,7 @@ def _kill(process, number, seconds: float) -> None:
   assert _gone(process), number
 
 
-def test_a_killed_worker_is_one_line(files, tmp_path):
+def test_score_with_a_killed_worker_is_one_line(files, tmp_path):
   process = _score(*files, tmp_path / "out")
   assert sessions.wait(lambda: len(sessions.members(process.pid)) == 4)
   for worker in sessions.members(process.pid)[1:]:

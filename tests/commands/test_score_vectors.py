@@ -61,7 +61,7 @@ def fails(capsys, message):
   assert error.startswith("xmcap: error: ") and error.count("\n") == 1 and message in error, error
 
 
-def test_table_statistics_and_report_have_them_beside_fidelity(folder, capsys):
+def test_score_vector_metrics_in_table_statistics_and_report(folder, capsys):
   assert run("bad", METRICS, "--bootstrap=50") == 0
   held = json.loads((folder / "bad/table.json").read_text())
   assert held["metrics"] == ["cider_d", "clip_score", "ref_clip_score", "similarity_max", "similarity_mean"]
@@ -78,7 +78,7 @@ def test_table_statistics_and_report_have_them_beside_fidelity(folder, capsys):
   assert "RefCLIP-S" in report and "similarity (max)" in report and "<dt>Similarity</dt>" in report
 
 
-def test_a_caption_in_another_language_scores_nothing_if_one_asks_for_it(folder):
+def test_score_vector_metrics_with_wrong_language_zero(folder):
   assert run("bad", METRICS, "--wrong_language=zero", "--no_health") == 0
   scores = read_system(folder / "bad").statistics["en"]
   assert all(scores.image_scores(name)[0] == 0 for name in ("clip_score", "ref_clip_score", "similarity_max"))
@@ -86,13 +86,13 @@ def test_a_caption_in_another_language_scores_nothing_if_one_asks_for_it(folder)
   assert "another language scores about" not in (folder / "bad/table.md").read_text()
 
 
-def test_processes_do_not_matter(folder):
+def test_score_vector_metrics_are_independent_of_processes(folder):
   for processes in (1, 2):
     assert run("good", METRICS, f"--processes={processes}", out=f"out{processes}") == 0
   assert (folder / "out1/table.json").read_bytes() == (folder / "out2/table.json").read_bytes()
 
 
-def test_systems_are_compared_and_other_weights_are_refused(folder, capsys):
+def test_compare_vector_metrics_refuses_other_weights(folder, capsys):
   assert run("good") == run("bad") == 0
   (folder / "vectors").rename(folder / "other")
   written.write_card(folder / "other", weights="seed 1")
@@ -104,7 +104,7 @@ def test_systems_are_compared_and_other_weights_are_refused(folder, capsys):
   assert cli.main(["compare", "good", "again", "--metrics=cider_d", "--resamples=200"]) == 0  # of words
 
 
-def test_python_scores_the_same(folder):
+def test_score_function_equals_command_with_vectors(folder):
   assert run("good") == 0
   references = {key: {"en": [text]} for key, text in zip(KEYS, ENGLISH, strict=True)}
   predictions = {key: {"en": f"{text} today"} for key, text in zip(KEYS, ENGLISH, strict=True)}
@@ -127,13 +127,13 @@ def test_python_scores_the_same(folder):
     (("--metrics=clip_score", "--clean=all"), ""),
   ],
 )
-def test_what_does_not_fit_is_refused_before_scoring(folder, capsys, options, message):
+def test_score_refuses_mismatched_vectors_before_scoring(folder, capsys, options, message):
   assert run("good", *options) == (2 if message else 0)
   if message:
     fails(capsys, message)
 
 
-def test_captions_that_changed_after_they_were_embedded_are_refused(folder, capsys):
+def test_score_refuses_vectors_of_changed_captions(folder, capsys):
   write("good.jsonl", {"en": [f"{text}!" for text in ENGLISH]})
   assert run("good", "--metrics=similarity", "--languages=en") == 2
   fails(
@@ -141,7 +141,7 @@ def test_captions_that_changed_after_they_were_embedded_are_refused(folder, caps
   )
 
 
-def test_ratings_of_people_are_correlated_with_them(folder, capsys):
+def test_human_thumb_correlates_with_vector_metrics(folder, capsys):
   rows = [
     {"SYS": system, "seg_id": key, "hyp": text, "P": 1 + number % 5, "R": 3, "Fl": 0, "Con": 0, "Inc": 0}
     for system, of_system in (("M", [f"{text} today" for text in ENGLISH]), ("Human", ENGLISH))

@@ -27,7 +27,7 @@ def failed(capsys, *arguments):
 
 
 @pytest.mark.slow
-def test_captions_are_those_of_the_library(folder):
+def test_serve_captions_equal_load_captioner(folder):
   colours, codes = (10, 200), ["en", "th", "ar", "he", "zh"]
   searches = "--searches=greedy,beam:2,model,sample"
   with servers.real(folder, searches, "--batch_size=2", "--batch_languages=2") as server:
@@ -73,23 +73,23 @@ def test_captions_are_those_of_the_library(folder):
     ("--queue=0", "from 1"),
   ],
 )
-def test_a_wrong_option_is_one_line(tmp_path, capsys, option, words):
+def test_serve_option_errors_are_one_line(tmp_path, capsys, option, words):
   assert words in failed(
     capsys, f"--model_dir={tmp_path}", option, *([] if "port" in option else ["--port=0"])
   )
 
 
-def test_a_folder_without_a_model_is_one_line(tmp_path, capsys):
+def test_serve_refuses_a_folder_without_a_model(tmp_path, capsys):
   assert "not a model folder" in failed(capsys, f"--model_dir={tmp_path}", "--port=0")
 
 
-def test_a_malformed_file_of_familiar_pictures_is_one_line(folder, tmp_path, capsys):
+def test_serve_refuses_a_malformed_familiar_json(folder, tmp_path, capsys):
   shutil.copytree(folder, tmp_path / "model")
   (tmp_path / "model" / "familiar.json").write_text("{}")
   assert "familiar.json: cannot be read" in failed(capsys, f"--model_dir={tmp_path / 'model'}", "--port=0")
 
 
-def test_a_port_that_is_taken_is_one_line(tmp_path, capsys):
+def test_serve_refuses_a_port_in_use(tmp_path, capsys):
   from xmcap.serving import server
 
   with server.bind("127.0.0.1", 0) as other:
