@@ -113,14 +113,14 @@ def our_features(folder):
 
 
 @pytest.mark.parametrize("pool", ["map", "gap", "tok"])
-def test_features_by_the_definitions(tmp_path, convert, pool):
+def test_big_vision_vit_features_by_definition(tmp_path, convert, pool):
   weights = make(pool)
   out = convert(write(tmp_path / "vit.npz", weights))
   np.testing.assert_allclose(our_features(out), forward(weights, pool), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("prefix", ["params/", "opt/target/", "params/img/"])
-def test_prefixes_and_what_lies_beside(tmp_path, convert, prefix):
+def test_big_vision_npz_with_prefixes_and_other_arrays(tmp_path, convert, prefix):
   expected = params_of(convert(write(tmp_path / "plain.npz", make())))
   weights = {prefix + name: array for name, array in make().items()}
   weights |= {
@@ -133,7 +133,7 @@ def test_prefixes_and_what_lies_beside(tmp_path, convert, prefix):
   assert "head/kernel: the classifier" in convert.printed
 
 
-def test_stacked_layers(tmp_path, convert):
+def test_big_vision_npz_with_stacked_layers(tmp_path, convert):
   weights = make()
   expected = params_of(convert(write(tmp_path / "plain.npz", weights)))
   stacked = {name: array for name, array in weights.items() if "encoderblock_" not in name}
@@ -143,7 +143,7 @@ def test_stacked_layers(tmp_path, convert):
   same_trees(params_of(convert(write(tmp_path / "stacked.npz", stacked))), expected)
 
 
-def test_names_and_positions_of_the_code_before(tmp_path, convert):
+def test_big_vision_npz_with_older_names(tmp_path, convert):
   """Parts of a block numbered all together; positions in a module of their own, the class token's among them."""
   weights = make("tok")
   old = {}
@@ -160,26 +160,26 @@ def test_names_and_positions_of_the_code_before(tmp_path, convert):
   np.testing.assert_allclose(our_features(out), forward(weights, "tok"), rtol=0, atol=1e-4)
 
 
-def test_an_attention_pooling_that_was_inlined(tmp_path, convert):
+def test_big_vision_npz_with_inlined_map_head(tmp_path, convert):
   expected = params_of(convert(write(tmp_path / "plain.npz", make())))
   inlined = {name.removeprefix("MAPHead_0/"): array for name, array in make().items()}
   same_trees(params_of(convert(write(tmp_path / "vit.npz", inlined))), expected)
 
 
-def test_bfloat16_and_compressed(tmp_path, convert):
+def test_big_vision_npz_in_bfloat16_and_compressed(tmp_path, convert):
   weights = {name: array.astype(ml_dtypes.bfloat16) for name, array in make().items()}
   np.savez_compressed(tmp_path / "vit.npz", **weights)
   params = params_of(convert(tmp_path / "vit.npz"))["vit"]
   np.testing.assert_array_equal(params["position_embedding"], weights["pos_embedding"][0].astype(np.float32))
 
 
-def test_weights_in_the_other_byte_order_are_the_same(tmp_path, convert):
+def test_big_vision_npz_in_big_endian_byte_order(tmp_path, convert):
   expected = params_of(convert(write(tmp_path / "vit.npz", make())))
   np.savez(tmp_path / "swapped.npz", **{name: array.astype(">f4") for name, array in make().items()})
   same_trees(params_of(convert(tmp_path / "swapped.npz")), expected)
 
 
-def test_another_pool(tmp_path, convert):
+def test_big_vision_vit_with_another_pool(tmp_path, convert):
   weights = make()
   out = convert(write(tmp_path / "vit.npz", weights), "--pool=gap")
   assert "MAPHead_0/" in convert.printed and "pool 'gap' does without" in convert.printed
@@ -202,7 +202,7 @@ def test_another_pool(tmp_path, convert):
   ],
   ids=["missing", "shape", "extra", "positions", "square", "anchor", "object", "dtype"],
 )  # fmt: skip
-def test_what_does_not_fit_is_named(tmp_path, convert, change, message):
+def test_big_vision_npz_with_mismatched_arrays_is_refused(tmp_path, convert, change, message):
   weights = make()
   change(weights)
   assert message in convert(write(tmp_path / "vit.npz", weights), code=2)

@@ -24,7 +24,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
-def test_embeddings_and_logits_equal_big_vision(tmp_path, convert, kind):
+def test_dual_embeddings_and_logits_equal_big_vision(tmp_path, convert, kind):
   np.savez(tmp_path / "theirs.npz", **two_towers.weights(kind))
   folder = convert(tmp_path / "theirs.npz", "--part=dual")
   image, text, logits = embedded(folder, two_towers.images(), two_towers.TEXTS)
@@ -36,7 +36,7 @@ def test_embeddings_and_logits_equal_big_vision(tmp_path, convert, kind):
   assert "or its SentencePiece model as spiece.model, into --out" in convert.printed
 
 
-def test_stacked_layers_and_positions_added_twice(tmp_path, convert):
+def test_siglip_npz_with_stacked_layers_and_two_position_tables(tmp_path, convert):
   """SigLIP's files have stacked layers, and older ones a second table of positions in the encoder."""
   weights = two_towers.weights("siglip")
   np.savez(tmp_path / "plain.npz", **weights)
@@ -67,7 +67,7 @@ def test_stacked_layers_and_positions_added_twice(tmp_path, convert):
   ],
   ids=["other text tower", "map", "extra", "missing", "spaces"],
 )
-def test_what_does_not_fit_is_named(tmp_path, convert, change, message):
+def test_siglip_npz_with_mismatched_arrays_is_refused(tmp_path, convert, change, message):
   weights = two_towers.weights("siglip")
   change(weights)
   np.savez(tmp_path / "theirs.npz", **weights)

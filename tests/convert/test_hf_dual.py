@@ -77,7 +77,7 @@ def texts_of(kind, rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
+def test_dual_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
   torch = pytest.importorskip("torch")
   theirs = write_dual(tmp_path / "theirs", kind)
   folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
@@ -109,7 +109,7 @@ def test_embeddings_and_logits_equal_transformers(tmp_path, monkeypatch, kind):
 
 
 @pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
-def test_features_equal_the_pooled_output_of_transformers(tmp_path, kind):
+def test_dual_features_equal_transformers_pooled_output(tmp_path, kind):
   torch = pytest.importorskip("torch")
   theirs = write_dual(tmp_path / "theirs", kind)
   folder, rng = converted(tmp_path, kind), np.random.default_rng(0)
@@ -125,7 +125,7 @@ def test_features_equal_the_pooled_output_of_transformers(tmp_path, kind):
   np.testing.assert_allclose(features.read(out).vectors[0], pooled.mean(0), atol=1e-4)
 
 
-def test_a_configuration_of_2022_reads_texts_at_their_highest_id(tmp_path):
+def test_clip_config_with_eos_token_id_2_pools_at_the_highest_id(tmp_path):
   """eos_token_id 2, sizes as pairs, no projection_dim, and rows that pad the vocabulary: transformers' numbers."""
   torch = pytest.importorskip("torch")
   theirs = write_dual(tmp_path / "theirs", "CLIP", vocab_size=64, embed=512)
@@ -147,7 +147,7 @@ def test_a_configuration_of_2022_reads_texts_at_their_highest_id(tmp_path):
 
 
 @pytest.mark.parametrize("value", [[12, 16], [12, 12, 12], {"height": 12, "width": 16}])
-def test_pictures_that_are_not_square_are_refused(tmp_path, capsys, value):
+def test_non_square_image_size_is_refused(tmp_path, capsys, value):
   write_dual(tmp_path / "theirs", "CLIP")
   content = json.loads((tmp_path / "theirs" / "config.json").read_text())
   content["vision_config"]["image_size"] = value
@@ -173,14 +173,14 @@ def test_pictures_that_are_not_square_are_refused(tmp_path, capsys, value):
   ],
 )
 @pytest.mark.parametrize("file", ["preprocessor_config.json", "processor_config.json"])
-def test_pictures_are_resized_as_the_processor_says(tmp_path, fields, resize, file):
+def test_image_resize_follows_the_processor_config(tmp_path, fields, resize, file):
   write_dual(tmp_path / "theirs", "CLIP")
   inside = {"image_processor": fields} if file == "processor_config.json" else fields
   (tmp_path / "theirs" / file).write_text(json.dumps(inside))
   assert model_json.read(converted(tmp_path, "CLIP") / "model.json").config("dual").resize == resize
 
 
-def test_what_has_one_tower_is_refused(tmp_path, capsys):
+def test_dual_conversion_of_a_single_tower_is_refused(tmp_path, capsys):
   write_dual(tmp_path / "theirs", "CLIP")
   edit_json(
     tmp_path / "theirs" / "config.json", model_type="clip_vision_model", architectures=["CLIPVisionModel"]
@@ -190,7 +190,7 @@ def test_what_has_one_tower_is_refused(tmp_path, capsys):
   assert "no model of two towers: give CLIPModel, SiglipModel, AltCLIPModel" in capsys.readouterr().err
 
 
-def test_a_damaged_configuration_is_one_line(tmp_path, capsys):
+def test_dual_damaged_config_json_is_refused(tmp_path, capsys):
   write_dual(tmp_path / "theirs", "Siglip")
   content = json.loads((tmp_path / "theirs" / "config.json").read_text())
   command = ["convert", f"--input={tmp_path / 'theirs'}", f"--out={tmp_path / 'ours'}", "--part=dual"]
@@ -249,7 +249,7 @@ def siglip_tokenizer(folder, names):
   return transformers.SiglipTokenizer(str(folder / "spiece.model"))
 
 
-def test_ids_of_clip_are_those_of_its_tokenizer(tmp_path, names):
+def test_clip_token_ids_equal_transformers(tmp_path, names):
   theirs = clip_tokenizer(tmp_path, names)
   ours = text_input.TokenizerJson(tmp_path / "tokenizer.json", 77, 0)
   found, cut = ours.encode_all(names)
@@ -257,7 +257,7 @@ def test_ids_of_clip_are_those_of_its_tokenizer(tmp_path, names):
   assert cut == sum(len(theirs(name)["input_ids"]) > 77 for name in names) > 0 and ours.added == 2
 
 
-def test_ids_of_siglip_are_those_of_its_tokenizer(tmp_path, names):
+def test_siglip_token_ids_equal_transformers(tmp_path, names):
   theirs = siglip_tokenizer(tmp_path, names)
   ours = text_input.SiglipPieces(tmp_path / "spiece.model", 16)
   found, cut = ours.encode_all(names)
@@ -266,7 +266,7 @@ def test_ids_of_siglip_are_those_of_its_tokenizer(tmp_path, names):
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "spiece.model"])
-def test_a_damaged_tokenizer_is_one_line(tmp_path, name):
+def test_damaged_tokenizer_is_refused(tmp_path, name):
   (tmp_path / name).write_bytes(b"{")
   with pytest.raises(text_input.UsageError, match=f"{name}: .*fetch it again"):
     if name == "tokenizer.json":
@@ -278,7 +278,7 @@ def test_a_damaged_tokenizer_is_one_line(tmp_path, name):
 @pytest.mark.parametrize(
   "kind, size", [("CLIP", (64, 40)), ("CLIP", (31, 90)), ("Siglip", (64, 40)), ("Siglip", (9, 9))]
 )
-def test_pixels_are_those_of_the_processor(tmp_path, kind, size):
+def test_image_pixels_equal_transformers_processor(tmp_path, kind, size):
   transformers = pytest.importorskip("transformers")
   module = pytest.importorskip(f"transformers.models.{kind.lower()}.image_processing_pil_{kind.lower()}")
   make = getattr(module, f"{kind}ImageProcessorPil")
@@ -294,7 +294,7 @@ def test_pixels_are_those_of_the_processor(tmp_path, kind, size):
 
 
 @pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
-def test_a_converted_tower_embeds_files(tmp_path, names, kind):
+def test_converted_dual_model_embeds_files(tmp_path, names, kind):
   tokenizer = {"CLIP": clip_tokenizer, "Siglip": siglip_tokenizer}[kind](tmp_path / "tokenizer", names)
   ends = dict(eos_token_id=tokenizer.eos_token_id) if kind == "CLIP" else {}
   theirs = write_dual(
@@ -322,7 +322,7 @@ def test_a_converted_tower_embeds_files(tmp_path, names, kind):
   assert np.load(tmp_path / "out" / "pictures.npy").shape == (1, wanted.shape[1])
 
 
-def test_without_its_tokenizer_a_tower_says_which_files_it_takes(tmp_path, capsys):
+def test_dual_model_without_tokenizer_names_the_files(tmp_path, capsys):
   write_dual(tmp_path / "theirs", "CLIP")
   folder = converted(tmp_path, "CLIP")
   assert "put its tokenizer.json" in capsys.readouterr().out

@@ -55,12 +55,12 @@ def their_logits(folder, kind="MT5"):
     {"tied": True},
   ],
 )
-def test_logits_equal_transformers(tmp_path, convert, sizes):
+def test_mt5_logits_equal_transformers(tmp_path, convert, sizes):
   source = write_mt5(tmp_path / "mt5", **sizes)
   np.testing.assert_allclose(our_logits(convert(source)), their_logits(source), rtol=0, atol=1e-4)
 
 
-def test_shards_give_the_same(tmp_path, convert):
+def test_mt5_sharded_safetensors_give_the_same_weights(tmp_path, convert):
   transformers = pytest.importorskip("transformers")
   source = write_mt5(tmp_path / "mt5")
   model = transformers.MT5ForConditionalGeneration.from_pretrained(source)
@@ -69,7 +69,7 @@ def test_shards_give_the_same(tmp_path, convert):
   same_trees(params_of(convert(tmp_path / "shards")), params_of(convert(source)))
 
 
-def test_bfloat16_stays_and_gives_the_logits_of_float32_on_the_same_numbers(tmp_path, convert):
+def test_mt5_bfloat16_weights_stay_bfloat16(tmp_path, convert):
   torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
   model = transformers.MT5ForConditionalGeneration.from_pretrained(write_mt5(tmp_path / "mt5"))
   model.to(torch.bfloat16).save_pretrained(tmp_path / "bf16")
@@ -78,7 +78,7 @@ def test_bfloat16_stays_and_gives_the_logits_of_float32_on_the_same_numbers(tmp_
   np.testing.assert_allclose(our_logits(out), their_logits(tmp_path / "bf16"), rtol=0, atol=1e-4)
 
 
-def test_t5_1_1_is_the_same_model(tmp_path, convert):
+def test_t5_1_1_equals_mt5(tmp_path, convert):
   source = write_mt5(tmp_path / "mt5")
   expected = params_of(convert(source))
   edit_json(source / "config.json", architectures=["T5ForConditionalGeneration"], model_type="t5")
@@ -125,7 +125,7 @@ def write_t5(folder, embeddings=("shared",), head=True, **config):
   ],
   ids=str,
 )
-def test_logits_of_t5_in_all_its_files_equal_transformers(tmp_path, convert, variant):
+def test_t5_variant_logits_equal_transformers(tmp_path, convert, variant):
   source = write_t5(tmp_path / "t5", **variant)
   wanted = source
   if "embeddings" in variant:
@@ -134,19 +134,19 @@ def test_logits_of_t5_in_all_its_files_equal_transformers(tmp_path, convert, var
   np.testing.assert_allclose(our_logits(convert(source)), their_logits(wanted, "T5"), rtol=0, atol=1e-4)
 
 
-def test_the_factor_of_the_logits_survives_the_way_back(tmp_path, convert):
+def test_t5_logits_scale_survives_the_round_trip(tmp_path, convert):
   source = write_t5(tmp_path / "t5", head=False, feed_forward_proj="relu")
   theirs = convert(convert(source), "--to=hf", "--part=t5")
   assert "the logits' factor d_model**-0.5" not in convert.printed
   np.testing.assert_allclose(their_logits(theirs), their_logits(source, "T5"), rtol=0, atol=1e-5)
 
 
-def test_a_t5_that_transformers_4_would_not_tie_is_refused(tmp_path, convert):
+def test_t5_untied_without_lm_head_is_refused(tmp_path, convert):
   source = write_t5(tmp_path / "t5", head=False, tie_word_embeddings=False)
   assert "no tensor lm_head.weight: config.json says that the logits are not tied" in convert(source, code=2)
 
 
-def test_out_and_back_is_bit_equal_both_ways(tmp_path, convert):
+def test_mt5_round_trip_is_bit_equal(tmp_path, convert):
   source = write_mt5(tmp_path / "mt5")
   ours = convert(source)
   theirs = convert(ours, "--to=hf", "--part=t5")
@@ -159,7 +159,7 @@ def test_out_and_back_is_bit_equal_both_ways(tmp_path, convert):
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_what_goes_out_loads_in_transformers_whole(tmp_path, convert, tied):
+def test_mt5_to_hf_loads_in_transformers_without_missing_keys(tmp_path, convert, tied):
   transformers = pytest.importorskip("transformers")
   source = write_mt5(tmp_path / "mt5", tied=tied)
   theirs = convert(convert(source), "--to=hf")
@@ -168,7 +168,7 @@ def test_what_goes_out_loads_in_transformers_whole(tmp_path, convert, tied):
   np.testing.assert_array_equal(their_logits(theirs), their_logits(source))
 
 
-def test_copies_of_the_embedding_are_said_and_must_be_copies(tmp_path, convert):
+def test_mt5_embedding_copies_must_be_equal(tmp_path, convert):
   from safetensors.numpy import save_file
 
   source = write_mt5(tmp_path / "mt5")
@@ -183,7 +183,7 @@ def test_copies_of_the_embedding_are_said_and_must_be_copies(tmp_path, convert):
 
 
 @pytest.mark.parametrize("model_type", ["mt5", "t5"])
-def test_defaults_are_those_of_transformers(model_type):
+def test_t5_config_defaults_equal_transformers(model_type):
   transformers = pytest.importorskip("transformers")
   config = {"mt5": transformers.MT5Config, "t5": transformers.T5Config}[model_type]()
   defaults = {k: v for k, v in hf_t5.DEFAULTS[model_type].items() if v is not None}
@@ -206,13 +206,13 @@ def test_defaults_are_those_of_transformers(model_type):
     ({"d_ff": 24}, "DenseReluDense.wi_0.weight has shape (20, 16), and config.json asks for (24, 16)"),
   ],
 )  # fmt: skip
-def test_another_variant_or_size_is_named(tmp_path, convert, change, message):
+def test_t5_unsupported_variants_and_sizes_are_refused(tmp_path, convert, change, message):
   source = write_mt5(tmp_path / "mt5")
   edit_json(source / "config.json", **change)
   assert message in convert(source, code=2)
 
 
-def test_model_json_may_follow_a_model_file(tmp_path, convert):
+def test_mt5_model_json_after_a_gin_model_file(tmp_path, convert):
   from xmcap import configuration
   from xmcap.evaluation import model_dir
 
@@ -228,7 +228,7 @@ def test_model_json_may_follow_a_model_file(tmp_path, convert):
   )
 
 
-def test_what_goes_out_says_its_sizes(tmp_path, convert):
+def test_mt5_to_hf_config_json_has_its_sizes(tmp_path, convert):
   theirs = convert(convert(write_mt5(tmp_path / "mt5")), "--to=hf")
   written = json.loads((theirs / "config.json").read_text())
   assert (written["d_kv"], written["num_decoder_layers"], written["tie_word_embeddings"]) == (12, 3, False)

@@ -47,7 +47,7 @@ def their_features(folder, kind, images=IMAGES, field=None):
     ("Siglip", {"num_attention_heads": 4, "intermediate_size": 40, "patch_size": 3}),
   ],
 )
-def test_features_equal_transformers(tmp_path, convert, kind, sizes):
+def test_vision_tower_features_equal_transformers(tmp_path, convert, kind, sizes):
   source = write_tower(tmp_path / "tower", kind, **sizes)
   np.testing.assert_allclose(
     our_features(convert(source))[:, 0], their_features(source, kind), rtol=0, atol=1e-4
@@ -55,7 +55,7 @@ def test_features_equal_transformers(tmp_path, convert, kind, sizes):
 
 
 @pytest.mark.parametrize("kind", ["CLIP", "Siglip"])
-def test_the_tower_of_a_whole_model_is_taken_and_the_rest_is_said(tmp_path, convert, kind):
+def test_vision_tower_of_a_dual_model_is_converted(tmp_path, convert, kind):
   source = write_tower(tmp_path / "whole", kind, whole=True)
   ours = our_features(convert(source))[:, 0]
   assert "text_model.embeddings.position_embedding.weight, " in convert.printed
@@ -63,7 +63,7 @@ def test_the_tower_of_a_whole_model_is_taken_and_the_rest_is_said(tmp_path, conv
   np.testing.assert_allclose(ours, their_features(source, kind), rtol=0, atol=1e-4)
 
 
-def test_names_with_the_prefix_of_older_releases(tmp_path, convert):
+def test_clip_vision_names_with_older_prefix(tmp_path, convert):
   source = write_tower(tmp_path / "tower", "CLIP")
   expected = params_of(convert(source))
   tensors = load_file(source / "model.safetensors")
@@ -73,7 +73,7 @@ def test_names_with_the_prefix_of_older_releases(tmp_path, convert):
   same_trees(params_of(convert(source)), expected)
 
 
-def test_a_config_that_says_only_what_differs(tmp_path, convert):
+def test_clip_config_json_with_differences_only(tmp_path, convert):
   """As transformers 4 writes them, for instance of a CLIPModel."""
   source = write_tower(tmp_path / "whole", "CLIP", whole=True)
   config = {"architectures": ["CLIPModel"], "model_type": "clip", "vision_config": dict(VIT_SIZES)}
@@ -82,14 +82,14 @@ def test_a_config_that_says_only_what_differs(tmp_path, convert):
 
 
 @pytest.mark.parametrize("family", hf_vit.FAMILIES, ids=lambda family: family.model)
-def test_defaults_are_those_of_transformers(family):
+def test_vision_config_defaults_equal_transformers(family):
   transformers = pytest.importorskip("transformers")
   theirs = getattr(transformers, family.model.replace("Model", "Config"))()
   defaults = {k: v for k, v in family.defaults.items() if k != "vision_use_head"}
   assert {name: getattr(theirs, name) for name in defaults} == defaults
 
 
-def test_mean_and_std_come_from_the_processor_or_the_class(tmp_path, convert):
+def test_image_mean_and_std_from_processor_or_model_class(tmp_path, convert):
   source = write_tower(tmp_path / "tower", "CLIP")
   assert config_of(convert(source), ViTConfig).image_mean == hf_vit.CLIP_MEAN
   assert "no preprocessor_config.json" in convert.printed
@@ -100,13 +100,13 @@ def test_mean_and_std_come_from_the_processor_or_the_class(tmp_path, convert):
   assert (config.image_mean, config.image_std) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 
 
-def test_siglip_without_its_head(tmp_path, convert):
+def test_siglip_without_head(tmp_path, convert):
   source = write_tower(tmp_path / "tower", "Siglip", vision_use_head=False)
   expected = their_features(source, "Siglip", field="last_hidden_state")
   np.testing.assert_allclose(our_features(convert(source)), expected, rtol=0, atol=1e-4)
 
 
-def test_another_pool_leaves_behind_what_it_does_not_need(tmp_path, convert):
+def test_siglip_with_pool_gap_drops_the_map_head(tmp_path, convert):
   source = write_tower(tmp_path / "tower", "Siglip")
   out = convert(source, "--pool=gap")
   assert "not taken: head.attention.in_proj_bias" in convert.printed
@@ -114,7 +114,7 @@ def test_another_pool_leaves_behind_what_it_does_not_need(tmp_path, convert):
   np.testing.assert_allclose(our_features(out)[:, 0], expected, rtol=0, atol=1e-4)
 
 
-def test_another_pool_of_a_tower_with_a_class_token(tmp_path, convert):
+def test_vit_with_class_token_and_another_pool(tmp_path, convert):
   source = write_tower(tmp_path / "tower", "ViT")
   out = convert(source, "--pool=map")
   assert "not taken: embeddings.cls_token: the class token" in convert.printed
@@ -124,7 +124,7 @@ def test_another_pool_of_a_tower_with_a_class_token(tmp_path, convert):
   assert "tok" in convert(write_tower(tmp_path / "siglip", "Siglip"), "--pool=tok", code=2)
 
 
-def test_bfloat16_token_and_position_are_added_without_rounding(tmp_path, convert):
+def test_clip_bfloat16_class_token_and_position_sum_is_exact(tmp_path, convert):
   torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
   model = transformers.CLIPVisionModel.from_pretrained(write_tower(tmp_path / "tower", "CLIP"))
   model.to(torch.bfloat16).save_pretrained(tmp_path / "bf16")
@@ -140,7 +140,7 @@ def test_bfloat16_token_and_position_are_added_without_rounding(tmp_path, conver
 
 
 @pytest.mark.parametrize("kind", ["ViT", "CLIP", "Siglip"])
-def test_out_and_back(tmp_path, convert, kind):
+def test_vision_tower_round_trip(tmp_path, convert, kind):
   source = write_tower(tmp_path / "tower", kind)
   ours = convert(source)
   theirs = convert(ours, "--to=hf")
@@ -162,7 +162,7 @@ def test_out_and_back(tmp_path, convert, kind):
     ("ViT", {"architectures": ["CLIPVisionModel"], "model_type": "clip"}, "no tensor embeddings.patch_embedding."),
   ],
 )  # fmt: skip
-def test_another_variant_or_size_is_named(tmp_path, convert, kind, change, message):
+def test_vision_unsupported_variants_and_sizes_are_refused(tmp_path, convert, kind, change, message):
   source = write_tower(tmp_path / "tower", kind)
   edit_json(source / "config.json", **change)
   assert message in convert(source, code=2)

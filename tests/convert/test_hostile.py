@@ -90,13 +90,13 @@ def bounded():
     ("t5", {"d_model": None}, "d_model is None"),
   ],
 )  # fmt: skip
-def test_absurd_numbers_of_a_config(theirs, convert, part, changes, says):
+def test_absurd_sizes_in_config_json_are_refused(theirs, convert, part, changes, says):
   edit_json(theirs[part] / "config.json", **changes)
   assert says in convert(theirs[part], code=2)
 
 
 @pytest.mark.parametrize("value", [0.0, "x", [1, 2], {"a": 1}, [0.5, 0.5, None], [[1]] * 3])
-def test_a_processor_that_is_none(theirs, convert, value):
+def test_malformed_preprocessor_config_is_refused(theirs, convert, value):
   edit_json(theirs["vit"] / "preprocessor_config.json", image_std=value)
   if value == 0.0:
     convert(theirs["vit"])  # as an absent one
@@ -105,7 +105,7 @@ def test_a_processor_that_is_none(theirs, convert, value):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_weights_that_are_no_numbers_are_named(theirs, convert, tmp_path, value):
+def test_nan_and_inf_weights_are_refused(theirs, convert, tmp_path, value):
   file = theirs["t5"] / "model.safetensors"
   tensors = load_file(file)
   name = "decoder.block.0.layer.2.DenseReluDense.wo.weight"
@@ -114,7 +114,7 @@ def test_weights_that_are_no_numbers_are_named(theirs, convert, tmp_path, value)
   assert f"tensor {name} (16, 20) holds NaN or infinity" in convert(theirs["t5"], code=2)
 
 
-def test_weights_of_ours_that_are_no_numbers_do_not_go_out(made, convert, tmp_path):
+def test_nan_and_inf_weights_are_not_exported(made, convert, tmp_path):
   ours = shutil.copytree(made["t5"].parent, tmp_path / "ours")
   tensors = load_file(ours / "params.safetensors")
   tensors["decoder/decoder_norm/scale"][0] = np.nan
@@ -149,7 +149,7 @@ F32 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
     b"\0" * 7,
   ],
 )
-def test_headers_of_safetensors(tmp_path, data):
+def test_malformed_safetensors_headers_are_refused(tmp_path, data):
   (tmp_path / "a.safetensors").write_bytes(data)
   with pytest.raises(UsageError, match="not a complete safetensors file") as error:
     read_safetensors(tmp_path / "a.safetensors")
@@ -169,7 +169,7 @@ def archive(path, members, compression=zipfile.ZIP_DEFLATED):
   return path
 
 
-def test_a_zip_bomb(tmp_path, convert):
+def test_npz_zip_bomb_is_refused(tmp_path, convert):
   path = tmp_path / "vit.npz"
   archive(path, [("a.npy", npy((2**26,), data=bytes(2**28)))])
   assert path.stat().st_size < 2**19
@@ -190,11 +190,11 @@ def test_a_zip_bomb(tmp_path, convert):
   ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_archives_of_arrays(tmp_path, convert, members, compression, says):
+def test_malformed_npz_archives_are_refused(tmp_path, convert, members, compression, says):
   assert says in convert(archive(tmp_path / "vit.npz", members, compression), code=2)
 
 
-def test_an_encrypted_archive(tmp_path, convert):
+def test_encrypted_npz_is_refused(tmp_path, convert):
   path = archive(tmp_path / "vit.npz", [("a.npy", npy((1,), data=bytes(4)))], zipfile.ZIP_STORED)
   data = bytearray(path.read_bytes())
   for mark in (b"PK\x03\x04", b"PK\x01\x02"):
@@ -223,12 +223,12 @@ def msgpack_of(tree):
     (msgpack_of({"optimizer": {"target": {"a": "text"}}}), "neither an array"),
   ],
 )  # fmt: skip
-def test_msgpack_of_t5x(tmp_path, convert, data, says):
+def test_malformed_t5x_msgpack_is_refused(tmp_path, convert, data, says):
   (tmp_path / "checkpoint").write_bytes(data)
   assert says in convert(tmp_path, code=2)
 
 
-def test_msgpack_of_t5x_beyond_the_limit(tmp_path, convert):
+def test_t5x_msgpack_over_the_size_limit_is_refused(tmp_path, convert):
   with open(tmp_path / "checkpoint", "wb") as file:
     file.truncate(2**28 + 1)
   assert "checkpoint: 268,435,457 bytes; a msgpack of t5x has at most 268,435,456" in convert(
@@ -239,7 +239,7 @@ def test_msgpack_of_t5x_beyond_the_limit(tmp_path, convert):
 @pytest.mark.parametrize(
   "shape, chunks", [([10**12], [10**6]), ([10], [10**11]), ([1, 10**6], [10**5, 10**6])]
 )
-def test_zarr_that_claims_too_much(tmp_path, convert, shape, chunks):
+def test_zarr_with_absurd_shapes_is_refused(tmp_path, convert, shape, chunks):
   spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": "x"}}
   (tmp_path / "checkpoint").write_bytes(msgpack_of({"optimizer": {"target": {"a": spec}}}))
   (tmp_path / "x").mkdir()
@@ -250,7 +250,7 @@ def test_zarr_that_claims_too_much(tmp_path, convert, shape, chunks):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{}", '{"zarr_format": 2, "shape": [-1]}', "\x00"])
-def test_zarr_that_is_none(tmp_path, convert, text):
+def test_malformed_zarr_metadata_is_refused(tmp_path, convert, text):
   spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": "x"}}
   (tmp_path / "checkpoint").write_bytes(msgpack_of({"optimizer": {"target": {"a": spec}}}))
   (tmp_path / "x").mkdir()
@@ -259,7 +259,7 @@ def test_zarr_that_is_none(tmp_path, convert, text):
 
 
 @pytest.mark.parametrize("shape", [(), (0, 8), (3,)])
-def test_a_text_encoder_without_types_of_tokens(shape):
+def test_bert_with_empty_token_type_embeddings_is_refused(shape):
   names = {"embeddings.word_embeddings.weight": (5, 8), "embeddings.token_type_embeddings.weight": shape}
   tensors = {name: Tensor(of, np.dtype(np.float32), lambda: np.zeros(0), "a") for name, of in names.items()}
   with pytest.raises(UsageError, match="^a: "):
@@ -269,7 +269,7 @@ def test_a_text_encoder_without_types_of_tokens(shape):
 # ---- a small fuzz ---------------------------------------------------------------------------------
 
 
-def test_random_changes_of_a_folder_of_transformers(theirs):
+def test_randomly_changed_hf_folder_is_read_or_refused(theirs):
   """Any value in the place of another in its JSON, any bytes in the headers: read, or refused in one line."""
   draw = random.Random(1)
   odd = (
@@ -321,7 +321,7 @@ def test_random_changes_of_a_folder_of_transformers(theirs):
   assert min(outcomes.values()) > 40, outcomes
 
 
-def test_random_changes_of_archives(tmp_path):
+def test_randomly_changed_npz_and_t5x_are_read_or_refused(tmp_path):
   """Bytes of an .npz and of a checkpoint of t5x."""
   draw = random.Random(2)
   archive(tmp_path / "good.npz", [(f"{name}.npy", npy((2, 3), data=bytes(24))) for name in "abc"])

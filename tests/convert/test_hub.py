@@ -72,7 +72,7 @@ def hub(folder):
     yield running
 
 
-def test_a_model_is_converted_by_its_name_and_its_commit_is_recorded(hub, home, folder, tmp_path):
+def test_hub_model_is_converted_and_its_commit_recorded(hub, home, folder, tmp_path):
   convert = ("-m", "xmcap.cli", "convert", f"--input={NAME}", f"--out={tmp_path / 'out'}")
   done = call(hub, home, *convert)
   assert done.returncode == 0, done.stderr
@@ -86,7 +86,7 @@ def test_a_model_is_converted_by_its_name_and_its_commit_is_recorded(hub, home, 
   assert (ours == theirs.transpose(2, 3, 1, 0)).all()
 
 
-def test_a_commit_is_converted_again_without_a_network(hub, home):
+def test_hub_commit_is_converted_from_cache_offline(hub, home):
   assert found(hub, home, f"{NAME}@v1") == OLDER
   hub.refuse = (503, "")
   assert found(hub, home, f"{NAME}@{OLDER}") == OLDER
@@ -109,7 +109,7 @@ def test_a_commit_is_converted_again_without_a_network(hub, home):
     (500, "", NAME, "cannot be downloaded"),
   ],
 )
-def test_a_refusal_of_the_hub_is_one_line(hub, home, status, code, value, says):
+def test_hub_errors_are_one_line(hub, home, status, code, value, says):
   hub.refuse = None if status is None else (status, code)
   line = found(hub, home, value)
   assert (
@@ -117,14 +117,14 @@ def test_a_refusal_of_the_hub_is_one_line(hub, home, status, code, value, says):
   )
 
 
-def test_pickles_alone_are_not_downloaded(hub, home):
+def test_hub_repository_of_pickles_is_not_downloaded(hub, home):
   del hub.files["model.safetensors"]
   line = found(hub, home, NAME)
   assert line.startswith("UsageError") and "only pytorch_model.bin, a pickle" in line
   assert hub.downloaded() == set()
 
 
-def test_without_the_package_one_line_says_so(monkeypatch):
+def test_hub_conversion_without_huggingface_hub_is_refused(monkeypatch):
   monkeypatch.setitem(sys.modules, "huggingface_hub", None)
   with pytest.raises(
     hub_lib.UsageError, match=r"--input=a/b: no such file or folder; .* pip install '.\[hub\]'"
@@ -132,7 +132,7 @@ def test_without_the_package_one_line_says_so(monkeypatch):
     hub_lib.find("--input", "a/b")
 
 
-def test_a_folder_of_that_name_wins_and_paths_are_paths(tmp_path, monkeypatch):
+def test_local_folder_wins_over_a_hub_name(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   (tmp_path / NAME).mkdir(parents=True)
   monkeypatch.setitem(sys.modules, "huggingface_hub", None)
@@ -140,7 +140,7 @@ def test_a_folder_of_that_name_wins_and_paths_are_paths(tmp_path, monkeypatch):
     assert hub_lib.find("--input", value) is None
 
 
-def test_shards_are_fetched_with_their_index(home, tmp_path):
+def test_hub_shards_are_fetched_with_their_index(home, tmp_path):
   made = write_mt5(tmp_path / "mt5")
   whole = made / "model.safetensors"
   whole.rename(made / "model-00001-of-00001.safetensors")
@@ -171,5 +171,5 @@ def test_shards_are_fetched_with_their_index(home, tmp_path):
       "model.safetensors.index.json", "spiece.model"]),
   ],
 )  # fmt: skip
-def test_what_is_needed_of_a_repository(held, format_name, wanted):
+def test_hub_needed_files_of_a_repository(held, format_name, wanted):
   assert hub_lib.needed(held, format_name) == wanted

@@ -79,7 +79,7 @@ def write_sentence_transformer(folder, kind):
   [(write_m_clip, "XLMRoberta"), (write_m_clip, "Bert"), (write_sentence_transformer, "DistilBert")],
   ids=["XLM-R", "BERT", "DistilBERT"],
 )
-def test_embeddings_and_logits_equal_transformers(tmp_path, convert, write, kind):
+def test_m_clip_embeddings_and_logits_equal_transformers(tmp_path, convert, write, kind):
   torch = pytest.importorskip("torch")
   clip = write_dual(tmp_path / "clip", "CLIP")
   encoder, pad, kernel, bias = write(tmp_path / "theirs", kind)
@@ -107,13 +107,13 @@ def test_embeddings_and_logits_equal_transformers(tmp_path, convert, write, kind
   assert "the text tower of --image_tower" in convert.printed
 
 
-def test_a_text_tower_needs_its_clip(tmp_path, convert):
+def test_m_clip_text_tower_needs_a_clip(tmp_path, convert):
   write_m_clip(tmp_path / "theirs", "Bert")
   message = convert(tmp_path / "theirs", "--part=dual", code=2)
   assert "a text tower alone: name the folder of its CLIP with --image_tower" in message
 
 
-def test_a_clip_of_another_space_is_refused(tmp_path, convert):
+def test_m_clip_with_another_embedding_width_is_refused(tmp_path, convert):
   write_m_clip(tmp_path / "theirs", "Bert")
   write_dual(tmp_path / "siglip", "Siglip")
   message = convert(tmp_path / "theirs", "--part=dual", f"--image_tower={tmp_path / 'siglip'}", code=2)
@@ -136,14 +136,14 @@ def test_a_clip_of_another_space_is_refused(tmp_path, convert):
     ("config.json", {"activation": "relu"}, "xmcap has gelu for these encoders"),
   ],
 )
-def test_variants_are_refused(tmp_path, convert, file, change, message):
+def test_m_clip_unsupported_variants_are_refused(tmp_path, convert, file, change, message):
   write_sentence_transformer(tmp_path / "theirs", "DistilBert")
   write_dual(tmp_path / "clip", "CLIP")
   edit_json(tmp_path / "theirs" / file, **change)
   assert message in convert(tmp_path / "theirs", "--part=dual", f"--image_tower={tmp_path / 'clip'}", code=2)
 
 
-def test_a_module_outside_of_the_folder_is_refused(tmp_path, convert):
+def test_sentence_transformers_module_outside_the_folder_is_refused(tmp_path, convert):
   write_sentence_transformer(tmp_path / "theirs", "DistilBert")
   write_dual(tmp_path / "clip", "CLIP")
   file = tmp_path / "theirs" / "modules.json"

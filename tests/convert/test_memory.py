@@ -37,7 +37,7 @@ def grown(*arguments):
   return int(words[-3]) / 1024
 
 
-def test_converting_holds_a_few_tensors(tmp_path):
+def test_convert_memory_is_a_few_tensors(tmp_path):
   rng = np.random.default_rng(0)
   shapes = parameter_shapes(CONFIG)
   outputs = [

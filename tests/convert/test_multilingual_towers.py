@@ -24,7 +24,7 @@ def made(folder, kind, shape):
 
 
 @pytest.mark.parametrize("kind, shape", KINDS)
-def test_tokens_embeddings_and_ranks_equal_transformers(tmp_path, convert, kind, shape):
+def test_siglip2_and_metaclip2_equal_transformers(tmp_path, convert, kind, shape):
   model, tokenizer, processor = made(tmp_path / "theirs", kind, shape)
   folder = convert(tmp_path / "theirs", "--part=dual")
   config = model_json.read(folder / "model.json").config("text")
@@ -75,7 +75,7 @@ def test_tokens_embeddings_and_ranks_equal_transformers(tmp_path, convert, kind,
   )
 
 
-def test_what_the_files_say_is_recorded(tmp_path, convert):
+def test_siglip2_model_json_records_tokenizer_and_preprocessing(tmp_path, convert):
   towers.siglip2(tmp_path / "theirs")
   model = model_json.read(convert(tmp_path / "theirs", "--part=dual") / "model.json")
   text = model.config("text")
@@ -99,7 +99,7 @@ def test_what_the_files_say_is_recorded(tmp_path, convert):
     ("preprocessor_config.json", {"do_pad": True}, "do_pad: a step that xmcap does not have"),
   ],
 )  # fmt: skip
-def test_what_would_change_the_numbers_is_refused(tmp_path, convert, file, change, message):
+def test_siglip2_unsupported_settings_are_refused(tmp_path, convert, file, change, message):
   towers.siglip2(tmp_path / "theirs")
   path = tmp_path / "theirs" / file
   if file == "config.json":
@@ -109,7 +109,7 @@ def test_what_would_change_the_numbers_is_refused(tmp_path, convert, file, chang
   assert message in convert(tmp_path / "theirs", "--part=dual", code=2)
 
 
-def test_another_models_tokenizer_is_refused_when_texts_are_embedded(tmp_path, convert, capsys):
+def test_siglip2_refuses_the_tokenizer_of_another_model(tmp_path, convert, capsys):
   towers.siglip2(tmp_path / "theirs")
   folder = convert(tmp_path / "theirs", "--part=dual")
   edit_json(
@@ -126,7 +126,7 @@ def test_another_models_tokenizer_is_refused_when_texts_are_embedded(tmp_path, c
   assert "its tokenizer pads with id 0, and the text tower with 1" in capsys.readouterr().err
 
 
-def test_an_id_without_an_embedding_is_refused(tmp_path, convert, capsys):
+def test_siglip2_refuses_token_ids_beyond_the_embedding(tmp_path, convert, capsys):
   """A tokenizer with added tokens; jax would take the last row."""
   towers.siglip2(tmp_path / "theirs")
   folder = convert(tmp_path / "theirs", "--part=dual")
@@ -146,7 +146,7 @@ def test_an_id_without_an_embedding_is_refused(tmp_path, convert, capsys):
   assert f"the tokenizer gives id {rows}, and the text tower has {rows} embeddings" in capsys.readouterr().err
 
 
-def test_metaclips_end_must_be_its_tokenizers(tmp_path, convert):
+def test_metaclip2_eos_token_id_must_match_its_tokenizer(tmp_path, convert):
   towers.metaclip2(tmp_path / "theirs")
   path = tmp_path / "theirs" / "config.json"
   edit_json(path, text_config=json.loads(path.read_text())["text_config"] | {"eos_token_id": 3})
@@ -155,7 +155,7 @@ def test_metaclips_end_must_be_its_tokenizers(tmp_path, convert):
   )
 
 
-def test_naflex_is_refused(tmp_path, convert):
+def test_siglip2_naflex_is_refused(tmp_path, convert):
   towers.siglip2(tmp_path / "theirs")
   edit_json(tmp_path / "theirs" / "config.json", model_type="siglip2", architectures=["Siglip2Model"])
   assert "no model of two towers: give CLIPModel, SiglipModel" in convert(
@@ -176,7 +176,7 @@ def gemma_model(folder):
 
 
 @pytest.mark.parametrize("file", ["tokenizer.model", "tokenizer.json"])
-def test_big_visions_npz_with_gemmas_tokenizer_beside_it(tmp_path, convert, monkeypatch, file):
+def test_big_vision_siglip2_npz_with_gemma_tokenizer(tmp_path, convert, monkeypatch, file):
   """`lower|tok(length, model="gemma", bos="no", eos="sticky")`; tf.strings.lower changes the letters A to Z alone."""
   if file == "tokenizer.model":
     theirs = gemma_model(tmp_path)
@@ -199,7 +199,7 @@ def test_big_visions_npz_with_gemmas_tokenizer_beside_it(tmp_path, convert, monk
   assert found == [wanted("a dog!"), wanted("КОШКА cat")]
 
 
-def test_gemmas_tokenizer_in_a_siglip_of_big_vision_is_refused(tmp_path, convert):
+def test_big_vision_siglip_npz_refuses_gemma_tokenizer(tmp_path, convert):
   (tmp_path / "npz").mkdir()
   np.savez(tmp_path / "npz" / "theirs.npz", **two_towers.weights("siglip"))
   folder = convert(tmp_path / "npz" / "theirs.npz", "--part=dual")

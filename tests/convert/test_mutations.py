@@ -76,7 +76,7 @@ MUTATIONS = {
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_a_damaged_file(mt5, convert, mutation):
+def test_damaged_safetensors_is_refused(mt5, convert, mutation):
   mutate, message = MUTATIONS[mutation]
   mutate(mt5 / "model.safetensors")
   line = convert(mt5, code=2)
@@ -84,7 +84,7 @@ def test_a_damaged_file(mt5, convert, mutation):
 
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "U8"])
-def test_quantised_weights(mt5, convert, dtype):
+def test_quantized_weights_are_refused(mt5, convert, dtype):
   file = mt5 / "model.safetensors"
   tensors = load_file(file)
   tensors[NAME] = tensors[NAME].astype(np.uint8)
@@ -94,20 +94,20 @@ def test_quantised_weights(mt5, convert, dtype):
   assert NAME in line and "quantised" in line
 
 
-def test_a_tensor_too_many(mt5, convert):
+def test_extra_tensor_is_refused(mt5, convert):
   file = mt5 / "model.safetensors"
   save_file(load_file(file) | {"encoder.block.7.extra": np.zeros((2, 3), np.float32)}, file)
   assert "tensor encoder.block.7.extra (2, 3) has no place" in convert(mt5, code=2)
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pth", "last.ckpt"])
-def test_a_folder_of_pickles(mt5, convert, name):
+def test_folder_of_pickles_is_refused(mt5, convert, name):
   (mt5 / "model.safetensors").rename(mt5 / name)
   line = convert(mt5, code=2)
   assert name in line and "a pickle, which can run code" in line and "save_pretrained" in line
 
 
-def test_a_pickle_by_any_name(tmp_path, convert):
+def test_pickle_under_another_name_is_refused(tmp_path, convert):
   """As torch.save writes them: a zip file with a pickle in it."""
   for name in ("model.pt", "vit.npz"):
     with zipfile.ZipFile(tmp_path / name, "w") as file:
@@ -142,7 +142,7 @@ def write_index(folder, places):
     (lambda places: places.pop(NAME), f"tensor {NAME} (24, 16) is not in model.safetensors.index.json"),
   ],
 )  # fmt: skip
-def test_an_index_that_lies(mt5, convert, change, message):
+def test_wrong_safetensors_index_is_refused(mt5, convert, change, message):
   places = shard(mt5)
   change(places)
   write_index(mt5, places)
@@ -160,30 +160,30 @@ def test_an_index_that_lies(mt5, convert, change, message):
     ('{"architectures": ["\\u001b[31m"], "model_type": []}', "is not among what xmcap converts"),
   ],
 )  # fmt: skip
-def test_a_config_that_is_none(mt5, convert, text, says):
+def test_malformed_config_json_is_refused(mt5, convert, text, says):
   (mt5 / "config.json").write_text(text)
   line = convert(mt5, code=2)
   assert "config.json: " in line and says in line and line.isprintable()
 
 
-def test_no_config(mt5, convert):
+def test_folder_without_config_json_is_refused(mt5, convert):
   (mt5 / "config.json").unlink()
   assert "give a Hugging Face folder (config.json beside the safetensors)" in convert(mt5, code=2)
 
 
-def test_no_weights(mt5, convert):
+def test_folder_without_weights_is_refused(mt5, convert):
   (mt5 / "model.safetensors").unlink()
   assert "neither model.safetensors nor" in convert(mt5, code=2)
 
 
-def test_an_npz_cut_short(tmp_path, convert):
+def test_truncated_npz_is_refused(tmp_path, convert):
   np.savez(tmp_path / "vit.npz", a=np.zeros(100))
   data = (tmp_path / "vit.npz").read_bytes()
   (tmp_path / "vit.npz").write_bytes(data[:-30])
   assert "vit.npz: not what xmcap converts" in convert(tmp_path / "vit.npz", code=2)
 
 
-def test_an_npz_whose_header_claims_more(tmp_path, convert):
+def test_npz_with_a_wrong_header_is_refused(tmp_path, convert):
   with zipfile.ZipFile(tmp_path / "vit.npz", "w") as file, file.open("a.npy", "w") as member:
     np.lib.format.write_array_header_1_0(
       member, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}

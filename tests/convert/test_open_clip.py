@@ -57,7 +57,7 @@ def converted(tmp_path, source, code=0):
 
 
 @pytest.mark.parametrize("kind", open_clip_models.KINDS)
-def test_embeddings_and_logits_equal_open_clip(tmp_path, kind):
+def test_open_clip_embeddings_and_logits_equal_open_clip_torch(tmp_path, kind):
   folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", kind))
   image, text, logits = embedded(folder, open_clip_models.images(), open_clip_models.TEXTS)
   of_images, of_texts, of_both = GOLDEN[kind]
@@ -67,7 +67,7 @@ def test_embeddings_and_logits_equal_open_clip(tmp_path, kind):
 
 
 @pytest.mark.parametrize("mode", PIXELS)
-def test_pixels_equal_open_clip(mode):
+def test_open_clip_image_pixels_equal_open_clip_torch(mode):
   picture = np.random.default_rng(0).integers(0, 256, (8, 14, 3), dtype=np.uint8)
   file = io.BytesIO()
   Image.fromarray(picture).save(file, "png")
@@ -75,7 +75,7 @@ def test_pixels_equal_open_clip(mode):
   np.testing.assert_array_equal(found[..., 0], PIXELS[mode])
 
 
-def test_a_jpeg_is_decoded_whole():
+def test_open_clip_jpeg_is_decoded_at_full_size():
   """Nothing of it is left to the decoder, which could halve it."""
   picture = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
   file = io.BytesIO()
@@ -84,14 +84,14 @@ def test_a_jpeg_is_decoded_whole():
   np.testing.assert_array_equal(images.load_exactly(file.getvalue(), "a", 4, crop=False), whole)
 
 
-def test_pictures_are_prepared_as_the_configuration_says(tmp_path):
+def test_open_clip_preprocess_cfg_is_recorded(tmp_path):
   folder = converted(tmp_path, open_clip_models.write(tmp_path / "theirs", "siglip_i18n"))
   model = model_json.read(folder / "model.json")
   assert model.config("dual").resize == "bicubic" and model.config("vit").image_mean == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize("clean, name", [("canonicalize", "canonical"), ("lower", "lower"), (None, "none")])
-def test_siglip_2_cleans_texts_as_its_configuration_says_and_pads_as_gemma(tmp_path, clean, name):
+def test_open_clip_siglip2_text_cleaning_and_padding(tmp_path, clean, name):
   source = open_clip_models.write(tmp_path / "theirs", "siglip_i18n")
   multilingual_towers.gemma(source)
   content = json.loads((source / "open_clip_config.json").read_text())
@@ -104,7 +104,7 @@ def test_siglip_2_cleans_texts_as_its_configuration_says_and_pads_as_gemma(tmp_p
   assert model.config("dual").resize == "bilinear_square"
 
 
-def test_a_folder_in_both_forms_is_read_as_the_one_named(tmp_path):
+def test_open_clip_folder_with_both_config_files(tmp_path):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   (source / "config.json").write_text("{}")
   command = ["convert", f"--input={source}", f"--out={tmp_path / 'ours'}", "--part=dual"]
@@ -138,7 +138,7 @@ def test_a_folder_in_both_forms_is_read_as_the_one_named(tmp_path):
     ),
   ],
 )
-def test_variants_are_refused(tmp_path, capsys, part, change, message):
+def test_open_clip_unsupported_variants_are_refused(tmp_path, capsys, part, change, message):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   config = json.loads((source / "open_clip_config.json").read_text())["model_cfg"]
   config[part] = ({} if "timm_model_name" in change or "hf_model_name" in change else config[part]) | change
@@ -148,27 +148,27 @@ def test_variants_are_refused(tmp_path, capsys, part, change, message):
   assert message in line
 
 
-def test_another_way_of_preparing_pictures_is_refused(tmp_path, capsys):
+def test_open_clip_unsupported_resize_mode_is_refused(tmp_path, capsys):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   edit_json(source / "open_clip_config.json", preprocess_cfg={"resize_mode": "longest"})
   converted(tmp_path, source, 2)
   assert "xmcap has shortest and squash, bicubic" in capsys.readouterr().err
 
 
-def test_without_part_dual_it_says_so(tmp_path, capsys):
+def test_open_clip_without_part_dual_is_refused(tmp_path, capsys):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   assert cli.main(["convert", f"--input={source}", f"--out={tmp_path / 'ours'}"]) == 2
   assert "a model of two towers: give --part=dual" in capsys.readouterr().err
 
 
-def test_a_pickle_is_refused(tmp_path, capsys):
+def test_open_clip_pickle_is_refused(tmp_path, capsys):
   source = open_clip_models.write(tmp_path / "theirs", "clip")
   (source / "open_clip_model.safetensors").rename(source / "open_clip_pytorch_model.bin")
   converted(tmp_path, source, 2)
   assert "a pickle" in capsys.readouterr().err
 
 
-def test_nllb_is_told_the_language_of_each_text(tmp_path, monkeypatch):
+def test_open_clip_nllb_texts_have_language_tokens(tmp_path, monkeypatch):
   """Each language's names get a first token of their own, as NLLB's tokenizer gives them."""
 
   class First:

@@ -68,7 +68,7 @@ def write_today(folder, params):
 
 
 @pytest.mark.parametrize("layout", [{}, {"path_key": "beside"}, {"kvstore": "gcs"}])
-def test_legacy_checkpoints(tmp_path, convert, params, layout):
+def test_t5x_legacy_checkpoint_layouts(tmp_path, convert, params, layout):
   out = convert(write_legacy(tmp_path / "checkpoint_7", params, **layout))
   same_trees(params_of(out), params)
   config = config_of(out, T5Config)
@@ -77,19 +77,19 @@ def test_legacy_checkpoints(tmp_path, convert, params, layout):
   assert "state/step" in line and "state/param_states/decoder/m" in line
 
 
-def test_todays_checkpoints(tmp_path, convert, params):
+def test_t5x_current_checkpoint_layout(tmp_path, convert, params):
   out = convert(write_today(tmp_path / "checkpoint_7", params))
   same_trees(params_of(out), params)
   assert "the optimizer's state" in convert.printed
 
 
-def test_the_newest_of_a_runs_folder(tmp_path, convert, params):
+def test_t5x_newest_checkpoint_of_a_run_is_converted(tmp_path, convert, params):
   write_today(tmp_path / "run/checkpoint_9", jax.tree.map(np.zeros_like, params))
   write_today(tmp_path / "run/checkpoint_10", params)
   same_trees(params_of(convert(tmp_path / "run", "--from=t5x")), params)
 
 
-def test_to_transformers_and_back(tmp_path, convert, params):
+def test_t5x_to_transformers_round_trip(tmp_path, convert, params):
   out = convert(write_today(tmp_path / "checkpoint_7", params))
   same_trees(params_of(convert(convert(out, "--to=hf"))), params)
 
@@ -115,11 +115,11 @@ def scanned(params, axis=1, same=True):
 
 @pytest.mark.parametrize("write", [write_legacy, write_today])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_scanned_layers_are_the_same(tmp_path, convert, params, write, axis):
+def test_t5x_scanned_layers_are_unstacked(tmp_path, convert, params, write, axis):
   same_trees(params_of(convert(write(tmp_path / "checkpoint_7", scanned(params, axis)))), params)
 
 
-def test_scanned_layers_with_a_bias_each_are_refused(tmp_path, convert, params):
+def test_t5x_scanned_layers_with_differing_relpos_bias_are_refused(tmp_path, convert, params):
   source = write_today(tmp_path / "checkpoint_7", scanned(params, same=False))
   assert "each layer of its decoder has a relpos_bias of its own" in convert(source, code=2).replace(
     "encoder", "decoder"
@@ -127,7 +127,7 @@ def test_scanned_layers_with_a_bias_each_are_refused(tmp_path, convert, params):
 
 
 @pytest.mark.parametrize("folder", ["../outside", "/etc", "target.x/../../y", ".."])
-def test_a_spec_that_points_out_of_the_folder(tmp_path, convert, params, folder):
+def test_t5x_tensorstore_spec_outside_the_folder_is_refused(tmp_path, convert, params, folder):
   source = write_legacy(
     tmp_path / "checkpoint_7",
     params,
@@ -143,7 +143,7 @@ def test_a_spec_that_points_out_of_the_folder(tmp_path, convert, params, folder)
   assert "nor a zarr folder" in convert(source, code=2)
 
 
-def test_a_missing_folder(tmp_path, convert, params):
+def test_t5x_missing_zarr_folder_is_refused(tmp_path, convert, params):
   source = write_legacy(tmp_path / "checkpoint_7", params)
   (source / "target.decoder.logits_dense.kernel").rename(source / "elsewhere")
   assert (
@@ -152,21 +152,21 @@ def test_a_missing_folder(tmp_path, convert, params):
   )
 
 
-def test_a_missing_chunk(tmp_path, convert, params):
+def test_t5x_missing_zarr_chunk_is_refused(tmp_path, convert, params):
   source = write_legacy(tmp_path / "checkpoint_7", params)
   chunk = source / "target.decoder.layers_1.mlp.wo.kernel" / "1.0"
   chunk.unlink()
   assert "1 of the chunks of target/decoder/layers_1/mlp/wo/kernel are missing" in convert(source, code=2)
 
 
-def test_a_damaged_chunk(tmp_path, convert, params):
+def test_t5x_damaged_zarr_chunk_is_refused(tmp_path, convert, params):
   source = write_legacy(tmp_path / "checkpoint_7", params)
   chunk = source / "target.decoder.layers_1.mlp.wo.kernel" / "1.0"
   chunk.write_bytes(chunk.read_bytes()[:-9])
   assert "target.decoder.layers_1.mlp.wo.kernel: cannot be read" in convert(source, code=2)
 
 
-def test_a_msgpack_cut_short(tmp_path, convert, params):
+def test_t5x_truncated_msgpack_is_refused(tmp_path, convert, params):
   source = write_legacy(tmp_path / "checkpoint_7", params)
   (source / "checkpoint").write_bytes((source / "checkpoint").read_bytes()[:-100])
   assert "or not a msgpack checkpoint" in convert(source, code=2)
@@ -186,7 +186,7 @@ def test_a_msgpack_cut_short(tmp_path, convert, params):
   ],
   ids=["missing", "tied", "extra", "shape", "scanned", "captioner"],
 )  # fmt: skip
-def test_what_does_not_fit_is_named(tmp_path, convert, params, write, change, message):
+def test_t5x_mismatched_parameters_are_refused(tmp_path, convert, params, write, change, message):
   flat = traverse_util.flatten_dict(params, sep="/")
   change(flat)
   source = write(tmp_path / "checkpoint_7", traverse_util.unflatten_dict(flat, sep="/"))
