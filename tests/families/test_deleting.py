@@ -29,7 +29,7 @@ def corpus(tmp_path_factory):
 
 
 @pytest.mark.parametrize("family", [ALL, *EACH])
-def test_the_captioner_trains_and_captions_without_a_family(tmp_path, corpus, family):
+def test_captioner_trains_and_captions_without_a_family(tmp_path, corpus, family):
   for name in ("xmcap", "gin", "tasks"):
     shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
   for name in FAMILIES if family == "*" else [family]:

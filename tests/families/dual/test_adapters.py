@@ -62,7 +62,7 @@ def run(request, base, teacher, tiny_dir, register):  # noqa: F811
   return dual.write_run(folder, f"{tiny_dir}/vocabulary.model", t5, save=False)
 
 
-def test_a_corpus_is_embedded_in_the_order_of_its_records(base, teacher, tiny_dir):  # noqa: F811
+def test_corpus_embeddings_are_in_the_order_of_records(base, teacher, tiny_dir):  # noqa: F811
   assert np.load(teacher / "pictures.npy").shape == (NUM_PICTURES, 8)
   assert (teacher / "keys.txt").read_text().split() == [f"{index:016x}" for index in range(NUM_PICTURES)]
   captions = embed_lib.of_corpus(tiny_dir, "train", ["en"]).captions["en"]
@@ -71,7 +71,7 @@ def test_a_corpus_is_embedded_in_the_order_of_its_records(base, teacher, tiny_di
     embed_lib.of_corpus(tiny_dir, "train", ["ar"])
 
 
-def test_captions_meet_the_embeddings_of_their_pictures(teacher, tiny):  # noqa: F811
+def test_adapter_stream_pairs_captions_with_image_embeddings(teacher, tiny):  # noqa: F811
   stream = taught(tiny, teacher, target_lengths=(4, 8), bucket_window=2)
   text, image = np.load(teacher / "captions" / "en.npy"), np.load(teacher / "pictures.npy")
   for step in range(4):
@@ -82,7 +82,7 @@ def test_captions_meet_the_embeddings_of_their_pictures(teacher, tiny):  # noqa:
     assert "image" not in batch and batch["target_tokens"].shape[:2] == (8, 1)
 
 
-def test_embeddings_of_another_split_are_refused(teacher, tiny, tmp_path):  # noqa: F811
+def test_adapter_stream_refuses_embeddings_of_another_split(teacher, tiny, tmp_path):  # noqa: F811
   teacher = shutil.copytree(teacher, tmp_path / "teacher")
   np.save(teacher / "pictures.npy", np.zeros((3, 8), np.float32))
   with pytest.raises(UsageError, match="for 24 pictures of split 'train': run xmcap embed --corpus"):
@@ -95,7 +95,7 @@ def test_embeddings_of_another_split_are_refused(teacher, tiny, tmp_path):  # no
 
 
 @pytest.mark.parametrize("kind", ["mse", "contrastive", "lit"])
-def test_losses_by_hand(teacher, tiny, kind):  # noqa: F811
+def test_adapter_losses_equal_hand_computed_values(teacher, tiny, kind):  # noqa: F811
   t5 = dataclasses.replace(T5, adapter="bottleneck", adapter_dim=4)
   made = AdapterObjective(VIT, t5, DUAL, kind)
   batch = {name: value for name, value in taught(tiny, teacher).batch(0).items() if name != "key"}
@@ -117,7 +117,7 @@ def test_losses_by_hand(teacher, tiny, kind):  # noqa: F811
   assert metrics["weight"] == 7
 
 
-def test_the_adapter_alone_learns(run, base):
+def test_adapter_training_changes_the_adapter_only(run, base):
   before, after = stacking.flatten(load_params(base)), stacking.flatten(load_params(run))
   fresh = sorted(set(after) - set(before))
   assert fresh and all("adapter" in path for path in fresh)
@@ -128,7 +128,7 @@ def test_the_adapter_alone_learns(run, base):
   assert losses[-1] < 0.8 * losses[0]
 
 
-def test_taken_out_and_put_on_by_name(run, base, tmp_path, capsys):
+def test_adapter_is_extracted_and_applied_by_name(run, base, tmp_path, capsys):
   work = tmp_path
   assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
   assert "an adapter of " in capsys.readouterr().out
@@ -147,7 +147,7 @@ def test_taken_out_and_put_on_by_name(run, base, tmp_path, capsys):
   assert np.abs(german - plain[1]).max() > 0.01
 
 
-def test_an_adapter_of_another_tower_is_refused(run, base, tmp_path, capsys):
+def test_adapter_of_another_tower_is_refused(run, base, tmp_path, capsys):
   work = tmp_path
   assert main(["convert", "--part=adapter", f"--input={run}", f"--out={work / 'adapters' / 'de'}"]) == 0
   model = json.loads((work / "adapters" / "de" / "model.json").read_text())
@@ -161,7 +161,7 @@ def test_an_adapter_of_another_tower_is_refused(run, base, tmp_path, capsys):
   assert "no adapter found" in capsys.readouterr().err
 
 
-def test_the_papers_size_of_an_adapter():
+def test_adapter_parameter_count_of_the_paper():
   """XLM-R-base's 894,528 (Geigle et al., 2024): 12 layers of width 768, reduction 16; mT5-base has the same."""
   t5 = dataclasses.replace(T5, emb_dim=768, num_encoder_layers=12, adapter="bottleneck", adapter_dim=48)
   made = AdapterObjective(VIT, t5, DUAL)

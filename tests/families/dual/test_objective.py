@@ -46,7 +46,7 @@ def value_and_grads(kind, rows, scale, bias):
 
 
 @pytest.mark.parametrize("kind", LOSSES)
-def test_one_caption_a_picture_is_transformers_loss(kind):
+def test_contrastive_loss_equals_transformers_clip_loss(kind):
   torch = pytest.importorskip("torch")
   modeling_clip = pytest.importorskip("transformers.models.clip.modeling_clip")
   rows, scale, bias = rows_of(12, 1), 7.0, -4.0 if kind == "sigmoid" else 0.0
@@ -66,7 +66,7 @@ def test_one_caption_a_picture_is_transformers_loss(kind):
     np.testing.assert_allclose(ours, theirs.grad, atol=1e-4)
 
 
-def test_the_sigmoid_loss_is_that_of_transformers_model():
+def test_sigmoid_loss_equals_transformers_siglip():
   torch = pytest.importorskip("torch")
   transformers = pytest.importorskip("transformers")
   sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -86,7 +86,7 @@ def test_the_sigmoid_loss_is_that_of_transformers_model():
 
 
 @pytest.mark.parametrize("kind", LOSSES)
-def test_a_caption_that_equals_one_of_the_picture_is_no_wrong_one(kind):
+def test_contrastive_loss_equal_captions_are_no_negatives(kind):
   rows = rows_of(3, 2)
   text = np.array(rows.text)
   text[4] = text[1]  # the third picture's first caption is the first picture's second
@@ -116,7 +116,7 @@ print(json.dumps(found))
 """
 
 
-def test_the_ring_gives_the_same_on_every_mesh():
+def test_contrastive_ring_loss_is_the_same_on_every_mesh():
   environment = local.environment(8, dict(os.environ))
   root = pathlib.Path(__file__).parents[3]
   done = subprocess.run(
@@ -136,7 +136,7 @@ def objective(request):
   return contrastive.ContrastiveObjective(VIT, T5, DualConfig(8), kind=request.param)
 
 
-def test_the_objective_learns_to_tell_pictures_apart(objective):
+def test_contrastive_objective_learns_to_discriminate_images(objective):
   batch = caption_batch(pictures=4, captions=2)
   params = params_of(objective)
 
@@ -154,7 +154,7 @@ def test_the_objective_learns_to_tell_pictures_apart(objective):
   assert float(loss) < 0.9 * first and float(metrics["weight"]) == 8
 
 
-def test_captions_without_weight_change_nothing(objective):
+def test_contrastive_loss_ignores_captions_of_weight_0(objective):
   batch = caption_batch(pictures=3, captions=2)
   params = params_of(objective)
   padded = {name: np.concatenate([array, array[:1]]) for name, array in batch.items()}
@@ -163,12 +163,12 @@ def test_captions_without_weight_change_nothing(objective):
   assert float(losses[0]) == pytest.approx(float(losses[1]), rel=1e-5)
 
 
-def test_equal_captions_have_equal_numbers_at_every_length():
+def test_caption_hashes_are_independent_of_padding():
   tokens = jnp.array([[5, 6, 1, 0], [5, 6, 1, 0], [6, 5, 1, 0], [5, 6, 7, 1]])
   short, long = contrastive._hashes(tokens[:3, :3]), contrastive._hashes(tokens)
   assert long[0] == long[1] == short[0] and len(set(np.asarray(long).tolist())) == 3
 
 
-def test_an_unknown_loss_is_refused():
+def test_contrastive_objective_refuses_an_unknown_loss():
   with pytest.raises(UsageError, match="sigmoid or infonce"):
     contrastive.ContrastiveObjective(VIT, T5, 8, kind="triplet")

@@ -73,14 +73,14 @@ def guarded(tmp_path, values, length=8):
     ({"model": {"type": "Unheard"}}, "no tokenizer of Hugging Face"),
   ],
 )
-def test_what_is_odd_is_one_line(tmp_path, capfd, parts, why):
+def test_malformed_tokenizer_json_is_refused(tmp_path, capfd, parts, why):
   with pytest.raises(UsageError) as error:
     read(tmp_path, described(**parts))
   assert why in str(error.value) and "\n" not in str(error.value)
   assert capfd.readouterr().err == ""
 
 
-def test_a_file_beyond_the_limit_is_refused(tmp_path):
+def test_tokenizer_json_over_the_size_limit_is_refused(tmp_path):
   path = tmp_path / "tokenizer.json"
   with open(path, "wb") as file:
     file.truncate(2**26 + 1)
@@ -90,7 +90,7 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path):
     tokenizer_files.read_tokenizer(path)
 
 
-def test_what_cannot_split_texts_is_one_line(tmp_path, capfd):
+def test_tokenizer_json_that_cannot_encode_is_refused(tmp_path, capfd):
   values = described(model={"type": "Unigram", "unk_id": None, "vocab": [["x", 0.0]]})
   values["model"].pop("unk_token")
   with pytest.raises(UsageError, match="its tokenizer cannot split texts .*fetch it again"):
@@ -98,11 +98,11 @@ def test_what_cannot_split_texts_is_one_line(tmp_path, capfd):
   assert capfd.readouterr().err == ""
 
 
-def test_others_are_as_they_were(tmp_path):
+def test_valid_tokenizer_json_is_read(tmp_path):
   assert guarded(tmp_path, described()).encode_all(["a b", "b"]) == ([[1, 2], [2]], 0)
 
 
-def test_special_tokens_count_towards_the_length(tmp_path):
+def test_tokenizer_special_tokens_count_towards_the_length(tmp_path):
   many = guarded(tmp_path, described(post_processor=template([3] * 6)), length=4)
   assert [len(ids) for ids in many.encode_all(["a b", "b"])[0]] == [4, 4]
 
@@ -117,13 +117,13 @@ def test_special_tokens_count_towards_the_length(tmp_path):
     ),
   ],
 )
-def test_normalisers_of_published_towers_are_not_odd(normalizer):
+def test_tokenizer_normalizers_of_published_towers_are_accepted(normalizer):
   made = tokenizers.Tokenizer(tokenizers.models.WordLevel(_VOCABULARY, "[UNK]"))
   made.normalizer = normalizer
   assert odd_json.oddity(json.loads(made.to_str())) == ""
 
 
-def test_pieces_without_an_end_are_refused(tmp_path):
+def test_sentencepiece_model_without_eos_is_refused(tmp_path):
   """Its id would be -1, the last row of the embedding."""
   held = io.BytesIO()
   sentencepiece.SentencePieceTrainer.train(
@@ -135,7 +135,7 @@ def test_pieces_without_an_end_are_refused(tmp_path):
     text_input.SiglipPieces(tmp_path / "spiece.model", 8)
 
 
-def test_long_texts_are_encoded_a_few_at_a_time(tmp_path, monkeypatch):
+def test_tokenizer_encodes_long_texts_in_small_batches(tmp_path, monkeypatch):
   """Each of them may become 64 times as long."""
   tokenizer = guarded(tmp_path, described())
   sizes, encode_all = [], tokenizer._tokenizer.encode_all

@@ -9,7 +9,7 @@ from xmcap.families.dual.retrieval_evaluator import RetrievalEvaluator
 from xmcap.ranked import retrieval
 
 
-def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny, objective, params):  # noqa: F811
+def test_retrieval_evaluator_equals_scores_of_embeddings(tiny, objective, params):  # noqa: F811
   stream = CaptionStream(
     tiny.name, split="train", batch_size=8, image_size=16, captions_per_image=2, prompt_length=2, target_length=8,
     languages=("de", "en"), language_weights="uniform",
@@ -39,7 +39,7 @@ def test_recall_of_a_split_equals_scores_of_its_embeddings(tiny, objective, para
   assert rows["", "validation/t2i_r10"] > 0.5
 
 
-def test_the_batch_and_the_captions_of_the_training_stream_do_not_matter(tiny, params):  # noqa: F811
+def test_retrieval_evaluator_is_independent_of_batch_size(tiny, params):  # noqa: F811
   def rows(**options):
     stream = CaptionStream(
       tiny.name,
@@ -57,7 +57,7 @@ def test_the_batch_and_the_captions_of_the_training_stream_do_not_matter(tiny, p
   assert one == pytest.approx(two) and {code for code, _ in one} == {"", "de", "en"}
 
 
-def test_a_second_evaluation_compiles_nothing(tiny, params):  # noqa: F811
+def test_retrieval_evaluator_does_not_recompile(tiny, params):  # noqa: F811
   stream = CaptionStream(
     tiny.name, split="train", batch_size=4, image_size=16, prompt_length=2, target_length=8, languages=("en",)
   )

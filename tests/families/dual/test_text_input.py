@@ -77,14 +77,14 @@ def same_ids(ours, theirs, names, language=""):
   assert 0 < cut < len(names)
 
 
-def test_siglip(names, pieces):
+def test_siglip_token_ids_equal_transformers(names, pieces):
   pytest.importorskip("google.protobuf")
   import transformers
 
   same_ids(text_input.SiglipPieces(pieces[0], LENGTH), transformers.SiglipTokenizer(str(pieces[0])), names)
 
 
-def test_xlm_roberta(names, pieces, tmp_path):
+def test_xlm_roberta_token_ids_equal_transformers(names, pieces, tmp_path):
   import transformers
 
   vocabulary = [(name, 0.0) for name in ("<s>", "<pad>", "</s>", "<unk>")] + [*pieces[1], ("<mask>", 0.0)]
@@ -96,7 +96,7 @@ def test_xlm_roberta(names, pieces, tmp_path):
 
 
 @pytest.mark.parametrize("language, code", [("de", "deu_Latn"), ("no", "nno_Latn"), ("br", "eng_Latn")])
-def test_nllb(names, tmp_path, language, code):
+def test_nllb_token_ids_equal_transformers(names, tmp_path, language, code):
   import tokenizers
   import transformers
 
@@ -113,7 +113,7 @@ def test_nllb(names, tmp_path, language, code):
   assert ours.encode_all(names[:1], language)[0][0][0] == theirs.convert_tokens_to_ids(code)
 
 
-def test_bert(names, tmp_path):
+def test_bert_token_ids_equal_transformers(names, tmp_path):
   import tokenizers
   import transformers
 
@@ -124,12 +124,12 @@ def test_bert(names, tmp_path):
   same_ids(text_input.TokenizerJson(tmp_path / "tokenizer.json", LENGTH, 0), theirs, names)
 
 
-def test_clip(names, tmp_path):
+def test_clip_token_ids_equal_transformers(names, tmp_path):
   theirs = clip_tokenizer(tmp_path, names)
   same_ids(text_input.TokenizerJson(tmp_path / "tokenizer.json", LENGTH, 0), theirs, names)
 
 
-def test_siglip_by_a_tokenizer_json_reads_plain_texts(names, pieces, tmp_path):
+def test_siglip_tokenizer_json_of_open_clip_reads_plain_texts(names, pieces, tmp_path):
   """OpenCLIP publishes SigLIP's tokenizer so; it takes away case and punctuation before."""
   import transformers
 
@@ -141,7 +141,7 @@ def test_siglip_by_a_tokenizer_json_reads_plain_texts(names, pieces, tmp_path):
   assert ours.fixed and ours.encode_all(["dog"])[0][0][-1] == 1
 
 
-def test_every_code_of_nllb_is_one():
+def test_nllb_language_codes_are_known_to_transformers():
   codes = pytest.importorskip("transformers.models.nllb.tokenization_nllb").FAIRSEQ_LANGUAGE_CODES
   known = frozenset(codes)
   table = nllb_languages._TABLE
@@ -154,7 +154,7 @@ def test_every_code_of_nllb_is_one():
   assert nllb_languages.find("", known) == "eng_Latn"
 
 
-def test_another_tokenizer_is_not_nllbs(names, tmp_path):
+def test_nllb_refuses_another_tokenizer(names, tmp_path):
   clip_tokenizer(tmp_path, names)
   with pytest.raises(UsageError, match=re.escape("not NLLB's tokenizer: it has no eng_Latn")):
     text_input.NllbPieces(tmp_path / "tokenizer.json", LENGTH, 1)

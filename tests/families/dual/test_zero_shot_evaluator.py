@@ -40,25 +40,25 @@ def alone(made, held, vocabulary, texts):
   return np.asarray(applied(made.module)({"params": held}, tokens, method="embed_texts"))[: len(texts)]
 
 
-def test_texts_come_back_in_their_order_whatever_their_lengths(embed, objective, params, tiny):  # noqa: F811
+def test_text_embeddings_keep_the_order_of_texts(embed, objective, params, tiny):  # noqa: F811
   texts = [" ".join(["dog", "cat", "house"][: 1 + n % 3] * (1 + n % 2)) + f" {n}" for n in range(150)]
   found = np.concatenate(list(embed(iter(texts))))
   np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), texts), atol=2e-6)
 
 
-def test_texts_that_are_too_long_are_cut_and_counted(embed, objective, params, tiny):  # noqa: F811
+def test_text_embedding_truncates_and_counts_long_texts(embed, objective, params, tiny):  # noqa: F811
   text = "dog " * 40
   (found,) = embed([text])
   np.testing.assert_allclose(found, alone(objective, params, tiny.vocabulary(), [text]), atol=2e-6)
   assert embed.cut == 1
 
 
-def test_a_text_that_the_tokenizer_finds_nothing_in_is_named(embed):
+def test_text_embedding_refuses_a_text_without_tokens(embed):
   with pytest.raises(UsageError, match="text 1 .*: the tokenizer finds nothing in it"):
     list(embed(["dog", "\u2581"]))
 
 
-def test_an_ensemble_is_the_mean_over_prompts_and_embeds_each_text_once(
+def test_zero_shot_prompt_ensemble_is_the_mean_over_prompts(
   embed, objective, params, tiny, monkeypatch  # noqa: F811
 ):  # fmt: skip
   prompts = ["a {}", "the {}", "a {}", "{} {1}"]
@@ -80,7 +80,7 @@ def test_an_ensemble_is_the_mean_over_prompts_and_embeds_each_text_once(
   assert sorted(seen) == sorted(["a dog", "the dog", "dog {1}", "a cat", "the cat", "cat {1}"])
 
 
-def test_top1_equals_that_of_the_embeddings(tiny, objective, params, tmp_path):  # noqa: F811
+def test_zero_shot_evaluator_top1_equals_scores_of_embeddings(tiny, objective, params, tmp_path):  # noqa: F811
   stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
   names = [f"thing {index}" for index in range(len(stream.tags))]
   content = {"EN": [list(range(len(names))), names], "DE": [[0, 1], ["Ding", "Sache"]]}
@@ -109,7 +109,7 @@ def test_top1_equals_that_of_the_embeddings(tiny, objective, params, tmp_path): 
   assert {"table.csv", "classes.csv", "report.html", "scores.npz"} <= written
 
 
-def test_labels_of_another_corpus_are_refused(tiny, objective, tmp_path):  # noqa: F811
+def test_zero_shot_evaluator_refuses_labels_of_another_corpus(tiny, objective, tmp_path):  # noqa: F811
   stream = TagStream(tiny.name, split="train", batch_size=8, image_size=16, num_slots=1)
   labels = tmp_path / "labels.json"
   labels.write_text(json.dumps({"EN": [[0, 999], ["a", "b"]]}))

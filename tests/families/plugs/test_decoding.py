@@ -105,7 +105,7 @@ def run(captioner, weights, images, search, **fields):
   return [np.asarray(leaf) for leaf in found]
 
 
-def test_two_phases_equal_one_with_the_langid_forced_in(captioner, weights, images, log_probs):
+def test_stabilizer_two_phase_decoding_equals_forced_langid(captioner, weights, images, log_probs):
   ends, two = set(), run(captioner, weights, images, Greedy())
   for phases, (tokens, scores) in {2: two, 1: run(captioner, weights, images, Greedy(), phases=1)}.items():
     for picture, language in np.ndindex(len(images), 4):
@@ -121,7 +121,7 @@ def test_two_phases_equal_one_with_the_langid_forced_in(captioner, weights, imag
   assert len({tuple(row) for row in two[0].reshape(-1, MAX_LENGTH).tolist()}) > 12
 
 
-def test_consistent_beam_holds_the_best_stabilizer_fixed(captioner, weights, images, log_probs):
+def test_stabilizer_consistent_beam_fixes_the_best_stabilizer(captioner, weights, images, log_probs):
   search = Beam(3, 0.6)
   tokens, scores = run(captioner, weights, images, search)
   for picture in (1, 3):  # the others take as long
@@ -132,7 +132,7 @@ def test_consistent_beam_holds_the_best_stabilizer_fixed(captioner, weights, ima
       np.testing.assert_allclose(scores[picture, language], first + second, rtol=1e-3)
 
 
-def test_inconsistent_beam_searches_both_together(captioner, weights, images, log_probs):
+def test_stabilizer_inconsistent_beam_searches_jointly(captioner, weights, images, log_probs):
   search = Beam(3, 0.6)
   tokens, scores = run(captioner, weights, images, search, phases=1)
   for picture, language in itertools.product((1, 3), range(4)):
@@ -141,7 +141,7 @@ def test_inconsistent_beam_searches_both_together(captioner, weights, images, lo
     np.testing.assert_allclose(scores[picture, language], score, rtol=1e-3)
 
 
-def test_a_stabilizer_that_does_not_end_is_ended(captioner, weights, images):
+def test_unfinished_stabilizer_gets_a_separator(captioner, weights, images):
   tokens, _ = run(captioner, weights, images, Greedy())
   end = int((tokens[:, 0] == SEPARATOR).argmax(-1).max())
   cut, _ = run(captioner, weights, images, Greedy(), length=end)
@@ -151,7 +151,7 @@ def test_a_stabilizer_that_does_not_end_is_ended(captioner, weights, images):
   assert cut[row, 2, end : end + 2].tolist() == PROMPTS[2].tolist()
 
 
-def test_all_candidates_share_the_stabilizer(captioner, weights, images):
+def test_n_best_candidates_share_the_stabilizer(captioner, weights, images):
   best, scores = run(captioner, weights, images, Beam(3))
   several, of_each = run(captioner, weights, images, n_best(Beam(3), 2))
   np.testing.assert_array_equal(several[:, :, 0], best)
@@ -162,12 +162,12 @@ def test_all_candidates_share_the_stabilizer(captioner, weights, images):
       assert len({tuple(row[: row.tolist().index(SEPARATOR)]) for row in of_picture}) == 1
 
 
-def test_a_length_without_room_is_refused(captioner):
+def test_stabilizer_max_length_without_room_is_refused(captioner):
   with pytest.raises(UsageError, match="max_length is 10: it must be at least 11"):
     Generator(captioner, Greedy(), LENGTH + 1, marks=marks())
 
 
-def test_split():
+def test_stabilizer_marks_split():
   found = np.array(
     [
       [3, 4, SEPARATOR, 7, 8, 10, 1, 0],  # as asked for
@@ -184,7 +184,7 @@ def test_split():
     assert rows(captions) == [[10, 1], [6, 11, 1], [], [3, 4, 1], [3, 4, 9]]
 
 
-def test_targets():
+def test_stabilizer_targets():
   consistent, plain = marks(), marks(form="plain")
   target = np.array(
     [[*consistent.target([3, 4], [7, 8], [10]), 0], consistent.target([3, 4], [6], [11, 12, 13])]

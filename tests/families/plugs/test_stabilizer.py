@@ -61,7 +61,7 @@ def wanted(index, code):
   return small_corpus.record(index, (code,), 1).captions[0].text
 
 
-def test_eval_scores_the_captions_alone_and_counts_stabilizers(model, corpus, tmp_path, capsys):
+def test_eval_scores_captions_without_stabilizers(model, corpus, tmp_path, capsys):
   form, folder = model
   held = model_json.read(folder / model_json.NAME)
   assert held.parts["stabilizer"] == {"form": form, "language": "en", "length": 12, "phases": 2}
@@ -80,7 +80,7 @@ def test_eval_scores_the_captions_alone_and_counts_stabilizers(model, corpus, tm
     }
 
 
-def test_python_and_the_command_give_the_caption_alone(model, corpus, tmp_path, capsys):
+def test_caption_output_has_no_stabilizer(model, corpus, tmp_path, capsys):
   _, folder = model
   pictures = []
   for index in range(3):
@@ -108,7 +108,7 @@ def test_python_and_the_command_give_the_caption_alone(model, corpus, tmp_path, 
   ]
 
 
-def test_one_phase_and_two_find_the_same_here(model):
+def test_stabilizer_one_and_two_phase_decoding_agree(model):
   form, folder = model
   found = []
   for phases in (1, 2):
@@ -128,7 +128,7 @@ def test_one_phase_and_two_find_the_same_here(model):
   assert found[0] == found[1]
 
 
-def test_exports_leave_the_stabilizer_out(model, tmp_path, capsys):
+def test_exported_model_output_has_no_stabilizer(model, tmp_path, capsys):
   _, folder = model
   gin.clear_config()
   model_dir.parse(str(folder), overrides=["Predictor.search=@Beam()"])
@@ -150,7 +150,7 @@ def test_exports_leave_the_stabilizer_out(model, tmp_path, capsys):
   )
 
 
-def test_distinct_stabilizers():
+def test_distinct_stabilizers_per_image_are_counted():
   found = {"a": {"en": "x", "de": "x"}, "b": {"en": "x", "de": "y"}, "c": {"en": "x", "de": "z"}}
   assert distinct(found) == {1: 1, 2: 2}
   marks = Marks(Stabilizer(), 9, (1,))
@@ -158,7 +158,7 @@ def test_distinct_stabilizers():
   assert marks.text(found).endswith("1: 33.3%, 2: 66.7%")
 
 
-def test_a_run_decodes_what_it_learns(corpus, tmp_path, capsys):
+def test_plugs_gin_decodes_the_form_of_its_targets(corpus, tmp_path, capsys):
   files = ("models/tiny.gin", "data/coco35l.gin", "runs/train.gin", "runs/plugs.gin")
   given = [f"--gin_file={file}" for file in files] + [f"--gin.DATA_DIR={corpus}", "--gin.TOTAL_STEPS=1"]
   gin.clear_config()

@@ -78,7 +78,7 @@ def bce(probabilities, labels):
 
 
 @pytest.mark.parametrize("codes", [("zh",), ("en", "zh")], ids=["mono", "multitask"])
-def test_one_hidden_layer_and_a_head_for_each_language(folders, codes):
+def test_label_objective_has_a_hidden_layer_and_a_head_per_language(folders, codes):
   objective = LabelObjective(only(folders, *codes), vit=None, hidden=HIDDEN)
   batch = batch_of({1: 4, 2: 7}[len(codes)])
   params = drawn_params.of(objective.init, batch)
@@ -88,7 +88,7 @@ def test_one_hidden_layer_and_a_head_for_each_language(folders, codes):
   peer.compare(sum(losses), loss_and_grads(objective, params, batch))
 
 
-def test_a_cascade(folders):
+def test_label_objective_cascade(folders):
   objective = LabelObjective(only(folders, "zh"), vit=None, first=only(folders, "en"), hidden=HIDDEN)
   batch = batch_of(4)
   params = drawn_params.of(objective.init, batch)
@@ -99,7 +99,7 @@ def test_a_cascade(folders):
   peer.compare(loss, loss_and_grads(objective, params, batch))
 
 
-def test_the_first_network_of_a_cascade_has_the_parameters_of_a_run_of_its_own(folders):
+def test_cascade_first_network_equals_a_separate_run(folders):
   batch = batch_of(4)
   own = LabelObjective(only(folders, "en"), vit=None, hidden=HIDDEN)
   cascade = LabelObjective(only(folders, "zh"), vit=None, first=only(folders, "en"), hidden=HIDDEN)
@@ -110,7 +110,7 @@ def test_the_first_network_of_a_cascade_has_the_parameters_of_a_run_of_its_own(f
   assert shapes[0] == shapes[1]
 
 
-def test_dropout_is_in_the_second_network_alone(folders):
+def test_cascade_dropout_is_in_the_second_network_only(folders):
   batch = batch_of(4)
   options = dict(vit=None, first=only(folders, "en"), hidden=HIDDEN)
   objective = LabelObjective(only(folders, "zh"), dropout_rate=0.5, **options)
@@ -137,7 +137,7 @@ def test_dropout_is_in_the_second_network_alone(folders):
   assert not np.array_equal(one, other)
 
 
-def test_a_picture_without_a_label_in_a_language_is_left_out_there(folders):
+def test_label_loss_omits_images_without_labels_per_language(folders):
   objective = LabelObjective(folders, vit=None, hidden=HIDDEN)
   batch = batch_of(7)
   params = drawn_params.of(objective.init, batch)
@@ -149,7 +149,7 @@ def test_a_picture_without_a_label_in_a_language_is_left_out_there(folders):
   np.testing.assert_allclose(whole, (english + each[:, 3:].mean(1)).mean(), rtol=1e-5)
 
 
-def test_weight_0_leaves_a_picture_out(folders):
+def test_label_loss_omits_images_of_weight_0(folders):
   objective = LabelObjective(only(folders, "zh"), vit=None, hidden=HIDDEN)
   batch = batch_of(4)
   params = drawn_params.of(objective.init, batch)
@@ -163,7 +163,7 @@ def test_weight_0_leaves_a_picture_out(folders):
     np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_a_vit_learns_too(folders):
+def test_label_objective_trains_the_vit(folders):
   objective = LabelObjective(only(folders, "zh"), vit=VIT, hidden=HIDDEN)
   batch = batch_of(4) | {"image": np.random.default_rng(0).integers(0, 256, (ROWS, 8, 8, 3)).astype(np.uint8)}
   params = drawn_params.of(objective.init, batch)

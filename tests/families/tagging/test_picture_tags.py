@@ -54,7 +54,7 @@ def tag(tagger, *more):
   return cli.main(["tag", f"--model_dir={tagger[0]}", *map(str, more)])
 
 
-def test_the_tags_are_those_of_the_network(tagger, photos, tmp_path, capsys):
+def test_tag_command_equals_the_network(tagger, photos, tmp_path, capsys):
   folder, objective, params = tagger
   out = tmp_path / "tags.jsonl"
   assert tag(tagger, photos, f"--out={out}", "--most=3") == 0
@@ -77,7 +77,7 @@ def test_the_tags_are_those_of_the_network(tagger, photos, tmp_path, capsys):
   assert key == str(photos / "b.png") and told.split()[:3] == ["zh", "Chinese", next(iter(rows[3]["tags"]))]
 
 
-def test_a_broken_picture_is_left_out_and_named(tagger, photos, tmp_path, capsys):
+def test_tag_command_names_and_skips_a_broken_image(tagger, photos, tmp_path, capsys):
   (tmp_path / "broken.png").write_bytes(b"\x89PNG no picture")
   assert tag(tagger, photos / "a.png", tmp_path / "broken.png", "--json", "--languages=en") == 1
   said = capsys.readouterr()
@@ -94,7 +94,7 @@ def test_a_broken_picture_is_left_out_and_named(tagger, photos, tmp_path, capsys
     (["PHOTOS", "--most=0"], "--most=0: give a number from 1"),
   ],
 )
-def test_what_does_not_fit_is_one_line(tagger, photos, capsys, more, message):
+def test_tag_command_usage_errors_are_one_line(tagger, photos, capsys, more, message):
   assert tag(tagger, *(word.replace("PHOTOS", str(photos)) for word in more)) == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1 and message in error
@@ -129,13 +129,13 @@ def changed(tagger, tmp_path, **fields):
     ({"colour": 1}, 2, "tagger.colour is not a field"),
   ],
 )
-def test_another_model_json_is_one_line(tagger, photos, tmp_path, capsys, fields, code, message):
+def test_tag_command_refuses_mismatched_model_json(tagger, photos, tmp_path, capsys, fields, code, message):
   assert tag((changed(tagger, tmp_path, **fields),), photos) == code
   error = capsys.readouterr().err
   assert error.count("\n") == 1 and message in error
 
 
-def test_a_tagger_of_pictures_takes_no_features(tagger, tmp_path, capsys):
+def test_tag_command_refuses_features_for_a_vit_tagger(tagger, tmp_path, capsys):
   np.save(tmp_path / "pictures.npy", np.ones((2, 16), "f4"))
   (tmp_path / "keys.txt").write_text("a\nb\n")
   assert tag(tagger, f"--features={tmp_path}") == 2

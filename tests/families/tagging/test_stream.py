@@ -27,7 +27,7 @@ def stream_of(tiny, folders, **options):
   return LabelStream(tiny.name, labels=folders, image_size=SIDE, **{"batch_size": NUM_PICTURES, **options})
 
 
-def test_labels_of_all_languages_side_by_side(tiny, folders):
+def test_label_stream_concatenates_labels_of_languages(tiny, folders):
   batch = stream_of(tiny, folders).batch(0)
   assert batch["labels"].shape == (NUM_PICTURES, 4) and batch["image"].shape[1:] == (SIDE, SIDE, 3)
   for name, labels, weight in zip(batch["key"], batch["labels"].tolist(), batch["weights"], strict=True):
@@ -36,7 +36,7 @@ def test_labels_of_all_languages_side_by_side(tiny, folders):
     assert weight == any(labels)
 
 
-def test_pictures_without_a_label_and_unknown_tags_are_counted(tiny, folders):
+def test_label_stream_counts_unlabelled_images_and_unknown_tags(tiny, folders):
   stream = stream_of(tiny, folders)
   stream.batch(0)
   # Every third picture has no English label; those below 4 have a Chinese one.
@@ -46,17 +46,17 @@ def test_pictures_without_a_label_and_unknown_tags_are_counted(tiny, folders):
   assert once.lost == stream.lost
 
 
-def test_any_rows_of_a_batch(tiny, folders):
+def test_label_stream_gives_any_rows_of_a_batch(tiny, folders):
   stream = stream_of(tiny, folders, batch_size=6)
   equal(dealt_out(stream, 5, 2), stream.batch(5))
 
 
-def test_keys_are_those_of_the_batches(tiny, folders):
+def test_label_stream_keys_equal_those_of_batches(tiny, folders):
   stream = stream_of(tiny, folders, batch_size=6)
   assert stream.keys(12) == [*stream.batch(0)["key"], *stream.batch(1)["key"]]
 
 
-def test_the_signature_tells_labels_apart(tiny, folders, tmp_path):
+def test_label_stream_signature_depends_on_labels(tiny, folders, tmp_path):
   before = stream_of(tiny, folders).signature()
   label_folders.write(tmp_path / "zh", "zh", ["狗", "猫"], train={key(0): ["狗"]})
   after = stream_of(tiny, folders).signature()
@@ -76,7 +76,7 @@ def test_the_signature_tells_labels_apart(tiny, folders, tmp_path):
     ),
   ],
 )
-def test_bad_folders_are_one_line(tiny, tmp_path, language, content, message):
+def test_label_stream_refuses_malformed_label_folders(tiny, tmp_path, language, content, message):
   names = content.get("names", ["猫"])
   split = content.get("split", "train")
   folder = label_folders.write(tmp_path / "bad", language, names, **{split: content.get("train", {})})
@@ -84,6 +84,6 @@ def test_bad_folders_are_one_line(tiny, tmp_path, language, content, message):
     stream_of(tiny, {"zh": folder})
 
 
-def test_no_folder(tiny):
+def test_label_stream_without_folders_is_refused(tiny):
   with pytest.raises(UsageError, match="give a folder for each language"):
     stream_of(tiny, {})

@@ -55,7 +55,7 @@ def read(path):
   return tag_files.read(path)
 
 
-def test_scores_and_predictions_are_those_of_the_network(stream, objective, params, tiny, folders, tmp_path):  # noqa: F811
+def test_tag_evaluator_equals_the_network(stream, objective, params, tiny, folders, tmp_path):  # noqa: F811
   training = LabelStream(tiny.name, split="train[0%:]", labels=folders, batch_size=8, image_size=16)
   evaluator = TagEvaluator(
     objective, stream, depths=(1, 3), baselines=training, name="test", out_dir=str(tmp_path), bootstrap=2
@@ -85,7 +85,7 @@ def test_scores_and_predictions_are_those_of_the_network(stream, objective, para
   assert "nearest picture (P@1)" in (tmp_path / "test" / "table.csv").read_text(encoding="utf-8")
 
 
-def test_chosen_languages_alone_are_scored(stream, objective, params):
+def test_tag_evaluator_scores_chosen_languages_only(stream, objective, params):
   evaluator = TagEvaluator(objective, stream, languages=("zh",), depths=(1,))
   assert {code for code, _, _ in evaluator.run(params, None)} == {"zh", ""}
   small = evaluator.small(2)
@@ -99,23 +99,23 @@ def test_chosen_languages_alone_are_scored(stream, objective, params):
     ({"depths": (1,), "languages": ("de",)}, "no labels in de: choose of en, zh"),
   ],
 )
-def test_what_cannot_be_scored_is_one_line(stream, objective, options, message):
+def test_tag_evaluator_refuses_invalid_options(stream, objective, options, message):
   with pytest.raises(UsageError, match=message):
     TagEvaluator(objective, stream, **options)
 
 
-def test_baselines_from_the_split_itself_are_refused(stream, objective):
+def test_tag_evaluator_refuses_baselines_of_the_scored_split(stream, objective):
   with pytest.raises(UsageError, match="from the split 'train' that is scored"):
     TagEvaluator(objective, stream, depths=(1,), baselines=stream)
 
 
-def test_other_labels_are_refused(stream, folders):
+def test_tag_evaluator_refuses_other_labels(stream, folders):
   objective = LabelObjective({"zh": folders["zh"]}, vit=VIT)
   with pytest.raises(UsageError, match="other labels"):
     TagEvaluator(objective, stream, depths=(1,))
 
 
-def test_baselines_against_a_loop():
+def test_tag_baselines_equal_a_plain_loop():
   rng = np.random.default_rng(0)
   tags = {"en": {f"{n}": [f"t{tag}" for tag in set(rng.integers(0, 6, 3))] for n in range(9)}}
   train, queries = rng.normal(size=(9, 4)).astype(np.float32), rng.normal(size=(5, 4)).astype(np.float32)

@@ -66,7 +66,7 @@ def check_gru_grads(ours, gru):
     np.testing.assert_allclose(mine, grad, atol=1e-5)
 
 
-def test_the_gru_is_torchs():
+def test_gru_equals_torch():
   words, vectors = texts()
   present = words > 0
   module = Gru(HIDDEN)
@@ -87,7 +87,7 @@ def test_the_gru_is_torchs():
 
 
 @pytest.mark.parametrize("attention", [False, True], ids=["last_state", "attention"])
-def test_the_network_is_torchs(attention):
+def test_word2visualvec_network_equals_torch(attention):
   words, vectors = texts()
   config = Word2VisualVecConfig(OUT, HIDDEN, READ, 10, attention=attention)
   module = Word2VisualVec(config, WORDS)
@@ -130,7 +130,7 @@ def test_the_network_is_torchs(attention):
 
 
 @pytest.mark.parametrize("attention", [False, True])
-def test_padding_changes_nothing_and_a_text_without_words_is_finite(attention):
+def test_word2visualvec_ignores_padding_and_empty_text_is_finite(attention):
   words, vectors = texts()
   words[2], vectors[2] = 0, 0
   module = Word2VisualVec(Word2VisualVecConfig(OUT, HIDDEN, 10, 10, attention, relu_output=False), WORDS)
@@ -145,12 +145,12 @@ def test_padding_changes_nothing_and_a_text_without_words_is_finite(attention):
   assert np.asarray(once).min() < 0  # without a ReLU
 
 
-def test_zero_has_no_direction():
+def test_normalized_zero_vector_has_a_finite_gradient():
   np.testing.assert_array_equal(normalized(jnp.zeros((1, 3))), np.zeros((1, 3)))
   gradient = jax.grad(lambda x: jnp.sum(normalized(x)))(jnp.zeros(3))
   assert np.isfinite(gradient).all()
 
 
-def test_sizes_are_checked():
+def test_word2visualvec_config_refuses_sizes_below_1():
   with pytest.raises(UsageError, match="Word2VisualVecConfig.rnn_width is 0"):
     Word2VisualVecConfig(8, rnn_width=0)

@@ -33,7 +33,7 @@ def batch_of(rows=6):
   }
 
 
-def test_the_contrastive_loss_and_its_gradient():
+def test_word2visualvec_contrastive_loss_and_gradient():
   rng = np.random.default_rng(0)
   predicted, own, other = (rng.normal(size=(8, 4)).astype(np.float32) * scale for scale in (0.6, 0.6, 0.9))
   other[0] = predicted[0] + 9  # beyond the margin
@@ -50,7 +50,7 @@ def test_the_contrastive_loss_and_its_gradient():
   assert np.isfinite(same).all()
 
 
-def test_the_mean_square_and_the_contrastive_loss_of_an_objective(folder):
+def test_word2visualvec_objective_mse_and_contrastive_loss(folder):
   batch = batch_of()
   for kind in ("mse", "contrastive"):
     objective = Word2VisualVecObjective(CONFIG, folder, ("en", "zh"), kind)
@@ -70,7 +70,7 @@ def test_the_mean_square_and_the_contrastive_loss_of_an_objective(folder):
     np.testing.assert_allclose(metrics["similarity"], cosine, atol=1e-5)
 
 
-def test_weight_0_leaves_a_sentence_out(folder):
+def test_word2visualvec_loss_omits_captions_of_weight_0(folder):
   objective = Word2VisualVecObjective(CONFIG, folder, ("en", "zh"), "contrastive")
   batch = batch_of()
   params = objective.init(jax.random.key(0), batch)["params"]
@@ -81,7 +81,7 @@ def test_weight_0_leaves_a_sentence_out(folder):
   assert whole[1]["weight"] == len(fewer["words"])
 
 
-def test_dropout_is_of_the_hidden_layer(folder):
+def test_word2visualvec_dropout_is_in_the_hidden_layer(folder):
   objective = Word2VisualVecObjective(CONFIG, folder, ("en", "zh"))
   batch = batch_of()
   params = objective.init(jax.random.key(0), batch)["params"]
@@ -98,12 +98,12 @@ def test_dropout_is_of_the_hidden_layer(folder):
     ({"languages": ("de",)}, "de.safetensors: no such file: `xmcap data words` makes it"),
   ],
 )
-def test_bad_settings_are_refused(folder, options, message):
+def test_word2visualvec_objective_refuses_invalid_settings(folder, options, message):
   with pytest.raises(UsageError, match=message):
     Word2VisualVecObjective(**{"config": CONFIG, "words": folder, "languages": ("en",), **options})
 
 
-def test_features_of_another_width_are_one_line(folder):
+def test_word2visualvec_refuses_features_of_another_width(folder):
   objective = Word2VisualVecObjective(CONFIG, folder, ("en",))
   batch = batch_of() | {"features": np.zeros((6, 9), np.float32)}
   with pytest.raises(UsageError, match="output_dim is 4, but features have width 9"):

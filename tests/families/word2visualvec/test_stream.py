@@ -39,7 +39,7 @@ def texts_of(stream, batch):
   return [[names[number - 1] for number in row if number] for row in batch["words"]]
 
 
-def test_an_example_is_a_caption_of_its_picture(tiny, place):
+def test_word_stream_pairs_captions_with_their_images(tiny, place):
   stream = stream_of(tiny, place)
   first, second = stream.batch(0), stream.batch(1)  # two epochs, with both captions of each picture
   assert first["words"].shape == (NUM_PICTURES, 32) and first["vectors"].shape == (NUM_PICTURES, 32, 3)
@@ -61,14 +61,14 @@ def test_an_example_is_a_caption_of_its_picture(tiny, place):
   assert not first["vectors"][first["words"] == 0].any() and (first["weights"] == 1).all()
 
 
-def test_others_are_drawn_anew_in_each_epoch_and_evenly(tiny, place):
+def test_word_stream_negatives_are_resampled_each_epoch(tiny, place):
   stream = stream_of(tiny, place)
   others = np.stack([stream.batch(step)["other"][:, 0] for step in range(50)])
   counts = np.unique(others, return_counts=True)[1]
   assert len(counts) == NUM_PICTURES and counts.min() > 25  # 50 each, on average
 
 
-def test_several_languages_share_the_numbers_and_one_alone_keeps_them(tiny, place):
+def test_word_stream_language_subset_keeps_word_ids(tiny, place):
   stream = stream_of(tiny, place, languages=("de", "en", "ar"))
   german = stream.only("de")
   batch = german.batch(0)
@@ -79,7 +79,7 @@ def test_several_languages_share_the_numbers_and_one_alone_keeps_them(tiny, plac
   assert {"hund", "dog", "كلب"} <= set(mixed)
 
 
-def test_a_picture_without_a_caption_has_weight_0_and_cut_words_are_counted(tiny, place):
+def test_word_stream_weight_is_0_without_a_caption(tiny, place):
   stream = stream_of(tiny, place, languages=("ar",))
   batch = stream.batch(0)
   for key, weight in zip(batch["key"], batch["weights"], strict=True):
@@ -94,13 +94,13 @@ def test_a_picture_without_a_caption_has_weight_0_and_cut_words_are_counted(tiny
   assert once.batch(0)["weights"].sum() == NUM_PICTURES // 2
 
 
-def test_any_rows_of_a_batch(tiny, place):
+def test_word_stream_gives_any_rows_of_a_batch(tiny, place):
   stream = stream_of(tiny, place, batch_size=6, languages=("en", "de"))
   equal(dealt_out(stream, 5, 2), stream.batch(5))
   equal(next(stream_of(tiny, place, batch_size=6, languages=("en", "de")).batches(5)), stream.batch(5))
 
 
-def test_only_the_captions_of_a_batch_are_read_and_split(tiny, place, monkeypatch):
+def test_word_stream_tokenizes_the_captions_of_a_batch_only(tiny, place, monkeypatch):
   split, encode = [], words_lib.WordVectors.encode
 
   def spy(self, language, texts, tokenized=()):
@@ -117,7 +117,7 @@ def test_only_the_captions_of_a_batch_are_read_and_split(tiny, place, monkeypatc
     split.clear()
 
 
-def test_words_that_the_release_split_are_taken_as_they_are(tmp_path, register):
+def test_word_stream_uses_released_tokens(tmp_path, register):
   pictures = [
     records.Record(
       key, png(colour(0)), [records.Caption("en", "notso", tokens), records.Caption("de", "ein")]
@@ -134,7 +134,7 @@ def test_words_that_the_release_split_are_taken_as_they_are(tmp_path, register):
   assert found == {"a": ["dog", "small"], "b": ["notso"]}
 
 
-def test_the_signature_tells_words_and_features_apart(tiny, place):
+def test_word_stream_signature_depends_on_words_and_features(tiny, place):
   before = stream_of(tiny, place).signature()
   word_folders.write(place / "words", en=[*ENGLISH, "cat"])
   after = stream_of(tiny, place).signature()
@@ -182,7 +182,7 @@ def _with_french_words(place):
     (None, {"split": "train[:1]"}, "has one picture: a WordStream needs another one"),
   ],
 )
-def test_bad_input_is_one_line(tiny, place, change, options, message):
+def test_word_stream_refuses_malformed_input(tiny, place, change, options, message):
   if change:
     change(place)
   with pytest.raises(UsageError, match=message) as error:
@@ -191,7 +191,7 @@ def test_bad_input_is_one_line(tiny, place, change, options, message):
 
 
 @pytest.mark.parametrize("other", [KEYS[2], KEYS[1][-1]])  # the second is an end of the right key
-def test_a_vector_of_another_picture_is_refused(tiny, place, monkeypatch, other):
+def test_word_stream_refuses_features_of_another_image(tiny, place, monkeypatch, other):
   monkeypatch.setattr(record_features, "_COMPARED", 2)  # the first and the last, as in a split of thousands
   swapped = (KEYS[0], other, "another", *KEYS[3:])
   features.write(place / "f.safetensors", features.Features(swapped, np.ones((NUM_PICTURES, 2), np.float32)))

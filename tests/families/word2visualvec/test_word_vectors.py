@@ -30,7 +30,7 @@ def segmented(tmp_path_factory):
   )
 
 
-def test_counts_are_of_all_captions(tiny_dir):  # noqa: F811
+def test_count_words_counts_all_captions(tiny_dir):  # noqa: F811
   found = word_vectors.count_words(tiny_dir, "train", ["en", "de"])
   texts = [
     caption.text.split()
@@ -47,7 +47,7 @@ def test_counts_are_of_all_captions(tiny_dir):  # noqa: F811
   assert set(found["de"].counts) == {"ein", "kleiner", "hund"}
 
 
-def test_words_of_the_release_and_sources(segmented):
+def test_count_words_uses_released_tokens_and_sources(segmented):
   assert word_vectors.count_words(segmented, "train", ["zh"])["zh"].counts == {"大狗在": 8, "沙滩": 8}
   human = word_vectors.count_words(segmented, "train", ["zh"], ["human"], least=4)
   assert human["zh"].counts == {"大狗在": 4, "沙滩": 4}
@@ -64,7 +64,7 @@ def test_words_of_the_release_and_sources(segmented):
     ({"split": "val"}, "has no split 'val'; its splits: train"),
   ],
 )
-def test_nothing_to_count_is_one_line(segmented, options, message):
+def test_count_words_without_captions_is_refused(segmented, options, message):
   with pytest.raises(UsageError, match=message):
     word_vectors.count_words(segmented, **{"split": "train", "languages": ["zh"], **options})
 
@@ -78,7 +78,7 @@ def vocabulary():
   )
 
 
-def test_training_is_repeatable_and_depends_on_the_seed(vocabulary):
+def test_word_vector_training_depends_on_the_seed(vocabulary):
   pytest.importorskip("gensim")
   one, same, other = (word_vectors.train(vocabulary, 6, epochs=3, seed=seed) for seed in (1, 1, 2))
   assert one.keys == ("dog", "sleeps", "a", "cat", "runs") and one.vectors.shape == (5, 6)
@@ -86,7 +86,7 @@ def test_training_is_repeatable_and_depends_on_the_seed(vocabulary):
   assert one.vectors.dtype == np.float32 and not np.array_equal(one.vectors, other.vectors)
 
 
-def test_the_vectors_are_gensims(vocabulary):
+def test_word_vectors_equal_gensim(vocabulary):
   """gensim 4.4 counts the words itself, and gives the same vectors for its own order of the words."""
   gensim = pytest.importorskip("gensim")
   ours = word_vectors.train(vocabulary, 6, epochs=3, seed=1)
@@ -98,13 +98,13 @@ def test_the_vectors_are_gensims(vocabulary):
   np.testing.assert_allclose(ours.vectors[0], theirs["dog"], atol=0.02)
 
 
-def test_without_gensim_the_message_says_what_to_install(vocabulary, monkeypatch):
+def test_word_vectors_without_gensim_name_the_extra(vocabulary, monkeypatch):
   monkeypatch.setitem(sys.modules, "gensim.models", None)
   with pytest.raises(UsageError, match=r"give --vectors=FILE instead, or pip install '\.\[words\]'"):
     word_vectors.train(vocabulary)
 
 
-def test_vectors_from_word2vecs_text_and_from_safetensors(vocabulary, tmp_path):
+def test_word_vectors_from_word2vec_text_and_safetensors(vocabulary, tmp_path):
   (tmp_path / "v.txt").write_text("3 2\ndog 1 2\ncow 5 6\ncat -0.5 1e-1 \n")
   found, absent = word_vectors.take(tmp_path / "v.txt", vocabulary)
   assert absent == 3 and found.keys == tuple(vocabulary.counts)
@@ -137,7 +137,7 @@ def test_vectors_from_word2vecs_text_and_from_safetensors(vocabulary, tmp_path):
     ("none.txt", None, "no such file: give word vectors"),
   ],
 )
-def test_bad_vectors_are_one_line(vocabulary, tmp_path, name, content, message):
+def test_malformed_word_vectors_are_refused(vocabulary, tmp_path, name, content, message):
   if content is not None:
     (tmp_path / name).write_bytes(content)
   with pytest.raises(UsageError, match=message) as error:
@@ -145,7 +145,7 @@ def test_bad_vectors_are_one_line(vocabulary, tmp_path, name, content, message):
   assert "\n" not in str(error.value)
 
 
-def test_the_command_adds_a_language_to_a_folder(segmented, tmp_path, capsys):
+def test_data_words_command_adds_a_language(segmented, tmp_path, capsys):
   (tmp_path / "zh.txt").write_text("大狗在 1 2\n")
   (tmp_path / "en.txt").write_text("dog 1 2\na 3 4\n")
   for code in ("zh", "en"):
@@ -166,7 +166,7 @@ def test_the_command_adds_a_language_to_a_folder(segmented, tmp_path, capsys):
     (["--least=100"], "the vocabulary of 'zh' is empty"),
   ],
 )
-def test_bad_usage_is_one_line(segmented, tmp_path, capsys, options, message):
+def test_data_words_usage_errors_are_one_line(segmented, tmp_path, capsys, options, message):
   assert main(["data", "words", segmented, f"--out={tmp_path / 'words'}", *options]) == 2
   error = capsys.readouterr().err
   assert message in error and error.count("\n") == 1

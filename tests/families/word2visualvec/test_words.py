@@ -11,7 +11,7 @@ from xmcap.errors import UsageError
 from xmcap.families.word2visualvec import words
 
 
-def test_words_of_the_release_stay_and_others_are_split():
+def test_released_tokens_are_kept_and_other_captions_split():
   texts, tokenized = (
     ["一只小狗在沙滩上", "一只小狗在沙滩上", "A Dog, a cat!"],
     ["一只 小 狗 在 沙滩 上 。", "", " "],
@@ -22,7 +22,7 @@ def test_words_of_the_release_stay_and_others_are_split():
   assert words.split("en", [], []) == []
 
 
-def test_numbers_go_on_from_language_to_language(tmp_path):
+def test_word_ids_continue_across_languages(tmp_path):
   folder = word_folders.write(tmp_path, en=["a", "dog", "cat"], zh=["狗", "猫"])
   held = words.read(folder, ("zh", "en"))
   assert len(held) == 5 and held.by_language == {"zh": ("狗", "猫"), "en": ("a", "dog", "cat")}
@@ -38,7 +38,7 @@ def test_numbers_go_on_from_language_to_language(tmp_path):
     held.encode("de", ["Hund"])
 
 
-def test_a_copy_reads_alike_and_a_change_shows(tmp_path):
+def test_word_folder_digest_changes_with_its_contents(tmp_path):
   folder = word_folders.write(tmp_path / "one", en=["a", "dog"])
   held = words.read(folder, ("en",))
   words.copy_to(epath.Path(tmp_path / "two"), held)
@@ -47,7 +47,7 @@ def test_a_copy_reads_alike_and_a_change_shows(tmp_path):
   assert words.read(folder, ("en",)).sha256 != held.sha256
 
 
-def test_another_splitter_is_warned_of(tmp_path, caplog):
+def test_word_folder_of_another_tokenizer_is_warned_of(tmp_path, caplog):
   features.write(
     tmp_path / "en.safetensors",
     Features(("a",), np.ones((1, 2), np.float32)),
@@ -73,7 +73,7 @@ def _pickled(path):
     ),
   ],
 )
-def test_bad_files_are_one_line(tmp_path, change, message):
+def test_malformed_word_folder_is_refused(tmp_path, change, message):
   folder = word_folders.write(tmp_path, en=["a", "dog"], zh=["狗", "猫"])
   change(tmp_path / "zh.safetensors")
   with pytest.raises(UsageError, match=message) as error:
