@@ -64,7 +64,7 @@ BUDGETS = {
   "scoring": 9_460,
   "models": 2_690,
   "data": 5_460,
-  "pages": 1_870,
+  "pages": 1_900,
   "human": 4_040,
   "ranked": 1_900,
   "training": 5_440,

@@ -1,11 +1,5 @@
 // Tables that the reader sorts by clicking a heading.
 
-// The data of a <script> by its id; undefined if there is none.
-function dataOf(id) {
-  const script = document.getElementById(id);
-  return script ? JSON.parse(script.textContent) : undefined;
-}
-
 // A name with its mark in front.
 function named(name, mark, lineClasses = "") {
   const made = element("span", "named");
