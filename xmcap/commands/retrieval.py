@@ -81,7 +81,7 @@ def _top(arguments) -> None:
   from xmcap.data import features
   from xmcap.files import files
   from xmcap.progress import Progress
-  from xmcap.ranked import nearest, retrieval
+  from xmcap.ranked import retrieval, score_matrices
   from xmcap.reading import inputs
 
   read = {f"--{name}": getattr(arguments, name) for name in ("queries", "candidates", "sentences")}
@@ -98,11 +98,11 @@ def _top(arguments) -> None:
         f" in '{code}' of {arguments.sentences}; embed that file"
       )
     pictures = features.read(arguments.queries)
-    neighbours = nearest.nearest(pictures.vectors, candidates, texts, arguments.k, arguments.similarity)
+    nearest = score_matrices.nearest(pictures.vectors, candidates, texts, arguments.k, arguments.similarity)
     progress = Progress(base.say, "pictures", len(pictures.keys))
 
     def lines() -> Iterator[str]:
-      for number, (key, of_picture) in enumerate(zip(pictures.keys, neighbours, strict=True), 1):
+      for number, (key, of_picture) in enumerate(zip(pictures.keys, nearest, strict=True), 1):
         for text, score in of_picture:
           row = {"image/key": key, "language": code, "caption": text, "score": round(score, 6)}
           yield json.dumps(row, ensure_ascii=False) + "\n"

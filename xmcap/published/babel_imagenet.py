@@ -3,6 +3,9 @@
 Source: Geigle, Timofte, Glavas (ACL 2024), Tables 2, 5 and 8 to 12, stored as printed in this folder. The result files
 are in `results/` of the paper's repository: `babel-imagenet/MODEL.json` and
 `retrieval/{xm3600,xflickrco,xtd}/MODEL.json`.
+
+Figure 5 shows what translated prompts gain over the bare labels. A figure prints no numbers, so that there is nothing
+to compare with. The third setting of the paper's Table 7, English templates around the labels, is in no result file.
 """
 
 import os
@@ -13,8 +16,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from xmcap import papers
+from xmcap import languages, papers
 from xmcap.errors import UsageError
+from xmcap.papers import babel_imagenet_languages
 from xmcap.published.findings import RecomputedNumber, RecomputedTable
 from xmcap.reading import jsonl
 
@@ -68,7 +72,7 @@ class _Recalls(msgspec.Struct):
 
 
 def recompute(results: str | os.PathLike) -> RecomputedTable:
-  """Recomputes Tables 2 and 8 to 12, and the correlations of zero-shot accuracy with retrieval.
+  """Recomputes Tables 2 and 8 to 12, the correlations of zero-shot accuracy with retrieval, and Figure 5.
 
   A cell of Tables 8 and 9 is the accuracy with translated prompts, or with the bare label if there are none. Table 2
   and the correlations are computed from printed cells, because not all models of the paper have result files. The
@@ -94,7 +98,26 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
       f"{results}: contains no result file of Babel-ImageNet, such as babel-imagenet/siglip-vitb16.json; give the "
       "folder 'results' of its repository"
     )
-  return RecomputedTable("Babel-ImageNet", (*rows, *correlations), tuple(absent))
+  return RecomputedTable("Babel-ImageNet", (*rows, *correlations, *gains(results)), tuple(absent))
+
+
+def gains(results: pathlib.Path) -> Iterator[RecomputedNumber]:
+  """Yields by how many points of top-1 translated prompts are better than labels, for each model and group.
+
+  Args:
+    results: the folder `results` of the paper's repository. A mean is over the languages that have translated prompts.
+  """
+  for model, by_prompt in _accuracies_by_prompt(results, []):
+    label, prompted = (
+      {languages.canonical(code): accuracy for code, accuracy in by_prompt[name].items()}
+      for name in (_LABEL, _PROMPTS)
+    )
+    for group, members in babel_imagenet_languages.groups().items():
+      both = [code for code in members if code in label and code in prompted]
+      if both:
+        gain = float(np.mean([prompted[code] - label[code] for code in both]))
+        heading = f"{model}, {group} ({len(both)} languages), gain by prompts"
+        yield RecomputedNumber("Figure 5", heading, "", gain, reason="a figure prints no numbers")
 
 
 def _row(
@@ -159,7 +182,7 @@ def _printed(name: str) -> Cells:
   return cells
 
 
-def accuracies_by_prompt(
+def _accuracies_by_prompt(
   results: pathlib.Path, absent: list[str]
 ) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
   """Yields a model, and prompts -> language code -> top-1 in per cent; `results` is as for `recompute`.
@@ -174,7 +197,7 @@ def accuracies_by_prompt(
 
 
 def _accuracies(results: pathlib.Path, absent: list[str]) -> Iterator[tuple[tuple[str, str], float]]:
-  for model, of_prompt in accuracies_by_prompt(results, absent):
+  for model, of_prompt in _accuracies_by_prompt(results, absent):
     for code, accuracy in {**of_prompt[_LABEL], **of_prompt[_PROMPTS]}.items():
       yield (model, code), accuracy
 
