@@ -35,7 +35,6 @@ _MODELS = {
   "openclip-xlmrl-vith14": "OpenCLIP XLMR-L H-14",
   "siglip-vitb16": "mSigLIP",
 }
-_OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
 _CODES = {"fil": "tl", "jp": "ja"}  # codes of the retrieval sets -> codes of Babel-ImageNet's labels
 _PROMPTS, _LABEL = "nllb_dist13b_prompts", "label"
 _RETRIEVAL = {
@@ -84,12 +83,12 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
   results = pathlib.Path(results)
   absent: list[str] = []
   accuracy = dict(_accuracies(results, absent))
-  printed = _printed("babel_imagenet_tables8_9")
+  printed = papers.cells("babel_imagenet_tables8_9")
   rows = [*_cells("Tables 8 and 9", printed, accuracy), *_means_of_groups(printed)]
   correlations = []
   for table, (folder, name) in _RETRIEVAL.items():
     recalls = dict(_recalls(results / "retrieval" / folder, absent))
-    of_table = _printed(name)
+    of_table = papers.cells(name)
     cells = {place: value for place, value in of_table.items() if place[1] != _AVERAGE}
     rows += [*_cells(table, cells, recalls), *_averages(table, of_table, recalls, english=folder == "xm3600")]
     correlations.append(_correlation(folder, cells, printed))
@@ -169,17 +168,6 @@ def _correlation(folder: str, recalls: Cells, accuracies: Cells) -> RecomputedNu
   return RecomputedNumber(
     "Pearson, text to picture and accuracy", label, _PRINTED_CORRELATIONS[folder], coefficient
   )
-
-
-def _printed(name: str) -> Cells:
-  """Returns the cells of a table that has a row per language (and a column per model), or a row per model."""
-  cells: Cells = {}
-  for row in papers.read(name):
-    (kind, of_row), *others = row.items()
-    for of_column, value in others:
-      model, code = (of_row, of_column) if kind == "model" else (of_column, of_row)
-      cells[_OTHER_NAMES.get(model, model), code] = float(value)
-  return cells
 
 
 def _accuracies_by_prompt(
