@@ -1,6 +1,5 @@
 """Shows how a run's captions of a few pictures change while it trains, in the terminal and on a page."""
 
-import base64
 import functools
 import itertools
 import shutil
@@ -124,24 +123,15 @@ class LivePage(Hook):
       self._has_failed = True
 
   def _page(self, run: Run) -> str:
-    style = elements.resources("base.css", "live.css")
-    head = elements.page_head(self.title, style, images="data:", reload_seconds=_RELOAD)
     cards = "".join(self._card(number, key) for number, key in enumerate(self.references, 1))
-    return f"""{head}<main id="top">
-<header class="page-head"><h1>{elements.escape(self.title)}</h1>
-<p class="lede">Step {run.step:,} of {run.total_steps:,}. {elements.escape(self.note)}</p>
-<progress max="{run.total_steps}" value="{run.step}">{run.step / run.total_steps:.0%}</progress>
-<p class="note">This page reloads itself every {_RELOAD} seconds.</p></header>
-<div class="cards">
-{cards}</div>
-</main>
-</body>
-</html>
-"""
+    lede = f"Step {run.step:,} of {run.total_steps:,}. {elements.escape(self.note)}"
+    header = f"""<progress max="{run.total_steps}" value="{run.step}">{run.step / run.total_steps:.0%}</progress>
+<p class="note">This page reloads itself every {_RELOAD} seconds.</p>"""
+    return elements.card_page(self.title, "live.css", lede, header, cards, reload_seconds=_RELOAD)
 
   def _card(self, number: int, key: str) -> str:
     data = thumbnail(lambda: self._files[key], _SIDE, quality=90) or b""
-    source = f"data:image/jpeg;base64,{base64.b64encode(data).decode('ascii')}"
+    source = elements.picture_uri(data)
     rows = "".join(self._row(key, language) for language in self.languages)
     head = "<thead><tr><th>Language</th><th>The model now</th><th>A person</th></tr></thead>"
     return f"""<article class="sheet card"><img src="{source}" alt="picture {number}">

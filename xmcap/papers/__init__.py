@@ -28,6 +28,23 @@ def read(name: str) -> tuple[dict[str, str], ...]:
   return tuple(csv.DictReader(text.splitlines()))
 
 
+_OTHER_NAMES = {"OpenCLIP XLMR B-32": "OpenCLIP XLMR-B B-32"}
+
+
+def cells(name: str) -> dict[tuple[str, str], float]:
+  """Returns the numbers of a table of Babel-ImageNet, whose models are its rows or its columns, by (model, language).
+
+  Models have the names of the paper's Tables 8 and 9, languages those that are printed (Geigle et al., ACL 2024).
+  """
+  numbers: dict[tuple[str, str], float] = {}
+  for row in read(name):
+    (kind, of_row), *others = row.items()
+    for of_column, value in others:
+      model, language = (of_row, of_column) if kind == "model" else (of_column, of_row)
+      numbers[_OTHER_NAMES.get(model, model), language] = float(value)
+  return numbers
+
+
 ROWS: tuple[str, ...] = ("centurio", "paligemma")
 """The protocols with scores in other papers, for `protocol_rows`."""
 

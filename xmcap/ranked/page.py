@@ -17,7 +17,7 @@ from xmcap.scoring.statistics.statistics_file import STATISTICS_FILE, write_stat
 from xmcap.scoring.system import System
 from xmcap.scoring.tables import score_table
 
-_SCRIPTS = ("base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
+_SCRIPTS = ("shared.js", "base.js", "drawing.js", "tables.js", "heat_map.js", "chart.js", "scores.js")
 _SYSTEM = "these scores"
 _TITLES = {
   "classes": "Zero-shot classification",

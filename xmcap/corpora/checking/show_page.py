@@ -1,6 +1,5 @@
 """Writes a contact sheet: one self-contained HTML file of examples as the model sees them (show.py)."""
 
-import base64
 import io
 import os
 import pathlib
@@ -56,19 +55,13 @@ def write_sheet(
     f"<li>{_chip(Piece(text, kind))}<span>{escape(words)}</span></li>" for kind, text, words in _LEGEND
   )
   count = f"{len(shown):,} picture{'' if len(shown) == 1 else 's'}, {len(captions):,} captions"
-  style = elements.resource("base.css") + elements.resource("sheet.css", "xmcap.corpora.checking")
-  head = elements.page_head(title, style, images="data:")
-  page = f"""{head}<main id="top">
-<header class="page-head"><h1>{escape(title)}</h1>
-<p class="lede">{count}, as the model sees them</p>
-<dl class="facts">{items}</dl>
-<ul class="legend" aria-label="Legend">{legend}</ul></header>
-<div class="cards">
-{"".join(_card(picture, target_length) for picture in shown)}</div>
-</main>
-</body>
-</html>
-"""
+  page = elements.card_page(
+    title,
+    "sheet.css",
+    f"{count}, as the model sees them",
+    f'<dl class="facts">{items}</dl>\n<ul class="legend" aria-label="Legend">{legend}</ul>',
+    "".join(_card(picture, target_length) for picture in shown),
+  )
   files.write_text(pathlib.Path(path), page.encode("utf-8", "replace").decode())
 
 
@@ -134,4 +127,4 @@ def _chip(piece: Piece) -> str:
 def _uri(pixels: np.ndarray, kind: str) -> str:
   buffer = io.BytesIO()
   Image.fromarray(pixels).save(buffer, kind, **({"quality": 85} if kind == "JPEG" else {"optimize": True}))
-  return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+  return elements.picture_uri(buffer.getvalue(), kind.lower())
