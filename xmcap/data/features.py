@@ -63,7 +63,7 @@ def _open(path: str | os.PathLike) -> Features:
     if big_file.is_folder(path):
       return Features(*big_file.read(path))
     if (path / embedding_files.PICTURES).exists():
-      return Features(*embedding_files.map_pictures(path))
+      return Features(*embedding_files.map_images(path))
     raise UsageError(f"{path}: no vectors in this folder: {_HINT}")
   tensor_files.refuse_pickle(path)
   if path.suffix != _SUFFIX:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from xmcap import processes
 from xmcap.data import images, records
-from xmcap.evaluation.picture_features import PictureEncoder
+from xmcap.evaluation.image_features import ImageEncoder
 from xmcap.reading.predictions import Predictions
 from xmcap.reading.references import References
 
@@ -52,7 +52,7 @@ class Baselines:
 
   def __init__(self, data_dir: str = gin.REQUIRED, split: str = "train", encoder: str = ""):
     self.source = records.RecordSource(data_dir, split)
-    self._vectors = _of_encoder(PictureEncoder(encoder)) if encoder else thumbnails
+    self._vectors = _of_encoder(ImageEncoder(encoder)) if encoder else thumbnails
 
   def measure(
     self, references: References, read_bytes: Callable[[str], bytes], predictions: Predictions
@@ -125,7 +125,7 @@ def thumbnails(pictures: Mapping[str, bytes]) -> np.ndarray:
     return np.stack(list(threads.map(_thumbnail, pictures.values(), pictures)))
 
 
-def _of_encoder(encoder: PictureEncoder) -> Vectors:
+def _of_encoder(encoder: ImageEncoder) -> Vectors:
   def vectors_of(pictures: Mapping[str, bytes]) -> np.ndarray:
     vectors, _ = encoder(list(pictures), pictures.__getitem__)
     # Of unit length, so that the smallest distance is the largest cosine.

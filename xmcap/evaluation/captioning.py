@@ -51,7 +51,7 @@ class Candidate:
   probability: float | None = None
 
 
-class PictureCaptioner:
+class ImageCaptioner:
   """Captions pictures; each is encoded once for all its languages. Made by `load_captioner`.
 
   Pictures are captioned in batches. The numbers of pictures (to powers of two up to `batch_size`) and of languages are
@@ -314,7 +314,7 @@ class PictureCaptioner:
 
 def load_captioner(
   model_dir: str | os.PathLike, step: int | None = None, *, batch_size: int = 8
-) -> PictureCaptioner:
+) -> ImageCaptioner:
   """Loads a model folder that `xmcap train` or `xmcap convert` wrote onto the devices of this process.
 
   It reads `model.json`, `vocabulary.model` and a checkpoint, and runs no code from the folder. jax chooses the devices
@@ -332,7 +332,7 @@ def load_captioner(
   model = model_json.of_folder(model_dir)
   vocabulary = Vocabulary(os.fspath(epath.Path(model_dir) / vocabulary_lib.VOCABULARY))
   params = read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
-  return PictureCaptioner(model, params, vocabulary, batch_size)
+  return ImageCaptioner(model, params, vocabulary, batch_size)
 
 
 def _listed(pictures: Any) -> list[Picture]:

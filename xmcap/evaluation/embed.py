@@ -21,8 +21,8 @@ from xmcap import digests
 from xmcap.data import records
 from xmcap.data.records import parse_columns
 from xmcap.errors import UsageError
+from xmcap.evaluation import image_features
 from xmcap.evaluation import parts as parts_lib
-from xmcap.evaluation import picture_features
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.files import addresses, files, plans
 from xmcap.files.bucket_paths import epath
@@ -147,7 +147,7 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   """Loads a model from a run's folder, or a dual tower that `xmcap convert` wrote.
 
   Args:
-    model_dir, step: as in `picture_features.chosen_step`.
+    model_dir, step: as in `image_features.chosen_step`.
     features: stored features of pictures, for a Word2VisualVec; "": none.
 
   Raises:
@@ -155,7 +155,7 @@ def load(model_dir: str, step: int | None = None, features: str = "") -> Embedde
   """
   folder = epath.Path(model_dir)
   model = _read_model(folder)
-  params = picture_features.read_params(model_dir, step)
+  params = image_features.read_params(model_dir, step)
   made: Embedder = load_class(_EMBEDDERS[_part(model)])(folder, model, params, features)
   return made
 
@@ -187,7 +187,7 @@ def write(
   model = _read_model(epath.Path(model_dir))
   if adapters and "words" in model.parts:
     raise UsageError(f"{adapters}: a Word2VisualVec takes no adapter: leave --adapters out")
-  step = picture_features.chosen_step(model_dir, step)
+  step = image_features.chosen_step(model_dir, step)
   options = {"model_dir": addresses.absolute(model_dir), "step": step, **inputs.described()}
   if adapters:
     options["adapters"] = os.path.abspath(adapters)

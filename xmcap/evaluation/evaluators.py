@@ -137,7 +137,7 @@ class CaptionEvaluator:
     # Only of the primary metric, of which the table shows differences.
     self.beside = baselines_lib.read_baseline(beside, score_table.primary(settled.metrics)) if beside else {}
     by_image = self.records.references if self.records else _read_references(references, languages)
-    baselines_lib.check_pictures(beside, by_image)
+    baselines_lib.check_images(beside, by_image)
     keys = subsets.choose(subset, by_image)[0] if subset else tuple(by_image)
     self.references = subsets.take(by_image, keys[: limit or None])
     present = {language for captions in self.references.values() for language in captions}

@@ -21,7 +21,7 @@ from xmcap.data import vocabulary as vocabulary_lib
 from xmcap.data.stream import CaptionStream
 from xmcap.data.vocabulary import VOCABULARY
 from xmcap.errors import UsageError, XmcapError
-from xmcap.evaluation import familiarity, picture_features, picture_files
+from xmcap.evaluation import familiarity, image_features, image_files
 from xmcap.evaluation.predictor import Predictor
 from xmcap.files import addresses, files, outputs
 from xmcap.files.bucket_paths import epath
@@ -240,7 +240,7 @@ def load_params(model_dir: str, step: int | None = None) -> Any:
   Without a step, the folder may be one of converted weights.
   """
   if step is None and (epath.Path(model_dir) / weights.PARAMS).exists():
-    return picture_features.read_params(model_dir)
+    return image_features.read_params(model_dir)
   return read.load_params(model_dir, read.best_step(model_dir) if step is None else step)
 
 
@@ -304,7 +304,7 @@ def caption_files(
   if predictor.prompt_tags is not None and "tags" not in model.parts:
     raise UsageError(f"{model_dir}: {model_json.TRAINED_WITHOUT_TAGS}")
   predictor.prompts(list(images), codes)  # reports an error in the tags before loading the parameters
-  load = picture_files.Loader(images, predictor.image_size)
+  load = image_files.Loader(images, predictor.image_size)
   trained = model.languages
   if trained and (others := [language for language in codes if language not in trained]):
     _warn(languages.trained_on(trained, others))

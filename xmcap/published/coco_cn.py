@@ -46,7 +46,7 @@ class _Caption(msgspec.Struct):
   caption: str
 
 
-class _Picture(msgspec.Struct):
+class _ScoredImage(msgspec.Struct):
   caption: tuple[_Caption]  # exactly one
   cider_d: float = msgspec.field(name="CIDEr")
   rouge_l: float = msgspec.field(name="ROUGE_L")
@@ -54,7 +54,7 @@ class _Picture(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-  pictures: dict[str, _Picture] = msgspec.field(name="imgToEval")
+  pictures: dict[str, _ScoredImage] = msgspec.field(name="imgToEval")
 
 
 def recompute(results: str | os.PathLike) -> RecomputedTable:
@@ -94,7 +94,9 @@ def recompute(results: str | os.PathLike) -> RecomputedTable:
   return RecomputedTable("COCO-CN", (*rows, *itertools.chain.from_iterable(of_images.values())), absent)
 
 
-def _pictures(system: str, name: str, images: dict[str, _Picture], result: Result) -> list[RecomputedNumber]:
+def _pictures(
+  system: str, name: str, images: dict[str, _ScoredImage], result: Result
+) -> list[RecomputedNumber]:
   statistics = result.statistics["zh"]
   scores: np.ndarray = 100 * statistics.image_scores(name)
   table = f"{_METRICS[name][1]} of each picture"

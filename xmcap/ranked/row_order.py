@@ -37,7 +37,7 @@ def check_beside(
   path, folder = pathlib.Path(images), pathlib.Path(texts)
   beside = path.with_name(embedding_files.KEYS)
   if path.name == embedding_files.PICTURES and beside.is_file():
-    own, _ = embedding_files.map_pictures(path.parent)
+    own, _ = embedding_files.map_images(path.parent)
     if not set(own).isdisjoint(keys):
       _check(beside, own, keys)
   for array in folder.glob("*.npy"):

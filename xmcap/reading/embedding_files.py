@@ -52,7 +52,7 @@ def map_rows(path: str | os.PathLike) -> np.ndarray:
   return _checked_layout(map_npy(path), (2,), str(path))
 
 
-def map_pictures(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
+def map_images(folder: str | os.PathLike) -> tuple[tuple[str, ...], np.ndarray]:
   """Returns the keys and the mapped embeddings [N, D] of pictures.npy and keys.txt; UsageError as `map_rows`."""
   folder = pathlib.Path(folder)
   array = map_rows(folder / PICTURES)

@@ -105,7 +105,7 @@ class Vectors:
       return metrics.Cosines(**cosines)
     distinct = {hypotheses[place] for place in filled}
     captions = _Captions(self._folder, language, distinct.union(*kept), self.card.model)
-    images = _Pictures(self._folder, keys) if "pictures" in compared else None
+    images = _Images(self._folder, keys) if "pictures" in compared else None
     if images is not None:
       embedding_files.check_width(images.where, images.array, captions.where[0], captions.arrays[0])
     for part in _blocks([len(texts) + 2 for texts in kept], captions.width):
@@ -180,7 +180,7 @@ def read(
   return vectors if isinstance(vectors, Vectors) else Vectors(vectors)
 
 
-class _Pictures:
+class _Images:
   """The vectors of pictures."""
 
   def __init__(self, folder: pathlib.Path, scored_keys: Sequence[str]):
@@ -189,7 +189,7 @@ class _Pictures:
       raise UsageError(
         f"{self.where}: no such file, but a metric compares captions with pictures: embed them too"
       )
-    keys, self.array = embedding_files.map_pictures(folder)
+    keys, self.array = embedding_files.map_images(folder)
     self._place = {key: row for row, key in enumerate(keys)}
     missing = [key for key in scored_keys if key not in self._place]
     if missing:

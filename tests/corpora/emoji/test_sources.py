@@ -25,8 +25,8 @@ def command(tmp_path, monkeypatch):
 def read_nothing(monkeypatch):
   monkeypatch.setattr(emoji_sources.cldr, "read_xml", lambda folder: f"xml {folder.name}")
   monkeypatch.setattr(emoji_sources.cldr, "read_json", lambda folder: f"json {folder.name}")
-  monkeypatch.setattr(emoji_sources.emoji_pictures, "FontPictures", lambda path: f"font {path.name}")
-  monkeypatch.setattr(emoji_sources.emoji_pictures, "FilePictures", lambda path: f"files {path.name}")
+  monkeypatch.setattr(emoji_sources.emoji_images, "FontImages", lambda path: f"font {path.name}")
+  monkeypatch.setattr(emoji_sources.emoji_images, "FileImages", lambda path: f"files {path.name}")
 
 
 DPKG = """

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from xmcap import languages
-from xmcap.corpora.building import picture_check
+from xmcap.corpora.building import image_check
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.spill import Spilled
 from xmcap.data.records import SOURCES, Caption, Record
@@ -111,7 +111,7 @@ class Split:
       tally["broken"] += 1
       problems.add("truncated", entry.key, str(error))
       return b""
-    examined = picture_check.examine(data, entry.key, self.options.image_size, self.options.quality)
+    examined = image_check.examine(data, entry.key, self.options.image_size, self.options.quality)
     tally["found" if examined.data else "broken"] += 1
     if examined.kind:
       problems.add(examined.kind, entry.key, examined.what)

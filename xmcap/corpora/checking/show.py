@@ -48,7 +48,7 @@ class ShownCaption:
 
 
 @dataclasses.dataclass(frozen=True)
-class ShownPicture:
+class ShownImage:
   """A picture of a batch.
 
   Attributes:
@@ -114,7 +114,7 @@ def stream_of(
   )
 
 
-def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownPicture]:
+def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> list[ShownImage]:
   """Returns the examples of a step in drawn order, for batches of `count` pictures (None: the stream's own number)."""
   count = stream.num_images if count is None else count
   if not 1 <= count <= MAX_COUNT:
@@ -133,7 +133,7 @@ def examples(stream: CaptionStream, step: int = 0, count: int | None = None) -> 
     published = Image.fromarray(images.decode(record.image, record.key, at_least=_PUBLISHED_SIDE))
     published.thumbnail((_PUBLISHED_SIDE, _PUBLISHED_SIDE))
     captions = tuple(_captions(record, prompts, targets, stream.vocabulary, languages))
-    shown.append(ShownPicture(record, pixels, np.asarray(published), size, captions))
+    shown.append(ShownImage(record, pixels, np.asarray(published), size, captions))
   return shown
 
 

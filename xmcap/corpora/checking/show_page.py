@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.corpora.checking.show import Piece, ShownCaption, ShownPicture
+from xmcap.corpora.checking.show import Piece, ShownCaption, ShownImage
 from xmcap.files import files
 from xmcap.pages.report import elements  # the colours and type of the report
 from xmcap.pages.report.elements import escape
@@ -29,7 +29,7 @@ _LEGEND = (
 
 def write_sheet(
   path: str | os.PathLike,
-  shown: Sequence[ShownPicture],
+  shown: Sequence[ShownImage],
   title: str,
   facts: Mapping[str, str],
   target_length: int,
@@ -65,7 +65,7 @@ def write_sheet(
   files.write_text(pathlib.Path(path), page.encode("utf-8", "replace").decode())
 
 
-def _card(picture: ShownPicture, target_length: int) -> str:
+def _card(picture: ShownImage, target_length: int) -> str:
   record = picture.record
   height, width = picture.pixels.shape[:2]
   small = " small" if max(height, width) < _PIXELATED_BELOW else ""

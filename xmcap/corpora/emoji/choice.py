@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from xmcap import languages
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.errors import UsageError
 
 # Unicode blocks of pictographs: symbols and pictographs, emoticons, transport, supplement, extended A. Letters, arrows,
@@ -52,7 +52,7 @@ class Emoji:
 
 def choose(
   names: Names,
-  images: emoji_pictures.EmojiImages,
+  images: emoji_images.EmojiImages,
   count: int,
   optional: Collection[str] = (),
   preferred: Collection[str] = (),
@@ -79,7 +79,7 @@ def choose(
     image = images.draw(character)
     if image is None:
       continue
-    small = emoji_pictures.thumbnail(image)
+    small = emoji_images.thumbnail(image)
     if any(np.sqrt(np.mean((small - other) ** 2)) < _MIN_DISTANCE for other in thumbnails):
       continue
     for language, name in own.items():

@@ -23,7 +23,7 @@ from PIL import Image
 
 from xmcap.corpora.emoji import choice as emoji_choice
 from xmcap.corpora.emoji import drawn_split, scenes, sources
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.corpora.emoji.combinations import Combinations
 from xmcap.corpora.emoji.drawn_split import SEED, Drawing
 from xmcap.corpora.emoji.presets import Preset
@@ -105,7 +105,7 @@ def labels(names: Mapping[str, Sequence[str]], classes: Sequence[int]) -> dict[s
   return by_language
 
 
-def _drawn(images: emoji_pictures.EmojiImages, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
+def _drawn(images: emoji_images.EmojiImages, chosen: Sequence[emoji_choice.Emoji]) -> list[Image.Image]:
   drawn = (images.draw(emoji.character) for emoji in chosen)
   # None never occurs, because only emoji that all artists have were chosen.
   return [image for image in drawn if image is not None]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from PIL import Image
 
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.corpora.emoji.presets import SceneOptions
 
 _SPRITE_SIZES = 12  # number of precomputed, evenly spaced sizes of an emoji
@@ -32,7 +32,7 @@ class Renderer:
       .round()
       .astype(int)
     )
-    self._sprites = [[emoji_pictures.fit(image, int(size)) for size in self._sizes] for image in images]
+    self._sprites = [[emoji_images.fit(image, int(size)) for size in self._sizes] for image in images]
 
   def render(self, scenes: Sequence[Sequence[int]], rng: np.random.Generator) -> Iterator[Image.Image]:
     """Yields a picture, RGB [image_size, image_size], for each scene (class ids in reading order)."""

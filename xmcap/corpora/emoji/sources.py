@@ -26,7 +26,7 @@ from PIL import Image
 
 from xmcap import languages
 from xmcap.corpora.emoji import cldr
-from xmcap.corpora.emoji import pictures as emoji_pictures
+from xmcap.corpora.emoji import images as emoji_images
 from xmcap.errors import UsageError, XmcapError, one_line
 from xmcap.files.files import cache_folder, make_folder
 from xmcap.terminal import shown
@@ -70,14 +70,14 @@ class EmojiSource:
 
   way: str
   cldr: cldr.Cldr
-  pictures: emoji_pictures.EmojiImages
-  artists: Mapping[str, emoji_pictures.EmojiImages] = dataclasses.field(default_factory=dict)
+  pictures: emoji_images.EmojiImages
+  artists: Mapping[str, emoji_images.EmojiImages] = dataclasses.field(default_factory=dict)
 
 
 class Common:
   """The first artist's pictures, restricted to emoji that all artists have."""
 
-  def __init__(self, images: Iterable[emoji_pictures.EmojiImages]):
+  def __init__(self, images: Iterable[emoji_images.EmojiImages]):
     self._first, *self._others = images
 
   def draw(self, emoji: str) -> Image.Image | None:
@@ -112,7 +112,7 @@ def find(
       if name == "debian":
         return _read_debian(name, _fetched(cache / name, _fetch_debian))
       tree = _fetched(cache / name, functools.partial(_fetch_npm, _NPM_PACKAGES, (_GOOGLE,)))
-      images = emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE)
+      images = emoji_images.FileImages(tree / "emoji-datasource-google" / _GOOGLE)
       return EmojiSource(name, cldr.read_json(tree), images)
     except XmcapError as error:
       failures.append(f"{name}: {error}")
@@ -136,9 +136,9 @@ def find_artists(cache: str | os.PathLike | None = None) -> EmojiSource:
     functools.partial(_fetch_npm, _ARTISTS_PACKAGES, (_GOOGLE, _TWITTER, _OPENMOJI)),
   )
   artists = {
-    "noto": emoji_pictures.FilePictures(tree / "emoji-datasource-google" / _GOOGLE),
-    "twemoji": emoji_pictures.FilePictures(tree / "emoji-datasource-twitter" / _TWITTER),
-    "openmoji": emoji_pictures.SvgPictures(tree / "openmoji" / _OPENMOJI),
+    "noto": emoji_images.FileImages(tree / "emoji-datasource-google" / _GOOGLE),
+    "twemoji": emoji_images.FileImages(tree / "emoji-datasource-twitter" / _TWITTER),
+    "openmoji": emoji_images.SvgImages(tree / "openmoji" / _OPENMOJI),
   }
   return EmojiSource("npm", cldr.read_json(tree, languages.WIDE), Common(artists.values()), artists)
 
@@ -147,7 +147,7 @@ def _read_debian(way: str, root: pathlib.Path) -> EmojiSource:
   for path in (root / _CLDR / "annotations", root / _FONT):
     if not path.exists():
       raise XmcapError(f"{path} is missing")
-  return EmojiSource(way, cldr.read_xml(root / _CLDR), emoji_pictures.FontPictures(root / _FONT))
+  return EmojiSource(way, cldr.read_xml(root / _CLDR), emoji_images.FontImages(root / _FONT))
 
 
 def _fetch_debian(folder: pathlib.Path) -> None:

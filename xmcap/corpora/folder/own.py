@@ -11,8 +11,8 @@ from typing import Any
 from xmcap.corpora.building import build, release, splits
 from xmcap.corpora.building import options as options_lib
 from xmcap.corpora.building.file_names import FOLDER
+from xmcap.corpora.building.image_search import ByPath
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ByPath
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.folder import beside, columnar, staging, text_files
 from xmcap.corpora.folder.split_choice import SplitRule

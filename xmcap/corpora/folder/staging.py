@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from xmcap import languages
+from xmcap.corpora.building.image_search import ByPath, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ByPath, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.folder import beside, columnar, fields, kinds, split_choice, text_files, webdataset
 from xmcap.corpora.folder.fields import RecordFields

@@ -11,8 +11,8 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.corpora.building import build, file_names, splits
+from xmcap.corpora.building.image_search import ByPath, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ByPath, Wanted
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import babel_labels
 from xmcap.data import record_writer

@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Iterator
 
 from xmcap.corpora.building import build, file_names, splits
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.spill import spill
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases.translations import Cc3mParser

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import msgspec
 
 from xmcap.corpora.building import build, file_names, splits
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.spill import spill
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import coco_ids

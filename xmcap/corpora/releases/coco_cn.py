@@ -18,8 +18,8 @@ from typing import Any
 
 from xmcap.corpora.building import annotations, build, line_check, splits, tag_labels, text_archive
 from xmcap.corpora.building.annotations import Annotated, Sentence
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress, Options
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.corpora.releases import coco_cn_lines, coco_ids

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcap.corpora.building import build, file_names, line_check, splits
+from xmcap.corpora.building.image_search import ImageSearch, Wanted
 from xmcap.corpora.building.options import BuildInProgress
-from xmcap.corpora.building.pictures import ImageSearch, Wanted
 from xmcap.corpora.building.problems import Problems
 from xmcap.corpora.building.splits import Split
 from xmcap.data.records import Caption

@@ -13,7 +13,7 @@ import numpy as np
 from xmcap import configuration
 from xmcap.data import images, vocabulary
 from xmcap.errors import UsageError, one_line
-from xmcap.evaluation import picture_features, sharded_params
+from xmcap.evaluation import image_features, sharded_params
 from xmcap.evaluation.text_embedding import EmbedsTexts
 from xmcap.families.dual import text_input, tokenizer_files
 from xmcap.families.dual.model import DualConfig, DualTower
@@ -212,4 +212,4 @@ class DualEmbedder:
       return images.load_pixels(read(path), path, self._image_size, self._resize)
 
     sharded, batch_size = self.texts.sharded, self.texts.batch_size
-    return np.concatenate(list(picture_features.in_batches(paths, load, self._embed, sharded, batch_size)))
+    return np.concatenate(list(image_features.in_batches(paths, load, self._embed, sharded, batch_size)))

@@ -24,7 +24,7 @@ _HINT = "`xmcap data tags` makes it"
 
 
 @dataclasses.dataclass(frozen=True)
-class PictureLabels:
+class ImageLabels:
   """The labels of the pictures of a split.
 
   Attributes:
@@ -61,7 +61,7 @@ def write_names(folder: epath.Path, names: Mapping[str, tuple[str, ...]]) -> Non
 
 def read_pictures(
   folders: Mapping[str, str], names: Mapping[str, tuple[str, ...]], splits: Iterable[str]
-) -> PictureLabels:
+) -> ImageLabels:
   """Reads the labels of the pictures of some splits, in all languages of `names` (see `read_names`).
 
   Raises:
@@ -94,7 +94,7 @@ def read_pictures(
       if len(indices) < len(of_image):
         unknown[key] += len(of_image) - len(indices)
   as_arrays = {key: np.array(numbers, np.int32) for key, numbers in columns.items()}
-  return PictureLabels(as_arrays, listed, dict(unknown))
+  return ImageLabels(as_arrays, listed, dict(unknown))
 
 
 def _read(folder, name, read):

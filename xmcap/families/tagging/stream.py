@@ -64,7 +64,7 @@ class LabelReader:
   """Reads the labels and images of a `LabelStream`: of `source`, the labels `truth`, `width` of all languages."""
 
   source: RecordSource
-  truth: labels_lib.PictureLabels
+  truth: labels_lib.ImageLabels
   width: int
   inputs: ImageInputs
 

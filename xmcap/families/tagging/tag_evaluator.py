@@ -12,7 +12,7 @@ import numpy as np
 from xmcap.errors import UsageError
 from xmcap.evaluation import sharded_params
 from xmcap.evaluation.split_evaluator import SplitEvaluator, of_split
-from xmcap.families.tagging import picture_tags, tag_baselines
+from xmcap.families.tagging import image_tags, tag_baselines
 from xmcap.families.tagging.label_tagger import columns
 from xmcap.files import addresses, outputs
 from xmcap.ranked import page
@@ -111,7 +111,7 @@ class TagEvaluator(SplitEvaluator):
     for language, scores, places in zip(self.stream.names, best[::2], best[1::2], strict=True):
       names = self.stream.names[language]
       predictions[language] = {
-        key: picture_tags.named(names, of_image, numbers)
+        key: image_tags.named(names, of_image, numbers)
         for key, of_image, numbers in zip(keys, scores, places, strict=False)
       }
     by_tagger = {"": _of_pictures(predictions, truth)}

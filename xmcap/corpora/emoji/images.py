@@ -21,7 +21,7 @@ class EmojiImages(Protocol):
     """Returns an emoji (one code point, no U+FE0F) as RGBA, cropped to the visible part; None if there is none."""
 
 
-class FontPictures:
+class FontImages:
   """Draws emoji from a font with bitmaps of 109 pixels; XmcapError if the font cannot be used."""
 
   def __init__(self, path: pathlib.Path):
@@ -43,7 +43,7 @@ class FontPictures:
     return None if canvas == self._missing else _crop(canvas)
 
 
-class FilePictures:
+class FileImages:
   """Reads emoji from PNG files named by code point, as in `emoji-datasource-google`."""
 
   def __init__(self, folder: pathlib.Path):
@@ -57,7 +57,7 @@ class FilePictures:
     return None
 
 
-class SvgPictures:
+class SvgImages:
   """Draws emoji from SVG files named by code point, as in the npm package `openmoji`."""
 
   def __init__(self, folder: pathlib.Path):

@@ -61,7 +61,7 @@ def in_batches(
     yield sharded.compute(compute, {"image": whole})[: len(batch)]
 
 
-class PictureEncoder:
+class ImageEncoder:
   """The image tower of a model and the devices that it computes on.
 
   Args:
@@ -148,10 +148,10 @@ def write(
     read: returns the bytes of a picture.
     skip_bad: whether to leave out pictures that cannot be decoded, rather than stop.
     say: takes lines of progress.
-    model_dir, step, crops, vectors: see `PictureEncoder`.
+    model_dir, step, crops, vectors: see `ImageEncoder`.
 
   Raises:
-    UsageError: as `PictureEncoder` and `features.write`; another run was begun there; or the processes have different
+    UsageError: as `ImageEncoder` and `features.write`; another run was begun there; or the processes have different
       pictures or options.
     XmcapError: a picture cannot be decoded, none can, or the disk is full or cannot be written.
   """
@@ -171,7 +171,7 @@ def write(
     )
   if hosts.current():
     hosts.check_folder(epath.Path(parts / plans.WORK))
-  encoder = functools.cache(lambda: PictureEncoder(model_dir, step, crops, vectors))
+  encoder = functools.cache(lambda: ImageEncoder(model_dir, step, crops, vectors))
 
   def make_part(number: int) -> dict[str, np.ndarray]:
     chosen = keys[number * _PART : (number + 1) * _PART]

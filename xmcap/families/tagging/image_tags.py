@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xmcap.errors import UsageError
-from xmcap.evaluation import picture_features, sharded_params
+from xmcap.evaluation import image_features, sharded_params
 from xmcap.families.tagging import labels as labels_lib
 from xmcap.families.tagging.label_tagger import LabelTagger, TaggerConfig, columns
 from xmcap.files import addresses
@@ -25,11 +25,11 @@ Tags = dict[str, dict[str, float]]
 """Language code -> tag -> probability, the most probable first."""
 
 
-class PictureTagger:
+class ImageTagger:
   """Predicts the labels of pictures, or of their stored features if the model was trained on such.
 
   Args:
-    model_dir, step: as in `picture_features.chosen_step`.
+    model_dir, step: as in `image_features.chosen_step`.
 
   Attributes:
     names: language code -> its labels.
@@ -59,7 +59,7 @@ class PictureTagger:
           f"{folders[language]}: {len(self.names[language]):,} labels, but the model was trained with {size:,}: copy "
           "them from the run's folder"
         )
-    params = picture_features.read_params(model_dir, step)
+    params = image_features.read_params(model_dir, step)
     arrays = read.flat(params)
     module = LabelTagger(vit, tagger)
     self.image_size = None if module.vit is None else module.vit.image_size
@@ -100,7 +100,7 @@ class PictureTagger:
     if unknown := [language for language in languages if language not in self.names]:
       raise UsageError(f"the model has no labels in {', '.join(unknown)}: choose of {', '.join(self.names)}")
     size = self._sharded.rounded(min(_AT_ONCE, max(1, len(keys))))
-    batches = picture_features.in_batches(keys, load, self._compute, self._sharded, size)
+    batches = image_features.in_batches(keys, load, self._compute, self._sharded, size)
     for key, row in zip(keys, itertools.chain.from_iterable(batches), strict=True):
       tags = {}
       for language in languages or self.names:
