@@ -33,6 +33,6 @@ def test_the_nearest_picture_by_an_encoder_is_that_of_scipy(tmp_path):
   assert found == {
     key: {"fa": f"caption {train[row].key}", "sw": ""} for key, row in zip(queries, nearest, strict=True)
   }
-  assert measured.pictures == 12
+  assert measured.images == 12
   # There is no Swahili in training, and no reference is a caption of training.
   assert (measured.copied, measured.copied_references) == (0.5, 0.0)

@@ -75,7 +75,7 @@ def _inputs(arguments):
   keys, captions, labels, templates, images, more = (), {}, {}, {}, {}, {}
   if arguments.corpus:
     of_corpus = embed.of_corpus(arguments.corpus, arguments.split, codes or ())
-    captions, images = of_corpus.captions, of_corpus.pictures
+    captions, images = of_corpus.captions, of_corpus.images
     more = {"read": of_corpus.read, "tokenized": of_corpus.tokenized}
   if arguments.captions:
     keys, captions = retrieval.read_captions(arguments.captions, codes, arguments.language)

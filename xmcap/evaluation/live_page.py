@@ -1,4 +1,4 @@
-"""Shows how a run's captions of a few pictures change while it trains, in the terminal and on a page."""
+"""Shows how a run's captions of a few images change while it trains, in the terminal and on a page."""
 
 import functools
 import itertools
@@ -26,29 +26,29 @@ _LANGUAGES = 4
 _RELOAD = 5  # seconds
 _LABELS = 18  # columns of the terminal before a caption
 _LONGEST = 160  # characters of a caption on the page: an untrained model does not know when to stop
-_SIDE = 320  # pixels of a picture on the page
+_SIDE = 320  # pixels of an image on the page
 
 
 @gin.configurable
 class LivePage(Hook):
-  """A hook that captions a few pictures every so often, for people who watch a small run.
+  """A hook that captions a few images every so often, for people who watch a small run.
 
   The page replaces the file `out`, and a later evaluation may replace the page by its report. A page that cannot be
   written is reported once, and the run goes on.
 
   Args:
-    predictor: captions pictures, as a `Predictor`.
-    data_dir: folder of the records with the pictures.
+    predictor: captions images, as a `Predictor`.
+    data_dir: folder of the records with the images.
     out: the page, a local file; "": only the terminal.
-    split: split of the records; its first pictures with captions in all the languages are shown.
+    split: split of the records; its first images with captions in all the languages are shown.
     languages: codes; (): four that the first record has.
-    pictures: number of pictures.
+    pictures: number of images.
     every: steps between two looks.
     title: title of the page.
     note: what the captions are, in a sentence.
 
   Raises:
-    UsageError: a value is out of range, or no picture has captions in all the languages.
+    UsageError: a value is out of range, or no image has captions in all the languages.
   """
 
   def __init__(

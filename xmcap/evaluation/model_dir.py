@@ -1,4 +1,4 @@
-"""The folder of a trained model: writing it, evaluating it, and captioning pictures with it.
+"""The folder of a trained model: writing it, evaluating it, and captioning images with it.
 
 It holds `model.json` (the model's sizes), `vocabulary.model`, `checkpoints/` and, of a Word2VisualVec, `words/`, of a
 tagger, `labels/`. That is enough to caption, embed or tag, and it can be moved. `config.gin` beside them is the
@@ -290,9 +290,9 @@ def languages_of(model_dir: str, asked: str) -> tuple[str, ...]:
 def caption_files(
   model_dir: str, images: Mapping[str, str], codes: Sequence[str], step: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-  """Yields (file, {language: caption}) for each picture in the languages `codes`; for `step` see `load_params`.
+  """Yields (file, {language: caption}) for each image in the languages `codes`; for `step` see `load_params`.
 
-  A file that is not a readable picture is reported and left out. `images` has the file of each key; tags are those of
+  A file that is not a readable image is reported and left out. `images` has the file of each key; tags are those of
   the keys.
 
   Raises:

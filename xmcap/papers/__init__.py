@@ -14,11 +14,11 @@ MODELS: tuple[str, ...] = ("BB+CC", "BB", "Bg", "Lg")
 """The models of Tables 8 to 11, in the paper's order (see its Table 3)."""
 
 XM3600_IMAGES = "3600#12b0c3d5389df82f"
-"""The value of `images` in the signature of a table over all 3,600 pictures of XM3600."""
+"""The value of `images` in the signature of a table over all 3,600 images of XM3600."""
 
 
 def is_xm3600(keys: Iterable[str]) -> bool:
-  """Returns whether these are exactly the keys of XM3600's pictures."""
+  """Returns whether these are exactly the keys of XM3600's images."""
   return digests.of_images(keys) == XM3600_IMAGES
 
 

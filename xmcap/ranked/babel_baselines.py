@@ -29,10 +29,10 @@ def with_baseline(system: S, baseline: str | os.PathLike, keys: Iterable[str] = 
     system: scores of zero-shot classification, or of retrieval.
     baseline: `paper`, for a row of each model with its means, and its languages if they are few; the name of one model,
       for a column beside the languages; or a folder of the same command, for its column.
-    keys: keys of the pictures of retrieval.
+    keys: keys of the images of retrieval.
 
   Raises:
-    UsageError: these are not the paper's labels or none of its sets of pictures, or there is no such model or folder.
+    UsageError: these are not the paper's labels or none of its sets of images, or there is no such model or folder.
   """
   name, table = str(baseline), system.table
   if name != PAPER and os.path.isdir(name):

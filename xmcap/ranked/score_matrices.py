@@ -193,7 +193,7 @@ def nearest(
   """Yields the nearest different sentences of each query with their similarities, best first.
 
   These are what `xmcap human annotate` suggests: the annotators of COCO-CN see the five sentences, of a pool of
-  machine-translated ones, whose vectors have the highest cosine with the picture's (Li et al. 2019, section III).
+  machine-translated ones, whose vectors have the highest cosine with the image's (Li et al. 2019, section III).
   A sentence that occurs several times counts once, with its first embedding; of equally near ones the first leads.
 
   Args:

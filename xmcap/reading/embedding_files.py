@@ -21,7 +21,7 @@ from xmcap.terminal import shown
 SUFFIXES = (".npy", ".safetensors")
 TENSOR = "embeddings"
 PICTURES, KEYS = "pictures.npy", "keys.txt"
-"""The embeddings of pictures in a folder of `xmcap embed`, and their keys, one per line."""
+"""The embeddings of images in a folder of `xmcap embed`, and their keys, one per line."""
 
 Read = Callable[[], Embeddings]
 """Opens the embeddings of one language: float32 [texts, D], or [prompts, texts, D]."""

@@ -1,7 +1,7 @@
-"""Embeddings of pictures and captions by any model, in a folder, for metrics that compare them.
+"""Embeddings of images and captions by any model, in a folder, for metrics that compare them.
 
   vectors.json                what made them: {"model": ..., "weights": ..., "preprocessing": ..., "prefix": ...}
-  pictures.npy, keys.txt      [N, D], and the N keys of the pictures, one per line
+  pictures.npy, keys.txt      [N, D], and the N keys of the images, one per line
   predictions/CODE.npy        [M, D] in the language CODE, and beside it CODE.jsonl: M lines of {"caption": ...}
   references/CODE.npy         the same; `xmcap embed` calls this folder `captions`
 
@@ -41,7 +41,7 @@ class Card(msgspec.Struct):
   Attributes:
     model: its name, for readers.
     weights: a hash or version of the weights.
-    preprocessing: how pictures and texts were prepared.
+    preprocessing: how images and texts were prepared.
     prefix: what was put before every caption, such as CLIPScore's "A photo depicts ".
   """
 
@@ -93,7 +93,7 @@ class Vectors:
       compared: what the hypotheses are compared with, of `images` and `references`.
 
     Raises:
-      UsageError: a picture or caption has no vector, or a file is malformed; vectors differ in width, have no length or
+      UsageError: an image or caption has no vector, or a file is malformed; vectors differ in width, have no length or
         have NaN or infinity; or a caption has two different ones, or all captions have the same.
     """
     filled = [place for place, text in enumerate(hypotheses) if text.strip()]
@@ -181,7 +181,7 @@ def read(
 
 
 class _Images:
-  """The vectors of pictures."""
+  """The vectors of images."""
 
   def __init__(self, folder: pathlib.Path, scored_keys: Sequence[str]):
     self.where = str(folder / embedding_files.PICTURES)

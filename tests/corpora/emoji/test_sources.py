@@ -49,7 +49,7 @@ def test_installed_packages_come_first(tmp_path, command):
   (tree / "usr/share/fonts/truetype/noto").mkdir(parents=True)
   (tree / "usr/share/fonts/truetype/noto/NotoColorEmoji.ttf").write_text("")
   found = emoji_sources.find("auto", tmp_path / "cache", root=tree)
-  assert (found.way, found.cldr, found.pictures) == ("installed", "xml common", "font NotoColorEmoji.ttf")
+  assert (found.way, found.cldr, found.images) == ("installed", "xml common", "font NotoColorEmoji.ttf")
 
 
 def test_debian_packages_are_fetched_without_root(tmp_path, command):
@@ -73,7 +73,7 @@ def test_npm_packages_are_the_third_way(tmp_path, command):
   command("apt-get", "echo 'E: Unable to locate package' >&2; exit 100")
   command("npm", NPM)
   found = emoji_sources.find("auto", tmp_path / "cache", root=tmp_path / "absent")
-  assert (found.way, found.cldr, found.pictures) == ("npm", "json npm", "files 64")
+  assert (found.way, found.cldr, found.images) == ("npm", "json npm", "files 64")
   tree = tmp_path / "cache" / "npm" / "emoji-datasource-google"
   assert sorted(str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()) == [
     "a.json",

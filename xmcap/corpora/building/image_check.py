@@ -1,4 +1,4 @@
-"""Checks a picture of a release, and converts or scales it for storage if necessary."""
+"""Checks an image of a release, and converts or scales it for storage if necessary."""
 
 import io
 import math
@@ -12,18 +12,18 @@ from xmcap.data import image_formats, images
 from xmcap.errors import XmcapError, one_line
 
 MIN_SIDE = 8
-"""Smallest side of a picture in pixels; dead links often return a single pixel."""
+"""Smallest side of an image in pixels; dead links often return a single pixel."""
 
 DEFAULT_QUALITY = 90
-"""JPEG quality of scaled pictures."""
+"""JPEG quality of scaled images."""
 
 _JPEG_SIDE = 65_500  # largest side of a JPEG, in pixels
-_AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: a JPEG followed by more pictures, as phones write it
+_AS_PUBLISHED = ("JPEG", "MPO", "PNG")  # MPO: a JPEG followed by more images, as phones write it
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<svg")
 # The way to read other formats: Pillow's name, and what it takes.
 _OPTIONAL = {"AVIF": ("AVIF", "pip install -U pillow"), "HEIC": ("HEIF", "pip install pillow-heif")}
 
-# Pillow warns about odd metadata of each picture, but only the pixels matter.
+# Pillow warns about odd metadata of each image, but only the pixels matter.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
@@ -38,16 +38,16 @@ class ExaminedImage(NamedTuple):
 def examine(
   data: bytes, key: str, image_size: int | None = None, quality: int = DEFAULT_QUALITY
 ) -> ExaminedImage:
-  """Checks a picture, and returns the bytes to store.
+  """Checks an image, and returns the bytes to store.
 
   JPEG and PNG are stored as published, in any colour mode (images.decode reads them all). The first frame of GIF, WebP
-  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (image_formats.optional_formats). The picture
+  and BMP becomes a PNG, and so do AVIF and HEIC where Pillow reads them (image_formats.optional_formats). The image
   is decoded, at least at an eighth of its size, which finds truncated files.
 
   Args:
     data: the bytes of the file.
-    key: key of the picture, for messages.
-    image_size: a picture whose shorter side has more pixels is scaled to it, and stored as an upright RGB JPEG.
+    key: key of the image, for messages.
+    image_size: an image whose shorter side has more pixels is scaled to it, and stored as an upright RGB JPEG.
     quality: quality of that JPEG, 1 to 95.
   """
   if not data:
@@ -108,6 +108,6 @@ def _in_other_format(name: str, data: bytes) -> ExaminedImage:
 
 
 def _reason(error: Exception) -> str:
-  if isinstance(error, XmcapError):  # without the picture's name, which images.decode adds
+  if isinstance(error, XmcapError):  # without the image's name, which images.decode adds
     return str(error).split("(")[-1].split(")")[0]
   return one_line(error)

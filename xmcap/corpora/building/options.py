@@ -17,9 +17,9 @@ class Options:
 
   Attributes:
     on_bad: whether problems are skipped or stop the build.
-    image_size: shorter side in pixels to which larger pictures are scaled; None: they are not.
-    quality: JPEG quality of scaled pictures.
-    shard_pictures: pictures per file of records.
+    image_size: shorter side in pixels to which larger images are scaled; None: they are not.
+    quality: JPEG quality of scaled images.
+    shard_pictures: images per file of records.
     chunk_bytes: bytes of captions that are parsed at a time.
   """
 

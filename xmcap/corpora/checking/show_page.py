@@ -14,7 +14,7 @@ from xmcap.files import files
 from xmcap.pages.report import elements  # the colours and type of the report
 from xmcap.pages.report.elements import escape
 
-_PIXELATED_BELOW = 160  # smaller pictures are enlarged with visible pixels
+_PIXELATED_BELOW = 160  # smaller images are enlarged with visible pixels
 _SOURCES = {"human": "human", "mt": "machine", "translated": "translated by people"}
 _TITLES = {"byte": "a byte: the vocabulary has no piece for this", "unknown": "unknown to the vocabulary"}
 _LEGEND = (
@@ -34,7 +34,7 @@ def write_sheet(
   facts: Mapping[str, str],
   target_length: int,
 ) -> None:
-  """Writes a contact sheet of pictures, with facts (name -> value) at the top; the same input gives the same bytes.
+  """Writes a contact sheet of images, with facts (name -> value) at the top; the same input gives the same bytes.
 
   `target_length` is T, in pieces. Raises XmcapError if the file cannot be written.
   """

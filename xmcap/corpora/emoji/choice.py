@@ -1,4 +1,4 @@
-"""Chooses the emoji of a corpus: varied, and distinguishable by picture and by name."""
+"""Chooses the emoji of a corpus: varied, and distinguishable by image and by name."""
 
 import dataclasses
 import re
@@ -38,7 +38,7 @@ Names = Mapping[str, Mapping[str, str]]
 
 @dataclasses.dataclass(frozen=True)
 class Emoji:
-  """One class of the corpus: its code point, language -> name, and an RGBA picture, cropped to the visible part."""
+  """One class of the corpus: its code point, language -> name, and an RGBA image, cropped to the visible part."""
 
   character: str
   names: dict[str, str]
@@ -61,7 +61,7 @@ def choose(
 
   The order takes golden-ratio steps through the code points, so that food, animals, faces and things all occur;
   `preferred` emoji come before all others. It skips emoji that lack a name in a language that is not `optional`, that
-  share a name with an earlier emoji in any language, or whose small picture looks like an earlier one. UsageError if
+  share a name with an earlier emoji in any language, or whose small image looks like an earlier one. UsageError if
   there are fewer than `count` such emoji.
   """
   candidate_names = candidates(names, optional)

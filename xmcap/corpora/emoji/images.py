@@ -1,4 +1,4 @@
-"""Pictures of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files."""
+"""Images of emoji: drawn from the font Noto Color Emoji, or read from PNG or SVG files."""
 
 import io
 import pathlib
@@ -15,7 +15,7 @@ _SVG_SIZE = 72  # pixels: OpenMoji's own size
 
 
 class EmojiImages(Protocol):
-  """A source of pictures of emoji."""
+  """A source of images of emoji."""
 
   def draw(self, emoji: str) -> Image.Image | None:
     """Returns an emoji (one code point, no U+FE0F) as RGBA, cropped to the visible part; None if there is none."""
@@ -88,7 +88,7 @@ def _crop(image: Image.Image) -> Image.Image | None:
 
 
 def fit(image: Image.Image, size: int) -> Image.Image:
-  """Scales the longer side of a picture to `size` pixels (Lanczos; handles alpha)."""
+  """Scales the longer side of an image to `size` pixels (Lanczos; handles alpha)."""
   scale = size / max(image.size)
   width, height = (max(1, round(side * scale)) for side in image.size)
   return image.resize((width, height), Image.Resampling.LANCZOS)

@@ -54,7 +54,7 @@ class Coco35l(build.CorpusBuild):
   train_images: pathlib.Path
   val_images: pathlib.Path
   exclude: tuple[pathlib.Path, ...] = ()
-  """Lists of ids of pictures to leave out of `train`."""
+  """Lists of ids of images to leave out of `train`."""
 
   def paths(self) -> dict[str, pathlib.Path | None]:
     return {**super().paths(), **{f"exclude{number}": path for number, path in enumerate(self.exclude)}}

@@ -1,4 +1,4 @@
-"""Pictures and texts to embeddings by a dual tower, on the devices that hold its parameters."""
+"""Images and texts to embeddings by a dual tower, on the devices that hold its parameters."""
 
 import dataclasses
 import hashlib
@@ -45,7 +45,7 @@ def configured_tower() -> DualTower:
 
 
 def resizing(stream: Any, tower: DualTower) -> Any:
-  """A stream of pictures that are made square as the tower was trained."""
+  """A stream of images that are made square as the tower was trained."""
   resize = tower.dual.resize
   return stream if stream.resize == resize else dataclasses.replace(stream, resize=resize)
 
@@ -195,7 +195,7 @@ class DualEmbedder:
 
   @property
   def preprocessing(self) -> str:
-    """How pictures and texts are prepared, with a hash of the tokenizer."""
+    """How images and texts are prepared, with a hash of the tokenizer."""
     own = self._folder / vocabulary.VOCABULARY
     read = [own] if own.exists() else tokenizer_files.describe(pathlib.Path(self._folder)).files
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:16]
@@ -206,7 +206,7 @@ class DualEmbedder:
     return adapted(self.texts, adapters, language)
 
   def pictures(self, paths: Sequence[str], read: Callable[[str], bytes]) -> np.ndarray:
-    """Returns the embeddings of pictures, float32 [N, E]; XmcapError names one that cannot be decoded."""
+    """Returns the embeddings of images, float32 [N, E]; XmcapError names one that cannot be decoded."""
 
     def load(path: str) -> np.ndarray:
       return images.load_pixels(read(path), path, self._image_size, self._resize)
