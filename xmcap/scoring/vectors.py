@@ -100,7 +100,7 @@ class Vectors:
     kept = [[text for text in references[place] if text.strip()] for place in filled]
     if "references" not in compared:
       kept = [[] for _ in filled]
-    cosines = {name: np.zeros(len(keys)) for name in ("picture", "largest", "mean")}
+    cosines = {name: np.zeros(len(keys)) for name in ("image", "largest", "mean")}
     if not filled:
       return metrics.Cosines(**cosines)
     distinct = {hypotheses[place] for place in filled}
@@ -112,7 +112,7 @@ class Vectors:
       places = np.array(filled[part])
       own = captions.take([hypotheses[place] for place in filled[part]])
       if images is not None:
-        cosines["picture"][places] = _products(own, images.take([keys[place] for place in filled[part]]))
+        cosines["image"][places] = _products(own, images.take([keys[place] for place in filled[part]]))
       counts = np.array([len(texts) for texts in kept[part]])
       if counts.any():
         rows = np.repeat(np.arange(len(own)), counts)
